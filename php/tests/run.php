@@ -9,7 +9,8 @@ if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
 Suite::$drop_in = realpath( $argv[1] );
 $start          = hrtime( true );
 register_shutdown_function( array( 'Suite', 'clean' ) );
-foreach ( array( 'contract', 'multisite', 'lease', 'faults', 'processes' ) as $part ) {
+$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'processes' );
+foreach ( $parts as $part ) {
 	if ( ! isset( $argv[2] ) || $argv[2] === $part ) {
 		require __DIR__ . "/$part.php";
 	}

@@ -14,13 +14,15 @@ pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
 /// In this order: the header stops a request that did not come through WordPress.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 9] = [
     "header",
     "functions",
     "runtime",
     "tiers",
     "sqlite",
     "place",
+    "invalidation",
+    "site-row",
     "notices",
 ];
 const OPENING: &str = "<?php\n";

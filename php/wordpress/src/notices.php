@@ -14,13 +14,13 @@ class Tidemark_Notices {
 		if ( $this->counts[ $kind ] > 1 ) {
 			return;
 		}
-		$mark = $this->folder . '/noted-' . preg_replace( '/[^a-z]/', '', $kind );
+		$mark = is_dir( $this->folder ) && is_writable( $this->folder ) ? $this->folder . '/noted-'
+			: sys_get_temp_dir() . '/tidemark-' . substr( hash( 'sha256', $this->folder ), 0, 16 ) . '-';
+		$mark = $mark . preg_replace( '/[^a-z]/', '', $kind );
 		clearstatcache( true, $mark );
-		$last = @filemtime( $mark );
-		if ( $last && abs( time() - $last ) < 60 ) {
-			return;
-		}
-		if ( @touch( $mark ) || ! is_dir( $this->folder ) ) {
+		$last = is_link( $mark ) ? time() : @filemtime( $mark );
+		// Where the time cannot be kept nothing is logged: it would be at each request.
+		if ( ( ! $last || abs( time() - $last ) >= 60 ) && @touch( $mark ) ) {
 			@error_log( "Tidemark object cache: $kind: " . substr( $text, 0, 300 ) );
 		}
 	}

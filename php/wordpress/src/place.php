@@ -33,6 +33,10 @@ class Tidemark_Place {
 		if ( '' === $this->boot_id ) {
 			return 'the boot id cannot be read (TIDEMARK_CACHE_ACCEPT_NO_BOOT_ID accepts it)';
 		}
+		if ( defined( 'TIDEMARK_CACHE_GUEST' ) && TIDEMARK_CACHE_GUEST ) {
+			$this->is_guest = true;
+			return 'TIDEMARK_CACHE_GUEST leaves the store to others';
+		}
 		clearstatcache();
 		if ( is_link( $this->folder ) ) {
 			return 'the folder is a symbolic link';

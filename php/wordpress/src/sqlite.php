@@ -23,6 +23,8 @@ class Tidemark_Store {
 	private $db;
 	private $prepared = array();
 	private $reads_since = null;
+	/** Up to where the file of the guests was read. */
+	private $told;
 
 	const SELECT = 'SELECT k, v, x, q, g, c FROM entry WHERE id = ?1';
 	const UPSERT = 'INSERT INTO entry (id, k, v, x, q, g, c)
@@ -103,10 +105,10 @@ class Tidemark_Store {
 				CREATE TABLE cleared (id INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 				CREATE TABLE mark (format INTEGER, boot TEXT, inode TEXT, stamp INTEGER,
 					flushed INTEGER, swept INTEGER, told TEXT, token TEXT, next TEXT,
-					checked INTEGER, changed INTEGER)' );
+					checked INTEGER, changed INTEGER, purged INTEGER)' );
 			$found = stat( $temporary );
 			$entry = $db->prepare( 'INSERT INTO mark
-				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0)' );
+				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, 0)' );
 			$entry->bindValue( 1, self::FORMAT );
 			$entry->bindValue( 2, $boot_id );
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
@@ -400,7 +402,7 @@ class Tidemark_Store {
 			- $this->db->querySingle( 'PRAGMA freelist_count' ) );
 		$is_full  = $used > $limit * 0.9;
 		// Purged tombstones end all leases, so that is not done at each step.
-		$last     = $this->db->querySingle( 'SELECT checked FROM mark' );
+		$last     = $this->db->querySingle( 'SELECT purged FROM mark' );
 		$is_purge = $is_full || abs( $now - $last ) >= 10;
 		do {
 			$this->db->exec( 'BEGIN IMMEDIATE' );
@@ -438,8 +440,101 @@ class Tidemark_Store {
 		// The smallest integer has no literal of its own.
 		$next = $seen < 200 || PHP_INT_MAX === $last ? '-9223372036854775807 - 1' : $last + 1;
 		$this->db->exec( "UPDATE mark SET swept = $next" . ( empty( $raises ) ? ''
-			: ", stamp = stamp + 1, checked = $now" ) );
+			: ", stamp = stamp + 1, purged = $now" ) );
 		return $seen < 200;
+	}
+
+	/** Does what guests told since the last time. @throws Exception */
+	public function follow( Tidemark_Invalidation $told ) {
+		$position = implode( ':', $told->position() );
+		if ( $position === $this->told ) {
+			return;
+		}
+		$this->end_reads();
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		try {
+			$this->refresh();
+			$known = $this->db->querySingle( 'SELECT told FROM mark' );
+			$now   = $told->position();
+			// A store that was never told anything is as new as the file.
+			$this->obey( null === $known ? array() : self::records( $told, $known, $now ) );
+			$position = implode( ':', $now );
+			$this->db->exec( "UPDATE mark SET told = '$position'" );
+			$this->db->exec( 'COMMIT' );
+		} catch ( Throwable $failed ) {
+			@$this->db->exec( 'ROLLBACK' );
+			throw $failed;
+		}
+		$this->told = $position;
+		$this->refresh();
+	}
+
+	/** What to obey; null for everything, as after a gap. */
+	private static function records( $told, $known, array $now ) {
+		list( $inode, $from ) = array_map( 'intval', explode( ':', $known ) );
+		if ( 0 === $inode && 0 !== $now[0] && $now[1] < Tidemark_Invalidation::LARGEST ) {
+			return $told->since( Tidemark_Invalidation::HEADER, $now[1] );
+		}
+		return $inode === $now[0] && $from <= $now[1] ? $told->since( $from, $now[1] ) : null;
+	}
+
+	private function obey( $records ) {
+		$next = $this->stamp + 1;
+		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0 ) ) as $record ) {
+			list( $kind, $id ) = $record;
+			if ( Tidemark_Invalidation::KEY === $kind ) {
+				$number = random_int( 1, PHP_INT_MAX );
+				$this->db->exec( "INSERT INTO entry (id, k, v, x, q, g, c)
+					VALUES (($id), x'', NULL, 0, $next, $number, NULL)
+					ON CONFLICT (id) DO UPDATE SET v = NULL, c = NULL, g = excluded.g" );
+			} elseif ( Tidemark_Invalidation::GROUP === $kind ) {
+				$this->db->exec( "UPDATE mark SET stamp = $next;
+					REPLACE INTO cleared VALUES (($id), $next)" );
+			} else {
+				$this->db->exec( "UPDATE mark SET stamp = $next, flushed = $next" );
+			}
+		}
+	}
+
+	/** Once a minute for all processes: compares the token of the options table with ours. */
+	public function check_token( $now ) {
+		$this->end_reads();
+		$this->db->exec( "UPDATE mark SET checked = $now WHERE abs($now - checked) >= 60" );
+		if ( 0 === $this->db->changes() ) {
+			return;
+		}
+		$row = Tidemark_Site_Row::read();
+		if ( false === $row ) {
+			return;
+		}
+		$mark = $this->db->querySingle( 'SELECT token, next, changed FROM mark', true );
+		if ( null === $row ) {
+			$row = Tidemark_Site_Row::token();
+			if ( ! Tidemark_Site_Row::write( $row ) ) {
+				return;
+			}
+		}
+		if ( $row !== $mark['token'] && ( null === $mark['next'] || $row !== $mark['next'] ) ) {
+			$this->flush();
+		}
+		$this->keep_token( $row, null, $mark['changed'] );
+		if ( abs( $now - $mark['changed'] ) >= 600 ) {
+			// Kept as the next one first: a process that ends in between leaves both valid.
+			$next = Tidemark_Site_Row::token();
+			$this->keep_token( $row, $next, $mark['changed'] );
+			if ( Tidemark_Site_Row::write( $next, $row ) ) {
+				$this->keep_token( $next, null, $now );
+			}
+		}
+	}
+
+	private function keep_token( $token, $next, $changed ) {
+		$statement = $this->statement( 'UPDATE mark SET token = ?1, next = ?2, changed = ?3' );
+		$statement->bindValue( 1, substr( $token, 0, 64 ), SQLITE3_TEXT );
+		$statement->bindValue( 2, $next, null === $next ? SQLITE3_NULL : SQLITE3_TEXT );
+		$statement->bindValue( 3, $changed, SQLITE3_INTEGER );
+		$statement->execute()->finalize();
+		$statement->reset();
 	}
 
 	/** What the commands print. @throws Exception */

@@ -18,6 +18,11 @@ class Tidemark_Tiers {
 	/** Full key => what a miss found: stamp of the store and number of the key. */
 	private $leases = array();
 	private $writes = 0;
+	/** @var Tidemark_Invalidation */
+	private $invalidation;
+	private $looked;
+	private $is_row_due = false;
+	private $row_changed;
 	private static $shared;
 
 	/** One for all instances of the class of WordPress in a request. */
@@ -39,6 +44,8 @@ class Tidemark_Tiers {
 	public function __construct( Tidemark_Place $place ) {
 		$this->place   = $place;
 		$this->notices = new Tidemark_Notices( $place->folder );
+		$this->invalidation = new Tidemark_Invalidation( $place->file( 'invalidate' ) );
+
 		$megabytes     = defined( 'TIDEMARK_CACHE_MB' ) ? (int) TIDEMARK_CACHE_MB : 256;
 		$this->limit   = min( 65536, max( 8, $megabytes ) ) * 1048576;
 		if ( '' !== $place->refusal ) {
@@ -52,6 +59,7 @@ class Tidemark_Tiers {
 		return $this->guarded( function ( $store ) use ( $prefix, $key, $force ) {
 			if ( $force ) {
 				$store->end_reads();
+				$store->follow( $this->invalidation );
 			}
 			return $this->answer( $prefix . $key, $store->get( $prefix, $key, time() ) );
 		} );
@@ -61,6 +69,7 @@ class Tidemark_Tiers {
 		return $this->guarded( function ( $store ) use ( $prefix, $keys, $force ) {
 			if ( $force ) {
 				$store->end_reads();
+				$store->follow( $this->invalidation );
 			}
 			$answers = array();
 			foreach ( $store->get_multiple( $prefix, $keys, time() ) as $key => $found ) {
@@ -154,22 +163,29 @@ class Tidemark_Tiers {
 			++$this->writes;
 			return $found;
 		} );
-		if ( null === $deleted && '' === $this->place->refusal ) {
-			$this->give_up();
+		if ( null === $deleted ) {
+			$this->give_up( Tidemark_Invalidation::KEY, $prefix . $key );
 		}
 		return $deleted;
 	}
 
 	/** @return array|false|null The new number and its expiry. */
 	public function incr( $prefix, $key, $offset ) {
-		return $this->guarded( function ( $store ) use ( $prefix, $key, $offset ) {
+		$raised = $this->guarded( function ( $store ) use ( $prefix, $key, $offset ) {
 			$changed = $store->change( $prefix, $key, time(), function ( $bytes ) use ( $offset ) {
 				$value = @unserialize( $bytes, array( 'allowed_classes' => false ) );
 				return serialize( WP_Object_Cache::raised( $value, $offset ) );
 			} );
 			++$this->writes;
+			if ( $store->is_replaced() ) {
+				throw new RuntimeException( 'the store was replaced' );
+			}
 			return $changed ? array( unserialize( $changed[0] ), $changed[1] ) : false;
 		} );
+		if ( null === $raised ) {
+			$this->delete( $prefix, $key );
+		}
+		return $raised;
 	}
 
 	public function flush() {
@@ -188,13 +204,15 @@ class Tidemark_Tiers {
 			}
 			return true;
 		} );
-		if ( null === $flushed && '' === $this->place->refusal ) {
-			$this->give_up();
+		if ( null === $flushed ) {
+			$kind = null === $prefix ? Tidemark_Invalidation::FLUSH : Tidemark_Invalidation::GROUP;
+			$this->give_up( $kind, (string) $prefix );
 		}
 		return $flushed;
 	}
 
 	public function close() {
+		$this->change_row( -1 );
 		if ( ! $this->store || $this->is_off ) {
 			return;
 		}
@@ -230,22 +248,27 @@ class Tidemark_Tiers {
 			$is_failed = false;
 			return $stored;
 		} );
-		if ( $is_failed ) {
-			$this->is_off = false;
+		if ( null === $stored ) {
+			$this->is_off = $this->is_off && ! $is_failed;
 			$this->delete( $prefix, $key );
 		}
 		return $stored;
 	}
 
-	/** An old value cannot be removed: without its name nobody reads the file any more. */
-	private function give_up() {
+	/** An old value cannot be removed here: the others are told, else the store is emptied. */
+	private function give_up( $kind, $text ) {
+		$this->tell( $kind, $text );
 		$file = $this->place->file( 'store.sqlite' );
-		if ( '' === $this->place->refusal && is_file( $file ) && @rename( $file, "$file.failed" ) ) {
+		if ( '' !== $this->place->refusal || ! is_file( $file ) ) {
+			return;
+		}
+		// Without its name nobody reads the file any more.
+		if ( @rename( $file, "$file.failed" ) ) {
 			@unlink( "$file-wal" );
 			@unlink( "$file-shm" );
 			@unlink( "$file.failed" );
 		}
-		$this->notices->note( 'gaveup', 'a write failed, so the store was emptied' );
+		$this->notices->note( 'emptied', 'a write failed, so the store was emptied' );
 	}
 
 	/** @return string|null The bytes of a value; null where it has none, or too many. */
@@ -268,6 +291,7 @@ class Tidemark_Tiers {
 				$file        = $this->place->file( 'store.sqlite' );
 				$this->store = $this->store
 					?? new Tidemark_Store( $file, $this->place->boot_id, $this->limit );
+				$this->look_around();
 				return $use( $this->store );
 			} catch ( Throwable $failed ) {
 				if ( $this->store && false !== strpos( $failed->getMessage(), 'full' ) ) {
@@ -279,6 +303,36 @@ class Tidemark_Tiers {
 		}
 		$this->is_off = true;
 		return null;
+	}
+
+	/** At the first use in a request, and each minute of a long one. */
+	private function look_around() {
+		$now = time();
+		if ( null !== $this->looked && abs( $now - $this->looked ) < 60 ) {
+			return;
+		}
+		$this->looked = $now;
+		$this->store->follow( $this->invalidation );
+		$this->store->check_token( $now );
+	}
+
+	/** What a process that has no store wrote, for those that have one. */
+	private function tell( $kind, $text ) {
+		$is_told = is_dir( $this->place->folder ) && $this->invalidation->append( $kind, $text );
+		if ( ! $is_told ) {
+			$this->notices->note( 'untold', 'a write could not be told to the other processes' );
+			$this->is_row_due = true;
+			$this->change_row( time() );
+		}
+	}
+
+	/** The last resort: all will flush within a minute. Once a second, and when a request ends. */
+	private function change_row( $now ) {
+		if ( $this->is_row_due && $now !== $this->row_changed ) {
+			$this->row_changed = $now;
+			$this->is_row_due  = false;
+			Tidemark_Site_Row::write( Tidemark_Site_Row::token() );
+		}
 	}
 
 	/** The file has its largest size: some of it goes, before the write is tried again. */
