@@ -14,7 +14,7 @@ pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
 /// In this order: the header stops a request that did not come through WordPress.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "header",
     "functions",
     "runtime",
@@ -24,6 +24,7 @@ const PARTS: [&str; 9] = [
     "invalidation",
     "site-row",
     "notices",
+    "command",
 ];
 const OPENING: &str = "<?php\n";
 

@@ -344,18 +344,22 @@ class Tidemark_Tiers {
 		}
 	}
 
-	/** Which tiers serve, and why not the others. */
+	/** Which tiers serve, and why not the others: name => text. */
 	public function status() {
-		$entries = $this->guarded( function ( $store ) {
+		$reason = $this->place->refusal ? $this->place->refusal : 'the store cannot be used';
+		$is_on  = null !== $this->counts();
+		return array(
+			'tier 0 (request)' => 'on',
+			'tier 2 (SQLite)'  => $is_on ? 'on, ' . $this->place->file( 'store.sqlite' ) : "off, $reason",
+			'guest'            => $this->place->is_guest ? 'yes, writes are told to the others' : 'no',
+		);
+	}
+
+	/** @return array|null Name => count of what the store holds. */
+	public function counts() {
+		return $this->guarded( function ( $store ) {
 			return $store->counts();
 		} );
-		$reason  = $this->place->refusal ? $this->place->refusal : 'the store cannot be used';
-		return array(
-			'tier 0' => 'on: an array of this request',
-			'tier 2' => $entries ? 'on: ' . $this->place->file( 'store.sqlite' ) : "off: $reason",
-			'counts' => $entries,
-			'faults' => $this->notices->counts,
-		);
 	}
 
 	/** @return string|null What is wrong with the file; empty when sound. */

@@ -1,0 +1,39 @@
+<?php
+// The commands of WP-CLI, over the few of its functions that they call.
+
+const CLI = 'class WP_CLI { public static $out = array(); public static $code = 0;
+	static function add_command( $n, $c ) {} static function line( $t ) { self::$out[] = $t; }
+	static function success( $t ) { self::$out[] = $t; } static function halt( $c ) { self::$code = $c; }
+	static function error( $t ) { self::$code = 1; throw new Exception( $t ); } }
+	$command = new Tidemark_Command( Tidemark_Tiers::shared() );
+	try { %s } catch ( Exception $e ) { return array( $e->getMessage(), WP_CLI::$code ); }
+	return array( WP_CLI::$out, WP_CLI::$code );';
+
+function command( $site, $call, array $settings = array() ) {
+	return Suite::request( $site, sprintf( CLI, "\$command->$call;" ), $settings );
+}
+
+$site  = Suite::site();
+$guest = array( 'constants' => array( 'TIDEMARK_CACHE_GUEST' => true ) );
+Suite::request( $site, 'wp_cache_set( "a", 1 ); wp_cache_set( "a", 1, "g" ); wp_cache_delete( "x" );' );
+Suite::same( 'status names the tiers', command( $site, 'status()' ), array( array(
+	'tier 0 (request): on',
+	'tier 2 (SQLite): on, ' . Suite::store( $site ),
+	'guest: no',
+), 0 ) );
+Suite::same( 'status of a guest gives the reason', command( $site, 'status()', $guest ), array( array(
+	'tier 0 (request): on',
+	'tier 2 (SQLite): off, TIDEMARK_CACHE_GUEST leaves the store to others',
+	'guest: yes, writes are told to the others',
+), 1 ) );
+Suite::same( 'stats count the store', command( $site, 'stats()' ),
+	array( array( 'entries: 2', 'tombstones: 1', 'bytes: 8' ), 0 ) );
+Suite::same( 'verify finds a sound store', command( $site, 'verify()' ),
+	array( array( 'The store is sound.' ), 0 ) );
+Suite::same( 'verify of a guest fails', command( $site, 'verify()', $guest )[1], 1 );
+Suite::same( 'flush-group needs a name', command( $site, 'flush_group( array() )' )[1], 1 );
+Suite::same( 'flush-group empties that group', array( command( $site, 'flush_group( array( "g" ) )' )[1],
+	Suite::request( $site, 'return array( wp_cache_get( "a" ), wp_cache_get( "a", "g" ) );' ) ),
+	array( 0, array( 1, false ) ) );
+Suite::same( 'flush empties all', array( command( $site, 'flush()' )[1],
+	Suite::request( $site, 'return wp_cache_get( "a" );' ) ), array( 0, false ) );
