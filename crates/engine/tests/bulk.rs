@@ -62,7 +62,7 @@ fn a_large_update_takes_a_mark_for_each_slice() {
         // Doing it again changes nothing, and takes no mark.
         let again = block_on(engine.update_rows(&key(), &EVERY, &set_m(1))).unwrap();
         assert_eq!((again.answer.total, again.mark), (2_500, written.mark));
-        let gone = block_on(engine.delete_rows(&key(), &EVERY)).unwrap();
+        let gone = block_on(engine.delete_rows(&key(), &EVERY, &[])).unwrap();
         assert_eq!(gone.answer.total, 2_500);
         assert_eq!(total(engine, 1), 0);
     });
@@ -102,7 +102,7 @@ fn bulk_writes_are_for_keys() {
         assert!(refused(upsert.unwrap_err()));
         let update = block_on(engine.update_rows(&guest(), &EVERY, &set_m(1)));
         assert!(refused(update.unwrap_err()));
-        let delete = block_on(engine.delete_rows(&guest(), &EVERY));
+        let delete = block_on(engine.delete_rows(&guest(), &EVERY, &[]));
         assert!(refused(delete.unwrap_err()));
     });
 }
@@ -135,7 +135,7 @@ fn counts_of_many_threads_add_up() {
             texts: &[query],
             ..EVERY
         };
-        let found = block_on(engine.delete_rows(&key(), &bulk)).unwrap();
+        let found = block_on(engine.delete_rows(&key(), &bulk, &[])).unwrap();
         assert_eq!(found.answer.total, 1);
     });
 }

@@ -362,10 +362,10 @@ fn a_bulk_change_that_finds_nothing_is_answered_with_what_it_has_seen() {
     let caller = key();
     store.gate.close();
     std::thread::scope(|scope| {
-        let held = scope.spawn(|| block_on(engine.delete_rows(&caller, &bulk)).unwrap());
+        let held = scope.spawn(|| block_on(engine.delete_rows(&caller, &bulk, &[])).unwrap());
         store.gate.wait_until_reached();
         let mut deleted: Asked<'_, _> =
-            Box::pin(async { engine.delete_rows(&caller, &bulk).await });
+            Box::pin(async { engine.delete_rows(&caller, &bulk, &[]).await });
         assert!(poll_once(&mut deleted).is_pending());
         let created: Vec<_> = ["a", "b"].map(|id| enqueue(create(&engine, id))).into();
         store.gate.open();

@@ -66,7 +66,7 @@ fn a_project_has_so_many_rows_and_no_more() {
     engine.close().unwrap();
     let engine = open(directory.path(), quotas);
     assert_eq!(create(&engine, &["d"]), full(3), "counted at the start");
-    block_on(engine.delete_rows(&key(), &EVERY)).unwrap();
+    block_on(engine.delete_rows(&key(), &EVERY, &[])).unwrap();
     while create(&engine, &["d"]) == full(3) {
         std::thread::yield_now();
     }
@@ -95,7 +95,7 @@ fn a_server_stores_so_many_bytes_and_what_makes_room_is_done_beyond() {
             other => panic!("{other:?}"),
         }
     }
-    block_on(engine.delete_rows(&key(), &EVERY)).unwrap();
+    block_on(engine.delete_rows(&key(), &EVERY, &[])).unwrap();
     block_on(engine.delete_table(&key(), PLACE)).unwrap();
     engine.close().unwrap();
 }

@@ -300,7 +300,7 @@ fn a_write_over_a_period_that_changes_grants_alone_changes_them() {
     };
     assert!(get(&guest()).is_err());
     // From a second on the row says what it says already.
-    let mut same = row("a", &[]);
+    let mut same = row("a", &[("n", 1)]);
     same.members.push(("$validFrom".to_owned(), at(SECOND_US)));
     for (grants, is_seen) in [(&["read(\"any\")"][..], true), (&[], false)] {
         let same = granting(same.clone(), grants);

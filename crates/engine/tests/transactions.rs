@@ -131,7 +131,7 @@ fn a_user_sees_its_own_and_a_key_sees_all() {
             assert_eq!(engine.roll_back_transaction(&bob, id).await, missing(id));
             let deleted = engine.delete_transaction(&bob, id).await;
             assert_eq!(deleted.unwrap_err(), missing(id).unwrap_err());
-            let op = vec![operation(Act::Delete(RowId::new("x").unwrap()))];
+            let op = vec![operation(Act::Delete(RowId::new("x").unwrap().into()))];
             let staged = engine.stage(&bob, id, op).await;
             assert_eq!(staged.unwrap_err(), missing(id).unwrap_err());
         }
@@ -207,7 +207,7 @@ fn a_commit_is_judged_by_the_schema_of_its_moment() {
             .create_transaction(&key(), "three", 60)
             .await
             .unwrap();
-        let gone = operation(Act::Delete(id("one")));
+        let gone = operation(Act::Delete(id("one").into()));
         engine.stage(&key(), "three", vec![gone]).await.unwrap();
         engine.delete_table(&key(), T).await.unwrap();
         let refused = engine.commit_transaction(&key(), "three").await;
@@ -365,7 +365,7 @@ fn links_are_staged_with_their_rows() {
             .unwrap();
         assert_eq!(inside.answer.related[0].page.rows[0].id, id("b1"));
         // The parent takes its rows along.
-        let gone = operation(Act::Delete(id("a")));
+        let gone = operation(Act::Delete(id("a").into()));
         engine.stage(&key(), "t", vec![gone]).await.unwrap();
         let inside = stage::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t")).await;
         assert_eq!(

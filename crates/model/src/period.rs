@@ -43,7 +43,8 @@ impl Period {
     }
 
     /// `[from, end)`, if there is an instant in it.
-    pub(crate) fn spanning(from: Timestamp, end: Timestamp) -> Option<Period> {
+    /// From one instant to before another one; `None` where no instant lies between.
+    pub fn spanning(from: Timestamp, end: Timestamp) -> Option<Period> {
         (from < end).then_some(Period { from, end })
     }
 

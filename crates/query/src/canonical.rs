@@ -32,9 +32,10 @@ pub(crate) fn canonical<K: Ord>(
     if keys.len() == 1 {
         return Canonical::Single(keys.remove(0));
     }
-    match is_all {
-        true => Canonical::All(keys),
-        false => Canonical::Any(keys),
+    if is_all {
+        Canonical::All(keys)
+    } else {
+        Canonical::Any(keys)
     }
 }
 

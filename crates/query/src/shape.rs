@@ -130,9 +130,10 @@ fn conditions(table: &Table, filter: &Filter) -> Vec<String> {
     };
     let mut texts: Vec<String> = branches.into_iter().map(text).collect();
     texts.sort_unstable();
-    match is_all {
-        true => texts,
-        false => vec![format!("or({})", texts.join(", "))],
+    if is_all {
+        texts
+    } else {
+        vec![format!("or({})", texts.join(", "))]
     }
 }
 

@@ -11,7 +11,7 @@ use model::{
 use query::Query;
 
 use crate::refusal::{Full, Refusal};
-use crate::row_op::{Guard, RowAct, RowOp, Stamps};
+use crate::row_op::{Guard, PeriodEnd, RowAct, RowOp, Stamps};
 use crate::staged::{Once, Since, Transaction, TransactionOp};
 use crate::written::{Matched, TimedDone, WrittenRow};
 
@@ -145,7 +145,12 @@ impl WriteBatch {
                 matches!(op.act, RowAct::Delete { .. }) && op.table.relations().next().is_some()
             }
             Op::Matching(op) => {
-                let is_ranged = matches!(op.act, MatchingAct::Update { range: Some(_), .. });
+                let is_ranged = matches!(
+                    op.act,
+                    MatchingAct::Update { range: Some(_), .. }
+                        | MatchingAct::Resize { .. }
+                        | MatchingAct::Delete { range: Some(_) }
+                );
                 is_ranged || op.query.table.relations().next().is_some()
             }
             Op::Related(_) | Op::Catalogue(_) => true,
@@ -288,8 +293,18 @@ pub enum MatchingAct {
         /// Over which valid period, where it is there; `None` is from the mark on.
         range: Option<Range>,
     },
+    /// Moves one end of its time.
+    Resize {
+        /// Which, and where to.
+        edge: PeriodEnd,
+        /// New grants; `None` keeps the old ones.
+        permissions: Option<Vec<Permission>>,
+    },
     /// Deletes it.
-    Delete,
+    Delete {
+        /// Over which valid period; `None` is from the mark on.
+        range: Option<Range>,
+    },
 }
 
 /// An operation on a container.

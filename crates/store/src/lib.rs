@@ -29,7 +29,7 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal};
-pub use row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
+pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use sqlite::disk::directory::accept_loss;
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
 pub use staged::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::history::Range;
+use model::history::{Range, Until};
 use model::{Action, Mark, Patch, Permission, RoleSet, RowId, Table, Timestamp, Value};
 
 use crate::refusal::Refusal;
@@ -75,7 +75,7 @@ impl RowOp {
                 values.iter().map(Value::size_bytes).sum()
             }
             RowAct::Update { patch, .. } | RowAct::Put { patch, .. } => patch.size_bytes(),
-            RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => 0,
+            RowAct::Resize { .. } | RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => 0,
         }
     }
 }
@@ -131,6 +131,19 @@ pub enum RowAct {
         /// Who may write over what is there.
         guard: Guard,
     },
+    /// Moves one end of the time over which the row is there without a gap: of that which holds
+    /// the mark, or else the next to begin. What is cut off is deleted; where time is added,
+    /// the content at that end goes on and replaces what was scheduled.
+    Resize {
+        /// Which end, and where to.
+        edge: PeriodEnd,
+        /// New grants; `None` keeps those it has.
+        permissions: Option<Vec<Permission>>,
+        /// Who may update the row.
+        guard: Guard,
+        /// Who may delete a part of it.
+        deletion_guard: Guard,
+    },
     /// The row is absent. From now on, [`Refusal::RowNotFound`] when it is absent already.
     Delete {
         /// Who may.
@@ -140,6 +153,15 @@ pub enum RowAct {
     Erase,
     /// Nothing; but the batch is refused with [`Refusal::AssertFailed`] unless it holds.
     Assert(RowAssertion),
+}
+
+/// An end of the time over which a row is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeriodEnd {
+    /// It begins at this instant.
+    From(Timestamp),
+    /// It ends here; [`Until::Next`] is where the row begins again, if it does.
+    Until(Until),
 }
 
 /// What a batch may claim of a row before it goes on.

@@ -138,7 +138,7 @@ fn adding() -> Patch {
 
 fn matching(db: &Db, dice: &mut Dice) -> Op {
     let act = match dice.below(4) {
-        0 => MatchingAct::Delete,
+        0 => MatchingAct::Delete { range: None },
         1 => MatchingAct::Update {
             patch: adding(),
             permissions: None,

@@ -166,7 +166,7 @@ fn a_sort_of_more_than_its_bound_is_refused_on_every_path_and_leaves_nothing() {
         walks: false,
         bytes_max: None,
         tells_end: false,
-        act: MatchingAct::Delete,
+        act: MatchingAct::Delete { range: None },
         rows_returned_max: 0,
     }));
     assert_eq!(db.refused(vec![change]), Refusal::Failed(BOUND));

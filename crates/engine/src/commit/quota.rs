@@ -378,8 +378,10 @@ fn growth(op: &Op) -> Option<Growth<'_>> {
     match op {
         Op::Row(op) => of_row(op),
         Op::Matching(op) => match op.act {
-            MatchingAct::Update { .. } => Some(Growth { row_of: None }),
-            MatchingAct::Delete => None,
+            MatchingAct::Update { .. } | MatchingAct::Resize { .. } => {
+                Some(Growth { row_of: None })
+            }
+            MatchingAct::Delete { .. } => None,
         },
         Op::Related(op) => match &**op {
             RelatedOp::Write(op) => of_row(op),
@@ -396,7 +398,7 @@ fn of_row(op: &RowOp) -> Option<Growth<'_>> {
         RowAct::Insert { .. } | RowAct::Replace { .. } | RowAct::Put { .. } => {
             Some(&op.table.project)
         }
-        RowAct::Update { .. } => None,
+        RowAct::Update { .. } | RowAct::Resize { .. } => None,
         RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => return None,
     };
     Some(Growth { row_of })

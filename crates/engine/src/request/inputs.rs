@@ -126,6 +126,17 @@ pub struct RowInput {
     pub permissions: Option<Vec<String>>,
 }
 
+impl From<RowId> for RowInput {
+    /// Nothing but the row.
+    fn from(id: RowId) -> RowInput {
+        RowInput {
+            id,
+            members: Vec::new(),
+            permissions: None,
+        }
+    }
+}
+
 /// A table to create.
 #[derive(Clone, Debug)]
 pub struct NewTable {

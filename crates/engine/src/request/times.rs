@@ -3,6 +3,7 @@
 use model::history::{Range, Until};
 use model::{Json, ModelError};
 use query::instant;
+use store::PeriodEnd;
 
 /// The reserved keys of row data that say from when to when it is valid.
 pub(crate) const VALID_FROM: &str = "$validFrom";
@@ -37,6 +38,37 @@ pub(crate) fn range(members: &[(String, Json)]) -> Result<Option<Range>, ModelEr
         Some(json) => Until::At(read(VALID_TO, json)?),
     };
     Ok(Some(Range { from, until }))
+}
+
+/// Whether row data names a time and nothing to write.
+pub(crate) fn are_alone(members: &[(String, Json)]) -> bool {
+    let is_time = |key: &str| key == VALID_FROM || key == VALID_TO;
+    // What a read answered beside the content says nothing when it is sent back.
+    let is_content =
+        |key: &str| !key.starts_with('$') || matches!(key, "$createdAt" | "$updatedAt");
+    members.iter().any(|(key, _)| is_time(key)) && !members.iter().any(|(key, _)| is_content(key))
+}
+
+/// The one end of a row's time that row data without content moves.
+///
+/// # Errors
+/// [`ModelError::InvalidValue`] for what is no instant, and where none or both are named.
+pub(crate) fn moved_end(members: &[(String, Json)]) -> Result<PeriodEnd, ModelError> {
+    let range = range(members)?.unwrap_or_default();
+    let ends = members.iter().any(|(key, _)| key == VALID_TO);
+    match (range.from, ends) {
+        (Some(from), false) => Ok(PeriodEnd::From(from)),
+        (None, true) => Ok(PeriodEnd::Until(range.until)),
+        (from, _) => Err(ModelError::InvalidValue {
+            column: VALID_FROM.to_owned(),
+            why: match from {
+                Some(_) => "both ends are named, and no content for the period: name one end to \
+                            move it, or send content"
+                    .to_owned(),
+                None => "expected an instant to which the beginning moves, got null".to_owned(),
+            },
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn act(act: &Act) -> (&'static str, Members) {
         Act::Create(row) => ("create", row_members(row)),
         Act::Update(row) => ("update", row_members(row)),
         Act::Upsert(row) => ("upsert", row_members(row)),
-        Act::Delete(id) => ("delete", vec![id_member(id)]),
+        Act::Delete(row) => ("delete", row_members(row)),
         Act::Increment {
             id,
             column,
@@ -64,7 +64,10 @@ fn act(act: &Act) -> (&'static str, Members) {
             let data = ("data".into(), Json::Object(members.clone()));
             ("updateMany", vec![texts_member("queries", texts), data])
         }
-        Act::DeleteMany { texts } => ("deleteMany", vec![texts_member("queries", texts)]),
+        Act::DeleteMany { texts, members } => {
+            let data = ("data".into(), Json::Object(members.clone()));
+            ("deleteMany", vec![texts_member("queries", texts), data])
+        }
     }
 }
 
@@ -115,7 +118,10 @@ fn read_act(json: &Json) -> Option<Act> {
         "create" => Act::Create(read_row(json)?),
         "update" => Act::Update(read_row(json)?),
         "upsert" => Act::Upsert(read_row(json)?),
-        "delete" => Act::Delete(read_id(json)?),
+        "delete" => Act::Delete(RowInput {
+            members: read_period(json)?,
+            ..read_id(json)?.into()
+        }),
         "increment" => Act::Increment {
             id: read_id(json)?,
             column: json.get("column")?.as_str()?.to_owned(),
@@ -131,6 +137,7 @@ fn read_act(json: &Json) -> Option<Act> {
         },
         "deleteMany" => Act::DeleteMany {
             texts: read_texts(json, "queries")?,
+            members: read_period(json)?,
         },
         _ => return None,
     })
@@ -144,6 +151,14 @@ fn read_members(json: &Json) -> Option<Members> {
     match json.get("data")? {
         Json::Object(members) => Some(members.clone()),
         _ => None,
+    }
+}
+
+/// What a deletion is over. Those that were staged by older versions have none.
+fn read_period(json: &Json) -> Option<Members> {
+    match json.get("data") {
+        None => Some(Members::new()),
+        Some(_) => read_members(json),
     }
 }
 
@@ -242,7 +257,7 @@ mod tests {
             ..row("a")
         }));
         check(Act::Upsert(row("a")));
-        check(Act::Delete(RowId::new("a").unwrap()));
+        check(Act::Delete(RowId::new("a").unwrap().into()));
         for bound in [None, Some(Json::Float(0.5))] {
             check(Act::Increment {
                 id: RowId::new("a").unwrap(),
@@ -258,7 +273,10 @@ mod tests {
             texts: vec!["{}".into()],
             members: row("a").members,
         });
-        check(Act::DeleteMany { texts: vec![] });
+        check(Act::DeleteMany {
+            texts: vec![],
+            members: vec![("$validTo".into(), Json::Int(5))],
+        });
     }
 
     #[test]

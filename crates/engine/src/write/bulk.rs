@@ -88,7 +88,8 @@ impl Engine {
             .await
     }
 
-    /// Deletes every row that matches; for keys only. Slices are as for
+    /// Deletes every row that matches, from now on or over the period that `members` name; for keys
+    /// only. Slices are as for
     /// [`Engine::update_rows`].
     ///
     /// # Errors
@@ -98,9 +99,10 @@ impl Engine {
         &self,
         caller: &Caller,
         asked: &Bulk<'_>,
+        members: &[(String, Json)],
     ) -> Result<Marked<Bulked>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
-        self.write_matching(caller, asked, |_| Ok(MatchingAct::Delete))
+        self.write_matching(caller, asked, |_| deletion(members))
             .await
     }
 
@@ -245,12 +247,23 @@ pub(crate) fn update(
         may_operate: true,
     };
     let content = Content::check(table, actor, sent)?;
+    if times::are_alone(members) {
+        return Ok(MatchingAct::Resize {
+            edge: times::moved_end(members).map_err(WriteError::Structure)?,
+            permissions: content.permissions,
+        });
+    }
     Ok(MatchingAct::Update {
         patch: content.patch,
         permissions: content.permissions,
         stamps: content.stamps,
         range: times::range(members).map_err(WriteError::Structure)?,
     })
+}
+
+pub(crate) fn deletion(members: &[(String, Json)]) -> Result<MatchingAct, EngineError> {
+    let range = times::range(members).map_err(WriteError::Structure)?;
+    Ok(MatchingAct::Delete { range })
 }
 
 /// What comes after a slice.

@@ -27,7 +27,7 @@ pub enum Act {
     /// As [`crate::Engine::upsert_row`].
     Upsert(RowInput),
     /// As [`crate::Engine::delete_row`].
-    Delete(RowId),
+    Delete(RowInput),
     /// As [`crate::Engine::increment_row`]. It never conflicts.
     Increment {
         /// The row.
@@ -56,6 +56,8 @@ pub enum Act {
     DeleteMany {
         /// The query texts as sent.
         texts: Vec<String>,
+        /// The valid period, as row data names it; empty is from now on.
+        members: Vec<(String, Json)>,
     },
 }
 
@@ -68,8 +70,10 @@ impl Operation {
     /// The row, if it is about one.
     pub(crate) fn row(&self) -> Option<&RowId> {
         match &self.act {
-            Act::Create(row) | Act::Update(row) | Act::Upsert(row) => Some(&row.id),
-            Act::Delete(id) | Act::Increment { id, .. } => Some(id),
+            Act::Create(row) | Act::Update(row) | Act::Upsert(row) | Act::Delete(row) => {
+                Some(&row.id)
+            }
+            Act::Increment { id, .. } => Some(id),
             Act::CreateMany(_)
             | Act::UpsertMany(_)
             | Act::UpdateMany { .. }

@@ -18,7 +18,9 @@ use crate::write::content::PermissionsIn;
 use crate::write::increment::{self, Increment};
 use crate::write::links::{self, Scene};
 use crate::write::row_ops::{insert, put, update};
-use crate::write::rows_write::{in_time, need_duplicate_free, need_no_relationships, need_payload};
+use crate::write::rows_write::{
+    deletion, in_time, need_duplicate_free, need_no_relationships, need_payload,
+};
 
 const ALWAYS: Range = Range {
     from: Some(Timestamp::BOT),
@@ -87,7 +89,8 @@ pub(crate) fn plan(
             let put = |row| in_time(actor, put(table, actor, row, &[])?, row);
             rows.iter().map(put).collect()
         }
-        Act::Delete(_) | Act::Increment { .. } => one(table, actor, operation).map(|op| vec![op]),
+        Act::Delete(row) => Ok(vec![deletion(table, actor, row)?]),
+        Act::Increment { .. } => count(table, actor, operation).map(|op| vec![op]),
         Act::UpdateMany { texts, members } => {
             if members.is_empty() {
                 return Err(WriteError::PayloadMissing.into());
@@ -95,39 +98,33 @@ pub(crate) fn plan(
             let act = bulk::update(table, actor, members)?;
             Ok(vec![matching(bulk::resolve(table, texts)?, act)])
         }
-        Act::DeleteMany { texts } => Ok(vec![matching(
+        Act::DeleteMany { texts, members } => Ok(vec![matching(
             bulk::resolve(table, texts)?,
-            MatchingAct::Delete,
+            bulk::deletion(members)?,
         )]),
     }
 }
 
-/// A deletion or a count.
-fn one(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op, EngineError> {
-    let (id, act) = match &operation.act {
-        Act::Delete(id) => {
-            let guard = authorize::guard(table, actor, &[Action::Delete]);
-            (id, RowAct::Delete { guard })
-        }
-        Act::Increment {
-            id,
-            column,
-            is_down,
-            by,
-            bound,
-        } => {
-            let asked = Increment {
-                id: id.clone(),
-                column,
-                is_down: *is_down,
-                by: by.clone(),
-                bound: bound.clone(),
-                unchanged_since: None,
-            };
-            (id, change(table, actor, increment::patch(table, &asked)?))
-        }
-        _ => unreachable!("the caller matched these two"),
+fn count(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op, EngineError> {
+    let Act::Increment {
+        id,
+        column,
+        is_down,
+        by,
+        bound,
+    } = &operation.act
+    else {
+        unreachable!("the caller matched a count");
     };
+    let asked = Increment {
+        id: id.clone(),
+        column,
+        is_down: *is_down,
+        by: by.clone(),
+        bound: bound.clone(),
+        unchanged_since: None,
+    };
+    let act = change(table, actor, increment::patch(table, &asked)?);
     Ok(Op::Row(RowOp::now(table.clone(), id.clone(), act)))
 }
 
@@ -162,6 +159,15 @@ pub(crate) fn probe(table: &Arc<Table>, caller: &Caller, operation: &Operation) 
     let actor = &caller.actor;
     let (row, act) = match &operation.act {
         Act::Update(row) => (row, change(table, actor, Patch::default())),
+        Act::Delete(row) => {
+            let act = RowAct::Update {
+                patch: Patch::default(),
+                permissions: None,
+                stamps: Stamps::default(),
+                guard: authorize::guard(table, actor, &[Action::Delete]),
+            };
+            (row, act)
+        }
         Act::Upsert(row) => {
             let forbidden = Refusal::RowForbidden(row.id.clone());
             let refusal = if authorize::may_create(table, actor) {

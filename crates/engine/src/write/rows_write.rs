@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use model::history::Range;
 use model::{
-    Action, Actor, Catalogue, Json, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
-    Value,
+    Action, Actor, Catalogue, Json, Mark, Marked, Page, Row, Selection, Table, Timestamp, Value,
 };
 use query::Visibility;
 use store::{Applied, Once, Op, RowAct, RowOp, TimedDone, WriteBatch, WrittenRow};
@@ -155,22 +155,23 @@ impl Engine {
         .await
     }
 
-    /// Deletes a row. Its history stays. Gives the mark of the commit.
+    /// Deletes a row, from now on or over the period that its members name. Its history stays.
+    /// Gives the mark of the commit.
     ///
     /// # Errors
-    /// [`ReadError::RowNotFound`], or [`crate::AccessError::Unauthorized`] if the row exists.
+    /// [`ReadError::RowNotFound`] if it is not there at any instant of it, or
+    /// [`crate::AccessError::Unauthorized`] if the row exists.
     pub async fn delete_row(
         &self,
         caller: &Caller,
         place: Place<'_>,
-        id: RowId,
+        row: impl Into<RowInput>,
         unchanged_since: Option<Timestamp>,
     ) -> Result<Mark, EngineError> {
+        let row = row.into();
         let page = self
             .write_rows(caller, place, unchanged_since, |_, table| {
-                let guard = authorize::guard(table, &caller.actor, &[Action::Delete]);
-                let act = RowAct::Delete { guard };
-                Ok(vec![Op::Row(RowOp::now(table.clone(), id.clone(), act))])
+                Ok(vec![deletion(table, &caller.actor, &row)?])
             })
             .await?;
         Ok(page.mark)
@@ -328,7 +329,51 @@ pub(crate) fn in_time(actor: &Actor, op: RowOp, row: &RowInput) -> Result<Op, En
         return Ok(Op::Row(op));
     };
     past::need_open(&op.table, actor)?;
-    Ok(Op::Row(op.within(range)))
+    if !times::are_alone(&row.members) {
+        return Ok(Op::Row(op.within(range)));
+    }
+    Ok(Op::Row(match op.act {
+        RowAct::Update {
+            permissions, guard, ..
+        } => {
+            let act = RowAct::Resize {
+                edge: times::moved_end(&row.members).map_err(WriteError::Structure)?,
+                permissions,
+                guard,
+                deletion_guard: authorize::guard(&op.table, actor, &[Action::Delete]),
+            };
+            RowOp::over(op.table, op.id, Range::default(), act)
+        }
+        RowAct::Put { .. } => {
+            let why = "an upsert with a period needs content; to end, extend or move the row, \
+                       update it with `$validTo` or `$validFrom` alone";
+            return Err(EngineError::Argument {
+                name: "data",
+                why: why.to_owned(),
+            });
+        }
+        _ => op.within(range),
+    }))
+}
+
+/// The deletion of a row, over the valid period that is named if any is.
+///
+/// # Errors
+/// As for [`in_time`].
+pub(crate) fn deletion(
+    table: &Arc<Table>,
+    actor: &Actor,
+    row: &RowInput,
+) -> Result<Op, EngineError> {
+    let guard = authorize::guard(table, actor, &[Action::Delete]);
+    let op = RowOp::now(table.clone(), row.id.clone(), RowAct::Delete { guard });
+    match times::range(&row.members).map_err(WriteError::Structure)? {
+        None => Ok(Op::Row(op)),
+        Some(range) => {
+            past::need_open(table, actor)?;
+            Ok(Op::Row(op.within(range)))
+        }
+    }
 }
 
 /// Whether the catalogue has the table, and with these columns.

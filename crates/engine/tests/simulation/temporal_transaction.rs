@@ -232,7 +232,7 @@ fn act(chance: &mut Chance, site: &Site) -> Act {
         0 => Act::Create(input(chance, site, row, false)),
         1 | 2 => Act::Update(input(chance, site, row, true)),
         3 => Act::Upsert(input(chance, site, row, true)),
-        4 => Act::Delete(row),
+        4 => Act::Delete(row.into()),
         5 => Act::Increment {
             id: row,
             column: (*chance.pick(&["n", "m", "f"])).to_owned(),
@@ -245,7 +245,10 @@ fn act(chance: &mut Chance, site: &Site) -> Act {
             columns.extend(&domain::SYSTEM);
             let texts = vec![filter(chance, &columns, 1)];
             if chance.one_in(3) {
-                return Act::DeleteMany { texts };
+                return Act::DeleteMany {
+                    texts,
+                    members: Vec::new(),
+                };
             }
             let members = members(chance, &site.columns, true);
             Act::UpdateMany { texts, members }

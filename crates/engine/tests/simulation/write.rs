@@ -380,7 +380,7 @@ fn matching_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
         let (engine, caller) = (&site.engine, &site.caller);
         match kind {
             Kinds::UpdateMatching => engine.update_rows(caller, &asked, &members).await.map(drop),
-            _ => engine.delete_rows(caller, &asked).await.map(drop),
+            _ => engine.delete_rows(caller, &asked, &[]).await.map(drop),
         }
     })
 }

@@ -26,6 +26,15 @@ pub enum Until {
     Next,
 }
 
+impl From<Period> for Range {
+    fn from(period: Period) -> Range {
+        Range {
+            from: Some(period.from()),
+            until: Until::At(period.end()),
+        }
+    }
+}
+
 impl Range {
     /// First instant, in a write of this mark.
     pub fn from_at(&self, mark: Mark) -> Timestamp {

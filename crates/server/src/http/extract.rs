@@ -6,6 +6,7 @@ use engine::{
     AccessError, Caller, EngineError, Family, GrantsAsOf, Identity, JsonBudget, ListContainers,
     Place,
 };
+use hyper::Method;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::HeaderName;
 use hyper::http::request::Parts;
@@ -101,6 +102,14 @@ impl<'a> RequestContext<'a> {
         body: Incoming,
     ) -> Result<RequestContext<'a>, ApiError> {
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
+        let names_period = query.valid_from.is_some() || query.valid_to.is_some();
+        if names_period && head.method != Method::DELETE {
+            return Err(ApiError::invalid(
+                "$validFrom",
+                "In the query string only deletions take `$validFrom` and `$validTo`. A write has \
+                 them in `data`; a read takes the queries `validAt` and `validBetween`.",
+            ));
+        }
         let words = wire::words(route.family);
         Ok(RequestContext {
             app,

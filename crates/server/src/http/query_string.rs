@@ -26,6 +26,10 @@ pub struct QueryString {
     pub transaction: Option<String>,
     /// `permissions`
     pub permissions: Option<String>,
+    /// `$validFrom`
+    pub valid_from: Option<String>,
+    /// `$validTo`
+    pub valid_to: Option<String>,
 }
 
 /// A query with its number.
@@ -50,6 +54,8 @@ impl QueryString {
                 "ttl" => parsed.ttl = Some(text("ttl", value)?),
                 "search" => parsed.search = Some(text("search", value)?),
                 "transactionId" => parsed.transaction = Some(text("transactionId", value)?),
+                "$validFrom" => parsed.valid_from = Some(text("$validFrom", value)?),
+                "$validTo" => parsed.valid_to = Some(text("$validTo", value)?),
                 "permissions" => parsed.permissions = Some(text("permissions", value)?),
                 other => {
                     if let Some(brackets) = other.strip_prefix("queries") {
@@ -169,8 +175,9 @@ mod tests {
 
     #[test]
     fn known_parameters_are_kept_and_unknown_ones_ignored() {
-        let parsed =
-            QueryString::parse("project=p&ttl=5&total=false&search=a+b&transactionId=t&x=%ff");
+        let parsed = QueryString::parse(
+            "project=p&ttl=5&total=false&search=a+b&transactionId=t&x=%ff&%24validTo=next",
+        );
         let wanted = QueryString {
             project: Some("p".into()),
             queries: vec![],
@@ -179,6 +186,8 @@ mod tests {
             search: Some("a b".into()),
             transaction: Some("t".into()),
             permissions: None,
+            valid_from: None,
+            valid_to: Some("next".into()),
         };
         assert_eq!(parsed.unwrap(), wanted);
     }

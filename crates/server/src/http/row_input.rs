@@ -6,6 +6,7 @@ use model::{Json, RowId};
 use super::error::ApiError;
 use super::extract::Sender;
 use super::fields::Fields;
+use super::query_string::QueryString;
 use super::relationships::name_inner_rows;
 use super::unique::UNIQUE;
 
@@ -14,6 +15,34 @@ pub(super) const ROWS_MAX: usize = 100;
 
 pub(super) fn name_inner(sender: Sender<'_>, members: &mut [(String, Json)]) {
     name_inner_rows(members, sender.shared.clock.now(), sender.shared.rng);
+}
+
+/// The valid period of a deletion, as row data would name it: from the body, or else from the
+/// query string.
+pub(super) fn period(query: &QueryString, fields: &mut Fields) -> Vec<(String, Json)> {
+    let sent = [
+        ("$validFrom", &query.valid_from),
+        ("$validTo", &query.valid_to),
+    ];
+    let named = sent.into_iter().filter_map(|(key, in_query)| {
+        let in_query = || in_query.clone().map(Json::Text);
+        let json = fields.take(key).or_else(in_query)?;
+        Some((key.to_owned(), json))
+    });
+    named.collect()
+}
+
+/// # Errors
+/// A period beside `data`, where no write looks for it.
+pub(super) fn need_no_period(fields: &Fields) -> Result<(), ApiError> {
+    let mut named = ["$validFrom", "$validTo"].into_iter();
+    match named.find(|key| fields.holds(key)) {
+        Some(key) => {
+            let why = format!("`{key}` is a member of `data`, not of the body.");
+            Err(ApiError::invalid(key, why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// One of several rows. Its grants stay among its members, where the engine looks for them.

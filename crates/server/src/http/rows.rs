@@ -14,7 +14,7 @@ use super::fields::Fields;
 use super::min_mark;
 use super::once::Shape;
 use super::reply::Reply;
-use super::row_input::{ROWS_MAX, inner_row, name_inner};
+use super::row_input::{ROWS_MAX, inner_row, name_inner, need_no_period, period};
 use super::transactions::{stage_row, stage_rows, transaction_in, transaction_of};
 use super::wire;
 
@@ -211,6 +211,7 @@ async fn row(
 pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
     let mut fields = context.fields().await?;
+    need_no_period(&fields)?;
     let transaction = transaction_in(&mut fields)?;
     let (engine, family) = (&context.app.shared.engine, context.family);
     match Creation::read(&mut fields, &context)? {
@@ -334,6 +335,7 @@ pub async fn upsert(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
 /// The change of the row that the path names, and the transaction it belongs to.
 async fn change(context: &mut RequestContext<'_>) -> Result<(RowInput, Option<String>), ApiError> {
     let mut fields = context.fields().await?;
+    need_no_period(&fields)?;
     let transaction = transaction_in(&mut fields)?;
     let mut members = fields.object("data")?.unwrap_or_default();
     name_inner(context.sender(), &mut members);
@@ -348,16 +350,21 @@ async fn change(context: &mut RequestContext<'_>) -> Result<(RowInput, Option<St
 /// `DELETE /v1/tablesdb/{database}/tables/{table}/rows/{row}`
 pub async fn delete(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
-    let transaction = transaction_in(&mut context.fields().await?)?;
+    let mut fields = context.fields().await?;
+    let transaction = transaction_in(&mut fields)?;
     let unchanged_since = context.unchanged_since()?;
     let id = context.id(context.words.row_id, &context.ids.row, RowId::new)?;
+    let row = RowInput {
+        members: period(&context.query, &mut fields),
+        ..id.into()
+    };
     let by_query = transaction_of(context.query.transaction.as_deref());
     if let Some(transaction) = transaction.as_deref().or(by_query) {
-        let (act, status) = (Act::Delete(id), StatusCode::NO_CONTENT);
+        let (act, status) = (Act::Delete(row), StatusCode::NO_CONTENT);
         return stage_row(&context, &caller, transaction, act, status).await;
     }
     let engine = &context.app.shared.engine;
     let caller = context.writer(caller, |_| Reply::empty());
-    let deleted = engine.delete_row(&caller, context.place(), id, unchanged_since);
+    let deleted = engine.delete_row(&caller, context.place(), row, unchanged_since);
     Ok(Reply::empty().at(deleted.await?))
 }

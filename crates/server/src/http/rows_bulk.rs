@@ -11,7 +11,7 @@ use super::extract::{RequestContext, check_queries};
 use super::fields::Fields;
 use super::once::Shape;
 use super::reply::Reply;
-use super::row_input::{ROWS_MAX, inner_row};
+use super::row_input::{ROWS_MAX, inner_row, need_no_period, period};
 use super::transactions::{stage_row, stage_rows, transaction_in};
 
 /// `PUT /v1/tablesdb/{database}/tables/{table}/rows`
@@ -19,6 +19,7 @@ pub async fn upsert(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     let caller = context.key_caller()?;
     let unchanged_since = context.unchanged_since()?;
     let mut fields = context.fields().await?;
+    need_no_period(&fields)?;
     let transaction = transaction_in(&mut fields)?;
     let rows = fields.objects(context.words.rows, ROWS_MAX)?;
     if rows.is_empty() {
@@ -42,6 +43,7 @@ pub async fn update(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     let caller = context.key_caller()?;
     let unchanged_since = context.unchanged_since()?;
     let mut fields = context.fields().await?;
+    need_no_period(&fields)?;
     let transaction = transaction_in(&mut fields)?;
     let members = fields.object("data")?.unwrap_or_default();
     let texts = queries(&context, &mut fields)?;
@@ -67,8 +69,10 @@ pub async fn delete(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     let mut fields = context.fields().await?;
     let transaction = transaction_in(&mut fields)?;
     let texts = queries(&context, &mut fields)?;
+    let members = period(&context.query, &mut fields);
     if let Some(id) = transaction {
-        return stage_rows(&context, &caller, &id, Act::DeleteMany { texts }, 0).await;
+        let act = Act::DeleteMany { texts, members };
+        return stage_rows(&context, &caller, &id, act, 0).await;
     }
     let bulk = Bulk {
         place: context.place(),
@@ -76,7 +80,7 @@ pub async fn delete(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         unchanged_since,
     };
     let (engine, caller) = (&context.app.shared.engine, writer(&context, caller));
-    let written = engine.delete_rows(&caller, &bulk).await?;
+    let written = engine.delete_rows(&caller, &bulk, &members).await?;
     Ok(bulked(&context, &caller, written).await)
 }
 
@@ -110,6 +114,7 @@ pub async fn count(mut context: RequestContext<'_>, is_down: bool) -> Result<Rep
     let caller = context.caller()?;
     let unchanged_since = context.unchanged_since()?;
     let mut fields = context.fields().await?;
+    need_no_period(&fields)?;
     let transaction = transaction_in(&mut fields)?;
     let increment = Increment {
         id: context.id(context.words.row_id, &context.ids.row, RowId::new)?,

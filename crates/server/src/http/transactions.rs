@@ -11,9 +11,10 @@ use model::{Json, RowId};
 use super::error::{ApiError, Kind};
 use super::extract::{RequestContext, Sender, check_queries};
 use super::fields::Fields;
+use super::query_string::QueryString;
 use super::rate;
 use super::reply::Reply;
-use super::row_input::{ROWS_MAX, inner_row, name_inner};
+use super::row_input::{ROWS_MAX, inner_row, name_inner, need_no_period, period};
 use super::unique::unique_id;
 use super::wire;
 
@@ -209,21 +210,13 @@ fn act(sender: Sender<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiE
                 permissions: None,
             })
         }
-        "delete" => Act::Delete(row(&mut fields)?),
+        "delete" => Act::Delete(engine::RowInput {
+            members: deleted_period(&mut fields)?,
+            ..row(&mut fields)?.into()
+        }),
         "increment" | "decrement" => {
             let id = row(&mut fields)?;
-            let mut data = inner(data(&mut fields)?);
-            let is_down = action == "decrement";
-            Act::Increment {
-                id,
-                column: match data.text("column")? {
-                    Some(column) => column,
-                    None => data.required_text("attribute")?,
-                },
-                is_down,
-                by: data.take("value").unwrap_or(Json::Int(1)),
-                bound: data.take(if is_down { "min" } else { "max" }),
-            }
+            counted(id, action == "decrement", inner(data(&mut fields)?))?
         }
         "bulkCreate" => Act::CreateMany(rows(sender, &mut fields)?),
         "bulkUpsert" => Act::UpsertMany(rows(sender, &mut fields)?),
@@ -234,9 +227,13 @@ fn act(sender: Sender<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiE
                 members: data.object("data")?.unwrap_or_default(),
             }
         }
-        "bulkDelete" => Act::DeleteMany {
-            texts: check_queries(inner(data(&mut fields)?).texts("queries")?)?,
-        },
+        "bulkDelete" => {
+            let mut data = inner(data(&mut fields)?);
+            Act::DeleteMany {
+                texts: check_queries(data.texts("queries")?)?,
+                members: period(&QueryString::default(), &mut data),
+            }
+        }
         other => {
             let other: String = other.chars().take(100).collect();
             return Err(invalid(format!("There is no action `{other}`.")));
@@ -245,6 +242,27 @@ fn act(sender: Sender<'_>, action: &str, mut fields: Fields) -> Result<Act, ApiE
 }
 
 /// The members of an operation's `data`.
+/// A step of one column up or down.
+fn counted(id: RowId, is_down: bool, mut data: Fields) -> Result<Act, ApiError> {
+    need_no_period(&data)?;
+    Ok(Act::Increment {
+        id,
+        column: match data.text("column")? {
+            Some(column) => column,
+            None => data.required_text("attribute")?,
+        },
+        is_down,
+        by: data.take("value").unwrap_or(Json::Int(1)),
+        bound: data.take(if is_down { "min" } else { "max" }),
+    })
+}
+
+/// The period of a deletion, if its `data` names one.
+fn deleted_period(fields: &mut Fields) -> Result<Vec<(String, Json)>, ApiError> {
+    let data = fields.object("data")?.unwrap_or_default();
+    Ok(period(&QueryString::default(), &mut inner(data)))
+}
+
 fn data(fields: &mut Fields) -> Result<Vec<(String, Json)>, ApiError> {
     let data = fields.object("data")?;
     data.ok_or_else(|| invalid("`data` is missing."))

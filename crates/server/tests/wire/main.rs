@@ -14,6 +14,7 @@ mod long_reads;
 mod marks;
 mod metrics;
 mod once;
+mod periods;
 mod pinned;
 mod project;
 mod quotas;

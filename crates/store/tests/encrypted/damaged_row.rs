@@ -158,7 +158,10 @@ fn matching_rows_are_changed_and_deleted_though_one_is_damaged() {
     db.close();
     damage(&place, (&names::now(table.number), &title), "'b'");
     let mut db = Db::open(&place);
-    let deleted = db.ok(vec![matching(&db, store::MatchingAct::Delete)]);
+    let deleted = db.ok(vec![matching(
+        &db,
+        store::MatchingAct::Delete { range: None },
+    )]);
     let matched = &deleted.matched[0];
     let shown: Vec<&str> = matched.rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!((matched.count, shown), (3, vec!["a", "c"]));

@@ -153,7 +153,7 @@ pub fn matches_are_found_when_the_batch_runs(place: &dyn Place) {
             db.update("r0", vec![(COUNT, Value::Int(7))]),
             db.delete("r2"),
         ]),
-        db.batch(vec![op(query, MatchingAct::Delete)]),
+        db.batch(vec![op(query, MatchingAct::Delete { range: None })]),
     ];
     let outcomes = db.commit(&batches);
     let matched = &outcomes[1].as_ref().unwrap().matched[0];
@@ -165,7 +165,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
     let mut db = with_counts(place, 6);
     let mut query = by_count(db.all(), 2);
     query.offset = 1;
-    let applied = db.ok(vec![op(query.clone(), MatchingAct::Delete)]);
+    let applied = db.ok(vec![op(query.clone(), MatchingAct::Delete { range: None })]);
     assert_eq!(ids_of(&applied.matched[0].rows), ["r4", "r3"]);
     (query.offset, query.limit) = (0, 1);
     for (side, expected) in [(Side::After, "r1"), (Side::Before, "r5")] {
@@ -174,7 +174,7 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
             version: None,
             side,
         });
-        let applied = db.ok(vec![op(query.clone(), MatchingAct::Delete)]);
+        let applied = db.ok(vec![op(query.clone(), MatchingAct::Delete { range: None })]);
         assert_eq!(ids_of(&applied.matched[0].rows), [expected]);
     }
     query.cursor = Some(Cursor {
@@ -183,7 +183,10 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
         side: Side::After,
     });
     let gone = Refusal::CursorNotFound(row_id("r5"));
-    assert_eq!(db.refused(vec![op(query, MatchingAct::Delete)]), gone);
+    assert_eq!(
+        db.refused(vec![op(query, MatchingAct::Delete { range: None })]),
+        gone
+    );
     db.ok(vec![db.update("r0", vec![(COUNT, Value::Null)])]);
     let mut query = by_count(db.all(), 1);
     query.cursor = Some(Cursor {
@@ -192,7 +195,10 @@ pub fn order_limit_offset_and_cursor_choose_the_rows(place: &dyn Place) {
         side: Side::After,
     });
     let null = Refusal::CursorNull(row_id("r0"));
-    assert_eq!(db.refused(vec![op(query, MatchingAct::Delete)]), null);
+    assert_eq!(
+        db.refused(vec![op(query, MatchingAct::Delete { range: None })]),
+        null
+    );
     assert_eq!(db.ids(), ["r0", "r2"]);
 }
 
@@ -202,7 +208,7 @@ pub fn more_matches_than_may_be_left_are_refused(place: &dyn Place) {
         Op::Matching(Box::new(MatchingOp {
             may_leave_rows: false,
             walks: false,
-            ..matching(query, MatchingAct::Delete)
+            ..matching(query, MatchingAct::Delete { range: None })
         }))
     };
     let two = by_count(db.all(), 2);
@@ -266,7 +272,7 @@ pub fn one_row_that_cannot_be_changed_stops_all(place: &dyn Place) {
 pub fn deleted_matches_are_reported_as_they_were(place: &dyn Place) {
     let mut db = with_counts(place, 3);
     let before = db.load().mark;
-    let applied = db.ok(vec![op(db.all(), MatchingAct::Delete)]);
+    let applied = db.ok(vec![op(db.all(), MatchingAct::Delete { range: None })]);
     let matched = &applied.matched[0];
     assert_eq!((matched.count, matched.rows.len()), (3, 2));
     assert_holds(&matched.rows[1], &db.table(), &counted(1));
@@ -299,7 +305,7 @@ pub fn matches_under_another_catalogue_are_refused(place: &dyn Place) {
     let mut db = with_counts(place, 1);
     let late = WriteBatch {
         catalogue_epoch: db.catalogue.epoch - 1,
-        ..db.batch(vec![op(db.all(), MatchingAct::Delete)])
+        ..db.batch(vec![op(db.all(), MatchingAct::Delete { range: None })])
     };
     let refused = Outcome::Err(Refusal::CatalogueMoved);
     assert_eq!(db.commit(&[late]).remove(0).map(drop), refused.map(drop));
@@ -321,7 +327,7 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
             db.update("r0", vec![(COUNT, Value::Int(4))]),
             db.op("r0", put),
             op(db.all(), set_count(6)),
-            op(db.all(), MatchingAct::Delete),
+            op(db.all(), MatchingAct::Delete { range: None }),
             db.delete("r0"),
         ]
     };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use model::history::{Range, Until};
+use model::history::Range;
 use model::{Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
 use query::names;
 
@@ -122,7 +122,7 @@ impl Run<'_> {
                 stamps: Stamps::default(),
                 guard: op.guard.clone(),
             };
-            self.timed_op(&over(&op.table, id, piece, act))?;
+            self.timed_op_alone(&over(&op.table, id, piece, act))?;
         }
         self.catch_up()
     }
@@ -138,7 +138,7 @@ impl Run<'_> {
                 if !piece.contains(now) && linked(&value)?.contains(id) {
                     let guard = Guard::Open;
                     let act = RowAct::Delete { guard };
-                    self.timed_op(&over(&tie.related, holder, piece, act))?;
+                    self.timed_op_alone(&over(&tie.related, holder, piece, act))?;
                 }
             }
         }
@@ -255,15 +255,7 @@ impl Run<'_> {
 }
 
 pub(crate) fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: RowAct) -> RowOp {
-    RowOp::over(
-        Arc::clone(table),
-        id.clone(),
-        Range {
-            from: Some(valid.from()),
-            until: Until::At(valid.end()),
-        },
-        act,
-    )
+    RowOp::over(Arc::clone(table), id.clone(), valid.into(), act)
 }
 
 /// Whether `t` holds a link to `?1`.

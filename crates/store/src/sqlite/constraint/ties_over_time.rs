@@ -24,11 +24,14 @@ enum Left {
 }
 
 impl Run<'_> {
-    /// Runs one operation over a valid period. By the letter of the case language a deletion and
-    /// an erasure do what the row's relationships say; otherwise whoever made the operation did.
+    /// Runs one operation over a valid period. What takes the row away does what the row's
+    /// relationships say.
     pub(crate) fn timed_op(&mut self, op: &RowOp) -> Step<TimedDone> {
-        let goes = matches!(op.act, RowAct::Delete { .. } | RowAct::Erase);
-        if !goes || !op.is_literal || op.table.relations().next().is_none() {
+        let goes = matches!(
+            op.act,
+            RowAct::Resize { .. } | RowAct::Delete { .. } | RowAct::Erase
+        );
+        if !goes || op.table.relations().next().is_none() {
             return self.timed_op_alone(op);
         }
         let left = match self.period_of_going(op)? {
@@ -38,17 +41,6 @@ impl Run<'_> {
         let done = self.timed_op_alone(op)?;
         self.do_what_is_left(left)?;
         Ok(done)
-    }
-
-    /// Over which period the row goes; `None` where the operation will be refused.
-    fn period_of_going(&mut self, op: &RowOp) -> Step<Option<Period>> {
-        if let RowAct::Erase = op.act {
-            return Ok(Some(Period::ALWAYS));
-        }
-        let target = self.target(&op.table, &op.id);
-        self.part_twin(&target)?;
-        let known = self.known_for(&target, op.period())?;
-        Ok(self.resolved(op.period(), &known).ok())
     }
 
     /// What is left to do when the row goes over the period; to be asked while it is there.

@@ -45,7 +45,7 @@ pub(crate) fn grants_of(act: &RowAct) -> Grants<'_> {
             first: insert_permissions,
             comes_with_row: true,
         },
-        RowAct::Update { permissions, .. } => Grants {
+        RowAct::Update { permissions, .. } | RowAct::Resize { permissions, .. } => Grants {
             new: permissions.as_deref(),
             first: &[],
             comes_with_row: false,

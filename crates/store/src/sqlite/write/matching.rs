@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::history::Range;
 use model::{Row, RowId, Selection, Table};
 use query::{Dialect, Query, Side, emit, names};
 
@@ -126,14 +127,16 @@ impl Run<'_> {
     /// What goes is not looked at, nor what is damaged and replaced.
     fn found_to_change(&mut self, target: &Target<'_>, act: &MatchingAct) -> Step<Option<Current>> {
         match act {
-            MatchingAct::Delete => self.current_to_go(target),
+            MatchingAct::Delete { range: None } => self.current_to_go(target),
             MatchingAct::Update {
                 patch, range: None, ..
             } => {
                 let found = self.current_found(target)?;
                 found.map(|row| row.mended_by(patch)).transpose()
             }
-            MatchingAct::Update { .. } => self.current(target),
+            MatchingAct::Update { .. }
+            | MatchingAct::Resize { .. }
+            | MatchingAct::Delete { .. } => self.current(target),
         }
     }
 
@@ -153,41 +156,26 @@ impl Run<'_> {
             None => return Err(corrupt(format!("row `{id}` was found and is not there")).into()),
         };
         self.judge_age(&target, &current)?;
+        if let Some((range, act)) = over_period(&op.act) {
+            let op = RowOp::over(Arc::clone(&op.query.table), id.clone(), range, act);
+            let shown = row(id, current.seq, &current.image, None);
+            return match self.timed_op(&op) {
+                Ok(done) => Ok(Some(done.row.unwrap_or(shown))),
+                // A row that matches now need not be there in the period.
+                Err(Halt::Refused(Refusal::RowNotFound(_))) => Ok(Some(shown)),
+                Err(halt) => Err(halt),
+            };
+        }
         match &op.act {
             MatchingAct::Update {
                 patch,
                 permissions,
                 stamps,
-                range: Some(range),
-            } => {
-                let over = RowOp::over(
-                    Arc::clone(&op.query.table),
-                    id.clone(),
-                    *range,
-                    RowAct::Update {
-                        patch: patch.clone(),
-                        permissions: permissions.clone(),
-                        stamps: *stamps,
-                        guard: Guard::Open,
-                    },
-                );
-                let shown = row(id, current.seq, &current.image, None);
-                match self.timed_op(&over) {
-                    Ok(done) => Ok(Some(done.row.unwrap_or(shown))),
-                    // A row that matches now need not be there in the period.
-                    Err(Halt::Refused(Refusal::RowNotFound(_))) => Ok(Some(shown)),
-                    Err(halt) => Err(halt),
-                }
-            }
-            MatchingAct::Update {
-                patch,
-                permissions,
-                stamps,
-                range: None,
+                ..
             } => self
                 .update(&target, current, patch, permissions.as_deref(), *stamps)
                 .map(Some),
-            MatchingAct::Delete => {
+            MatchingAct::Resize { .. } | MatchingAct::Delete { .. } => {
                 // A row that lacks a value is not shown as one that never had it.
                 let is_shown = !current.is_damaged();
                 let last = is_shown.then(|| row(id, current.seq, &current.image, None));
@@ -199,6 +187,38 @@ impl Run<'_> {
                 Ok(last)
             }
         }
+    }
+}
+
+/// The operation on each row that matches, if it is over a valid period.
+fn over_period(act: &MatchingAct) -> Option<(Range, RowAct)> {
+    let guard = Guard::Open;
+    match act {
+        MatchingAct::Update { range: None, .. } | MatchingAct::Delete { range: None } => None,
+        MatchingAct::Update {
+            patch,
+            permissions,
+            stamps,
+            range: Some(range),
+        } => {
+            let act = RowAct::Update {
+                patch: patch.clone(),
+                permissions: permissions.clone(),
+                stamps: *stamps,
+                guard,
+            };
+            Some((*range, act))
+        }
+        MatchingAct::Resize { edge, permissions } => {
+            let act = RowAct::Resize {
+                edge: *edge,
+                permissions: permissions.clone(),
+                guard,
+                deletion_guard: Guard::Open,
+            };
+            Some((Range::default(), act))
+        }
+        MatchingAct::Delete { range: Some(range) } => Some((*range, RowAct::Delete { guard })),
     }
 }
 

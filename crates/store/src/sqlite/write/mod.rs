@@ -11,6 +11,7 @@ pub(crate) mod matching;
 pub(crate) mod present;
 pub(crate) mod related;
 pub(crate) mod relation_write;
+pub(crate) mod resize;
 pub(crate) mod row_write;
 pub(crate) mod run;
 pub(crate) mod schema_write;

@@ -128,7 +128,7 @@ impl Run<'_> {
                 .map(Some)
             }
             RowAct::Put { .. } => self.put(&target, &op.act).map(Some),
-            RowAct::Replace { .. } | RowAct::Erase | RowAct::Assert(_) => {
+            RowAct::Replace { .. } | RowAct::Resize { .. } | RowAct::Erase | RowAct::Assert(_) => {
                 let done = self.timed_op(op)?;
                 self.catch_up()?;
                 Ok(done.row)
@@ -183,7 +183,13 @@ impl Run<'_> {
             Some(row) => {
                 self.judge(target, &row, guard)?;
                 let row = row.mended_by(patch)?;
-                self.update(target, row, patch, permissions.as_deref(), *stamps)
+                if row.is_everyday {
+                    return self.update(target, row, patch, permissions.as_deref(), *stamps);
+                }
+                // What it leaves open later is to be filled, too.
+                let row = self.detour(target, act.clone())?;
+                let row = row.ok_or_else(|| corrupt("a row that was put is not there"))?;
+                Ok(self::row(target.id, row.seq, &row.image, None))
             }
             None if self.is_scheduled(target)? => {
                 let row = self.detour(target, act.clone())?;

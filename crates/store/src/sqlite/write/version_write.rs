@@ -16,6 +16,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::grants_over_time::grants_of;
 use super::halt::{Halt, Step};
+use super::resize::{Resized, Resizing};
 use super::row_write::{Current, Target};
 use super::run::Run;
 use super::versions::{self, Asserted, Stored};
@@ -60,14 +61,19 @@ impl Run<'_> {
                 row: None,
             });
         }
-        let known = self.known_for(&target, op.period())?;
+        let (known, resized) = self.known_of(&target, op)?;
+        let range = match &resized {
+            Some(resized) => resized.period().into(),
+            None => op.period(),
+        };
         let seq = self.known_seq(&target)?;
         let is_again = self.creates_again(&target, op, seq)?;
         if !is_again {
-            self.judge_timed(&target, op, seq, &known)?;
+            self.judge_timed(&target, op, seq, (range, &known))?;
+            self.judge_deletion(&target, op, seq, resized.as_ref())?;
         }
         self.need_plain_values(op, &known)?;
-        let plan = self.plan(&target, op, &known)?;
+        let plan = self.plan(&target, op, &known, resized.as_ref())?;
         let needs_piece = matches!(op.act, RowAct::Update { .. } | RowAct::Delete { .. });
         if needs_piece && !op.is_literal && !self.meets_any(op.period(), &known) {
             return Err(Refusal::RowNotFound(op.id.clone()).into());
@@ -78,7 +84,7 @@ impl Run<'_> {
         if plan.is_empty() && grants.new.is_none() {
             return Ok(TimedDone {
                 is_affected: false,
-                row: self.row_met(&target, seq, op, &known)?,
+                row: self.row_met(&target, seq, op, &known, resized.as_ref())?,
             });
         }
         let seq = match seq {
@@ -93,7 +99,7 @@ impl Run<'_> {
         self.regrant(&op.table, &target, seq, &grants, was_granted)?;
         let row = match self.row_written(&target, seq, &plan)? {
             Some(row) => Some(row),
-            None => self.row_met(&target, Some(seq), op, &known)?,
+            None => self.row_met(&target, Some(seq), op, &known, resized.as_ref())?,
         };
         Ok(TimedDone {
             is_affected: true,
@@ -134,7 +140,7 @@ impl Run<'_> {
         let table = self.state.catalogue.table_by_number(target.table.number);
         let table = table.ok_or(Refusal::CatalogueMoved)?;
         let op = RowOp::over(Arc::clone(table), target.id.clone(), Range::default(), act);
-        self.timed_op(&op)?;
+        self.timed_op_alone(&op)?;
         self.catch_up()?;
         self.current_found(target)
     }
@@ -219,19 +225,20 @@ impl Run<'_> {
         target: &Target<'_>,
         op: &RowOp,
         seq: Option<i64>,
-        known: &[Stored],
+        (range, known): (Range, &[Stored]),
     ) -> Step<()> {
         let guard = match &op.act {
             RowAct::Insert { guard, .. }
             | RowAct::Replace { guard, .. }
             | RowAct::Put { guard, .. }
             | RowAct::Update { guard, .. }
+            | RowAct::Resize { guard, .. }
             | RowAct::Delete { guard } => guard,
             RowAct::Erase | RowAct::Assert(_) => return Ok(()),
         };
         let Some(seq) = seq else { return Ok(()) };
         if !self.permits_seq(target, seq, guard)?
-            || self.meets_former_life(target, op.period(), (seq, guard), known)?
+            || self.meets_former_life(target, range, (seq, guard), known)?
         {
             return Err(match op.act {
                 RowAct::Insert { .. } => Refusal::RowExists(target.id.clone()),
@@ -251,6 +258,52 @@ impl Run<'_> {
             return Err(Refusal::RowMoved(target.id.clone()).into());
         }
         Ok(())
+    }
+
+    /// What is cut off a row must be granted as a deletion, too.
+    fn judge_deletion(
+        &self,
+        target: &Target<'_>,
+        op: &RowOp,
+        seq: Option<i64>,
+        resized: Option<&Resized>,
+    ) -> Step<()> {
+        let (RowAct::Resize { deletion_guard, .. }, Some(seq)) = (&op.act, seq) else {
+            return Ok(());
+        };
+        let deletes = resized.is_some_and(|it| matches!(it.change, Resizing::Delete(_)));
+        if deletes && !self.permits_seq(target, seq, deletion_guard)? {
+            return Err(Refusal::RowForbidden(target.id.clone()).into());
+        }
+        Ok(())
+    }
+
+    /// The pieces that the operation meets, and where it moves an end of them.
+    fn known_of(&self, target: &Target<'_>, op: &RowOp) -> Step<(Vec<Stored>, Option<Resized>)> {
+        let RowAct::Resize { edge, .. } = op.act else {
+            return Ok((self.known_for(target, op.period())?, None));
+        };
+        let known = self.known_to_resize(target, edge)?;
+        let resized = self.resized(target, edge, &known)?;
+        Ok((known, Some(resized)))
+    }
+
+    /// Over which period the row goes; `None` if it does not, or the operation will be refused.
+    pub(crate) fn period_of_going(&mut self, op: &RowOp) -> Step<Option<Period>> {
+        if let RowAct::Erase = op.act {
+            return Ok(Some(Period::ALWAYS));
+        }
+        let target = self.target(&op.table, &op.id);
+        self.part_twin(&target)?;
+        Ok(match self.known_of(&target, op) {
+            Ok((known, None)) => self.resolved(op.period(), &known).ok(),
+            Ok((_, Some(resized))) => match resized.change {
+                Resizing::Delete(period) => Some(period),
+                Resizing::None | Resizing::Write(..) => None,
+            },
+            Err(Halt::Refused(_)) => None,
+            Err(halt) => return Err(halt),
+        })
     }
 
     /// Whether the operation creates a row anew that was known before: one that is not there, and
@@ -309,7 +362,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn plan(&self, target: &Target<'_>, op: &RowOp, known: &[Stored]) -> Step<Plan<Arc<Asserted>>> {
+    fn plan(
+        &self,
+        target: &Target<'_>,
+        op: &RowOp,
+        known: &[Stored],
+        resized: Option<&Resized>,
+    ) -> Step<Plan<Arc<Asserted>>> {
         let created = known.first().map(|version| version.value.created);
         let fresh = |values: &[model::Value], stamps: Stamps, created: Option<Timestamp>| {
             let now = self.mark.timestamp();
@@ -320,8 +379,8 @@ impl Run<'_> {
                 damaged: Damaged::default(),
             })
         };
-        let run = |act: Act<'_, Arc<Asserted>>| {
-            let operation = Operation::Write(act, op.period());
+        let run_over = |act: Act<'_, Arc<Asserted>>, range: Range| {
+            let operation = Operation::Write(act, range);
             let known = Known {
                 versions: known,
                 last_change: None,
@@ -329,6 +388,7 @@ impl Run<'_> {
             let plan = Plan::new(operation, self.mark, known);
             plan.map_err(|refusal| Halt::Refused(Refusal::of_write(refusal, target.id)))
         };
+        let run = |act: Act<'_, Arc<Asserted>>| run_over(act, op.period());
         let plan = match &op.act {
             RowAct::Insert { values, stamps, .. } => {
                 run(Act::Insert(fresh(values, *stamps, None)))?
@@ -337,6 +397,13 @@ impl Run<'_> {
                 run(Act::Put(fresh(values, Stamps::default(), created)))?
             }
             RowAct::Delete { .. } => run(Act::Delete)?,
+            RowAct::Resize { .. } => match resized.map(|resized| &resized.change) {
+                Some(Resizing::Delete(period)) => run_over(Act::Delete, (*period).into())?,
+                Some(Resizing::Write(period, value)) => {
+                    run_over(Act::Put(Arc::clone(value)), (*period).into())?
+                }
+                Some(Resizing::None) | None => Plan::default(),
+            },
             RowAct::Update { patch, stamps, .. } => {
                 let mut merge = self.merge(target, op, patch, *stamps, None);
                 run(Act::Update(&mut *merge))?
@@ -542,11 +609,16 @@ impl Run<'_> {
         seq: Option<i64>,
         op: &RowOp,
         known: &[Stored],
+        resized: Option<&Resized>,
     ) -> Step<Option<Row>> {
         let shows = !op.is_literal && !matches!(op.act, RowAct::Delete { .. });
         let Some(seq) = seq.filter(|_| shows) else {
             return Ok(None);
         };
+        if let Some(Resized { shown, .. }) = resized {
+            let row = self.row_over(target, seq, shown.valid, shown.known, &shown.value)?;
+            return Ok(Some(row));
+        }
         let Ok(range) = self.resolved(op.period(), known) else {
             return Ok(None);
         };
