@@ -428,7 +428,7 @@ class Tidemark_Store {
 		while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
 			++$seen;
 			$last = $row[0];
-			if ( $row[1] ? $is_purge : ( $row[3] || ( $is_full && 0 === random_int( 0, 3 ) ) ) ) {
+			if ( $row[1] ? $is_purge : ( $row[3] || ( $is_full && 0 === random_int( 0, 1 ) ) ) ) {
 				$ids[ $row[1] || 0 === $row[2] ? 'gone' : 'emptied' ][] = $row[0];
 				$raises = ! empty( $raises ) || $row[1];
 			}

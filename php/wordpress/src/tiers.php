@@ -298,7 +298,7 @@ class Tidemark_Tiers {
 					$this->make_room();
 				}
 				$this->store = null;
-				$this->notices->note( 'store', $failed->getMessage() );
+				$this->notices->note( 0 === $tries ? 'retried' : 'failed', $failed->getMessage() );
 			}
 		}
 		$this->is_off = true;
