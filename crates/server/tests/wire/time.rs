@@ -208,3 +208,43 @@ fn times_that_cannot_be_are_refused() {
     );
     assert_eq!(containers.refusal(), "400 general_query_invalid");
 }
+
+#[test]
+fn a_difference_across_a_change_of_columns_goes_by_column() {
+    let site = site();
+    create(&site, "a", json!({"n": 1}));
+    create(&site, "b", json!({"n": 2}));
+    let reads = "/v1/tidemark/databases/d/reads";
+    let own = |read: Value| {
+        let answer = site.ask("POST", reads, &read.to_string());
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()
+    };
+    let now = || own(json!({"kind": "get", "table": "t", "id": "a"}))["tt"].clone();
+    let differing = |from: &Value| {
+        let (from, to) = (json!({ "tt": from }), json!({}));
+        let rows = own(json!({"kind": "diff", "table": "t", "from": from, "to": to}));
+        let ids = rows["rows"].as_array().unwrap().iter();
+        ids.map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let columns = "/v1/tablesdb/d/tables/t/columns";
+    let column = |key: &str| {
+        let body = json!({"key": key, "required": false}).to_string();
+        let made = site.ask("POST", &format!("{columns}/integer"), &body);
+        assert_eq!(made.status, 202, "{}", made.text);
+    };
+    let start = now();
+    column("m");
+    assert_eq!(differing(&start), [""; 0], "nothing is in the new column");
+    let change = json!({"data": {"m": 5}}).to_string();
+    site.ask("PATCH", "/v1/tablesdb/d/tables/t/rows/a", &change);
+    assert_eq!(differing(&start), ["a"]);
+    // A column goes and another one comes to its place, with nothing in it.
+    let filled = now();
+    let gone = site.ask("DELETE", &format!("{columns}/m"), "");
+    assert_eq!(gone.status, 204, "{}", gone.text);
+    column("o");
+    assert_eq!(differing(&filled), ["a"]);
+    assert_eq!(differing(&start), [""; 0]);
+}

@@ -7,7 +7,7 @@ use engine::{CommitRecord, EngineError, PiecesRead, ReadError};
 use model::history::{History, VersionNumber};
 use model::period::join;
 use model::timeline::{Aggregate, Number, timeline};
-use model::{Content, Coordinates, Mark, Period, Row, Span, Table, Value, Version};
+use model::{ColumnNumber, Content, Coordinates, Mark, Period, Row, Span, Table, Value, Version};
 use serde_json::{Value as Out, json};
 
 use super::json::{doc, from, meta, to};
@@ -239,17 +239,34 @@ impl Histories {
             let version = rows.rows.get(id)?.first()?;
             Some(version.value.clone())
         };
+        let is_same = |before: &Option<Seen>, after: &Option<Seen>| match (before, after) {
+            (Some(before), Some(after)) => {
+                let is_whole = before.damaged.is_empty() && after.damaged.is_empty();
+                is_whole && by_column(&self.table, before) == by_column(&newer.table, after)
+            }
+            (before, after) => before.is_none() && after.is_none(),
+        };
         let mut ids: Vec<&String> = self.rows.keys().chain(newer.rows.keys()).collect();
         ids.sort();
         ids.dedup();
         let shown = ids.into_iter().filter_map(|id| {
             let (before, after) = (seen(self, id), seen(newer, id));
             let doc = |seen: &Option<Seen>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
-            (before != after)
+            (!is_same(&before, &after))
                 .then(|| json!({"id": id, "before": doc(&before), "after": doc(&after)}))
         });
         shown.collect()
     }
+}
+
+/// The values of a row by the numbers of their columns, which a rename keeps and no other column
+/// ever gets. A column that is null is like one that the table does not have.
+fn by_column<'s>(table: &Table, seen: &'s Seen) -> BTreeMap<ColumnNumber, &'s Value> {
+    let columns = table.columns.iter().zip(&seen.values);
+    let filled = columns.filter(|(_, value)| **value != Value::Null);
+    filled
+        .map(|(column, value)| (column.number, value))
+        .collect()
 }
 
 /// Those of a row's pieces, which are disjoint and in order, that share an instant with a period.
