@@ -67,8 +67,8 @@ pub struct Inner {
     pub store: CallStore,
     /// The name of the table in an instance's `__dict__`, once this is known to be a method.
     pub slot_name: RefCell<Option<HeldObject>>,
-    /// Whether a call of as many arguments as there are parameters needs no binding.
-    pub is_simple: Cell<bool>,
+    /// Whether every parameter can be given by position and counts, and there are no others.
+    pub is_simple: bool,
     /// Calls answered without running the body.
     pub hits: Cell<u64>,
     /// Calls that were not.
@@ -84,6 +84,9 @@ pub struct CachedCallable {
     weak: *mut ffi::PyObject,
     inner: *mut Inner,
 }
+
+/// Functions of more parameters than this are bound into memory of their own.
+const DIRECT_MAX: usize = 8;
 
 static TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -167,6 +170,36 @@ impl CachePlan {
     #[inline]
     fn takes_anything(&self) -> bool {
         self.takes_more || self.takes_names || self.is_ignored.iter().any(|ignored| *ignored)
+    }
+
+    /// Binds a call of a simple function without asking the interpreter. `None` when a name is
+    /// not found by its pointer, or the call does not fit.
+    #[inline]
+    unsafe fn order(
+        &self,
+        call: &GivenCall,
+        ordered: &mut [*mut ffi::PyObject; DIRECT_MAX],
+    ) -> Option<()> {
+        let count = self.names.len();
+        if call.count > count {
+            return None;
+        }
+        ordered[..call.count].copy_from_slice(call.slice(0));
+        for (name, value) in call.by_name() {
+            let named = &self.names[self.positional_only..];
+            let found = named.iter().position(|known| known.as_ptr() == name)?;
+            let place = &mut ordered[found + self.positional_only];
+            if !place.is_null() {
+                return None;
+            }
+            *place = value;
+        }
+        for (place, default) in ordered.iter_mut().zip(&self.defaults) {
+            if place.is_null() {
+                *place = default.as_ref()?.as_ptr();
+            }
+        }
+        Some(())
     }
 
     unsafe fn bind_slowly<'a>(&self, call: &GivenCall, skip: usize) -> Outcome<BoundCall<'a>> {
@@ -331,26 +364,62 @@ impl Inner {
         }
     }
 
-    /// The answer to a call that needs no binding and whose arguments are plain, if the first
-    /// entry of its hash is the one: what nearly every hit is. Runs no Python code but the copy.
+    /// The answer to a call whose arguments are plain and that is bound by comparing pointers, if
+    /// the first entry of its hash is the one: what nearly every hit is. `None` says nothing: the
+    /// whole way has to be taken.
     #[inline]
     unsafe fn answer_at_once(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
-        let is_bound = call.names.is_null() && call.count == self.plan.names.len();
-        if !is_bound || !self.is_simple.get() {
+        if !self.is_simple {
             return None;
         }
-        let arguments = call.slice(0);
+        let is_in_order = call.names.is_null() && call.count == self.plan.names.len();
+        if is_in_order && self.slot_name.borrow().is_none() {
+            return self.answer_from(&self.store, call.slice(0));
+        }
+        self.answer_in_order(call)
+    }
+
+    /// Apart, so that the shortest way stays short.
+    #[inline(never)]
+    unsafe fn answer_in_order(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
+        let wanted = self.plan.names.len();
+        if wanted > DIRECT_MAX {
+            return None;
+        }
+        let mut ordered = [std::ptr::null_mut(); DIRECT_MAX];
+        let arguments = if call.names.is_null() && call.count == wanted {
+            call.slice(0)
+        } else {
+            self.plan.order(call, &mut ordered)?;
+            &ordered[..wanted]
+        };
+        let slot_name = self.slot_name.borrow().as_ref().map(HeldObject::as_ptr);
+        let Some(slot_name) = slot_name else {
+            return self.answer_from(&self.store, arguments);
+        };
+        let (instance, arguments) = arguments.split_first()?;
+        let table = InstanceTable::existing(slot_name, *instance)?;
+        let store = InstanceTable::store(&table, &self.store);
+        self.answer_from(store, arguments)
+    }
+
+    #[inline(always)]
+    unsafe fn answer_from(
+        &self,
+        store: &CallStore,
+        arguments: &[*mut ffi::PyObject],
+    ) -> Option<Outcome<HeldObject>> {
         if !arguments.iter().all(|argument| is_plain(*argument)) {
             return None;
         }
         let hash = hash_plain(arguments);
-        let entry = self.store.table.borrow().probe(hash, self.now_us()).first?;
+        let entry = store.table.borrow().probe(hash, self.now_us()).first?;
         let is_equal = matches!(AskedKey::Plain(arguments).equals(&entry.item.key), Ok(true));
         let tokens = entry.item.tokens.as_ref();
         if !is_equal || tokens.is_some_and(|tokens| !entry::tags_are_current(tokens)) {
             return None;
         }
-        self.store.table.borrow_mut().hit(entry.place);
+        store.table.borrow_mut().hit(entry.place);
         self.hits.set(self.hits.get() + 1);
         let value = entry.item.answer();
         Some(match self.plan.is_async {
@@ -663,7 +732,7 @@ pub unsafe fn create(function: HeldObject, plan: CachePlan) -> Outcome<HeldObjec
         plan.positional == plan.names.len() && !plan.takes_anything() && plan.key.is_none();
     let inner = Box::new(Inner {
         function,
-        is_simple: Cell::new(is_simple),
+        is_simple,
         plan,
         store,
         slot_name: RefCell::new(None),

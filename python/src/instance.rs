@@ -49,6 +49,30 @@ impl InstanceTable {
         Ok(table)
     }
 
+    /// The table of `instance`, if it has one that is its own.
+    #[inline]
+    pub unsafe fn existing(
+        slot_name: *mut ffi::PyObject,
+        instance: *mut ffi::PyObject,
+    ) -> Option<HeldObject> {
+        let dict = ffi::PyObject_GenericGetDict(instance, std::ptr::null_mut());
+        let Ok(dict) = HeldObject::owned(dict) else {
+            ffi::PyErr_Clear();
+            return None;
+        };
+        let held = ffi::PyDict_GetItemWithError(dict.as_ptr(), slot_name);
+        if held.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        if ffi::Py_TYPE(held) != TYPE.load(Ordering::Acquire) {
+            return None;
+        }
+        let owner = (*held.cast::<InstanceTable>()).owner;
+        let is_own = !owner.is_null() && ffi::PyWeakref_GetObject(owner) == instance;
+        is_own.then(|| HeldObject::borrowed(held))
+    }
+
     /// Its entries, none of them from before the function was cleared.
     #[inline]
     pub unsafe fn store<'a>(table: &'a HeldObject, of_function: &CallStore) -> &'a CallStore {

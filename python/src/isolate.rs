@@ -5,6 +5,7 @@
 //! own `copy.deepcopy`.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
@@ -227,12 +228,36 @@ pub unsafe fn handed_out(value: &HeldObject, isolation: Isolation) -> Outcome<He
     match isolation {
         Isolation::Same => Ok(value.clone()),
         Isolation::Tree => copy(value.as_ptr(), &mut None),
-        Isolation::Graph => copy(value.as_ptr(), &mut Some(HashMap::new())),
+        Isolation::Graph => copy(value.as_ptr(), &mut Some(HashMap::default())),
         Isolation::Deep => python::call_one(PythonFunction::DeepCopy, value.as_ptr()),
     }
 }
 
-type Memo = Option<HashMap<usize, HeldObject>>;
+/// Addresses are spread well by one multiplication, and no caller chooses them.
+#[derive(Default)]
+struct AddressHash(u64);
+
+type AddressHashes = BuildHasherDefault<AddressHash>;
+
+impl Hasher for AddressHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (self.0 ^ address as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(26);
+    }
+}
+
+type Memo = Option<HashMap<usize, HeldObject, AddressHashes>>;
 
 #[inline]
 unsafe fn is_copied(object: *mut ffi::PyObject) -> bool {

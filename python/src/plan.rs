@@ -92,9 +92,6 @@ pub fn mark_method(
         .slot_name
         .replace(Some(name));
     drop(before);
-    unsafe { callable::inner(cached.as_ptr()) }
-        .is_simple
-        .set(false);
     // The offset of the instances' own `__dict__` is what the table needs; a class may still
     // refuse to have entries set in it, and then the first call says so.
     debug_assert!(unsafe { ffi::PyType_Check(class.as_ptr()) } != 0);

@@ -1,4 +1,4 @@
-"""A function cache whose hit costs what ``functools.lru_cache`` costs, and which isolates.
+"""A function cache: isolated results, one run for each miss, keys that keep types apart.
 
 >>> from tidemark_cache import cache
 >>> @cache(ttl=60)
