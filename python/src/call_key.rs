@@ -7,7 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::callable::{self, GivenCall, Inner};
+use crate::bind::GivenCall;
+use crate::callable::{self, Inner};
 use crate::entry::{self, KeptEntry};
 use crate::flight::FlightRun;
 use crate::isolate;

@@ -7,6 +7,7 @@
 // holds its lock, with pointers the interpreter owns for the length of the call.
 #![allow(unsafe_code)]
 
+mod bind;
 mod call_key;
 mod callable;
 mod encode;

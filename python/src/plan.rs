@@ -6,7 +6,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::callable::{self, CachePlan};
+use crate::bind::CachePlan;
+use crate::callable;
 use crate::isolate::CopyMode;
 use crate::object::HeldObject;
 use crate::{instance, owned, raised, to_python};
