@@ -9,7 +9,8 @@ if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
 Suite::$drop_in = realpath( $argv[1] );
 $start          = hrtime( true );
 register_shutdown_function( array( 'Suite', 'clean' ) );
-$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command', 'processes' );
+$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command' );
+$parts = array_merge( $parts, array( 'processes', 'history' ) );
 foreach ( $parts as $part ) {
 	if ( ! isset( $argv[2] ) || $argv[2] === $part ) {
 		require __DIR__ . "/$part.php";
