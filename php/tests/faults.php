@@ -74,6 +74,9 @@ after_fault( 'folder is a file', function ( $store ) {
 after_fault( 'folder writable by everybody', function ( $store ) {
 	chmod( dirname( $store ), 0777 );
 }, array( array( false, true, 'new' ), false ) );
+after_fault( 'store writable by everybody', function ( $store ) {
+	chmod( $store, 0666 );
+}, $emptied );
 after_fault( 'store is a symbolic link', function ( $store ) {
 	close_log( $store );
 	rename( $store, "$store.away" );

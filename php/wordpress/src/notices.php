@@ -16,7 +16,8 @@ class Tidemark_Notices {
 		}
 		$mark = is_dir( $this->folder ) && is_writable( $this->folder ) ? $this->folder . '/noted-'
 			: sys_get_temp_dir() . '/tidemark-' . substr( hash( 'sha256', $this->folder ), 0, 16 ) . '-';
-		$mark = $mark . preg_replace( '/[^a-z]/', '', $kind );
+		// Nobody can touch the mark of another user.
+		$mark = $mark . preg_replace( '/[^a-z]/', '', $kind ) . '-' . Tidemark_Place::user();
 		clearstatcache( true, $mark );
 		$last = is_link( $mark ) ? time() : @filemtime( $mark );
 		// Where the time cannot be kept nothing is logged: it would be at each request.

@@ -41,7 +41,7 @@ class Tidemark_Place {
 		if ( is_link( $this->folder ) ) {
 			return 'the folder is a symbolic link';
 		}
-		$user = function_exists( 'posix_geteuid' ) ? posix_geteuid() : getmyuid();
+		$user = self::user();
 		if ( ! is_dir( $this->folder ) ) {
 			if ( 0 === $user && self::is_command() ) {
 				$this->is_guest = true;
@@ -95,6 +95,15 @@ class Tidemark_Place {
 			}
 		}
 		return $kind;
+	}
+
+	/** The user of the process, who need not be the owner of the script. */
+	public static function user() {
+		if ( function_exists( 'posix_geteuid' ) ) {
+			return posix_geteuid();
+		}
+		$file = tmpfile();
+		return $file ? fstat( $file )['uid'] : -1;
 	}
 
 	private static function is_command() {

@@ -68,8 +68,8 @@ class Tidemark_Store {
 		clearstatcache( true, $this->path );
 		$found = @stat( $this->path );
 		if ( ! $found || is_link( $this->path ) || ( $found['mode'] & 0002 )
-			|| ! is_writable( $this->path ) ) {
-			throw new RuntimeException( 'the store is no writable file of our own' );
+			|| Tidemark_Place::user() !== $found['uid'] ) {
+			throw new RuntimeException( 'the store is no file of our own' );
 		}
 		$this->inode    = $found['ino'];
 		$this->prepared = array();
