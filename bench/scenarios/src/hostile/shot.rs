@@ -573,13 +573,14 @@ impl<'a> Sender<'a> {
     /// The reads for which the query language has no words; they take a key.
     fn at_times(&mut self) -> Vec<u8> {
         let route = format!("/tidemark/databases/{DATABASE}/reads");
-        let kind = self
-            .draw
-            .pick(&["join", "timeline", "diff", "feed", "history"]);
-        let read = json!({
-            "kind": kind, "table": OPEN, "left": OPEN, "right": OPEN, "on": "m", "id": row_id(0),
-            "fn": "count", "limit": 1_000,
-        });
+        let always = json!(["min", null]);
+        let read = match self.draw.below(5) {
+            0 => json!({"kind": "join", "left": OPEN, "right": OPEN, "on": "m"}),
+            1 => json!({"kind": "timeline", "table": OPEN, "fn": "count", "period": always}),
+            2 => json!({"kind": "diff", "table": OPEN, "from": {"vt": 0}, "to": {}}),
+            3 => json!({"kind": "feed", "limit": 1_000}),
+            _ => json!({"kind": "history", "table": OPEN, "id": row_id(0), "axis": "both"}),
+        };
         self.ask("POST", &route, read.to_string())
     }
 }

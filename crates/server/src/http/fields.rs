@@ -21,6 +21,21 @@ pub struct Fields {
     within: Option<&'static str>,
 }
 
+/// So many characters of an unknown name are shown and compared.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The known name that is most like `unknown`, if one is like it at all: the same letters written
+/// in another way, or a few that differ.
+fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
+    let plain = |name: &str| name.replace(['$', '_', '-'], "").to_lowercase();
+    let unknown = plain(unknown);
+    let distances = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(&unknown, &plain(name)), *name));
+    let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance <= unknown.len() / 3).then_some(nearest)
+}
+
 impl Fields {
     /// Reads a body. An empty one is an object without members, because clients leave it out
     /// where every parameter is optional.
@@ -91,6 +106,26 @@ impl Fields {
     /// Whether there is a member `name` that has not been taken, be it `null`.
     pub fn holds(&self, name: &str) -> bool {
         self.members.iter().any(|(known, _)| known == name)
+    }
+
+    /// Refuses members that are none of `known`, and names the nearest known one.
+    ///
+    /// # Errors
+    /// [`super::error::Kind::ArgumentInvalid`]
+    pub fn need_known(&self, known: &[&str]) -> Result<(), ApiError> {
+        let mut names = self.members.iter().map(|(name, _)| name.as_str());
+        let Some(unknown) = names.find(|name| !known.contains(name)) else {
+            return Ok(());
+        };
+        let shown: String = unknown.chars().take(NAME_CHARS_MAX).collect();
+        let why = match nearest(&shown, known) {
+            Some(nearest) => format!("There is no member `{shown}` here. Is `{nearest}` meant?"),
+            None => format!(
+                "There is no member `{shown}` here. There are `{}`.",
+                known.join("`, `")
+            ),
+        };
+        Err(ApiError::invalid(self.within.unwrap_or("body"), why))
     }
 
     /// What has not been taken, in the order sent.

@@ -106,7 +106,7 @@ fn whatever_adds_bytes_to_a_full_project_is_refused() {
     let period =
         json!({"data": {"s": text(), "$validFrom": "2020-01-01", "$validTo": "2021-01-01"}});
     let scheduled = json!({"data": {"s": "later", "$validFrom": "2100-01-01"}});
-    let put = json!({"ops": [{"op": "put", "table": "t", "id": "z", "data": {"s": text()}}]});
+    let put = json!({"ops": [{"op": "put", "table": "t", "id": "z", "doc": {"s": text()}}]});
     for (method, path, body) in [
         ("POST", BESIDE, json!({"rowId": "r", "data": {"s": text()}})),
         ("POST", ROWS, many.clone()),

@@ -248,3 +248,62 @@ fn a_difference_across_a_change_of_columns_goes_by_column() {
     assert_eq!(differing(&filled), ["a"]);
     assert_eq!(differing(&start), [""; 0]);
 }
+
+#[test]
+fn a_member_that_no_route_of_time_has_is_refused_with_the_nearest_one() {
+    let site = site();
+    let own = "/v1/tidemark/databases/d";
+    let table = format!("{own}/tables/t");
+    let (transactions, reads) = (format!("{own}/transactions"), format!("{own}/reads"));
+    let constraints = format!("{table}/constraints");
+    let options = format!("{table}/options");
+    let op = |members: Value| {
+        let mut op = json!({"op": "put", "table": "t", "id": "a"});
+        let members = members.as_object().unwrap().clone();
+        op.as_object_mut().unwrap().extend(members);
+        json!({ "ops": [op] })
+    };
+    for (method, path, body, wanted) in [
+        (
+            "POST",
+            &transactions,
+            op(json!({"validFrom": 5})),
+            "valid_from",
+        ),
+        ("POST", &transactions, op(json!({"docs": {}})), "doc"),
+        (
+            "POST",
+            &transactions,
+            json!({"ops": [], "minmark": 5}),
+            "minMark",
+        ),
+        (
+            "POST",
+            &reads,
+            json!({"kind": "timeline", "table": "t", "where": {}}),
+            "period",
+        ),
+        (
+            "POST",
+            &reads,
+            json!({"kind": "get", "table": "t", "id": "a", "TT": 5}),
+            "tt",
+        ),
+        (
+            "POST",
+            &reads,
+            json!({"kind": "diff", "table": "t", "from": {"mark": 5}}),
+            "vt",
+        ),
+        ("PUT", &constraints, json!({"uniq": [["n"]]}), "unique"),
+        ("PATCH", &options, json!({"ttl_max": 5}), "ttlMax"),
+    ] {
+        let answer = site.ask(method, path, &body.to_string());
+        assert_eq!(answer.refusal(), "400 general_argument_invalid", "{body}");
+        let wanted = format!("`{wanted}`");
+        assert!(answer.text.contains(&wanted), "{body}: {}", answer.text);
+    }
+    // What was shown may be sent back.
+    let shown = site.ask("GET", &options, "").text;
+    assert_eq!(site.ask("PATCH", &options, &shown).status, 200);
+}

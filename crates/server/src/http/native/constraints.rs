@@ -21,6 +21,7 @@ struct Declared {
 
 impl Declared {
     fn read(fields: &mut Fields) -> Result<Declared, ApiError> {
+        fields.need_known(&["unique", "refs"])?;
         let wrong = || ApiError::invalid("unique", "Value must be an array of arrays of columns.");
         let key = |json: Json| match json {
             Json::List(columns) => {
@@ -33,6 +34,7 @@ impl Declared {
         let refs = fields.list("refs")?.unwrap_or_default();
         let reference = |json: Json| {
             let mut fields = Fields::within("refs", json)?;
+            fields.need_known(&["column", "table"])?;
             Ok((
                 fields.required_text("column")?,
                 fields.required_text("table")?,

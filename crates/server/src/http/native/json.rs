@@ -6,6 +6,9 @@ use serde_json::{Map, Value as Out, json};
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
 
+/// The clock of a step of a case file, which its player sends as a header, too.
+pub(super) const CLOCK: &str = "clock";
+
 /// A member that holds an instant; `None` when it is absent or null.
 pub fn time(fields: &mut Fields, name: &'static str) -> Result<Option<Timestamp>, ApiError> {
     let Some(json) = fields.take(name) else {

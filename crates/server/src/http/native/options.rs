@@ -20,6 +20,8 @@ pub fn options(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
 pub async fn set_options(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.key_caller()?;
     let mut fields = context.fields().await?;
+    // The last one is shown only, and may be sent back as it was.
+    fields.need_known(&["pinnedMaxAge", "history", "past", "ttlMax", "keptFrom"])?;
     let change = OptionsChange {
         pinned_max_age_s: fields.integer("pinnedMaxAge")?,
         history: fields.text("history")?,

@@ -10,7 +10,7 @@ use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
 use super::in_its_words;
-use super::json::{doc, mark, period, time};
+use super::json::{CLOCK, doc, mark, period, time};
 use crate::http::error::{ApiError, Parts};
 use crate::http::extract::RequestContext;
 use crate::http::fields::Fields;
@@ -58,6 +58,10 @@ struct Reading<'a> {
 impl Reading<'_> {
     async fn answer(mut self) -> Result<Out, ApiError> {
         let kind = self.fields.required_text("kind")?;
+        if let Some(known) = members_of(&kind) {
+            self.fields
+                .need_known(&[known, &["vt", "tt", CLOCK]].concat())?;
+        }
         let named = mark(&mut self.fields, "tt")?;
         let system = self.engine.settle(named).await?;
         let valid = time(&mut self.fields, "vt")?.unwrap_or(system.timestamp());
@@ -346,6 +350,7 @@ impl Reading<'_> {
             .take(name)
             .ok_or_else(|| ApiError::missing(name))?;
         let mut point = Fields::within(name, json)?;
+        point.need_known(&["vt", "tt"])?;
         let named = mark(&mut point, "tt")?;
         let system = self.engine.settle(named).await?;
         let valid = time(&mut point, "vt")?.unwrap_or(system.timestamp());
@@ -379,6 +384,25 @@ impl Reading<'_> {
         let next = next.await?;
         Ok(next.map_or(Out::Null, |at| json!(at.0)))
     }
+}
+
+/// The members of a read of this kind, beside its coordinates.
+fn members_of(kind: &str) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        "get" => &["table", "id", "full"],
+        "scan" => &["table", "where", "order", "limit"],
+        "aggregate" => &["table", "where", "fn", "column"],
+        "history" => &["table", "id", "axis", "coalesce"],
+        "period" => &["table", "id", "relation", "period"],
+        "allen" => &["table", "id", "period"],
+        "join" => &["left", "right", "on"],
+        "timeline" => &["table", "fn", "column", "period"],
+        "diff" => &["table", "from", "to"],
+        "tx" => &[],
+        "feed" => &["after", "limit"],
+        "stable_until" => &["table", "id"],
+        _ => return None,
+    })
 }
 
 /// What a row adds to an aggregate: without a column, rows are counted.

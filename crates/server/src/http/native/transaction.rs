@@ -8,7 +8,7 @@ use model::{Json, Mark, RowId};
 use serde_json::{Value as Out, json};
 
 use super::in_its_words;
-use super::json::{mark, read, sent, time};
+use super::json::{CLOCK, mark, read, sent, time};
 use crate::http::error::{ApiError, Parts};
 use crate::http::extract::RequestContext;
 use crate::http::fields::Fields;
@@ -18,6 +18,7 @@ use crate::http::reply::Reply;
 pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.key_caller()?;
     let mut fields = context.fields().await?;
+    fields.need_known(&["ops", "meta", "minMark", CLOCK])?;
     let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
@@ -61,6 +62,7 @@ fn done(mark: Mark, about: &[About], affected: &[bool]) -> Reply {
 
 fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
     let word = fields.required_text("op")?;
+    fields.need_known(members_of(&word))?;
     let table = fields.required_text("table")?;
     let id = fields.required_text("id")?;
     let id = RowId::new(&id).map_err(|error| ApiError::invalid("ops", error.to_string()))?;
@@ -75,6 +77,16 @@ fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
         range,
         act,
     })
+}
+
+/// The members of an operation.
+fn members_of(word: &str) -> &'static [&'static str] {
+    match word {
+        "delete" => &["table", "id", "valid_from", "valid_to"],
+        "erase" => &["table", "id"],
+        "assert" => &["table", "id", "vt", "exists", "equals", "unchanged_since"],
+        _ => &["table", "id", "doc", "valid_from", "valid_to"],
+    }
 }
 
 fn until(fields: &mut Fields) -> Result<Until, ApiError> {
