@@ -1,4 +1,4 @@
-//! Credentials may do what to rows: the server against the table written by hand in `access.txt`.
+//! Who may do what to rows: the server against the table written by hand in `access.txt`.
 
 use super::world::World;
 use testing::{Credentials, RawAnswer};

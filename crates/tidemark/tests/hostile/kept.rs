@@ -1,4 +1,4 @@
-//! Credentials gets an answer that was kept under an `Idempotency-Key`: the API key that made it, as long
+//! Who gets an answer that was kept under an `Idempotency-Key`: the API key that made it, as long
 //! as it may write rows, and no other caller.
 
 use super::world::World;

@@ -86,7 +86,7 @@ pub enum Takes {
     KeptAge,
     /// How much of its past a table keeps.
     History,
-    /// Credentials may look at it.
+    /// Who may look at it.
     Past,
     /// By which grants the past is judged.
     Judged,
@@ -164,7 +164,7 @@ pub enum Need {
     ValueOrNull,
 }
 
-/// Credentials may call, for the refusals of those who may not.
+/// Who may call, for the refusals of those who may not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Open {
     /// To all, without a project.
