@@ -102,7 +102,7 @@ struct Table {
 }
 
 /// Everything that the threads of one epoch share.
-struct Stage<'a> {
+struct Fixture<'a> {
     tables: [Table; 2],
     questions: &'a [Question],
     /// Of every list, in seconds; none asks for exact ones.
@@ -114,7 +114,7 @@ struct Stage<'a> {
     stop: AtomicBool,
 }
 
-impl Stage<'_> {
+impl Fixture<'_> {
     fn now(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
@@ -221,7 +221,7 @@ struct Kind {
 fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<Seen> {
     let questions = questions();
     let mut caller = Caller::new(server)?;
-    let stage = Stage {
+    let fixture = Fixture {
         tables: create_tables(&mut caller, number)?,
         questions: &questions,
         ttl_s: kind.ttl_s,
@@ -233,7 +233,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
     let draws = |thread: usize| Draws(((number as u64) << 32) + thread as u64);
     let writer = |writer: usize| {
         Ok(Writer {
-            stage: &stage,
+            fixture: &fixture,
             caller: Caller::new(server)?,
             number: writer,
             draws: draws(writer),
@@ -247,7 +247,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
     }
     let reader = |reader: usize| {
         Ok(Reader {
-            stage: &stage,
+            fixture: &fixture,
             caller: Caller::new(server)?,
             draws: draws(WRITERS + reader),
             held: HashMap::new(),
@@ -259,12 +259,12 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
     };
     let readers: Vec<Reader<'_>> = (0..READERS).map(reader).collect::<Result<_>>()?;
     let granter = Granter {
-        stage: &stage,
+        fixture: &fixture,
         caller: Caller::new(server)?,
         draws: draws(WRITERS + READERS),
     };
-    let (histories, hits, refused) = let_run(&stage, writers, readers, granter, lasts)?;
-    for table in &stage.tables {
+    let (histories, hits, refused) = let_run(&fixture, writers, readers, granter, lasts)?;
+    for table in &fixture.tables {
         let route = format!("/tablesdb/h/tables/{}", table.id);
         let gone = caller.call("DELETE", &route, None)?;
         ensure!(gone.status.is_success(), "{:?}", gone.body);
@@ -292,7 +292,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
 /// The histories of both tables, how many answers came from the cache, and how many reads were
 /// refused while the table granted guests nothing.
 fn let_run<'a>(
-    stage: &'a Stage<'a>,
+    fixture: &'a Fixture<'a>,
     writers: Vec<Writer<'a>>,
     readers: Vec<Reader<'a>>,
     granter: Granter<'a>,
@@ -301,17 +301,17 @@ fn let_run<'a>(
     thread::scope(|scope| {
         let writers: Vec<_> = writers
             .into_iter()
-            .map(|writer| scope.spawn(|| ended(stage, writer.run())))
+            .map(|writer| scope.spawn(|| ended(fixture, writer.run())))
             .collect();
         let readers: Vec<_> = readers
             .into_iter()
-            .map(|reader| scope.spawn(|| ended(stage, reader.run())))
+            .map(|reader| scope.spawn(|| ended(fixture, reader.run())))
             .collect();
-        let granter = scope.spawn(|| ended(stage, granter.run()));
-        while stage.begun.elapsed() < lasts && stage.goes_on() {
+        let granter = scope.spawn(|| ended(fixture, granter.run()));
+        while fixture.begun.elapsed() < lasts && fixture.goes_on() {
             thread::park_timeout(Duration::from_millis(20));
         }
-        stage.stop.store(true, Ordering::Relaxed);
+        fixture.stop.store(true, Ordering::Relaxed);
         let mut histories: [History; 2] = Default::default();
         let (mut hits, mut refused) = (0, 0);
         for writer in writers {
@@ -343,9 +343,9 @@ fn let_run<'a>(
 }
 
 /// Whoever fails ends the epoch for all.
-fn ended<T>(stage: &Stage<'_>, done: Result<T>) -> Result<T> {
+fn ended<T>(fixture: &Fixture<'_>, done: Result<T>) -> Result<T> {
     if done.is_err() {
-        stage.stop.store(true, Ordering::Relaxed);
+        fixture.stop.store(true, Ordering::Relaxed);
     }
     done
 }

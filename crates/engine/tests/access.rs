@@ -1,14 +1,14 @@
 //! Who gets what: the outcomes of the wire protocol's table in section 1.5, for guests and keys.
 
-mod stage;
+mod fixture;
 
 use engine::{
     AccessError, Caller, Engine, EngineError, Family, ListRows, ReadError, RowInput, SchemaError,
     TableChange, View,
 };
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
 use futures_executor::block_on;
 use model::{Actor, DatabaseId, DatabaseKind, KeyId, ProjectId, RowId, Scope};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
 
 /// What became of a use case, in one word.
 fn word<T>(result: Result<T, EngineError>) -> &'static str {
@@ -87,7 +87,7 @@ fn check(grants: &[&str], row_security: bool, row_id: &str, expected: [&str; 5],
         }
         let outcomes = [
             word(list),
-            word(block_on(stage::get_row(
+            word(block_on(fixture::get_row(
                 engine,
                 &guest,
                 PLACE,

@@ -1,6 +1,6 @@
 //! Indexes over texts that are too long to be held whole.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use engine::{
     ColumnChange, ColumnFault, Engine, EngineError, Family, ListRows, NewColumn, NewIndex,
     SchemaError, View,
 };
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open};
 use futures_executor::block_on;
 use model::{Direction, Field, Index, IndexColumn, IndexKind, IndexStatus, Mark, Timestamp};
 use model::{Json, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open};
 use store::{CatalogueOp, Op, SchemaChange, WriteBatch};
 
 /// Texts that begin alike, and some that do not; none twice.

@@ -1,7 +1,7 @@
 //! Reads across an instant at which rows begin and end by themselves: whatever comes between two
 //! of their steps, they show what could be seen at one instant.
 
-mod stage;
+mod fixture;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -10,9 +10,9 @@ use engine::{
     BatchRead, Config, Engine, EngineError, Family, ListRows, NewRelationship, Place, ReadError,
     RowInput, View, WantedRows,
 };
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, Row, RowId, Timestamp};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
 use store::{
     DUE_ROWS_MAX, Listed, Listing, Pending, Point, Snapshot, Store, StoreError, StoreFuture,
     WriteBatch,
@@ -123,7 +123,7 @@ fn with_rows(test: impl FnOnce(&Arc<Hooked<Meanwhile>>, &Engine)) {
     let clock = TickingClock::at(NEW_YEAR_US);
     let config = config(directory.path());
     let store = Arc::new(Hooked(Meanwhile {
-        inner: stage::open_store(&config),
+        inner: fixture::open_store(&config),
         clock: clock.clone(),
         engine: OnceLock::new(),
         act: Mutex::default(),
@@ -227,7 +227,7 @@ fn a_row_that_has_ended_shows_no_commit_that_came_after_its_end() {
     let ends = RowId::new("ends").unwrap();
     with_rows(|store, engine| {
         commit_across(store, "ends");
-        let read = block_on(stage::get_row(
+        let read = block_on(fixture::get_row(
             engine,
             &key(),
             PLACE,
@@ -271,7 +271,7 @@ fn end_in_part(store: &Arc<Hooked<Meanwhile>>) {
         meanwhile.clock.step_us(SECOND_US);
         // Whoever meets what is due has it activated.
         let stays = RowId::new("stays").unwrap();
-        block_on(stage::get_row(
+        block_on(fixture::get_row(
             engine,
             &key(),
             PLACE,
@@ -410,7 +410,7 @@ fn encode_across(page: &Page, family: Family) -> Vec<u8> {
     if let Some(clock) = CROSSING.lock().unwrap().take() {
         clock.step_us(SECOND_US);
     }
-    stage::encode_page(page, family)
+    fixture::encode_page(page, family)
 }
 
 #[test]

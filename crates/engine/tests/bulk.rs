@@ -1,14 +1,14 @@
 //! Bulk writes: slices among other writers, cached lists, counting.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 use std::thread;
 
 use engine::{AccessError, Bulk, Engine, EngineError, Family, Increment, ListRows, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
 use futures_executor::block_on;
 use model::{Json, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
 
 fn with_rows(rows: i64, test: impl FnOnce(&Arc<Engine>)) {
     let directory = tempfile::tempdir().unwrap();

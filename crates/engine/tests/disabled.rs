@@ -1,13 +1,13 @@
 //! A table is disabled while somebody who may not see it any more is being answered.
 
-mod stage;
+mod fixture;
 
 use std::sync::{Arc, Mutex};
 
 use engine::{Clock, Engine, EngineError, Family, ListRows, SchemaError, TableChange, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, row};
 use futures_executor::block_on;
 use model::Timestamp;
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, row};
 
 type Act = Box<dyn FnOnce() + Send>;
 
@@ -64,7 +64,7 @@ fn a_guest_gets_nothing_that_was_written_after_the_table_was_disabled() {
         ticking: TickingClock::at(NEW_YEAR_US),
         act: Mutex::new(None),
     });
-    let engine = Engine::open(stage::config(directory.path()), clock.clone()).unwrap();
+    let engine = Engine::open(fixture::config(directory.path()), clock.clone()).unwrap();
     furnish(&engine);
     switch(&engine, true);
     add(&engine, "a");

@@ -1,7 +1,7 @@
 //! Erased means gone: while the engine runs, no byte of a row is left in the data directory, wherever
 //! it had stood.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use engine::{
     Operation, Place, Request, RowInput, TimedTransaction, TransactionAct, TransactionError,
     TransactionOp, View,
 };
+use fixture::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open};
 use futures_executor::block_on;
 use model::history::Range;
 use model::{Json, RowId};
-use stage::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open};
 use testing::traces;
 
 const SECRET: &str = "quicksilver";
@@ -139,7 +139,7 @@ fn fill(engine: &Engine) {
             .await
             .unwrap();
         engine.roll_back_transaction(&key(), "ended").await.unwrap();
-        stage::get_row(engine, &key(), NOTES, &id, &[], View::CURRENT)
+        fixture::get_row(engine, &key(), NOTES, &id, &[], View::CURRENT)
             .await
             .unwrap();
     });

@@ -1,6 +1,6 @@
 //! Lists without a `ttl`: cached, and never older than what anybody could have seen.
 
-mod stage;
+mod fixture;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -8,11 +8,11 @@ use engine::{
     Bulk, Cached, Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError,
     TableChange, View,
 };
-use futures_executor::block_on;
-use model::{Json, RowId};
-use stage::{
+use fixture::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, new_table, open, row,
 };
+use futures_executor::block_on;
+use model::{Json, RowId};
 
 const HIT: Option<Cached> = Some(exact(true));
 const MISS: Option<Cached> = Some(exact(false));
@@ -238,7 +238,7 @@ fn a_cache_of_no_bytes_keeps_nothing() {
     engine.close().unwrap();
 }
 
-/// The values of the column `n` in an answer of the stage's encoder.
+/// The values of the column `n` in an answer of the fixture's encoder.
 fn numbers(answer: &ListAnswer) -> Vec<i64> {
     let text = String::from_utf8_lossy(&answer.rows);
     let values = text.lines().filter_map(|line| line.split_once("[Int("));

@@ -1,7 +1,7 @@
 //! Nobody holds up writers for long: neither very many rows that become due at one instant, nor
 //! guests who ask what operations of their transactions would do.
 
-mod stage;
+mod fixture;
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,13 +13,13 @@ use engine::{
     Act, BatchRead, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
     NewIndex, Operation, OptionsChange, Place, ReadError, RowInput, Unavailable, View, WantedRows,
 };
-use futures_executor::block_on;
-use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
-use stage::gate::{Asked, Gate, enqueue, poll_once};
-use stage::{
+use fixture::gate::{Asked, Gate, enqueue, poll_once};
+use fixture::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, new_table, open_store,
     row,
 };
+use futures_executor::block_on;
+use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
 use store::{
     CatalogueOp, DUE_ROWS_MAX, Listed, Listing, OffloadKind, Op, Pending, Preview, SchemaChange,
     Snapshot, Store, StoreError, StoreFuture, Work, WriteBatch,
@@ -530,7 +530,7 @@ fn no_thread_for_long_reads_is_held_while_the_writer_is_busy() {
         assert!(waiting.iter_mut().all(|one| poll_once(one).is_pending()));
         let (noted, read) = std::sync::mpsc::channel();
         scope.spawn(move || {
-            let found = block_on(engine.read_batch(&stage::key(), "d", &many(None)));
+            let found = block_on(engine.read_batch(&fixture::key(), "d", &many(None)));
             noted.send(found.map(|found| found.answer.len())).unwrap();
         });
         let read = read.recv_timeout(Duration::from_mins(1));
@@ -558,7 +558,7 @@ fn reads_of_guests_count_in_their_share() {
         ..OptionsChange::default()
     };
     block_on(engine.set_table_options(&key(), OPEN, &open_past)).unwrap();
-    for (caller, of_guest) in [(user(), true), (stage::guest(), true), (key(), false)] {
+    for (caller, of_guest) in [(user(), true), (fixture::guest(), true), (key(), false)] {
         // No other caller's answer is kept.
         let id = format!("b{}", site.clock.look().0);
         block_on(create(engine, OPEN, row(&id, &[("n", 1)]))).unwrap();

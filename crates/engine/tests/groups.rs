@@ -1,6 +1,6 @@
 //! Requests that share a commit share nothing else: one that fails takes nothing from the others.
 
-mod stage;
+mod fixture;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use std::task::Poll;
 use engine::{
     Bulk, Config, Engine, EngineError, ReadError, StoreError, Unavailable, View, WriteError,
 };
+use fixture::gate::{Asked, Gate, enqueue, poll_once};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
 use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
-use stage::gate::{Asked, Gate, enqueue, poll_once};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
 use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
 use testing::{Hooked, StoreHooks, on_commit};
 
@@ -140,7 +140,7 @@ fn together(store: &Fragile, engine: &Engine, ids: &[&str]) -> Vec<Result<(), En
 }
 
 fn is_there(engine: &Engine, id: &str) -> bool {
-    block_on(stage::get_row(
+    block_on(fixture::get_row(
         engine,
         &key(),
         PLACE,
@@ -300,7 +300,7 @@ fn end_writing_with(last: &str) {
     );
     engine.close().unwrap();
     drop((store, engine));
-    let engine = stage::open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    let engine = fixture::open(directory.path(), TickingClock::at(NEW_YEAR_US));
     assert!(is_there(&engine, "held") && !is_there(&engine, "a"));
     block_on(create(&engine, "c")).unwrap();
     engine.close().unwrap();

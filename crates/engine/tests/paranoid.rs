@@ -1,13 +1,13 @@
 //! Cached lists that are compared with fresh reads, in an engine that runs.
 
-mod stage;
+mod fixture;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{Compared, Difference, Engine, Family, ListAnswer, ListRows, Part, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
 use futures_executor::block_on;
 use list_cache::Rule;
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
 
 const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
 

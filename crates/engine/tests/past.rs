@@ -1,17 +1,17 @@
 //! Who may look at a table at other times than now.
 
-mod stage;
+mod fixture;
 
 use engine::{
     AccessError, BatchRead, Caller, Engine, EngineError, Family, GrantsAsOf, ListRows,
     OptionsChange, ReadError, RowInput, TableChange, View, WantedRows,
 };
-use futures_executor::block_on;
-use model::{Json, Mark, Past, RowId, TableOptions};
-use stage::{
+use fixture::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, open_past, open_past_as,
     row,
 };
+use futures_executor::block_on;
+use model::{Json, Mark, Past, RowId, TableOptions};
 
 fn query(method: &str, values: &str) -> String {
     format!(r#"{{"method":"{method}","values":[{values}]}}"#)

@@ -1,17 +1,17 @@
 //! Answers at fixed coordinates: kept without expiry, and never longer than they may be seen.
 
-mod stage;
+mod fixture;
 
 use engine::{
     AccessError, Caller, ColumnChange, Engine, EngineError, Family, GrantsAsOf, ListAnswer,
     ListRows, NewColumn, OptionsChange, ReadError, RowInput, TableChange, TimedTransaction,
     TransactionAct, TransactionOp, View,
 };
-use futures_executor::block_on;
-use model::{Mark, RowId};
-use stage::{
+use fixture::{
     NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, open, open_past, row,
 };
+use futures_executor::block_on;
+use model::{Mark, RowId};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -45,7 +45,7 @@ fn asked(engine: &Engine, ask: &Ask<'_>, only: Option<&str>) -> Result<ListAnswe
         Some(only) => {
             let only = id(only);
             let read = engine.get_row(&ask.caller, &list, &only, View::Committed(ask.judged));
-            block_on(read).map(stage::at_times)
+            block_on(read).map(fixture::at_times)
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Two rules of answers at fixed coordinates, each of which one order of events alone can miss:
-//! a story for each that ends badly without it. The other rules are missed by seeds of the
+//! a sequence of events for each that ends badly without it. The other rules are missed by seeds of the
 //! simulation.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use engine::{
     Caller, Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, TableChange,
     View,
 };
+use fixture::gate::Gate;
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_past, open_store, row,
+};
 use futures_executor::block_on;
 use list_cache::Rule;
 use model::Mark;
-use stage::gate::Gate;
-use stage::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_past, open_store, row,
-};
 use store::{Pending, Store, StoreFuture, WriteBatch};
 use testing::{Hooked, StoreHooks, on_commit};
 
@@ -72,7 +72,7 @@ fn granting(permissions: &[&str]) -> RowInput {
     }
 }
 
-/// Whether the story ends well for a fresh engine, without the rule if one is named.
+/// Whether the sequence ends well for a fresh engine, without the rule if one is named.
 fn ends_well(off: Option<Rule>, tells: impl FnOnce(&Engine, &Gate) -> bool) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path());

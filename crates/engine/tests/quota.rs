@@ -1,14 +1,14 @@
 //! What projects may take: rows of each, bytes of all.
 
-mod stage;
+mod fixture;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use engine::{Bulk, Config, Counted, Engine, EngineError, Quotas, WriteError};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, row};
 use futures_executor::block_on;
 use model::{Json, ProjectId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, row};
 
 const EVERY: Bulk<'static> = Bulk {
     place: PLACE,
@@ -19,7 +19,7 @@ const EVERY: Bulk<'static> = Bulk {
 fn open(directory: &Path, quotas: Quotas) -> Arc<Engine> {
     let config = Config {
         quotas,
-        ..stage::config(directory)
+        ..fixture::config(directory)
     };
     Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap()
 }

@@ -1,14 +1,14 @@
 //! Answers with related rows: each is true for one mark, whatever is written meanwhile.
 
-mod stage;
+mod fixture;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use engine::{Engine, ListRows, NewRelationship, Place, RowInput, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
 use store::{Listing, Snapshot, Store, StoreFuture};
 use testing::{Hooked, StoreHooks};
 
@@ -143,7 +143,7 @@ fn an_answer_with_related_rows_is_true_for_one_mark() {
     assert_eq!((answer.total, answer.cached), (2, None));
     assert!(answer.mark > Mark(NEW_YEAR_US));
     let id = RowId::new("t2").unwrap();
-    let page = block_on(stage::get_row(
+    let page = block_on(fixture::get_row(
         &engine,
         &key(),
         PLACE,
@@ -163,18 +163,18 @@ fn an_answer_with_related_rows_is_true_for_one_mark() {
 #[test]
 fn relationships_outlive_the_process() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage::open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    let engine = fixture::open(directory.path(), TickingClock::at(NEW_YEAR_US));
     furnish_links(&engine);
     let before = engine.list_columns(&key(), B, listed()).unwrap().items;
     engine.close().unwrap();
     drop(engine);
-    let engine = stage::open(directory.path(), TickingClock::at(NEW_YEAR_US + 1_000_000));
+    let engine = fixture::open(directory.path(), TickingClock::at(NEW_YEAR_US + 1_000_000));
     assert_eq!(
         engine.list_columns(&key(), B, listed()).unwrap().items,
         before
     );
     let id = RowId::new("t1").unwrap();
-    let page = block_on(stage::get_row(
+    let page = block_on(fixture::get_row(
         &engine,
         &key(),
         PLACE,
@@ -203,7 +203,7 @@ fn listed() -> engine::ListContainers<'static> {
 #[test]
 fn an_answer_holds_so_many_related_rows_and_no_more() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage::open(directory.path(), TickingClock::at(NEW_YEAR_US));
+    let engine = fixture::open(directory.path(), TickingClock::at(NEW_YEAR_US));
     furnish_links(&engine);
     let element = |n: usize| {
         Json::Object(vec![

@@ -1,13 +1,13 @@
 //! An answer that names its coordinates is the same for ever.
 
-mod stage;
+mod fixture;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::{Engine, Family};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, encode_page, furnish, key, open, row};
 use futures_executor::block_on;
 use model::Mark;
-use stage::{NEW_YEAR_US, PLACE, TickingClock, encode_page, furnish, key, open, row};
 
 const ROWS: i64 = 40;
 

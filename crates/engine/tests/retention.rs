@@ -1,12 +1,12 @@
 //! Tables that keep a part of their past: what lies below the line is refused, never answered
 //! wrongly.
 
-mod stage;
+mod fixture;
 
 use engine::{Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
 use futures_executor::block_on;
 use model::{Json, Mark, RowId, TableOptions, Timestamp};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
 
 const HOUR_US: i64 = 3_600_000_000;
 /// Less than an hour: so far ahead a clock is believed whatever else has passed.

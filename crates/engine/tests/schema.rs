@@ -1,6 +1,6 @@
 //! Columns and indexes that change under readers and writers, and the lists of containers.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use engine::{
     ColumnChange, ColumnFault, Engine, EngineError, Family, IndexFault, ListContainers, ListRows,
     NewColumn, NewIndex, ReadError, SchemaError, View,
 };
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, open, row};
 use futures_executor::block_on;
 use model::{IndexStatus, Json, Mark, RowId, Value};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, open, row};
 use store::{Op, RowAct, RowOp, Stamps, WriteBatch};
 
 fn text(key: &str, size: i64) -> NewColumn {
@@ -39,7 +39,7 @@ fn of_integer(new_key: Option<&str>) -> ColumnChange {
     }
 }
 
-fn stage(directory: &std::path::Path) -> Arc<Engine> {
+fn open_furnished(directory: &std::path::Path) -> Arc<Engine> {
     let engine = open(directory, TickingClock::at(NEW_YEAR_US));
     furnish(&engine);
     engine
@@ -54,7 +54,7 @@ fn keys(engine: &Engine) -> Vec<String> {
 #[test]
 fn columns_come_change_and_go() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
+    let engine = open_furnished(directory.path());
     block_on(async {
         let made = engine.create_column(&key(), PLACE, &text("s", 9)).await;
         assert_eq!(made.unwrap().key.as_str(), "s");
@@ -76,7 +76,7 @@ fn columns_come_change_and_go() {
 #[test]
 fn limits_that_are_not_given_are_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
+    let engine = open_furnished(directory.path());
     block_on(async {
         let bounded = NewColumn {
             min: Some(Json::Int(1)),
@@ -118,7 +118,7 @@ fn fault<T: std::fmt::Debug>(outcome: Result<T, EngineError>) -> ColumnFault {
 #[test]
 fn broken_rules_of_columns_are_named() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
+    let engine = open_furnished(directory.path());
     let update = |of: &str, change: &ColumnChange| {
         fault(block_on(engine.update_column(&key(), PLACE, of, change)))
     };
@@ -171,7 +171,7 @@ fn broken_rules_of_columns_are_named() {
 #[test]
 fn a_hundred_columns_at_once_all_come() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
+    let engine = open_furnished(directory.path());
     std::thread::scope(|scope| {
         for part in 0..10 {
             let engine = &engine;
@@ -192,7 +192,7 @@ fn a_hundred_columns_at_once_all_come() {
 #[test]
 fn a_cached_list_does_not_outlive_its_schema() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
+    let engine = open_furnished(directory.path());
     block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
     let ask = || {
         let asked = ListRows {
@@ -228,7 +228,7 @@ fn a_cached_list_does_not_outlive_its_schema() {
 #[test]
 fn broken_rules_of_indexes_are_named() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = stage(directory.path());
+    let engine = open_furnished(directory.path());
     let create = |new: &NewIndex| block_on(engine.create_index(&key(), PLACE, new));
     let fault = |outcome: Result<engine::IndexOf, EngineError>| match outcome.unwrap_err() {
         EngineError::Schema(SchemaError::Index(fault)) => fault,
@@ -327,7 +327,7 @@ fn status_once_built(engine: &Engine, index: &str) -> IndexStatus {
 #[test]
 fn a_large_index_is_built_after_the_answer_also_over_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    stage(directory.path()).close().unwrap();
+    open_furnished(directory.path()).close().unwrap();
     write_many_rows(directory.path());
     let engine = open(directory.path(), TickingClock::at(NEW_YEAR_US + 60_000_000));
     let create = |engine: &Engine, new: NewIndex| {
@@ -440,7 +440,7 @@ const COLUMN_LISTS: &[(&[&str], u64, &[&str])] = &[
     ];
 
 fn with_four_columns(directory: &std::path::Path) -> Arc<Engine> {
-    let engine = stage(directory);
+    let engine = open_furnished(directory);
     for (name, size) in [("long", 90), ("short", 9)] {
         block_on(engine.create_column(&key(), PLACE, &text(name, size))).unwrap();
     }

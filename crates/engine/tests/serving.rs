@@ -1,6 +1,6 @@
 //! Lists, their cache, and what survives a restart.
 
-mod stage;
+mod fixture;
 
 use std::sync::{Arc, Mutex};
 
@@ -9,9 +9,11 @@ use engine::{
     NewRelationship, NewTable, Place, ReadError, RowInput, TableChange, Unavailable, View,
     WantedRows,
 };
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, new_table, open, row,
+};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId, Timestamp};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, new_table, open, row};
 
 fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
     let asked = ListRows {
@@ -418,7 +420,7 @@ fn encode_where_it_runs(page: &Page, family: Family) -> Vec<u8> {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or_default().to_owned();
     ENCODED.lock().unwrap().push((name, page.rows.len()));
-    stage::encode_page(page, family)
+    fixture::encode_page(page, family)
 }
 
 const LARGE: Place<'static> = Place {
@@ -535,7 +537,7 @@ fn one_row_of_many_bytes_is_read_apart_with_its_related_rows() {
         for (id, apart) in [("a", 0), ("larger", 1)] {
             let taken = || engine.store_counts().long_reads.taken;
             let (before, id) = (taken(), RowId::new(id).unwrap());
-            let read = block_on(stage::get_row(
+            let read = block_on(fixture::get_row(
                 engine,
                 &key(),
                 LARGE,
@@ -546,7 +548,8 @@ fn one_row_of_many_bytes_is_read_apart_with_its_related_rows() {
             .unwrap();
             assert_eq!(read.answer.related.len(), 1);
             assert_eq!(taken() - before, apart, "{id}");
-            let inside = stage::get_row(engine, &caller, LARGE, &id, &texts, View::Staged("empty"));
+            let inside =
+                fixture::get_row(engine, &caller, LARGE, &id, &texts, View::Staged("empty"));
             assert_eq!(block_on(inside).unwrap().answer.related.len(), 1);
             assert_eq!(taken() - before, 2 * apart, "{id} inside a transaction");
         }

@@ -22,6 +22,7 @@
 mod chance;
 #[path = "simulation/domain.rs"]
 mod domain;
+mod fixture;
 #[path = "simulation/gate.rs"]
 mod gate;
 #[path = "simulation/gated.rs"]
@@ -32,7 +33,6 @@ mod judge;
 mod plan;
 #[path = "simulation/question.rs"]
 mod question;
-mod stage;
 #[path = "simulation/tally.rs"]
 mod tally;
 #[path = "simulation/temporal_transaction.rs"]
@@ -292,7 +292,7 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
 }
 
 /// Runs in which writes are staged in transactions. Apart from the others, whose seeds would
-/// otherwise tell other stories.
+/// otherwise draw other runs.
 const STAGED_SEEDS: u64 = 50;
 
 #[test]
@@ -430,8 +430,8 @@ const MISSED: &[(Rule, u64, usize)] = &[
 /// Rules of answers at fixed coordinates, for which only runs ask that ask about other times.
 const OF_THE_PAST: &[Rule] = &[Rule::RecastsAreFences, Rule::PinnedNamesHoldTheLine];
 
-/// Rules that one order of events alone misses, which few runs come by: stories tell them
-/// (`pinned_rules.rs`; of eviction `each_rule.rs` in the tests of `list-cache`).
+/// Rules that one order of events alone misses, which few runs come by: they have sequences of
+/// their own (`pinned_rules.rs`; of eviction `invalidation_rules.rs` in the tests of `list-cache`).
 const TOLD: &[Rule] = &[
     Rule::FencesStandInFlight,
     Rule::NothingIsPinnedThatGoes,

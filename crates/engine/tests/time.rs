@@ -1,15 +1,15 @@
 //! Rows over valid periods through the ordinary calls: scheduled rows in exact lists, and reads
 //! at other times than now.
 
-mod stage;
+mod fixture;
 
 use engine::{
     Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError, RowInput, TableChange,
     View, WriteError,
 };
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, row};
 use futures_executor::block_on;
 use model::{Json, RowId};
-use stage::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, row};
 
 const SECOND_US: i64 = 1_000_000;
 
@@ -65,7 +65,7 @@ fn scheduled_rows_come_and_go_in_exact_lists_at_their_instants() {
     let now = |engine: &Engine| ids(engine, &[]).0;
     let get = |id: &str| {
         let id = RowId::new(id).unwrap();
-        block_on(stage::get_row(
+        block_on(fixture::get_row(
             &engine,
             &key(),
             PLACE,
@@ -289,7 +289,7 @@ fn a_write_over_a_period_that_changes_grants_alone_changes_them() {
     block_on(engine.create_row(&key(), PLACE, granting(row("a", &[("n", 1)]), &[]))).unwrap();
     let id = RowId::new("a").unwrap();
     let get = |caller: &Caller| {
-        block_on(stage::get_row(
+        block_on(fixture::get_row(
             &engine,
             caller,
             PLACE,

@@ -1,7 +1,7 @@
 //! Transactions inside the engine: whose they are, what a change of schema does to them, and that
 //! trying them out leaves no trace.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use engine::{
     Operation, Place, ReadError, SchemaError, TransactionError, TransactionStatus, View,
     WriteError,
 };
+use fixture::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open, row};
 use futures_executor::block_on;
 use model::{Actor, Json, Role, RoleSet, RowId, TableId};
-use stage::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open, row};
 
 const T: Place<'static> = Place {
     database: "d",
@@ -101,7 +101,7 @@ fn a_user_sees_its_own_and_a_key_sees_all() {
         );
         let open = engine::NewTable {
             permissions: vec![r#"create("users")"#.to_owned()],
-            ..stage::new_table("open")
+            ..fixture::new_table("open")
         };
         engine.create_table(&key, "d", open).await.unwrap();
         for (caller, id) in [(&ann, "a"), (&bob, "b"), (&key, "k")] {
@@ -256,7 +256,7 @@ fn of_too_many_transactions_those_that_ended_go_first() {
     // Thousands of commits, none of which is asked to survive a power cut.
     let config = engine::Config {
         durability: engine::Durability::Normal,
-        ..stage::config(directory.path())
+        ..fixture::config(directory.path())
     };
     let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
@@ -355,19 +355,19 @@ fn links_are_staged_with_their_rows() {
             .await
             .unwrap();
         let b = Place { table: "b", ..T };
-        let inside = stage::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t"))
+        let inside = fixture::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t"))
             .await
             .unwrap();
         assert_eq!(inside.answer.rows[0].id, id("b1"));
         let related = [r#"{"method":"select","values":["*","down.*"]}"#.to_owned()];
-        let inside = stage::get_row(&engine, &key(), T, &id("a"), &related, View::Staged("t"))
+        let inside = fixture::get_row(&engine, &key(), T, &id("a"), &related, View::Staged("t"))
             .await
             .unwrap();
         assert_eq!(inside.answer.related[0].page.rows[0].id, id("b1"));
         // The parent takes its rows along.
         let gone = operation(Act::Delete(id("a").into()));
         engine.stage(&key(), "t", vec![gone]).await.unwrap();
-        let inside = stage::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t")).await;
+        let inside = fixture::get_row(&engine, &key(), b, &id("b1"), &[], View::Staged("t")).await;
         assert_eq!(
             inside.err(),
             Some(EngineError::Read(ReadError::RowNotFound(id("b1"))))

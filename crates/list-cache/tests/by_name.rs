@@ -1,10 +1,10 @@
 //! Looking for a list by names that were made once.
 
-mod stage;
+mod fixture;
 
+use fixture::{EXACT, TABLE, TTL, World, query, row, says};
 use list_cache::{Contract, Names};
 use query::Query;
-use stage::{EXACT, TABLE, TTL, World, query, row, says};
 
 fn some_rows() -> Query {
     query(&[r#"{"method":"equal","attribute":"n","values":[1]}"#])

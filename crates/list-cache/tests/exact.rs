@@ -1,15 +1,15 @@
 //! Lists without a `ttl`: what stays, what goes, and who reads.
 
-mod stage;
+mod fixture;
 
 use std::task::Poll;
 
+use fixture::{
+    CAP, EVERYBODY, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by,
+};
 use list_cache::{Batch, Fill, ListFetch, Step, Waiter};
 use model::TableNumber;
 use query::Query;
-use stage::{
-    CAP, EVERYBODY, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by,
-};
 
 fn is(column: &str, value: i64) -> String {
     format!(r#"{{"method":"equal","attribute":"{column}","values":[{value}]}}"#)
@@ -131,7 +131,7 @@ fn pages_of_two_orders_over_one_filter_are_told_apart() {
             world.ask(query, EXACT);
         }
         let m = if id == "a" { 1 } else { 2 };
-        let mut after = image(1, m, stage::EVERYBODY);
+        let mut after = image(1, m, fixture::EVERYBODY);
         after.values[2] = model::Value::Text("changed".into());
         world.commit(&[(id, Some(after))]);
         assert_eq!([0, 1].map(|which: usize| world.is_hit(&both[which])), hits);

@@ -5,16 +5,16 @@
     reason = "an allocator is asked for bytes, and gives pointers"
 )]
 
-mod stage;
+mod fixture;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fixture::{EXACT, TTL, World, query, row, table};
 use list_cache::{Contract, Step};
 use model::Table;
 use query::Query;
-use stage::{EXACT, TTL, World, query, row, table};
 
 /// The system's allocator, and how much of it is taken.
 struct Counting;

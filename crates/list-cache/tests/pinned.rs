@@ -1,12 +1,12 @@
 //! Answers at fixed coordinates: kept until the past is changed, and never overtaken by a commit
 //! that does.
 
-mod stage;
+mod fixture;
 
+use fixture::{EXACT, TABLE, World, query, row};
 use list_cache::{Batch, Bounds, Family, ListCache, Pinned, PinnedName};
 use model::{Coordinates, Mark, TableNumber, Timestamp};
 use query::Query;
-use stage::{EXACT, TABLE, World, query, row};
 
 fn at(us: i64) -> Query {
     Query {

@@ -1,16 +1,16 @@
 //! Lists that a reader accepts up to an age it names.
 
-mod stage;
+mod fixture;
 
 use std::sync::Arc;
 use std::task::Poll;
 
+use fixture::{
+    EVERYBODY, EXACT, NOBODY, TABLE, TTL, World, guests, image, query, row, says, seen_by, table,
+};
 use list_cache::{Asked, Batch, Contract, Family, Step};
 use model::{Change, Role, RoleSet, Table};
 use query::{Query, Visibility};
-use stage::{
-    EVERYBODY, EXACT, NOBODY, TABLE, TTL, World, guests, image, query, row, says, seen_by, table,
-};
 
 fn all() -> Query {
     query(&[])
@@ -409,7 +409,7 @@ fn removed_lists_leave_nothing() {
     world.lists.rules().limit_watches(1);
     for n in 0..5 {
         let filter = format!(r#"{{"method":"greaterThan","attribute":"n","values":[{n}]}}"#);
-        world.ask(&stage::query(&[&filter]), TTL);
+        world.ask(&fixture::query(&[&filter]), TTL);
     }
     assert!(world.lists.counts().degraded > 0, "beyond their bound");
     world.commit(&[

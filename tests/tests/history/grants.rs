@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 use tests::history::Instant;
 
-use super::{Caller, Draws, OPEN, Planted, Stage};
+use super::{Caller, Draws, Fixture, OPEN, Planted};
 
 /// Of the open table.
 const TABLE: usize = 0;
@@ -15,7 +15,7 @@ const TABLE: usize = 0;
 const PERIOD_MS_MAX: u64 = 60;
 
 pub struct Granter<'a> {
-    pub stage: &'a Stage<'a>,
+    pub fixture: &'a Fixture<'a>,
     pub caller: Caller<'a>,
     pub draws: Draws,
 }
@@ -24,12 +24,12 @@ impl Granter<'_> {
     /// Until the epoch ends; the times at which the grant was gone.
     pub fn run(mut self) -> Result<Vec<(Instant, Instant)>> {
         let mut barred = Vec::new();
-        while self.stage.toggles_grants && self.stage.goes_on() {
+        while self.fixture.toggles_grants && self.fixture.goes_on() {
             self.rest();
             self.set(&[])?;
-            let from = self.stage.now();
+            let from = self.fixture.now();
             self.rest();
-            let to = self.stage.now();
+            let to = self.fixture.now();
             self.set(&[OPEN])?;
             barred.push((from, to));
         }
@@ -41,10 +41,10 @@ impl Granter<'_> {
     }
 
     fn set(&mut self, permissions: &[&str]) -> Result<()> {
-        if self.stage.planted == Some(Planted::KeptGrants) {
+        if self.fixture.planted == Some(Planted::KeptGrants) {
             return Ok(());
         }
-        let table = &self.stage.tables[TABLE].id;
+        let table = &self.fixture.tables[TABLE].id;
         let body = json!({ "name": table, "permissions": permissions });
         let route = format!("/tablesdb/h/tables/{table}");
         let changed = self.caller.call("PUT", &route, Some(&body))?;

@@ -7,7 +7,7 @@ use client::Answer;
 use serde_json::{Value, json};
 use tests::history::{Filter, Name, Order, Question, Read, Shown};
 
-use super::{ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, Planted, Stage};
+use super::{ANCHOR, Caller, Draws, FAMILIES, Family, Fixture, GROUPS, Planted};
 
 pub fn questions() -> Vec<Question> {
     let list = |filter, order| Question {
@@ -122,7 +122,7 @@ const MARKS_MAX: usize = 200;
 
 /// A thread that reads.
 pub struct Reader<'a> {
-    pub stage: &'a Stage<'a>,
+    pub fixture: &'a Fixture<'a>,
     pub caller: Caller<'a>,
     pub draws: Draws,
     /// The last answer to each request: its tag, and what it showed.
@@ -137,8 +137,8 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn run(mut self) -> Result<Reader<'a>> {
-        while self.stage.goes_on() {
-            let question = self.draws.below(self.stage.questions.len() as u64) as usize;
+        while self.fixture.goes_on() {
+            let question = self.draws.below(self.fixture.questions.len() as u64) as usize;
             let table = self.draws.below(2) as usize;
             self.ask(table, question)?;
         }
@@ -146,28 +146,28 @@ impl<'a> Reader<'a> {
     }
 
     fn ask(&mut self, table: usize, place: usize) -> Result<()> {
-        let question = &self.stage.questions[place];
+        let question = &self.fixture.questions[place];
         let family = FAMILIES[self.draws.below(2) as usize];
         let is_key = self.draws.flip();
-        let sees_all = is_key || !self.stage.tables[table].has_row_security;
+        let sees_all = is_key || !self.fixture.tables[table].has_row_security;
         // Who sees a row is judged by its grants of today, whatever time is asked about.
         let as_of = if sees_all {
             self.draw_mark(table)
         } else {
             None
         };
-        let mut path = self.stage.rows_of(table, family) + &route(question, as_of);
+        let mut path = self.fixture.rows_of(table, family) + &route(question, as_of);
         let is_list_of_now = as_of.is_none() && path.contains('?');
-        let ttl_s = self.stage.ttl_s.filter(|_| is_list_of_now);
+        let ttl_s = self.fixture.ttl_s.filter(|_| is_list_of_now);
         if let Some(ttl_s) = ttl_s {
             path = format!("{path}&ttl={ttl_s}");
         }
         let asked = (path, is_key);
         let held = self.held.get(&asked).filter(|_| self.draws.flip());
         let tag = held.map(|(tag, _)| tag.as_str());
-        let sent = self.stage.now();
+        let sent = self.fixture.now();
         let answer = self.caller.get(&asked.0, is_key, tag)?;
-        let answered = self.stage.now();
+        let answered = self.fixture.now();
         let is_one_row = matches!(question.filter, Filter::Only(_));
         let is_barred = match answer.status.as_u16() {
             401 => true,
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             404 => is_one_row,
             _ => false,
         };
-        if is_barred && !is_key && self.stage.bars(table) {
+        if is_barred && !is_key && self.fixture.bars(table) {
             self.refused += 1;
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 
     fn is_planted(&self, planted: Planted) -> bool {
-        self.stage.planted == Some(planted)
+        self.fixture.planted == Some(planted)
     }
 
     fn remember(&mut self, table: usize, mark: i64) {

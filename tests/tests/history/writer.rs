@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tests::history::{Name, Row, Rows, Write};
 
 use super::{
-    ANCHOR, Caller, Draws, FAMILIES, Family, GROUPS, NUMBERS, OPEN, Planted, SLOTS, Stage,
+    ANCHOR, Caller, Draws, FAMILIES, Family, Fixture, GROUPS, NUMBERS, OPEN, Planted, SLOTS,
 };
 
 /// A writer rests for up to this long between two writes, or no list would be asked for twice
@@ -28,7 +28,7 @@ const LATE_NS: u64 = 1_000_000;
 
 /// A thread that writes, each of its rows alone.
 pub struct Writer<'a> {
-    pub stage: &'a Stage<'a>,
+    pub fixture: &'a Fixture<'a>,
     pub caller: Caller<'a>,
     pub number: usize,
     pub draws: Draws,
@@ -39,7 +39,7 @@ pub struct Writer<'a> {
 
 impl Writer<'_> {
     pub fn run(mut self) -> Result<[Vec<Write>; 2]> {
-        while self.stage.goes_on() {
+        while self.fixture.goes_on() {
             let table = self.draws.below(2) as usize;
             let slot = self.draws.below(SLOTS as u64) as usize;
             self.act(table, slot)?;
@@ -53,7 +53,9 @@ impl Writer<'_> {
         let is_anchor = self.name(slot) == ANCHOR;
         match (self.rows[table].contains_key(&slot), self.draws.below(10)) {
             (false, 0..5) => self.create(table, slot),
-            _ if self.stage.planted == Some(Planted::TornCommits) => self.commit_torn(table, slot),
+            _ if self.fixture.planted == Some(Planted::TornCommits) => {
+                self.commit_torn(table, slot)
+            }
             (true, 0..2) if !is_anchor => self.delete(table, slot),
             (true, 2..4) => self.count_up(table, slot),
             (_, 4) => self.upsert_many(table, slot),
@@ -82,13 +84,13 @@ impl Writer<'_> {
             number: self.draws.below(NUMBERS) as i64,
             version,
             sequence: 0,
-            is_open: is_open || !self.stage.tables[table].has_row_security,
+            is_open: is_open || !self.fixture.tables[table].has_row_security,
         }
     }
 
     fn permissions(&self, table: usize, row: &Row) -> Value {
         let turn = row.version as usize % 3;
-        match (self.stage.tables[table].has_row_security, row.is_open) {
+        match (self.fixture.tables[table].has_row_security, row.is_open) {
             (false, _) => json!([]),
             (true, true) => json!(TO_GUESTS[turn]),
             (true, false) => json!(TO_OTHERS[turn]),
@@ -102,7 +104,7 @@ impl Writer<'_> {
             "data": data(&row),
             "permissions": self.permissions(table, &row),
         });
-        let route = self.stage.rows_of(table, family);
+        let route = self.fixture.rows_of(table, family);
         self.write(table, "POST", &route, Some(&body), vec![(slot, Some(row))])
     }
 
@@ -134,7 +136,7 @@ impl Writer<'_> {
             item
         });
         let body = json!({ family.rows: items });
-        let route = self.stage.rows_of(table, family);
+        let route = self.fixture.rows_of(table, family);
         let after = rows.map(|(slot, row)| (slot, Some(row))).to_vec();
         self.write(table, "PUT", &route, Some(&body), after)
     }
@@ -163,9 +165,9 @@ impl Writer<'_> {
         let one = format!("{transactions}/{id}");
         let staged = json!({ "operations": operations });
         self.asked("POST", &format!("{one}/operations"), &staged)?;
-        let sent = self.stage.now();
+        let sent = self.fixture.now();
         self.asked("PATCH", &one, &json!({"commit": true}))?;
-        let answered = self.stage.now();
+        let answered = self.fixture.now();
         // Nobody else writes these rows, so they stand until the next write of this thread.
         let mut shown = Vec::new();
         for slot in slots {
@@ -181,14 +183,14 @@ impl Writer<'_> {
     fn commit_torn(&mut self, table: usize, slot: usize) -> Result<()> {
         let family = self.family();
         let rows = [slot, (slot + 2) % SLOTS].map(|slot| (slot, self.drawn(table, slot)));
-        let sent = self.stage.now();
+        let sent = self.fixture.now();
         let mut shown = Vec::new();
         for (slot, row) in &rows {
             let body = json!({ "data": data(row), "permissions": self.permissions(table, row) });
             let route = self.row_route(table, family, *slot);
             shown.push(self.asked("PUT", &route, &body)?);
         }
-        let answered = self.stage.now();
+        let answered = self.fixture.now();
         let shown = json!({ family.rows: shown });
         let after = rows.map(|(slot, row)| (slot, Some(row))).to_vec();
         self.note(table, (sent, answered), after, &shown, None)
@@ -206,14 +208,14 @@ impl Writer<'_> {
             None => body["permissions"] = self.permissions(table, &row),
         }
         let in_us = 10_000 + self.draws.below(SCHEDULED_WITHIN_US) as i64;
-        let noon = Noon::in_us(self.stage, in_us);
+        let noon = Noon::in_us(self.fixture, in_us);
         let begins = self.draws.flip();
         let member = if begins { "$validFrom" } else { "$validTo" };
         body["data"][member] = json!(noon.at_us);
         let route = self.row_route(table, family, slot);
-        let sent = self.stage.now();
+        let sent = self.fixture.now();
         let answer = self.caller.call("PUT", &route, Some(&body))?;
-        let answered = self.stage.now();
+        let answered = self.fixture.now();
         if answer.status == 400 && wall_us() > noon.at_us && !begins {
             // It came so late that it was to end before it began: nothing was written.
             return Ok(());
@@ -231,7 +233,7 @@ impl Writer<'_> {
         self.note(table, (sent, answered), vec![(slot, now)], &shown, mark)?;
         let [before, after] = noon.between;
         let passage = (before.max(sent + 1), after.max(answered + 1));
-        while self.stage.now() <= passage.1 {
+        while self.fixture.now() <= passage.1 {
             thread::park_timeout(Duration::from_micros(500));
         }
         let mark = mark.map(|mark| mark.max(noon.at_us));
@@ -266,7 +268,7 @@ impl Writer<'_> {
         json!({
             "action": action,
             "databaseId": "h",
-            table_id: self.stage.tables[table].id,
+            table_id: self.fixture.tables[table].id,
             family.row_id: self.name(slot).id(),
             "data": data,
         })
@@ -306,7 +308,7 @@ impl Writer<'_> {
     fn row_route(&self, table: usize, family: Family, slot: usize) -> String {
         format!(
             "{}/{}",
-            self.stage.rows_of(table, family),
+            self.fixture.rows_of(table, family),
             self.name(slot).id()
         )
     }
@@ -320,9 +322,9 @@ impl Writer<'_> {
         body: Option<&Value>,
         after: Vec<(usize, Option<Row>)>,
     ) -> Result<()> {
-        let sent = self.stage.now();
+        let sent = self.fixture.now();
         let shown = self.asked(method, route, body.unwrap_or(&Value::Null))?;
-        let answered = self.stage.now();
+        let answered = self.fixture.now();
         let written = after.iter().find(|(_, row)| row.is_some());
         let mark = match written {
             Some((slot, _)) => self.mark_of(table, *slot, wall_us())?,
@@ -373,10 +375,10 @@ struct Noon {
 }
 
 impl Noon {
-    fn in_us(stage: &Stage<'_>, in_us: i64) -> Noon {
-        let before = stage.now();
+    fn in_us(fixture: &Fixture<'_>, in_us: i64) -> Noon {
+        let before = fixture.now();
         let now_us = wall_us();
-        let after = stage.now();
+        let after = fixture.now();
         let away_ns = in_us as u64 * 1_000;
         Noon {
             at_us: now_us + in_us,

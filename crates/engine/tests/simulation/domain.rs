@@ -7,7 +7,7 @@ use model::permission::Role;
 use model::{Actor, Json, ProjectId, RoleSet, TableId};
 
 use super::chance::Chance;
-use super::stage;
+use super::fixture;
 
 pub const PROJECT: &str = "p";
 pub const DATABASES: [&str; 2] = ["d", "e"];
@@ -170,8 +170,8 @@ pub fn callers() -> Vec<Caller> {
         }
     };
     vec![
-        stage::key(),
-        stage::guest(),
+        fixture::key(),
+        fixture::guest(),
         user(&["any", "users", "user:ann"]),
         user(&["any", "users", "user:ben", "team:red"]),
     ]

@@ -10,7 +10,7 @@ use engine::Clock;
 use model::Timestamp;
 use store::{Boundaries, Outcome};
 
-use super::stage::TickingClock;
+use super::fixture::TickingClock;
 
 /// A writer that has not come to the next gate by then never will: it has panicked.
 const PATIENCE: Duration = Duration::from_mins(1);

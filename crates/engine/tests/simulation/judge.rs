@@ -17,8 +17,8 @@ use query::{Filter, Frame, Limits, Test};
 use store::{Boundaries, Changes, Listing, Outcome, Point, Store, TotalCap};
 
 use super::domain::{self, PROJECT};
+use super::fixture;
 use super::question::{Question, table_at};
-use super::stage;
 
 /// Rows and total, or why there are none.
 pub type Verdict = Result<(Vec<u8>, u64), EngineError>;
@@ -196,7 +196,7 @@ impl Judge {
             related: Vec::new(),
         };
         let total = if question.total { listed.total } else { 0 };
-        Ok((stage::encode_page(&page, question.family), total))
+        Ok((fixture::encode_page(&page, question.family), total))
     }
 
     /// What the answer to a question about a settled time rests on now.
@@ -242,7 +242,7 @@ impl Judge {
             rows: vec![row],
             related: Vec::new(),
         };
-        Some(stage::encode_page(&page, question.family))
+        Some(fixture::encode_page(&page, question.family))
     }
 
     /// The rows of its table that whoever asks the question may read in the state that stands.

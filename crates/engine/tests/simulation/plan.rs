@@ -7,7 +7,7 @@ use model::{Past, TableOptions};
 use query::Limits;
 
 use super::chance::Chance;
-use super::stage;
+use super::fixture;
 
 /// Questions that are asked again and again.
 const POOL: usize = 18;
@@ -108,7 +108,7 @@ impl Plan {
                 threads: 1,
                 waiting_max: 1,
             },
-            ..stage::config(directory)
+            ..fixture::config(directory)
         }
     }
 }

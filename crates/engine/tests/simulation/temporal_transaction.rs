@@ -8,9 +8,9 @@ use model::{Json, RowId, Timestamp};
 
 use super::chance::Chance;
 use super::domain::{self, IDS};
+use super::fixture;
 use super::question::{Question, filter};
-use super::stage;
-use super::write::{Scene, Site, Write, input, members, write};
+use super::write::{Scene, Target, Write, input, members, write};
 
 /// The shortest time that a transaction may stay open.
 const TTL_S: i64 = 60;
@@ -84,7 +84,7 @@ enum End {
 }
 
 /// Up to four operations on one table, and what becomes of them.
-pub fn transaction(scene: &mut Scene<'_>, site: Site, number: u64) -> Write {
+pub fn transaction(scene: &mut Scene<'_>, target: Target, number: u64) -> Write {
     if scene.travels
         && scene.chance.one_in(6)
         && let Some(left) = scene.ledger.take_left(scene.chance)
@@ -96,7 +96,7 @@ pub fn transaction(scene: &mut Scene<'_>, site: Site, number: u64) -> Write {
     if scene.travels && chance.one_in(8) {
         count = 0;
     }
-    let acts: Vec<Act> = (0..count).map(|_| act(chance, &site)).collect();
+    let acts: Vec<Act> = (0..count).map(|_| act(chance, &target)).collect();
     let mut end = if chance.one_in(6) {
         End::RollBack
     } else {
@@ -109,14 +109,14 @@ pub fn transaction(scene: &mut Scene<'_>, site: Site, number: u64) -> Write {
     let seen = Arc::new(Mutex::new(None));
     let question = scene.travels.then(|| {
         let question = Question::draw(chance, scene.catalogue, 0);
-        question.inside(site.caller.clone(), site.database, site.table)
+        question.inside(target.caller.clone(), target.database, target.table)
     });
-    let what = format!("{end:?} {}.{} {acts:?}", site.database, site.table);
+    let what = format!("{end:?} {}.{} {acts:?}", target.database, target.table);
     let claim = question.is_some() && looks && end != End::Abandon && is_timeless(&what);
     let claim = claim.then(|| Claim::Inside(seen.clone()));
     let ledger = scene.ledger.clone();
     let staged = Staged {
-        site,
+        target,
         id: format!("t{number}"),
         acts,
         looks,
@@ -137,7 +137,7 @@ fn is_timeless(what: &str) -> bool {
 }
 
 struct Staged {
-    site: Site,
+    target: Target,
     id: String,
     acts: Vec<Act>,
     looks: bool,
@@ -151,8 +151,10 @@ impl Staged {
         ledger: Ledger,
         seen: Arc<Mutex<Option<Inside>>>,
     ) -> Result<(), EngineError> {
-        let Staged { site, id, acts, .. } = self;
-        let (engine, caller) = (&site.engine, &site.caller);
+        let Staged {
+            target, id, acts, ..
+        } = self;
+        let (engine, caller) = (&target.engine, &target.caller);
         let ttl_s = if self.end == End::Abandon {
             TTL_S
         } else {
@@ -162,8 +164,8 @@ impl Staged {
         let mut is_empty = true;
         for act in acts {
             let operation = Operation {
-                database: site.database.to_owned(),
-                table: site.table.to_owned(),
+                database: target.database.to_owned(),
+                table: target.table.to_owned(),
                 act,
                 unchanged_since: None,
             };
@@ -173,7 +175,7 @@ impl Staged {
         if self.looks {
             let texts = self.question.as_ref().map(|question| &question.texts[..]);
             let asked = ListRows {
-                place: site.place(),
+                place: target.place(),
                 texts: texts.unwrap_or_default(),
                 total: true,
                 ttl_s: 0,
@@ -212,7 +214,7 @@ fn late(scene: &Scene<'_>, left: Left) -> Write {
         expires: left.expires,
     };
     let writing = async move {
-        let key = stage::key();
+        let key = fixture::key();
         let committed = engine.commit_transaction(&key, &left.id);
         committed.await.map(drop)
     };
@@ -222,16 +224,16 @@ fn late(scene: &Scene<'_>, left: Left) -> Write {
     }
 }
 
-fn act(chance: &mut Chance, site: &Site) -> Act {
+fn act(chance: &mut Chance, target: &Target) -> Act {
     let id = |chance: &mut Chance| {
         let id = chance.pick::<&str>(&IDS);
         RowId::new(id).expect("a legal id")
     };
     let row = id(chance);
     match chance.below(8) {
-        0 => Act::Create(input(chance, site, row, false)),
-        1 | 2 => Act::Update(input(chance, site, row, true)),
-        3 => Act::Upsert(input(chance, site, row, true)),
+        0 => Act::Create(input(chance, target, row, false)),
+        1 | 2 => Act::Update(input(chance, target, row, true)),
+        3 => Act::Upsert(input(chance, target, row, true)),
         4 => Act::Delete(row.into()),
         5 => Act::Increment {
             id: row,
@@ -241,7 +243,7 @@ fn act(chance: &mut Chance, site: &Site) -> Act {
             bound: None,
         },
         6 => {
-            let mut columns = site.columns.clone();
+            let mut columns = target.columns.clone();
             columns.extend(&domain::SYSTEM);
             let texts = vec![filter(chance, &columns, 1)];
             if chance.one_in(3) {
@@ -250,14 +252,14 @@ fn act(chance: &mut Chance, site: &Site) -> Act {
                     members: Vec::new(),
                 };
             }
-            let members = members(chance, &site.columns, true);
+            let members = members(chance, &target.columns, true);
             Act::UpdateMany { texts, members }
         }
         _ => {
-            let mut rows = vec![input(chance, site, row, false)];
+            let mut rows = vec![input(chance, target, row, false)];
             let second = id(chance);
             if second != rows[0].id {
-                rows.push(input(chance, site, second, false));
+                rows.push(input(chance, target, second, false));
             }
             for row in &mut rows {
                 row.permissions = None;

@@ -6,27 +6,27 @@ use model::{Json, RowId, Timestamp};
 
 use super::chance::Chance;
 use super::domain::IDS;
-use super::write::{Site, Write, members, write};
+use super::write::{Target, Write, members, write};
 
 /// Up to three operations, at one mark or not at all.
-pub fn timed(chance: &mut Chance, site: Site, now: Timestamp) -> Write {
+pub fn timed(chance: &mut Chance, target: Target, now: Timestamp) -> Write {
     let count = 1 + chance.below(3);
-    let ops: Vec<TransactionOp> = (0..count).map(|_| op(chance, &site, now)).collect();
+    let ops: Vec<TransactionOp> = (0..count).map(|_| op(chance, &target, now)).collect();
     let erases = ops.iter().any(|op| matches!(op.act, TransactionAct::Erase));
     let word = if erases { "Erase" } else { "Timed" };
-    let what = format!("{word} {}.{} {ops:?}", site.database, site.table);
+    let what = format!("{word} {}.{} {ops:?}", target.database, target.table);
     write(what, async move {
         let transaction = TimedTransaction { ops, meta: None };
-        let key = super::stage::key();
-        let done = site.engine.transact(&key, site.database, &transaction);
+        let key = super::fixture::key();
+        let done = target.engine.transact(&key, target.database, &transaction);
         done.await.map(drop)
     })
 }
 
-fn op(chance: &mut Chance, site: &Site, now: Timestamp) -> TransactionOp {
+fn op(chance: &mut Chance, target: &Target, now: Timestamp) -> TransactionOp {
     let id = RowId::new(chance.pick::<&str>(&IDS)).expect("a legal id");
     let mut content = || -> Vec<(String, Json)> {
-        let mut members = members(chance, &site.columns, false);
+        let mut members = members(chance, &target.columns, false);
         members.retain(|(key, _)| !key.starts_with('$'));
         members
     };
@@ -41,7 +41,7 @@ fn op(chance: &mut Chance, site: &Site, now: Timestamp) -> TransactionOp {
         _ => TransactionAct::Assert(vec![RowClaim::Exists(chance.one_in(2), None)]),
     };
     TransactionOp {
-        table: site.table.to_owned(),
+        table: target.table.to_owned(),
         id,
         range: range(chance, now),
         act,

@@ -7,10 +7,10 @@ use engine::{Engine, EngineError, GrantsAsOf, ListAnswer, ReadError, View};
 use model::{Mark, RowId};
 
 use super::super::domain;
+use super::super::fixture;
 use super::super::gate::Stop;
 use super::super::judge::{Grounds, Verdict};
 use super::super::question::Question;
-use super::super::stage;
 use super::super::times::Times;
 use super::check::{agree, show};
 use super::{Found, READERS_MAX, World};
@@ -221,7 +221,7 @@ pub(super) async fn at_other_time(
         &id,
         View::Committed(GrantsAsOf::Today),
     );
-    Ok(stage::at_times(got.await?))
+    Ok(fixture::at_times(got.await?))
 }
 
 /// One row of now, as a list of one.
@@ -231,8 +231,8 @@ async fn row_of_now(
     id: &RowId,
 ) -> Result<ListAnswer, EngineError> {
     let place = super::list_of(asked, false).place;
-    let got = stage::get_row(engine, &asked.caller, place, id, &[], View::CURRENT).await?;
-    let rows = stage::encode_page(&got.answer, asked.family);
+    let got = fixture::get_row(engine, &asked.caller, place, id, &[], View::CURRENT).await?;
+    let rows = fixture::encode_page(&got.answer, asked.family);
     Ok(ListAnswer {
         tag: engine.fingerprint(&rows),
         rows: rows.into(),

@@ -14,12 +14,12 @@ use testing::Hooked;
 
 use super::chance::Chance;
 use super::domain::{self, DATABASES, TABLES};
+use super::fixture::{self, NEW_YEAR_US, TickingClock};
 use super::gate::{self, Fate, GatedClock, Moment, Stop};
 use super::gated::Gated;
 use super::judge::{Judge, Verdict};
 use super::plan::{LIMITS, Move, Plan, RunKind};
 use super::question::{Question, table_at};
-use super::stage::{self, NEW_YEAR_US, TickingClock};
 use super::tally::Tally;
 use super::temporal_transaction::Ledger;
 use super::write::{self, Scene, Write};
@@ -122,7 +122,7 @@ impl World {
         let plan = Plan::of(seed, &mut chance);
         let directory = tempfile::tempdir().expect("a place for the store");
         let config = plan.config(directory.path());
-        let inner = stage::open_store(&config);
+        let inner = fixture::open_store(&config);
         let clock = TickingClock::at(NEW_YEAR_US);
         let gated = Arc::new(Hooked(Gated::new(inner.clone())));
         let gated_clock = Arc::new(GatedClock {
@@ -356,7 +356,7 @@ impl World {
             return Ok(());
         };
         self.tally.count("rows at once", true);
-        let found = stage::encode_page(&page, question.family);
+        let found = fixture::encode_page(&page, question.family);
         match self.judge.row(question, &id) {
             Some(row) if row == found => Ok(()),
             row => Err(format!(

@@ -15,8 +15,8 @@ use super::chance::Chance;
 use super::domain::{
     self, Attribute, COLUMNS, DATABASES, IDS, Kind, LINK, PARTNERS, PROJECT, TABLES,
 };
+use super::fixture;
 use super::question::{filter, table_at};
-use super::stage;
 use super::temporal_transaction::{Claim, Ledger, transaction};
 use super::timed::timed;
 
@@ -99,7 +99,7 @@ const WEIGHTS: [(usize, Kinds); 14] = [
 ];
 
 /// A table that is there, and who writes.
-pub struct Site {
+pub struct Target {
     pub engine: Arc<Engine>,
     pub caller: Caller,
     pub database: &'static str,
@@ -109,7 +109,7 @@ pub struct Site {
     is_related: bool,
 }
 
-impl Site {
+impl Target {
     pub fn place(&self) -> Place<'static> {
         Place {
             database: self.database,
@@ -131,7 +131,7 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
     }
     let known = table_at(scene.catalogue, database, table).expect("what is missing was put back");
     let kind = scene.chance.weighed(&WEIGHTS);
-    let site = Site {
+    let target = Target {
         engine: scene.engine.clone(),
         caller: match kind {
             Kinds::Create | Kinds::Update | Kinds::Upsert | Kinds::Delete
@@ -139,7 +139,7 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
             {
                 scene.chance.pick(&domain::callers()).clone()
             }
-            _ => stage::key(),
+            _ => fixture::key(),
         },
         database,
         table,
@@ -148,27 +148,27 @@ pub fn draw(scene: &mut Scene<'_>) -> Write {
         is_related: known.has_relationships(),
     };
     if scene.travels && scene.chance.one_in(20) {
-        return change_options(scene.chance, site);
+        return change_options(scene.chance, target);
     }
     if kind.is_of_rows() {
-        if scene.travels && !site.is_related && scene.chance.one_in(4) {
-            return timed(scene.chance, site, scene.now);
+        if scene.travels && !target.is_related && scene.chance.one_in(4) {
+            return timed(scene.chance, target, scene.now);
         }
         let stages = !scene.travels || scene.chance.one_in(3);
         if let Some(number) = scene.stages.filter(|_| stages) {
-            return transaction(scene, site, number);
+            return transaction(scene, target, number);
         }
     }
     match kind {
         Kinds::Create | Kinds::Update | Kinds::Upsert | Kinds::Delete | Kinds::Increment => {
-            one_row(scene, site, kind)
+            one_row(scene, target, kind)
         }
-        Kinds::CreateMany | Kinds::UpsertMany => many_rows(scene, site, kind),
-        Kinds::UpdateMatching | Kinds::DeleteMatching => matching_rows(scene, site, kind),
-        Kinds::Column => column(scene, site, known),
-        Kinds::Index => index(scene, site, known),
-        Kinds::Table => change_table(scene, site),
-        Kinds::Purge => purge(site, known.number),
+        Kinds::CreateMany | Kinds::UpsertMany => many_rows(scene, target, kind),
+        Kinds::UpdateMatching | Kinds::DeleteMatching => matching_rows(scene, target, kind),
+        Kinds::Column => column(scene, target, known),
+        Kinds::Index => index(scene, target, known),
+        Kinds::Table => change_table(scene, target),
+        Kinds::Purge => purge(target, known.number),
         Kinds::Container => container(scene),
     }
 }
@@ -236,10 +236,10 @@ pub fn members(chance: &mut Chance, columns: &[&'static Attribute], may_operate:
     members
 }
 
-pub fn input(chance: &mut Chance, site: &Site, id: RowId, may_operate: bool) -> RowInput {
+pub fn input(chance: &mut Chance, target: &Target, id: RowId, may_operate: bool) -> RowInput {
     RowInput {
         id,
-        members: members(chance, &site.columns, may_operate),
+        members: members(chance, &target.columns, may_operate),
         permissions: chance.one_in(2).then(|| domain::row_grants(chance)),
     }
 }
@@ -259,27 +259,30 @@ fn period(chance: &mut Chance, now: Timestamp, members: &mut Members) {
     }
 }
 
-fn one_row(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
+fn one_row(scene: &mut Scene<'_>, target: Target, kind: Kinds) -> Write {
     let now = scene.now;
     let chance = &mut *scene.chance;
     let id = row_id(chance);
-    let mut row = input(chance, &site, id.clone(), !matches!(kind, Kinds::Create));
-    if site.has_link && chance.one_in(2) {
+    let mut row = input(chance, &target, id.clone(), !matches!(kind, Kinds::Create));
+    if target.has_link && chance.one_in(2) {
         row.members.push((LINK.to_owned(), link(chance)));
     }
-    let is_timed = !site.is_related && chance.one_in(3);
+    let is_timed = !target.is_related && chance.one_in(3);
     if is_timed && matches!(kind, Kinds::Create | Kinds::Update | Kinds::Upsert) {
         period(chance, now, &mut row.members);
     }
     let number = *chance.pick(&["n", "m", "f"]);
     let is_down = chance.one_in(2);
     let what = match kind {
-        Kinds::Increment => format!("{kind:?} {}.{} {id} {number}", site.database, site.table),
-        Kinds::Delete => format!("{kind:?} {}.{} {id}", site.database, site.table),
-        _ => format!("{kind:?} {}.{} {row:?}", site.database, site.table),
+        Kinds::Increment => format!(
+            "{kind:?} {}.{} {id} {number}",
+            target.database, target.table
+        ),
+        Kinds::Delete => format!("{kind:?} {}.{} {id}", target.database, target.table),
+        _ => format!("{kind:?} {}.{} {row:?}", target.database, target.table),
     };
     write(what, async move {
-        let (engine, caller, place) = (&site.engine, &site.caller, site.place());
+        let (engine, caller, place) = (&target.engine, &target.caller, target.place());
         match kind {
             Kinds::Create => engine.create_row(caller, place, row).await.map(drop),
             Kinds::Update => engine.update_row(caller, place, row, None).await.map(drop),
@@ -300,7 +303,7 @@ fn one_row(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
     })
 }
 
-fn many_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
+fn many_rows(scene: &mut Scene<'_>, target: Target, kind: Kinds) -> Write {
     let chance = &mut *scene.chance;
     let is_large = scene.is_large && chance.one_in(4);
     let mut ids: Vec<String> = if is_large {
@@ -316,7 +319,7 @@ fn many_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
     ids.dedup();
     put_rows(
         chance,
-        site,
+        target,
         ids,
         if is_large { Kinds::UpsertMany } else { kind },
     )
@@ -330,10 +333,10 @@ fn link(chance: &mut Chance) -> Json {
     Json::Text((*chance.pick(&IDS)).to_owned())
 }
 
-fn put_rows(chance: &mut Chance, site: Site, ids: Vec<String>, kind: Kinds) -> Write {
+fn put_rows(chance: &mut Chance, target: Target, ids: Vec<String>, kind: Kinds) -> Write {
     let mut rows: Vec<RowInput> = Vec::new();
     for id in ids {
-        let mut row = input(chance, &site, RowId::new(&id).expect("a legal id"), false);
+        let mut row = input(chance, &target, RowId::new(&id).expect("a legal id"), false);
         let grants = row.permissions.take().unwrap_or_default();
         let grants = grants.into_iter().map(Json::Text).collect();
         row.members
@@ -344,10 +347,10 @@ fn put_rows(chance: &mut Chance, site: Site, ids: Vec<String>, kind: Kinds) -> W
     let count = rows.len();
     let what = format!(
         "{kind:?} {}.{} {count} rows {shown:?}",
-        site.database, site.table
+        target.database, target.table
     );
     write(what, async move {
-        let (engine, caller, place) = (&site.engine, &site.caller, site.place());
+        let (engine, caller, place) = (&target.engine, &target.caller, target.place());
         match kind {
             Kinds::CreateMany => engine.create_rows(caller, place, rows).await.map(drop),
             _ => engine
@@ -358,26 +361,26 @@ fn put_rows(chance: &mut Chance, site: Site, ids: Vec<String>, kind: Kinds) -> W
     })
 }
 
-fn matching_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
+fn matching_rows(scene: &mut Scene<'_>, target: Target, kind: Kinds) -> Write {
     let chance = &mut *scene.chance;
-    let mut columns = site.columns.clone();
+    let mut columns = target.columns.clone();
     columns.extend(&domain::SYSTEM);
     let mut texts = vec![filter(chance, &columns, 1)];
     if scene.is_large && chance.one_in(3) {
         texts.clear();
     }
-    let members = members(chance, &site.columns, true);
+    let members = members(chance, &target.columns, true);
     let what = format!(
         "{kind:?} {}.{} {texts:?} {members:?}",
-        site.database, site.table
+        target.database, target.table
     );
     write(what, async move {
         let asked = Bulk {
-            place: site.place(),
+            place: target.place(),
             texts: &texts,
             unchanged_since: None,
         };
-        let (engine, caller) = (&site.engine, &site.caller);
+        let (engine, caller) = (&target.engine, &target.caller);
         match kind {
             Kinds::UpdateMatching => engine.update_rows(caller, &asked, &members).await.map(drop),
             _ => engine.delete_rows(caller, &asked, &[]).await.map(drop),
@@ -385,7 +388,7 @@ fn matching_rows(scene: &mut Scene<'_>, site: Site, kind: Kinds) -> Write {
     })
 }
 
-fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
+fn column(scene: &mut Scene<'_>, target: Target, known: &Table) -> Write {
     let chance = &mut *scene.chance;
     let absent: Vec<&Attribute> = COLUMNS
         .iter()
@@ -396,14 +399,14 @@ fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
         .flat_map(|(one, other)| [(*one, *other), (*other, *one)])
         .filter(|(from, to)| known.position(from).is_some() && known.position(to).is_none())
         .collect();
-    let at = |act: &str| format!("{act} {}.{}", site.database, site.table);
+    let at = |act: &str| format!("{act} {}.{}", target.database, target.table);
     match chance.below(3) {
         0 if !absent.is_empty() => {
             let new = domain::new_column(chance.pick::<&Attribute>(&absent));
             write(format!("{} {}", at("CreateColumn"), new.key), async move {
-                let (engine, caller) = (&site.engine, &site.caller);
+                let (engine, caller) = (&target.engine, &target.caller);
                 engine
-                    .create_column(caller, site.place(), &new)
+                    .create_column(caller, target.place(), &new)
                     .await
                     .map(drop)
             })
@@ -424,8 +427,8 @@ fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
             write(
                 format!("{} {from} to {to}", at("RenameColumn")),
                 async move {
-                    let (engine, caller) = (&site.engine, &site.caller);
-                    let changed = engine.update_column(caller, site.place(), from, &wanted);
+                    let (engine, caller) = (&target.engine, &target.caller);
+                    let changed = engine.update_column(caller, target.place(), from, &wanted);
                     changed.await.map(drop)
                 },
             )
@@ -433,34 +436,34 @@ fn column(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
         _ => {
             let key = chance.pick(&COLUMNS).key;
             write(format!("{} {key}", at("DeleteColumn")), async move {
-                let (engine, caller) = (&site.engine, &site.caller);
-                engine.delete_column(caller, site.place(), key).await
+                let (engine, caller) = (&target.engine, &target.caller);
+                engine.delete_column(caller, target.place(), key).await
             })
         }
     }
 }
 
-fn index(scene: &mut Scene<'_>, site: Site, known: &Table) -> Write {
+fn index(scene: &mut Scene<'_>, target: Target, known: &Table) -> Write {
     let chance = &mut *scene.chance;
-    let at = |act: &str| format!("{act} {}.{}", site.database, site.table);
+    let at = |act: &str| format!("{act} {}.{}", target.database, target.table);
     if !known.indexes.is_empty() && chance.one_in(2) {
         let key = chance.pick(&known.indexes).key.as_str().to_owned();
         return write(format!("{} {key}", at("DeleteIndex")), async move {
-            let (engine, caller) = (&site.engine, &site.caller);
-            engine.delete_index(caller, site.place(), &key).await
+            let (engine, caller) = (&target.engine, &target.caller);
+            engine.delete_index(caller, target.place(), &key).await
         });
     }
-    let new = domain::new_index(chance, &site.columns);
+    let new = domain::new_index(chance, &target.columns);
     write(format!("{} {new:?}", at("CreateIndex")), async move {
-        let (engine, caller) = (&site.engine, &site.caller);
+        let (engine, caller) = (&target.engine, &target.caller);
         engine
-            .create_index(caller, site.place(), &new)
+            .create_index(caller, target.place(), &new)
             .await
             .map(drop)
     })
 }
 
-fn change_table(scene: &mut Scene<'_>, site: Site) -> Write {
+fn change_table(scene: &mut Scene<'_>, target: Target) -> Write {
     let chance = &mut *scene.chance;
     let mut wanted = TableChange::default();
     match chance.below(8) {
@@ -469,41 +472,44 @@ fn change_table(scene: &mut Scene<'_>, site: Site) -> Write {
         6 => wanted.enabled = Some(!chance.one_in(3)),
         _ => wanted.name = Some(format!("T{}", chance.below(3))),
     }
-    let what = format!("UpdateTable {}.{} {wanted:?}", site.database, site.table);
+    let what = format!(
+        "UpdateTable {}.{} {wanted:?}",
+        target.database, target.table
+    );
     write(what, async move {
-        let (engine, caller) = (&site.engine, &site.caller);
+        let (engine, caller) = (&target.engine, &target.caller);
         engine
-            .update_table(caller, site.place(), wanted)
+            .update_table(caller, target.place(), wanted)
             .await
             .map(drop)
     })
 }
 
 /// How much of its past a table keeps.
-fn change_options(chance: &mut Chance, site: Site) -> Write {
+fn change_options(chance: &mut Chance, target: Target) -> Write {
     let history = chance.weighed(&[(4, "keep"), (2, "days(1)"), (1, "none")]);
-    let what = format!("SetOptions {}.{} {history}", site.database, site.table);
+    let what = format!("SetOptions {}.{} {history}", target.database, target.table);
     write(what, async move {
         let wanted = OptionsChange {
             history: Some(history.to_owned()),
             ..OptionsChange::default()
         };
-        let (engine, caller) = (&site.engine, &site.caller);
-        let set = engine.set_table_options(caller, site.place(), &wanted);
+        let (engine, caller) = (&target.engine, &target.caller);
+        let set = engine.set_table_options(caller, target.place(), &wanted);
         set.await.map(drop)
     })
 }
 
-fn purge(site: Site, number: TableNumber) -> Write {
-    let what = format!("Purge {}.{}", site.database, site.table);
+fn purge(target: Target, number: TableNumber) -> Write {
+    let what = format!("Purge {}.{}", target.database, target.table);
     let change = TableChange {
         purge: true,
         ..TableChange::default()
     };
     let writing = async move {
-        let (engine, caller) = (&site.engine, &site.caller);
+        let (engine, caller) = (&target.engine, &target.caller);
         engine
-            .update_table(caller, site.place(), change)
+            .update_table(caller, target.place(), change)
             .await
             .map(drop)
     };
@@ -520,16 +526,16 @@ pub fn purges(scene: &mut Scene<'_>) -> Vec<Write> {
         .flat_map(|database| TABLES.iter().map(move |table| (*database, *table)));
     let known = places.filter_map(|(database, table)| {
         let number = table_at(scene.catalogue, database, table)?.number;
-        let site = Site {
+        let target = Target {
             engine: scene.engine.clone(),
-            caller: stage::key(),
+            caller: fixture::key(),
             database,
             table,
             columns: Vec::new(),
             has_link: false,
             is_related: false,
         };
-        Some(purge(site, number))
+        Some(purge(target, number))
     });
     known.collect()
 }
@@ -569,7 +575,7 @@ fn create_database(scene: &Scene<'_>, id: &'static str) -> Write {
     write(format!("CreateDatabase {id}"), async move {
         let kind = DatabaseKind::Tablesdb;
         let id = DatabaseId::new(id).expect("a legal id");
-        let key = stage::key();
+        let key = fixture::key();
         let created = engine.create_database(&key, id, "D".to_owned(), true, kind);
         created.await.map(drop)
     })
@@ -580,7 +586,7 @@ fn create_table(scene: &mut Scene<'_>, database: &'static str, id: &str) -> Writ
     let new = domain::new_table(scene.chance, id);
     write(format!("CreateTable {database} {new:?}"), async move {
         engine
-            .create_table(&stage::key(), database, new)
+            .create_table(&fixture::key(), database, new)
             .await
             .map(drop)
     })
@@ -589,7 +595,7 @@ fn create_table(scene: &mut Scene<'_>, database: &'static str, id: &str) -> Writ
 fn enable_database(scene: &Scene<'_>, id: &'static str, enabled: bool) -> Write {
     let engine = scene.engine.clone();
     write(format!("UpdateDatabase {id} {enabled}"), async move {
-        let key = stage::key();
+        let key = fixture::key();
         let changed = engine.update_database(&key, id, None, Some(enabled));
         changed.await.map(drop)
     })
@@ -606,7 +612,7 @@ fn enable_table(scene: &Scene<'_>) -> Write {
         ..TableChange::default()
     };
     write("UpdateTable enabled".to_owned(), async move {
-        let key = stage::key();
+        let key = fixture::key();
         engine.update_table(&key, place, change).await.map(drop)
     })
 }
@@ -630,11 +636,11 @@ fn container(scene: &mut Scene<'_>) -> Write {
             engine.delete_project(PROJECT).await
         }),
         1..=2 => write(format!("DeleteDatabase {database}"), async move {
-            engine.delete_database(&stage::key(), database).await
+            engine.delete_database(&fixture::key(), database).await
         }),
         3..=5 => enable_database(scene, database, !is_enabled),
         _ => write(format!("DeleteTable {database}.{table}"), async move {
-            engine.delete_table(&stage::key(), place).await
+            engine.delete_table(&fixture::key(), place).await
         }),
     }
 }
@@ -647,9 +653,9 @@ pub fn population(scene: &mut Scene<'_>) -> Vec<Write> {
             continue;
         };
         let engine = scene.engine.clone();
-        let site = || Site {
+        let target = || Target {
             engine: engine.clone(),
-            caller: stage::key(),
+            caller: fixture::key(),
             database: DATABASES[0],
             table,
             columns: domain::columns_of(known),
@@ -659,12 +665,12 @@ pub fn population(scene: &mut Scene<'_>) -> Vec<Write> {
         if known.has_relationships() {
             // Many rows at once may have no links.
             for _ in IDS {
-                writes.push(one_row(scene, site(), Kinds::Upsert));
+                writes.push(one_row(scene, target(), Kinds::Upsert));
             }
         } else {
             let ids = IDS.iter().filter(|_| !scene.chance.one_in(5));
             let ids: Vec<String> = ids.map(|id| (*id).to_owned()).collect();
-            writes.push(put_rows(scene.chance, site(), ids, Kinds::UpsertMany));
+            writes.push(put_rows(scene.chance, target(), ids, Kinds::UpsertMany));
         }
     }
     writes
@@ -686,7 +692,7 @@ pub fn relate(scene: &mut Scene<'_>) -> Write {
         table: TABLES[0],
     };
     write(format!("CreateRelationship {new:?}"), async move {
-        let key = stage::key();
+        let key = fixture::key();
         engine
             .create_relationship(&key, place, &new)
             .await

@@ -1,6 +1,6 @@
 //! Who may do what to rows: the server against the table written by hand in `access.txt`.
 
-use super::world::World;
+use super::fixture::Fixture;
 use testing::{Credentials, RawAnswer};
 
 const TABLE: &str = include_str!("access.txt");
@@ -90,7 +90,7 @@ fn grants(action: &str) -> String {
 }
 
 /// The table of a case, fresh, with the row `r`.
-fn set(world: &mut World, case: &Case) {
+fn set(fixture: &mut Fixture, case: &Case) {
     let [_, enabled, security, table, row] = *case;
     let body = format!(
         r#"{{"tableId":"t","name":"T","permissions":{},"rowSecurity":{},"enabled":{},
@@ -99,14 +99,14 @@ fn set(world: &mut World, case: &Case) {
         security == "on",
         enabled != "table",
     );
-    world.make("POST", "/v1/tablesdb/access/tables", &body);
+    fixture.make("POST", "/v1/tablesdb/access/tables", &body);
     let body = format!(
         r#"{{"rowId":"r","data":{{"n":1}},"permissions":{}}}"#,
         grants(row)
     );
-    world.make("POST", "/v1/tablesdb/access/tables/t/rows", &body);
+    fixture.make("POST", "/v1/tablesdb/access/tables/t/rows", &body);
     let body = format!(r#"{{"enabled":{}}}"#, enabled != "database");
-    world.make("PUT", "/v1/tablesdb/access", &body);
+    fixture.make("PUT", "/v1/tablesdb/access", &body);
 }
 
 fn caller(case: &Case) -> Credentials {
@@ -118,7 +118,7 @@ fn caller(case: &Case) -> Credentials {
 }
 
 /// What the caller of the case gets for this verb, inside a transaction if there is one.
-fn ask(world: &mut World, case: &Case, verb: &str, transaction: Option<&str>) -> RawAnswer {
+fn ask(fixture: &mut Fixture, case: &Case, verb: &str, transaction: Option<&str>) -> RawAnswer {
     let who = caller(case);
     let rows = "/v1/tablesdb/access/tables/t/rows";
     let (name, row) = match verb.strip_suffix('0') {
@@ -142,16 +142,16 @@ fn ask(world: &mut World, case: &Case, verb: &str, transaction: Option<&str>) ->
         other => panic!("no verb is called {other}"),
     };
     let Some(id) = transaction else {
-        return world.client.ask(who, method, path, body.as_bytes());
+        return fixture.client.ask(who, method, path, body.as_bytes());
     };
     if method == "GET" {
         let path = format!("{path}?transactionId={id}");
-        return world.client.ask(who, method, &path, b"");
+        return fixture.client.ask(who, method, &path, b"");
     }
     let rest = body.strip_prefix('{').unwrap_or("}");
     let comma = if rest == "}" { "" } else { "," };
     let body = format!(r#"{{"transactionId":"{id}"{comma}{rest}"#);
-    world.client.ask(who, method, path, body.as_bytes())
+    fixture.client.ask(who, method, path, body.as_bytes())
 }
 
 /// An answer in the words of the table.
@@ -175,8 +175,8 @@ fn in_words(verb: &str, answer: &RawAnswer) -> String {
 }
 
 /// What the row `r` and the absent one hold afterwards: a refusal must not have written.
-fn written(world: &mut World) -> (i64, usize) {
-    let list = world
+fn written(fixture: &mut Fixture) -> (i64, usize) {
+    let list = fixture
         .make("GET", "/v1/tablesdb/access/tables/t/rows", "")
         .json();
     let rows = list["rows"].as_array().unwrap();
@@ -187,8 +187,8 @@ fn written(world: &mut World) -> (i64, usize) {
 #[test]
 fn every_combination_is_answered_as_the_table_says() {
     let (verbs, lines) = read_table();
-    let mut world = World::new();
-    world.make(
+    let mut fixture = Fixture::new();
+    fixture.make(
         "POST",
         "/v1/tablesdb",
         r#"{"databaseId":"access","name":"A"}"#,
@@ -197,23 +197,23 @@ fn every_combination_is_answered_as_the_table_says() {
     for case in every_case() {
         let spoken: Vec<&Line> = lines.iter().filter(|line| line.speaks_of(&case)).collect();
         assert_eq!(spoken.len(), 1, "lines that speak of {case:?}");
-        set(&mut world, &case);
-        let before = written(&mut world);
+        set(&mut fixture, &case);
+        let before = written(&mut fixture);
         for (verb, wanted) in verbs.iter().zip(&spoken[0].answers) {
-            let answer = ask(&mut world, &case, verb, None);
+            let answer = ask(&mut fixture, &case, verb, None);
             let got = in_words(verb, &answer);
             if got != *wanted {
                 wrong.push(format!("{case:?} {verb}: {got} instead of {wanted}"));
             }
             let may_write = *wanted == "ok" && !verb.starts_with("get");
-            let wrote = written(&mut world) != before;
+            let wrote = written(&mut fixture) != before;
             assert_eq!(wrote, may_write, "{case:?} {verb}: {answer:?}");
             if wrote {
-                world.make("DELETE", TABLE_PATH, "");
-                set(&mut world, &case);
+                fixture.make("DELETE", TABLE_PATH, "");
+                set(&mut fixture, &case);
             }
         }
-        world.make("DELETE", TABLE_PATH, "");
+        fixture.make("DELETE", TABLE_PATH, "");
     }
     assert!(
         wrong.is_empty(),
@@ -221,41 +221,41 @@ fn every_combination_is_answered_as_the_table_says() {
         wrong.len(),
         wrong.join("\n")
     );
-    world.end();
+    fixture.end();
 }
 
 /// Staging is judged by the same grants, and writes nothing.
 #[test]
 fn every_combination_is_answered_alike_inside_a_transaction() {
     let (verbs, lines) = read_table();
-    let mut world = World::new();
-    world.make(
+    let mut fixture = Fixture::new();
+    fixture.make(
         "POST",
         "/v1/tablesdb",
         r#"{"databaseId":"access","name":"A"}"#,
     );
     // Nobody opens a transaction who may write nowhere.
     let open = r#"{"tableId":"open","name":"O","permissions":["create(\"any\")"]}"#;
-    world.make("POST", "/v1/tablesdb/d/tables", open);
+    fixture.make("POST", "/v1/tablesdb/d/tables", open);
     let mut wrong = Vec::new();
     for case in every_case() {
         let line = lines.iter().find(|line| line.speaks_of(&case));
         let line = line.expect("a line speaks of each case");
-        set(&mut world, &case);
-        let before = written(&mut world);
+        set(&mut fixture, &case);
+        let before = written(&mut fixture);
         for (verb, wanted) in verbs.iter().zip(&line.answers) {
             let path = "/v1/tablesdb/transactions";
-            let made = world.client.ask(caller(&case), "POST", path, b"{}");
+            let made = fixture.client.ask(caller(&case), "POST", path, b"{}");
             let id = made.json()["$id"].as_str().unwrap().to_owned();
-            let answer = ask(&mut world, &case, verb, Some(&id));
+            let answer = ask(&mut fixture, &case, verb, Some(&id));
             let got = in_words(verb, &answer);
             if got != *wanted {
                 wrong.push(format!("{case:?} {verb}: {got} instead of {wanted}"));
             }
-            world.make("DELETE", &format!("{path}/{id}"), "");
+            fixture.make("DELETE", &format!("{path}/{id}"), "");
         }
-        assert_eq!(written(&mut world), before, "{case:?}");
-        world.make("DELETE", TABLE_PATH, "");
+        assert_eq!(written(&mut fixture), before, "{case:?}");
+        fixture.make("DELETE", TABLE_PATH, "");
     }
     assert!(
         wrong.is_empty(),
@@ -263,5 +263,5 @@ fn every_combination_is_answered_alike_inside_a_transaction() {
         wrong.len(),
         wrong.join("\n")
     );
-    world.end();
+    fixture.end();
 }

@@ -2,7 +2,7 @@
 
 use server::http::error::Kind;
 
-use super::bad::{ARGUMENT, Group, NO_INTEGER, NO_LIST, NO_TEXT, list_of};
+use super::bad_values::{ARGUMENT, Group, NO_INTEGER, NO_LIST, NO_TEXT, list_of};
 use super::routes::Takes;
 
 const NO_HISTORY: &[&str] = &[

@@ -2,9 +2,9 @@
 
 use server::http::error::Kind;
 
-use super::bad;
+use super::bad_values;
+use super::fixture::{DATABASE, Fixture};
 use super::routes::{Known, Need, Open, all};
-use super::world::{DATABASE, World};
 use testing::{Credentials, RawAnswer};
 
 /// The refusals that were not as documented; all of them are shown at once.
@@ -61,14 +61,14 @@ pub const NOT_BUILT: &[Kind] = &[Kind::NotImplemented];
 /// the log may not speak of a failure.
 pub fn for_each_route(
     wanted: impl Fn(&Known) -> bool,
-    mut ask: impl FnMut(&mut World, &Known, &mut Wrong),
+    mut ask: impl FnMut(&mut Fixture, &Known, &mut Wrong),
 ) {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let mut wrong = Wrong::default();
-    let before = world.held();
+    let before = fixture.held();
     for known in all().iter().filter(|known| wanted(known)) {
-        ask(&mut world, known, &mut wrong);
-        let after = world.held();
+        ask(&mut fixture, known, &mut wrong);
+        let after = fixture.held();
         let (method, pattern) = (&known.route.method, &known.route.pattern);
         if before != after {
             wrong.finish();
@@ -78,16 +78,16 @@ pub fn for_each_route(
         }
     }
     wrong.finish();
-    world.end();
+    fixture.end();
 }
 
 fn reads_a_body(known: &Known) -> bool {
     known.spec.is_some_and(|spec| spec.body.is_some())
 }
 
-fn send(world: &mut World, known: &Known, body: &[u8]) -> RawAnswer {
+fn send(fixture: &mut Fixture, known: &Known, body: &[u8]) -> RawAnswer {
     let path = known.path(DATABASE);
-    world
+    fixture
         .client
         .ask(Credentials::Key, known.route.method.as_str(), &path, body)
 }
@@ -99,9 +99,9 @@ fn or_not_built<'k>(known: &Known, kinds: &'k [Kind]) -> &'k [Kind] {
 
 #[test]
 fn every_member_with_every_wrong_value() {
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         for field in known.fields() {
-            for bad in bad::values(field.takes) {
+            for bad in bad_values::values(field.takes) {
                 let absent = (field.name == "rows" && known.route.method == "POST").then_some([
                     "rowId",
                     "data",
@@ -111,7 +111,7 @@ fn every_member_with_every_wrong_value() {
                     None => known.body(Some((field.name, &bad.json)), None),
                     Some(_) => format!("{{\"{}\":{}}}", known.word("rows"), bad.json),
                 };
-                let answer = send(world, known, body.as_bytes());
+                let answer = send(fixture, known, body.as_bytes());
                 wrong.check(known, &body, &answer, or_not_built(known, bad.refused));
             }
         }
@@ -120,7 +120,7 @@ fn every_member_with_every_wrong_value() {
 
 #[test]
 fn every_member_that_must_be_there_left_out_or_null() {
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         for field in known.fields().iter().filter(|field| field.need != Need::No) {
             let kinds: &[Kind] = match field.name {
                 "rows" => &[Kind::ArgumentInvalid, Kind::RowMissingData],
@@ -133,7 +133,7 @@ fn every_member_that_must_be_there_left_out_or_null() {
                 bodies.push(known.body(Some((field.name, "null")), None));
             }
             for body in bodies {
-                let answer = send(world, known, body.as_bytes());
+                let answer = send(fixture, known, body.as_bytes());
                 wrong.check(known, &body, &answer, or_not_built(known, kinds));
             }
         }
@@ -191,9 +191,9 @@ fn deep(open: &str, close: &str) -> Vec<u8> {
 #[test]
 fn every_body_that_is_no_object() {
     let bodies = broken_bodies();
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         for (what, body) in &bodies {
-            let answer = send(world, known, body);
+            let answer = send(fixture, known, body);
             wrong.check(
                 known,
                 what,
@@ -209,7 +209,7 @@ fn a_body_that_is_no_json_is_refused_by_its_type_or_by_what_it_is() {
     const TYPE: &[Kind] = &[Kind::UnsupportedMediaType];
     const BODY: &[Kind] = &[Kind::BadRequest];
     let multipart = "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nN\r\n--x--\r\n";
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         for (content_type, body, kinds) in [
             (
                 Some("application/x-www-form-urlencoded"),
@@ -229,7 +229,7 @@ fn a_body_that_is_no_json_is_refused_by_its_type_or_by_what_it_is() {
         ] {
             let path = known.path(DATABASE);
             let method = known.route.method.as_str();
-            let answer = world.client.ask_typed(
+            let answer = fixture.client.ask_typed(
                 Credentials::Key,
                 method,
                 &path,
@@ -244,13 +244,13 @@ fn a_body_that_is_no_json_is_refused_by_its_type_or_by_what_it_is() {
 
 #[test]
 fn a_body_beyond_the_limit_is_refused_before_it_is_read() {
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         let path = known.path(DATABASE);
         let method = known.route.method.as_str();
         for length in ["99999999999", "18446744073709551615"] {
             let extra = format!("Content-Length: {length}\r\n");
-            let head = world.client.head(Credentials::Key, method, &path, &extra);
-            let answer = world
+            let head = fixture.client.head(Credentials::Key, method, &path, &extra);
+            let answer = fixture
                 .client
                 .send_and_end(head.as_bytes())
                 .expect("an answer");
@@ -270,24 +270,24 @@ fn a_body_beyond_the_limit_is_refused_before_it_is_read() {
 
 #[test]
 fn a_body_that_is_really_too_large_is_refused() {
-    let mut world = World::new();
-    let before = world.held();
+    let mut fixture = Fixture::new();
+    let before = fixture.held();
     let body = format!(
         r#"{{"rowId":"x","data":{{"long":"{}"}}}}"#,
         "x".repeat(21 << 20)
     );
     let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows");
     assert_eq!(
-        world.ask("POST", &path, &body).outcome(),
+        fixture.ask("POST", &path, &body).outcome(),
         "413 general_payload_too_large"
     );
-    assert_eq!(world.held(), before);
-    world.end();
+    assert_eq!(fixture.held(), before);
+    fixture.end();
 }
 
 #[test]
 fn a_body_that_breaks_off_changes_nothing() {
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         let path = known.path(DATABASE);
         let method = known.route.method.as_str();
         let body = known.body(None, None);
@@ -304,9 +304,9 @@ fn a_body_that_breaks_off_changes_nothing() {
             (chunked, "fffffffffffffffff\r\n{}"),
             (chunked, "-2\r\n{}\r\n0\r\n\r\n"),
         ] {
-            let head = world.client.head(Credentials::Key, method, &path, extra);
+            let head = fixture.client.head(Credentials::Key, method, &path, extra);
             // A connection that is closed without an answer is one, too.
-            if let Some(answer) = world
+            if let Some(answer) = fixture
                 .client
                 .send_and_end(format!("{head}{sent}").as_bytes())
             {
@@ -324,13 +324,13 @@ fn a_body_that_breaks_off_changes_nothing() {
 
 #[test]
 fn of_members_sent_twice_the_last_counts() {
-    for_each_route(reads_a_body, |world, known, wrong| {
+    for_each_route(reads_a_body, |fixture, known, wrong| {
         for field in known
             .fields()
             .iter()
             .filter(|field| !field.right.is_empty())
         {
-            let Some(bad) = bad::values(field.takes)
+            let Some(bad) = bad_values::values(field.takes)
                 .into_iter()
                 .find(|bad| !bad.refused.contains(&Kind::BadRequest))
             else {
@@ -339,7 +339,7 @@ fn of_members_sent_twice_the_last_counts() {
             let right = known.body(None, None);
             let inner = &right[..right.len() - 1];
             let body = format!("{inner},\"{}\":{}}}", known.word(field.name), bad.json);
-            let answer = send(world, known, body.as_bytes());
+            let answer = send(fixture, known, body.as_bytes());
             wrong.check(known, &body, &answer, or_not_built(known, bad.refused));
         }
     });
@@ -348,14 +348,14 @@ fn of_members_sent_twice_the_last_counts() {
 /// Without this, a call that is refused for something else would look well tested.
 #[test]
 fn a_right_call_is_taken_and_unknown_members_are_ignored_or_refused() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let mut wrong = Wrong::default();
     for (place, known) in all().iter().enumerate() {
         let (Some(spec), false) = (known.spec, known.is_refused()) else {
             continue;
         };
         let database = format!("v{place}");
-        world.furnish(&database);
+        fixture.furnish(&database);
         let extra = r#"{"nobody":{"knows":["this",9007199254740993]},"#;
         let mut body = known
             .body(None, None)
@@ -376,15 +376,15 @@ fn a_right_call_is_taken_and_unknown_members_are_ignored_or_refused() {
         let method = known.route.method.as_str();
         let is_strict = |end: &&str| known.route.pattern.ends_with(end) && !body.is_empty();
         if STRICT.iter().any(is_strict) {
-            let answer = world.client.ask(who, method, &path, body.as_bytes());
+            let answer = fixture.client.ask(who, method, &path, body.as_bytes());
             wrong.check(known, &body, &answer, &[Kind::ArgumentInvalid]);
             body = known.body(None, None);
         }
-        let answer = world.client.ask(who, method, &path, body.as_bytes());
+        let answer = fixture.client.ask(who, method, &path, body.as_bytes());
         if answer.status >= 300 {
             wrong.note(known, &body, &answer.outcome(), &answer);
         }
     }
     wrong.finish();
-    world.end();
+    fixture.end();
 }

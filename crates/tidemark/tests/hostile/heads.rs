@@ -1,6 +1,6 @@
 //! Heads of requests that are no HTTP, or more of it than fits.
 
-use super::world::{DATABASE, World};
+use super::fixture::{DATABASE, Fixture};
 use testing::Credentials;
 
 /// Requests that are none, by what is wrong with them. `ROW` stands for the path of a row.
@@ -26,8 +26,8 @@ const NO_HEADS: &[(&str, &str)] = &[
 
 #[test]
 fn a_head_that_cannot_be_read_gets_a_bare_refusal() {
-    let mut world = World::new();
-    let before = world.held();
+    let mut fixture = Fixture::new();
+    let before = fixture.held();
     let row = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
     let long = "x".repeat(100_000);
     let written = NO_HEADS
@@ -52,7 +52,7 @@ fn a_head_that_cannot_be_read_gets_a_bare_refusal() {
         ),
     ];
     for (what, head) in written.chain(too_long) {
-        let answer = world.client.send(head.as_bytes());
+        let answer = fixture.client.send(head.as_bytes());
         let refused = answer
             .as_ref()
             .is_none_or(|answer| matches!(answer.status, 400 | 414 | 431 | 505));
@@ -66,18 +66,18 @@ fn a_head_that_cannot_be_read_gets_a_bare_refusal() {
             format!("DELETE {row} HTTP/1.1\r\nHost: t\r\n"),
         ),
     ] {
-        let answer = world.client.send_and_end(head.as_bytes());
+        let answer = fixture.client.send_and_end(head.as_bytes());
         assert!(answer.is_none_or(|answer| answer.status == 400), "{what}");
     }
-    assert_eq!(world.held(), before);
-    world.end();
+    assert_eq!(fixture.held(), before);
+    fixture.end();
 }
 
 /// Headers that this server reads, with values that it must not take for what they look like.
 #[test]
 fn a_header_that_says_nonsense_is_refused_or_ignored() {
-    let mut world = World::new();
-    let before = world.held();
+    let mut fixture = Fixture::new();
+    let before = fixture.held();
     let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
     for (header, wanted) in [
         ("X-Appwrite-JWT: x", "401 user_jwt_invalid"),
@@ -116,10 +116,10 @@ fn a_header_that_says_nonsense_is_refused_or_ignored() {
         ("X-Forwarded-For: ' OR 1=1, 999.999.999.999", "200"),
         ("X-Forwarded-Proto: javascript", "200"),
     ] {
-        let head = world
+        let head = fixture
             .client
             .head(Credentials::Key, "GET", &path, &format!("{header}\r\n"));
-        let answer = world.client.send(head.as_bytes()).expect("an answer");
+        let answer = fixture.client.send(head.as_bytes()).expect("an answer");
         assert_eq!(answer.outcome(), wanted, "{header}: {answer:?}");
     }
     for (key, wanted) in [
@@ -129,25 +129,27 @@ fn a_header_that_says_nonsense_is_refused_or_ignored() {
         (&"x".repeat(10_000), "401 general_unauthorized_scope"),
     ] {
         let extra = format!("X-Appwrite-Key: {key}\r\n");
-        let head = world
+        let head = fixture
             .client
             .head(Credentials::Guest, "GET", "/v1/tablesdb", &extra);
-        let answer = world.client.send(head.as_bytes()).expect("an answer");
+        let answer = fixture.client.send(head.as_bytes()).expect("an answer");
         assert_eq!(answer.outcome(), wanted, "{key}");
     }
     let origin = "Origin: https://evil.example\r\n";
-    let foreign = world.client.head(Credentials::Guest, "GET", &path, origin);
-    let answer = world.client.send(foreign.as_bytes()).expect("an answer");
+    let foreign = fixture
+        .client
+        .head(Credentials::Guest, "GET", &path, origin);
+    let answer = fixture.client.send(foreign.as_bytes()).expect("an answer");
     assert_eq!(answer.outcome(), "403 general_unknown_origin");
-    assert_eq!(world.held(), before);
-    world.end();
+    assert_eq!(fixture.held(), before);
+    fixture.end();
 }
 
 /// A time that cannot be read must not be taken for none: the write would come through.
 #[test]
 fn a_write_that_names_no_time_is_refused() {
-    let mut world = World::new();
-    let before = world.held();
+    let mut fixture = Fixture::new();
+    let before = fixture.held();
     let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
     let body = r#"{"data":{"n":5}}"#;
     for time in [
@@ -161,8 +163,8 @@ fn a_write_that_names_no_time_is_refused() {
         for (method, body) in [("PATCH", body), ("PUT", body), ("DELETE", "{}")] {
             let length = body.len();
             let extra = format!("X-Appwrite-Timestamp: {time}\r\nContent-Length: {length}\r\n");
-            let head = world.client.head(Credentials::Key, method, &path, &extra);
-            let answer = world
+            let head = fixture.client.head(Credentials::Key, method, &path, &extra);
+            let answer = fixture
                 .client
                 .send(format!("{head}{body}").as_bytes())
                 .expect("an answer");
@@ -173,15 +175,15 @@ fn a_write_that_names_no_time_is_refused() {
             );
         }
     }
-    assert_eq!(world.held(), before);
-    world.end();
+    assert_eq!(fixture.held(), before);
+    fixture.end();
 }
 
 /// A key that cannot be read must not be taken for none: the write would be done twice.
 #[test]
 fn a_write_under_a_key_that_is_none_is_refused() {
-    let mut world = World::new();
-    let before = world.held();
+    let mut fixture = Fixture::new();
+    let before = fixture.held();
     let path = format!("/v1/tablesdb/{DATABASE}/tables/t/rows/r1");
     let body = r#"{"data":{"n":5}}"#;
     let long = "x".repeat(129);
@@ -189,12 +191,12 @@ fn a_write_under_a_key_that_is_none_is_refused() {
         for (method, body) in [("PATCH", body), ("PUT", body), ("DELETE", "{}")] {
             let length = body.len();
             let extra = format!("Idempotency-Key: {key}\r\nContent-Length: {length}\r\n");
-            let head = world.client.head(Credentials::Key, method, &path, &extra);
-            let answer = world.client.send(format!("{head}{body}").as_bytes());
+            let head = fixture.client.head(Credentials::Key, method, &path, &extra);
+            let answer = fixture.client.send(format!("{head}{body}").as_bytes());
             let outcome = answer.expect("an answer").outcome();
             assert_eq!(outcome, "400 general_argument_invalid", "{method} {key}");
         }
     }
-    assert_eq!(world.held(), before);
-    world.end();
+    assert_eq!(fixture.held(), before);
+    fixture.end();
 }

@@ -4,8 +4,8 @@
 use server::http::error::Kind;
 
 use super::bodies::for_each_route;
+use super::fixture::DATABASE;
 use super::routes::Known;
-use super::world::DATABASE;
 
 /// What is wrong whatever the kind; `KIND` stands for it.
 const OF_EVERY_KIND: &[(&str, &[Kind])] = &[
@@ -128,12 +128,12 @@ fn makes_tables(known: &Known) -> bool {
 
 #[test]
 fn every_index_that_cannot_be() {
-    for_each_route(makes_indexes, |world, known, wrong| {
+    for_each_route(makes_indexes, |fixture, known, wrong| {
         let path = known.path(DATABASE);
         for (members, kinds) in definitions() {
             let body = format!("{{\"key\":\"new\",{members}}}");
             let body = body.replace("\"columns\"", &format!("\"{}\"", known.word("columns")));
-            let answer = world.ask("POST", &path, &body);
+            let answer = fixture.ask("POST", &path, &body);
             wrong.check(known, &body, &answer, kinds);
         }
         for (key, kinds) in [
@@ -145,7 +145,7 @@ fn every_index_that_cannot_be() {
             for kind in ["key", "unique", "fulltext"] {
                 let word = known.word("columns");
                 let body = format!(r#"{{"key":"{key}","type":"{kind}","{word}":["s"]}}"#);
-                let answer = world.ask("POST", &path, &body);
+                let answer = fixture.ask("POST", &path, &body);
                 wrong.check(known, &body, &answer, kinds);
             }
         }
@@ -153,7 +153,7 @@ fn every_index_that_cannot_be() {
         for kind in ["key", "unique", "fulltext"] {
             let word = known.word("columns");
             let body = format!(r#"{{"key":"new","type":"{kind}","{word}":["rel"]}}"#);
-            let answer = world.ask("POST", &path, &body);
+            let answer = fixture.ask("POST", &path, &body);
             wrong.check(known, &body, &answer, &[Kind::ColumnTypeInvalid]);
         }
     });
@@ -168,13 +168,13 @@ fn every_table_with_an_index_that_cannot_be() {
         {"key":"huge","type":"longtext"}, {"key":"site","type":"url"},
         {"key":"tags","type":"varchar","size":9,"array":true}
     ]"#;
-    for_each_route(makes_tables, |world, known, wrong| {
+    for_each_route(makes_tables, |fixture, known, wrong| {
         let (id, list) = (known.word("tableId"), known.word("columns"));
         let path = known.path(DATABASE);
         let mut ask = |indexes: &str, kinds: &[Kind]| {
             let body =
                 format!(r#"{{"{id}":"new","name":"N","{list}":{columns},"indexes":[{indexes}]}}"#);
-            let answer = world.ask("POST", &path, &body);
+            let answer = fixture.ask("POST", &path, &body);
             wrong.check(known, indexes, &answer, kinds);
         };
         for (members, kinds) in definitions() {

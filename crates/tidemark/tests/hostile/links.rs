@@ -3,8 +3,8 @@
 use server::http::error::Kind;
 
 use super::bodies::for_each_route;
+use super::fixture::DATABASE;
 use super::routes::{Known, Takes};
-use super::world::DATABASE;
 
 const NO_LINK: &[Kind] = &[Kind::RelationshipValueInvalid];
 
@@ -74,10 +74,10 @@ fn holds_content(known: &Known) -> bool {
 
 #[test]
 fn every_value_that_is_no_link() {
-    for_each_route(holds_content, |world, known, wrong| {
+    for_each_route(holds_content, |fixture, known, wrong| {
         let method = known.route.method.as_str();
         let path = known.path(DATABASE);
-        // The world's table of related rows; `new` is created there, or not found.
+        // The fixture's table of related rows; `new` is created there, or not found.
         let path = path
             .replace("/tables/t/", "/tables/p/")
             .replace("/collections/t/", "/collections/p/");
@@ -92,13 +92,13 @@ fn every_value_that_is_no_link() {
                 // Many rows of a table with relationships are not written at once.
                 &[Kind::BadRequest, Kind::ArgumentInvalid]
             };
-            let answer = world.ask(method, &path, &body);
+            let answer = fixture.ask(method, &path, &body);
             wrong.check(known, &body, &answer, kinds);
         }
         if method == "POST" || (method == "PUT" && !of_one) {
             let rows = known.word("rows");
             let body = format!(r#"{{"{rows}":[{{"$id":"new","rel":"p1"}}]}}"#);
-            let answer = world.ask(method, &path, &body);
+            let answer = fixture.ask(method, &path, &body);
             wrong.check(known, &body, &answer, &[Kind::BadRequest]);
         }
     });

@@ -3,19 +3,19 @@
 //! keeps what it holds, and goes on answering.
 
 mod access;
-mod bad;
+mod bad_values;
 mod batches;
 mod bodies;
+mod case_language;
+mod fixture;
 mod heads;
+mod idempotency;
 mod indexes;
-mod kept;
 mod links;
-mod lost;
+mod lost_rights;
 #[path = "../process/mod.rs"]
 mod process;
 mod queries;
 mod rights;
 mod routes;
-mod times;
 mod verbatim;
-mod world;

@@ -4,10 +4,10 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use server::http::error::Kind;
 
-use super::bad;
+use super::bad_values;
 use super::bodies::{NOT_BUILT, for_each_route};
+use super::fixture::DATABASE;
 use super::routes::{Asks, Known, Open};
-use super::world::DATABASE;
 use testing::Credentials;
 
 fn has_parameters(known: &Known) -> bool {
@@ -57,7 +57,7 @@ fn absence(name: &str) -> &'static [Kind] {
 
 #[test]
 fn every_id_that_nothing_has() {
-    for_each_route(has_parameters, |world, known, wrong| {
+    for_each_route(has_parameters, |fixture, known, wrong| {
         let method = known.route.method.as_str();
         for name in known.ids() {
             let makes_rows = name == "row" && method == "PUT";
@@ -78,7 +78,7 @@ fn every_id_that_nothing_has() {
                     continue;
                 }
                 let path = known.path_with(name, id);
-                let answer = world.client.ask(
+                let answer = fixture.client.ask(
                     Credentials::Key,
                     method,
                     &path,
@@ -98,7 +98,7 @@ fn every_id_that_nothing_has() {
             }
             for id in ["%ff", "%C3", "%ED%A0%80"] {
                 let path = known.path_with(name, id);
-                let answer = world.client.ask(Credentials::Key, method, &path, b"{}");
+                let answer = fixture.client.ask(Credentials::Key, method, &path, b"{}");
                 wrong.check(known, &path, &answer, &[Kind::RouteNotFound]);
             }
         }
@@ -108,7 +108,7 @@ fn every_id_that_nothing_has() {
 /// Parameters of the query string that every route reads.
 #[test]
 fn every_query_string_that_cannot_be_read() {
-    for_each_route(has_parameters, |world, known, wrong| {
+    for_each_route(has_parameters, |fixture, known, wrong| {
         let method = known.route.method.as_str();
         let many: Vec<String> = (0..101).map(|n| format!("queries[{n}]=x")).collect();
         for query in [
@@ -127,7 +127,7 @@ fn every_query_string_that_cannot_be_read() {
             &many.join("&"),
         ] {
             let path = format!("{}?{query}", known.path(DATABASE));
-            let answer = world.client.ask(
+            let answer = fixture.client.ask(
                 Credentials::Key,
                 method,
                 &path,
@@ -183,7 +183,7 @@ fn wrong_parameters(asks: Asks) -> Vec<(&'static str, String, &'static [Kind])> 
             &[Kind::TransactionNotFound],
         ),
         Asks::RowQueries => {
-            let queries = bad::row_queries().into_iter();
+            let queries = bad_values::row_queries().into_iter();
             queries
                 .map(|(text, kinds)| ("queries[0]", text, kinds))
                 .collect()
@@ -204,20 +204,20 @@ fn wrong_parameters(asks: Asks) -> Vec<(&'static str, String, &'static [Kind])> 
             ],
             QUERY,
         ),
-        Asks::ContainerQueries => of("queries[0]", bad::NO_CONTAINER_QUERY, QUERY),
+        Asks::ContainerQueries => of("queries[0]", bad_values::NO_CONTAINER_QUERY, QUERY),
     }
 }
 
 #[test]
 fn every_parameter_with_every_wrong_value() {
     let takes_some = |known: &Known| known.spec.is_some_and(|spec| !spec.asks.is_empty());
-    for_each_route(takes_some, |world, known, wrong| {
+    for_each_route(takes_some, |fixture, known, wrong| {
         let asks = known.spec.iter().flat_map(|spec| spec.asks);
         for (name, text, kinds) in asks.flat_map(|asks| wrong_parameters(*asks)) {
             let value = utf8_percent_encode(&text, NON_ALPHANUMERIC);
             let path = format!("{}?{name}={value}", known.path(DATABASE));
             let method = known.route.method.as_str();
-            let answer = world.client.ask(Credentials::Key, method, &path, b"");
+            let answer = fixture.client.ask(Credentials::Key, method, &path, b"");
             let kinds = if known.is_refused() { NOT_BUILT } else { kinds };
             wrong.check(known, &format!("{name}={text}"), &answer, kinds);
         }
@@ -228,8 +228,8 @@ fn every_parameter_with_every_wrong_value() {
 #[test]
 fn every_query_of_a_body_that_cannot_be_asked() {
     let takes_queries = |known: &Known| known.fields().iter().any(|field| field.name == "queries");
-    for_each_route(takes_queries, |world, known, wrong| {
-        let mut lists: Vec<(String, &[Kind])> = bad::row_queries()
+    for_each_route(takes_queries, |fixture, known, wrong| {
+        let mut lists: Vec<(String, &[Kind])> = bad_values::row_queries()
             .into_iter()
             .map(|(text, kinds)| (serde_json::to_string(&[text]).unwrap(), kinds))
             .collect();
@@ -242,7 +242,7 @@ fn every_query_of_a_body_that_cannot_be_asked() {
             let body = known.body(Some(("queries", &list)), None);
             let path = known.path(DATABASE);
             let method = known.route.method.as_str();
-            let answer = world
+            let answer = fixture
                 .client
                 .ask(Credentials::Key, method, &path, body.as_bytes());
             let is_cursor = list.contains("cursor");
@@ -259,7 +259,7 @@ fn every_query_of_a_body_that_cannot_be_asked() {
 
 #[test]
 fn every_caller_who_may_not() {
-    for_each_route(has_parameters, |world, known, wrong| {
+    for_each_route(has_parameters, |fixture, known, wrong| {
         let Some(open) = known.spec.map(|spec| spec.open) else {
             return;
         };
@@ -276,7 +276,7 @@ fn every_caller_who_may_not() {
                 vec![kind]
             }
         };
-        let answer = world
+        let answer = fixture
             .client
             .ask(Credentials::None, method, &path, body.as_bytes());
         wrong.check(
@@ -287,12 +287,12 @@ fn every_caller_who_may_not() {
         );
         for project in ["nobody", "%00", "%27--", "console"] {
             let path = format!("{path}?project={project}");
-            let answer = world
+            let answer = fixture
                 .client
                 .ask(Credentials::Key, method, &path, body.as_bytes());
             wrong.check(known, &path, &answer, &or_not_built(Kind::ProjectNotFound));
         }
-        let answer = world
+        let answer = fixture
             .client
             .ask(Credentials::Guest, method, &path, body.as_bytes());
         let pattern = &known.route.pattern;
@@ -301,10 +301,10 @@ fn every_caller_who_may_not() {
                 .iter()
                 .any(|end| pattern.ends_with(end));
         let refusal = match open {
-            // The table of the world lets everybody read and nobody write.
+            // The table of the fixture lets everybody read and nobody write.
             Open::Guests if reads => return,
             Open::Guests => Kind::Unauthorized,
-            // The transaction of the world is a key's.
+            // The transaction of the fixture is a key's.
             Open::Owners if known.ids().next().is_none() => return,
             Open::Owners => Kind::TransactionNotFound,
             Open::Keys | Open::All => Kind::UnauthorizedScope,

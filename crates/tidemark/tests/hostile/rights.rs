@@ -1,6 +1,6 @@
 //! What a guest learns of what is hidden from him: nothing, by whatever way he asks.
 
-use super::world::World;
+use super::fixture::Fixture;
 use testing::{Credentials, RawAnswer};
 
 const ROWS: &str = "/v1/tablesdb/rights/tables/t/rows";
@@ -38,20 +38,20 @@ fn parameters(queries: &[String]) -> String {
 }
 
 /// A table whose rows alone grant, with an order over numbers and words, whose past is open.
-fn furnish_alone(world: &mut World) {
+fn furnish_alone(fixture: &mut Fixture) {
     let database = r#"{"databaseId":"rights","name":"R"}"#;
-    world.make("POST", "/v1/tablesdb", database);
+    fixture.make("POST", "/v1/tablesdb", database);
     let table = r#"{"tableId":"t","name":"T","rowSecurity":true,"columns":[
         {"key":"n","type":"integer"},{"key":"w","type":"varchar","size":20},
         {"key":"story","type":"varchar","size":99}],
         "indexes":[{"key":"words","type":"fulltext","attributes":["story"]}]}"#;
-    world.make("POST", "/v1/tablesdb/rights/tables", table);
-    open_past(world, "now");
+    fixture.make("POST", "/v1/tablesdb/rights/tables", table);
+    open_past(fixture, "now");
 }
 
 /// The same, with the ladder.
-fn furnish(world: &mut World) {
-    furnish_alone(world);
+fn furnish(fixture: &mut Fixture) {
+    furnish_alone(fixture);
     for rung in 0..RUNGS {
         let n = rung * 1_024 / RUNGS;
         let w = char::from(b'a' + u8::try_from(rung * 26 / RUNGS).unwrap());
@@ -59,29 +59,29 @@ fn furnish(world: &mut World) {
             r#"{{"rowId":"r{rung}","data":{{"n":{n},"w":"{w}","story":"once upon a time"}},
                 "permissions":["read(\"any\")"]}}"#
         );
-        world.make("POST", ROWS, &body);
+        fixture.make("POST", ROWS, &body);
     }
 }
 
 /// Lets others than keys look at the past by this rule.
-fn open_past(world: &mut World, past: &str) {
+fn open_past(fixture: &mut Fixture, past: &str) {
     let options = "/v1/tidemark/databases/rights/tables/t/options";
     let body = format!(r#"{{"past":"{past}"}}"#);
-    world.make("PATCH", options, &body);
+    fixture.make("PATCH", options, &body);
 }
 
 /// The hidden row anew: shown at first, then hidden.
-fn hide(world: &mut World, (n, w): (i64, &str)) -> String {
+fn hide(fixture: &mut Fixture, (n, w): (i64, &str)) -> String {
     let body = format!(
         r#"{{"rowId":"{HIDDEN}","data":{{"n":{n},"w":"{w}","story":"once a secret"}},
             "permissions":["read(\"any\")"]}}"#
     );
-    world.make("POST", ROWS, &body);
+    fixture.make("POST", ROWS, &body);
     let path = format!("{ROWS}/{HIDDEN}");
-    world.make("PATCH", &path, r#"{"permissions":[]}"#);
+    fixture.make("PATCH", &path, r#"{"permissions":[]}"#);
     let versions = [method("versions", "", ""), method("limit", "", "99")];
     let versions = format!("{ROWS}?{}", parameters(&versions));
-    let listed = world.make("GET", &versions, "").json();
+    let listed = fixture.make("GET", &versions, "").json();
     let rows = listed["rows"].as_array().unwrap();
     let hidden = rows.iter().find(|row| row["$id"] == HIDDEN);
     let hidden = hidden.expect("a key sees it");
@@ -90,9 +90,9 @@ fn hide(world: &mut World, (n, w): (i64, &str)) -> String {
 
 /// Every way to ask for the rows beside the row of this id, or, of a list of versions, beside its
 /// version.
-fn ways(world: &mut World, id: &str, version: &str) -> Vec<(String, RawAnswer)> {
+fn ways(fixture: &mut Fixture, id: &str, version: &str) -> Vec<(String, RawAnswer)> {
     let mut answers = Vec::new();
-    let made = world.client.ask(
+    let made = fixture.client.ask(
         Credentials::Guest,
         "POST",
         "/v1/tablesdb/transactions",
@@ -137,12 +137,12 @@ fn ways(world: &mut World, id: &str, version: &str) -> Vec<(String, RawAnswer)> 
                     format!("{documents}?{texts}"),
                 ];
                 for path in paths {
-                    let answer = world.client.ask(Credentials::Guest, "GET", &path, b"");
+                    let answer = fixture.client.ask(Credentials::Guest, "GET", &path, b"");
                     answers.push((path, answer));
                 }
                 let body = serde_json::json!({ "queries": queries }).to_string();
                 let path = format!("{ROWS}/query");
-                let answer = world
+                let answer = fixture
                     .client
                     .ask(Credentials::Guest, "POST", &path, body.as_bytes());
                 answers.push((body, answer));
@@ -156,20 +156,20 @@ fn ways(world: &mut World, id: &str, version: &str) -> Vec<(String, RawAnswer)> 
 /// its id had ever been.
 #[test]
 fn a_cursor_on_a_hidden_row_is_answered_as_one_on_no_row() {
-    let mut world = World::new();
-    furnish(&mut world);
+    let mut fixture = Fixture::new();
+    furnish(&mut fixture);
     let far = parameters(&[method("limit", "", "5000")]);
     let all = format!("{ROWS}?{far}");
-    let seen = world
+    let seen = fixture
         .client
         .ask(Credentials::Guest, "GET", &all, b"")
         .json();
     assert_eq!(seen["total"], RUNGS, "the ladder alone is seen");
     for secret in SECRETS {
-        let version = hide(&mut world, secret);
+        let version = hide(&mut fixture, secret);
         let of_absent = version.replace(HIDDEN, ABSENT);
-        let hidden = ways(&mut world, HIDDEN, &version);
-        let absent = ways(&mut world, ABSENT, &of_absent);
+        let hidden = ways(&mut fixture, HIDDEN, &version);
+        let absent = ways(&mut fixture, ABSENT, &of_absent);
         let mut refused = 0;
         for ((path, hidden), (_, absent)) in hidden.iter().zip(&absent) {
             let text = hidden.text.replace(HIDDEN, ABSENT);
@@ -185,9 +185,9 @@ fn a_cursor_on_a_hidden_row_is_answered_as_one_on_no_row() {
             "{refused} of {} are refused",
             hidden.len()
         );
-        world.make("DELETE", &format!("{ROWS}/{HIDDEN}"), "");
+        fixture.make("DELETE", &format!("{ROWS}/{HIDDEN}"), "");
     }
-    world.end();
+    fixture.end();
 }
 
 /// Ways to look at other times, and what a guest gets by each as the table's option `past` is
@@ -218,16 +218,16 @@ fn mark_of(answer: &RawAnswer) -> i64 {
 }
 
 /// Plays the story and says at which marks `p` got its numbers.
-fn publish(world: &mut World) -> [i64; 3] {
+fn publish(fixture: &mut Fixture) -> [i64; 3] {
     let path = format!("{ROWS}/p");
     let draft = r#"{"rowId":"p","data":{"n":1},"permissions":[]}"#;
-    let first = mark_of(&world.make("POST", ROWS, draft));
+    let first = mark_of(&fixture.make("POST", ROWS, draft));
     let published = r#"{"data":{"n":2},"permissions":["read(\"any\")"]}"#;
-    let second = mark_of(&world.make("PATCH", &path, published));
+    let second = mark_of(&fixture.make("PATCH", &path, published));
     let public = r#"{"rowId":"g","data":{"n":9},"permissions":["read(\"any\")"]}"#;
-    world.make("POST", ROWS, public);
-    let third = mark_of(&world.make("PATCH", &path, r#"{"data":{"n":3}}"#));
-    world.make("DELETE", &format!("{ROWS}/g"), "");
+    fixture.make("POST", ROWS, public);
+    let third = mark_of(&fixture.make("PATCH", &path, r#"{"data":{"n":3}}"#));
+    fixture.make("DELETE", &format!("{ROWS}/g"), "");
     [first, second, third]
 }
 
@@ -266,10 +266,10 @@ fn in_words(answer: &RawAnswer) -> String {
 
 #[test]
 fn the_past_is_shown_as_its_owner_says() {
-    let mut world = World::new();
-    furnish_alone(&mut world);
-    let marks = publish(&mut world);
-    let made = world.client.ask(
+    let mut fixture = Fixture::new();
+    furnish_alone(&mut fixture);
+    let marks = publish(&mut fixture);
+    let made = fixture.client.ask(
         Credentials::Guest,
         "POST",
         "/v1/tablesdb/transactions",
@@ -284,7 +284,7 @@ fn the_past_is_shown_as_its_owner_says() {
         (2, "now"),
         (0, "keys"),
     ] {
-        open_past(&mut world, past);
+        open_past(&mut fixture, past);
         for (way, wanted) in PAST {
             let queries = queries_of(way, marks);
             let texts = parameters(&queries);
@@ -305,24 +305,24 @@ fn the_past_is_shown_as_its_owner_says() {
                 ));
             }
             for (method, path, body) in asked {
-                let guest = world
+                let guest = fixture
                     .client
                     .ask(Credentials::Guest, method, &path, body.as_bytes());
                 assert_eq!(in_words(&guest), wanted[column], "{past} {path} {guest:?}");
                 if !path.contains("transactionId") {
-                    let key = world
+                    let key = fixture
                         .client
                         .ask(Credentials::Key, method, &path, body.as_bytes());
                     assert_eq!(in_words(&key), wanted[2], "{past} {path} {key:?}");
                 }
             }
         }
-        one_row_and_batches(&mut world, past, marks);
+        one_row_and_batches(&mut fixture, past, marks);
     }
-    world.end();
+    fixture.end();
 }
 
-fn one_row_and_batches(world: &mut World, past: &str, [first, second, third]: [i64; 3]) {
+fn one_row_and_batches(fixture: &mut Fixture, past: &str, [first, second, third]: [i64; 3]) {
     let opens = past == "now";
     for (mark, by_both) in [
         (first, "404 row_not_found"),
@@ -333,7 +333,7 @@ fn one_row_and_batches(world: &mut World, past: &str, [first, second, third]: [i
         let path = format!("{ROWS}/p?{texts}");
         // Again: what was answered once is answered by a shorter way.
         for _ in 0..3 {
-            let guest = world.client.ask(Credentials::Guest, "GET", &path, b"");
+            let guest = fixture.client.ask(Credentials::Guest, "GET", &path, b"");
             let wanted = match past {
                 "keys" => "401 user_unauthorized",
                 "both" => by_both,
@@ -343,7 +343,7 @@ fn one_row_and_batches(world: &mut World, past: &str, [first, second, third]: [i
         }
         let read = format!(r#"{{"reads":[{{"tableId":"t","ids":["p"],"asOf":{mark}}}]}}"#);
         let path = "/v1/tidemark/databases/rights/batch/reads";
-        let guest = world
+        let guest = fixture
             .client
             .ask(Credentials::Guest, "POST", path, read.as_bytes());
         let result = &guest.json()["results"][0];

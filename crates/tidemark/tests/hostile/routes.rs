@@ -4,7 +4,7 @@
 use engine::Family;
 use server::http::route::{Action, Route, routes};
 
-use super::world::{DATABASE, open_transaction, spare_key};
+use super::fixture::{DATABASE, open_transaction, spare_key};
 
 /// What a parameter of the query string takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,7 +241,7 @@ const NEW_KEY: Field = optional("newKey", Takes::Key, r#""newer""#);
 const ENCRYPT: Field = optional("encrypt", Takes::Flag, "false");
 const KEY: Field = needed("key", Takes::Key, r#""new""#);
 
-/// The two routes of a kind of column: its creation, and the change of the world's column of
+/// The two routes of a kind of column: its creation, and the change of the fixture's column of
 /// that kind.
 macro_rules! columns {
     ($(
@@ -321,7 +321,7 @@ const NEW_RELATION: &[Field] = &[
     NEW_KEY,
     optional("onDelete", Takes::OnDelete, r#""setNull""#),
 ];
-/// The world's relationship.
+/// The fixture's relationship.
 const RELATION_IDS: &[(&str, &str)] = &[("table", "p"), ("column", "rel")];
 
 /// The routes of relationships, one of which has two spellings.

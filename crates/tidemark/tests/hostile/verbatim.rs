@@ -4,7 +4,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::world::{DATABASE, World};
+use super::fixture::{DATABASE, Fixture};
 
 const TEXTS: &[&str] = &[
     "' OR 1=1 --",
@@ -42,20 +42,20 @@ const TEXTS: &[&str] = &[
 
 #[test]
 fn text_comes_back_as_it_was_sent() {
-    let mut world = World::new();
-    let before = world.held();
+    let mut fixture = Fixture::new();
+    let before = fixture.held();
     let rows = format!("/v1/tablesdb/{DATABASE}/tables/t/rows");
     for (place, text) in TEXTS.iter().enumerate() {
         let data = json!({"s": text, "long": text, "tags": [text.chars().next()]});
         let row = json!({"rowId": format!("v{place}"), "data": data});
-        world.make("POST", &rows, &row.to_string());
+        fixture.make("POST", &rows, &row.to_string());
     }
     for (place, text) in TEXTS.iter().enumerate() {
         let id = format!("v{place}");
-        let kept = world.make("GET", &format!("{rows}/{id}"), "").json();
+        let kept = fixture.make("GET", &format!("{rows}/{id}"), "").json();
         assert_eq!((&kept["s"], &kept["long"]), (&json!(text), &json!(text)));
         for method in ["equal", "startsWith", "endsWith", "contains"] {
-            let found = found_by(&mut world, &rows, method, text);
+            let found = found_by(&mut fixture, &rows, method, text);
             let wanted = |row: &Value| {
                 let held = row["s"].as_str().unwrap();
                 match method {
@@ -76,13 +76,13 @@ fn text_comes_back_as_it_was_sent() {
                 "{method} {text:?} lost {id}"
             );
         }
-        world.make("DELETE", &format!("{rows}/{id}"), "");
+        fixture.make("DELETE", &format!("{rows}/{id}"), "");
     }
-    assert_eq!(world.held(), before);
-    world.end();
+    assert_eq!(fixture.held(), before);
+    fixture.end();
 }
 
-fn found_by(world: &mut World, rows: &str, method: &str, text: &str) -> Vec<Value> {
+fn found_by(fixture: &mut Fixture, rows: &str, method: &str, text: &str) -> Vec<Value> {
     let query = json!({"method": method, "attribute": "s", "values": [text]}).to_string();
     let limit = r#"{"method":"limit","values":[100]}"#;
     let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
@@ -91,7 +91,7 @@ fn found_by(world: &mut World, rows: &str, method: &str, text: &str) -> Vec<Valu
         encode(&query),
         encode(limit)
     );
-    world.make("GET", &path, "").json()["rows"]
+    fixture.make("GET", &path, "").json()["rows"]
         .as_array()
         .unwrap()
         .clone()
@@ -99,7 +99,7 @@ fn found_by(world: &mut World, rows: &str, method: &str, text: &str) -> Vec<Valu
 
 #[test]
 fn numbers_past_what_doubles_hold_come_back_exactly() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let rows = format!("/v1/tablesdb/{DATABASE}/tables/t/rows");
     for number in [
         "9007199254740993",
@@ -108,8 +108,8 @@ fn numbers_past_what_doubles_hold_come_back_exactly() {
         "-9223372036854775808",
     ] {
         let body = format!(r#"{{"rowId":"x","data":{{"n":{number},"big":{number}}}}}"#);
-        let made = world.make("POST", &rows, &body);
-        let read = world.make("GET", &format!("{rows}/x"), "");
+        let made = fixture.make("POST", &rows, &body);
+        let read = fixture.make("GET", &format!("{rows}/x"), "");
         for answer in [made, read] {
             assert!(
                 answer.text.contains(&format!("\"n\":{number}")),
@@ -124,9 +124,9 @@ fn numbers_past_what_doubles_hold_come_back_exactly() {
         }
         let query = format!(r#"{{"method":"equal","attribute":"n","values":[{number}]}}"#);
         let query = utf8_percent_encode(&query, NON_ALPHANUMERIC).to_string();
-        let found = world.make("GET", &format!("{rows}?queries[0]={query}"), "");
+        let found = fixture.make("GET", &format!("{rows}?queries[0]={query}"), "");
         assert_eq!(found.json()["total"], 1, "{number}: {}", found.text);
-        world.make("DELETE", &format!("{rows}/x"), "");
+        fixture.make("DELETE", &format!("{rows}/x"), "");
     }
-    world.end();
+    fixture.end();
 }

@@ -1,14 +1,14 @@
 //! Those who miss at once: one reads, whatever the others want and whenever they come.
 
-mod stage;
+mod fixture;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use fixture::{EXACT, World, query, row, says};
 use list_cache::{Failure, ListFetch, Step, Waiter};
 use query::Query;
-use stage::{EXACT, World, query, row, says};
 
 fn first_of_all() -> Query {
     query(&[

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::world::World;
+use super::fixture::Fixture;
 use testing::{Credentials, RawAnswer, RawClient, RequestLines};
 
 const SECRET: &str = "what was shown once";
@@ -63,16 +63,16 @@ const LOSSES: &[Loss] = &[
 ];
 
 /// A table of its own database, whose row a guest may read and write.
-fn furnish(world: &mut World, database: &str) -> String {
+fn furnish(fixture: &mut Fixture, database: &str) -> String {
     let body = json!({"databaseId": database, "name": "L"}).to_string();
-    world.make("POST", "/v1/tablesdb", &body);
+    fixture.make("POST", "/v1/tablesdb", &body);
     let tables = format!("/v1/tablesdb/{database}/tables");
     let table = json!({"tableId": "t", "name": "T", "rowSecurity": true,
         "columns": [{"key": "s", "type": "text"}, {"key": "n", "type": "integer"}]});
-    world.make("POST", &tables, &table.to_string());
+    fixture.make("POST", &tables, &table.to_string());
     let row = json!({"rowId": "r", "data": {"s": SECRET, "n": 0},
         "permissions": ["read(\"any\")", "update(\"any\")"]});
-    world.make("POST", &format!("{tables}/t/rows"), &row.to_string());
+    fixture.make("POST", &format!("{tables}/t/rows"), &row.to_string());
     format!("{tables}/t")
 }
 
@@ -94,7 +94,7 @@ fn named(client: &RawClient, table: &str) -> RawAnswer {
 }
 
 /// What a guest is answered by each way.
-fn ways(world: &mut World, table: &str, lines: &mut RequestLines) -> Vec<(String, String)> {
+fn ways(fixture: &mut Fixture, table: &str, lines: &mut RequestLines) -> Vec<(String, String)> {
     let documents = table
         .replace("tablesdb", "databases")
         .replace("/tables/", "/collections/");
@@ -109,36 +109,36 @@ fn ways(world: &mut World, table: &str, lines: &mut RequestLines) -> Vec<(String
     ] {
         // The second is from the cache, the third what a thread remembers.
         for _ in 0..3 {
-            let answer = world.client.ask(Credentials::Guest, "GET", &path, b"");
+            let answer = fixture.client.ask(Credentials::Guest, "GET", &path, b"");
             told.push((path.clone(), answer.text));
         }
     }
     let query = br#"{"queries":[],"ttl":86400}"#;
     let path = format!("{table}/rows/query");
-    let answer = world.client.ask(Credentials::Guest, "POST", &path, query);
+    let answer = fixture.client.ask(Credentials::Guest, "POST", &path, query);
     told.push((path, answer.text));
     let line = json!({"tableId": "t", "ids": ["r"]}).to_string();
     told.push(("a stream".to_owned(), lines.ask(&line).to_string()));
-    told.push(("a name".to_owned(), named(&world.client, table).text));
+    told.push(("a name".to_owned(), named(&fixture.client, table).text));
     told
 }
 
 #[test]
 fn lost_row_is_shown_by_no_list_no_kept_answer_and_no_stream() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     for (nth, loss) in LOSSES.iter().enumerate() {
         let database = format!("lost{nth}");
-        let table = furnish(&mut world, &database);
+        let table = furnish(&mut fixture, &database);
         let batch = format!("/v1/tidemark/databases/{database}/batch/reads");
-        let mut lines = world.client.lines(Credentials::Guest, &batch);
-        for (way, text) in ways(&mut world, &table, &mut lines) {
+        let mut lines = fixture.client.lines(Credentials::Guest, &batch);
+        for (way, text) in ways(&mut fixture, &table, &mut lines) {
             assert!(text.contains(SECRET), "{way}: {text}");
         }
         let path = format!("{table}{}", loss.path);
-        world.make(loss.method, &path, loss.body);
-        for (way, text) in ways(&mut world, &table, &mut lines) {
+        fixture.make(loss.method, &path, loss.body);
+        for (way, text) in ways(&mut fixture, &table, &mut lines) {
             assert!(!text.contains(SECRET), "{}: {way}: {text}", loss.name);
         }
     }
-    world.end();
+    fixture.end();
 }

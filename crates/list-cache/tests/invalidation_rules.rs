@@ -1,15 +1,15 @@
-//! Each rule of the invalidation: a story that ends well with it and badly without it.
+//! Each rule of the invalidation: a sequence of events that ends well with it and badly without it.
 
-mod stage;
+mod fixture;
 
-use list_cache::{Batch, Rule, Step};
-use query::Query;
-use stage::{
+use fixture::{
     EVERYBODY, EXACT, NOBODY, TABLE, TTL, World, guests, image, query, row, says, seen_by,
 };
+use list_cache::{Batch, Rule, Step};
+use query::Query;
 
-/// Whether the story ends well, with a rule switched off or none.
-type Story = fn(Option<Rule>) -> bool;
+/// Whether the sequence ends well, with a rule switched off or none.
+type Sequence = fn(Option<Rule>) -> bool;
 
 const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
 const ABOVE: &str = r#"{"method":"greaterThan","attribute":"n","values":[0]}"#;
@@ -369,7 +369,7 @@ fn rows_beyond_the_bound_are_evicted_before_the_commit(rule: Option<Rule>) -> bo
     world.lists.rules().limit_watches(1);
     let changes = world.changes(&[("d", row(4, 0))]);
     {
-        let other = stage::query(&[r#"{"method":"lessThan","attribute":"n","values":[0]}"#]);
+        let other = fixture::query(&[r#"{"method":"lessThan","attribute":"n","values":[0]}"#]);
         let mut in_the_way = world.fetch_rows(&other, EXACT);
         let fill = in_the_way.step(0);
         world.ask_rows(&query, EXACT);
@@ -434,7 +434,7 @@ fn a_row_is_hidden_within_a_ttl(rule: Option<Rule>) -> bool {
     says(&world.ask(&query, TTL), &body, total)
 }
 
-const STORIES: &[(Rule, Story)] = &[
+const SEQUENCES: &[(Rule, Sequence)] = &[
     (Rule::BucketsSeeBefore, a_row_leaves),
     (Rule::BucketsSeeAfter, a_row_enters),
     (
@@ -506,13 +506,19 @@ const OF_TIME: [Rule; 7] = [
 #[test]
 fn each_rule_is_needed() {
     for rule in Rule::ALL.iter().filter(|rule| !OF_TIME.contains(rule)) {
-        let stories = || STORIES.iter().filter(|(of, _)| of == rule);
-        assert!(stories().next().is_some(), "no story tells of {rule:?}");
-        for (_, story) in stories() {
-            assert!(story(None), "{rule:?}: a story ends badly with the rule");
+        let sequences = || SEQUENCES.iter().filter(|(of, _)| of == rule);
+        assert!(
+            sequences().next().is_some(),
+            "no sequence is about {rule:?}"
+        );
+        for (_, sequence) in sequences() {
             assert!(
-                !story(Some(*rule)),
-                "{rule:?}: a story ends well without it"
+                sequence(None),
+                "{rule:?}: a sequence ends badly with the rule"
+            );
+            assert!(
+                !sequence(Some(*rule)),
+                "{rule:?}: a sequence ends well without it"
             );
         }
     }

@@ -37,9 +37,9 @@ const INDEXES: &str = r#"[
 pub const ROWS: [&str; 3] = ["r1", "r2", "r3"];
 
 thread_local! {
-    /// The latest transaction of the world of this thread.
+    /// The latest transaction of the fixture of this thread.
     static TRANSACTION: Cell<&'static str> = const { Cell::new("none") };
-    /// A key of the world of this thread that nobody uses.
+    /// A key of the fixture of this thread that nobody uses.
     static SPARE_KEY: Cell<&'static str> = const { Cell::new("none") };
 }
 
@@ -54,14 +54,14 @@ pub fn spare_key() -> &'static str {
 }
 
 /// A running server and a client of it.
-pub struct World {
+pub struct Fixture {
     pub client: RawClient,
     server: ChildServer,
     folder: Folder,
 }
 
-impl World {
-    pub fn new() -> World {
+impl Fixture {
+    pub fn new() -> Fixture {
         let folder = Folder::new();
         let log = folder.join("log");
         // Nothing here asks what survives a power cut.
@@ -69,14 +69,14 @@ impl World {
         let server = launch(&folder, &env, ServerLog::File(&log));
         let key = server.key.clone().expect("a first start prints its key");
         let client = RawClient::new(server.port(), &server.projects[0], &key);
-        let mut world = World {
+        let mut fixture = Fixture {
             client,
             server,
             folder,
         };
-        world.furnish(DATABASE);
-        SPARE_KEY.set(world.cli_key("rows.read", "id").leak());
-        world
+        fixture.furnish(DATABASE);
+        SPARE_KEY.set(fixture.cli_key("rows.read", "id").leak());
+        fixture
     }
 
     /// Asks with the key.
@@ -85,7 +85,7 @@ impl World {
             .ask(Credentials::Key, method, path, body.as_bytes())
     }
 
-    /// As [`World::ask`]; what is refused fails the test.
+    /// As [`Fixture::ask`]; what is refused fails the test.
     #[track_caller]
     pub fn make(&mut self, method: &str, path: &str, body: &str) -> RawAnswer {
         let answer = self.ask(method, path, body);
@@ -169,7 +169,7 @@ impl World {
 
     /// Ends the server as an operator does, and looks for what must not be in its log.
     pub fn end(self) {
-        let World { server, folder, .. } = self;
+        let Fixture { server, folder, .. } = self;
         server.stop().expect("the server ends in order");
         let log = fs::read_to_string(folder.join("log")).unwrap();
         for word in ["panic", "a request failed", "ERROR"] {

@@ -2,7 +2,7 @@
 
 use server::http::error::Kind;
 
-use super::bad::{ARGUMENT, Group};
+use super::bad_values::{ARGUMENT, Group};
 use super::routes::Takes;
 
 const NO_TIME: &[&str] = &[

@@ -3,8 +3,8 @@
 use server::http::error::Kind;
 
 use super::batches;
+use super::case_language;
 use super::routes::Takes;
-use super::times;
 
 /// A value that is refused with one of these kinds.
 pub struct Bad {
@@ -107,7 +107,7 @@ const NO_CONTENT: &[&str] = &[
     r#"[{"n":1}]"#,
     "1.5",
 ];
-/// Content that does not fit the table of [`super::world`].
+/// Content that does not fit the table of [`super::fixture`].
 const WRONG_CONTENT: &[&str] = &[
     r#"{"nobody":1}"#,
     r#"{"":1}"#,
@@ -501,7 +501,7 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::RelationType | Takes::OnDelete => {
             vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
         }
-        takes if takes.is_of_times() => times::written(takes),
+        takes if takes.is_of_times() => case_language::written(takes),
         takes => batches::written(takes),
     }
 }
@@ -512,7 +512,7 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
         return batches::built(takes);
     }
     if takes.is_of_times() {
-        return times::built(takes);
+        return case_language::built(takes);
     }
     let own = |cases: &[(&str, &'static [Kind])]| {
         cases

@@ -1,26 +1,26 @@
 //! Who gets an answer that was kept under an `Idempotency-Key`: the API key that made it, as long
 //! as it may write rows, and no other caller.
 
-use super::world::World;
+use super::fixture::Fixture;
 use testing::{Credentials, RawAnswer, RawClient};
 
 const ROW: &str = "/v1/tablesdb/kept/tables/t/rows/r";
 const COUNT: &str = "/v1/tablesdb/kept/tables/t/rows/r/n/increment";
 
 /// A table whose rows anybody may count, for which they have to be read.
-fn world() -> World {
-    let mut world = World::new();
-    world.make(
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.make(
         "POST",
         "/v1/tablesdb",
         r#"{"databaseId":"kept","name":"K"}"#,
     );
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")","update(\"any\")"],
         "columns":[{"key":"n","type":"integer"}]}"#;
-    world.make("POST", "/v1/tablesdb/kept/tables", table);
+    fixture.make("POST", "/v1/tablesdb/kept/tables", table);
     let row = r#"{"rowId":"r","data":{"n":0}}"#;
-    world.make("POST", "/v1/tablesdb/kept/tables/t/rows", row);
-    world
+    fixture.make("POST", "/v1/tablesdb/kept/tables/t/rows", row);
+    fixture
 }
 
 /// Counts the row up under this name, on a connection of its own.
@@ -30,16 +30,16 @@ fn count(client: &RawClient, who: Credentials, name: &str) -> RawAnswer {
     client.send(format!("{head}{{}}").as_bytes()).unwrap()
 }
 
-fn n(world: &mut World) -> i64 {
-    world.make("GET", ROW, "").json()["n"].as_i64().unwrap()
+fn n(fixture: &mut Fixture) -> i64 {
+    fixture.make("GET", ROW, "").json()["n"].as_i64().unwrap()
 }
 
 #[test]
 fn a_kept_answer_goes_to_the_key_that_made_it_and_to_no_other_caller() {
-    let mut world = world();
-    let (first, second) = (world.new_key("rows.write"), world.new_key("rows.write"));
-    let reader = world.new_key("rows.read");
-    let guest = world.new_key("rows.read");
+    let mut fixture = fixture();
+    let (first, second) = (fixture.new_key("rows.write"), fixture.new_key("rows.write"));
+    let reader = fixture.new_key("rows.read");
+    let guest = fixture.new_key("rows.read");
     // Each line asks under the one name, and says how often the row was counted in all.
     let cases = [
         ("the key that makes it", &first, Credentials::Key, "200", 1),
@@ -67,7 +67,7 @@ fn a_kept_answer_goes_to_the_key_that_made_it_and_to_no_other_caller() {
     for (case, client, who, outcome, counted) in cases {
         let answer = count(client, who, "one");
         assert_eq!(answer.outcome(), outcome, "{case}: {answer:?}");
-        assert_eq!(n(&mut world), counted, "{case}");
+        assert_eq!(n(&mut fixture), counted, "{case}");
         answers.push(answer.text);
     }
     assert_eq!(answers[0], answers[1]);
@@ -76,17 +76,17 @@ fn a_kept_answer_goes_to_the_key_that_made_it_and_to_no_other_caller() {
     assert_ne!(answers[0], answers[2]);
     // What the second guest is told shows nothing of the row.
     assert!(!answers[6].contains("$sequence"), "{}", answers[6]);
-    world.end();
+    fixture.end();
 }
 
 #[test]
 fn a_guest_without_the_grant_learns_nothing_by_a_name_that_was_used() {
-    let mut world = world();
-    let client = world.new_key("rows.write");
+    let mut fixture = fixture();
+    let client = fixture.new_key("rows.write");
     assert_eq!(count(&client, Credentials::Guest, "g").outcome(), "200");
     assert_eq!(count(&client, Credentials::Key, "k").outcome(), "200");
     let closed = r#"{"permissions":[]}"#;
-    world.make("PUT", "/v1/tablesdb/kept/tables/t", closed);
+    fixture.make("PUT", "/v1/tablesdb/kept/tables/t", closed);
     for name in ["g", "k", "unused"] {
         let refused = count(&client, Credentials::Guest, name);
         assert_eq!(
@@ -95,5 +95,5 @@ fn a_guest_without_the_grant_learns_nothing_by_a_name_that_was_used() {
             "{name}: {refused:?}"
         );
     }
-    world.end();
+    fixture.end();
 }
