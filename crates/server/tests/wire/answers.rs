@@ -6,30 +6,30 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 use server::serve::Limits;
 
-use crate::site::{KEY, LIMITS, PROJECT, Site};
+use crate::fixture::{KEY, LIMITS, PROJECT, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const READS: &str = "/v1/tidemark/databases/d/batch/reads";
 const TOO_LARGE: &str = "400 general_answer_too_large";
 
 /// A table that everybody reads, with so many rows of a text of so many bytes.
-fn site(limits: Limits, rows: usize, bytes: usize) -> Site {
-    let site = Site::start_with(limits);
+fn server(limits: Limits, rows: usize, bytes: usize) -> TestServer {
+    let server = TestServer::start_with(limits);
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
         "columns":[{"key":"n","type":"integer"},{"key":"s","type":"mediumtext"}]}"#;
     for (path, body) in [
         ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
         ("/v1/tablesdb/d/tables", table),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
     for n in 0..rows {
         let row = json!({"rowId": format!("r{n}"), "data": {"n": n, "s": "x".repeat(bytes)}});
-        let made = site.ask("POST", ROWS, &row.to_string());
+        let made = server.ask("POST", ROWS, &row.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 fn list(queries: &[Value]) -> String {
@@ -56,43 +56,43 @@ fn an_answer_beyond_its_limit_says_how_to_page() {
         answer_bytes_max: 100_000,
         ..LIMITS
     };
-    let site = site(limits, 6, 30_000);
+    let server = server(limits, 6, 30_000);
     for key in [None, Some(KEY)] {
-        let refused = site.ask_as(key, "GET", &list(&[limit(6)]), "");
+        let refused = server.ask_as(key, "GET", &list(&[limit(6)]), "");
         assert_eq!(refused.refusal(), TOO_LARGE);
         for word in ["100000 bytes", "`limit`", "`cursorAfter`", "`select`"] {
             assert!(refused.text.contains(word), "{}", refused.text);
         }
-        let few = site.ask_as(key, "GET", &list(&[limit(3)]), "").json();
+        let few = server.ask_as(key, "GET", &list(&[limit(3)]), "").json();
         assert_eq!(few["rows"].as_array().unwrap().len(), 3);
         assert_eq!(few["total"], 6);
-        let narrow = site.ask_as(key, "GET", &list(&[limit(6), select("n")]), "");
+        let narrow = server.ask_as(key, "GET", &list(&[limit(6), select("n")]), "");
         assert_eq!(narrow.json()["rows"].as_array().unwrap().len(), 6);
     }
     let body = json!({"queries": [limit(6).to_string()]}).to_string();
-    let refused = site.ask("POST", &format!("{ROWS}/query"), &body);
+    let refused = server.ask("POST", &format!("{ROWS}/query"), &body);
     assert_eq!(refused.refusal(), TOO_LARGE);
     let past = json!({"method": "versions", "values": []});
-    let refused = site.ask("GET", &list(&[limit(6), past]), "");
+    let refused = server.ask("GET", &list(&[limit(6), past]), "");
     assert_eq!(refused.refusal(), TOO_LARGE);
 }
 
 #[test]
 fn a_sort_beyond_its_memory_says_what_to_do() {
-    let site = site(LIMITS, 180, 400_000);
+    let server = server(LIMITS, 180, 400_000);
     let by_text = json!({"method": "orderDesc", "attribute": "s"});
     let by_number = json!({"method": "orderDesc", "attribute": "n"});
     let far = json!({"method": "offset", "values": [175]});
-    let made = site.ask("POST", "/v1/tablesdb/transactions", "{}").json();
+    let made = server.ask("POST", "/v1/tablesdb/transactions", "{}").json();
     let id = made["$id"].as_str().unwrap();
     let staged = json!({"databaseId": "d", "tableId": "t", "action": "create", "rowId": "z",
         "data": {"n": -1}});
     let path = format!("/v1/tablesdb/transactions/{id}/operations");
-    let staged = site.ask("POST", &path, &json!({"operations": [staged]}).to_string());
+    let staged = server.ask("POST", &path, &json!({"operations": [staged]}).to_string());
     assert_eq!(staged.status, 201, "{}", staged.text);
     let inside = format!("&transactionId={id}");
     for (key, suffix) in [(None, ""), (Some(KEY), ""), (Some(KEY), inside.as_str())] {
-        let ask = |queries: &[Value]| site.ask_as(key, "GET", &(list(queries) + suffix), "");
+        let ask = |queries: &[Value]| server.ask_as(key, "GET", &(list(queries) + suffix), "");
         let refused = ask(&[by_text.clone(), select("n"), limit(180)]);
         assert_eq!(refused.refusal(), "400 general_sort_too_large");
         for word in [
@@ -119,16 +119,16 @@ fn a_row_beyond_the_limit_is_read_in_parts() {
         answer_bytes_max: 100_000,
         ..LIMITS
     };
-    let site = site(limits, 2, 120_000);
+    let server = server(limits, 2, 120_000);
     // The second time it would be answered at once.
     for _ in 0..3 {
-        let row = site.ask("GET", &format!("{ROWS}/r1"), "");
+        let row = server.ask("GET", &format!("{ROWS}/r1"), "");
         assert_eq!(row.refusal(), TOO_LARGE);
     }
     let part = list(&[select("n")]).replace("rows?", "rows/r1?");
-    assert_eq!(site.ask("GET", &part, "").json()["n"], 1);
+    assert_eq!(server.ask("GET", &part, "").json()["n"], 1);
     let changed = r#"{"data":{"n":5}}"#;
-    let written = site.ask("PATCH", &format!("{ROWS}/r1"), changed);
+    let written = server.ask("PATCH", &format!("{ROWS}/r1"), changed);
     assert_eq!(written.status, 200, "what is done is told");
     assert_eq!(written.json()["n"], 5);
 }
@@ -139,23 +139,23 @@ fn a_related_row_counts_wherever_it_is_shown() {
         answer_bytes_max: 300_000,
         ..LIMITS
     };
-    let site = site(limits, 1, 60_000);
+    let server = server(limits, 1, 60_000);
     let table = r#"{"tableId":"books","name":"B","permissions":["read(\"any\")"],"columns":[]}"#;
-    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", table);
     assert_eq!(made.status, 201, "{}", made.text);
     let path = "/v1/tablesdb/d/tables/books";
     let link = r#"{"relatedTableId":"t","type":"manyToOne","key":"author"}"#;
-    let made = site.ask("POST", &format!("{path}/columns/relationship"), link);
+    let made = server.ask("POST", &format!("{path}/columns/relationship"), link);
     assert!(made.status.is_success(), "{}", made.text);
     for n in 0..6 {
         let row = json!({"rowId": format!("b{n}"), "data": {"author": "r0"}});
-        let made = site.ask("POST", &format!("{path}/rows"), &row.to_string());
+        let made = server.ask("POST", &format!("{path}/rows"), &row.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
     let of = |queries: &[Value]| list(queries).replace("tables/t/", "tables/books/");
-    let all = site.ask("GET", &of(&[limit(6), select("author.*")]), "");
+    let all = server.ask("GET", &of(&[limit(6), select("author.*")]), "");
     assert_eq!(all.refusal(), TOO_LARGE);
-    let some = site.ask("GET", &of(&[limit(4), select("author.*")]), "");
+    let some = server.ask("GET", &of(&[limit(4), select("author.*")]), "");
     let authors = some.json()["rows"].as_array().unwrap().len();
     assert_eq!(authors, 4, "{}", some.text);
 }
@@ -173,9 +173,9 @@ fn a_batch_answers_the_parts_that_fit_however_often_an_id_is_named() {
         answer_bytes_max: 100_000,
         ..LIMITS
     };
-    let site = site(limits, 6, 30_000);
+    let server = server(limits, 6, 30_000);
     let read = |parts: Value| {
-        let answer = site.ask("POST", READS, &json!({ "reads": parts }).to_string());
+        let answer = server.ask("POST", READS, &json!({ "reads": parts }).to_string());
         assert_eq!(answer.status, 200, "{}", answer.text);
         let results = answer.json()["results"].clone();
         results.as_array().unwrap().iter().map(shown).collect()
@@ -197,8 +197,8 @@ fn a_batch_answers_the_parts_that_fit_however_often_an_id_is_named() {
 }
 
 /// Asks, and reads no more of the answer than its first line.
-fn ask_only(site: &Site, key: bool, target: &str) -> (BufReader<TcpStream>, String) {
-    let mut stream = TcpStream::connect(site.address).unwrap();
+fn ask_only(server: &TestServer, key: bool, target: &str) -> (BufReader<TcpStream>, String) {
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let secret = if key {
         format!("x-appwrite-key: {KEY}\r\n")
     } else {
@@ -222,7 +222,7 @@ fn answers_that_nobody_takes_are_bounded_and_keys_keep_their_part() {
         ..LIMITS
     };
     // Far more than the system takes of an answer that its client does not read.
-    let site = site(limits, 10, 900_000);
+    let server = server(limits, 10, 900_000);
     let (large, ok, busy) = (
         list(&[limit(10)]),
         "HTTP/1.1 200 OK",
@@ -238,19 +238,19 @@ fn answers_that_nobody_takes_are_bounded_and_keys_keep_their_part() {
         (true, ok),
         (true, busy),
     ] {
-        let (stream, status) = ask_only(&site, key, &large);
+        let (stream, status) = ask_only(&server, key, &large);
         assert_eq!(status, wanted, "{} held, by key: {key}", held.len());
         held.push(stream);
     }
-    let refused = site.ask_as(None, "GET", &large, "");
+    let refused = server.ask_as(None, "GET", &large, "");
     assert_eq!(refused.refusal(), "503 general_service_unavailable");
     assert_eq!(refused.header("retry-after"), "1");
     assert!(refused.text.contains("40000000 bytes"), "{}", refused.text);
-    let small = site.ask_as(None, "GET", &list(&[limit(10), select("n")]), "");
+    let small = server.ask_as(None, "GET", &list(&[limit(10), select("n")]), "");
     assert_eq!(small.status, 200, "small answers need no room");
     drop(held);
     // Once the server has seen their ends there is room again.
-    while site.ask_as(None, "GET", &large, "").status != 200 {}
+    while server.ask_as(None, "GET", &large, "").status != 200 {}
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_stream_sends_each_group_that_fits_into_an_answer() {
         answer_bytes_max: 100_000,
         ..LIMITS
     };
-    let site = site(limits, 5, 40_000);
+    let server = server(limits, 5, 40_000);
     let line = |ids: &[&str]| format!("{}\n", json!({"tableId": "t", "ids": ids}));
     let mut lines = ["r0", "r1", "r2", "r3", "r4"]
         .map(|id| line(&[id]))
@@ -269,7 +269,7 @@ fn a_stream_sends_each_group_that_fits_into_an_answer() {
         ("x-appwrite-project", PROJECT),
         ("content-type", "application/x-ndjson"),
     ];
-    let answer = site.ask_with(&headers, "POST", READS, &lines);
+    let answer = server.ask_with(&headers, "POST", READS, &lines);
     let line = |line: &str| shown(&serde_json::from_str(line).unwrap());
     let answered: Value = answer.text.lines().map(line).collect();
     let too_large = "general_answer_too_large";

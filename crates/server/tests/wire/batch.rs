@@ -1,15 +1,15 @@
 //! Many reads and many writes in one request, and requests that are sent again.
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 use serde_json::{Value, json};
 
 const READS: &str = "/v1/tidemark/databases/d/batch/reads";
 const WRITES: &str = "/v1/tidemark/databases/d/batch/writes";
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 
-fn site() -> Site {
-    let site = Site::start();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn server() -> TestServer {
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     for (table, permissions) in [("t", r#"["read(\"any\")"]"#), ("hidden", "[]")] {
         let body = format!(
             r#"{{"tableId":"{table}","name":"T","permissions":{permissions},
@@ -19,25 +19,25 @@ fn site() -> Site {
                     {{"key":"pair","type":"unique","attributes":["n","code"]}},
                     {{"key":"by_n","type":"key","attributes":["n"]}}]}}"#
         );
-        let made = site.ask("POST", "/v1/tablesdb/d/tables", &body);
+        let made = server.ask("POST", "/v1/tablesdb/d/tables", &body);
         assert_eq!(made.status, 201, "{}", made.text);
         let rows = json!({"rows": [
             {"$id": "a", "n": 1, "code": "ca"}, {"$id": "b", "n": 2, "code": "cb"},
         ]});
         let path = format!("/v1/tablesdb/d/tables/{table}/rows");
-        assert_eq!(site.ask("POST", &path, &rows.to_string()).status, 201);
+        assert_eq!(server.ask("POST", &path, &rows.to_string()).status, 201);
     }
-    site
+    server
 }
 
-fn reads(site: &Site, parts: Value) -> Answer {
-    site.ask("POST", READS, &json!({"reads": parts}).to_string())
+fn reads(server: &TestServer, parts: Value) -> Answer {
+    server.ask("POST", READS, &json!({"reads": parts}).to_string())
 }
 
-fn writes(site: &Site, key: Option<&str>, body: Value) -> Answer {
+fn writes(server: &TestServer, key: Option<&str>, body: Value) -> Answer {
     let mut headers = vec![("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
     headers.extend(key.map(|key| ("idempotency-key", key)));
-    site.ask_with(&headers, "POST", WRITES, &body.to_string())
+    server.ask_with(&headers, "POST", WRITES, &body.to_string())
 }
 
 fn create(id: &str, code: &str) -> Value {
@@ -62,9 +62,9 @@ fn shown(answer: &Answer) -> Value {
 
 #[test]
 fn rows_are_read_by_ids_and_by_keys_in_the_order_asked_for() {
-    let site = site();
+    let server = server();
     let answer = reads(
-        &site,
+        &server,
         json!([
             {"tableId": "t", "ids": ["b", "none", "a", "b"]},
             {"tableId": "t", "index": "one_code", "keys": ["cb", ["ca"], "cx"]},
@@ -75,21 +75,21 @@ fn rows_are_read_by_ids_and_by_keys_in_the_order_asked_for() {
     let wanted = json!([["b", null, "a", "b"], ["b", "a", null], ["b", null], ["a"]]);
     assert_eq!(shown(&answer), wanted);
     let json = answer.json();
-    let one = site.ask("GET", &format!("{ROWS}/b"), "").json();
+    let one = server.ask("GET", &format!("{ROWS}/b"), "").json();
     assert_eq!(json["results"][0]["rows"][0], one);
     assert!(json["mark"].as_i64().unwrap() > 0);
     let select = r#"{"method":"select","values":["n"]}"#;
     let part = json!([{"tableId": "t", "ids": ["a"], "queries": [select]}]);
-    let selected = reads(&site, part).json();
+    let selected = reads(&server, part).json();
     let wanted = json!({"$databaseId": "d", "$tableId": "t", "n": 1});
     assert_eq!(selected["results"][0]["rows"][0], wanted);
 }
 
 #[test]
 fn what_is_wrong_about_one_part_leaves_the_others_alone() {
-    let site = site();
+    let server = server();
     let answer = reads(
-        &site,
+        &server,
         json!([
             {"tableId": "none", "ids": ["a"]},
             {"tableId": "t", "index": "none", "keys": ["ca"]},
@@ -110,29 +110,29 @@ fn what_is_wrong_about_one_part_leaves_the_others_alone() {
         ["a"],
     ]);
     assert_eq!(shown(&answer), wanted);
-    let none = reads(&site, json!([{"tableId": "none", "ids": ["a"]}]));
+    let none = reads(&server, json!([{"tableId": "none", "ids": ["a"]}]));
     assert_eq!(shown(&none), json!(["table_not_found"]));
 }
 
 #[test]
 fn a_guest_reads_what_it_may() {
-    let site = site();
+    let server = server();
     let body = json!({"reads": [
         {"tableId": "t", "ids": ["a"]}, {"tableId": "hidden", "ids": ["a", "b"]},
         {"tableId": "hidden", "index": "one_code", "keys": ["ca"]},
     ]});
-    let answer = site.ask_as(None, "POST", READS, &body.to_string());
+    let answer = server.ask_as(None, "POST", READS, &body.to_string());
     assert_eq!(shown(&answer), json!([["a"], [null, null], [null]]));
     let body = json!({"operations": [create("x", "x")]}).to_string();
-    let refused = site.ask_as(None, "POST", WRITES, &body);
+    let refused = server.ask_as(None, "POST", WRITES, &body);
     assert_eq!(refused.refusal(), "401 user_unauthorized");
 }
 
 #[test]
 fn a_batch_has_one_mark_or_no_effect() {
-    let site = site();
+    let server = server();
     let done = writes(
-        &site,
+        &server,
         None,
         json!({"operations": [
             create("x", "x"),
@@ -147,17 +147,17 @@ fn a_batch_has_one_mark_or_no_effect() {
         "{json}"
     );
     let refused = writes(
-        &site,
+        &server,
         None,
         json!({"operations": [create("y", "y"), create("z", "x")]}),
     );
     assert_eq!(refused.refusal(), "409 row_unique_constraint_violation");
-    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 3);
+    assert_eq!(server.ask("GET", ROWS, "").json()["total"], 3);
 }
 
 #[test]
 fn operations_each_on_its_own_are_answered_one_by_one() {
-    let site = site();
+    let server = server();
     let mut operations: Vec<Value> = (0..250)
         .map(|n| create(&format!("r{n}"), &format!("c{n}")))
         .collect();
@@ -165,7 +165,7 @@ fn operations_each_on_its_own_are_answered_one_by_one() {
     operations[8] = json!({"action": "update", "tableId": "t", "rowId": "a", "data": {"n": 1}});
     operations[9] = json!({"action": "delete", "tableId": "none", "rowId": "a"});
     let done = writes(
-        &site,
+        &server,
         None,
         json!({"operations": operations, "atomic": false}),
     );
@@ -182,30 +182,30 @@ fn operations_each_on_its_own_are_answered_one_by_one() {
         .collect();
     assert_eq!(marks.len(), 247);
     assert!(marks.is_sorted_by(|one, next| one < next), "marks rise");
-    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 249);
+    assert_eq!(server.ask("GET", ROWS, "").json()["total"], 249);
 }
 
 #[test]
 fn the_same_key_gives_the_same_mark() {
-    let site = site();
+    let server = server();
     for (key, is_atomic) in [("one", true), ("two", false)] {
         let operations = json!([
             create(key, key),
             {"action": "update", "tableId": "t", "rowId": "a", "data": {"n": 1}},
         ]);
         let body = json!({"operations": operations, "atomic": is_atomic});
-        let first = writes(&site, Some(key), body.clone());
+        let first = writes(&server, Some(key), body.clone());
         assert_eq!(first.status, 200, "{}", first.text);
-        let again = writes(&site, Some(key), body.clone());
+        let again = writes(&server, Some(key), body.clone());
         assert_eq!((first.text, first.status), (again.text, again.status));
         // Whatever the row is by now.
-        site.ask("DELETE", &format!("{ROWS}/{key}"), "");
-        let again = writes(&site, Some(key), body.clone()).json();
+        server.ask("DELETE", &format!("{ROWS}/{key}"), "");
+        let again = writes(&server, Some(key), body.clone()).json();
         assert_eq!(again["results"][0]["mark"], first_mark(&again));
-        assert_eq!(site.ask("GET", &format!("{ROWS}/{key}"), "").status, 404);
+        assert_eq!(server.ask("GET", &format!("{ROWS}/{key}"), "").status, 404);
         let mut other = body;
         other["operations"][0]["data"]["n"] = json!(5);
-        let reused = writes(&site, Some(key), other).text;
+        let reused = writes(&server, Some(key), other).text;
         assert!(
             reused.contains("general_idempotency_key_reused"),
             "{reused}"
@@ -214,11 +214,11 @@ fn the_same_key_gives_the_same_mark() {
     // Of another caller the key is another one.
     let body = json!({"operations": [create("one", "one")]}).to_string();
     let headers = [("x-appwrite-project", PROJECT), ("idempotency-key", "one")];
-    let guest = site.ask_with(&headers, "POST", WRITES, &body);
+    let guest = server.ask_with(&headers, "POST", WRITES, &body);
     assert_eq!(guest.refusal(), "401 user_unauthorized");
     for wrong in ["", "a b", &"x".repeat(129)] {
         let refused = writes(
-            &site,
+            &server,
             Some(wrong),
             json!({"operations": [create("z", "z")]}),
         );
@@ -234,24 +234,24 @@ fn first_mark(answer: &Value) -> Value {
 
 #[test]
 fn what_was_refused_can_be_sent_again_under_its_key() {
-    let site = site();
+    let server = server();
     let body = json!({"operations": [create("x", "ca")]});
-    let refused = writes(&site, Some("k"), body.clone());
+    let refused = writes(&server, Some("k"), body.clone());
     assert_eq!(refused.refusal(), "409 row_unique_constraint_violation");
-    site.ask("DELETE", &format!("{ROWS}/a"), "");
-    assert_eq!(writes(&site, Some("k"), body).status, 200);
+    server.ask("DELETE", &format!("{ROWS}/a"), "");
+    assert_eq!(writes(&server, Some("k"), body).status, 200);
 }
 
 #[test]
 fn a_key_is_kept_for_an_hour() {
-    let site = site();
+    let server = server();
     let change =
         json!({"action": "increment", "tableId": "t", "rowId": "a", "data": {"column": "n"}});
     let body = json!({"operations": [change]});
-    let n = || site.ask("GET", &format!("{ROWS}/a"), "").json()["n"].clone();
+    let n = || server.ask("GET", &format!("{ROWS}/a"), "").json()["n"].clone();
     for (skip_s, wanted) in [(0, 2), (3_500, 2), (200, 3), (0, 3)] {
-        site.skip_s(skip_s);
-        assert_eq!(writes(&site, Some("k"), body.clone()).status, 200);
+        server.skip_s(skip_s);
+        assert_eq!(writes(&server, Some("k"), body.clone()).status, 200);
         assert_eq!(n(), wanted, "after {skip_s} s");
     }
 }
@@ -277,14 +277,14 @@ fn with(mut part: Value, more: &Value) -> Value {
 
 #[test]
 fn each_part_is_read_at_its_own_time() {
-    let site = site();
+    let server = server();
     let row = format!("{ROWS}/a");
     let mark = |answer: &Answer| -> i64 { answer.header("x-tidemark-mark").parse().unwrap() };
-    let first = mark(&site.ask("PATCH", &row, r#"{"data":{"n":10}}"#));
-    let second = mark(&site.ask("PATCH", &row, r#"{"data":{"n":20,"code":"newer"}}"#));
+    let first = mark(&server.ask("PATCH", &row, r#"{"data":{"n":10}}"#));
+    let second = mark(&server.ask("PATCH", &row, r#"{"data":{"n":20,"code":"newer"}}"#));
     let later = r#"{"data":{"n":30,"$validFrom":"2100-01-01T00:00:00Z"}}"#;
-    assert_eq!(site.ask("PATCH", &row, later).status, 200);
-    site.ask("DELETE", &format!("{ROWS}/b"), "");
+    assert_eq!(server.ask("PATCH", &row, later).status, 200);
+    server.ask("DELETE", &format!("{ROWS}/b"), "");
     let parts = json!([
         part(json!({})),
         part(json!({"asOf": first})),
@@ -296,7 +296,7 @@ fn each_part_is_read_at_its_own_time() {
         by_key("newer", json!({"validAt": "2100-06-01"})),
         part(json!({"asOf": "9000-01-01"})),
     ]);
-    let answer = reads(&site, parts);
+    let answer = reads(&server, parts);
     assert_eq!(answer.status, 200, "{}", answer.text);
     let results = answer.json()["results"].as_array().unwrap().clone();
     let shown = |nth: usize| -> Vec<Value> {
@@ -326,16 +326,16 @@ fn each_part_is_read_at_its_own_time() {
         part(json!({"asOf": results[3]["asOf"], "validAt": results[3]["validAt"]})),
         part(json!({"asOf": results[4]["asOf"], "validAt": results[4]["validAt"]})),
     ]);
-    site.ask("DELETE", &row, "");
-    let again = reads(&site, again).json();
+    server.ask("DELETE", &row, "");
+    let again = reads(&server, again).json();
     assert_eq!(again["results"][0], results[3]);
     assert_eq!(again["results"][1], results[4]);
     // As the routes of rows show it.
     let query =
         format!("queries[0]=%7B%22method%22%3A%22asOf%22%2C%22values%22%3A%5B{first}%5D%7D");
-    let one = site.ask("GET", &format!("{row}?{query}"), "").json();
+    let one = server.ask("GET", &format!("{row}?{query}"), "").json();
     assert_eq!(results[1]["rows"][0], one);
     let guest = json!({"reads": [{"tableId": "hidden", "ids": ["a"], "asOf": first}]});
-    let guest = site.ask_as(None, "POST", READS, &guest.to_string());
+    let guest = server.ask_as(None, "POST", READS, &guest.to_string());
     assert_eq!(guest.json()["results"][0]["rows"], json!([null]));
 }

@@ -5,14 +5,20 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 
 /// Asks at this instant of the server's clock; without one it shows the horizon.
-fn ask(site: &Site, clock: Option<&Value>, method: &str, path: &str, body: &Value) -> Answer {
+fn ask(
+    server: &TestServer,
+    clock: Option<&Value>,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> Answer {
     let clock = clock.map(Value::to_string);
     let mut headers = vec![("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
     headers.extend(clock.as_deref().map(|clock| ("x-tidemark-clock", clock)));
-    site.ask_with(&headers, method, path, &body.to_string())
+    server.ask_with(&headers, method, path, &body.to_string())
 }
 
 /// The tables of a case with the columns that its documents have.
@@ -65,23 +71,23 @@ fn bare(value: &Value) -> Value {
     }
 }
 
-fn play(site: &Site, step: &Value) -> Result<(), String> {
+fn play(server: &TestServer, step: &Value) -> Result<(), String> {
     let base = "/v1/tidemark/databases/cases";
     let expect = &step["expect"];
     let (answer, member) = if let Some(tx) = step.get("tx") {
         let body = json!({"ops": tx["ops"], "meta": tx.get("meta")});
         let path = format!("{base}/transactions");
-        (ask(site, tx.get("clock"), "POST", &path, &body), "tt")
+        (ask(server, tx.get("clock"), "POST", &path, &body), "tt")
     } else if let Some(beat) = step.get("heartbeat") {
         let path = format!("{base}/heartbeat");
         (
-            ask(site, beat.get("clock"), "POST", &path, &json!({})),
+            ask(server, beat.get("clock"), "POST", &path, &json!({})),
             "horizon",
         )
     } else {
         let read = &step["read"];
         let path = format!("{base}/reads");
-        (ask(site, read.get("clock"), "POST", &path, read), "rows")
+        (ask(server, read.get("clock"), "POST", &path, read), "rows")
     };
     let found = answer.json();
     if let Some(code) = expect.get("error") {
@@ -98,17 +104,23 @@ fn play(site: &Site, step: &Value) -> Result<(), String> {
     Err(format!("expected {expect}, got {}", answer.text))
 }
 
-fn play_all(site: &Site, file: &Path) -> Vec<String> {
+fn play_all(server: &TestServer, file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
     let cases: Value = serde_json::from_str(&text).unwrap();
     let mut failed = Vec::new();
     for case in cases["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let made = ask(site, None, "POST", "/v1/tidemark/test/reset", &tables(case));
+        let made = ask(
+            server,
+            None,
+            "POST",
+            "/v1/tidemark/test/reset",
+            &tables(case),
+        );
         assert_eq!(made.status, 200, "{name}: {}", made.text);
         let steps = case["steps"].as_array().unwrap();
         let fault = steps.iter().enumerate().find_map(|(nth, step)| {
-            let fault = play(site, step).err()?;
+            let fault = play(server, step).err()?;
             Some(format!("{name}, step {nth}: {fault}\n  {step}"))
         });
         failed.extend(fault);
@@ -118,7 +130,7 @@ fn play_all(site: &Site, file: &Path) -> Vec<String> {
 
 #[test]
 fn every_case_is_answered_as_written() {
-    let site = Site::start_with_test_clock();
+    let server = TestServer::start_with_test_clock();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -129,29 +141,29 @@ fn every_case_is_answered_as_written() {
     assert!(!files.is_empty());
     let failed: Vec<String> = files
         .iter()
-        .flat_map(|file| play_all(&site, file))
+        .flat_map(|file| play_all(&server, file))
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 const BASE: &str = "/v1/tidemark/databases/d";
 
-fn with_table() -> Site {
-    let site = Site::start();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn with_table() -> TestServer {
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{"tableId":"t","name":"T","columns":[{"key":"n","type":"integer"},
         {"key":"tags","type":"text","array":true}]}"#;
-    site.ask("POST", "/v1/tablesdb/d/tables", table);
-    site
+    server.ask("POST", "/v1/tablesdb/d/tables", table);
+    server
 }
 
 #[test]
 fn transactions_that_cannot_be_are_refused() {
-    let site = with_table();
+    let server = with_table();
     let path = format!("{BASE}/transactions");
-    let guest = site.ask_as(None, "POST", &path, r#"{"ops":[]}"#);
+    let guest = server.ask_as(None, "POST", &path, r#"{"ops":[]}"#);
     assert_eq!(guest.refusal(), "401 general_unauthorized_scope");
-    let none = site.ask("POST", &path, r#"{"ops":[]}"#);
+    let none = server.ask("POST", &path, r#"{"ops":[]}"#);
     assert_eq!(none.refusal(), "400 general_argument_invalid");
     let op = |op: &str, more: Value| {
         let mut made = json!({"op": op, "table": "t", "id": "a", "doc": {"n": 1}});
@@ -190,13 +202,17 @@ fn transactions_that_cannot_be_are_refused() {
         (op("assert", json!({"exists": true})), "409 assert_failed"),
     ] {
         let body = json!({ "ops": [op] }).to_string();
-        assert_eq!(site.ask("POST", &path, &body).refusal(), refusal, "{body}");
+        assert_eq!(
+            server.ask("POST", &path, &body).refusal(),
+            refusal,
+            "{body}"
+        );
     }
 }
 
 #[test]
 fn reads_that_cannot_be_are_refused() {
-    let site = with_table();
+    let server = with_table();
     let path = format!("{BASE}/reads");
     for (body, refusal) in [
         (json!({}), "400 general_argument_invalid"),
@@ -226,16 +242,16 @@ fn reads_that_cannot_be_are_refused() {
             "400 general_argument_invalid",
         ),
     ] {
-        let refused = site.ask("POST", &path, &body.to_string());
+        let refused = server.ask("POST", &path, &body.to_string());
         assert_eq!(refused.refusal(), refusal, "{body}");
     }
 }
 
 #[test]
 fn constraints_are_declared_for_plain_columns_only() {
-    let site = with_table();
+    let server = with_table();
     let path = format!("{BASE}/tables/t/constraints");
-    let constrain = |body: Value| site.ask("PUT", &path, &body.to_string()).refusal();
+    let constrain = |body: Value| server.ask("PUT", &path, &body.to_string()).refusal();
     assert_eq!(constrain(json!({"unique": [["n"]]})), "200");
     assert_eq!(
         constrain(json!({"unique": [[]]})),
@@ -261,9 +277,9 @@ fn constraints_are_declared_for_plain_columns_only() {
 
 #[test]
 fn records_of_commits_are_those_of_the_database() {
-    let site = with_table();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"e","name":"E"}"#);
-    site.ask(
+    let server = with_table();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"e","name":"E"}"#);
+    server.ask(
         "POST",
         "/v1/tablesdb/e/tables",
         r#"{"tableId":"t","name":"T"}"#,
@@ -272,15 +288,15 @@ fn records_of_commits_are_those_of_the_database() {
         let path = format!("/v1/tidemark/databases/{database}/transactions");
         let ops = json!([{"op": "put", "table": "t", "id": id, "doc": {}}]);
         let body = json!({"ops": ops, "meta": {"why": id}}).to_string();
-        site.ask("POST", &path, &body).json()["tt"].clone()
+        server.ask("POST", &path, &body).json()["tt"].clone()
     };
     let theirs = commit("e", "theirs");
     let ours = commit("d", "ours");
     let row = r#"{"rowId":"plain","data":{"n":1}}"#;
-    site.ask("POST", "/v1/tablesdb/d/tables/t/rows", row);
+    server.ask("POST", "/v1/tablesdb/d/tables/t/rows", row);
     let read = |read: Value| {
         let path = format!("{BASE}/reads");
-        site.ask("POST", &path, &read.to_string()).json()["rows"].clone()
+        server.ask("POST", &path, &read.to_string()).json()["rows"].clone()
     };
     // Others' commits do not count towards the limit either.
     let feed = read(json!({"kind": "feed", "limit": 1}));
@@ -295,9 +311,9 @@ fn records_of_commits_are_those_of_the_database() {
 
 #[test]
 fn a_join_ends_where_it_has_too_many_pairs() {
-    let site = with_table();
+    let server = with_table();
     let column = r#"{"key":"link","size":36,"required":false}"#;
-    site.ask("POST", "/v1/tablesdb/d/tables/t/columns/string", column);
+    server.ask("POST", "/v1/tablesdb/d/tables/t/columns/string", column);
     let mut ops: Vec<Value> = (0..400)
         .map(|n| {
             let doc = json!({"link": "one"});
@@ -309,7 +325,7 @@ fn a_join_ends_where_it_has_too_many_pairs() {
         json!({"op": "put", "table": "t", "id": "one", "doc": {"n": n},
             "valid_from": from, "valid_to": to})
     }));
-    let made = site.ask(
+    let made = server.ask(
         "POST",
         &format!("{BASE}/transactions"),
         &json!({ "ops": ops }).to_string(),
@@ -318,23 +334,23 @@ fn a_join_ends_where_it_has_too_many_pairs() {
     let join = |more: Value| {
         let mut read = json!({"kind": "join", "left": "t", "right": "t", "on": "link"});
         read["tt"] = more;
-        site.ask("POST", &format!("{BASE}/reads"), &read.to_string())
+        server.ask("POST", &format!("{BASE}/reads"), &read.to_string())
     };
     let refused = join(Value::Null);
     assert_eq!(refused.status, 400, "{}", refused.text);
     assert!(refused.text.contains("100000"), "{}", refused.text);
-    let guest = site.ask_as(None, "POST", &format!("{BASE}/reads"), r#"{"kind":"feed"}"#);
+    let guest = server.ask_as(None, "POST", &format!("{BASE}/reads"), r#"{"kind":"feed"}"#);
     assert_eq!(guest.refusal(), "401 general_unauthorized_scope");
 }
 
 #[test]
 fn a_server_says_what_it_is_and_is_not_reset() {
-    let site = with_table();
-    let reset = site.ask("POST", "/v1/tidemark/test/reset", "{}");
+    let server = with_table();
+    let reset = server.ask("POST", "/v1/tidemark/test/reset", "{}");
     assert_eq!(reset.refusal(), "404 general_route_not_found");
-    let status = site.ask("GET", "/v1/tidemark/status", "").json();
+    let status = server.ask("GET", "/v1/tidemark/status", "").json();
     assert_eq!(status["role"], "both");
     assert!(status["horizon"].as_i64() >= status["mark"].as_i64());
-    let beat = site.ask("POST", &format!("{BASE}/heartbeat"), "").json();
+    let beat = server.ask("POST", &format!("{BASE}/heartbeat"), "").json();
     assert!(beat["horizon"].as_i64() >= status["horizon"].as_i64());
 }

@@ -1,28 +1,28 @@
 //! Transactions of the case language on tables with relationships, and refusals that name the
 //! part of the request that they are about.
 
-use crate::relationships::{relate, site};
-use crate::site::{Answer, Site};
+use crate::fixture::{Answer, TestServer};
+use crate::relationships::{relate, server};
 use serde_json::{Value, json};
 
 const BASE: &str = "/v1/tidemark/databases/d";
 
-fn transact(site: &Site, ops: &Value) -> Answer {
+fn transact(server: &TestServer, ops: &Value) -> Answer {
     let body = json!({ "ops": ops }).to_string();
-    site.ask("POST", &format!("{BASE}/transactions"), &body)
+    server.ask("POST", &format!("{BASE}/transactions"), &body)
 }
 
 #[track_caller]
-fn taken(site: &Site, ops: &Value) -> Value {
-    let answer = transact(site, ops);
+fn taken(server: &TestServer, ops: &Value) -> Value {
+    let answer = transact(server, ops);
     assert_eq!(answer.status, 201, "{}", answer.text);
     answer.json()
 }
 
 /// The type of the refusal, and the index of the operation it names.
 #[track_caller]
-fn refused(site: &Site, ops: &Value) -> (String, Option<u64>) {
-    let answer = transact(site, ops);
+fn refused(server: &TestServer, ops: &Value) -> (String, Option<u64>) {
+    let answer = transact(server, ops);
     let index = answer.json()["index"].as_u64();
     if let Some(index) = index {
         let names = format!("`ops[{index}]`: ");
@@ -53,36 +53,36 @@ fn delete(row: &str, from: i64, to: i64) -> Value {
 
 /// The pieces of a row as it is known now: from, to, and what it holds in `k`.
 #[track_caller]
-fn pieces(site: &Site, row: &str) -> Value {
+fn pieces(server: &TestServer, row: &str) -> Value {
     let (table, id) = row.split_once('/').unwrap();
     let read = json!({"kind": "history", "axis": "valid", "table": table, "id": id});
-    let answer = site.ask("POST", &format!("{BASE}/reads"), &read.to_string());
+    let answer = server.ask("POST", &format!("{BASE}/reads"), &read.to_string());
     assert_eq!(answer.status, 200, "{}", answer.text);
     let rows = answer.json()["rows"].as_array().unwrap().clone();
     let piece = |piece: &Value| json!([piece["valid_from"], piece["valid_to"], piece["doc"]["k"]]);
     rows.iter().map(piece).collect()
 }
 
-fn related(kind: &str, on_delete: &str) -> Site {
-    let site = site();
+fn related(kind: &str, on_delete: &str) -> TestServer {
+    let server = server();
     let more = json!({"twoWay": true, "twoWayKey": "as", "onDelete": on_delete});
-    relate(&site, kind, &more);
-    site
+    relate(&server, kind, &more);
+    server
 }
 
 #[test]
 fn links_are_written_over_a_period_in_any_order() {
-    let site = related("manyToOne", "setNull");
+    let server = related("manyToOne", "setNull");
     // The row that is linked to comes later in the same transaction.
     taken(
-        &site,
+        &server,
         &json!([
             put("a/1", json!({"n": 1, "k": "x"}), 10, 40),
             put("b/x", json!({"n": 7}), 10, 50),
         ]),
     );
-    assert_eq!(pieces(&site, "a/1"), json!([[10, 40, "x"]]));
-    let ordinary = site.ask(
+    assert_eq!(pieces(&server, "a/1"), json!([[10, 40, "x"]]));
+    let ordinary = server.ask(
         "GET",
         "/v1/tablesdb/d/tables/a/rows?queries[0]=%7B%22method%22:%22validAt%22,%22values%22:[20]%7D",
         "",
@@ -90,7 +90,7 @@ fn links_are_written_over_a_period_in_any_order() {
     assert_eq!(ordinary.json()["rows"][0]["$id"], "1", "{}", ordinary.text);
     // A merge leaves the link, a put takes it, and null takes it as well.
     taken(
-        &site,
+        &server,
         &json!([
             op("update", "a/1", json!({"n": 2}), (json!(15), json!(20))),
             put("a/1", json!({"n": 3}), 20, 25),
@@ -98,7 +98,7 @@ fn links_are_written_over_a_period_in_any_order() {
         ]),
     );
     assert_eq!(
-        pieces(&site, "a/1"),
+        pieces(&server, "a/1"),
         json!([
             [10, 15, "x"],
             [15, 20, "x"],
@@ -110,7 +110,7 @@ fn links_are_written_over_a_period_in_any_order() {
     );
     // From the other end, with a row written inside; a list is all there is in the period.
     taken(
-        &site,
+        &server,
         &json!([put(
             "b/y",
             json!({"as": ["1", {"$id": "2", "n": 5}]}),
@@ -118,12 +118,12 @@ fn links_are_written_over_a_period_in_any_order() {
             20
         )]),
     );
-    assert_eq!(pieces(&site, "a/2"), json!([[10, 20, "y"]]));
-    assert_eq!(pieces(&site, "a/1")[0], json!([10, 15, "y"]));
-    assert_eq!(pieces(&site, "a/1")[3], json!([25, 30, "x"]));
-    taken(&site, &json!([put("b/y", json!({"as": []}), 12, 14)]));
+    assert_eq!(pieces(&server, "a/2"), json!([[10, 20, "y"]]));
+    assert_eq!(pieces(&server, "a/1")[0], json!([10, 15, "y"]));
+    assert_eq!(pieces(&server, "a/1")[3], json!([25, 30, "x"]));
+    taken(&server, &json!([put("b/y", json!({"as": []}), 12, 14)]));
     assert_eq!(
-        pieces(&site, "a/2"),
+        pieces(&server, "a/2"),
         json!([[10, 12, "y"], [12, 14, null], [14, 20, "y"]])
     );
 }
@@ -135,9 +135,9 @@ fn claim(k: Value, at: i64) -> Value {
 
 #[test]
 fn claims_and_filters_may_be_about_links() {
-    let site = related("manyToOne", "setNull");
+    let server = related("manyToOne", "setNull");
     taken(
-        &site,
+        &server,
         &json!([
             put("b/x", json!({"n": 7}), 10, 50),
             put("a/1", json!({"n": 1, "k": "x"}), 10, 40),
@@ -146,55 +146,55 @@ fn claims_and_filters_may_be_about_links() {
     );
     let wrong = json!([claim(json!("x"), 10), claim(json!("y"), 10)]);
     assert_eq!(
-        refused(&site, &wrong),
+        refused(&server, &wrong),
         ("409 assert_failed".to_owned(), Some(1))
     );
     let others = json!([{"op": "assert", "table": "b", "id": "x", "equals": {"as": ["1"]}}]);
     assert_eq!(
-        refused(&site, &others),
+        refused(&server, &others),
         ("400 relationship_value_invalid".to_owned(), Some(0))
     );
     let scan = json!({"kind": "scan", "table": "a", "where": {"k": "x"}, "vt": 20});
-    let found = site.ask("POST", &format!("{BASE}/reads"), &scan.to_string());
+    let found = server.ask("POST", &format!("{BASE}/reads"), &scan.to_string());
     assert_eq!(found.json()["rows"], json!([{"id": "1", "n": 1, "k": "x"}]));
     let join = json!({"kind": "join", "left": "a", "right": "b", "on": "k"});
-    let found = site.ask("POST", &format!("{BASE}/reads"), &join.to_string());
+    let found = server.ask("POST", &format!("{BASE}/reads"), &join.to_string());
     assert_eq!(found.json()["rows"][0]["valid_to"], 40, "{}", found.text);
 }
 
 #[test]
 fn a_link_needs_its_row_throughout() {
-    let site = related("manyToOne", "setNull");
-    taken(&site, &json!([put("b/x", json!({"n": 7}), 10, 50)]));
+    let server = related("manyToOne", "setNull");
+    taken(&server, &json!([put("b/x", json!({"n": 7}), 10, 50)]));
     for (from, to) in [(9, 50), (10, 51), (60, 70)] {
         let ops = json!([
             put("b/other", json!({"n": 1}), 1, 2),
             put("a/1", json!({"k": "x"}), from, to),
         ]);
         assert_eq!(
-            refused(&site, &ops),
+            refused(&server, &ops),
             ("409 ref_violation".to_owned(), Some(1))
         );
     }
     let ops = json!([put("a/1", json!({"k": "never"}), 10, 20)]);
     assert_eq!(
-        refused(&site, &ops),
+        refused(&server, &ops),
         ("409 ref_violation".to_owned(), Some(0))
     );
     let ops = json!([put("a/1", json!({"k": 7}), 10, 20)]);
     assert_eq!(
-        refused(&site, &ops),
+        refused(&server, &ops),
         ("400 relationship_value_invalid".to_owned(), Some(0))
     );
-    taken(&site, &json!([put("a/1", json!({"k": "x"}), 10, 50)]));
+    taken(&server, &json!([put("a/1", json!({"k": "x"}), 10, 50)]));
 }
 
 #[test]
 fn a_deletion_over_a_period_does_what_the_relationship_says() {
     let filled = |on_delete: &str| {
-        let site = related("manyToOne", on_delete);
+        let server = related("manyToOne", on_delete);
         taken(
-            &site,
+            &server,
             &json!([
                 put("b/x", json!({"n": 1}), 10, 50),
                 put("b/y", json!({"n": 2}), 10, 50),
@@ -203,45 +203,51 @@ fn a_deletion_over_a_period_does_what_the_relationship_says() {
                 put("a/2", json!({"k": "x"}), 20, 40),
             ]),
         );
-        site
+        server
     };
-    let site = filled("setNull");
-    taken(&site, &json!([delete("b/x", 25, 45)]));
+    let server = filled("setNull");
+    taken(&server, &json!([delete("b/x", 25, 45)]));
     assert_eq!(
-        pieces(&site, "b/x"),
+        pieces(&server, "b/x"),
         json!([[10, 25, null], [45, 50, null]])
     );
     assert_eq!(
-        pieces(&site, "a/1"),
+        pieces(&server, "a/1"),
         json!([[10, 25, "x"], [25, 30, null], [30, 50, "y"]])
     );
-    assert_eq!(pieces(&site, "a/2"), json!([[20, 25, "x"], [25, 40, null]]));
+    assert_eq!(
+        pieces(&server, "a/2"),
+        json!([[20, 25, "x"], [25, 40, null]])
+    );
 
-    let site = filled("cascade");
-    taken(&site, &json!([delete("b/x", 25, 45)]));
-    assert_eq!(pieces(&site, "a/1"), json!([[10, 25, "x"], [30, 50, "y"]]));
-    assert_eq!(pieces(&site, "a/2"), json!([[20, 25, "x"]]));
+    let server = filled("cascade");
+    taken(&server, &json!([delete("b/x", 25, 45)]));
+    assert_eq!(
+        pieces(&server, "a/1"),
+        json!([[10, 25, "x"], [30, 50, "y"]])
+    );
+    assert_eq!(pieces(&server, "a/2"), json!([[20, 25, "x"]]));
 
-    let site = filled("restrict");
+    let server = filled("restrict");
     let ops = json!([delete("b/x", 45, 50), delete("b/x", 39, 45)]);
     assert_eq!(
-        refused(&site, &ops),
+        refused(&server, &ops),
         ("403 row_delete_restricted".to_owned(), Some(1))
     );
-    taken(&site, &json!([delete("b/x", 40, 50)]));
+    taken(&server, &json!([delete("b/x", 40, 50)]));
     // What lets go of it first, in the same transaction, holds it no more.
     taken(
-        &site,
+        &server,
         &json!([delete("a/2", 20, 40), delete("b/x", 30, 40)]),
     );
-    assert_eq!(pieces(&site, "a/2"), json!([]));
+    assert_eq!(pieces(&server, "a/2"), json!([]));
 }
 
 #[test]
 fn an_erasure_counts_as_a_deletion_for_all_time() {
-    let site = related("oneToOne", "cascade");
+    let server = related("oneToOne", "cascade");
     taken(
-        &site,
+        &server,
         &json!([
             put("b/x", json!({"n": 1}), 10, 50),
             put("a/1", json!({"k": "x"}), 10, 30),
@@ -250,18 +256,18 @@ fn an_erasure_counts_as_a_deletion_for_all_time() {
     );
     let clash = json!([put("a/3", json!({"k": "x"}), 29, 30)]);
     assert_eq!(
-        refused(&site, &clash),
+        refused(&server, &clash),
         ("409 unique_violation".to_owned(), Some(0))
     );
     // Of a pair either takes the other, over the time they were one: the second half of b/x goes
     // with a/2, and the first with a/1.
-    taken(&site, &json!([{"op": "erase", "table": "a", "id": "2"}]));
-    assert_eq!(pieces(&site, "b/x"), json!([[10, 30, null]]));
-    taken(&site, &json!([{"op": "erase", "table": "b", "id": "x"}]));
-    assert_eq!(pieces(&site, "a/1"), json!([]));
-    let site = related("manyToMany", "setNull");
+    taken(&server, &json!([{"op": "erase", "table": "a", "id": "2"}]));
+    assert_eq!(pieces(&server, "b/x"), json!([[10, 30, null]]));
+    taken(&server, &json!([{"op": "erase", "table": "b", "id": "x"}]));
+    assert_eq!(pieces(&server, "a/1"), json!([]));
+    let server = related("manyToMany", "setNull");
     taken(
-        &site,
+        &server,
         &json!([
             put("b/x", json!({"n": 1}), 10, 50),
             put("b/y", json!({"n": 1}), 10, 50),
@@ -269,12 +275,12 @@ fn an_erasure_counts_as_a_deletion_for_all_time() {
             {"op": "erase", "table": "b", "id": "x"},
         ]),
     );
-    assert_eq!(pieces(&site, "a/1"), json!([[10, 50, ["y"]]]));
+    assert_eq!(pieces(&server, "a/1"), json!([[10, 50, ["y"]]]));
 }
 
 #[test]
 fn refusals_name_the_operation() {
-    let site = related("manyToOne", "restrict");
+    let server = related("manyToOne", "restrict");
     let good = || put("b/x", json!({"n": 1}), 10, 20);
     let bad = |more: Value| {
         let mut op = good();
@@ -286,7 +292,7 @@ fn refusals_name_the_operation() {
                 .unwrap()
                 .retain(|key, _| !others.contains(&key.as_str()));
         }
-        refused(&site, &json!([good(), op, good()]))
+        refused(&server, &json!([good(), op, good()]))
     };
     for (more, refusal) in [
         (json!({"op": "fly"}), "400 general_argument_invalid"),
@@ -312,13 +318,13 @@ fn refusals_name_the_operation() {
     ] {
         assert_eq!(bad(more.clone()), (refusal.to_owned(), Some(1)), "{more}");
     }
-    let words = transact(&site, &json!([put("b/x", json!({"n": 1}), 10, 5)]));
+    let words = transact(&server, &json!([put("b/x", json!({"n": 1}), 10, 5)]));
     assert!(words.text.contains("`ops[0]`: "), "{}", words.text);
     let reads = json!({"reads": [
         {"kind": "get", "table": "b", "id": "x"},
         {"kind": "get", "table": "b", "id": "x", "vt": "2026"},
     ]});
-    let answer = site.ask("POST", &format!("{BASE}/reads"), &reads.to_string());
+    let answer = server.ask("POST", &format!("{BASE}/reads"), &reads.to_string());
     assert_eq!(answer.json()["index"], 1, "{}", answer.text);
     assert!(
         answer.text.contains("a year or microseconds"),
@@ -329,17 +335,17 @@ fn refusals_name_the_operation() {
 
 #[test]
 fn a_swap_that_fails_names_who_broke_the_key() {
-    let site = site();
+    let server = server();
     let path = format!("{BASE}/tables/a/constraints");
     let unique = json!({"unique": [["n"]]}).to_string();
-    assert_eq!(site.ask("PUT", &path, &unique).status, 200);
+    assert_eq!(server.ask("PUT", &path, &unique).status, 200);
     let row =
         |id: &str, n: i64, from: i64, to: i64| put(&format!("a/{id}"), json!({"n": n}), from, to);
-    taken(&site, &json!([row("1", 1, 10, 50), row("2", 2, 10, 50)]));
-    taken(&site, &json!([row("1", 2, 20, 30), row("2", 1, 20, 30)]));
+    taken(&server, &json!([row("1", 1, 10, 50), row("2", 2, 10, 50)]));
+    taken(&server, &json!([row("1", 2, 20, 30), row("2", 1, 20, 30)]));
     let ops = json!([row("9", 9, 1, 2), row("1", 2, 30, 40), row("2", 1, 30, 39)]);
     assert_eq!(
-        refused(&site, &ops),
+        refused(&server, &ops),
         ("409 unique_violation".to_owned(), Some(1))
     );
 }

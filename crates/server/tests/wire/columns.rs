@@ -1,14 +1,14 @@
 //! Columns and indexes that come, change and go, by the words of both families.
 
-use crate::site::{ROWS_KEY, Site};
+use crate::fixture::{ROWS_KEY, TestServer};
 use serde_json::{Value, json};
 
 const TABLE: &str = "/v1/tablesdb/d/tables/t";
 const OLDER: &str = "/v1/databases/d/collections/t";
 
-/// A site with the table `t`, its column `n` and the row `old`.
-fn site() -> Site {
-    let site = Site::start();
+/// A server with the table `t`, its column `n` and the row `old`.
+fn server() -> TestServer {
+    let server = TestServer::start();
     let table = r#"{"tableId":"t","name":"T","columns":[{"key":"n","type":"integer"}]}"#;
     let row = r#"{"rowId":"old","data":{"n":1}}"#;
     for (path, body) in [
@@ -16,10 +16,10 @@ fn site() -> Site {
         ("/v1/tablesdb/d/tables", table),
         ("/v1/tablesdb/d/tables/t/rows", row),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 fn with(mut body: Value, more: &Value) -> String {
@@ -30,11 +30,11 @@ fn with(mut body: Value, more: &Value) -> String {
 
 /// Adds a column that must be taken.
 #[track_caller]
-fn add(site: &Site, kind: &str, key: &str, more: &Value) -> Value {
+fn add(server: &TestServer, kind: &str, key: &str, more: &Value) -> Value {
     let body = with(json!({"key": key, "required": false}), more);
-    let made = site.ask("POST", &format!("{TABLE}/columns/{kind}"), &body);
+    let made = server.ask("POST", &format!("{TABLE}/columns/{kind}"), &body);
     assert_eq!(made.status, 202, "{}", made.text);
-    let got = site.ask("GET", &format!("{TABLE}/columns/{key}"), "");
+    let got = server.ask("GET", &format!("{TABLE}/columns/{key}"), "");
     assert_eq!(got.json(), made.json());
     made.json()
 }
@@ -97,9 +97,9 @@ fn check_members(got: &Value, wanted: &Value) {
 
 #[test]
 fn every_kind_of_column_lives_its_life() {
-    let site = site();
+    let server = server();
     for (kind, more, made, change, changed, fits, unfit) in kinds() {
-        let column = add(&site, kind, "k", &more);
+        let column = add(&server, kind, "k", &more);
         let shared = json!({
             "key": "k", "status": "available", "error": "", "required": false, "array": false,
             "description": "",
@@ -107,42 +107,47 @@ fn every_kind_of_column_lives_its_life() {
         check_members(&column, &shared);
         check_members(&column, &made);
         let rows = format!("{TABLE}/rows");
-        let old = site.ask("GET", &format!("{rows}/old"), "").json();
+        let old = server.ask("GET", &format!("{rows}/old"), "").json();
         assert_eq!((&old["n"], &old["k"]), (&json!(1), &Value::Null), "{kind}");
         let path = format!("{TABLE}/columns/{kind}/k");
         let body = with(json!({"required": false, "newKey": "renamed"}), &change);
-        let answer = site.ask("PATCH", &path, &body);
+        let answer = server.ask("PATCH", &path, &body);
         assert_eq!(answer.status, 200, "{kind}: {}", answer.text);
         assert_eq!(answer.json()["key"], "renamed");
         check_members(&answer.json(), &changed);
         assert_eq!(
-            site.ask("GET", &format!("{TABLE}/columns/k"), "").refusal(),
+            server
+                .ask("GET", &format!("{TABLE}/columns/k"), "")
+                .refusal(),
             "404 column_not_found"
         );
         let row = |value: &Value| json!({"rowId": "new", "data": {"renamed": value}}).to_string();
-        let refused = site.ask("POST", &rows, &row(&unfit));
+        let refused = server.ask("POST", &rows, &row(&unfit));
         assert_eq!(refused.refusal(), "400 row_invalid_structure", "{kind}");
-        let taken = site.ask("POST", &rows, &row(&fits));
+        let taken = server.ask("POST", &rows, &row(&fits));
         assert_eq!(taken.json()["renamed"], fits, "{kind}: {}", taken.text);
-        let listed = site.ask("GET", &rows, "").json();
+        let listed = server.ask("GET", &rows, "").json();
         assert_eq!(listed["rows"][0]["renamed"], Value::Null, "{kind}");
         assert_eq!(listed["rows"][1]["renamed"], fits, "{kind}");
-        let gone = site.ask("DELETE", &format!("{TABLE}/columns/renamed"), "{}");
+        let gone = server.ask("DELETE", &format!("{TABLE}/columns/renamed"), "{}");
         assert_eq!(gone.status, 204, "{kind}: {}", gone.text);
-        let left = site.ask("GET", &format!("{rows}/new"), "").json();
+        let left = server.ask("GET", &format!("{rows}/new"), "").json();
         assert_eq!(
             (left.get("renamed"), &left["n"]),
             (None, &Value::Null),
             "{kind}"
         );
-        assert_eq!(site.ask("DELETE", &format!("{rows}/new"), "{}").status, 204);
+        assert_eq!(
+            server.ask("DELETE", &format!("{rows}/new"), "{}").status,
+            204
+        );
     }
 }
 
 #[test]
 fn the_older_family_does_the_same_by_its_words() {
-    let site = site();
-    let made = site.ask(
+    let server = server();
+    let made = server.ask(
         "POST",
         &format!("{OLDER}/attributes/string"),
         r#"{"key":"s","size":10,"required":true}"#,
@@ -151,7 +156,7 @@ fn the_older_family_does_the_same_by_its_words() {
         (made.status.as_u16(), &made.json()["required"]),
         (202, &json!(true))
     );
-    let changed = site.ask(
+    let changed = server.ask(
         "PATCH",
         &format!("{OLDER}/attributes/string/s"),
         r#"{"required":false,"default":"x","newKey":"t"}"#,
@@ -161,7 +166,7 @@ fn the_older_family_does_the_same_by_its_words() {
         &json!({"key": "t", "default": "x", "size": 10}),
     );
     let index = r#"{"key":"i","type":"key","attributes":["t"],"orders":["desc"]}"#;
-    let made = site.ask("POST", &format!("{OLDER}/indexes"), index);
+    let made = server.ask("POST", &format!("{OLDER}/indexes"), index);
     assert_eq!(made.status, 202, "{}", made.text);
     check_members(
         &made.json(),
@@ -190,16 +195,18 @@ fn the_older_family_does_the_same_by_its_words() {
             "400 general_argument_invalid",
         ),
     ] {
-        let answer = site.ask(method, &format!("{OLDER}/{path}"), body);
+        let answer = server.ask(method, &format!("{OLDER}/{path}"), body);
         assert_eq!(answer.refusal(), refusal, "{method} {path}");
     }
     assert_eq!(
-        site.ask("DELETE", &format!("{OLDER}/indexes/i"), "{}")
+        server
+            .ask("DELETE", &format!("{OLDER}/indexes/i"), "{}")
             .status,
         204
     );
     assert_eq!(
-        site.ask("DELETE", &format!("{OLDER}/attributes/t"), "{}")
+        server
+            .ask("DELETE", &format!("{OLDER}/attributes/t"), "{}")
             .status,
         204
     );
@@ -207,18 +214,18 @@ fn the_older_family_does_the_same_by_its_words() {
 
 #[test]
 fn a_required_column_finds_rows_without_a_value() {
-    let site = site();
+    let server = server();
     let body = r#"{"key":"must","required":true,"size":9,"description":"why"}"#;
-    let made = site.ask("POST", &format!("{TABLE}/columns/varchar"), body);
+    let made = server.ask("POST", &format!("{TABLE}/columns/varchar"), body);
     assert_eq!(made.status, 202, "{}", made.text);
     let rows = format!("{TABLE}/rows");
     assert_eq!(
-        site.ask("GET", &format!("{rows}/old"), "").json()["must"],
+        server.ask("GET", &format!("{rows}/old"), "").json()["must"],
         Value::Null
     );
-    let answer = site.ask("POST", &rows, r#"{"rowId":"b","data":{"n":2}}"#);
+    let answer = server.ask("POST", &rows, r#"{"rowId":"b","data":{"n":2}}"#);
     assert_eq!(answer.refusal(), "400 row_invalid_structure");
-    let changed = site.ask("PATCH", &format!("{rows}/old"), r#"{"data":{"n":3}}"#);
+    let changed = server.ask("PATCH", &format!("{rows}/old"), r#"{"data":{"n":3}}"#);
     assert_eq!(
         (&changed.json()["n"], &changed.json()["must"]),
         (&json!(3), &Value::Null)
@@ -227,28 +234,30 @@ fn a_required_column_finds_rows_without_a_value() {
 
 #[test]
 fn a_text_column_is_not_cut_below_its_rows() {
-    let site = site();
-    add(&site, "varchar", "s", &json!({"size": 10}));
+    let server = server();
+    add(&server, "varchar", "s", &json!({"size": 10}));
     let row = r#"{"data":{"s":"äöü45"}}"#;
     assert_eq!(
-        site.ask("PATCH", &format!("{TABLE}/rows/old"), row).status,
+        server
+            .ask("PATCH", &format!("{TABLE}/rows/old"), row)
+            .status,
         200
     );
     let resize = |size: i64| {
         let body = json!({"required": false, "default": null, "size": size}).to_string();
-        site.ask("PATCH", &format!("{TABLE}/columns/varchar/s"), &body)
+        server.ask("PATCH", &format!("{TABLE}/columns/varchar/s"), &body)
     };
     assert_eq!(resize(4).refusal(), "400 column_invalid_resize");
     assert_eq!(resize(5).json()["size"], 5);
     // Of an array each element counts.
     let tags = r#"{"key":"tags","required":false,"size":9,"array":true}"#;
-    let made = site.ask("POST", &format!("{TABLE}/columns/varchar"), tags);
+    let made = server.ask("POST", &format!("{TABLE}/columns/varchar"), tags);
     assert_eq!(made.status, 202, "{}", made.text);
     let row = r#"{"data":{"tags":["","äöü","b"]}}"#;
-    site.ask("PATCH", &format!("{TABLE}/rows/old"), row);
+    server.ask("PATCH", &format!("{TABLE}/rows/old"), row);
     let resize = |size: i64| {
         let body = json!({"required": false, "default": null, "size": size}).to_string();
-        site.ask("PATCH", &format!("{TABLE}/columns/varchar/tags"), &body)
+        server.ask("PATCH", &format!("{TABLE}/columns/varchar/tags"), &body)
     };
     let refused = resize(2);
     assert_eq!(refused.refusal(), "400 column_invalid_resize");
@@ -316,25 +325,27 @@ const REFUSED_INDEXES: &[(&str, &str)] = &[
 
 #[test]
 fn what_breaks_a_rule_changes_nothing() {
-    let site = site();
-    add(&site, "varchar", "other", &json!({"size": 1000}));
-    add(&site, "integer", "many", &json!({"array": true}));
+    let server = server();
+    add(&server, "varchar", "other", &json!({"size": 1000}));
+    add(&server, "integer", "many", &json!({"array": true}));
     let index = r#"{"key":"taken","type":"key","columns":["n"]}"#;
     assert_eq!(
-        site.ask("POST", &format!("{TABLE}/indexes"), index).status,
+        server
+            .ask("POST", &format!("{TABLE}/indexes"), index)
+            .status,
         202
     );
-    let before = site.ask("GET", TABLE, "").text;
+    let before = server.ask("GET", TABLE, "").text;
     for (kind, body, refusal) in REFUSED_COLUMNS {
-        let answer = site.ask("POST", &format!("{TABLE}/columns/{kind}"), body);
+        let answer = server.ask("POST", &format!("{TABLE}/columns/{kind}"), body);
         assert_eq!(answer.refusal(), *refusal, "{kind} {body}: {}", answer.text);
     }
     for (path, body, refusal) in REFUSED_CHANGES {
-        let answer = site.ask("PATCH", &format!("{TABLE}/columns/{path}"), body);
+        let answer = server.ask("PATCH", &format!("{TABLE}/columns/{path}"), body);
         assert_eq!(answer.refusal(), *refusal, "{path} {body}: {}", answer.text);
     }
     for (body, refusal) in REFUSED_INDEXES {
-        let answer = site.ask("POST", &format!("{TABLE}/indexes"), body);
+        let answer = server.ask("POST", &format!("{TABLE}/indexes"), body);
         assert_eq!(answer.refusal(), *refusal, "{body}: {}", answer.text);
     }
     for (path, refusal) in [
@@ -342,15 +353,15 @@ fn what_breaks_a_rule_changes_nothing() {
         ("columns/z", "404 column_not_found"),
         ("indexes/z", "404 column_index_not_found"),
     ] {
-        let answer = site.ask("DELETE", &format!("{TABLE}/{path}"), "{}");
+        let answer = server.ask("DELETE", &format!("{TABLE}/{path}"), "{}");
         assert_eq!(answer.refusal(), refusal, "{path}");
     }
-    assert_eq!(site.ask("GET", TABLE, "").text, before);
+    assert_eq!(server.ask("GET", TABLE, "").text, before);
 }
 
 #[test]
 fn schemas_are_changed_by_keys_with_the_scope() {
-    let site = site();
+    let server = server();
     let column = r#"{"key":"k","required":false}"#;
     let change = r#"{"required":false,"default":null}"#;
     let index = r#"{"key":"i","type":"key","columns":["n"]}"#;
@@ -366,7 +377,7 @@ fn schemas_are_changed_by_keys_with_the_scope() {
         ("DELETE", "indexes/i", "{}"),
     ] {
         for key in [None, Some(ROWS_KEY)] {
-            let answer = site.ask_as(key, method, &format!("{TABLE}/{path}"), body);
+            let answer = server.ask_as(key, method, &format!("{TABLE}/{path}"), body);
             assert_eq!(
                 answer.refusal(),
                 "401 general_unauthorized_scope",
@@ -378,11 +389,11 @@ fn schemas_are_changed_by_keys_with_the_scope() {
 
 #[test]
 fn a_unique_index_over_equal_values_is_there_and_failed() {
-    let site = site();
+    let server = server();
     let row = r#"{"rowId":"twin","data":{"n":1}}"#;
-    site.ask("POST", &format!("{TABLE}/rows"), row);
+    server.ask("POST", &format!("{TABLE}/rows"), row);
     let index = r#"{"key":"one","type":"unique","columns":["n"]}"#;
-    let made = site.ask("POST", &format!("{TABLE}/indexes"), index);
+    let made = server.ask("POST", &format!("{TABLE}/indexes"), index);
     assert_eq!(
         (made.status.as_u16(), &made.json()["status"]),
         (202, &json!("failed"))
@@ -390,16 +401,17 @@ fn a_unique_index_over_equal_values_is_there_and_failed() {
     let said = made.json()["error"].as_str().unwrap().to_owned();
     assert!(said.contains("equal values"), "{said}");
     let path = format!("{TABLE}/indexes/one");
-    assert_eq!(site.ask("GET", &path, "").json(), made.json());
-    assert_eq!(site.ask("DELETE", &path, "{}").status, 204);
+    assert_eq!(server.ask("GET", &path, "").json(), made.json());
+    assert_eq!(server.ask("DELETE", &path, "{}").status, 204);
     assert_eq!(
-        site.ask("DELETE", &format!("{TABLE}/rows/twin"), "{}")
+        server
+            .ask("DELETE", &format!("{TABLE}/rows/twin"), "{}")
             .status,
         204
     );
-    let made = site.ask("POST", &format!("{TABLE}/indexes"), index);
+    let made = server.ask("POST", &format!("{TABLE}/indexes"), index);
     assert_eq!(made.json()["status"], "available");
-    let twin = site.ask("POST", &format!("{TABLE}/rows"), row);
+    let twin = server.ask("POST", &format!("{TABLE}/rows"), row);
     assert_eq!(twin.refusal(), "409 row_unique_constraint_violation");
 }
 
@@ -442,33 +454,36 @@ fn lists() -> Vec<([&'static str; 3], Value, Value)> {
     ]
 }
 
-/// A site with two tables more, and with a text column and an index in the first.
-fn furnished() -> Site {
-    let site = site();
+/// A server with two tables more, and with a text column and an index in the first.
+fn furnished() -> TestServer {
+    let server = server();
     for (id, name) in [("u", "Über"), ("v", "T")] {
         let body = json!({"tableId": id, "name": name, "rowSecurity": true}).to_string();
-        assert_eq!(site.ask("POST", "/v1/tablesdb/d/tables", &body).status, 201);
+        assert_eq!(
+            server.ask("POST", "/v1/tablesdb/d/tables", &body).status,
+            201
+        );
     }
-    add(&site, "varchar", "s", &json!({"size": 9}));
+    add(&server, "varchar", "s", &json!({"size": 9}));
     let index = r#"{"key":"i","type":"key","columns":["s"]}"#;
-    site.ask("POST", &format!("{TABLE}/indexes"), index);
-    site
+    server.ask("POST", &format!("{TABLE}/indexes"), index);
+    server
 }
 
 #[test]
 fn containers_are_listed_by_query() {
-    let site = furnished();
+    let server = furnished();
     for ([path, list, id], asked, expected) in lists() {
         let asked = queries(&[asked]);
-        let answer = site.ask("GET", &format!("{path}?{asked}"), "").json();
+        let answer = server.ask("GET", &format!("{path}?{asked}"), "").json();
         let items = answer[list].as_array().unwrap().iter();
         let found: Vec<&Value> = items.map(|item| &item[id]).collect();
         assert_eq!(json!(found), expected, "{path} {answer}");
         assert_eq!(answer["total"], found.len());
-        let uncounted = site.ask("GET", &format!("{path}?{asked}&total=false"), "");
+        let uncounted = server.ask("GET", &format!("{path}?{asked}&total=false"), "");
         assert_eq!(uncounted.json()["total"], 0);
     }
-    let found = site
+    let found = server
         .ask("GET", "/v1/tablesdb/d/tables?search=%C3%BCBER", "")
         .json();
     assert_eq!(
@@ -479,7 +494,7 @@ fn containers_are_listed_by_query() {
 
 #[test]
 fn lists_refuse_unknown_attributes_and_cursors() {
-    let site = site();
+    let server = server();
     let unknown = json!({"method": "equal", "attribute": "colour", "values": ["red"]});
     let nowhere = json!({"method": "cursorAfter", "values": ["nowhere"]});
     for path in ["/v1/tablesdb", "/v1/tablesdb/d/tables/t/columns"] {
@@ -488,7 +503,7 @@ fn lists_refuse_unknown_attributes_and_cursors() {
             (&nowhere, "400 general_cursor_not_found"),
         ] {
             let asked = queries(std::slice::from_ref(asked));
-            let answer = site.ask("GET", &format!("{path}?{asked}"), "");
+            let answer = server.ask("GET", &format!("{path}?{asked}"), "");
             assert_eq!(answer.refusal(), refusal, "{path}");
         }
     }
@@ -496,7 +511,7 @@ fn lists_refuse_unknown_attributes_and_cursors() {
 
 #[test]
 fn a_column_without_a_sign_takes_no_number_below_zero() {
-    let site = site();
+    let server = server();
     for (way, kind) in [
         ("inline", "integer"),
         ("inline", "bigint"),
@@ -510,22 +525,22 @@ fn a_column_without_a_sign_takes_no_number_below_zero() {
             Vec::new()
         };
         let body = json!({"tableId": table, "name": "T", "columns": inline});
-        let made = site.ask("POST", "/v1/tablesdb/d/tables", &body.to_string());
+        let made = server.ask("POST", "/v1/tablesdb/d/tables", &body.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
         let path = format!("/v1/tablesdb/d/tables/{table}");
         if way == "alone" {
-            let made = site.ask(
+            let made = server.ask(
                 "POST",
                 &format!("{path}/columns/{kind}"),
                 &unsigned.to_string(),
             );
             assert_eq!(made.status, 202, "{}", made.text);
         }
-        let column = site.ask("GET", &format!("{path}/columns/u"), "").json();
+        let column = server.ask("GET", &format!("{path}/columns/u"), "").json();
         assert_eq!(column["min"], 0, "{way} {column}");
         for (n, status) in [(-1, 400), (0, 201), (7, 201)] {
             let row = json!({"rowId": "unique()", "data": {"u": n}}).to_string();
-            let made = site.ask("POST", &format!("{path}/rows"), &row);
+            let made = server.ask("POST", &format!("{path}/rows"), &row);
             assert_eq!(made.status, status, "{way} {n}: {}", made.text);
         }
     }
@@ -533,7 +548,7 @@ fn a_column_without_a_sign_takes_no_number_below_zero() {
 
 #[test]
 fn a_column_can_be_without_a_sign_where_it_holds_integers() {
-    let site = site();
+    let server = server();
     for (definition, is_taken) in [
         (
             json!({"key": "x", "type": "integer", "signed": false, "min": 5}),
@@ -561,7 +576,7 @@ fn a_column_can_be_without_a_sign_where_it_holds_integers() {
         ),
     ] {
         let body = json!({"tableId": "unique()", "name": "T", "columns": [definition]});
-        let made = site.ask("POST", "/v1/tablesdb/d/tables", &body.to_string());
+        let made = server.ask("POST", "/v1/tablesdb/d/tables", &body.to_string());
         if is_taken {
             assert_eq!(made.status, 201, "{definition} {}", made.text);
         } else {

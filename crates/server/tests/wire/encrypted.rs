@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use server::telemetry::metric::{Value as Metered, metrics};
 use testing::{damage_behind, traces};
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const TRANSACTIONS: &str = "/v1/tablesdb/transactions";
@@ -15,7 +15,7 @@ const OWN: &str = "/v1/tidemark/databases/d";
 /// What stands in every encrypted value, and in none other.
 const SECRET: &str = "quicksilver";
 
-fn site() -> Site {
+fn server() -> TestServer {
     let table = json!({"tableId": "t", "name": "T", "permissions": ["read(\"any\")"],
     "columns": [
         {"key": "ssn", "type": "varchar", "size": 200, "encrypt": true},
@@ -23,16 +23,16 @@ fn site() -> Site {
         {"key": "n", "type": "integer"},
         {"key": "plain", "type": "varchar", "size": 64},
     ]});
-    Site::start_with_table(&table)
+    TestServer::start_with_table(&table)
 }
 
-fn once(site: &Site, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+fn once(server: &TestServer, key: &str, method: &str, path: &str, body: &Value) -> Answer {
     let headers = [
         ("x-appwrite-project", PROJECT),
         ("x-appwrite-key", KEY),
         ("idempotency-key", key),
     ];
-    site.ask_with(&headers, method, path, &body.to_string())
+    server.ask_with(&headers, method, path, &body.to_string())
 }
 
 /// A value of its own for each place that it is written in.
@@ -59,13 +59,13 @@ fn asked(path: &str, queries: &[Value]) -> String {
     format!("{path}?{}", texts.join("&"))
 }
 
-fn stage(site: &Site, operations: &Value) -> String {
-    let id = site
+fn stage(server: &TestServer, operations: &Value) -> String {
+    let id = server
         .make("POST", TRANSACTIONS, &json!({"ttl": 3600}))
         .json();
     let id = id["$id"].as_str().unwrap().to_owned();
     let path = format!("{TRANSACTIONS}/{id}/operations");
-    site.make("POST", &path, &json!({"operations": operations}));
+    server.make("POST", &path, &json!({"operations": operations}));
     id
 }
 
@@ -74,35 +74,35 @@ fn op(action: &str, id: Option<&str>, data: &Value) -> Value {
 }
 
 /// Writes by every route; the id of a transaction that stays open.
-fn write_everywhere(site: &Site) -> String {
-    site.make("POST", ROWS, &json!({"rowId": "a", "data": data("a")}));
-    site.make("POST", ROWS, &json!({"rows": [row("b"), row("c")]}));
+fn write_everywhere(server: &TestServer) -> String {
+    server.make("POST", ROWS, &json!({"rowId": "a", "data": data("a")}));
+    server.make("POST", ROWS, &json!({"rows": [row("b"), row("c")]}));
     let a = format!("{ROWS}/a");
-    site.make("PATCH", &a, &json!({"data": {"ssn": secret("a again")}}));
+    server.make("PATCH", &a, &json!({"data": {"ssn": secret("a again")}}));
     let append = json!({"method": "arrayAppend", "values": [secret("an operator")]});
-    site.make("PATCH", &a, &json!({"data": {"tags": append.to_string()}}));
+    server.make("PATCH", &a, &json!({"data": {"tags": append.to_string()}}));
     let past = json!({"ssn": secret("the past"), "$validFrom": "2001-01-01"});
-    site.make("PATCH", &a, &json!({"data": past}));
+    server.make("PATCH", &a, &json!({"data": past}));
     let later = json!({"ssn": secret("times to come"), "$validFrom": "2999-01-01"});
-    site.make("PATCH", &a, &json!({"data": later}));
-    site.make("PUT", &format!("{ROWS}/d"), &json!({"data": data("d")}));
-    site.make("PUT", ROWS, &json!({"rows": [row("d"), row("e")]}));
+    server.make("PATCH", &a, &json!({"data": later}));
+    server.make("PUT", &format!("{ROWS}/d"), &json!({"data": data("d")}));
+    server.make("PUT", ROWS, &json!({"rows": [row("d"), row("e")]}));
     let all = json!({"data": {"ssn": secret("all")},
         "queries": [r#"{"method":"equal","attribute":"$id","values":["e"]}"#]});
-    site.make("PATCH", ROWS, &all);
-    write_under_keys(site);
+    server.make("PATCH", ROWS, &all);
+    write_under_keys(server);
     let committed = stage(
-        site,
+        server,
         &json!([
             op("create", Some("i"), &data("i")),
             op("bulkCreate", None, &json!([row("j"), row("k")])),
         ]),
     );
     let path = format!("{TRANSACTIONS}/{committed}");
-    site.make("PATCH", &path, &json!({"commit": true}));
-    site.make("DELETE", &format!("{ROWS}/c"), &json!({}));
+    server.make("PATCH", &path, &json!({"commit": true}));
+    server.make("DELETE", &format!("{ROWS}/c"), &json!({}));
     stage(
-        site,
+        server,
         &json!([
             op("create", Some("staged"), &data("staged")),
             op("update", Some("b"), &json!({"ssn": secret("b staged")})),
@@ -111,17 +111,17 @@ fn write_everywhere(site: &Site) -> String {
 }
 
 /// Writes whose answers are kept, and one that says why it is.
-fn write_under_keys(site: &Site) {
+fn write_under_keys(server: &TestServer) {
     for _ in 0..2 {
         let body = json!({"rowId": "f", "data": data("f")});
-        let answer = once(site, "key-f", "POST", ROWS, &body);
+        let answer = once(server, "key-f", "POST", ROWS, &body);
         assert_eq!(answer.status, 201, "{}", answer.text);
         assert_eq!(answer.json()["ssn"], secret("f"));
     }
     let writes = json!({"atomic": true, "operations": [
         {"action": "create", "tableId": "t", "rowId": "g", "data": data("g")}]});
     let answer = once(
-        site,
+        server,
         "key-g",
         "POST",
         &format!("{OWN}/batch/writes"),
@@ -130,13 +130,13 @@ fn write_under_keys(site: &Site) {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let noted = json!({"meta": {"why": secret("a note")},
         "ops": [{"op": "put", "table": "t", "id": "h", "doc": data("h")}]});
-    site.make("POST", &format!("{OWN}/transactions"), &noted);
+    server.make("POST", &format!("{OWN}/transactions"), &noted);
 }
 
 /// What each reader gets, of a server that has written [`write_everywhere`].
-fn read_everywhere(site: &Site, transaction: &str) {
+fn read_everywhere(server: &TestServer, transaction: &str) {
     let one = |path: &str| {
-        let answer = site.ask("GET", path, "");
+        let answer = server.ask("GET", path, "");
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
         answer.json()
     };
@@ -150,7 +150,7 @@ fn read_everywhere(site: &Site, transaction: &str) {
         );
     }
     assert_eq!(one(&format!("{ROWS}/e"))["ssn"], secret("all"));
-    let guest = site.ask_as(None, "GET", &format!("{ROWS}/b"), "").json();
+    let guest = server.ask_as(None, "GET", &format!("{ROWS}/b"), "").json();
     assert_eq!(
         guest["ssn"],
         secret("b"),
@@ -162,19 +162,19 @@ fn read_everywhere(site: &Site, transaction: &str) {
     let staged = one(&format!("{ROWS}/b?transactionId={transaction}"));
     assert_eq!(staged["ssn"], secret("b staged"));
 
-    read_lists(site);
-    read_by_own_routes(site);
+    read_lists(server);
+    read_by_own_routes(server);
     let body = json!({"rowId": "f", "data": data("f")});
-    let again = once(site, "key-f", "POST", ROWS, &body);
+    let again = once(server, "key-f", "POST", ROWS, &body);
     assert_eq!(again.json()["ssn"], secret("f"), "{}", again.text);
     let other = json!({"rowId": "f", "data": data("other")});
-    let other = once(site, "key-f", "POST", ROWS, &other);
+    let other = once(server, "key-f", "POST", ROWS, &other);
     assert_eq!(other.refusal(), "409 general_idempotency_key_reused");
 }
 
-fn read_lists(site: &Site) {
+fn read_lists(server: &TestServer) {
     let one = |path: &str| {
-        let answer = site.ask("GET", path, "");
+        let answer = server.ask("GET", path, "");
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
         answer.json()
     };
@@ -199,14 +199,14 @@ fn read_lists(site: &Site) {
     }
 }
 
-fn read_by_own_routes(site: &Site) {
+fn read_by_own_routes(server: &TestServer) {
     let reads = json!({"reads": [{"tableId": "t", "ids": ["k"]}]});
-    let batch = site
+    let batch = server
         .make("POST", &format!("{OWN}/batch/reads"), &reads)
         .json();
     assert_eq!(batch["results"][0]["rows"][0]["ssn"], secret("k"));
     let own = |body: Value| {
-        let read = site.make("POST", &format!("{OWN}/reads"), &body).json();
+        let read = server.make("POST", &format!("{OWN}/reads"), &body).json();
         read["rows"].to_string()
     };
     let history = |axis: &str| json!({"kind": "history", "table": "t", "id": "a", "axis": axis});
@@ -228,94 +228,94 @@ fn read_by_own_routes(site: &Site) {
 
 #[test]
 fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
-    let site = site();
-    let transaction = write_everywhere(&site);
+    let server = server();
+    let transaction = write_everywhere(&server);
     let none = Vec::<String>::new();
-    assert_eq!(traces(site.directory(), SECRET), none);
-    let others = traces(site.directory(), "ordinary words");
+    assert_eq!(traces(server.directory(), SECRET), none);
+    let others = traces(server.directory(), "ordinary words");
     assert!(
         !others.is_empty(),
         "what is not encrypted is found, so it is looked for rightly"
     );
-    read_everywhere(&site, &transaction);
-    assert_eq!(traces(site.directory(), SECRET), none);
-    let site = site.restart();
-    assert_eq!(traces(site.directory(), SECRET), none);
-    read_everywhere(&site, &transaction);
+    read_everywhere(&server, &transaction);
+    assert_eq!(traces(server.directory(), SECRET), none);
+    let server = server.restart();
+    assert_eq!(traces(server.directory(), SECRET), none);
+    read_everywhere(&server, &transaction);
     let path = format!("{TRANSACTIONS}/{transaction}");
-    site.make("PATCH", &path, &json!({"commit": true}));
-    let staged = site.ask("GET", &format!("{ROWS}/staged"), "").json();
+    server.make("PATCH", &path, &json!({"commit": true}));
+    let staged = server.ask("GET", &format!("{ROWS}/staged"), "").json();
     assert_eq!(staged["ssn"], secret("staged"));
-    assert_eq!(traces(site.directory(), SECRET), none);
+    assert_eq!(traces(server.directory(), SECRET), none);
 }
 
 #[test]
 fn what_was_staged_before_there_was_a_key_rests_readable_no_more() {
     let plain = json!({"tableId": "t", "name": "T",
         "columns": [{"key": "n", "type": "integer"}]});
-    let site = Site::start_with_table(&plain);
+    let server = TestServer::start_with_table(&plain);
     // Content is judged by the commit: it may be for a column that is yet to come.
     let early = json!({"n": 1, "ssn": secret("early")});
-    let transaction = stage(&site, &json!([op("create", Some("early"), &early)]));
-    assert!(!traces(site.directory(), SECRET).is_empty());
+    let transaction = stage(&server, &json!([op("create", Some("early"), &early)]));
+    assert!(!traces(server.directory(), SECRET).is_empty());
     let column = json!({"key": "ssn", "size": 200, "required": false, "encrypt": true});
     let path = "/v1/tablesdb/d/tables/t/columns/varchar";
-    site.make("POST", path, &column);
+    server.make("POST", path, &column);
     let path = format!("{TRANSACTIONS}/{transaction}");
-    let found = site.ask("GET", &path, "").json();
+    let found = server.ask("GET", &path, "").json();
     assert_eq!(found["status"], "failed", "{found}");
-    let sealed = stage(&site, &json!([op("create", Some("late"), &early)]));
+    let sealed = stage(&server, &json!([op("create", Some("late"), &early)]));
     let another = json!({"key": "other", "size": 200, "required": false, "encrypt": true});
-    site.make("POST", "/v1/tablesdb/d/tables/t/columns/varchar", &another);
+    server.make("POST", "/v1/tablesdb/d/tables/t/columns/varchar", &another);
     // The log is cut behind the back of requests, and by the end of the server at the latest.
-    let site = site.restart();
-    assert_eq!(traces(site.directory(), SECRET), Vec::<String>::new());
+    let server = server.restart();
+    assert_eq!(traces(server.directory(), SECRET), Vec::<String>::new());
     let path = format!("{TRANSACTIONS}/{sealed}");
-    site.make("PATCH", &path, &json!({"commit": true}));
-    let late = site.ask("GET", &format!("{ROWS}/late"), "").json();
+    server.make("PATCH", &path, &json!({"commit": true}));
+    let late = server.ask("GET", &format!("{ROWS}/late"), "").json();
     assert_eq!(late["ssn"], secret("early"));
 }
 
 /// Three rows; of `b` what is encrypted is damaged as it is now, and not as it was at first.
-fn damaged() -> Site {
+fn damaged() -> TestServer {
     let table = json!({"tableId": "t", "name": "T", "columns": [
         {"key": "plain", "type": "varchar", "size": 64},
         {"key": "ssn", "type": "varchar", "size": 200, "encrypt": true},
     ]});
-    let site = Site::start_with_table(&table);
+    let server = TestServer::start_with_table(&table);
     for id in ["a", "b", "c"] {
         let data = json!({"plain": format!("near {id}"), "ssn": secret(id)});
-        site.make("POST", ROWS, &json!({"rowId": id, "data": data}));
+        server.make("POST", ROWS, &json!({"rowId": id, "data": data}));
     }
     let change = json!({"data": {"plain": "near b now"}});
-    site.make("PATCH", &format!("{ROWS}/b"), &change);
-    site.restart_after(|directory| damage_behind(directory, "near b now"))
+    server.make("PATCH", &format!("{ROWS}/b"), &change);
+    server.restart_after(|directory| damage_behind(directory, "near b now"))
 }
 
 #[test]
 fn a_damaged_row_is_named_and_can_be_passed_by() {
-    let site = damaged();
+    let server = damaged();
     let method = |name: &str, values: Value| json!({"method": name, "values": values});
-    let whole = site.ask("GET", ROWS, "");
-    let alone = site.ask("GET", &format!("{ROWS}/b"), "");
-    let versions = site.ask("GET", &asked(ROWS, &[method("versions", json!([]))]), "");
+    let whole = server.ask("GET", ROWS, "");
+    let alone = server.ask("GET", &format!("{ROWS}/b"), "");
+    let versions = server.ask("GET", &asked(ROWS, &[method("versions", json!([]))]), "");
     let scan = json!({"kind": "scan", "table": "t"});
-    let scan = site.ask("POST", &format!("{OWN}/reads"), &scan.to_string());
+    let scan = server.ask("POST", &format!("{OWN}/reads"), &scan.to_string());
     for refused in [whole, alone, versions, scan] {
         assert_eq!(refused.refusal(), "500 encrypted_value_invalid");
         assert!(refused.text.contains("row `b`"), "{}", refused.text);
     }
     let but_b = json!({"method": "notEqual", "attribute": "$id", "values": ["b"]});
     for (query, rows) in [(but_b, 2), (method("select", json!(["plain"])), 3)] {
-        let listed = site.ask("GET", &asked(ROWS, &[query]), "");
+        let listed = server.ask("GET", &asked(ROWS, &[query]), "");
         assert_eq!(listed.json()["total"], rows, "{}", listed.text);
     }
     let near_b = json!({"method": "equal", "attribute": "plain", "values": ["near b now"]});
     let body = json!({"queries": [near_b.to_string()]});
-    let deleted = site.ask("DELETE", ROWS, &body.to_string());
+    let deleted = server.ask("DELETE", ROWS, &body.to_string());
     assert_eq!(deleted.json(), json!({"total": 1, "rows": []}));
-    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 2);
-    let met = metrics(&site.watch().look());
+    assert_eq!(server.ask("GET", ROWS, "").json()["total"], 2);
+    let met = metrics(&server.watch().look());
     let met = met
         .iter()
         .find(|one| one.name == "tidemark_encrypted_damaged_total");
@@ -327,7 +327,7 @@ fn a_damaged_row_is_named_and_can_be_passed_by() {
 
 #[test]
 fn a_damaged_row_is_mended_by_a_new_value() {
-    let mut site = damaged();
+    let mut server = damaged();
     let b = format!("{ROWS}/b");
     let whole = json!({"data": {"plain": "mended", "ssn": secret("put")}});
     for (method, change) in [
@@ -336,20 +336,20 @@ fn a_damaged_row_is_mended_by_a_new_value() {
     ] {
         let select = json!({"method": "select", "values": ["plain"]});
         let lacking = asked(ROWS, &[select]);
-        assert_eq!(site.ask("GET", &lacking, "").json()["total"], 3);
+        assert_eq!(server.ask("GET", &lacking, "").json()["total"], 3);
         let other = json!({"data": {"plain": "other"}}).to_string();
-        let refused = site.ask("PATCH", &b, &other);
+        let refused = server.ask("PATCH", &b, &other);
         assert_eq!(refused.refusal(), "500 encrypted_value_invalid");
         assert!(refused.text.contains("row `b`"), "{}", refused.text);
-        let mended = site.make(method, &b, &change).json();
+        let mended = server.make(method, &b, &change).json();
         for (key, value) in change["data"].as_object().unwrap() {
             assert_eq!(mended[key], *value, "{mended}");
         }
-        assert_eq!(site.ask("GET", ROWS, "").json()["rows"][1], mended);
-        let listed = site.ask("GET", &lacking, "").json();
+        assert_eq!(server.ask("GET", ROWS, "").json()["rows"][1], mended);
+        let listed = server.ask("GET", &lacking, "").json();
         assert_eq!(listed["rows"][1]["plain"], mended["plain"], "{listed}");
-        site = site.restart_after(|directory| damage_behind(directory, "near b now"));
-        let read = site.ask("GET", &b, "");
+        server = server.restart_after(|directory| damage_behind(directory, "near b now"));
+        let read = server.ask("GET", &b, "");
         let is_now = mended["plain"] == "near b now";
         assert_eq!(read.status, if is_now { 500 } else { 200 }, "{}", read.text);
     }
@@ -357,11 +357,11 @@ fn a_damaged_row_is_mended_by_a_new_value() {
 
 #[test]
 fn the_history_of_a_damaged_row_marks_what_it_lacks() {
-    let site = damaged();
+    let server = damaged();
     for axis in ["both", "valid", "system"] {
         let read = json!({"kind": "history", "table": "t", "id": "b", "axis": axis,
             "coalesce": true});
-        let found = site.make("POST", &format!("{OWN}/reads"), &read).json();
+        let found = server.make("POST", &format!("{OWN}/reads"), &read).json();
         let versions = found["rows"].as_array().unwrap();
         let is_now = |version: &&Value| version["doc"]["plain"] == "near b now";
         let (now, before): (Vec<&Value>, Vec<&Value>) = versions.iter().partition(is_now);
@@ -379,28 +379,28 @@ fn the_history_of_a_damaged_row_marks_what_it_lacks() {
 
 #[test]
 fn related_rows_show_their_encrypted_values() {
-    let site = site();
-    site.make(
+    let server = server();
+    server.make(
         "POST",
         "/v1/tablesdb/d/tables",
         &json!({"tableId": "p", "name": "P"}),
     );
     let relation = json!({"relatedTableId": "t", "type": "manyToOne", "key": "of"});
     let path = "/v1/tablesdb/d/tables/p/columns/relationship";
-    site.make("POST", path, &relation);
-    site.make("POST", ROWS, &json!({"rowId": "a", "data": data("a")}));
+    server.make("POST", path, &relation);
+    server.make("POST", ROWS, &json!({"rowId": "a", "data": data("a")}));
     let path = "/v1/tablesdb/d/tables/p/rows";
-    site.make("POST", path, &json!({"rowId": "p", "data": {"of": "a"}}));
+    server.make("POST", path, &json!({"rowId": "p", "data": {"of": "a"}}));
     let select = json!({"method": "select", "values": ["*", "of.*"]});
     for path in [
         asked(path, std::slice::from_ref(&select)),
         asked(&format!("{path}/p"), &[select]),
     ] {
-        let answer = site.ask("GET", &path, "");
+        let answer = server.ask("GET", &path, "");
         let wanted = json!(secret("a")).to_string();
         assert!(answer.text.contains(&wanted), "{}", answer.text);
     }
-    assert_eq!(traces(site.directory(), SECRET), Vec::<String>::new());
+    assert_eq!(traces(server.directory(), SECRET), Vec::<String>::new());
 }
 
 /// Every way to look for something in an encrypted column.
@@ -442,9 +442,9 @@ fn forbidden() -> Vec<Value> {
 
 #[test]
 fn nothing_is_looked_for_in_an_encrypted_column() {
-    let site = site();
+    let server = server();
     let a = json!({"rowId": "a", "data": data("a")});
-    site.make("POST", ROWS, &a);
+    server.make("POST", ROWS, &a);
     for query in &forbidden() {
         let versions = json!({"method": "versions"});
         let aged = asked(ROWS, std::slice::from_ref(query)) + "&ttl=60";
@@ -452,27 +452,27 @@ fn nothing_is_looked_for_in_an_encrypted_column() {
         let body = json!({"queries": [query.to_string()]});
         let change = json!({"data": {"n": 2}, "queries": [query.to_string()]});
         for refused in [
-            site.ask("GET", &asked(ROWS, std::slice::from_ref(query)), ""),
-            site.ask("GET", &asked(ROWS, &[query.clone(), cursor]), ""),
-            site.ask("GET", &asked(ROWS, &[query.clone(), versions]), ""),
-            site.ask("GET", &aged, ""),
-            site.ask("POST", &format!("{ROWS}/query"), &body.to_string()),
-            site.ask("PATCH", ROWS, &change.to_string()),
-            site.ask("DELETE", ROWS, &body.to_string()),
+            server.ask("GET", &asked(ROWS, std::slice::from_ref(query)), ""),
+            server.ask("GET", &asked(ROWS, &[query.clone(), cursor]), ""),
+            server.ask("GET", &asked(ROWS, &[query.clone(), versions]), ""),
+            server.ask("GET", &aged, ""),
+            server.ask("POST", &format!("{ROWS}/query"), &body.to_string()),
+            server.ask("PATCH", ROWS, &change.to_string()),
+            server.ask("DELETE", ROWS, &body.to_string()),
         ] {
             assert_eq!(refused.refusal(), "400 general_query_invalid", "{query}");
             let said = refused.json()["message"].as_str().unwrap().to_owned();
             assert!(said.contains("encrypted attribute"), "{query}: {said}");
         }
     }
-    let row = site.ask("GET", &format!("{ROWS}/a"), "").json();
+    let row = server.ask("GET", &format!("{ROWS}/a"), "").json();
     assert_eq!(row["n"], 1, "nothing was changed");
 }
 
 #[test]
 fn reads_at_given_times_look_for_nothing_in_an_encrypted_column() {
-    let site = site();
-    let own = |body: Value| site.ask("POST", &format!("{OWN}/reads"), &body.to_string());
+    let server = server();
+    let own = |body: Value| server.ask("POST", &format!("{OWN}/reads"), &body.to_string());
     let period = json!(["2001-01-01", null]);
     for read in [
         json!({"kind": "scan", "table": "t", "where": {"ssn": "q"}}),
@@ -494,13 +494,13 @@ fn reads_at_given_times_look_for_nothing_in_an_encrypted_column() {
         );
         assert!(said.contains("encrypted attribute: ssn"), "{read}: {said}");
     }
-    site.make("POST", ROWS, &json!({"rowId": "r", "data": data("r")}));
+    server.make("POST", ROWS, &json!({"rowId": "r", "data": data("r")}));
     // A write that holds only if a guess is right would tell whether it is.
     for guess in [secret("r"), secret("other")] {
         let claim = json!({"ops": [{"op": "assert", "table": "t", "id": "r",
             "equals": {"ssn": guess}}]});
         let path = format!("{OWN}/transactions");
-        let refused = site.ask("POST", &path, &claim.to_string());
+        let refused = server.ask("POST", &path, &claim.to_string());
         let said = refused.text.as_str();
         assert_eq!(refused.refusal(), "400 general_query_invalid", "{said}");
     }
@@ -508,32 +508,34 @@ fn reads_at_given_times_look_for_nothing_in_an_encrypted_column() {
 
 #[test]
 fn every_text_can_be_encrypted_and_the_flag_is_shown_and_stays() {
-    let site = site();
+    let server = server();
     let columns = "/v1/tablesdb/d/tables/t/columns";
     for kind in ["varchar", "string", "text", "mediumtext", "longtext"] {
         let key = format!("an_{kind}");
         let body = json!({"key": key, "required": false, "size": 150, "encrypt": true});
-        let column = site.make("POST", &format!("{columns}/{kind}"), &body);
+        let column = server.make("POST", &format!("{columns}/{kind}"), &body);
         assert_eq!(column.json()["encrypt"], true, "{kind}");
         let change = json!({"required": false, "default": null, "newKey": format!("{key}_2")});
-        let changed = site.make("PATCH", &format!("{columns}/{kind}/{key}"), &change);
+        let changed = server.make("PATCH", &format!("{columns}/{kind}/{key}"), &change);
         assert_eq!(changed.json()["encrypt"], true, "{kind}");
     }
-    let plain = site.ask("GET", &format!("{columns}/plain"), "").json();
+    let plain = server.ask("GET", &format!("{columns}/plain"), "").json();
     assert_eq!(plain["encrypt"], false);
-    let site = site.restart();
-    let kept = site.ask("GET", &format!("{columns}/an_text_2"), "").json();
+    let server = server.restart();
+    let kept = server
+        .ask("GET", &format!("{columns}/an_text_2"), "")
+        .json();
     assert_eq!(kept["encrypt"], true);
 
     let small = json!({"key": "k", "required": false, "size": 149, "encrypt": true});
-    let refused = site.ask("POST", &format!("{columns}/string"), &small.to_string());
+    let refused = server.ask("POST", &format!("{columns}/string"), &small.to_string());
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
     assert!(refused.text.contains("150"), "{}", refused.text);
     let number = json!({"key": "k", "required": false, "encrypt": true});
-    let refused = site.ask("POST", &format!("{columns}/integer"), &number.to_string());
+    let refused = server.ask("POST", &format!("{columns}/integer"), &number.to_string());
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
     let shorter = json!({"required": false, "default": null, "size": 100});
-    let refused = site.ask(
+    let refused = server.ask(
         "PATCH",
         &format!("{columns}/varchar/ssn"),
         &shorter.to_string(),
@@ -543,17 +545,17 @@ fn every_text_can_be_encrypted_and_the_flag_is_shown_and_stays() {
 
 #[test]
 fn an_encrypted_column_stands_in_no_index_and_no_constraint() {
-    let site = site();
+    let server = server();
     for kind in ["key", "unique", "fulltext"] {
         let index = json!({"key": "i", "type": kind, "columns": ["ssn"]});
         let path = "/v1/tablesdb/d/tables/t/indexes";
-        let refused = site.ask("POST", path, &index.to_string());
+        let refused = server.ask("POST", path, &index.to_string());
         assert_eq!(refused.refusal(), "400 index_invalid", "{kind}");
         assert!(refused.text.contains("`ssn`"), "{}", refused.text);
         let table = json!({"tableId": "u", "name": "U",
             "columns": [{"key": "k", "type": "text", "encrypt": true}],
             "indexes": [{"key": "i", "type": kind, "attributes": ["k"]}]});
-        let refused = site.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
+        let refused = server.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
         assert_eq!(refused.refusal(), "400 index_invalid", "{kind}");
     }
     let path = format!("{OWN}/tables/t/constraints");
@@ -561,7 +563,7 @@ fn an_encrypted_column_stands_in_no_index_and_no_constraint() {
         json!({"unique": [["ssn"]]}),
         json!({"refs": [{"column": "ssn", "table": "t"}]}),
     ] {
-        let refused = site.ask("PUT", &path, &constraints.to_string());
+        let refused = server.ask("PUT", &path, &constraints.to_string());
         assert_eq!(refused.refusal(), "400 general_argument_invalid");
         assert!(refused.text.contains("encrypted"), "{}", refused.text);
     }

@@ -4,14 +4,14 @@ use engine::{Quotas, TransactionsBound};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
-use crate::site::{KEY, ROWS_KEY, Site};
-use crate::transactions::{ROWS, TABLES, furnish, refused, site};
+use crate::fixture::{KEY, ROWS_KEY, TestServer};
+use crate::transactions::{ROWS, TABLES, furnish, refused, server};
 
 #[test]
 fn guests_leave_room_for_keys() {
-    let site = site();
+    let server = server();
     let open = |key: Option<&str>| {
-        let made = site.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
+        let made = server.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
         made.refusal()
     };
     for _ in 0..500 {
@@ -24,9 +24,9 @@ fn guests_leave_room_for_keys() {
 /// A read inside a transaction runs on the thread that writes.
 #[test]
 fn a_guest_may_neither_match_patterns_nor_search_where_others_write() {
-    let site = site();
+    let server = server();
     let options = "/v1/tidemark/databases/d/tables/t/options";
-    let opened = site.ask("PATCH", options, r#"{"past":"now"}"#);
+    let opened = server.ask("PATCH", options, r#"{"past":"now"}"#);
     assert_eq!(opened.status, 200, "{}", opened.text);
     let of_texts = [
         r#"{"method":"regex","attribute":"$id","values":["^a"]}"#,
@@ -41,11 +41,11 @@ fn a_guest_may_neither_match_patterns_nor_search_where_others_write() {
     );
     for (key, expected) in [
         (None, "400 general_query_invalid"),
-        (Some(crate::site::KEY), "200"),
+        (Some(crate::fixture::KEY), "200"),
     ] {
-        let id = TABLES.open(&site, key);
+        let id = TABLES.open(&server, key);
         let staged = json!({"operations": [TABLES.op("create", "abc", json!({"n": 1}))]});
-        let staged = site.ask_as(key, "POST", &TABLES.operations(&id), &staged.to_string());
+        let staged = server.ask_as(key, "POST", &TABLES.operations(&id), &staged.to_string());
         assert_eq!(staged.refusal(), "201", "{}", staged.text);
         let each = of_texts.iter().flat_map(|query| {
             [
@@ -55,7 +55,7 @@ fn a_guest_may_neither_match_patterns_nor_search_where_others_write() {
         });
         for queries in each {
             let path = format!("{ROWS}?transactionId={id}&{queries}");
-            let listed = site.ask_as(key, "GET", &path, "");
+            let listed = server.ask_as(key, "GET", &path, "");
             assert_eq!(listed.refusal(), expected, "{}", listed.text);
         }
     }
@@ -63,16 +63,16 @@ fn a_guest_may_neither_match_patterns_nor_search_where_others_write() {
 
 #[test]
 fn guests_and_keys_do_not_meet_in_a_transaction() {
-    let site = site();
-    let of_key = TABLES.open(&site, Some(ROWS_KEY));
-    let of_guest = TABLES.open(&site, None);
+    let server = server();
+    let of_key = TABLES.open(&server, Some(ROWS_KEY));
+    let of_guest = TABLES.open(&server, None);
     let path = |id: &str| format!("/v1/tablesdb/transactions/{id}");
     let not_found = "404 transaction_not_found";
     let op = |action: &str, row: &str| {
         let data = json!({"n": 1, "$createdAt": "2000-01-01T00:00:00.000+00:00"});
         json!({"operations": [TABLES.op(action, row, data)]}).to_string()
     };
-    let guest = |method: &str, path: &str, body: &str| site.ask_as(None, method, path, body);
+    let guest = |method: &str, path: &str, body: &str| server.ask_as(None, method, path, body);
     refused(&guest("GET", &path(&of_key), ""), not_found);
     refused(
         &guest("PATCH", &path(&of_key), r#"{"commit":true}"#),
@@ -91,7 +91,7 @@ fn guests_and_keys_do_not_meet_in_a_transaction() {
     // Guests are not told apart, so a list would show one what another does.
     let listed = guest("GET", "/v1/tablesdb/transactions", "").json();
     assert_eq!(listed, json!({"total": 0, "transactions": []}));
-    let listed = site.ask("GET", "/v1/tablesdb/transactions", "").json();
+    let listed = server.ask("GET", "/v1/tablesdb/transactions", "").json();
     assert_eq!(listed["total"], 2);
     // A guest may create rows here, not change them, and not many.
     let operations = TABLES.operations(&of_guest);
@@ -115,31 +115,31 @@ fn guests_and_keys_do_not_meet_in_a_transaction() {
     );
     // What a key adds to it is done with a key's rights, and a guest's is not.
     assert_eq!(
-        site.ask("POST", &operations, &op("update", "a")).status,
+        server.ask("POST", &operations, &op("update", "a")).status,
         201
     );
     assert_eq!(
         guest("PATCH", &path(&of_guest), r#"{"commit":true}"#).status,
         200
     );
-    let x = site.ask("GET", &format!("{ROWS}/x"), "").json();
+    let x = server.ask("GET", &format!("{ROWS}/x"), "").json();
     assert!(
         !x["$createdAt"].as_str().unwrap().starts_with("2000"),
         "{x}"
     );
-    let a = site.ask("GET", &format!("{ROWS}/a"), "").json();
+    let a = server.ask("GET", &format!("{ROWS}/a"), "").json();
     assert!(a["$createdAt"].as_str().unwrap().starts_with("2000"), "{a}");
 }
 
 #[test]
 fn a_transaction_is_opened_by_callers_who_may_write_somewhere() {
-    let site = Site::start();
+    let server = TestServer::start();
     let open = |key: Option<&str>| {
-        let made = site.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
+        let made = server.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
         made.refusal()
     };
     let table = |change: &str| {
-        let changed = site.ask("PUT", "/v1/tablesdb/d/tables/t", change);
+        let changed = server.ask("PUT", "/v1/tablesdb/d/tables/t", change);
         assert_eq!(changed.status, 200, "{}", changed.text);
     };
     assert_eq!(open(None), "401 user_unauthorized");
@@ -150,7 +150,7 @@ fn a_transaction_is_opened_by_callers_who_may_write_somewhere() {
             r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"]}"#,
         ),
     ] {
-        assert_eq!(site.ask("POST", path, body).status, 201);
+        assert_eq!(server.ask("POST", path, body).status, 201);
     }
     assert_eq!(open(None), "401 user_unauthorized");
     for grant in ["create", "update", "delete"] {
@@ -163,27 +163,27 @@ fn a_transaction_is_opened_by_callers_who_may_write_somewhere() {
     table(r#"{"enabled":true,"permissions":[],"rowSecurity":true}"#);
     assert_eq!(open(None), "201");
     assert_eq!(open(Some(ROWS_KEY)), "201");
-    site.replace_key("rows", ROWS_KEY, &[model::Scope::RowsRead]);
+    server.replace_key("rows", ROWS_KEY, &[model::Scope::RowsRead]);
     assert_eq!(open(Some(ROWS_KEY)), "401 general_unauthorized_scope");
 }
 
 #[test]
 fn each_address_and_each_key_has_a_bound_of_open_transactions_and_their_bytes() {
     let bound = |open, bytes| TransactionsBound { open, bytes };
-    let site = Site::start_within(Quotas {
+    let server = TestServer::start_within(Quotas {
         guest_transactions: bound(2, 1_000),
         key_transactions: bound(3, 2_000),
         ..Quotas::NONE
     });
-    furnish(&site);
+    furnish(&server);
     let full = "429 general_rate_limit_exceeded";
     for (key, open_max, bytes_max) in [
         (None, 2, 1_000),
         (Some(KEY), 3, 2_000),
         (Some(ROWS_KEY), 3, 2_000),
     ] {
-        let ids: Vec<String> = (0..open_max).map(|_| TABLES.open(&site, key)).collect();
-        let refused = site.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
+        let ids: Vec<String> = (0..open_max).map(|_| TABLES.open(&server, key)).collect();
+        let refused = server.ask_as(key, "POST", "/v1/tablesdb/transactions", "{}");
         assert_eq!(refused.refusal(), full, "{key:?}");
         assert_eq!(refused.header("retry-after"), "1");
         let said = format!("can have {open_max} open transactions of a project; {open_max} are");
@@ -191,7 +191,7 @@ fn each_address_and_each_key_has_a_bound_of_open_transactions_and_their_bytes() 
         let stage = |id: &str, bytes: usize| {
             let row = json!({"name": "x".repeat(bytes)});
             let body = json!({"operations": [TABLES.op("create", "x", row)]});
-            site.ask_as(key, "POST", &TABLES.operations(id), &body.to_string())
+            server.ask_as(key, "POST", &TABLES.operations(id), &body.to_string())
         };
         assert_eq!(stage(&ids[0], bytes_max - 400).status, 201, "{key:?}");
         let refused = stage(&ids[1], 400);
@@ -200,9 +200,9 @@ fn each_address_and_each_key_has_a_bound_of_open_transactions_and_their_bytes() 
         assert!(refused.text.contains(&said), "{}", refused.text);
         // What has ended leaves room.
         let path = format!("/v1/tablesdb/transactions/{}", ids[0]);
-        let ended = site.ask_as(key, "PATCH", &path, r#"{"rollback":true}"#);
+        let ended = server.ask_as(key, "PATCH", &path, r#"{"rollback":true}"#);
         assert_eq!(ended.status, 200, "{}", ended.text);
         assert_eq!(stage(&ids[1], 400).status, 201, "{key:?}");
-        TABLES.open(&site, key);
+        TABLES.open(&server, key);
     }
 }

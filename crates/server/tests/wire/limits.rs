@@ -1,9 +1,9 @@
-//! What a stranger may take: connections, time, memory.
+//! What a hostile caller may take: connections, time, memory.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::site::{KEY, LIMITS, PROJECT, Site};
+use crate::fixture::{KEY, LIMITS, PROJECT, TestServer};
 use server::serve::Limits;
 
 fn head(method: &str, path: &str, more: &str) -> String {
@@ -22,17 +22,17 @@ fn read_to_end(stream: &mut TcpStream) -> String {
 
 #[test]
 fn a_connection_too_many_is_told_so_and_others_live_on() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         connections_max: 2,
         ..LIMITS
     });
-    let mut first = site.connect();
-    let mut second = site.connect();
+    let mut first = server.connect();
+    let mut second = server.connect();
     // An answer proves that both were counted.
     assert!(first.ask(&[], "GET", "/v1/ping", "").is_ok());
     assert!(second.ask(&[], "GET", "/v1/ping", "").is_ok());
     for _ in 0..200 {
-        let mut third = TcpStream::connect(site.address).unwrap();
+        let mut third = TcpStream::connect(server.address).unwrap();
         let asked = third.write_all(head("GET", "/v1/ping", "").as_bytes());
         if asked.is_ok() {
             third.shutdown(std::net::Shutdown::Write).unwrap();
@@ -47,7 +47,7 @@ fn a_connection_too_many_is_told_so_and_others_live_on() {
     drop(second);
     // The place of one that ended is free again, once the server has seen its end.
     loop {
-        let mut next = site.connect();
+        let mut next = server.connect();
         if next
             .ask(&[], "GET", "/v1/ping", "")
             .is_ok_and(|answer| answer.text == "Pong!")
@@ -59,15 +59,15 @@ fn a_connection_too_many_is_told_so_and_others_live_on() {
 
 #[test]
 fn one_who_waits_without_a_word_is_refused_without_harm() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         connections_max: 1,
         ..LIMITS
     });
-    let mut first = site.connect();
+    let mut first = server.connect();
     assert!(first.ask(&[], "GET", "/v1/ping", "").is_ok());
     // More than are told so at once; those beyond are closed without a word.
     let mut silent: Vec<TcpStream> = (0..100)
-        .map(|_| TcpStream::connect(site.address).unwrap())
+        .map(|_| TcpStream::connect(server.address).unwrap())
         .collect();
     let answers = silent.iter_mut().map(|stream| {
         let mut start = [0; 12];
@@ -80,7 +80,7 @@ fn one_who_waits_without_a_word_is_refused_without_harm() {
 
 #[test]
 fn large_bodies_share_one_budget_and_small_ones_need_none() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         bodies_bytes_max: 10,
         ..LIMITS
     });
@@ -88,13 +88,13 @@ fn large_bodies_share_one_budget_and_small_ones_need_none() {
         let start = format!(r#"{{"databaseId":"{id}","name":"D","x":""#);
         format!("{start}{}\"}}", "x".repeat(bytes - start.len() - 2))
     };
-    let small = site.ask("POST", "/v1/tablesdb", &sized("a", 16 * 1_024 + 10));
+    let small = server.ask("POST", "/v1/tablesdb", &sized("a", 16 * 1_024 + 10));
     assert_eq!(small.status, 201, "{}", small.text);
-    let large = site.ask("POST", "/v1/tablesdb", &sized("b", 16 * 1_024 + 11));
+    let large = server.ask("POST", "/v1/tablesdb", &sized("b", 16 * 1_024 + 11));
     assert_eq!(large.refusal(), "503 general_service_unavailable");
     assert_eq!(large.header("retry-after"), "1");
     // What was refused is not counted any more.
-    let small = site.ask("POST", "/v1/tablesdb", &sized("c", 16 * 1_024 + 10));
+    let small = server.ask("POST", "/v1/tablesdb", &sized("c", 16 * 1_024 + 10));
     assert_eq!(small.status, 201, "{}", small.text);
 }
 
@@ -105,38 +105,38 @@ fn arrays(count: usize) -> String {
 
 #[test]
 fn arrays_and_objects_of_a_body_take_no_more_memory_than_a_body_may() {
-    let site = Site::start();
-    make_tables(&site);
+    let server = TestServer::start();
+    make_tables(&server);
     let shown = "/v1/tablesdb/d/tables/shown/rows/query";
     // Parsed where it was taken, and apart from other requests.
     for count in [30_000, 60_000] {
         for key in [None, Some(KEY)] {
-            let refused = site.ask_as(key, "POST", shown, &arrays(count));
+            let refused = server.ask_as(key, "POST", shown, &arrays(count));
             assert_eq!(refused.refusal(), "413 general_payload_too_large");
             assert!(refused.text.contains("bytes of memory"), "{}", refused.text);
         }
     }
     let inside = format!(r#"{{"s":[{}0]}}"#, "[0],".repeat(60_000));
     let row = serde_json::json!({ "rowId": "unique()", "data": inside }).to_string();
-    let refused = site.ask_as(None, "POST", OPEN_ROWS, &row);
+    let refused = server.ask_as(None, "POST", OPEN_ROWS, &row);
     assert_eq!(refused.refusal(), "413 general_payload_too_large");
-    let fits = site.ask_as(None, "POST", shown, &arrays(1_000));
+    let fits = server.ask_as(None, "POST", shown, &arrays(1_000));
     assert_eq!(fits.refusal(), "400 general_argument_invalid");
 }
 
 #[test]
 fn arrays_and_objects_of_bodies_count_in_the_budget_of_bodies() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         bodies_bytes_max: 100_000,
         guest_bodies_bytes_max: 100_000,
         ..LIMITS
     });
-    make_tables(&site);
+    make_tables(&server);
     let shown = "/v1/tablesdb/d/tables/shown/rows/query";
     for key in [None, Some(KEY)] {
-        let refused = site.ask_as(key, "POST", shown, &arrays(2_000));
+        let refused = server.ask_as(key, "POST", shown, &arrays(2_000));
         assert_eq!(refused.refusal(), "503 general_service_unavailable");
-        let fits = site.ask_as(key, "POST", shown, &arrays(200));
+        let fits = server.ask_as(key, "POST", shown, &arrays(200));
         assert_eq!(fits.refusal(), "400 general_argument_invalid");
     }
 }
@@ -152,15 +152,15 @@ fn guest_head(method: &str, path: &str, length: usize) -> String {
 const OPEN_ROWS: &str = "/v1/tablesdb/d/tables/open/rows";
 
 /// A table whose rows anybody may create, and one whose rows anybody may read.
-fn make_tables(site: &Site) {
-    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn make_tables(server: &TestServer) {
+    let made = server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
     for (id, grant) in [("open", "create"), ("shown", "read")] {
         let table = format!(
             r#"{{"tableId":"{id}","name":"T","permissions":["{grant}(\"any\")"],
                 "columns":[{{"key":"s","type":"text"}}]}}"#
         );
-        let made = site.ask("POST", "/v1/tablesdb/d/tables", &table);
+        let made = server.ask("POST", "/v1/tablesdb/d/tables", &table);
         assert_eq!(made.status, 201, "{}", made.text);
     }
 }
@@ -171,8 +171,8 @@ fn large_row() -> String {
 }
 
 /// What a guest with a large row to create is told.
-fn large_row_of_a_guest(site: &Site) -> String {
-    let mut stream = TcpStream::connect(site.address).unwrap();
+fn large_row_of_a_guest(server: &TestServer) -> String {
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let row = large_row();
     let sent = guest_head("POST", OPEN_ROWS, row.len()) + &row;
     stream.write_all(sent.as_bytes()).unwrap();
@@ -181,23 +181,23 @@ fn large_row_of_a_guest(site: &Site) -> String {
 
 #[test]
 fn what_guests_hold_of_the_memory_for_bodies_refuses_no_key() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         body_bytes_max: 100_000,
         bodies_bytes_max: 100_000,
         guest_bodies_bytes_max: 100_000,
         ..LIMITS
     });
-    make_tables(&site);
-    let answer = large_row_of_a_guest(&site);
+    make_tables(&server);
+    let answer = large_row_of_a_guest(&server);
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     let mut held = Vec::new();
     // Guests that announce more than they send hold what they sent, once it is read.
     let refused = loop {
-        let mut stream = TcpStream::connect(site.address).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         let start = guest_head("POST", OPEN_ROWS, 90_000) + &"x".repeat(60_000);
         stream.write_all(start.as_bytes()).unwrap();
         held.push(stream);
-        let answer = large_row_of_a_guest(&site);
+        let answer = large_row_of_a_guest(&server);
         if !answer.starts_with("HTTP/1.1 201 ") {
             break answer;
         }
@@ -205,16 +205,16 @@ fn what_guests_hold_of_the_memory_for_bodies_refuses_no_key() {
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert!(refused.contains("without an API key"), "{refused}");
     assert!(refused.contains("100000 bytes"), "{refused}");
-    let made = site.ask("POST", OPEN_ROWS, &large_row());
+    let made = server.ask("POST", OPEN_ROWS, &large_row());
     assert_eq!(made.status, 201, "{}", made.text);
     drop(held);
-    while !large_row_of_a_guest(&site).starts_with("HTTP/1.1 201 ") {}
+    while !large_row_of_a_guest(&server).starts_with("HTTP/1.1 201 ") {}
 }
 
 #[test]
 fn a_guest_without_a_right_is_refused_before_its_large_body_is_read() {
-    let site = Site::start();
-    make_tables(&site);
+    let server = TestServer::start();
+    make_tables(&server);
     let shown = "/v1/tablesdb/d/tables/shown/rows";
     let row = format!("{shown}/r");
     let count = format!("{row}/s/increment");
@@ -231,7 +231,7 @@ fn a_guest_without_a_right_is_refused_before_its_large_body_is_read() {
         ),
         ("POST", "/v1/tablesdb", "401 general_unauthorized_scope"),
     ] {
-        let mut stream = TcpStream::connect(site.address).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         // Nothing of the body is ever sent.
         stream
             .write_all(guest_head(method, path, 900_000).as_bytes())
@@ -247,7 +247,7 @@ fn a_guest_without_a_right_is_refused_before_its_large_body_is_read() {
     // Where a table takes rows of guests, they may open and fill transactions; else nowhere.
     let transactions = "/v1/tablesdb/transactions";
     let ask = |path: &str| {
-        let mut stream = TcpStream::connect(site.address).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         stream
             .write_all(guest_head("POST", path, 100_000).as_bytes())
             .unwrap();
@@ -256,7 +256,7 @@ fn a_guest_without_a_right_is_refused_before_its_large_body_is_read() {
     };
     let may = ask(transactions);
     assert!(may.starts_with("HTTP/1.1 201 "), "{may}");
-    let closed = site.ask(
+    let closed = server.ask(
         "PUT",
         "/v1/tablesdb/d/tables/open",
         r#"{"name":"T","permissions":[]}"#,
@@ -270,22 +270,22 @@ fn a_guest_without_a_right_is_refused_before_its_large_body_is_read() {
 
 #[test]
 fn a_body_that_trickles_is_cut_off_and_one_at_a_pace_is_not() {
-    let site = Site::start();
+    let server = TestServer::start();
     let body = r#"{"databaseId":"d","name":"D"}"#;
     let length = format!("content-length: {}\r\nconnection: close\r\n", body.len());
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let start = head("POST", "/v1/tablesdb", &length) + &body[..20];
     stream.write_all(start.as_bytes()).unwrap();
     stream.write_all(&body.as_bytes()[20..]).unwrap();
     let answer = read_to_end(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         body_ms: 1,
         rate_bytes_min: 1_000_000,
         ..LIMITS
     });
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(start.as_bytes()).unwrap();
     let answer = read_to_end(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -296,12 +296,12 @@ fn a_body_that_trickles_is_cut_off_and_one_at_a_pace_is_not() {
 #[test]
 fn a_body_that_stands_still_has_won_nothing_by_what_came_before() {
     // Its bytes would win the first part of this body eleven days.
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         body_ms: 1,
         rate_bytes_min: 1,
         ..LIMITS
     });
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let start = head("POST", "/v1/tablesdb", "content-length: 1000000\r\n") + &"x".repeat(999_999);
     // Cut off on the way is cut off as well.
     let _ = stream.write_all(start.as_bytes());
@@ -314,25 +314,25 @@ fn a_body_that_stands_still_has_won_nothing_by_what_came_before() {
 
 #[test]
 fn a_body_that_is_parsed_apart_is_read_and_refused_like_others() {
-    let site = Site::start();
+    let server = TestServer::start();
     let filler = "x".repeat(200_000);
     let good = format!(r#"{{"databaseId":"d","name":"D","x":"{filler}"}}"#);
-    assert_eq!(site.ask("POST", "/v1/tablesdb", &good).status, 201);
-    let broken = site.ask("POST", "/v1/tablesdb", &good[..200_000]);
+    assert_eq!(server.ask("POST", "/v1/tablesdb", &good).status, 201);
+    let broken = server.ask("POST", "/v1/tablesdb", &good[..200_000]);
     assert_eq!(broken.refusal(), "400 general_bad_request");
-    let deep = site.ask("POST", "/v1/tablesdb", &"[".repeat(200_000));
+    let deep = server.ask("POST", "/v1/tablesdb", &"[".repeat(200_000));
     assert_eq!(deep.refusal(), "400 general_bad_request");
 }
 
 #[test]
 fn slow_bodies_hold_up_nobody() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         connections_max: 1_000,
         ..LIMITS
     });
     let slow: Vec<TcpStream> = (0..300)
         .map(|_| {
-            let mut stream = TcpStream::connect(site.address).unwrap();
+            let mut stream = TcpStream::connect(server.address).unwrap();
             let start = head("POST", "/v1/tablesdb", "content-length: 1000000\r\n") + "{";
             stream.write_all(start.as_bytes()).unwrap();
             stream
@@ -340,19 +340,19 @@ fn slow_bodies_hold_up_nobody() {
         .collect();
     for n in 0..20 {
         let body = format!(r#"{{"databaseId":"d{n}","name":"D"}}"#);
-        assert_eq!(site.ask("POST", "/v1/tablesdb", &body).status, 201);
+        assert_eq!(server.ask("POST", "/v1/tablesdb", &body).status, 201);
     }
     drop(slow);
 }
 
 #[test]
 fn whoever_does_not_take_an_answer_loses_the_connection() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         idle_ms: 1,
         rate_bytes_min: 1 << 30,
         ..LIMITS
     });
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let one = head("GET", "/v1/tablesdb", "");
     // Questions without end, whose answers nobody reads: at some point the server can send no
     // more, and writing fails once it has closed.
@@ -362,11 +362,11 @@ fn whoever_does_not_take_an_answer_loses_the_connection() {
 
 #[test]
 fn an_address_without_a_key_has_so_many_requests_a_second_and_keys_any_number() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         guest_rate: 1,
         ..LIMITS
     });
-    let ask = |key: Option<&str>| site.ask_as(key, "GET", "/v1/ping", "");
+    let ask = |key: Option<&str>| server.ask_as(key, "GET", "/v1/ping", "");
     let refused = (0..1_000)
         .map(|_| ask(None))
         .find(|answer| answer.status != 200);
@@ -386,7 +386,7 @@ fn an_address_without_a_key_has_so_many_requests_a_second_and_keys_any_number() 
         .map(|_| ask(Some("made up")))
         .find(|one| one.status != 200);
     assert!(made_up.is_some());
-    site.skip_s(10);
+    server.skip_s(10);
     assert_eq!(ask(None).status, 200);
 }
 
@@ -403,10 +403,10 @@ fn read_until(stream: &mut TcpStream, end: &[u8]) -> String {
 
 #[test]
 fn requests_that_came_before_the_end_are_answered() {
-    let mut site = Site::start();
+    let mut server = TestServer::start();
     let ping = head("GET", "/v1/ping", "");
     let connect = |_| {
-        let mut stream = TcpStream::connect(site.address).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(ping.as_bytes()).unwrap();
         read_until(&mut stream, b"Pong!");
         stream
@@ -415,7 +415,7 @@ fn requests_that_came_before_the_end_are_answered() {
     for stream in &mut streams {
         stream.write_all(ping.as_bytes()).unwrap();
     }
-    assert_eq!(site.stop().unfinished, 0);
+    assert_eq!(server.stop().unfinished, 0);
     for stream in &mut streams {
         let answer = read_to_end(stream);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -425,8 +425,8 @@ fn requests_that_came_before_the_end_are_answered() {
 
 #[test]
 fn a_request_in_work_at_the_end_is_answered_and_told_that_it_is_the_last() {
-    let mut site = Site::start();
-    let mut idle = TcpStream::connect(site.address).unwrap();
+    let mut server = TestServer::start();
+    let mut idle = TcpStream::connect(server.address).unwrap();
     idle.write_all(head("GET", "/v1/ping", "").as_bytes())
         .unwrap();
     read_until(&mut idle, b"Pong!");
@@ -435,7 +435,7 @@ fn a_request_in_work_at_the_end_is_answered_and_told_that_it_is_the_last() {
         "content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n",
         body.len()
     );
-    let mut held = TcpStream::connect(site.address).unwrap();
+    let mut held = TcpStream::connect(server.address).unwrap();
     held.write_all(head("POST", "/v1/tablesdb", &more).as_bytes())
         .unwrap();
     // Whoever is told to go on is in work.
@@ -446,7 +446,7 @@ fn a_request_in_work_at_the_end_is_answered_and_told_that_it_is_the_last() {
         held.write_all(body.as_bytes()).unwrap();
         read_to_end(&mut held)
     });
-    assert_eq!(site.stop().unfinished, 0);
+    assert_eq!(server.stop().unfinished, 0);
     let answer = rest.join().unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     assert!(answer.contains("connection: close\r\n"), "{answer}");

@@ -1,8 +1,8 @@
 //! Links over valid periods: given with a row's other content, taken, judged, and what becomes of
 //! them when rows go.
 
-use crate::relationships::{made, relate, site};
-use crate::site::{Answer, Site};
+use crate::fixture::{Answer, TestServer};
+use crate::relationships::{made, relate, server};
 use model::Timestamp;
 use model::calendar::iso_us;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ fn year(year: i64) -> String {
 }
 
 /// Puts the clock forward to that year.
-fn skip_to(site: &Site, year: i64) {
-    site.skip_s((year - 2100) * 60);
+fn skip_to(server: &TestServer, year: i64) {
+    server.skip_s((year - 2100) * 60);
 }
 
 /// The routes of rows in either family, and the words of the body.
@@ -37,7 +37,7 @@ const FAMILIES: [(&str, &str, &str, &str); 2] = [
 
 #[derive(Clone, Copy)]
 struct Asked<'s> {
-    site: &'s Site,
+    server: &'s TestServer,
     words: (&'static str, &'static str, &'static str, &'static str),
 }
 
@@ -48,17 +48,17 @@ impl Asked<'_> {
 
     fn create(&self, table: &str, id: &str, data: Value) -> Answer {
         let body = json!({self.words.2: id, "data": data}).to_string();
-        self.site.ask("POST", &self.rows(table), &body)
+        self.server.ask("POST", &self.rows(table), &body)
     }
 
     fn update(&self, table: &str, id: &str, data: Value) -> Answer {
         let path = format!("{}/{id}", self.rows(table));
-        self.site
+        self.server
             .ask("PATCH", &path, &json!({"data": data}).to_string())
     }
 
     fn delete(&self, table: &str, id: &str) -> Answer {
-        self.site
+        self.server
             .ask("DELETE", &format!("{}/{id}", self.rows(table)), "")
     }
 
@@ -68,7 +68,7 @@ impl Asked<'_> {
         let query =
             percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC);
         let path = format!("{}?queries[0]={query}", self.rows(table));
-        let list = self.site.ask("GET", &path, "");
+        let list = self.server.ask("GET", &path, "");
         assert_eq!(list.status, 200, "{}", list.text);
         let of = |instant: &Value| match instant.as_str() {
             None => "on".to_owned(),
@@ -92,7 +92,7 @@ impl Asked<'_> {
         let query = json!({"method": "equal", "attribute": column, "values": [id]}).to_string();
         let query =
             percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC);
-        let list = self.site.ask(
+        let list = self.server.ask(
             "GET",
             &format!("{}?queries[0]={query}", self.rows(table)),
             "",
@@ -110,7 +110,7 @@ impl Asked<'_> {
         let query =
             percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC);
         let path = format!("{}/{row}?queries[0]={query}", self.rows(table));
-        let found = self.site.ask("GET", &path, "");
+        let found = self.server.ask("GET", &path, "");
         match &found.json()[key] {
             Value::Array(rows) => rows.iter().map(|row| row["$id"].clone()).collect(),
             one => one["$id"].clone(),
@@ -121,9 +121,12 @@ impl Asked<'_> {
 /// In each family, with table `a` related to `b` by `k`.
 fn in_both(kind: &str, more: &Value, test: impl Fn(Asked<'_>)) {
     for words in FAMILIES {
-        let site = site();
-        relate(&site, kind, more);
-        test(Asked { site: &site, words });
+        let server = server();
+        relate(&server, kind, more);
+        test(Asked {
+            server: &server,
+            words,
+        });
     }
 }
 
@@ -157,8 +160,8 @@ fn two_way() -> Value {
 #[test]
 fn columns_that_are_no_links_are_written_over_any_period() {
     in_both("manyToOne", &two_way(), |asked| {
-        made(asked.site, "b", "b1", &json!({"n": 1}));
-        made(asked.site, "a", "a1", &json!({"n": 1, "k": "b1"}));
+        made(asked.server, "b", "b1", &json!({"n": 1}));
+        made(asked.server, "a", "a1", &json!({"n": 1, "k": "b1"}));
         let data = json!({"n": 2, "$validFrom": year(2130), "$validTo": year(2140)});
         let changed = taken(&asked.update("a", "a1", data));
         assert_eq!(
@@ -243,10 +246,10 @@ fn rows_inside_rows_are_written_over_the_same_period() {
 fn links_that_other_rows_hold_are_turned_piece_by_piece() {
     in_both("oneToMany", &two_way(), |asked| {
         for id in ["b1", "b2", "b3"] {
-            made(asked.site, "b", id, &json!({"n": 1}));
+            made(asked.server, "b", id, &json!({"n": 1}));
         }
-        made(asked.site, "a", "a1", &json!({"n": 1, "k": ["b1", "b2"]}));
-        made(asked.site, "a", "a2", &json!({"n": 2, "k": []}));
+        made(asked.server, "a", "a1", &json!({"n": 1, "k": ["b1", "b2"]}));
+        made(asked.server, "a", "a2", &json!({"n": 2, "k": []}));
         // In that decade `a2` has b2 and b3, and then no longer.
         let data = json!({"k": ["b2", "b3"], "$validFrom": year(2130), "$validTo": year(2140)});
         taken(&asked.update("a", "a2", data));
@@ -264,7 +267,7 @@ fn links_that_other_rows_hold_are_turned_piece_by_piece() {
         );
         assert_eq!(asked.related("a", "a1", "k"), json!(["b1", "b2"]));
         assert_eq!(asked.related("a", "a2", "k"), json!([]));
-        skip_to(asked.site, 2132);
+        skip_to(asked.server, 2132);
         assert_eq!(asked.related("a", "a1", "k"), json!(["b1"]));
         assert_eq!(asked.related("a", "a2", "k"), json!(["b2", "b3"]));
         refused(
@@ -278,15 +281,15 @@ fn links_that_other_rows_hold_are_turned_piece_by_piece() {
 fn a_list_of_links_changes_over_a_period() {
     in_both("manyToMany", &two_way(), |asked| {
         for id in ["b1", "b2"] {
-            made(asked.site, "b", id, &json!({"n": 1}));
+            made(asked.server, "b", id, &json!({"n": 1}));
         }
-        made(asked.site, "a", "a1", &json!({"n": 1, "k": ["b1"]}));
+        made(asked.server, "a", "a1", &json!({"n": 1, "k": ["b1"]}));
         let data = json!({"k": ["b1", "b2"], "$validFrom": year(2130)});
         taken(&asked.update("a", "a1", data));
         // Without b1 each of the pieces has what is left of its own list.
         assert_eq!(asked.delete("b", "b1").status, 204);
         assert_eq!(asked.related("a", "a1", "k"), json!([]));
-        skip_to(asked.site, 2132);
+        skip_to(asked.server, 2132);
         assert_eq!(asked.related("a", "a1", "k"), json!(["b2"]));
         assert_eq!(asked.related("b", "b2", "as"), json!(["a1"]));
     });
@@ -296,10 +299,10 @@ fn a_list_of_links_changes_over_a_period() {
 fn a_pair_is_one_pair_at_every_instant() {
     in_both("oneToOne", &two_way(), |asked| {
         for id in ["b1", "b2"] {
-            made(asked.site, "b", id, &json!({"n": 1}));
+            made(asked.server, "b", id, &json!({"n": 1}));
         }
-        made(asked.site, "a", "a1", &json!({"n": 1, "k": "b1"}));
-        made(asked.site, "a", "a2", &json!({"n": 2}));
+        made(asked.server, "a", "a1", &json!({"n": 1, "k": "b1"}));
+        made(asked.server, "a", "a2", &json!({"n": 2}));
         let over = |link: Value, from: i64| json!({"k": link, "$validFrom": year(from)});
         refused(
             &asked.update("a", "a2", over(json!("b1"), 2130)),
@@ -312,7 +315,7 @@ fn a_pair_is_one_pair_at_every_instant() {
         );
         taken(&asked.update("a", "a2", over(json!("b1"), 2130)));
         assert_eq!(asked.linked("a", "k", "b1"), ["a1"]);
-        skip_to(asked.site, 2132);
+        skip_to(asked.server, 2132);
         assert_eq!(asked.linked("a", "k", "b1"), ["a2"]);
     });
 }
@@ -322,9 +325,9 @@ fn deletions_look_at_what_is_yet_to_begin() {
     let more = |on_delete: &str| json!({"twoWay": true, "twoWayKey": "as", "onDelete": on_delete});
     let scheduled = |asked: Asked<'_>| {
         for id in ["b1", "b2"] {
-            made(asked.site, "b", id, &json!({"n": 1}));
+            made(asked.server, "b", id, &json!({"n": 1}));
         }
-        made(asked.site, "a", "a1", &json!({"n": 1, "k": "b2"}));
+        made(asked.server, "a", "a1", &json!({"n": 1, "k": "b2"}));
         taken(&asked.update(
             "a",
             "a1",
@@ -360,7 +363,7 @@ fn deletions_look_at_what_is_yet_to_begin() {
             ["a1 now-2130", "a1 2130-2140", "a1 2140-on", "a2 2130-on"]
         );
         assert_eq!(asked.related("a", "a1", "k"), "b2");
-        skip_to(asked.site, 2132);
+        skip_to(asked.server, 2132);
         assert_eq!(asked.related("a", "a1", "k"), Value::Null);
         // A row that is only scheduled goes with its links.
         taken(&asked.create("b", "b3", json!({"n": 1, "$validFrom": year(2150)})));
@@ -370,7 +373,7 @@ fn deletions_look_at_what_is_yet_to_begin() {
             json!({"n": 1, "k": "b3", "$validFrom": year(2150)}),
         ));
         assert_eq!(asked.delete("b", "b3").status, 204);
-        skip_to(asked.site, 2120);
+        skip_to(asked.server, 2120);
         assert_eq!(asked.related("a", "a3", "k"), Value::Null);
     });
 }
@@ -384,7 +387,7 @@ fn links_over_periods_stand_in_transactions() {
             "/v1/databases"
         };
         let opened = asked
-            .site
+            .server
             .ask("POST", &format!("{root}/transactions"), "{}")
             .json();
         let path = format!("{root}/transactions/{}", opened["$id"].as_str().unwrap());
@@ -401,14 +404,14 @@ fn links_over_periods_stand_in_transactions() {
                 json!({"n": 1, "k": "b1", "$validFrom": year(2131)})
             ),
         ]);
-        taken(&asked.site.ask(
+        taken(&asked.server.ask(
             "POST",
             &format!("{path}/operations"),
             &json!({"operations": operations}).to_string(),
         ));
-        taken(&asked.site.ask("PATCH", &path, r#"{"commit":true}"#));
+        taken(&asked.server.ask("PATCH", &path, r#"{"commit":true}"#));
         assert_eq!(asked.pieces("a"), ["a1 2131-on"]);
-        skip_to(asked.site, 2132);
+        skip_to(asked.server, 2132);
         assert_eq!(asked.related("a", "a1", "k"), "b1");
     });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::site::{KEY, PROJECT, Site};
+use crate::fixture::{KEY, PROJECT, TestServer};
 use engine::LongReads;
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
@@ -14,42 +14,42 @@ const SCAN: &str = "queries%5B0%5D=%7B%22method%22%3A%22contains%22%2C%22attribu
 /// Six clients at a queue for one have met it full long before so many requests.
 const ASKED_MAX: u32 = 20_000;
 
-fn site(long_reads: LongReads) -> Site {
-    let site = Site::start_reading(long_reads);
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn server(long_reads: LongReads) -> TestServer {
+    let server = TestServer::start_reading(long_reads);
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
         "columns":[{"key":"name","type":"varchar","size":200}]}"#;
-    site.ask("POST", "/v1/tablesdb/d/tables", table);
+    server.ask("POST", "/v1/tablesdb/d/tables", table);
     for batch in 0..20 {
         let row = |n| format!(r#"{{"$id":"r{batch}-{n}","name":"{}"}}"#, "x".repeat(150));
         let rows: Vec<String> = (0..100).map(row).collect();
-        let made = site.ask("POST", ROWS, &format!(r#"{{"rows":[{}]}}"#, rows.join(",")));
+        let made = server.ask("POST", ROWS, &format!(r#"{{"rows":[{}]}}"#, rows.join(",")));
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 #[test]
 fn a_long_list_is_answered_in_its_turn() {
-    let site = site(LongReads {
+    let server = server(LongReads {
         after_us: 0,
         threads: 1,
         waiting_max: 10,
     });
     for ttl in ["", "&ttl=60"] {
-        let none = site.ask("GET", &format!("{ROWS}?{SCAN}{ttl}"), "");
+        let none = server.ask("GET", &format!("{ROWS}?{SCAN}{ttl}"), "");
         assert_eq!(none.text, r#"{"total":0,"rows":[]}"#);
         assert!(none.header("x-tidemark-cache").starts_with("miss; "));
     }
-    let total = site.ask("GET", ROWS, "").json()["total"].clone();
+    let total = server.ask("GET", ROWS, "").json()["total"].clone();
     assert_eq!(total, 2_000);
-    let row = site.ask("GET", &format!("{ROWS}/r7-7"), "");
+    let row = server.ask("GET", &format!("{ROWS}/r7-7"), "");
     assert_eq!(row.status, 200, "{}", row.text);
 }
 
 #[test]
 fn too_many_long_lists_are_refused_and_points_are_answered() {
-    let site = site(LongReads {
+    let server = server(LongReads {
         after_us: 0,
         threads: 1,
         waiting_max: 1,
@@ -60,7 +60,7 @@ fn too_many_long_lists_are_refused_and_points_are_answered() {
         // Each asks again and again until one of them has met a full queue.
         for _ in 0..6 {
             scope.spawn(|| {
-                let client = Client::connect(&site);
+                let client = Client::connect(&server);
                 while !refused.load(Ordering::Relaxed) {
                     assert!(asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX);
                     let answer = client.ask(&path);
@@ -78,7 +78,7 @@ fn too_many_long_lists_are_refused_and_points_are_answered() {
                 }
             });
         }
-        let mut points = site.connect();
+        let mut points = server.connect();
         while !refused.load(Ordering::Relaxed) && asked.load(Ordering::Relaxed) < ASKED_MAX {
             let answer = points
                 .ask(&HEADERS, "GET", &format!("{ROWS}/r3-3"), "")
@@ -87,7 +87,7 @@ fn too_many_long_lists_are_refused_and_points_are_answered() {
         }
     });
     assert_eq!(
-        site.ask("GET", &path, "").status,
+        server.ask("GET", &path, "").status,
         200,
         "later there is room again"
     );
@@ -95,25 +95,25 @@ fn too_many_long_lists_are_refused_and_points_are_answered() {
 
 #[test]
 fn large_rows_are_encoded_apart_where_they_are_written_and_selected() {
-    let site = Site::start();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{"tableId":"t","name":"T","columns":[{"key":"s","type":"longtext"}]}"#;
-    site.ask("POST", "/v1/tablesdb/d/tables", table);
-    let taken = || site.engine.store_counts().long_reads.taken;
+    server.ask("POST", "/v1/tablesdb/d/tables", table);
+    let taken = || server.engine.store_counts().long_reads.taken;
     for (bytes, apart) in [(100_000, 0), (300_000, 1)] {
         let text = "x".repeat(bytes);
         let before = taken();
         let row = format!(r#"{{"rowId":"r{bytes}","data":{{"s":"{text}"}}}}"#);
-        let made = site.ask("POST", ROWS, &row);
+        let made = server.ask("POST", ROWS, &row);
         assert_eq!((made.status.as_u16(), taken() - before), (201, apart));
         assert_eq!(made.json()["s"], text);
         let path = format!("{ROWS}/r{bytes}");
-        let whole = site.ask("GET", &path, "");
+        let whole = server.ask("GET", &path, "");
         assert_eq!(whole.json()["s"], text);
         assert_eq!(taken() - before, apart, "what is kept is only copied");
         let select =
             "queries%5B0%5D=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22s%22%5D%7D";
-        let selected = site.ask("GET", &format!("{path}?{select}"), "");
+        let selected = server.ask("GET", &format!("{path}?{select}"), "");
         assert_eq!(selected.json()["s"], text);
         assert_eq!(taken() - before, 2 * apart);
     }
@@ -123,8 +123,8 @@ fn large_rows_are_encoded_apart_where_they_are_written_and_selected() {
 struct Client(std::net::SocketAddr);
 
 impl Client {
-    fn connect(site: &Site) -> Client {
-        Client(site.address)
+    fn connect(server: &TestServer) -> Client {
+        Client(server.address)
     }
 
     fn ask(&self, path: &str) -> String {

@@ -11,7 +11,7 @@ use server::serve::Limits;
 use server::telemetry::exposition::{Exposition, FRESH, Format};
 use server::telemetry::metric::{Kind, Metric, metrics};
 
-use crate::site::{KEY, LIMITS, PROJECT, QUOTAS, Site};
+use crate::fixture::{KEY, LIMITS, PROJECT, QUOTAS, TestServer};
 
 const DASHBOARD: &str =
     include_str!("../../../../docs/guides/observability/grafana-dashboard.json");
@@ -19,8 +19,8 @@ const ALERTS: &str = include_str!("../../../../docs/guides/observability/prometh
 const PAGE: &str = include_str!("../../../../docs/reference/metrics.md");
 const AS_KEY: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
 
-fn furnished() -> Site {
-    let site = Site::start();
+fn furnished() -> TestServer {
+    let server = TestServer::start();
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
         "columns":[{"key":"n","type":"integer"},{"key":"a","type":"integer"},
         {"key":"b","type":"integer"},{"key":"c","type":"integer"},{"key":"d","type":"integer"},
@@ -30,15 +30,15 @@ fn furnished() -> Site {
         ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
         ("/v1/tablesdb/d/tables", table),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 /// Lists, rows, writes, refusals, by the words of both families.
-fn load(site: &Site) {
-    let mut connection = site.connect();
+fn load(server: &TestServer) {
+    let mut connection = server.connect();
     let families = [
         "/v1/tablesdb/d/tables/t/rows",
         "/v1/databases/d/collections/t/documents",
@@ -76,8 +76,8 @@ fn load(site: &Site) {
     );
 }
 
-fn text_of(site: &Site) -> String {
-    let text = Exposition::new(site.watch()).text(Format::OpenMetrics, Instant::now());
+fn text_of(server: &TestServer) -> String {
+    let text = Exposition::new(server.watch()).text(Format::OpenMetrics, Instant::now());
     String::from_utf8(text.into()).unwrap()
 }
 
@@ -93,10 +93,10 @@ fn value(text: &str, series: &str) -> u64 {
 
 #[test]
 fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
-    let site = furnished();
-    site.watch().begin_timing();
-    load(&site);
-    let text = text_of(&site);
+    let server = furnished();
+    server.watch().begin_timing();
+    load(&server);
+    let text = text_of(&server);
     let parsed = parse_openmetrics(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(parsed.families.len() > 30, "{text}");
     for rows in [
@@ -147,10 +147,10 @@ fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
 
 #[test]
 fn the_classic_text_says_the_same_to_a_parser_of_others() {
-    let site = furnished();
-    site.watch().begin_timing();
-    load(&site);
-    let exposition = Exposition::new(site.watch());
+    let server = furnished();
+    server.watch().begin_timing();
+    load(&server);
+    let exposition = Exposition::new(server.watch());
     let text_of = |format| {
         let text = exposition.text(format, Instant::now());
         String::from_utf8(text.into()).unwrap()
@@ -173,14 +173,14 @@ fn the_classic_text_says_the_same_to_a_parser_of_others() {
 
 #[test]
 fn refused_keys_are_counted() {
-    let site = furnished();
+    let server = furnished();
     let wrong = [("x-appwrite-project", PROJECT), ("x-appwrite-key", "wrong")];
     let rows = "/v1/tablesdb/d/tables/t/rows";
     for _ in 0..3 {
-        let refused = site.ask_with(&wrong, "GET", rows, "");
+        let refused = server.ask_with(&wrong, "GET", rows, "");
         assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
     }
-    let text = text_of(&site);
+    let text = text_of(&server);
     let count = |reason: &str| {
         value(
             &text,
@@ -192,7 +192,7 @@ fn refused_keys_are_counted() {
 
 #[test]
 fn quotas_and_what_they_refuse_are_counted() {
-    let site = Site::start_within(Quotas {
+    let server = TestServer::start_within(Quotas {
         project_rows: 2,
         data_bytes: 1 << 40,
         key_transactions: TransactionsBound {
@@ -202,23 +202,27 @@ fn quotas_and_what_they_refuse_are_counted() {
         ..QUOTAS
     });
     let table = r#"{"tableId":"t","name":"T","columns":[{"key":"n","type":"integer"}]}"#;
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
-    assert_eq!(site.ask("POST", "/v1/tablesdb/d/tables", table).status, 201);
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    assert_eq!(
+        server.ask("POST", "/v1/tablesdb/d/tables", table).status,
+        201
+    );
     let create = |n: i64| {
         let row = format!(r#"{{"rowId":"r{n}","data":{{"n":{n}}}}}"#);
-        site.ask("POST", "/v1/tablesdb/d/tables/t/rows", &row)
+        server
+            .ask("POST", "/v1/tablesdb/d/tables/t/rows", &row)
             .status
     };
     assert_eq!([create(1), create(2), create(3)], [201, 201, 507]);
     let change = r#"{"data":{"n":7}}"#;
     let once = [AS_KEY[0], AS_KEY[1], ("idempotency-key", "k")];
     let row = "/v1/tablesdb/d/tables/t/rows/r1";
-    let changed = site.ask_with(&once, "PATCH", row, change);
+    let changed = server.ask_with(&once, "PATCH", row, change);
     assert_eq!(changed.status, 200, "{}", changed.text);
-    let opened = site.ask("POST", "/v1/tablesdb/transactions", "{}");
+    let opened = server.ask("POST", "/v1/tablesdb/transactions", "{}");
     assert_eq!(opened.status, 201, "{}", opened.text);
     assert_eq!(
-        site.ask("POST", "/v1/tablesdb/transactions", "{}").status,
+        server.ask("POST", "/v1/tablesdb/transactions", "{}").status,
         429
     );
     let id = opened.json()["$id"].as_str().unwrap().to_owned();
@@ -226,8 +230,8 @@ fn quotas_and_what_they_refuse_are_counted() {
         "rowId":"x","data":{"n":1}}]}"#;
     let staged = format!("/v1/tablesdb/transactions/{id}/operations");
     // What is staged is more data; whether its row fits is seen at the commit.
-    assert_eq!(site.ask("POST", &staged, operations).status, 201);
-    let text = text_of(&site);
+    assert_eq!(server.ask("POST", &staged, operations).status, 201);
+    let text = text_of(&server);
     let refused = |quota: &str| {
         value(
             &text,
@@ -255,22 +259,22 @@ fn quotas_and_what_they_refuse_are_counted() {
 
 #[test]
 fn requests_beyond_the_rate_of_guests_are_counted() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         guest_rate: 1,
         ..LIMITS
     });
-    let ask = |key| site.ask_as(key, "GET", "/v1/ping", "").status;
+    let ask = |key| server.ask_as(key, "GET", "/v1/ping", "").status;
     let refused = (0..50).filter(|_| ask(None) == 429).count() as u64;
     assert_eq!(ask(Some(KEY)), 200);
     assert!(refused > 0);
     let series = r#"tidemark_quota_refusals_total{quota="guest-rate"}"#;
-    assert_eq!(value(&text_of(&site), series), refused);
+    assert_eq!(value(&text_of(&server), series), refused);
 }
 
 #[test]
 fn who_asks_often_is_given_the_same_text() {
-    let site = furnished();
-    let exposition = Exposition::new(site.watch());
+    let server = furnished();
+    let exposition = Exposition::new(server.watch());
     let began = Instant::now();
     let commits = |at| {
         let text = exposition.text(Format::Classic, at);
@@ -280,20 +284,20 @@ fn who_asks_often_is_given_the_same_text() {
         )
     };
     let before = commits(began);
-    load(&site);
+    load(&server);
     assert_eq!(commits(began + FRESH / 2), before);
     assert!(commits(began + FRESH) > before);
 }
 
 #[test]
 fn whatever_is_asked_no_label_is_added() {
-    let site = furnished();
-    site.watch().begin_timing();
-    load(&site);
+    let server = furnished();
+    server.watch().begin_timing();
+    load(&server);
     let night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
     let distinct = if night { 100_000 } else { 1_000 };
     let rows = "/v1/tablesdb/d/tables/t/rows";
-    let mut connection = site.connect();
+    let mut connection = server.connect();
     let mut ask = |nth: usize| {
         let query = format!(
             "{rows}?queries%5B0%5D=%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22n%22%2C\
@@ -318,19 +322,19 @@ fn whatever_is_asked_no_label_is_added() {
             assert_eq!(answer.status, *status, "{path}: {}", answer.text);
         }
     };
-    let series = |site: &Site| -> BTreeSet<String> {
-        let text = text_of(site);
+    let series = |server: &TestServer| -> BTreeSet<String> {
+        let text = text_of(server);
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let names = lines.filter_map(|line| line.rsplit_once(' '));
         names.map(|(name, _)| name.to_owned()).collect()
     };
     ask(0);
-    let before = series(&site);
+    let before = series(&server);
     (1..distinct).for_each(&mut ask);
-    let after = series(&site);
+    let after = series(&server);
     let added: Vec<_> = after.difference(&before).collect();
     assert!(added.is_empty(), "{added:?}");
-    let shapes = site.watch().asked();
+    let shapes = server.watch().asked();
     assert_eq!(shapes.len(), 512, "the table of shapes is full");
     let equal = shapes.iter().find(|asked| asked.shape == "equal(\"n\")");
     assert_eq!(
@@ -342,9 +346,9 @@ fn whatever_is_asked_no_label_is_added() {
 
 #[test]
 fn the_page_lists_every_metric_as_it_is() {
-    let site = Site::start();
+    let server = TestServer::start();
     let mut wanted = String::new();
-    for metric in metrics(&site.watch().look()) {
+    for metric in metrics(&server.watch().look()) {
         let Metric {
             name, labels, help, ..
         } = metric;
@@ -377,25 +381,25 @@ fn names_in(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn dashboard_and_alerts_ask_for_what_is_served() {
-    let site = furnished();
-    load(&site);
-    let mut served = BTreeSet::new();
+    let server = furnished();
+    load(&server);
+    let mut exposed = BTreeSet::new();
     let mut labels = BTreeSet::from(["le", "instance", "job"]);
-    for metric in metrics(&site.watch().look()) {
+    for metric in metrics(&server.watch().look()) {
         labels.extend(metric.labels);
         if metric.kind == Kind::Histogram {
             for part in ["_bucket", "_sum", "_count"] {
-                served.insert(format!("{}{part}", metric.name));
+                exposed.insert(format!("{}{part}", metric.name));
             }
         } else {
-            served.insert(metric.name.to_owned());
+            exposed.insert(metric.name.to_owned());
         }
     }
     for (file, text) in [("dashboard", DASHBOARD), ("alerts", ALERTS)] {
         let names = names_in(text);
         assert!(names.len() > 10, "{file}: {names:?}");
         for name in names {
-            assert!(served.contains(name), "{file}: `{name}` is not served");
+            assert!(exposed.contains(name), "{file}: `{name}` is not exposed");
         }
         // Both in `by (…)` and in `{…}`: a label that is misspelt gives nothing, without a word.
         for list in text.split("by (").skip(1) {
@@ -409,7 +413,7 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = |panel: &serde_json::Value| panel["targets"].as_array().map_or(0, Vec::len);
     assert!(panels.iter().map(targets).sum::<usize>() > 40);
-    let unused: Vec<_> = metrics(&site.watch().look())
+    let unused: Vec<_> = metrics(&server.watch().look())
         .into_iter()
         .filter(|metric| metric.name.starts_with("tidemark_"))
         .filter(|metric| !DASHBOARD.contains(metric.name))

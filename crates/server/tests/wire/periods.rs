@@ -1,8 +1,8 @@
 //! Ending, extending and moving rows, and deleting them over a period: each act on each route, in
 //! both families. docs/reference/time.md holds the same table.
 
-use crate::site::{Answer, ROWS_KEY, Site};
-use crate::transactions::{FAMILIES, Family, refused, site};
+use crate::fixture::{Answer, ROWS_KEY, TestServer};
+use crate::transactions::{FAMILIES, Family, refused, server};
 use serde_json::{Value, json};
 
 fn year(year: i64) -> String {
@@ -24,9 +24,9 @@ enum Route {
 
 const ROUTES: [Route; 4] = [Route::Single, Route::Bulk, Route::Staged, Route::StagedBulk];
 
-/// A site, a family of routes, and one of its routes.
+/// A server, a family of routes, and one of its routes.
 struct Caller<'s> {
-    site: &'s Site,
+    server: &'s TestServer,
     family: Family,
     route: Route,
 }
@@ -41,11 +41,11 @@ impl Caller<'_> {
         match self.route {
             Route::Single => {
                 let body = json!({ "data": data }).to_string();
-                self.site.ask("PATCH", &self.row(id), &body)
+                self.server.ask("PATCH", &self.row(id), &body)
             }
             Route::Bulk => {
                 let body = json!({"data": data, "queries": [equal(id)]}).to_string();
-                self.site.ask("PATCH", self.family.table, &body)
+                self.server.ask("PATCH", self.family.table, &body)
             }
             Route::Staged => self.commit(self.family.op("update", id, data.clone())),
             Route::StagedBulk => {
@@ -58,11 +58,13 @@ impl Caller<'_> {
     /// Deletes the row `id` over a period.
     fn delete(&self, id: &str, period: &Value) -> Answer {
         match self.route {
-            Route::Single => self.site.ask("DELETE", &self.row(id), &period.to_string()),
+            Route::Single => self
+                .server
+                .ask("DELETE", &self.row(id), &period.to_string()),
             Route::Bulk => {
                 let mut body = period.clone();
                 body["queries"] = json!([equal(id)]);
-                self.site
+                self.server
                     .ask("DELETE", self.family.table, &body.to_string())
             }
             Route::Staged => self.commit(self.family.op("delete", id, period.clone())),
@@ -75,17 +77,17 @@ impl Caller<'_> {
     }
 
     fn commit(&self, op: Value) -> Answer {
-        let id = self.family.open(self.site, Some(ROWS_KEY));
-        let staged = self.family.stage(self.site, &id, json!([op]));
+        let id = self.family.open(self.server, Some(ROWS_KEY));
+        let staged = self.family.stage(self.server, &id, json!([op]));
         if staged.status != 201 {
             return staged;
         }
-        self.family.end(self.site, &id, "commit")
+        self.family.end(self.server, &id, "commit")
     }
 
     fn create(&self, id: &str, data: &Value) {
         let body = json!({self.family.row_id: id, "data": data}).to_string();
-        let made = self.site.ask("POST", self.family.table, &body);
+        let made = self.server.ask("POST", self.family.table, &body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
@@ -94,7 +96,7 @@ impl Caller<'_> {
         let value = |at| {
             let at = json!({"method": "validAt", "values": [year(at)]}).to_string();
             let path = format!("{}?queries%5B0%5D={}", self.row(id), encode(&at));
-            self.site.ask("GET", &path, "").json()["n"].clone()
+            self.server.ask("GET", &path, "").json()["n"].clone()
         };
         years.into_iter().map(value).collect()
     }
@@ -108,11 +110,11 @@ fn equal(id: &str) -> String {
 fn on_every_route(test: impl Fn(&Caller<'_>)) {
     for family in FAMILIES {
         for route in ROUTES {
-            let site = site();
-            let (site, caller) = (&site, &route);
+            let server = server();
+            let (server, caller) = (&server, &route);
             println!("{} {caller:?}", family.table);
             test(&Caller {
-                site,
+                server,
                 family,
                 route,
             });
@@ -181,11 +183,11 @@ fn a_beginning_alone_moves_it() {
 
 #[test]
 fn a_row_that_is_only_scheduled_begins_and_ends_at_other_times() {
-    let site = site();
+    let server = server();
     for (family, route) in [(FAMILIES[0], Route::Single), (FAMILIES[1], Route::Staged)] {
-        let site = &site;
+        let server = &server;
         let caller = Caller {
-            site,
+            server,
             family,
             route,
         };
@@ -210,7 +212,7 @@ fn a_deletion_takes_a_period_from_body_and_query() {
         if let Route::Single = caller.route {
             let from = encode(&year(2105));
             let path = format!("{}?%24validFrom={from}", caller.row("x"));
-            done(&caller.site.ask("DELETE", &path, ""));
+            done(&caller.server.ask("DELETE", &path, ""));
             assert_eq!(caller.values("x", [2099, 2110]), [json!(1), Value::Null]);
         }
         done(&caller.delete("x", &json!({})));
@@ -220,12 +222,12 @@ fn a_deletion_takes_a_period_from_body_and_query() {
 
 #[test]
 fn an_update_answers_with_the_piece_at_the_end_that_moved() {
-    let site = site();
-    let site = &site;
+    let server = server();
+    let server = &server;
     for (family, id) in FAMILIES.into_iter().zip(["x", "y"]) {
         let route = Route::Single;
         let caller = Caller {
-            site,
+            server,
             family,
             route,
         };
@@ -254,10 +256,10 @@ fn an_update_answers_with_the_piece_at_the_end_that_moved() {
 
 #[test]
 fn a_period_that_nothing_would_look_at_is_refused() {
-    let site = site();
+    let server = server();
     let (from, to) = (year(2100), year(2110));
     let refuse = |method: &str, path: &str, body: Value, kind: &str| {
-        let answer = site.ask(method, path, &body.to_string());
+        let answer = server.ask(method, path, &body.to_string());
         refused(&answer, kind);
         answer.text
     };
@@ -291,18 +293,18 @@ fn a_period_that_nothing_would_look_at_is_refused() {
 
 #[test]
 fn an_upsert_without_a_period_fills_what_is_open_later() {
-    let site = site();
-    let site = &site;
+    let server = server();
+    let server = &server;
     for (family, id) in FAMILIES.into_iter().zip(["x", "y"]) {
         let route = Route::Single;
         let caller = Caller {
-            site,
+            server,
             family,
             route,
         };
         caller.create(id, &json!({"n": 1, "$validTo": year(2100)}));
         let body = json!({"data": {"n": 2}}).to_string();
-        done(&site.ask("PUT", &caller.row(id), &body));
+        done(&server.ask("PUT", &caller.row(id), &body));
         assert_eq!(caller.values(id, [2099, 2100]), [json!(2), json!(2)]);
     }
 }

@@ -2,28 +2,28 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Connection, KEY, PROJECT, Site};
+use crate::fixture::{Answer, Connection, KEY, PROJECT, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const OPTIONS: &str = "/v1/tidemark/databases/d/tables/t/options";
 
-fn site() -> Site {
-    let site = Site::start();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn server() -> TestServer {
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
         "tableId": "t", "name": "T", "rowSecurity": true,
         "columns": [{"key": "n", "type": "integer"}]
     }"#;
-    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", table);
     assert_eq!(made.status, 201, "{}", made.text);
-    site
+    server
 }
 
 /// A row that everybody may read, and the instant of its commit.
-fn create(site: &Site) -> String {
+fn create(server: &TestServer) -> String {
     let row = r#"{"rowId":"a","data":{"n":1},"permissions":["read(\"any\")"]}"#;
-    assert_eq!(site.ask("POST", ROWS, row).status, 201);
-    let shown = site.ask(
+    assert_eq!(server.ask("POST", ROWS, row).status, 201);
+    let shown = server.ask(
         "GET",
         &format!("{ROWS}?{}", query("versions", json!([]))),
         "",
@@ -40,13 +40,13 @@ fn query(method: &str, values: Value) -> String {
     format!("queries[]={text}")
 }
 
-fn with(site: &Site, header: (&str, &str), target: &str) -> Answer {
+fn with(server: &TestServer, header: (&str, &str), target: &str) -> Answer {
     let headers = [
         ("x-appwrite-project", PROJECT),
         ("x-appwrite-key", KEY),
         header,
     ];
-    site.ask_with(&headers, "GET", target, "")
+    server.ask_with(&headers, "GET", target, "")
 }
 
 #[track_caller]
@@ -59,30 +59,30 @@ fn told(answer: &Answer) -> (&str, &str) {
 
 #[test]
 fn pinned_lists_and_rows_are_cached_and_may_be_held() {
-    let site = site();
-    let then = create(&site);
+    let server = server();
+    let then = create(&server);
     let list = format!("{ROWS}?{}", query("asOf", json!([then])));
     let row = format!("{ROWS}/a?{}", query("asOf", json!([then])));
     for target in [&list, &row] {
-        let first = site.ask("GET", target, "");
+        let first = server.ask("GET", target, "");
         assert_eq!(told(&first), ("miss", "private, no-cache"));
         assert!(first.header("x-appwrite-cache").is_empty());
-        let second = site.ask("GET", target, "");
+        let second = server.ask("GET", target, "");
         assert_eq!(told(&second), ("hit", "private, no-cache"));
         assert_eq!(second.text, first.text);
         let tag = first.header("etag");
         assert_eq!(second.header("etag"), tag);
-        let held = with(&site, ("if-none-match", tag), target);
+        let held = with(&server, ("if-none-match", tag), target);
         assert_eq!((held.status.as_u16(), held.text.as_str()), (304, ""));
         assert!(held.header("x-tidemark-cache").starts_with("hit"));
-        let bypass = with(&site, ("x-tidemark-cache", "bypass"), target);
+        let bypass = with(&server, ("x-tidemark-cache", "bypass"), target);
         assert_eq!(told(&bypass).0, "bypass");
         assert_eq!(
             (bypass.text.as_str(), bypass.header("etag")),
             (first.text.as_str(), tag)
         );
     }
-    let older = site.ask(
+    let older = server.ask(
         "GET",
         &list.replace(
             "tablesdb/d/tables/t/rows",
@@ -92,34 +92,34 @@ fn pinned_lists_and_rows_are_cached_and_may_be_held() {
     );
     assert_eq!(told(&older).0, "miss", "in other words");
     let posted = json!({"queries": [json!({"method": "asOf", "values": [then]}).to_string()]});
-    let posted = site.ask("POST", &format!("{ROWS}/query"), &posted.to_string());
+    let posted = server.ask("POST", &format!("{ROWS}/query"), &posted.to_string());
     assert_eq!(told(&posted), ("hit", "private, no-cache"));
     // The past is judged by today: what was held is not what is seen any more.
-    let tag = site.ask("GET", &list, "").header("etag").to_owned();
-    let closed = site.ask("PATCH", &format!("{ROWS}/a"), r#"{"permissions":[]}"#);
+    let tag = server.ask("GET", &list, "").header("etag").to_owned();
+    let closed = server.ask("PATCH", &format!("{ROWS}/a"), r#"{"permissions":[]}"#);
     assert_eq!(closed.status, 200, "{}", closed.text);
-    let fresh = with(&site, ("if-none-match", &tag), &list);
+    let fresh = with(&server, ("if-none-match", &tag), &list);
     assert_eq!(told(&fresh).0, "miss");
     assert_ne!(fresh.header("etag"), tag);
 }
 
 #[test]
 fn an_owner_may_spare_clients_the_question() {
-    let site = site();
-    let then = create(&site);
+    let server = server();
+    let then = create(&server);
     let list = format!("{ROWS}?{}", query("asOf", json!([then])));
-    let shown = site.ask("GET", OPTIONS, "");
+    let shown = server.ask("GET", OPTIONS, "");
     let all = json!({"pinnedMaxAge": 0, "history": "keep", "past": "keys", "ttlMax": 86_400,
         "keptFrom": null});
     assert_eq!(shown.json(), all);
-    let set = site.ask("PATCH", OPTIONS, r#"{"pinnedMaxAge":600}"#);
+    let set = server.ask("PATCH", OPTIONS, r#"{"pinnedMaxAge":600}"#);
     assert_eq!(set.status, 200, "{}", set.text);
     assert_eq!(set.json()["pinnedMaxAge"], 600);
     assert_eq!(set.json()["history"], "keep");
     let immutable = "private, max-age=600, immutable";
-    let first = site.ask("GET", &list, "");
+    let first = server.ask("GET", &list, "");
     assert_eq!(told(&first).1, immutable);
-    let held = with(&site, ("if-none-match", first.header("etag")), &list);
+    let held = with(&server, ("if-none-match", first.header("etag")), &list);
     assert_eq!(
         (held.status.as_u16(), held.header("cache-control")),
         (304, immutable)
@@ -129,17 +129,17 @@ fn an_owner_may_spare_clients_the_question() {
         &query("validAt", json!([then])),
         &query("versions", json!([])),
     ] {
-        let answer = site.ask("GET", &format!("{ROWS}?{now}"), "");
+        let answer = server.ask("GET", &format!("{ROWS}?{now}"), "");
         assert_eq!(told(&answer).1, "private, no-cache", "{now}");
     }
-    let day = site.ask("PATCH", OPTIONS, r#"{"history":"days(1)"}"#);
+    let day = server.ask("PATCH", OPTIONS, r#"{"history":"days(1)"}"#);
     assert_eq!(day.json()["pinnedMaxAge"], 600);
     assert!(
         day.json()["keptFrom"].as_str().unwrap().ends_with("+00:00"),
         "{}",
         day.text
     );
-    let below = site.ask(
+    let below = server.ask(
         "GET",
         &format!("{ROWS}?{}", query("asOf", json!(["2001-01-01"]))),
         "",
@@ -147,16 +147,16 @@ fn an_owner_may_spare_clients_the_question() {
     assert_eq!(below.refusal(), "410 history_gone");
     assert_eq!(below.header("cache-control"), "private, no-cache");
     let pieces = r#"{"kind":"get","table":"t","id":"a","tt":5}"#;
-    let pieces = site.ask("POST", "/v1/tidemark/databases/d/reads", pieces);
+    let pieces = server.ask("POST", "/v1/tidemark/databases/d/reads", pieces);
     assert_eq!(pieces.refusal(), "410 history_gone");
-    let kept = site.ask("GET", &list, "");
+    let kept = server.ask("GET", &list, "");
     assert_eq!(kept.status, 200, "{}", kept.text);
 }
 
 #[test]
 fn options_and_grants_of_then_that_cannot_be_are_refused() {
-    let site = site();
-    let then = create(&site);
+    let server = server();
+    let then = create(&server);
     for wrong in [
         r#"{"pinnedMaxAge":-1}"#,
         r#"{"pinnedMaxAge":31536001}"#,
@@ -168,16 +168,16 @@ fn options_and_grants_of_then_that_cannot_be_are_refused() {
         r#"{"history":"days(0)"}"#,
         r#"{"history":7}"#,
     ] {
-        let refused = site.ask("PATCH", OPTIONS, wrong);
+        let refused = server.ask("PATCH", OPTIONS, wrong);
         assert_eq!(refused.refusal(), "400 general_argument_invalid", "{wrong}");
     }
     let absent = OPTIONS.replace("/t/", "/x/");
     assert_eq!(
-        site.ask("GET", &absent, "").refusal(),
+        server.ask("GET", &absent, "").refusal(),
         "404 table_not_found"
     );
     assert_eq!(
-        site.ask("PATCH", &absent, "{}").refusal(),
+        server.ask("PATCH", &absent, "{}").refusal(),
         "404 table_not_found"
     );
     let as_of = query("asOf", json!([then]));
@@ -203,11 +203,15 @@ fn options_and_grants_of_then_that_cannot_be_are_refused() {
             "400 general_argument_invalid",
         ),
     ] {
-        assert_eq!(site.ask("GET", &target, "").refusal(), refusal, "{target}");
+        assert_eq!(
+            server.ask("GET", &target, "").refusal(),
+            refusal,
+            "{target}"
+        );
     }
     for target in [format!("{ROWS}?{as_of}"), format!("{ROWS}/a?{as_of}")] {
         for judged in ["now", "as-of"] {
-            let answer = site.ask("GET", &format!("{target}&permissions={judged}"), "");
+            let answer = server.ask("GET", &format!("{target}&permissions={judged}"), "");
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
     }
@@ -242,19 +246,19 @@ fn repeat(connection: &mut Connection<'_>, caller: &[(&str, &str)], target: &str
 
 #[test]
 fn rows_of_the_past_are_the_same_however_often_they_are_asked_for() {
-    let site = site();
-    let then = create(&site);
-    let opened = site.ask("PATCH", OPTIONS, r#"{"past":"now"}"#);
+    let server = server();
+    let then = create(&server);
+    let opened = server.ask("PATCH", OPTIONS, r#"{"past":"now"}"#);
     assert_eq!(opened.status, 200, "{}", opened.text);
     let open = r#"{"rowId":"b","data":{"n":2},"permissions":["read(\"any\")"]}"#;
-    assert_eq!(site.ask("POST", ROWS, open).status, 201);
+    assert_eq!(server.ask("POST", ROWS, open).status, 201);
     let hidden = r#"{"rowId":"c","data":{"n":3},"permissions":[]}"#;
-    assert_eq!(site.ask("POST", ROWS, hidden).status, 201);
-    let changed = site.ask("PATCH", &format!("{ROWS}/b"), r#"{"data":{"n":20}}"#);
+    assert_eq!(server.ask("POST", ROWS, hidden).status, 201);
+    let changed = server.ask("PATCH", &format!("{ROWS}/b"), r#"{"data":{"n":20}}"#);
     assert_eq!(changed.status, 200, "{}", changed.text);
     let mark = changed.header("x-tidemark-mark").parse::<i64>().unwrap();
     let before = query("asOf", json!([mark - 1]));
-    let mut connection = site.connect();
+    let mut connection = server.connect();
     let row = |id: &str, queries: &[&str]| format!("{ROWS}/{id}?{}", queries.join("&"));
     let select = query("select", json!(["n"]));
     let ask = |connection: &mut Connection<'_>| {
@@ -288,16 +292,16 @@ fn rows_of_the_past_are_the_same_however_often_they_are_asked_for() {
         .unwrap();
     assert_eq!(shown.json()["n"], 2);
     // Grants, names, and what is there at all are those of today.
-    let closed = site.ask("PATCH", &format!("{ROWS}/b"), r#"{"permissions":[]}"#);
+    let closed = server.ask("PATCH", &format!("{ROWS}/b"), r#"{"permissions":[]}"#);
     assert_eq!(closed.status, 200, "{}", closed.text);
     assert_eq!(ask(&mut connection)[6..10], [200, 404, 200, 404]);
     let column = r#"{"key":"m","required":false,"default":7}"#;
     let columns = "/v1/tablesdb/d/tables/t/columns";
-    let made = site.ask("POST", &format!("{columns}/integer"), column);
+    let made = server.ask("POST", &format!("{columns}/integer"), column);
     assert_eq!(made.status, 202, "{}", made.text);
     assert_eq!(ask(&mut connection)[6..10], [200, 404, 200, 404]);
     let erase = json!({"ops": [{"op": "erase", "table": "t", "id": "b"}]}).to_string();
-    let erased = site.ask("POST", "/v1/tidemark/databases/d/transactions", &erase);
+    let erased = server.ask("POST", "/v1/tidemark/databases/d/transactions", &erase);
     assert_eq!(erased.status, 201, "{}", erased.text);
     assert_eq!(ask(&mut connection)[6..10], [404; 4]);
 }

@@ -3,19 +3,19 @@
 use model::Scope;
 use serde_json::json;
 
-use super::site::{KEY, PROJECT, ROWS_KEY, Site};
+use super::fixture::{KEY, PROJECT, ROWS_KEY, TestServer};
 
 const KEYS: &str = "/v1/project/keys";
 
 /// Ids of the keys that these queries list, or the refusal.
-fn ids(site: &Site, queries: &[serde_json::Value]) -> String {
+fn ids(server: &TestServer, queries: &[serde_json::Value]) -> String {
     let query = |(nth, query): (usize, &serde_json::Value)| {
         let text = query.to_string().replace('"', "%22");
         let text = text.replace('{', "%7B").replace('}', "%7D");
         format!("queries[{nth}]={text}")
     };
     let texts: Vec<String> = queries.iter().enumerate().map(query).collect();
-    let listed = site.ask("GET", &format!("{KEYS}?{}", texts.join("&")), "");
+    let listed = server.ask("GET", &format!("{KEYS}?{}", texts.join("&")), "");
     if listed.status != 200 {
         return listed.refusal();
     }
@@ -30,9 +30,9 @@ fn ids(site: &Site, queries: &[serde_json::Value]) -> String {
 
 #[test]
 fn a_project_is_read_by_keys_of_that_scope() {
-    let site = Site::start();
-    site.replace_key("rows", ROWS_KEY, &[Scope::ProjectRead]);
-    let project = site.ask_as(Some(ROWS_KEY), "GET", "/v1/project", "");
+    let server = TestServer::start();
+    server.replace_key("rows", ROWS_KEY, &[Scope::ProjectRead]);
+    let project = server.ask_as(Some(ROWS_KEY), "GET", "/v1/project", "");
     assert_eq!(project.status, 200, "{}", project.text);
     let project = project.json();
     assert_eq!(project["$id"], PROJECT);
@@ -47,35 +47,35 @@ fn a_project_is_read_by_keys_of_that_scope() {
         "what there is none of is empty"
     );
     for method in ["PUT", "DELETE"] {
-        let answer = site.ask(method, "/v1/project", "{}");
+        let answer = server.ask(method, "/v1/project", "{}");
         assert_eq!(answer.refusal(), "405 general_not_implemented", "{method}");
     }
 }
 
 #[test]
 fn keys_are_shown_without_their_secrets() {
-    let site = Site::start();
-    let key = site.ask("GET", "/v1/project/keys/rows", "");
+    let server = TestServer::start();
+    let key = server.ask("GET", "/v1/project/keys/rows", "");
     let shown = key.json();
     assert_eq!(shown["$id"], "rows");
     assert_eq!(shown["scopes"], json!(["rows.read", "rows.write"]));
     assert_eq!(shown["secret"], "");
     assert_eq!(shown["expire"], "", "it never expires");
-    let listed = site.ask("GET", KEYS, "");
+    let listed = server.ask("GET", KEYS, "");
     assert_eq!(listed.json()["total"], 2);
     for text in [&key.text, &listed.text] {
         for secret in [KEY, ROWS_KEY] {
             assert!(!text.contains(secret), "{text}");
         }
     }
-    let absent = site.ask("GET", "/v1/project/keys/nobody", "");
+    let absent = server.ask("GET", "/v1/project/keys/nobody", "");
     assert_eq!(absent.refusal(), "404 key_not_found");
 }
 
 #[test]
 fn keys_are_listed_by_queries_as_other_containers_are() {
-    let site = Site::start();
-    site.replace_key("rows", ROWS_KEY, &[Scope::RowsRead, Scope::KeysRead]);
+    let server = TestServer::start();
+    server.replace_key("rows", ROWS_KEY, &[Scope::RowsRead, Scope::KeysRead]);
     let cases = [
         (vec![], "2: all,rows"),
         (vec![json!({"method": "limit", "values": [1]})], "2: all"),
@@ -109,36 +109,36 @@ fn keys_are_listed_by_queries_as_other_containers_are() {
         ),
     ];
     for (queries, wanted) in cases {
-        assert_eq!(ids(&site, &queries), wanted, "{queries:?}");
+        assert_eq!(ids(&server, &queries), wanted, "{queries:?}");
     }
 }
 
 #[test]
 fn a_key_is_revoked_over_the_wire_and_none_is_made_or_widened() {
-    let site = Site::start();
+    let server = TestServer::start();
     let new = r#"{"keyId":"new","name":"N","scopes":["rows.read"]}"#;
     for (method, path) in [
         ("POST", KEYS),
         ("POST", "/v1/project/keys/ephemeral"),
         ("PUT", "/v1/project/keys/rows"),
     ] {
-        let refused = site.ask(method, path, new);
+        let refused = server.ask(method, path, new);
         assert_eq!(refused.refusal(), "403 key_creation_denied", "{path}");
         assert!(refused.text.contains("tidemark key create"));
     }
-    assert_eq!(ids(&site, &[]), "2: all,rows");
-    let gone = site.ask("DELETE", "/v1/project/keys/rows", "");
+    assert_eq!(ids(&server, &[]), "2: all,rows");
+    let gone = server.ask("DELETE", "/v1/project/keys/rows", "");
     assert_eq!(gone.status, 204, "{}", gone.text);
-    assert_eq!(ids(&site, &[]), "1: all");
-    let refused = site.ask_as(Some(ROWS_KEY), "GET", "/v1/health", "");
+    assert_eq!(ids(&server, &[]), "1: all");
+    let refused = server.ask_as(Some(ROWS_KEY), "GET", "/v1/health", "");
     assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
-    let again = site.ask("DELETE", "/v1/project/keys/rows", "");
+    let again = server.ask("DELETE", "/v1/project/keys/rows", "");
     assert_eq!(again.refusal(), "404 key_not_found");
 }
 
 #[test]
 fn guests_and_keys_of_other_scopes_learn_nothing_of_project_and_keys() {
-    let site = Site::start();
+    let server = TestServer::start();
     for (method, path) in [
         ("GET", "/v1/project"),
         ("GET", KEYS),
@@ -150,9 +150,9 @@ fn guests_and_keys_of_other_scopes_learn_nothing_of_project_and_keys() {
         ("DELETE", "/v1/project/keys/rows"),
     ] {
         for who in [None, Some(ROWS_KEY)] {
-            let refused = site.ask_as(who, method, path, "{}").refusal();
+            let refused = server.ask_as(who, method, path, "{}").refusal();
             assert_eq!(refused, "401 general_unauthorized_scope", "{method} {path}");
         }
     }
-    assert_eq!(ids(&site, &[]), "2: all,rows");
+    assert_eq!(ids(&server, &[]), "2: all,rows");
 }

@@ -3,7 +3,7 @@
 use engine::Quotas;
 use serde_json::json;
 
-use crate::site::{Answer, KEY, PROJECT, QUOTAS, Site};
+use crate::fixture::{Answer, KEY, PROJECT, QUOTAS, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const BESIDE: &str = "/v1/tablesdb/d/tables/beside/rows";
@@ -12,30 +12,30 @@ const BYTES_MAX: u64 = 20_000;
 /// What a version of [`insert`] counts: its text, a number, and what stands beside them.
 const VERSION_BYTES: u64 = 1_000 + 8 + 100;
 
-fn site() -> Site {
-    let site = Site::start_within(Quotas {
+fn server() -> TestServer {
+    let server = TestServer::start_within(Quotas {
         project_bytes: BYTES_MAX,
         ..QUOTAS
     });
-    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let made = server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
     for id in ["t", "beside"] {
         let table = json!({"tableId": id, "name": "T", "columns": [
             {"key": "n", "type": "integer"}, {"key": "s", "type": "longtext"},
             {"key": "hidden", "type": "longtext", "encrypt": true}]});
-        let made = site.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
+        let made = server.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 fn text() -> String {
     "x".repeat(1_000)
 }
 
-fn insert(site: &Site, rows: &str, id: &str) -> Answer {
+fn insert(server: &TestServer, rows: &str, id: &str) -> Answer {
     let row = json!({"rowId": id, "data": {"n": 1, "s": text()}});
-    site.ask("POST", rows, &row.to_string())
+    server.ask("POST", rows, &row.to_string())
 }
 
 #[track_caller]
@@ -47,9 +47,9 @@ fn is_full(refused: &Answer, what: &str) {
 }
 
 /// Inserts rows until no more is taken: how many were.
-fn fill(site: &Site, rows: &str) -> u64 {
+fn fill(server: &TestServer, rows: &str) -> u64 {
     for nth in 0..100 {
-        let made = insert(site, rows, &format!("r{nth}"));
+        let made = insert(server, rows, &format!("r{nth}"));
         if made.status != 201 {
             is_full(&made, "insert");
             return nth;
@@ -58,29 +58,29 @@ fn fill(site: &Site, rows: &str) -> u64 {
     panic!("nothing was refused");
 }
 
-fn bytes(site: &Site) -> u64 {
-    let taken = site.engine.taken();
+fn bytes(server: &TestServer) -> u64 {
+    let taken = server.engine.taken();
     assert_eq!(taken.project_bytes_max, BYTES_MAX);
     assert_eq!(taken.project_bytes[0].0.as_str(), PROJECT);
     taken.project_bytes[0].1
 }
 
-fn transact(site: &Site, ops: &serde_json::Value) -> Answer {
+fn transact(server: &TestServer, ops: &serde_json::Value) -> Answer {
     let path = format!("{OWN}/transactions");
-    site.ask("POST", &path, &json!({"ops": ops}).to_string())
+    server.ask("POST", &path, &json!({"ops": ops}).to_string())
 }
 
-fn erase(site: &Site, ids: &[&str]) {
+fn erase(server: &TestServer, ids: &[&str]) {
     let ops = ids
         .iter()
         .map(|id| json!({"op": "erase", "table": "t", "id": id}));
-    let erased = transact(site, &ops.collect());
+    let erased = transact(server, &ops.collect());
     assert_eq!(erased.status, 201, "{}", erased.text);
 }
 
 /// A transaction that inserts a row, which is staged.
-fn staged(site: &Site) -> String {
-    let opened = site.ask("POST", "/v1/tablesdb/transactions", "{}").json();
+fn staged(server: &TestServer) -> String {
+    let opened = server.ask("POST", "/v1/tablesdb/transactions", "{}").json();
     let path = format!(
         "/v1/tablesdb/transactions/{}",
         opened["$id"].as_str().unwrap()
@@ -88,18 +88,18 @@ fn staged(site: &Site) -> String {
     let row = json!({"action": "create", "databaseId": "d", "tableId": "t", "rowId": "staged",
         "data": {"n": 1, "s": text()}});
     let operations = json!({"operations": [row]}).to_string();
-    let staged = site.ask("POST", &format!("{path}/operations"), &operations);
+    let staged = server.ask("POST", &format!("{path}/operations"), &operations);
     assert_eq!(staged.status, 201, "{}", staged.text);
     path
 }
 
 #[test]
 fn whatever_adds_bytes_to_a_full_project_is_refused() {
-    let site = site();
-    let count = fill(&site, ROWS);
+    let server = server();
+    let count = fill(&server, ROWS);
     assert_eq!(count, BYTES_MAX / VERSION_BYTES);
-    assert_eq!(bytes(&site), count * VERSION_BYTES);
-    let before = site.ask("GET", ROWS, "").text;
+    assert_eq!(bytes(&server), count * VERSION_BYTES);
+    let before = server.ask("GET", ROWS, "").text;
     let row = format!("{ROWS}/r0");
     let many = json!({"rows": [{"$id": "x", "s": text()}, {"$id": "y", "n": 1}]});
     let hidden = json!({"data": {"n": 2, "hidden": "y".repeat(900)}});
@@ -120,72 +120,72 @@ fn whatever_adds_bytes_to_a_full_project_is_refused() {
         ("PATCH", ROWS, json!({"data": {"n": 2}})),
         ("POST", &format!("{OWN}/transactions"), put),
     ] {
-        let refused = site.ask(method, path, &body.to_string());
+        let refused = server.ask(method, path, &body.to_string());
         is_full(&refused, &format!("{method} {path} {body}"));
     }
-    assert_eq!(site.ask("GET", ROWS, "").text, before);
-    assert_eq!(bytes(&site), count * VERSION_BYTES);
-    assert_eq!(site.engine.taken().project_bytes_refused, 12);
+    assert_eq!(server.ask("GET", ROWS, "").text, before);
+    assert_eq!(bytes(&server), count * VERSION_BYTES);
+    assert_eq!(server.engine.taken().project_bytes_refused, 12);
     // It is as full after a restart.
-    let site = site.restart();
-    is_full(&insert(&site, BESIDE, "r"), "after a restart");
+    let server = server.restart();
+    is_full(&insert(&server, BESIDE, "r"), "after a restart");
 }
 
 #[test]
 fn what_is_deleted_stays_as_past_and_what_is_erased_makes_room() {
-    let site = site();
-    fill(&site, ROWS);
-    let path = staged(&site);
-    let commit = || site.ask("PATCH", &path, r#"{"commit":true}"#);
+    let server = server();
+    fill(&server, ROWS);
+    let path = staged(&server);
+    let commit = || server.ask("PATCH", &path, r#"{"commit":true}"#);
     is_full(&commit(), "commit");
-    let deleted = site.ask("DELETE", &format!("{ROWS}/r0"), "");
+    let deleted = server.ask("DELETE", &format!("{ROWS}/r0"), "");
     assert_eq!(deleted.status, 204, "{}", deleted.text);
-    is_full(&insert(&site, ROWS, "new"), "its past is there");
-    let held = bytes(&site);
-    erase(&site, &["r0"]);
-    assert_eq!(bytes(&site), held - VERSION_BYTES);
-    assert_eq!(insert(&site, ROWS, "new").status, 201);
-    is_full(&insert(&site, ROWS, "newer"), "full again");
-    erase(&site, &["r1"]);
+    is_full(&insert(&server, ROWS, "new"), "its past is there");
+    let held = bytes(&server);
+    erase(&server, &["r0"]);
+    assert_eq!(bytes(&server), held - VERSION_BYTES);
+    assert_eq!(insert(&server, ROWS, "new").status, 201);
+    is_full(&insert(&server, ROWS, "newer"), "full again");
+    erase(&server, &["r1"]);
     let committed = commit();
     assert_eq!(committed.status, 200, "{}", committed.text);
-    assert_eq!(bytes(&site), held);
+    assert_eq!(bytes(&server), held);
 }
 
 #[test]
 fn a_table_that_is_deleted_or_lets_go_of_its_past_makes_room() {
-    let site = site();
-    let count = fill(&site, BESIDE);
-    is_full(&insert(&site, ROWS, "r"), "of one project");
-    let dropped = site.ask("DELETE", "/v1/tablesdb/d/tables/beside", "");
+    let server = server();
+    let count = fill(&server, BESIDE);
+    is_full(&insert(&server, ROWS, "r"), "of one project");
+    let dropped = server.ask("DELETE", "/v1/tablesdb/d/tables/beside", "");
     assert_eq!(dropped.status, 204, "{}", dropped.text);
-    assert_eq!(fill(&site, ROWS), count);
+    assert_eq!(fill(&server, ROWS), count);
     // Deleted rows are past; without it there is room, as soon as it is let go of.
-    let deleted = site.ask("DELETE", ROWS, "{}");
+    let deleted = server.ask("DELETE", ROWS, "{}");
     assert_eq!(deleted.status, 200, "{}", deleted.text);
-    is_full(&insert(&site, ROWS, "new"), "past");
-    let kept = site.ask(
+    is_full(&insert(&server, ROWS, "new"), "past");
+    let kept = server.ask(
         "PATCH",
         &format!("{OWN}/tables/t/options"),
         r#"{"history":"none"}"#,
     );
     assert_eq!(kept.status, 200, "{}", kept.text);
-    while insert(&site, ROWS, "new").status == 507 {
+    while insert(&server, ROWS, "new").status == 507 {
         std::thread::yield_now();
     }
-    while bytes(&site) > VERSION_BYTES {
+    while bytes(&server) > VERSION_BYTES {
         std::thread::yield_now();
     }
-    assert_eq!(bytes(&site), VERSION_BYTES);
+    assert_eq!(bytes(&server), VERSION_BYTES);
 }
 
-fn once(site: &Site, key: &str, body: &serde_json::Value) -> Answer {
+fn once(server: &TestServer, key: &str, body: &serde_json::Value) -> Answer {
     let headers = [
         ("x-appwrite-project", PROJECT),
         ("x-appwrite-key", KEY),
         ("idempotency-key", key),
     ];
-    site.ask_with(&headers, "POST", ROWS, &body.to_string())
+    server.ask_with(&headers, "POST", ROWS, &body.to_string())
 }
 
 #[test]
@@ -201,24 +201,27 @@ fn a_request_that_has_run_is_answered_so_in_a_full_project() {
         },
     ] {
         // No answer is kept.
-        let site = Site::start_within(Quotas {
+        let server = TestServer::start_within(Quotas {
             key_answers_bytes: 0,
             ..quotas
         });
         let table = r#"{"tableId":"t","name":"T","columns":[{"key":"n","type":"integer"}]}"#;
-        site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
-        assert_eq!(site.ask("POST", "/v1/tablesdb/d/tables", table).status, 201);
+        server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+        assert_eq!(
+            server.ask("POST", "/v1/tablesdb/d/tables", table).status,
+            201
+        );
         let row = |id: &str| json!({"rowId": id, "data": {"n": 1}});
-        assert_eq!(once(&site, "k1", &row("a")).status, 201);
-        let again = once(&site, "k1", &row("a"));
+        assert_eq!(once(&server, "k1", &row("a")).status, 201);
+        let again = once(&server, "k1", &row("a"));
         assert_eq!(again.refusal(), "409 general_idempotency_key_reused");
-        let other = once(&site, "k1", &row("b"));
+        let other = once(&server, "k1", &row("b"));
         assert_eq!(other.refusal(), "409 general_idempotency_key_reused");
         for _ in 0..2 {
-            let full = once(&site, "k2", &row("b"));
+            let full = once(&server, "k2", &row("b"));
             assert_eq!(full.refusal(), "507 general_quota_exceeded");
         }
-        let taken = site.engine.taken();
+        let taken = server.engine.taken();
         assert_eq!(taken.rows_refused + taken.project_bytes_refused, 2);
     }
 }

@@ -1,8 +1,8 @@
 //! Writes over valid periods where many are written together: in transactions of clients, in
 //! changes of all rows that match, in both families; and the rows that they are related to.
 
-use crate::site::{Answer, ROWS_KEY, Site};
-use crate::transactions::{FAMILIES, Family, ask_inside, refused, site};
+use crate::fixture::{Answer, ROWS_KEY, TestServer};
+use crate::transactions::{FAMILIES, Family, ask_inside, refused, server};
 use serde_json::{Value, json};
 
 fn year(year: i64) -> String {
@@ -14,21 +14,21 @@ fn encode(query: &Value) -> String {
     percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-fn listed(site: &Site, family: Family, queries: &[Value]) -> Answer {
+fn listed(server: &TestServer, family: Family, queries: &[Value]) -> Answer {
     let pairs = queries.iter().enumerate();
     let pairs = pairs.map(|(nth, query)| format!("queries%5B{nth}%5D={}", encode(query)));
     let path = format!("{}?{}", family.table, pairs.collect::<Vec<_>>().join("&"));
-    site.ask("GET", &path, "")
+    server.ask("GET", &path, "")
 }
 
 /// Ids and `n` of what is valid at the beginning of a year, by id.
 #[track_caller]
-fn valid_in(site: &Site, family: Family, at: i64) -> Vec<(String, Value)> {
+fn valid_in(server: &TestServer, family: Family, at: i64) -> Vec<(String, Value)> {
     let queries = [
         json!({"method": "validAt", "values": [year(at)]}),
         json!({"method": "orderAsc", "attribute": "$id"}),
     ];
-    let answer = listed(site, family, &queries);
+    let answer = listed(server, family, &queries);
     assert_eq!(answer.status, 200, "{}", answer.text);
     let json = answer.json();
     let rows = json[family.rows].as_array().unwrap().iter();
@@ -99,17 +99,17 @@ fn every_action(family: Family) -> Value {
 #[test]
 fn a_period_stands_in_every_operation_with_data() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
-        let staged = family.stage(&site, &id, every_action(family));
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
+        let staged = family.stage(&server, &id, every_action(family));
         assert_eq!(staged.status, 201, "{}", staged.text);
         assert_eq!(
-            valid_in(&site, family, 2135),
+            valid_in(&server, family, 2135),
             of(&[("a", 1), ("b", 2), ("c", 3)])
         );
-        let committed = family.end(&site, &id, "commit");
+        let committed = family.end(&server, &id, "commit");
         assert_eq!(committed.status, 200, "{}", committed.text);
-        let at = |year| valid_in(&site, family, year);
+        let at = |year| valid_in(&server, family, year);
         assert_eq!(at(2129), of(&[("a", 1), ("b", 2), ("c", 3), ("o", 9)]));
         assert_eq!(
             at(2130),
@@ -133,7 +133,7 @@ fn a_period_stands_in_every_operation_with_data() {
             of(&[("a", 1), ("b", 6), ("c", 3), ("m", 8), ("o", 9)])
         );
         // One commit, one mark.
-        let versions = listed(&site, family, &[json!({"method": "versions"})]).json();
+        let versions = listed(&server, family, &[json!({"method": "versions"})]).json();
         let mut marks: Vec<String> = versions[family.rows]
             .as_array()
             .unwrap()
@@ -149,9 +149,9 @@ fn a_period_stands_in_every_operation_with_data() {
 #[test]
 fn what_is_staged_over_a_period_is_answered_as_it_would_be() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
-        let ask = |method, path: &str, body| ask_inside(&site, &id, method, path, body);
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
+        let ask = |method, path: &str, body| ask_inside(&server, &id, method, path, body);
         let data = json!({"n": 1, "$validFrom": year(2130), "$validTo": year(2131)});
         let made = ask(
             "POST",
@@ -179,11 +179,11 @@ fn what_is_staged_over_a_period_is_answered_as_it_would_be() {
         assert_eq!((sent.status.as_u16(), &sent.json()["n"]), (200, &json!(4)));
         refused_in(
             family,
-            &family.end(&site, &id, "commit"),
+            &family.end(&server, &id, "commit"),
             "400 row_invalid_structure",
         );
         assert_eq!(
-            valid_in(&site, family, 2130),
+            valid_in(&server, family, 2130),
             of(&[("a", 1), ("b", 2), ("c", 3)])
         );
     }
@@ -193,10 +193,10 @@ fn what_is_staged_over_a_period_is_answered_as_it_would_be() {
 #[test]
 fn a_period_that_holds_now_shows_inside() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
         let staged = family.stage(
-            &site,
+            &server,
             &id,
             json!([
                 family.op(
@@ -213,14 +213,14 @@ fn a_period_that_holds_now_shows_inside() {
             ]),
         );
         assert_eq!(staged.status, 201, "{}", staged.text);
-        let inside = site
+        let inside = server
             .ask("GET", &format!("{}?transactionId={id}", family.table), "")
             .json();
         let shown = inside[family.rows].as_array().unwrap().iter();
         let shown: Vec<_> = shown.map(|row| row["n"].clone()).collect();
         assert_eq!(shown, [json!(100), json!(2), json!(3)]);
-        assert_eq!(family.end(&site, &id, "rollback").status, 200);
-        assert_eq!(valid_in(&site, family, 1990), []);
+        assert_eq!(family.end(&server, &id, "rollback").status, 200);
+        assert_eq!(valid_in(&server, family, 1990), []);
     }
 }
 
@@ -238,25 +238,25 @@ fn any_change_of_the_row_since_is_a_conflict() {
             (json!({"data": {"n": 9}}), true),
             (json!({"permissions": ["read(\"any\")"], "data": {}}), true),
         ] {
-            let site = site();
-            let id = family.open(&site, Some(ROWS_KEY));
+            let server = server();
+            let id = family.open(&server, Some(ROWS_KEY));
             let mine = json!([
                 family.op("update", "a", over(2130, 50)),
                 family.op("update", "a", over(2131, 51)),
                 family.op("increment", "b", json!({"column": "n"})),
             ]);
-            assert_eq!(family.stage(&site, &id, mine).status, 201);
-            site.ask("PATCH", &row, &change.to_string());
-            site.ask("PATCH", &format!("{}/b/n/increment", family.table), "{}");
-            let committed = family.end(&site, &id, "commit");
+            assert_eq!(family.stage(&server, &id, mine).status, 201);
+            server.ask("PATCH", &row, &change.to_string());
+            server.ask("PATCH", &format!("{}/b/n/increment", family.table), "{}");
+            let committed = family.end(&server, &id, "commit");
             if conflicts {
                 refused_in(family, &committed, "409 transaction_conflict");
-                assert_ne!(valid_in(&site, family, 2130)[0].1, json!(50));
+                assert_ne!(valid_in(&server, family, 2130)[0].1, json!(50));
             } else {
                 // The row is not there then, so nothing was changed.
                 assert_eq!(committed.status, 200, "{}", committed.text);
                 assert_eq!(
-                    valid_in(&site, family, 2131),
+                    valid_in(&server, family, 2131),
                     of(&[("a", 51), ("b", 4), ("c", 3)])
                 );
             }
@@ -267,19 +267,19 @@ fn any_change_of_the_row_since_is_a_conflict() {
 #[test]
 fn a_row_to_be_created_over_a_period_must_not_be_there_in_it() {
     for family in FAMILIES {
-        let site = site();
+        let server = server();
         for (from, to, refusal) in [
             (2130, 2140, "409 transaction_conflict"),
             (2141, 2150, "200"),
         ] {
-            let id = family.open(&site, Some(ROWS_KEY));
+            let id = family.open(&server, Some(ROWS_KEY));
             let data = json!({"n": 1, "$validFrom": year(from), "$validTo": year(to)});
-            let staged = family.stage(&site, &id, json!([family.op("create", "x", data)]));
+            let staged = family.stage(&server, &id, json!([family.op("create", "x", data)]));
             assert_eq!(staged.status, 201, "{}", staged.text);
             let other = json!({"n": 2, "$validFrom": year(2139), "$validTo": year(2141)});
             let body = json!({family.row_id: "x", "data": other}).to_string();
-            site.ask("POST", family.table, &body);
-            refused_in(family, &family.end(&site, &id, "commit"), refusal);
+            server.ask("POST", family.table, &body);
+            refused_in(family, &family.end(&server, &id, "commit"), refusal);
         }
     }
 }
@@ -287,11 +287,11 @@ fn a_row_to_be_created_over_a_period_must_not_be_there_in_it() {
 #[test]
 fn a_period_without_an_instant_ends_the_transaction() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
         let empty = json!({"n": 1, "$validFrom": year(2130), "$validTo": year(2130)});
         let staged = family.stage(
-            &site,
+            &server,
             &id,
             json!([
                 family.op("update", "b", json!({"n": 50})),
@@ -301,11 +301,11 @@ fn a_period_without_an_instant_ends_the_transaction() {
         assert_eq!(staged.status, 201, "{}", staged.text);
         refused_in(
             family,
-            &family.end(&site, &id, "commit"),
+            &family.end(&server, &id, "commit"),
             "400 invalid_range",
         );
         assert_eq!(
-            valid_in(&site, family, 2130),
+            valid_in(&server, family, 2130),
             of(&[("a", 1), ("b", 2), ("c", 3)])
         );
     }
@@ -314,17 +314,17 @@ fn a_period_without_an_instant_ends_the_transaction() {
 #[test]
 fn unique_values_are_handed_over_inside_a_transaction() {
     for family in FAMILIES {
-        let site = site();
+        let server = server();
         let over = |code: &str| json!({"code": code, "$validFrom": year(2130)});
         for (both, refusal) in [
             (false, "409 row_unique_constraint_violation"),
             (true, "200"),
         ] {
-            let id = family.open(&site, Some(ROWS_KEY));
+            let id = family.open(&server, Some(ROWS_KEY));
             let mut swap = vec![family.op("update", "a", over("b"))];
             swap.extend(both.then(|| family.op("update", "b", over("a"))));
-            assert_eq!(family.stage(&site, &id, json!(swap)).status, 201);
-            refused_in(family, &family.end(&site, &id, "commit"), refusal);
+            assert_eq!(family.stage(&server, &id, json!(swap)).status, 201);
+            refused_in(family, &family.end(&server, &id, "commit"), refusal);
         }
     }
 }
@@ -332,14 +332,14 @@ fn unique_values_are_handed_over_inside_a_transaction() {
 #[test]
 fn all_rows_that_match_are_changed_over_a_period() {
     for family in FAMILIES {
-        let site = site();
+        let server = server();
         let late = json!({"n": 4, "$validTo": year(2120)});
         let body = json!({family.row_id: "d", "data": late}).to_string();
-        assert_eq!(site.ask("POST", family.table, &body).status, 201);
+        assert_eq!(server.ask("POST", family.table, &body).status, 201);
         let query = r#"{"method":"greaterThan","attribute":"n","values":[1]}"#;
         let data = json!({"n": 50, "$validFrom": year(2130), "$validTo": year(2140)});
         let body = json!({"data": data, "queries": [query]}).to_string();
-        let changed = site.ask("PATCH", family.table, &body);
+        let changed = server.ask("PATCH", family.table, &body);
         assert_eq!(changed.status, 200, "{}", changed.text);
         let json = changed.json();
         assert_eq!(json["total"], 3);
@@ -359,17 +359,17 @@ fn all_rows_that_match_are_changed_over_a_period() {
             ]
         );
         assert_eq!(
-            valid_in(&site, family, 2135),
+            valid_in(&server, family, 2135),
             of(&[("a", 1), ("b", 50), ("c", 50)])
         );
         assert_eq!(
-            valid_in(&site, family, 2140),
+            valid_in(&server, family, 2140),
             of(&[("a", 1), ("b", 2), ("c", 3)])
         );
         // What is so already is not written again.
-        let again = site.ask("PATCH", family.table, &body);
+        let again = server.ask("PATCH", family.table, &body);
         assert_eq!(again.json()["total"], 3, "{}", again.text);
-        let versions = listed(&site, family, &[json!({"method": "versions"})]).json();
+        let versions = listed(&server, family, &[json!({"method": "versions"})]).json();
         assert_eq!(versions["total"], 10, "{versions}");
         for (data, refusal) in [
             (
@@ -390,10 +390,10 @@ fn all_rows_that_match_are_changed_over_a_period() {
             ),
         ] {
             let body = json!({"data": data}).to_string();
-            refused_in(family, &site.ask("PATCH", family.table, &body), refusal);
+            refused_in(family, &server.ask("PATCH", family.table, &body), refusal);
         }
         assert_eq!(
-            valid_in(&site, family, 2150),
+            valid_in(&server, family, 2150),
             of(&[("a", 1), ("b", 2), ("c", 3)])
         );
     }
@@ -403,9 +403,9 @@ fn all_rows_that_match_are_changed_over_a_period() {
 #[test]
 fn a_change_that_changes_nothing_answers_the_piece_it_met() {
     for family in FAMILIES {
-        let site = site();
+        let server = server();
         let row = format!("{}/a", family.table);
-        let patch = |body: Value| site.ask("PATCH", &row, &body.to_string());
+        let patch = |body: Value| server.ask("PATCH", &row, &body.to_string());
         let data = json!({"n": 1, "$validFrom": year(2130), "$validTo": year(2131)});
         let same = patch(json!({"data": data}));
         assert_eq!(
@@ -437,21 +437,21 @@ fn a_change_that_changes_nothing_answers_the_piece_it_met() {
 
 #[test]
 fn the_batch_route_takes_periods_too() {
-    let site = site();
+    let server = server();
     let over = |n: i64| json!({"n": n, "$validFrom": year(2130)});
     for (atomic, n) in [(true, 50), (false, 60)] {
         let operations = ["a", "b"]
             .map(|row| json!({"action": "update", "tableId": "t", "rowId": row, "data": over(n)}));
         let body = json!({"operations": operations, "atomic": atomic}).to_string();
-        let done = site.ask("POST", "/v1/tidemark/databases/d/batch/writes", &body);
+        let done = server.ask("POST", "/v1/tidemark/databases/d/batch/writes", &body);
         assert_eq!(done.status, 200, "{}", done.text);
         assert_eq!(
-            valid_in(&site, FAMILIES[0], 2131),
+            valid_in(&server, FAMILIES[0], 2131),
             of(&[("a", n), ("b", n), ("c", 3)])
         );
     }
     assert_eq!(
-        valid_in(&site, FAMILIES[0], 2129),
+        valid_in(&server, FAMILIES[0], 2129),
         of(&[("a", 1), ("b", 2), ("c", 3)])
     );
 }

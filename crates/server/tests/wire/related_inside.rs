@@ -1,17 +1,17 @@
 //! Related rows that are selected inside a transaction are those that its commit would leave.
 
-use crate::relationships::{made, relate, site};
-use crate::site::{Answer, Site};
+use crate::fixture::{Answer, TestServer};
+use crate::relationships::{made, relate, server};
 use serde_json::{Value, json};
 
-fn open(site: &Site) -> String {
-    let made = site.ask("POST", "/v1/tablesdb/transactions", "{}");
+fn open(server: &TestServer) -> String {
+    let made = server.ask("POST", "/v1/tablesdb/transactions", "{}");
     made.json()["$id"].as_str().unwrap().to_owned()
 }
 
-fn stage(site: &Site, id: &str, operations: Value) {
+fn stage(server: &TestServer, id: &str, operations: Value) {
     let path = format!("/v1/tablesdb/transactions/{id}/operations");
-    let staged = site.ask(
+    let staged = server.ask(
         "POST",
         &path,
         &json!({"operations": operations}).to_string(),
@@ -24,10 +24,10 @@ fn op(action: &str, table: &str, row: &str, data: Value) -> Value {
 }
 
 /// Rows of `table` in either family, with everything that is related, inside a transaction or not.
-fn read(site: &Site, root: &str, row: &str, transaction: &str) -> Answer {
+fn read(server: &TestServer, root: &str, row: &str, transaction: &str) -> Answer {
     let query = r#"{"method":"select","values":["*","k.*"]}"#;
     let query = percent_encoding::utf8_percent_encode(query, percent_encoding::NON_ALPHANUMERIC);
-    site.ask(
+    server.ask(
         "GET",
         &format!("{root}{row}?queries[0]={query}&transactionId={transaction}"),
         "",
@@ -41,24 +41,24 @@ const ROOTS: [(&str, &str); 2] = [
 
 #[test]
 fn related_rows_are_as_the_commit_would_leave_them() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "manyToOne",
         &json!({"twoWay": true, "twoWayKey": "as"}),
     );
-    made(&site, "b", "b1", &json!({"n": 1}));
-    made(&site, "b", "b2", &json!({"n": 2}));
-    made(&site, "a", "a1", &json!({"n": 1, "k": "b1"}));
-    made(&site, "a", "a2", &json!({"n": 2}));
-    let id = open(&site);
-    let inside = |root: &str, row: &str| read(&site, root, row, &id).json();
+    made(&server, "b", "b1", &json!({"n": 1}));
+    made(&server, "b", "b2", &json!({"n": 2}));
+    made(&server, "a", "a1", &json!({"n": 1, "k": "b1"}));
+    made(&server, "a", "a2", &json!({"n": 2}));
+    let id = open(&server);
+    let inside = |root: &str, row: &str| read(&server, root, row, &id).json();
     for (root, rows) in ROOTS {
         // Before anything is staged it is what everybody sees.
         assert_eq!(inside(root, "")[rows][0]["k"]["n"], 1);
     }
     stage(
-        &site,
+        &server,
         &id,
         json!([
             op("update", "b", "b1", json!({"n": 10})),
@@ -77,7 +77,7 @@ fn related_rows_are_as_the_commit_would_leave_them() {
         assert_eq!(shown, [10, 30, 2], "{list}");
         assert_eq!(list["total"], 3);
         assert_eq!(inside(root, "/a2")["k"]["$id"], "b3");
-        let outside = read(&site, root, "", "").json();
+        let outside = read(&server, root, "", "").json();
         let shown: Vec<_> = outside[rows]
             .as_array()
             .unwrap()
@@ -90,34 +90,34 @@ fn related_rows_are_as_the_commit_would_leave_them() {
     let query = r#"{"method":"select","values":["n","as.n","as.k.n"]}"#;
     let query = percent_encoding::utf8_percent_encode(query, percent_encoding::NON_ALPHANUMERIC);
     let path = format!("/v1/tablesdb/d/tables/b/rows/b3?queries[0]={query}&transactionId={id}");
-    let b3 = site.ask("GET", &path, "").json();
+    let b3 = server.ask("GET", &path, "").json();
     assert_eq!(
         (&b3["as"][0]["n"], &b3["as"][0]["k"]["n"]),
         (&json!(2), &json!(30)),
         "{b3}"
     );
     let path = format!("/v1/tablesdb/transactions/{id}");
-    assert_eq!(site.ask("PATCH", &path, r#"{"commit":true}"#).status, 200);
-    assert_eq!(read(&site, ROOTS[0].0, "/a2", "").json()["k"]["n"], 30);
+    assert_eq!(server.ask("PATCH", &path, r#"{"commit":true}"#).status, 200);
+    assert_eq!(read(&server, ROOTS[0].0, "/a2", "").json()["k"]["n"], 30);
 }
 
 #[test]
 fn related_rows_inside_have_the_limits_of_those_outside() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "oneToMany",
         &json!({"twoWay": true, "twoWayKey": "as"}),
     );
     made(
-        &site,
+        &server,
         "a",
         "a1",
         &json!({"n": 1, "k": [{"$id": "b1", "n": 2}]}),
     );
-    let id = open(&site);
+    let id = open(&server);
     stage(
-        &site,
+        &server,
         &id,
         json!([op("update", "b", "b1", json!({"n": 3}))]),
     );
@@ -125,7 +125,7 @@ fn related_rows_inside_have_the_limits_of_those_outside() {
         let query = json!({"method": "select", "values": select}).to_string();
         let query =
             percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC);
-        site.ask(
+        server.ask(
             "GET",
             &format!("{path}?queries[0]={query}&transactionId={id}"),
             "",
@@ -141,7 +141,7 @@ fn related_rows_inside_have_the_limits_of_those_outside() {
         "{root}?queries[0]=%7B%22method%22:%22select%22,%22values%22:[%22k.n%22]%7D&transactionId=none"
     );
     assert_eq!(
-        site.ask("GET", &gone, "").refusal(),
+        server.ask("GET", &gone, "").refusal(),
         "404 transaction_not_found"
     );
 }

@@ -1,37 +1,37 @@
 //! Relationships, by the words of both families: their columns, links in rows, related rows in
 //! answers, and what deletions do.
 
-use crate::site::{Answer, ROWS_KEY, Site};
+use crate::fixture::{Answer, ROWS_KEY, TestServer};
 use serde_json::{Value, json};
 
 const DATABASE: &str = "/v1/tablesdb/d";
 
-/// A site with the tables `a`, `b` and `c`, each with a column `n`, which everybody may do
+/// A server with the tables `a`, `b` and `c`, each with a column `n`, which everybody may do
 /// everything with.
-pub fn site() -> Site {
-    let site = Site::start();
-    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+pub fn server() -> TestServer {
+    let server = TestServer::start();
+    let made = server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
     for table in ["a", "b", "c"] {
         let body = json!({
             "tableId": table, "name": table, "columns": [{"key": "n", "type": "integer"}],
             "permissions": ["read(\"any\")", "create(\"any\")", "write(\"any\")"],
         });
-        let made = site.ask("POST", &format!("{DATABASE}/tables"), &body.to_string());
+        let made = server.ask("POST", &format!("{DATABASE}/tables"), &body.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 /// Relates table `a` to table `b` by the column `k`, with more of the definition.
 #[track_caller]
-pub fn relate(site: &Site, kind: &str, more: &Value) -> Value {
-    relate_tables(site, ("a", "k", "b"), kind, more)
+pub fn relate(server: &TestServer, kind: &str, more: &Value) -> Value {
+    relate_tables(server, ("a", "k", "b"), kind, more)
 }
 
 #[track_caller]
 fn relate_tables(
-    site: &Site,
+    server: &TestServer,
     (table, key, related): (&str, &str, &str),
     kind: &str,
     more: &Value,
@@ -40,7 +40,7 @@ fn relate_tables(
     let more = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(more);
     let path = format!("{DATABASE}/tables/{table}/columns/relationship");
-    let made = site.ask("POST", &path, &body.to_string());
+    let made = server.ask("POST", &path, &body.to_string());
     assert_eq!(made.status, 202, "{}", made.text);
     made.json()
 }
@@ -49,33 +49,33 @@ fn rows(table: &str) -> String {
     format!("{DATABASE}/tables/{table}/rows")
 }
 
-fn create(site: &Site, table: &str, id: &str, data: &Value) -> Answer {
+fn create(server: &TestServer, table: &str, id: &str, data: &Value) -> Answer {
     let body = json!({"rowId": id, "data": data}).to_string();
-    site.ask("POST", &rows(table), &body)
+    server.ask("POST", &rows(table), &body)
 }
 
 /// Creates a row that must be taken.
 #[track_caller]
-pub fn made(site: &Site, table: &str, id: &str, data: &Value) -> Value {
-    let made = create(site, table, id, data);
+pub fn made(server: &TestServer, table: &str, id: &str, data: &Value) -> Value {
+    let made = create(server, table, id, data);
     assert_eq!(made.status, 201, "{}", made.text);
     made.json()
 }
 
-fn update(site: &Site, table: &str, id: &str, data: &Value) -> Answer {
+fn update(server: &TestServer, table: &str, id: &str, data: &Value) -> Answer {
     let body = json!({"data": data}).to_string();
-    site.ask("PATCH", &format!("{}/{id}", rows(table)), &body)
+    server.ask("PATCH", &format!("{}/{id}", rows(table)), &body)
 }
 
 #[track_caller]
-fn updated(site: &Site, table: &str, id: &str, data: &Value) -> Value {
-    let made = update(site, table, id, data);
+fn updated(server: &TestServer, table: &str, id: &str, data: &Value) -> Value {
+    let made = update(server, table, id, data);
     assert_eq!(made.status, 200, "{}", made.text);
     made.json()
 }
 
-fn delete(site: &Site, table: &str, id: &str) -> Answer {
-    site.ask("DELETE", &format!("{}/{id}", rows(table)), "")
+fn delete(server: &TestServer, table: &str, id: &str) -> Answer {
+    server.ask("DELETE", &format!("{}/{id}", rows(table)), "")
 }
 
 fn query(method: &str, attribute: Option<&str>, values: &Value) -> String {
@@ -92,17 +92,17 @@ fn select(names: &[&str]) -> String {
 
 /// A row with what is selected of it.
 #[track_caller]
-fn shown(site: &Site, table: &str, id: &str, names: &[&str]) -> Value {
+fn shown(server: &TestServer, table: &str, id: &str, names: &[&str]) -> Value {
     let path = format!("{}/{id}?queries[0]={}", rows(table), select(names));
-    let got = site.ask("GET", &path, "");
+    let got = server.ask("GET", &path, "");
     assert_eq!(got.status, 200, "{}", got.text);
     got.json()
 }
 
 /// The ids of the rows that a row is related to by `key`.
 #[track_caller]
-fn related(site: &Site, table: &str, id: &str, key: &str) -> Value {
-    let row = shown(site, table, id, &["$id", &format!("{key}.$id")]);
+fn related(server: &TestServer, table: &str, id: &str, key: &str) -> Value {
+    let row = shown(server, table, id, &["$id", &format!("{key}.$id")]);
     match &row[key] {
         Value::Array(rows) => rows.iter().map(|row| row["$id"].clone()).collect(),
         Value::Null => Value::Null,
@@ -118,9 +118,9 @@ fn ids(answer: &Value) -> Vec<String> {
 
 #[test]
 fn a_relationship_is_a_column_of_both_tables_or_of_one() {
-    let site = site();
+    let server = server();
     let column = relate(
-        &site,
+        &server,
         "manyToOne",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
@@ -132,41 +132,43 @@ fn a_relationship_is_a_column_of_both_tables_or_of_one() {
     for (key, value) in wanted.as_object().unwrap() {
         assert_eq!(&column[key], value, "{key} of {column}");
     }
-    let back = site
+    let back = server
         .ask("GET", &format!("{DATABASE}/tables/b/columns/back"), "")
         .json();
     assert_eq!(
         (&back["side"], &back["relatedTable"], &back["twoWayKey"]),
         (&json!("child"), &json!("a"), &json!("k"))
     );
-    let older = site
+    let older = server
         .ask("GET", "/v1/databases/d/collections/b/attributes/back", "")
         .json();
     assert_eq!(older["relatedCollection"], "a");
     // One way: the other table knows nothing of it.
     let path = "/v1/databases/d/collections/b/attributes/relationship";
     let one_way = r#"{"relatedCollectionId":"c","type":"oneToMany","onDelete":"cascade"}"#;
-    let made = site.ask("POST", path, one_way);
+    let made = server.ask("POST", path, one_way);
     assert_eq!(
         (made.status.as_u16(), &made.json()["key"]),
         (202, &json!("c"))
     );
-    let columns = site.ask("GET", &format!("{DATABASE}/tables/c"), "").json();
+    let columns = server
+        .ask("GET", &format!("{DATABASE}/tables/c"), "")
+        .json();
     assert_eq!(columns["columns"].as_array().unwrap().len(), 1);
     assert_eq!(columns["indexes"], json!([]));
-    let hidden = site.ask("GET", &format!("{DATABASE}/tables/c/columns/b"), "");
+    let hidden = server.ask("GET", &format!("{DATABASE}/tables/c/columns/b"), "");
     assert_eq!(hidden.refusal(), "404 column_not_found");
     // A column may have the key that the hidden one has.
     let body = r#"{"key":"b","required":false}"#;
     let path = format!("{DATABASE}/tables/c/columns/boolean");
-    assert_eq!(site.ask("POST", &path, body).status, 202);
+    assert_eq!(server.ask("POST", &path, body).status, 202);
 }
 
 #[test]
 fn definitions_that_cannot_be_are_refused_by_name() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "oneToOne",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
@@ -211,16 +213,16 @@ fn definitions_that_cannot_be_are_refused_by_name() {
         ),
     ] {
         let path = format!("{DATABASE}/tables/a/columns/relationship");
-        let refused = site.ask("POST", &path, &body.to_string());
+        let refused = server.ask("POST", &path, &body.to_string());
         assert_eq!(refused.refusal(), refusal, "{body}: {}", refused.text);
     }
     let index = r#"{"key":"i","type":"key","columns":["k"]}"#;
-    let refused = site.ask("POST", &format!("{DATABASE}/tables/a/indexes"), index);
+    let refused = server.ask("POST", &format!("{DATABASE}/tables/a/indexes"), index);
     assert_eq!(refused.refusal(), "400 column_type_invalid");
     let inline = r#"{"tableId":"t","name":"T","columns":[{"key":"r","type":"relationship"}]}"#;
-    let refused = site.ask("POST", &format!("{DATABASE}/tables"), inline);
+    let refused = server.ask("POST", &format!("{DATABASE}/tables"), inline);
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
-    let guest = site.ask_as(
+    let guest = server.ask_as(
         None,
         "POST",
         &format!("{DATABASE}/tables/a/columns/relationship"),
@@ -231,31 +233,31 @@ fn definitions_that_cannot_be_are_refused_by_name() {
 
 #[test]
 fn both_spellings_of_the_update_change_both_ends() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "oneToMany",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
-    made(&site, "b", "b1", &json!({"n": 1}));
-    made(&site, "a", "a1", &json!({"k": ["b1"]}));
+    made(&server, "b", "b1", &json!({"n": 1}));
+    made(&server, "a", "a1", &json!({"k": ["b1"]}));
     let node = format!("{DATABASE}/tables/a/columns/k/relationship");
-    let changed = site.ask("PATCH", &node, r#"{"onDelete":"cascade","newKey":"kids"}"#);
+    let changed = server.ask("PATCH", &node, r#"{"onDelete":"cascade","newKey":"kids"}"#);
     assert_eq!(changed.status, 200, "{}", changed.text);
     assert_eq!(
         (&changed.json()["key"], &changed.json()["onDelete"]),
         (&json!("kids"), &json!("cascade"))
     );
     let python = format!("{DATABASE}/tables/b/columns/relationship/back");
-    let changed = site.ask("PATCH", &python, r#"{"onDelete":"setNull"}"#);
+    let changed = server.ask("PATCH", &python, r#"{"onDelete":"setNull"}"#);
     assert_eq!(changed.json()["twoWayKey"], "kids");
     let older = "/v1/databases/d/collections/a/attributes/relationship/kids";
-    let changed = site.ask("PATCH", older, "{}").json();
+    let changed = server.ask("PATCH", older, "{}").json();
     assert_eq!(
         (&changed["onDelete"], &changed["relatedCollection"]),
         (&json!("setNull"), &json!("b"))
     );
-    assert_eq!(related(&site, "a", "a1", "kids"), json!(["b1"]));
+    assert_eq!(related(&server, "a", "a1", "kids"), json!(["b1"]));
     for (path, body, refusal) in [
         (
             "kids/relationship",
@@ -276,7 +278,11 @@ fn both_spellings_of_the_update_change_both_ends() {
         ),
     ] {
         let path = format!("{DATABASE}/tables/a/columns/{path}");
-        assert_eq!(site.ask("PATCH", &path, body).refusal(), refusal, "{path}");
+        assert_eq!(
+            server.ask("PATCH", &path, body).refusal(),
+            refusal,
+            "{path}"
+        );
     }
 }
 
@@ -299,34 +305,38 @@ fn none_like(value: &Value) -> Value {
     }
 }
 
-/// A site where `a1` has these links, and `b1`, `b2` and `b3` are there.
-fn two_way_site(kind: &str, links: &Value) -> Site {
-    let site = site();
+/// A server where `a1` has these links, and `b1`, `b2` and `b3` are there.
+fn two_way_site(kind: &str, links: &Value) -> TestServer {
+    let server = server();
     let more = json!({"twoWay": true, "twoWayKey": "back"});
-    relate(&site, kind, &more);
+    relate(&server, kind, &more);
     for id in ["b1", "b2", "b3"] {
-        made(&site, "b", id, &json!({"n": 1}));
+        made(&server, "b", id, &json!({"n": 1}));
     }
-    let row = made(&site, "a", "a1", &json!({"n": 1, "k": links}));
+    let row = made(&server, "a", "a1", &json!({"n": 1, "k": links}));
     assert!(row["k"].is_object() || row["k"].is_array(), "{kind}: {row}");
-    site
+    server
 }
 
 #[test]
 fn links_are_the_same_from_both_ends() {
     for (kind, links, back) in types() {
-        let site = two_way_site(kind, &links);
-        assert_eq!(related(&site, "a", "a1", "k"), links, "{kind}");
-        assert_eq!(related(&site, "b", "b1", "back"), back, "{kind}");
+        let server = two_way_site(kind, &links);
+        assert_eq!(related(&server, "a", "a1", "k"), links, "{kind}");
+        assert_eq!(related(&server, "b", "b1", "back"), back, "{kind}");
         // Nothing is embedded that was not asked for.
-        let plain = site.ask("GET", &format!("{}/a1", rows("a")), "").json();
+        let plain = server.ask("GET", &format!("{}/a1", rows("a")), "").json();
         assert_eq!((plain.get("k"), &plain["n"]), (None, &json!(1)), "{kind}");
         // What is not named stays; what is named is all there is.
-        updated(&site, "a", "a1", &json!({"n": 2}));
-        assert_eq!(related(&site, "a", "a1", "k"), links, "{kind}");
-        updated(&site, "a", "a1", &json!({"k": null}));
-        assert_eq!(related(&site, "a", "a1", "k"), none_like(&links), "{kind}");
-        let left = related(&site, "b", "b1", "back");
+        updated(&server, "a", "a1", &json!({"n": 2}));
+        assert_eq!(related(&server, "a", "a1", "k"), links, "{kind}");
+        updated(&server, "a", "a1", &json!({"k": null}));
+        assert_eq!(
+            related(&server, "a", "a1", "k"),
+            none_like(&links),
+            "{kind}"
+        );
+        let left = related(&server, "b", "b1", "back");
         assert_eq!(left, none_like(&back), "{kind}");
     }
 }
@@ -334,16 +344,16 @@ fn links_are_the_same_from_both_ends() {
 #[test]
 fn links_are_given_from_the_other_end() {
     for (kind, links, back) in types() {
-        let site = two_way_site(kind, &links);
+        let server = two_way_site(kind, &links);
         let to_a1 = match back {
             Value::Array(_) => json!(["a1"]),
             _ => json!("a1"),
         };
-        let given = update(&site, "b", "b3", &json!({"back": to_a1})).refusal();
+        let given = update(&server, "b", "b3", &json!({"back": to_a1})).refusal();
         if kind == "oneToOne" {
             assert_eq!(given, "409 row_unique_constraint_violation");
-            updated(&site, "a", "a1", &json!({"k": null}));
-            updated(&site, "b", "b3", &json!({"back": "a1"}));
+            updated(&server, "a", "a1", &json!({"k": null}));
+            updated(&server, "b", "b3", &json!({"back": "a1"}));
         } else {
             assert_eq!(given, "200", "{kind}");
         }
@@ -352,8 +362,8 @@ fn links_are_given_from_the_other_end() {
             "manyToMany" => json!(["b2", "b1", "b3"]),
             _ => json!("b3"),
         };
-        assert_eq!(related(&site, "a", "a1", "k"), expected, "{kind}");
-        let left = related(&site, "b", "b1", "back");
+        assert_eq!(related(&server, "a", "a1", "k"), expected, "{kind}");
+        let left = related(&server, "b", "b1", "back");
         let is_kept = kind.ends_with("ToMany");
         let expected = if is_kept { back } else { none_like(&back) };
         assert_eq!(left, expected, "{kind}");
@@ -362,56 +372,61 @@ fn links_are_given_from_the_other_end() {
 
 #[test]
 fn one_to_one_is_kept() {
-    let site = site();
-    relate(&site, "oneToOne", &json!({}));
-    made(&site, "b", "b1", &json!({"n": 1}));
-    made(&site, "a", "a1", &json!({"k": "b1"}));
-    let second = create(&site, "a", "a2", &json!({"k": "b1"}));
+    let server = server();
+    relate(&server, "oneToOne", &json!({}));
+    made(&server, "b", "b1", &json!({"n": 1}));
+    made(&server, "a", "a1", &json!({"k": "b1"}));
+    let second = create(&server, "a", "a2", &json!({"k": "b1"}));
     assert_eq!(second.refusal(), "409 row_unique_constraint_violation");
-    made(&site, "a", "a2", &json!({"n": 1, "k": null}));
-    made(&site, "a", "a3", &json!({"n": 1, "k": null}));
+    made(&server, "a", "a2", &json!({"n": 1, "k": null}));
+    made(&server, "a", "a3", &json!({"n": 1, "k": null}));
 }
 
 #[test]
 fn rows_are_written_inside_rows_three_levels_deep() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "oneToMany",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
-    relate_tables(&site, ("b", "next", "c"), "manyToOne", &json!({}));
-    relate_tables(&site, ("c", "also", "a"), "oneToOne", &json!({}));
+    relate_tables(&server, ("b", "next", "c"), "manyToOne", &json!({}));
+    relate_tables(&server, ("c", "also", "a"), "oneToOne", &json!({}));
     let data = json!({"n": 1, "k": [
         {"$id": "b1", "n": 2, "next": {"$id": "c1", "n": 3, "also": {"$id": "a2", "n": 4}}},
         {"n": 5, "$permissions": ["read(\"any\")"]},
     ]});
-    let row = made(&site, "a", "a1", &data);
+    let row = made(&server, "a", "a1", &data);
     assert_eq!(row["k"][0]["next"]["also"]["n"], 4, "{row}");
     let unnamed = row["k"][1]["$id"].as_str().unwrap();
-    let got = shown(&site, "b", unnamed, &["*", "back.n"]);
+    let got = shown(&server, "b", unnamed, &["*", "back.n"]);
     assert_eq!((&got["n"], &got["back"]["n"]), (&json!(5), &json!(1)));
     assert_eq!(got["$permissions"], json!(["read(\"any\")"]));
     // An object with an id of a row that is there changes it; what was read can be sent back.
-    let read = shown(&site, "a", "a1", &["*", "k.*", "k.next.*"]);
+    let read = shown(&server, "a", "a1", &["*", "k.*", "k.next.*"]);
     let mut again = json!({"k": read["k"]});
     again["k"][0]["n"] = json!(20);
     again["k"][0]["next"]["n"] = json!(30);
-    updated(&site, "a", "a1", &again);
-    assert_eq!(shown(&site, "b", "b1", &["n", "next.n"])["next"]["n"], 30);
-    assert_eq!(shown(&site, "b", "b1", &["n"])["n"], 20);
+    updated(&server, "a", "a1", &again);
+    assert_eq!(shown(&server, "b", "b1", &["n", "next.n"])["next"]["n"], 30);
+    assert_eq!(shown(&server, "b", "b1", &["n"])["n"], 20);
     // All or nothing.
-    let refused = create(&site, "a", "a9", &json!({"k": [{"$id": "b8", "n": "no"}]}));
+    let refused = create(
+        &server,
+        "a",
+        "a9",
+        &json!({"k": [{"$id": "b8", "n": "no"}]}),
+    );
     assert_eq!(refused.refusal(), "400 row_invalid_structure");
-    let refused = create(&site, "a", "a1", &json!({"k": [{"$id": "b8", "n": 1}]}));
+    let refused = create(&server, "a", "a1", &json!({"k": [{"$id": "b8", "n": 1}]}));
     assert_eq!(refused.refusal(), "409 row_already_exists");
-    let absent = site.ask("GET", &format!("{}/b8", rows("b")), "");
+    let absent = server.ask("GET", &format!("{}/b8", rows("b")), "");
     assert_eq!(absent.refusal(), "404 row_not_found");
     let mut deep = json!({"n": 1});
     for key in ["k", "also", "next", "k"] {
         deep = json!({"n": 1, key: if key == "k" { json!([deep]) } else { deep }});
     }
-    let refused = create(&site, "a", "a9", &deep);
+    let refused = create(&server, "a", "a9", &deep);
     assert_eq!(
         refused.refusal(),
         "400 relationship_value_invalid",
@@ -421,13 +436,13 @@ fn rows_are_written_inside_rows_three_levels_deep() {
 
 #[test]
 fn values_that_are_no_links_are_refused() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "manyToOne",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
-    made(&site, "b", "b1", &json!({"n": 1}));
+    made(&server, "b", "b1", &json!({"n": 1}));
     for (table, key, value) in [
         ("a", "k", json!(5)),
         ("a", "k", json!(true)),
@@ -443,7 +458,7 @@ fn values_that_are_no_links_are_refused() {
         ("b", "back", json!([null])),
         ("b", "back", json!(["absent"])),
     ] {
-        let refused = create(&site, table, "x", &json!({"n": 1, key: value}));
+        let refused = create(&server, table, "x", &json!({"n": 1, key: value}));
         assert_eq!(
             refused.refusal(),
             "400 relationship_value_invalid",
@@ -451,7 +466,7 @@ fn values_that_are_no_links_are_refused() {
         );
         assert!(refused.text.contains(key), "{}", refused.text);
     }
-    let same = made(&site, "b", "b2", &json!({"n": 1, "back": []}));
+    let same = made(&server, "b", "b2", &json!({"n": 1, "back": []}));
     assert_eq!(same["back"], json!([]));
 }
 
@@ -491,24 +506,24 @@ const DELETIONS: [Deletion; 16] = [
 fn deletions_do_what_the_relationship_says() {
     for (kind, on_delete, table, refusal, left) in DELETIONS {
         for two_way in [false, true] {
-            let site = site();
+            let server = server();
             let more = json!({"twoWay": two_way, "twoWayKey": "back", "onDelete": on_delete});
-            relate(&site, kind, &more);
-            made(&site, "b", "b1", &json!({"n": 1}));
+            relate(&server, kind, &more);
+            made(&server, "b", "b1", &json!({"n": 1}));
             let is_list = kind.ends_with("Many");
             let link = if is_list { json!(["b1"]) } else { json!("b1") };
-            made(&site, "a", "a1", &json!({"k": link}));
+            made(&server, "a", "a1", &json!({"k": link}));
             let case = format!("{kind} {on_delete} of {table}, two ways: {two_way}");
-            let deleted = delete(&site, table, &format!("{table}1"));
+            let deleted = delete(&server, table, &format!("{table}1"));
             assert_eq!(deleted.refusal(), refusal, "{case}: {}", deleted.text);
             let got = ["a", "b"].map(|table| {
-                let row = site.ask("GET", &format!("{}/{table}1", rows(table)), "");
+                let row = server.ask("GET", &format!("{}/{table}1", rows(table)), "");
                 row.refusal()
             });
             assert_eq!(got, left, "{case}");
             if left == ["200", GONE] {
                 let none = if is_list { json!([]) } else { json!(null) };
-                assert_eq!(related(&site, "a", "a1", "k"), none, "{case}");
+                assert_eq!(related(&server, "a", "a1", "k"), none, "{case}");
             }
         }
     }
@@ -516,73 +531,73 @@ fn deletions_do_what_the_relationship_says() {
 
 #[test]
 fn a_chain_of_rows_goes_in_one_commit_or_not_at_all() {
-    let site = site();
+    let server = server();
     let more = json!({"twoWay": true, "twoWayKey": "up", "onDelete": "cascade"});
-    relate_tables(&site, ("a", "down", "a"), "oneToMany", &more);
-    made(&site, "a", "r0", &json!({"n": 0}));
+    relate_tables(&server, ("a", "down", "a"), "oneToMany", &more);
+    made(&server, "a", "r0", &json!({"n": 0}));
     for n in 1..50 {
         made(
-            &site,
+            &server,
             "a",
             &format!("r{n}"),
             &json!({"up": format!("r{}", n - 1)}),
         );
     }
     // A circle ends, too.
-    updated(&site, "a", "r0", &json!({"up": "r49"}));
-    assert_eq!(delete(&site, "a", "r7").status, 204);
-    let left = site.ask("GET", &rows("a"), "").json();
+    updated(&server, "a", "r0", &json!({"up": "r49"}));
+    assert_eq!(delete(&server, "a", "r7").status, 204);
+    let left = server.ask("GET", &rows("a"), "").json();
     assert_eq!(left["total"], 0);
     let restrict = json!({"onDelete": "restrict"});
-    relate_tables(&site, ("a", "held", "b"), "oneToOne", &restrict);
+    relate_tables(&server, ("a", "held", "b"), "oneToOne", &restrict);
     made(
-        &site,
+        &server,
         "a",
         "s1",
         &json!({"n": 1, "held": {"$id": "b1", "n": 1}}),
     );
-    made(&site, "a", "s0", &json!({"down": ["s1"]}));
+    made(&server, "a", "s0", &json!({"down": ["s1"]}));
     assert_eq!(
-        delete(&site, "a", "s0").refusal(),
+        delete(&server, "a", "s0").refusal(),
         "403 row_delete_restricted"
     );
-    assert_eq!(related(&site, "a", "s0", "down"), json!(["s1"]));
+    assert_eq!(related(&server, "a", "s0", "down"), json!(["s1"]));
 }
 
 /// Of table `a` rows `a1` and `a2` with links to `b1`, some to `c1` and `c2`, and `a3` with none.
-fn linked_site() -> Site {
-    let site = site();
+fn linked_site() -> TestServer {
+    let server = server();
     relate(
-        &site,
+        &server,
         "manyToOne",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
-    relate_tables(&site, ("a", "tags", "c"), "manyToMany", &json!({}));
+    relate_tables(&server, ("a", "tags", "c"), "manyToMany", &json!({}));
     for id in ["c1", "c2"] {
-        made(&site, "c", id, &json!({"n": 9}));
+        made(&server, "c", id, &json!({"n": 9}));
     }
-    made(&site, "b", "b1", &json!({"n": 7}));
+    made(&server, "b", "b1", &json!({"n": 7}));
     let first = json!({"n": 1, "k": "b1", "tags": ["c2", "c1"]});
-    made(&site, "a", "a1", &first);
+    made(&server, "a", "a1", &first);
     made(
-        &site,
+        &server,
         "a",
         "a2",
         &json!({"n": 2, "k": "b1", "tags": ["c1"]}),
     );
-    made(&site, "a", "a3", &json!({"n": 3}));
-    site
+    made(&server, "a", "a3", &json!({"n": 3}));
+    server
 }
 
-fn list(site: &Site, query: &str) -> Answer {
+fn list(server: &TestServer, query: &str) -> Answer {
     let path = format!("{}?ttl=60&queries[0]={query}", rows("a"));
-    site.ask("GET", &path, "")
+    server.ask("GET", &path, "")
 }
 
 #[test]
 fn lists_embed_what_is_selected() {
-    let site = linked_site();
-    let all = list(&site, &select(&["*", "k.*", "k.back.n", "tags.$id"]));
+    let server = linked_site();
+    let all = list(&server, &select(&["*", "k.*", "k.back.n", "tags.$id"]));
     assert_eq!(all.header("x-appwrite-cache"), "", "never from the cache");
     let all = all.json();
     assert_eq!(all["total"], 3);
@@ -597,7 +612,7 @@ fn lists_embed_what_is_selected() {
     let row = &all["rows"][2];
     assert_eq!((&row["k"], &row["tags"]), (&json!(null), &json!([])));
     // Only what is named, of the row itself, too.
-    let some = list(&site, &select(&["k.n"])).json();
+    let some = list(&server, &select(&["k.n"])).json();
     let row = some["rows"][0].as_object().unwrap();
     assert!(
         !row.contains_key("n") && !row.contains_key("$id"),
@@ -607,7 +622,7 @@ fn lists_embed_what_is_selected() {
 
 #[test]
 fn lists_filter_by_links() {
-    let site = linked_site();
+    let server = linked_site();
     let by = |method: &str, key: &str, ids: &[&str]| query(method, Some(key), &json!(ids));
     for (query, found) in [
         (by("equal", "k", &["b1"]), vec!["a1", "a2"]),
@@ -620,7 +635,7 @@ fn lists_filter_by_links() {
         (by("containsAll", "tags", &["c1", "c2"]), vec!["a1"]),
         (by("isNull", "tags", &[]), vec!["a3"]),
     ] {
-        let got = list(&site, &query);
+        let got = list(&server, &query);
         assert_eq!(got.status, 200, "{query}: {}", got.text);
         assert_eq!(got.header("x-appwrite-cache"), "", "{query}");
         assert_eq!(ids(&got.json()), found, "{query}");
@@ -629,7 +644,7 @@ fn lists_filter_by_links() {
 
 #[test]
 fn what_cannot_be_asked_of_relationships_is_refused() {
-    let site = linked_site();
+    let server = linked_site();
     for query in [
         query("startsWith", Some("k"), &json!(["b"])),
         query("greaterThan", Some("k"), &json!(["b"])),
@@ -639,40 +654,43 @@ fn what_cannot_be_asked_of_relationships_is_refused() {
         select(&["n.x"]),
         select(&["k.back.k.back.n"]),
     ] {
-        let refused = list(&site, &query);
+        let refused = list(&server, &query);
         assert_eq!(refused.refusal(), "400 general_query_invalid", "{query}");
     }
     let equal = query("equal", Some("back"), &json!(["a1"]));
     let back = format!("{}?queries[0]={equal}", rows("b"));
-    let refused = site.ask("GET", &back, "");
+    let refused = server.ask("GET", &back, "");
     assert_eq!(refused.refusal(), "400 general_query_invalid");
 }
 
 #[test]
 fn who_reads_and_writes_related_rows_must_be_permitted() {
-    let site = site();
+    let server = server();
     relate(
-        &site,
+        &server,
         "manyToOne",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
     let private = json!({"permissions": [], "rowSecurity": true}).to_string();
     let table = format!("{DATABASE}/tables/b");
-    assert_eq!(site.ask("PUT", &table, &private).status, 200);
+    assert_eq!(server.ask("PUT", &table, &private).status, 200);
     let body = json!({"rowId": "open", "data": {"n": 1}, "permissions": ["read(\"any\")"]});
-    assert_eq!(site.ask("POST", &rows("b"), &body.to_string()).status, 201);
-    made(&site, "b", "closed", &json!({"n": 2}));
-    made(&site, "a", "a1", &json!({"k": "open"}));
-    made(&site, "a", "a2", &json!({"k": "closed"}));
+    assert_eq!(
+        server.ask("POST", &rows("b"), &body.to_string()).status,
+        201
+    );
+    made(&server, "b", "closed", &json!({"n": 2}));
+    made(&server, "a", "a1", &json!({"k": "open"}));
+    made(&server, "a", "a2", &json!({"k": "closed"}));
     let path = format!("{}?queries[0]={}", rows("a"), select(&["*", "k.*"]));
-    let seen = site.ask_as(None, "GET", &path, "").json();
+    let seen = server.ask_as(None, "GET", &path, "").json();
     assert_eq!(
         (&seen["rows"][0]["k"]["n"], &seen["rows"][1]["k"]),
         (&json!(1), &json!(null))
     );
     let as_guest = |id: &str, data: Value| {
         let body = json!({"rowId": id, "data": data}).to_string();
-        site.ask_as(None, "POST", &rows("a"), &body).refusal()
+        server.ask_as(None, "POST", &rows("a"), &body).refusal()
     };
     assert_eq!(as_guest("g1", json!({"k": "open"})), "201");
     // What a caller may not read is no more there than what is not.
@@ -685,23 +703,24 @@ fn who_reads_and_writes_related_rows_must_be_permitted() {
     // A link that another row holds is that row's content.
     let locked = json!({"permissions": ["read(\"any\")"]}).to_string();
     assert_eq!(
-        site.ask("PUT", &format!("{DATABASE}/tables/a"), &locked)
+        server
+            .ask("PUT", &format!("{DATABASE}/tables/a"), &locked)
             .status,
         200
     );
     let open = json!({"permissions": ["read(\"any\")", "write(\"any\")"]}).to_string();
-    assert_eq!(site.ask("PUT", &table, &open).status, 200);
+    assert_eq!(server.ask("PUT", &table, &open).status, 200);
     let path = format!("{}/open", rows("b"));
     let body = json!({"data": {"back": []}}).to_string();
-    let refused = site.ask_as(None, "PATCH", &path, &body);
+    let refused = server.ask_as(None, "PATCH", &path, &body);
     assert_eq!(refused.refusal(), "401 user_unauthorized");
-    assert_eq!(related(&site, "a", "a1", "k"), json!("open"));
+    assert_eq!(related(&server, "a", "a1", "k"), json!("open"));
 }
 
 #[test]
 fn bulk_writes_know_no_relationships() {
-    let site = site();
-    relate(&site, "oneToMany", &json!({"onDelete": "cascade"}));
+    let server = server();
+    relate(&server, "oneToMany", &json!({"onDelete": "cascade"}));
     let path = rows("a");
     for (method, body) in [
         ("POST", r#"{"rows":[{"$id":"a1","n":1}]}"#),
@@ -709,69 +728,70 @@ fn bulk_writes_know_no_relationships() {
         ("PATCH", r#"{"data":{"n":1}}"#),
         ("DELETE", "{}"),
     ] {
-        let refused = site.ask(method, &path, body);
+        let refused = server.ask(method, &path, body);
         assert_eq!(refused.refusal(), "400 general_bad_request", "{method}");
     }
     // The other table shows no relationship, so its rows are written in bulk.
     let many = r#"{"rows":[{"$id":"b1","n":1},{"$id":"b2","n":2}]}"#;
-    assert_eq!(site.ask("POST", &rows("b"), many).status, 201);
-    made(&site, "a", "a1", &json!({"k": ["b1", "b2"]}));
+    assert_eq!(server.ask("POST", &rows("b"), many).status, 201);
+    made(&server, "a", "a1", &json!({"k": ["b1", "b2"]}));
     let first = json!({"queries": [r#"{"method":"equal","attribute":"n","values":[1]}"#]});
-    let gone = site.ask("DELETE", &rows("b"), &first.to_string());
+    let gone = server.ask("DELETE", &rows("b"), &first.to_string());
     assert_eq!(gone.json()["total"], 1, "{}", gone.text);
-    assert_eq!(related(&site, "a", "a1", "k"), json!(["b2"]));
+    assert_eq!(related(&server, "a", "a1", "k"), json!(["b2"]));
 }
 
 #[test]
 fn a_relationship_goes_with_either_column_and_with_either_table() {
-    let site = site();
+    let server = server();
     for kind in ["oneToOne", "manyToOne", "oneToMany", "manyToMany"] {
         for (table, column) in [("a", "k"), ("b", "back")] {
-            relate(&site, kind, &json!({"twoWay": true, "twoWayKey": "back"}));
+            relate(&server, kind, &json!({"twoWay": true, "twoWayKey": "back"}));
             let link = if kind.ends_with("Many") {
                 json!(["b1"])
             } else {
                 json!("b1")
             };
-            made(&site, "b", "b1", &json!({"n": 1}));
-            made(&site, "a", "a1", &json!({"n": 1, "k": link}));
+            made(&server, "b", "b1", &json!({"n": 1}));
+            made(&server, "a", "a1", &json!({"n": 1, "k": link}));
             let path = format!("{DATABASE}/tables/{table}/columns/{column}");
-            assert_eq!(site.ask("DELETE", &path, "").status, 204, "{kind}");
+            assert_eq!(server.ask("DELETE", &path, "").status, 204, "{kind}");
             for path in ["a/columns/k", "b/columns/back"] {
-                let gone = site.ask("GET", &format!("{DATABASE}/tables/{path}"), "");
+                let gone = server.ask("GET", &format!("{DATABASE}/tables/{path}"), "");
                 assert_eq!(gone.refusal(), "404 column_not_found", "{kind} {path}");
             }
             // Nothing holds the rows any more.
-            assert_eq!(delete(&site, "b", "b1").status, 204, "{kind}");
-            assert_eq!(delete(&site, "a", "a1").status, 204, "{kind}");
+            assert_eq!(delete(&server, "b", "b1").status, 204, "{kind}");
+            assert_eq!(delete(&server, "a", "a1").status, 204, "{kind}");
         }
     }
     relate(
-        &site,
+        &server,
         "manyToMany",
         &json!({"twoWay": true, "twoWayKey": "back"}),
     );
-    relate_tables(&site, ("b", "more", "a"), "oneToMany", &json!({}));
-    made(&site, "b", "b1", &json!({"n": 1}));
-    made(&site, "a", "a1", &json!({"n": 1, "k": ["b1"]}));
+    relate_tables(&server, ("b", "more", "a"), "oneToMany", &json!({}));
+    made(&server, "b", "b1", &json!({"n": 1}));
+    made(&server, "a", "a1", &json!({"n": 1, "k": ["b1"]}));
     assert_eq!(
-        site.ask("DELETE", &format!("{DATABASE}/tables/b"), "")
+        server
+            .ask("DELETE", &format!("{DATABASE}/tables/b"), "")
             .status,
         204
     );
-    let columns = site
+    let columns = server
         .ask("GET", &format!("{DATABASE}/tables/a/columns"), "")
         .json();
     assert_eq!(columns["total"], 1, "{columns}");
-    updated(&site, "a", "a1", &json!({"n": 2}));
-    assert_eq!(delete(&site, "a", "a1").status, 204);
+    updated(&server, "a", "a1", &json!({"n": 2}));
+    assert_eq!(delete(&server, "a", "a1").status, 204);
 }
 
 #[test]
 fn a_key_needs_the_scope_of_columns() {
-    let site = site();
+    let server = server();
     let path = format!("{DATABASE}/tables/a/columns/relationship");
     let body = r#"{"relatedTableId":"b","type":"oneToOne"}"#;
-    let refused = site.ask_as(Some(ROWS_KEY), "POST", &path, body);
+    let refused = server.ask_as(Some(ROWS_KEY), "POST", &path, body);
     assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
 }

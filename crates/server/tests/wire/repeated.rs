@@ -1,7 +1,7 @@
 //! Lists that one thread is asked again and again: whatever it remembers, the answer is the one
 //! that a first request would get.
 
-use crate::site::{Answer, Connection, KEY, PROJECT, ROWS_KEY, Site};
+use crate::fixture::{Answer, Connection, KEY, PROJECT, ROWS_KEY, TestServer};
 
 const TABLE: &str = "/v1/tablesdb/d/tables/t";
 const LIST: &str = "/v1/tablesdb/d/tables/t/rows?ttl=600&queries%5B0%5D=%7B%22method%22%3A%22limit\
@@ -15,8 +15,8 @@ const AS_ROWS_KEY: [(&str, &str); 2] = [
 /// A miss fills the cache, a hit makes the thread remember the request, the next one uses that.
 const TIMES: usize = 4;
 
-fn site() -> Site {
-    let site = Site::start();
+fn server() -> TestServer {
+    let server = TestServer::start();
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
         "columns":[{"key":"n","type":"integer"}]}"#;
     for (path, body) in [
@@ -27,10 +27,10 @@ fn site() -> Site {
             r#"{"rowId":"r","data":{"n":1}}"#,
         ),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 /// Asks until the thread of this connection knows the request.
@@ -47,8 +47,8 @@ fn repeat(connection: &mut Connection<'_>, headers: &[(&str, &str)]) -> Answer {
 
 #[test]
 fn every_header_is_there_each_time_and_each_request_has_its_own_name() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     let first = connection.ask(&AS_KEY, "GET", LIST, "").unwrap();
     assert_eq!(first.header("x-appwrite-cache"), "miss");
     let mut ids = vec![first.header("x-request-id").to_owned()];
@@ -79,8 +79,8 @@ fn every_header_is_there_each_time_and_each_request_has_its_own_name() {
 
 #[test]
 fn what_a_client_holds_is_not_sent_again_and_a_head_has_no_body() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     let answer = repeat(&mut connection, &AS_KEY);
     let tag = answer.header("etag");
     let holding = [&AS_KEY[..], &[("if-none-match", tag)]].concat();
@@ -100,8 +100,8 @@ fn what_a_client_holds_is_not_sent_again_and_a_head_has_no_body() {
 
 #[test]
 fn pages_are_judged_each_time() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     repeat(&mut connection, &AS_GUEST);
     for (origin, status, allowed) in [
         ("https://app.example.com", 200, "https://app.example.com"),
@@ -119,13 +119,13 @@ fn pages_are_judged_each_time() {
 
 #[test]
 fn callers_do_not_get_each_others_answers() {
-    let site = site();
+    let server = server();
     let secret = r#"{"rowId":"s","data":{"n":2},"permissions":[]}"#;
     let only_rows = r#"{"name":"T","permissions":[],"rowSecurity":true}"#;
-    assert_eq!(site.ask("PUT", TABLE, only_rows).status, 200);
+    assert_eq!(server.ask("PUT", TABLE, only_rows).status, 200);
     let rows = format!("{TABLE}/rows");
-    assert_eq!(site.ask("POST", &rows, secret).status, 201);
-    let mut connection = site.connect();
+    assert_eq!(server.ask("POST", &rows, secret).status, 201);
+    let mut connection = server.connect();
     let total = |answer: Answer| answer.json()["total"].as_u64();
     for _ in 0..TIMES {
         let mut ask = |headers: &[(&str, &str)]| connection.ask(headers, "GET", LIST, "").unwrap();
@@ -145,10 +145,10 @@ fn callers_do_not_get_each_others_answers() {
 
 #[test]
 fn a_revoked_key_fails_from_the_next_request_on() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     repeat(&mut connection, &AS_ROWS_KEY);
-    site.revoke("rows");
+    server.revoke("rows");
     // The table is open to guests; a key that was revoked is none.
     let refused = connection.ask(&AS_ROWS_KEY, "GET", LIST, "").unwrap();
     assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
@@ -158,8 +158,8 @@ fn a_revoked_key_fails_from_the_next_request_on() {
 
 #[test]
 fn a_change_of_the_table_counts_from_the_next_request_on() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     for (change, refusal) in [
         (r#"{"name":"T","permissions":[]}"#, "401 user_unauthorized"),
         (
@@ -168,36 +168,36 @@ fn a_change_of_the_table_counts_from_the_next_request_on() {
         ),
     ] {
         repeat(&mut connection, &AS_GUEST);
-        assert_eq!(site.ask("PUT", TABLE, change).status, 200);
+        assert_eq!(server.ask("PUT", TABLE, change).status, 200);
         let refused = connection.ask(&AS_GUEST, "GET", LIST, "").unwrap();
         assert_eq!(refused.refusal(), refusal);
         let open = r#"{"name":"T","permissions":["read(\"any\")"],"enabled":true}"#;
-        assert_eq!(site.ask("PUT", TABLE, open).status, 200);
+        assert_eq!(server.ask("PUT", TABLE, open).status, 200);
     }
     repeat(&mut connection, &AS_GUEST);
     let column = r#"{"key":"m","required":false}"#;
     let columns = format!("{TABLE}/columns/integer");
-    assert_eq!(site.ask("POST", &columns, column).status, 202);
+    assert_eq!(server.ask("POST", &columns, column).status, 202);
     let wider = connection.ask(&AS_GUEST, "GET", LIST, "").unwrap();
     assert_eq!(wider.header("x-appwrite-cache"), "miss");
     assert!(wider.text.contains("\"m\":null"), "{}", wider.text);
     repeat(&mut connection, &AS_GUEST);
-    assert_eq!(site.ask("DELETE", TABLE, "").status, 204);
+    assert_eq!(server.ask("DELETE", TABLE, "").status, 204);
     let gone = connection.ask(&AS_GUEST, "GET", LIST, "").unwrap();
     assert_eq!(gone.refusal(), "404 table_not_found");
 }
 
 #[test]
 fn a_purge_counts_from_the_next_request_on() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     let before = repeat(&mut connection, &AS_KEY);
     let rows = format!("{TABLE}/rows");
     let more = r#"{"rowId":"s","data":{"n":2}}"#;
-    assert_eq!(site.ask("POST", &rows, more).status, 201);
+    assert_eq!(server.ask("POST", &rows, more).status, 201);
     let older = connection.ask(&AS_KEY, "GET", LIST, "").unwrap();
     assert_eq!(older.text, before.text, "up to its age");
-    let purged = site.ask("PUT", TABLE, r#"{"name":"T","purge":true}"#);
+    let purged = server.ask("PUT", TABLE, r#"{"name":"T","purge":true}"#);
     assert_eq!(purged.status, 200, "{}", purged.text);
     for cached in ["miss", "hit", "hit", "hit"] {
         let fresh = connection.ask(&AS_KEY, "GET", LIST, "").unwrap();
@@ -208,13 +208,13 @@ fn a_purge_counts_from_the_next_request_on() {
 
 #[test]
 fn without_a_ttl_every_write_counts_from_the_next_request_on() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     let list = &LIST.replace("ttl=600&", "");
     assert_ne!(list, LIST);
     for n in 2..6 {
         let change = format!(r#"{{"data":{{"n":{n}}}}}"#);
-        assert_eq!(site.ask("PATCH", ROW, &change).status, 200);
+        assert_eq!(server.ask("PATCH", ROW, &change).status, 200);
         for outcome in ["miss", "hit", "hit", "hit"] {
             let answer = connection.ask(&AS_KEY, "GET", list, "").unwrap();
             let told = answer.header("x-tidemark-cache");
@@ -246,12 +246,12 @@ fn repeat_row(connection: &mut Connection<'_>, headers: &[(&str, &str)], n: u64)
 
 #[test]
 fn a_row_is_read_anew_each_time() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     for n in 1..4 {
         repeat_row(&mut connection, &AS_KEY, n);
         let change = format!(r#"{{"data":{{"n":{}}}}}"#, n + 1);
-        assert_eq!(site.ask("PATCH", ROW, &change).status, 200);
+        assert_eq!(server.ask("PATCH", ROW, &change).status, 200);
     }
     let answer = connection.ask(&AS_KEY, "GET", ROW, "").unwrap();
     assert!(
@@ -289,34 +289,37 @@ fn a_row_is_read_anew_each_time() {
     let encoded = "/v1/tablesdb/d/tables/t/rows/%72";
     let row = connection.ask(&AS_KEY, "GET", encoded, "").unwrap();
     assert_eq!(row.json()["$id"], "r");
-    assert_eq!(site.ask("DELETE", ROW, "").status, 204);
+    assert_eq!(server.ask("DELETE", ROW, "").status, 204);
     let gone = connection.ask(&AS_KEY, "GET", ROW, "").unwrap();
     assert_eq!(gone.refusal(), "404 row_not_found");
 }
 
 #[test]
 fn what_a_row_needs_is_asked_about_each_time() {
-    let site = site();
-    let mut connection = site.connect();
+    let server = server();
+    let mut connection = server.connect();
     repeat_row(&mut connection, &AS_GUEST, 1);
     repeat_row(&mut connection, &AS_ROWS_KEY, 1);
     let by_row = r#"{"name":"T","permissions":[],"rowSecurity":true}"#;
-    assert_eq!(site.ask("PUT", TABLE, by_row).status, 200);
+    assert_eq!(server.ask("PUT", TABLE, by_row).status, 200);
     let hidden = connection.ask(&AS_GUEST, "GET", ROW, "").unwrap();
     assert_eq!(hidden.refusal(), "404 row_not_found");
     let open = r#"{"permissions":["read(\"any\")"]}"#;
-    assert_eq!(site.ask("PATCH", ROW, open).status, 200);
+    assert_eq!(server.ask("PATCH", ROW, open).status, 200);
     repeat_row(&mut connection, &AS_GUEST, 1);
-    assert_eq!(site.ask("PATCH", ROW, r#"{"permissions":[]}"#).status, 200);
+    assert_eq!(
+        server.ask("PATCH", ROW, r#"{"permissions":[]}"#).status,
+        200
+    );
     let hidden = connection.ask(&AS_GUEST, "GET", ROW, "").unwrap();
     assert_eq!(hidden.refusal(), "404 row_not_found");
     repeat_row(&mut connection, &AS_ROWS_KEY, 1);
     let column = r#"{"key":"m","required":false}"#;
     let columns = format!("{TABLE}/columns/integer");
-    assert_eq!(site.ask("POST", &columns, column).status, 202);
+    assert_eq!(server.ask("POST", &columns, column).status, 202);
     let wider = connection.ask(&AS_ROWS_KEY, "GET", ROW, "").unwrap();
     assert!(wider.text.contains("\"m\":null"), "{}", wider.text);
-    site.revoke("rows");
+    server.revoke("rows");
     let revoked = connection.ask(&AS_ROWS_KEY, "GET", ROW, "").unwrap();
     assert_eq!(revoked.refusal(), "401 general_unauthorized_scope");
 }

@@ -1,14 +1,14 @@
 //! Rows: their life, their lists, the cache header, their refusals.
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 use serde_json::{Value, json};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
 
-fn site() -> Site {
-    let site = Site::start();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn server() -> TestServer {
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
         "tableId": "t", "name": "T", "permissions": ["read(\"any\")", "create(\"any\")"],
         "columns": [
@@ -19,13 +19,13 @@ fn site() -> Site {
             {"key": "at", "type": "datetime"}
         ]
     }"#;
-    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", table);
     assert_eq!(made.status, 201, "{}", made.text);
-    site
+    server
 }
 
-fn create(site: &Site, id: &str, n: i64) -> Answer {
-    let made = site.ask(
+fn create(server: &TestServer, id: &str, n: i64) -> Answer {
+    let made = server.ask(
         "POST",
         ROWS,
         &format!(r#"{{"rowId":"{id}","data":{{"name":"x","n":{n}}}}}"#),
@@ -56,10 +56,10 @@ fn ids(answer: &Answer, key: &str) -> Vec<String> {
 
 #[test]
 fn a_row_carries_system_fields_nulls_and_empty_arrays() {
-    let site = site();
+    let server = server();
     let data = r#"{"rowId":"r","data":{"name":"\"Ä\"","price":0.1,"at":"2026-01-02T03:04:05Z"},
         "permissions":["read(\"any\")","write(\"users\")"]}"#;
-    let made = site.ask("POST", ROWS, data);
+    let made = server.ask("POST", ROWS, data);
     assert_eq!(made.status, 201, "{}", made.text);
     let row = made.json();
     assert_eq!(row["$id"], "r");
@@ -75,20 +75,20 @@ fn a_row_carries_system_fields_nulls_and_empty_arrays() {
     );
     assert_eq!((&row["n"], &row["tags"]), (&Value::Null, &json!([])));
     assert_eq!(row["at"], "2026-01-02T03:04:05.000+00:00");
-    assert_eq!(site.ask("GET", &format!("{ROWS}/r"), "").json(), row);
-    let older = site.ask("GET", &format!("{DOCUMENTS}/r"), "").json();
+    assert_eq!(server.ask("GET", &format!("{ROWS}/r"), "").json(), row);
+    let older = server.ask("GET", &format!("{DOCUMENTS}/r"), "").json();
     assert_eq!(
         (&older["$collectionId"], older.get("$tableId")),
         (&json!("t"), None)
     );
-    let list = site.ask("GET", ROWS, "").json();
+    let list = server.ask("GET", ROWS, "").json();
     assert_eq!(list, json!({"total": 1, "rows": [row]}));
 }
 
 #[test]
 fn a_row_lives_by_the_words_of_the_older_family() {
-    let site = site();
-    let made = site.ask(
+    let server = server();
+    let made = server.ask(
         "POST",
         DOCUMENTS,
         r#"{"documentId":"r","data":{"name":"a"}}"#,
@@ -96,14 +96,14 @@ fn a_row_lives_by_the_words_of_the_older_family() {
     assert_eq!(made.status, 201, "{}", made.text);
     let path = format!("{DOCUMENTS}/r");
     assert_eq!(
-        site.ask("PATCH", &path, r#"{"data":{"n":1}}"#).json()["n"],
+        server.ask("PATCH", &path, r#"{"data":{"n":1}}"#).json()["n"],
         1
     );
     assert_eq!(
-        site.ask("PUT", &path, r#"{"data":{"n":2}}"#).json()["name"],
+        server.ask("PUT", &path, r#"{"data":{"n":2}}"#).json()["name"],
         "a"
     );
-    let many = site.ask(
+    let many = server.ask(
         "POST",
         DOCUMENTS,
         r#"{"documents":[{"$id":"s","name":"b"}]}"#,
@@ -113,59 +113,59 @@ fn a_row_lives_by_the_words_of_the_older_family() {
         (201, vec!["s".into()])
     );
     let query = r#"{"queries":["{\"method\":\"orderDesc\",\"attribute\":\"$id\"}"]}"#;
-    let list = site.ask("POST", &format!("{DOCUMENTS}/query"), query);
+    let list = server.ask("POST", &format!("{DOCUMENTS}/query"), query);
     assert_eq!(ids(&list, "documents"), ["s", "r"]);
-    assert_eq!(site.ask("DELETE", &path, "{}").status, 204);
+    assert_eq!(server.ask("DELETE", &path, "{}").status, 204);
     assert_eq!(
-        site.ask("GET", &path, "").refusal(),
+        server.ask("GET", &path, "").refusal(),
         "404 document_not_found"
     );
 }
 
 #[test]
 fn update_merges_and_upsert_creates_or_merges() {
-    let site = site();
-    create(&site, "r", 1);
+    let server = server();
+    create(&server, "r", 1);
     let path = format!("{ROWS}/r");
-    let changed = site.ask("PATCH", &path, r#"{"data":"{\"n\":2}"}"#);
+    let changed = server.ask("PATCH", &path, r#"{"data":"{\"n\":2}"}"#);
     assert_eq!(
         (changed.status.as_u16(), &changed.json()["n"]),
         (200, &json!(2))
     );
-    let granted = site.ask("PATCH", &path, r#"{"permissions":["read(\"any\")"]}"#);
+    let granted = server.ask("PATCH", &path, r#"{"permissions":["read(\"any\")"]}"#);
     assert_eq!(granted.json()["$permissions"], json!(["read(\"any\")"]));
-    let made = site.ask("PUT", &format!("{ROWS}/new"), r#"{"data":{"name":"y"}}"#);
+    let made = server.ask("PUT", &format!("{ROWS}/new"), r#"{"data":{"name":"y"}}"#);
     assert_eq!(
         (made.status.as_u16(), &made.json()["name"]),
         (200, &json!("y"))
     );
     assert_eq!(
-        site.ask("PATCH", &path, "{}").refusal(),
+        server.ask("PATCH", &path, "{}").refusal(),
         "400 row_missing_payload"
     );
     assert_eq!(
-        site.ask("PUT", &path, r#"{"data":{}}"#).refusal(),
+        server.ask("PUT", &path, r#"{"data":{}}"#).refusal(),
         "400 row_missing_payload"
     );
 }
 
 #[test]
 fn deleting_answers_without_json_and_reads_a_body() {
-    let site = site();
-    create(&site, "r", 1);
-    let gone = site.ask("DELETE", &format!("{ROWS}/r"), "{}");
+    let server = server();
+    create(&server, "r", 1);
+    let gone = server.ask("DELETE", &format!("{ROWS}/r"), "{}");
     assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
     assert_eq!(gone.header("content-type"), "text/plain; charset=UTF-8");
     assert_eq!(
-        site.ask("DELETE", &format!("{ROWS}/r"), "").refusal(),
+        server.ask("DELETE", &format!("{ROWS}/r"), "").refusal(),
         "404 row_not_found"
     );
 }
 
 #[test]
 fn many_rows_are_made_together_and_named_where_they_have_no_id() {
-    let site = site();
-    let made = site.ask(
+    let server = server();
+    let made = server.ask(
         "POST",
         ROWS,
         r#"{"rows":[{"$id":"a","name":"x","$permissions":["read(\"any\")"]},{"name":"y"},{"$id":"unique()","name":"z"}]}"#,
@@ -207,20 +207,21 @@ const REFUSED_CREATIONS: &[(&str, &str)] = &[
 
 #[test]
 fn a_creation_is_one_row_or_many() {
-    let site = site();
+    let server = server();
     for (body, refusal) in REFUSED_CREATIONS {
-        let answer = site.ask("POST", ROWS, body);
+        let answer = server.ask("POST", ROWS, body);
         assert_eq!(answer.refusal(), *refusal, "{body} {}", answer.text);
     }
 }
 
 #[test]
 fn a_hundred_rows_are_made_at_once_and_one_more_is_not() {
-    let site = site();
+    let server = server();
     let ask = |count: usize| {
         let row = |n| format!(r#"{{"$id":"b{n}","name":"x"}}"#);
         let rows = (0..count).map(row).collect::<Vec<_>>().join(",");
-        site.ask("POST", ROWS, &format!(r#"{{"rows":[{rows}]}}"#))
+        server
+            .ask("POST", ROWS, &format!(r#"{{"rows":[{rows}]}}"#))
             .refusal()
     };
     assert_eq!(ask(101), "400 general_argument_invalid");
@@ -230,18 +231,18 @@ fn a_hundred_rows_are_made_at_once_and_one_more_is_not() {
 
 #[test]
 fn a_guest_makes_one_row_but_not_many() {
-    let site = site();
-    let many = site.ask_as(None, "POST", ROWS, r#"{"rows":[{"name":"x"}]}"#);
+    let server = server();
+    let many = server.ask_as(None, "POST", ROWS, r#"{"rows":[{"name":"x"}]}"#);
     assert_eq!(many.refusal(), "401 general_unauthorized_scope");
     let body = r#"{"rowId":"unique()","data":{"name":"x"}}"#;
-    let one = site.ask_as(None, "POST", ROWS, body);
+    let one = server.ask_as(None, "POST", ROWS, body);
     assert_eq!(one.status, 201, "{}", one.text);
     assert_eq!(one.json()["$id"].as_str().unwrap().len(), 20);
 }
 
 #[test]
 fn integers_are_neither_rounded_nor_quoted() {
-    let site = site();
+    let server = server();
     for (sent, refusal) in [
         ("9223372036854775807", "201"),
         ("-9223372036854775808", "201"),
@@ -250,7 +251,7 @@ fn integers_are_neither_rounded_nor_quoted() {
         ("1.0", "400 row_invalid_structure"),
     ] {
         let body = format!(r#"{{"rowId":"unique()","data":{{"name":"x","n":{sent}}}}}"#);
-        let answer = site.ask("POST", ROWS, &body);
+        let answer = server.ask("POST", ROWS, &body);
         assert_eq!(answer.refusal(), refusal, "{sent} {}", answer.text);
         if refusal == "201" {
             assert!(
@@ -264,33 +265,33 @@ fn integers_are_neither_rounded_nor_quoted() {
 
 #[test]
 fn lists_filter_order_page_select_and_count() {
-    let site = site();
+    let server = server();
     for n in 0..5 {
-        create(&site, &format!("r{n}"), n);
+        create(&server, &format!("r{n}"), n);
     }
     let above = r#"{"method":"greaterThan","attribute":"n","values":[1]}"#;
     let down = r#"{"method":"orderDesc","attribute":"n"}"#;
     let two = r#"{"method":"limit","values":[2]}"#;
     let after = r#"{"method":"cursorAfter","values":["r4"]}"#;
-    let list = site.ask("GET", &listing(ROWS, &[above, down, two], ""), "");
+    let list = server.ask("GET", &listing(ROWS, &[above, down, two], ""), "");
     assert_eq!(
         (ids(&list, "rows"), &list.json()["total"]),
         (vec!["r4".into(), "r3".into()], &json!(3))
     );
-    let list = site.ask("GET", &listing(ROWS, &[above, down, after], "total=0"), "");
+    let list = server.ask("GET", &listing(ROWS, &[above, down, after], "total=0"), "");
     assert_eq!(
         (ids(&list, "rows"), &list.json()["total"]),
         (vec!["r3".into(), "r2".into()], &json!(0))
     );
     let select = r#"{"method":"select","values":["n"]}"#;
-    let list = site
+    let list = server
         .ask("GET", &listing(ROWS, &[select, two], ""), "")
         .json();
     assert_eq!(
         list["rows"][1],
         json!({"$databaseId":"d","$tableId":"t","n":1})
     );
-    let one = site
+    let one = server
         .ask("GET", &listing(&format!("{ROWS}/r3"), &[select], ""), "")
         .json();
     assert_eq!(one, json!({"$databaseId":"d","$tableId":"t","n":3}));
@@ -298,7 +299,7 @@ fn lists_filter_order_page_select_and_count() {
 
 #[test]
 fn a_list_that_cannot_be_answered_says_why() {
-    let site = site();
+    let server = server();
     let equal = r#"{"method":"equal","attribute":"colour","values":["red"]}"#;
     for (path, refusal) in [
         (
@@ -338,7 +339,7 @@ fn a_list_that_cannot_be_answered_says_why() {
             "404 database_not_found",
         ),
     ] {
-        let answer = site.ask("GET", &path, "");
+        let answer = server.ask("GET", &path, "");
         assert_eq!(
             answer.refusal(),
             refusal,
@@ -346,7 +347,7 @@ fn a_list_that_cannot_be_answered_says_why() {
             answer.text
         );
     }
-    let said = site
+    let said = server
         .ask("GET", &listing(ROWS, &["nonsense"], ""), "")
         .json();
     let said = said["message"].as_str().unwrap();
@@ -369,22 +370,22 @@ fn told(answer: &Answer) -> String {
 
 #[test]
 fn a_list_without_ttl_is_cached_and_never_old() {
-    let site = site();
-    create(&site, "r", 1);
-    let get = || site.ask("GET", &listing(ROWS, &[], ""), "");
+    let server = server();
+    create(&server, "r", 1);
+    let get = || server.ask("GET", &listing(ROWS, &[], ""), "");
     let (first, second) = (get(), get());
     assert_eq!([told(&first), told(&second)], ["miss; age=0", "hit; age=0"]);
     assert_eq!((&first.text, cache(&second)), (&second.text, ""));
     assert_eq!(first.header("etag"), second.header("etag"));
-    let uncounted = site.ask("GET", &listing(ROWS, &[], "total=false"), "");
+    let uncounted = server.ask("GET", &listing(ROWS, &[], "total=false"), "");
     assert_eq!(told(&uncounted), "hit; age=0");
     assert_eq!(uncounted.json()["total"], 0);
-    let by_body = site.ask("POST", &format!("{ROWS}/query"), r#"{"queries":[]}"#);
+    let by_body = server.ask("POST", &format!("{ROWS}/query"), r#"{"queries":[]}"#);
     assert_eq!(
         (told(&by_body), by_body.text),
         ("hit; age=0".into(), second.text)
     );
-    create(&site, "s", 2);
+    create(&server, "s", 2);
     let third = get();
     assert_eq!(
         (told(&third), ids(&third, "rows").len()),
@@ -392,20 +393,20 @@ fn a_list_without_ttl_is_cached_and_never_old() {
     );
     let random = [r#"{"method":"orderRandom"}"#];
     for _ in 0..2 {
-        let answer = site.ask("GET", &listing(ROWS, &random, ""), "");
+        let answer = server.ask("GET", &listing(ROWS, &random, ""), "");
         assert_eq!(told(&answer), "bypass; age=0");
     }
 }
 
 #[test]
 fn a_key_may_ask_around_the_cache_and_a_guest_may_not() {
-    let site = site();
-    create(&site, "r", 1);
-    site.ask("GET", ROWS, "");
+    let server = server();
+    create(&server, "r", 1);
+    server.ask("GET", ROWS, "");
     let ask = |more: &[(&str, &str)], path: &str| {
         let mut headers = vec![("x-appwrite-project", PROJECT)];
         headers.extend_from_slice(more);
-        site.ask_with(&headers, "GET", path, "")
+        server.ask_with(&headers, "GET", path, "")
     };
     let around = ("x-tidemark-cache", "bypass");
     let key = ("x-appwrite-key", KEY);
@@ -426,84 +427,84 @@ fn a_key_may_ask_around_the_cache_and_a_guest_may_not() {
 
 #[test]
 fn an_answer_within_a_ttl_says_whether_it_may_be_old() {
-    let site = site();
-    create(&site, "r", 1);
+    let server = server();
+    create(&server, "r", 1);
     let path = listing(ROWS, &[], "ttl=60");
-    let get = || told(&site.ask("GET", &path, ""));
+    let get = || told(&server.ask("GET", &path, ""));
     assert_eq!(get(), "miss; age=0; stale=false");
     assert_eq!(get(), "hit; age=0; stale=false");
-    create(&site, "s", 2);
+    create(&server, "s", 2);
     assert_eq!(get(), "hit; age=0; stale=true");
     let other = r#"{"method":"equal","attribute":"n","values":[7]}"#;
     let other = listing(ROWS, &[other], "ttl=60");
-    site.ask("GET", &other, "");
-    create(&site, "t", 3);
+    server.ask("GET", &other, "");
+    create(&server, "t", 3);
     assert_eq!(
-        told(&site.ask("GET", &other, "")),
+        told(&server.ask("GET", &other, "")),
         "hit; age=0; stale=false"
     );
 }
 
 #[test]
 fn the_cache_header_follows_the_readers_ttl() {
-    let site = site();
-    create(&site, "r", 1);
+    let server = server();
+    create(&server, "r", 1);
     let path = |more: &str| listing(ROWS, &[], more);
-    assert_eq!(cache(&site.ask("GET", &path("ttl=0"), "")), "");
-    let first = site.ask("GET", &path("ttl=60"), "");
-    let second = site.ask("GET", &path("ttl=60"), "");
+    assert_eq!(cache(&server.ask("GET", &path("ttl=0"), "")), "");
+    let first = server.ask("GET", &path("ttl=60"), "");
+    let second = server.ask("GET", &path("ttl=60"), "");
     assert_eq!((cache(&first), cache(&second)), ("miss", "hit"));
     assert_eq!(first.text, second.text);
     assert!(second.header("x-tidemark-cache").starts_with("hit; mark="));
-    let uncounted = site.ask("GET", &path("ttl=60&total=false"), "");
+    let uncounted = server.ask("GET", &path("ttl=60&total=false"), "");
     assert_eq!(
         (cache(&uncounted), &uncounted.json()["total"]),
         ("hit", &json!(0))
     );
     let select = r#"{"method":"select","values":["name"]}"#;
     assert_eq!(
-        cache(&site.ask("GET", &listing(ROWS, &[select], "ttl=60"), "")),
+        cache(&server.ask("GET", &listing(ROWS, &[select], "ttl=60"), "")),
         "miss"
     );
     let body = r#"{"queries":[],"ttl":60}"#;
     assert_eq!(
-        cache(&site.ask("POST", &format!("{ROWS}/query"), body)),
+        cache(&server.ask("POST", &format!("{ROWS}/query"), body)),
         "hit"
     );
 }
 
 #[test]
 fn a_cached_list_outlives_writes_and_updates_and_ends_with_a_purge() {
-    let site = site();
-    create(&site, "r", 1);
+    let server = server();
+    create(&server, "r", 1);
     let path = listing(ROWS, &[], "ttl=60");
-    assert_eq!(cache(&site.ask("GET", &path, "")), "miss");
-    create(&site, "s", 2);
-    let kept = site.ask("GET", &path, "");
+    assert_eq!(cache(&server.ask("GET", &path, "")), "miss");
+    create(&server, "s", 2);
+    let kept = server.ask("GET", &path, "");
     assert_eq!((cache(&kept), ids(&kept, "rows").len()), ("hit", 1));
-    site.ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"name":"Other"}"#);
-    assert_eq!(cache(&site.ask("GET", &path, "")), "hit");
-    site.ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"purge":true}"#);
-    let fresh = site.ask("GET", &path, "");
+    server.ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"name":"Other"}"#);
+    assert_eq!(cache(&server.ask("GET", &path, "")), "hit");
+    server.ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"purge":true}"#);
+    let fresh = server.ask("GET", &path, "");
     assert_eq!((cache(&fresh), ids(&fresh, "rows").len()), ("miss", 2));
 }
 
 #[test]
 fn the_families_do_not_share_bytes() {
-    let site = site();
-    create(&site, "r", 1);
-    site.ask("GET", &listing(ROWS, &[], "ttl=60"), "");
-    let older = site.ask("GET", &listing(DOCUMENTS, &[], "ttl=60"), "");
+    let server = server();
+    create(&server, "r", 1);
+    server.ask("GET", &listing(ROWS, &[], "ttl=60"), "");
+    let older = server.ask("GET", &listing(DOCUMENTS, &[], "ttl=60"), "");
     assert_eq!(older.json()["documents"][0]["$collectionId"], "t");
     assert_eq!(older.json().get("rows"), None);
 }
 
 #[test]
 fn a_head_of_a_list_has_the_length_of_its_body() {
-    let site = site();
-    create(&site, "r", 1);
-    let get = site.ask("GET", ROWS, "");
-    let head = site.ask("HEAD", ROWS, "");
+    let server = server();
+    create(&server, "r", 1);
+    let get = server.ask("GET", ROWS, "");
+    let head = server.ask("HEAD", ROWS, "");
     assert_eq!(head.header("content-length"), get.text.len().to_string());
     assert_eq!(head.text, "");
 }

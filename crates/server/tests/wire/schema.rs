@@ -1,6 +1,6 @@
 //! Databases, tables, columns and indexes, by the words of both families.
 
-use crate::site::{Answer, ROWS_KEY, Site};
+use crate::fixture::{Answer, ROWS_KEY, TestServer};
 use serde_json::{Value, json};
 
 const TABLE: &str = r#"{
@@ -12,11 +12,11 @@ const TABLE: &str = r#"{
     "indexes": [{"key": "i", "type": "key", "attributes": ["name"], "orders": ["desc"]}]
 }"#;
 
-fn site() -> Site {
-    let site = Site::start();
-    let made = site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn server() -> TestServer {
+    let server = TestServer::start();
+    let made = server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
-    site
+    server
 }
 
 fn ids(list: &Value, key: &str) -> Vec<String> {
@@ -28,8 +28,8 @@ fn ids(list: &Value, key: &str) -> Vec<String> {
 
 #[test]
 fn both_families_see_one_database() {
-    let site = site();
-    let made = site.ask(
+    let server = server();
+    let made = server.ask(
         "POST",
         "/v1/databases",
         r#"{"databaseId":"unique()","name":"Older"}"#,
@@ -38,13 +38,13 @@ fn both_families_see_one_database() {
     let id = made.json()["$id"].as_str().unwrap().to_owned();
     assert_eq!(id.len(), 20);
     for family in ["tablesdb", "databases"] {
-        let list = site.ask("GET", &format!("/v1/{family}"), "").json();
+        let list = server.ask("GET", &format!("/v1/{family}"), "").json();
         assert_eq!(list["total"], 2);
         assert_eq!(ids(&list, "databases"), ["d".to_owned(), id.clone()]);
-        let got = site.ask("GET", &format!("/v1/{family}/{id}"), "");
+        let got = server.ask("GET", &format!("/v1/{family}/{id}"), "");
         assert_eq!(got.json(), made.json());
     }
-    let page = site.ask(
+    let page = server.ask(
         "GET",
         r#"/v1/tablesdb?queries[0]={"method":"limit","values":[1]}&total=false"#
             .replace('"', "%22")
@@ -61,40 +61,42 @@ fn both_families_see_one_database() {
 
 #[test]
 fn a_database_is_changed_and_deleted() {
-    let site = site();
-    let changed = site.ask("PUT", "/v1/tablesdb/d", r#"{"name":"New","enabled":false}"#);
+    let server = server();
+    let changed = server.ask("PUT", "/v1/tablesdb/d", r#"{"name":"New","enabled":false}"#);
     assert_eq!(
         (&changed.json()["name"], &changed.json()["enabled"]),
         (&json!("New"), &json!(false))
     );
-    let kept = site.ask("PUT", "/v1/databases/d", "");
+    let kept = server.ask("PUT", "/v1/databases/d", "");
     assert_eq!(kept.json()["name"], "New");
-    let gone = site.ask("DELETE", "/v1/tablesdb/d", "{}");
+    let gone = server.ask("DELETE", "/v1/tablesdb/d", "{}");
     assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
     assert!(gone.header("content-type").starts_with("text/plain"));
     assert_eq!(
-        site.ask("GET", "/v1/tablesdb/d", "").refusal(),
+        server.ask("GET", "/v1/tablesdb/d", "").refusal(),
         "404 database_not_found"
     );
 }
 
 #[test]
 fn a_table_reads_alike_in_both_families_but_for_the_words() {
-    let site = site();
-    let made = site.ask("POST", "/v1/tablesdb/d/tables", TABLE);
+    let server = server();
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", TABLE);
     assert_eq!(made.status, 201, "{}", made.text);
-    let tables = site.ask("GET", "/v1/tablesdb/d/tables/t", "").json();
+    let tables = server.ask("GET", "/v1/tablesdb/d/tables/t", "").json();
     assert_eq!(tables, made.json());
     assert_eq!(tables["rowSecurity"], true);
     assert_eq!(tables["columns"][1]["default"], 5);
     assert_eq!(tables["indexes"][0]["columns"], json!(["name"]));
     assert_eq!(tables["indexes"][0]["orders"], json!(["DESC"]));
-    let older = site.ask("GET", "/v1/databases/d/collections/t", "").json();
+    let older = server
+        .ask("GET", "/v1/databases/d/collections/t", "")
+        .json();
     assert_eq!(older["documentSecurity"], true);
     assert_eq!(older["attributes"], tables["columns"]);
     assert_eq!(older["indexes"][0]["attributes"], json!(["name"]));
     assert_eq!(older.get("columns"), None);
-    let list = site.ask("GET", "/v1/databases/d/collections", "").json();
+    let list = server.ask("GET", "/v1/databases/d/collections", "").json();
     assert_eq!(
         (&list["total"], ids(&list, "collections")),
         (&json!(1), vec!["t".to_owned()])
@@ -103,32 +105,32 @@ fn a_table_reads_alike_in_both_families_but_for_the_words() {
 
 #[test]
 fn the_older_family_creates_by_its_own_words() {
-    let site = site();
+    let server = server();
     let body = TABLE
         .replace("tableId", "collectionId")
         .replace("rowSecurity", "documentSecurity")
         .replace("\"columns\"", "\"attributes\"");
-    let made = site.ask("POST", "/v1/databases/d/collections", &body);
+    let made = server.ask("POST", "/v1/databases/d/collections", &body);
     assert_eq!(made.status, 201, "{}", made.text);
     assert_eq!(made.json()["documentSecurity"], true);
     assert_eq!(made.json()["attributes"].as_array().unwrap().len(), 2);
-    let missing = site.ask("POST", "/v1/databases/d/collections", r#"{"name":"T"}"#);
+    let missing = server.ask("POST", "/v1/databases/d/collections", r#"{"name":"T"}"#);
     assert_eq!(
         missing.json()["message"],
         "Param \"collectionId\" is not optional."
     );
-    let exists = site.ask("POST", "/v1/databases/d/collections", &body);
+    let exists = server.ask("POST", "/v1/databases/d/collections", &body);
     assert_eq!(exists.refusal(), "409 collection_already_exists");
 }
 
 #[test]
 fn omitted_settings_stay_also_when_a_table_is_purged() {
-    let site = site();
-    site.ask("POST", "/v1/tablesdb/d/tables", TABLE);
-    let off = site
+    let server = server();
+    server.ask("POST", "/v1/tablesdb/d/tables", TABLE);
+    let off = server
         .ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"enabled":false}"#)
         .json();
-    let purged = site
+    let purged = server
         .ask("PUT", "/v1/tablesdb/d/tables/t", r#"{"purge":true}"#)
         .json();
     for key in ["name", "enabled", "rowSecurity", "$permissions"] {
@@ -139,7 +141,7 @@ fn omitted_settings_stay_also_when_a_table_is_purged() {
         (&json!(false), &json!(true))
     );
     let older = "/v1/databases/d/collections/t";
-    let open = site
+    let open = server
         .ask(
             "PUT",
             older,
@@ -150,17 +152,17 @@ fn omitted_settings_stay_also_when_a_table_is_purged() {
         (&open["documentSecurity"], &open["$permissions"]),
         (&json!(false), &json!([]))
     );
-    assert_eq!(site.ask("DELETE", older, "{}").status, 204);
+    assert_eq!(server.ask("DELETE", older, "{}").status, 204);
     assert_eq!(
-        site.ask("GET", older, "").refusal(),
+        server.ask("GET", older, "").refusal(),
         "404 collection_not_found"
     );
 }
 
 #[test]
 fn columns_and_indexes_are_listed_and_found() {
-    let site = site();
-    let table = site.ask("POST", "/v1/tablesdb/d/tables", TABLE).json();
+    let server = server();
+    let table = server.ask("POST", "/v1/tablesdb/d/tables", TABLE).json();
     for (base, columns, not_found) in [
         (
             "/v1/tablesdb/d/tables/t",
@@ -173,24 +175,24 @@ fn columns_and_indexes_are_listed_and_found() {
             ["attribute_not_found", "index_not_found"],
         ),
     ] {
-        let list = site.ask("GET", &format!("{base}/{columns}"), "").json();
+        let list = server.ask("GET", &format!("{base}/{columns}"), "").json();
         assert_eq!(
             (&list["total"], &list[columns]),
             (&json!(2), &table["columns"])
         );
-        let one = site.ask("GET", &format!("{base}/{columns}/n"), "").json();
+        let one = server.ask("GET", &format!("{base}/{columns}/n"), "").json();
         assert_eq!(one, table["columns"][1]);
-        let indexes = site.ask("GET", &format!("{base}/indexes"), "").json();
+        let indexes = server.ask("GET", &format!("{base}/indexes"), "").json();
         assert_eq!(
             (&indexes["total"], &indexes["indexes"][0]["key"]),
             (&json!(1), &json!("i"))
         );
-        let one = site.ask("GET", &format!("{base}/indexes/i"), "").json();
+        let one = server.ask("GET", &format!("{base}/indexes/i"), "").json();
         assert_eq!(one, indexes["indexes"][0]);
         let [column, index] = not_found;
-        let answer = site.ask("GET", &format!("{base}/{columns}/z"), "");
+        let answer = server.ask("GET", &format!("{base}/{columns}/z"), "");
         assert_eq!(answer.refusal(), format!("404 {column}"));
-        let answer = site.ask("GET", &format!("{base}/indexes/z"), "");
+        let answer = server.ask("GET", &format!("{base}/indexes/z"), "");
         assert_eq!(answer.refusal(), format!("404 {index}"));
     }
 }
@@ -228,12 +230,12 @@ fn check_message(answer: &Answer, begins: &str) {
 
 #[test]
 fn parameters_are_named_when_they_are_refused() {
-    let site = site();
+    let server = server();
     for (body, begins) in REFUSED_DATABASES {
-        check_message(&site.ask("POST", "/v1/tablesdb", body), begins);
+        check_message(&server.ask("POST", "/v1/tablesdb", body), begins);
     }
     for (body, begins) in REFUSED_TABLES {
-        check_message(&site.ask("POST", "/v1/tablesdb/d/tables", body), begins);
+        check_message(&server.ask("POST", "/v1/tablesdb/d/tables", body), begins);
     }
     for (query, begins) in [
         ("total=maybe", "Invalid `total` param: "),
@@ -241,7 +243,7 @@ fn parameters_are_named_when_they_are_refused() {
         ("search=%ff", "Invalid `search` param: "),
     ] {
         check_message(
-            &site.ask("GET", &format!("/v1/tablesdb?{query}"), ""),
+            &server.ask("GET", &format!("/v1/tablesdb?{query}"), ""),
             begins,
         );
     }
@@ -249,14 +251,14 @@ fn parameters_are_named_when_they_are_refused() {
 
 #[test]
 fn a_key_does_what_its_scopes_say() {
-    let site = site();
+    let server = server();
     for (method, path) in [
         ("POST", "/v1/tablesdb"),
         ("GET", "/v1/tablesdb/d"),
         ("GET", "/v1/tablesdb/d/tables"),
         ("PUT", "/v1/tablesdb/d/tables/t"),
     ] {
-        let answer = site.ask_as(
+        let answer = server.ask_as(
             Some(ROWS_KEY),
             method,
             path,
@@ -272,10 +274,10 @@ fn a_key_does_what_its_scopes_say() {
 
 #[test]
 fn no_database_is_called_like_a_route_beside_it() {
-    let site = Site::start();
+    let server = TestServer::start();
     for path in ["/v1/tablesdb", "/v1/databases"] {
         let body = r#"{"databaseId":"transactions","name":"T"}"#;
-        let refused = site.ask("POST", path, body);
+        let refused = server.ask("POST", path, body);
         assert_eq!(refused.refusal(), "400 general_argument_invalid");
         let says = ["`databaseId`", "`transactions` is the name of a route"];
         assert!(
@@ -284,11 +286,11 @@ fn no_database_is_called_like_a_route_beside_it() {
             refused.text
         );
         let near = r#"{"databaseId":"Transactions","name":"T"}"#;
-        assert!(site.ask("POST", path, near).status.as_u16() < 410);
+        assert!(server.ask("POST", path, near).status.as_u16() < 410);
     }
     // The route itself is untouched.
     assert_eq!(
-        site.ask("GET", "/v1/tablesdb/transactions", "").json()["total"],
+        server.ask("GET", "/v1/tablesdb/transactions", "").json()["total"],
         0
     );
 }

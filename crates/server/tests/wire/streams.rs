@@ -5,16 +5,16 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::site::{KEY, LIMITS, PROJECT, ROWS_KEY, Site};
+use crate::fixture::{KEY, LIMITS, PROJECT, ROWS_KEY, TestServer};
 use server::serve::Limits;
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 
-fn site() -> Site {
-    furnish(Site::start())
+fn server() -> TestServer {
+    furnish(TestServer::start())
 }
 
-fn furnish(site: Site) -> Site {
+fn furnish(server: TestServer) -> TestServer {
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")","delete(\"any\")"],
         "columns":[{"key":"n","type":"integer"},{"key":"s","type":"text"}],
         "indexes":[{"key":"one_n","type":"unique","attributes":["n"]}]}"#;
@@ -22,10 +22,10 @@ fn furnish(site: Site) -> Site {
         ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
         ("/v1/tablesdb/d/tables", table),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
 /// A stream of lines in chunks, and of the lines that answer them.
@@ -36,23 +36,23 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(site: &Site, what: &str, key: bool) -> Stream {
-        Stream::open_by(site, what, key.then_some(KEY))
+    fn open(server: &TestServer, what: &str, key: bool) -> Stream {
+        Stream::open_by(server, what, key.then_some(KEY))
     }
 
-    fn open_by(site: &Site, what: &str, key: Option<&str>) -> Stream {
+    fn open_by(server: &TestServer, what: &str, key: Option<&str>) -> Stream {
         let secret = key.map_or(String::new(), |key| format!("X-Appwrite-Key: {key}\r\n"));
-        Stream::open_with(site, what, &secret)
+        Stream::open_with(server, what, &secret)
     }
 
     /// A guest at this address, as the proxy before the server says.
-    fn open_from(site: &Site, what: &str, address: &str) -> Stream {
-        Stream::open_with(site, what, &format!("X-Forwarded-For: {address}\r\n"))
+    fn open_from(server: &TestServer, what: &str, address: &str) -> Stream {
+        Stream::open_with(server, what, &format!("X-Forwarded-For: {address}\r\n"))
     }
 
     /// With these lines in its head, too.
-    fn open_with(site: &Site, what: &str, headers: &str) -> Stream {
-        let mut out = TcpStream::connect(site.address).unwrap();
+    fn open_with(server: &TestServer, what: &str, headers: &str) -> Stream {
+        let mut out = TcpStream::connect(server.address).unwrap();
         write!(
             out,
             "POST /v1/tidemark/databases/d/batch/{what} HTTP/1.1\r\nHost: t\r\n{headers}\
@@ -109,8 +109,8 @@ fn create(n: i64) -> String {
 
 #[test]
 fn stream_in_very_many_pieces_ends_with_a_refusal() {
-    let site = site();
-    let mut stream = Stream::open(&site, "reads", true);
+    let server = server();
+    let mut stream = Stream::open(&server, "reads", true);
     // Lines as short as they can be, each a piece of its own.
     let line = "{\"tableId\":\"t\",\"ids\":[\"r\"]}\n";
     for _ in 0..1_500 {
@@ -130,8 +130,8 @@ fn stream_in_very_many_pieces_ends_with_a_refusal() {
 
 #[test]
 fn each_line_is_answered_before_the_next_is_sent() {
-    let site = site();
-    let mut stream = Stream::open(&site, "writes", true);
+    let server = server();
+    let mut stream = Stream::open(&server, "writes", true);
     let mut marks = Vec::new();
     for n in 0..20 {
         stream.send(&create(n));
@@ -154,9 +154,9 @@ fn each_line_is_answered_before_the_next_is_sent() {
     );
     assert!(head.contains("connection: close"), "{head}");
     assert_eq!(stream.rest(), [Value::Null; 0]);
-    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 21);
+    assert_eq!(server.ask("GET", ROWS, "").json()["total"], 21);
 
-    let mut stream = Stream::open(&site, "reads", true);
+    let mut stream = Stream::open(&server, "reads", true);
     for n in 0..20 {
         let line = json!({"tableId": "t", "ids": [format!("r{n}"), "none"]});
         stream.send(&format!("{line}\n"));
@@ -175,8 +175,8 @@ fn each_line_is_answered_before_the_next_is_sent() {
 
 #[test]
 fn more_is_streamed_than_one_request_may_hold() {
-    let site = site();
-    let mut stream = Stream::open(&site, "writes", true);
+    let server = server();
+    let mut stream = Stream::open(&server, "writes", true);
     let lines: Vec<String> = (0..3_000).map(create).collect();
     let mut sending = Stream {
         out: stream.out.try_clone().unwrap(),
@@ -195,11 +195,11 @@ fn more_is_streamed_than_one_request_may_hold() {
     }
     sent.join().unwrap();
     assert_eq!(stream.line(), None);
-    let all = site
+    let all = server
         .ask("GET", "/v1/tablesdb/d/tables/t/rows?total=true", "")
         .json();
     assert_eq!(all["total"], 3_000);
-    let mut stream = Stream::open(&site, "reads", true);
+    let mut stream = Stream::open(&server, "reads", true);
     let ids: Vec<String> = (0..600).map(|n| format!("r{n}")).collect();
     let line = json!({"tableId": "t", "ids": ids}).to_string() + "\n";
     stream.send(&line.repeat(5));
@@ -215,9 +215,9 @@ fn more_is_streamed_than_one_request_may_hold() {
 
 #[test]
 fn what_is_wrong_about_one_line_leaves_the_others_alone() {
-    let site = site();
-    site.ask("POST", ROWS, r#"{"rowId":"r1","data":{"n":1}}"#);
-    let mut stream = Stream::open(&site, "reads", true);
+    let server = server();
+    server.ask("POST", ROWS, r#"{"rowId":"r1","data":{"n":1}}"#);
+    let mut stream = Stream::open(&server, "reads", true);
     let too_many: Vec<String> = (0..1_001).map(|n| format!("r{n}")).collect();
     let too_many = json!({"tableId": "t", "ids": too_many}).to_string();
     for line in [
@@ -252,7 +252,7 @@ fn what_is_wrong_about_one_line_leaves_the_others_alone() {
         Value::Null,
     ];
     assert_eq!(types, wanted);
-    let mut stream = Stream::open(&site, "writes", false);
+    let mut stream = Stream::open(&server, "writes", false);
     stream.send(&create(5));
     stream.send("{\"action\":\"fly\",\"tableId\":\"t\"}\n");
     stream.end();
@@ -272,8 +272,8 @@ fn what_is_wrong_about_one_line_leaves_the_others_alone() {
 
 #[test]
 fn a_stream_that_cannot_go_on_says_why() {
-    let site = site();
-    let mut stream = Stream::open(&site, "writes", true);
+    let server = server();
+    let mut stream = Stream::open(&server, "writes", true);
     stream.send(&create(1));
     assert!(stream.line().unwrap()["mark"].is_i64());
     stream.send(&"x".repeat(700_000));
@@ -281,7 +281,7 @@ fn a_stream_that_cannot_go_on_says_why() {
     let last = stream.line().unwrap();
     assert_eq!(last["error"]["type"], "general_payload_too_large");
 
-    let mut stream = Stream::open(&site, "writes", true);
+    let mut stream = Stream::open(&server, "writes", true);
     stream.send(&create(2));
     assert!(stream.line().unwrap()["mark"].is_i64());
     stream.out.write_all(b"zz\r\n").unwrap();
@@ -305,7 +305,7 @@ fn a_stream_that_cannot_go_on_says_why() {
             "400",
         ),
     ] {
-        let mut out = TcpStream::connect(site.address).unwrap();
+        let mut out = TcpStream::connect(server.address).unwrap();
         write!(
             out,
             "POST /v1/tidemark/databases/d/batch/writes HTTP/1.1\r\nHost: t\r\n{headers}\
@@ -323,15 +323,15 @@ fn a_stream_that_cannot_go_on_says_why() {
 
 #[test]
 fn streams_have_a_greatest_number() {
-    let site = site();
+    let server = server();
     let mut open: Vec<Stream> = (0..64)
-        .map(|_| Stream::open(&site, "writes", true))
+        .map(|_| Stream::open(&server, "writes", true))
         .collect();
     for stream in &mut open {
         stream.send("{}\n");
         assert!(stream.line().unwrap()["error"].is_object());
     }
-    let mut one_more = Stream::open(&site, "writes", true);
+    let mut one_more = Stream::open(&server, "writes", true);
     one_more.read_head();
     assert!(
         one_more.head.starts_with("HTTP/1.1 503"),
@@ -342,25 +342,25 @@ fn streams_have_a_greatest_number() {
         stream.end();
         assert_eq!(stream.rest(), [Value::Null; 0]);
     }
-    let mut again = Stream::open(&site, "writes", true);
+    let mut again = Stream::open(&server, "writes", true);
     again.send(&create(1));
     assert!(again.line().unwrap()["mark"].is_i64());
 }
 
 #[test]
 fn a_key_that_is_revoked_reads_and_writes_no_further_line() {
-    let site = site();
+    let server = server();
     let read = r#"{"tableId":"t","ids":["r1"]}"#.to_owned()
         + "
 ";
     let mut open = [("reads", read.clone()), ("writes", create(1))].map(|(what, line)| {
-        let mut stream = Stream::open_by(&site, what, Some(ROWS_KEY));
+        let mut stream = Stream::open_by(&server, what, Some(ROWS_KEY));
         stream.send(&line);
         let answered = stream.line().unwrap();
         assert!(answered["mark"].is_i64(), "{answered}");
         stream
     });
-    site.revoke("rows");
+    server.revoke("rows");
     open[0].send(&read);
     open[1].send(&create(2));
     for mut stream in open {
@@ -369,21 +369,21 @@ fn a_key_that_is_revoked_reads_and_writes_no_further_line() {
         stream.end();
         assert_eq!(stream.rest(), [Value::Null; 0]);
     }
-    let read = site.ask("GET", &format!("{ROWS}/r2"), "");
+    let read = server.ask("GET", &format!("{ROWS}/r2"), "");
     assert_eq!(read.refusal(), "404 row_not_found", "the line was not done");
     // A stream of a key that is gone begins nothing.
-    let mut stream = Stream::open_by(&site, "reads", Some(ROWS_KEY));
+    let mut stream = Stream::open_by(&server, "reads", Some(ROWS_KEY));
     stream.read_head();
     assert!(stream.head.starts_with("HTTP/1.1 401"), "{}", stream.head);
 }
 
 #[test]
 fn a_stream_has_a_longest_life() {
-    let site = furnish(Site::start_with(Limits {
+    let server = furnish(TestServer::start_with(Limits {
         stream_ms: 1,
         ..LIMITS
     }));
-    let mut stream = Stream::open(&site, "writes", true);
+    let mut stream = Stream::open(&server, "writes", true);
     // Nothing is sent; the stream says by itself that it is over.
     let last = stream.line().unwrap();
     assert_eq!(last["error"]["type"], "general_request_timeout");
@@ -394,8 +394,8 @@ fn a_stream_has_a_longest_life() {
 }
 
 /// Opens one that answers; the status line and the reason of one that is refused.
-fn opened(site: &Site, address: &str) -> Result<Stream, String> {
-    let mut stream = Stream::open_from(site, "reads", address);
+fn opened(server: &TestServer, address: &str) -> Result<Stream, String> {
+    let mut stream = Stream::open_from(server, "reads", address);
     stream.read_head();
     if stream.head.starts_with("HTTP/1.1 200 ") {
         return Ok(stream);
@@ -406,61 +406,61 @@ fn opened(site: &Site, address: &str) -> Result<Stream, String> {
 
 #[test]
 fn streams_of_guests_take_no_place_of_a_key() {
-    let site = furnish(Site::start_behind_a_proxy());
+    let server = furnish(TestServer::start_behind_a_proxy());
     let address = |nth: usize| format!("192.0.2.{}", nth / 4);
     let mut open: Vec<Stream> = (0..16)
-        .map(|nth| opened(&site, &address(nth)).unwrap())
+        .map(|nth| opened(&server, &address(nth)).unwrap())
         .collect();
     for stream in &mut open {
         stream.send("{}\n");
         assert!(stream.line().unwrap()["error"].is_object());
     }
-    let refused = opened(&site, "192.0.2.99").err().unwrap();
+    let refused = opened(&server, "192.0.2.99").err().unwrap();
     assert!(refused.starts_with("503 "), "{refused}");
     assert!(refused.contains("At most 16 streams without"), "{refused}");
-    let mut keyed = Stream::open(&site, "writes", true);
+    let mut keyed = Stream::open(&server, "writes", true);
     keyed.send(&create(1));
     assert!(keyed.line().unwrap()["mark"].is_i64());
     let closed = r#"{"name":"T","permissions":["read(\"any\")"]}"#;
     assert_eq!(
-        site.ask("PUT", "/v1/tablesdb/d/tables/t", closed).status,
+        server.ask("PUT", "/v1/tablesdb/d/tables/t", closed).status,
         200
     );
-    let mut refused = Stream::open(&site, "writes", false);
+    let mut refused = Stream::open(&server, "writes", false);
     refused.read_head();
     assert!(refused.head.starts_with("HTTP/1.1 401"), "{}", refused.head);
 }
 
 #[test]
 fn an_address_has_a_quarter_of_the_streams_of_guests() {
-    let site = furnish(Site::start_behind_a_proxy());
+    let server = furnish(TestServer::start_behind_a_proxy());
     // All of a network of 64 bits is one address.
     let host = |nth: usize| format!("2001:db8:1:2::{nth:x}");
     let open: Vec<Stream> = (0..4)
-        .map(|nth| opened(&site, &host(nth)).unwrap())
+        .map(|nth| opened(&server, &host(nth)).unwrap())
         .collect();
-    let refused = opened(&site, &host(9)).err().unwrap();
+    let refused = opened(&server, &host(9)).err().unwrap();
     assert!(refused.starts_with("503 "), "{refused}");
     assert!(refused.contains("At most 4 streams"), "{refused}");
     assert!(refused.contains("from one address"), "{refused}");
     // Others have places, and who names another client before the proxy does is not believed.
-    let other = opened(&site, "2001:db8:1:3::1").unwrap();
+    let other = opened(&server, "2001:db8:1:3::1").unwrap();
     let forged = format!("198.51.100.7, {}", host(10));
-    assert!(opened(&site, &forged).is_err());
+    assert!(opened(&server, &forged).is_err());
     for mut stream in open.into_iter().chain([other]) {
         stream.end();
         assert_eq!(stream.rest(), [Value::Null; 0]);
     }
     assert!(
-        opened(&site, &host(9)).is_ok(),
+        opened(&server, &host(9)).is_ok(),
         "an ended one leaves its place"
     );
 }
 
 /// Two streams that have answered a line each, of reads and of writes.
-fn answering(site: &Site, key: Option<&str>, read: &str, write: &str) -> [Stream; 2] {
+fn answering(server: &TestServer, key: Option<&str>, read: &str, write: &str) -> [Stream; 2] {
     [("reads", read), ("writes", write)].map(|(what, line)| {
-        let mut stream = Stream::open_by(site, what, key);
+        let mut stream = Stream::open_by(server, what, key);
         stream.send(line);
         let answered = stream.line().unwrap();
         assert!(answered["mark"].is_i64(), "{answered}");
@@ -472,10 +472,10 @@ const READ: &str = "{\"tableId\":\"t\",\"ids\":[\"r1\"]}\n";
 
 #[test]
 fn a_key_that_expires_reads_and_writes_no_further_line() {
-    let site = site();
-    site.create_key_for("short", "standard_short", 3_600);
-    let streams = answering(&site, Some("standard_short"), READ, &create(1));
-    site.skip_s(3_601);
+    let server = server();
+    server.create_key_for("short", "standard_short", 3_600);
+    let streams = answering(&server, Some("standard_short"), READ, &create(1));
+    server.skip_s(3_601);
     for (mut stream, line) in streams.into_iter().zip([READ.to_owned(), create(2)]) {
         stream.send(&line);
         let last = stream.line().unwrap();
@@ -484,14 +484,14 @@ fn a_key_that_expires_reads_and_writes_no_further_line() {
         stream.end();
         assert_eq!(stream.rest(), [Value::Null; 0]);
     }
-    let read = site.ask("GET", &format!("{ROWS}/r2"), "");
+    let read = server.ask("GET", &format!("{ROWS}/r2"), "");
     assert_eq!(read.refusal(), "404 row_not_found", "the line was not done");
 }
 
 /// Changes grants and row security of the table.
-fn set_table(site: &Site, grants: &str, row_security: bool) {
+fn set_table(server: &TestServer, grants: &str, row_security: bool) {
     let body = format!(r#"{{"name":"T","permissions":{grants},"rowSecurity":{row_security}}}"#);
-    let set = site.ask("PUT", "/v1/tablesdb/d/tables/t", &body);
+    let set = server.ask("PUT", "/v1/tablesdb/d/tables/t", &body);
     assert_eq!(set.status, 200, "{}", set.text);
 }
 
@@ -499,22 +499,22 @@ const OPEN: &str = r#"["read(\"any\")","create(\"any\")"]"#;
 
 #[test]
 fn a_grant_that_is_taken_away_ends_with_the_next_group() {
-    let site = site();
-    set_table(&site, OPEN, false);
-    let [mut reads, mut writes] = answering(&site, None, READ, &create(1));
+    let server = server();
+    set_table(&server, OPEN, false);
+    let [mut reads, mut writes] = answering(&server, None, READ, &create(1));
     reads.send(READ);
     assert_eq!(reads.line().unwrap()["rows"][0]["n"], 1);
-    set_table(&site, "[]", false);
+    set_table(&server, "[]", false);
     reads.send(READ);
     let found = reads.line().unwrap();
     assert_eq!(found["rows"], json!([null]), "{found}");
     writes.send(&create(2));
     let line = writes.line().unwrap();
     assert_eq!(line["error"]["type"], "user_unauthorized", "{line}");
-    let read = site.ask("GET", &format!("{ROWS}/r2"), "");
+    let read = server.ask("GET", &format!("{ROWS}/r2"), "");
     assert_eq!(read.refusal(), "404 row_not_found", "the line was not done");
     // Given again, the streams that are still open have it again.
-    set_table(&site, OPEN, false);
+    set_table(&server, OPEN, false);
     reads.send(READ);
     assert_eq!(reads.line().unwrap()["rows"][0]["n"], 1);
     writes.send(&create(2));
@@ -523,11 +523,11 @@ fn a_grant_that_is_taken_away_ends_with_the_next_group() {
 
 #[test]
 fn row_security_that_is_switched_on_filters_the_next_group() {
-    let site = site();
-    set_table(&site, OPEN, false);
+    let server = server();
+    set_table(&server, OPEN, false);
     let row = r#"{"rowId":"r9","data":{"n":9},"permissions":["read(\"any\")"]}"#;
-    assert_eq!(site.ask("POST", ROWS, row).status, 201);
-    let [mut reads, _writes] = answering(&site, None, READ, &create(1));
+    assert_eq!(server.ask("POST", ROWS, row).status, 201);
+    let [mut reads, _writes] = answering(&server, None, READ, &create(1));
     let both = "{\"tableId\":\"t\",\"ids\":[\"r1\",\"r9\"]}\n";
     reads.send(both);
     let found = reads.line().unwrap();
@@ -535,7 +535,7 @@ fn row_security_that_is_switched_on_filters_the_next_group() {
         (&found["rows"][0]["n"], &found["rows"][1]["n"]),
         (&json!(1), &json!(9))
     );
-    set_table(&site, r#"["create(\"any\")"]"#, true);
+    set_table(&server, r#"["create(\"any\")"]"#, true);
     reads.send(both);
     let found = reads.line().unwrap();
     assert_eq!(found["rows"][0], Value::Null, "{found}");
@@ -544,21 +544,21 @@ fn row_security_that_is_switched_on_filters_the_next_group() {
 
 #[test]
 fn a_row_permission_that_is_revoked_hides_the_row_from_the_next_group() {
-    let site = site();
-    set_table(&site, r#"["create(\"any\")"]"#, true);
+    let server = server();
+    set_table(&server, r#"["create(\"any\")"]"#, true);
     let row = r#"{"rowId":"r1","data":{"n":1},
         "permissions":["read(\"any\")","update(\"any\")"]}"#;
-    assert_eq!(site.ask("POST", ROWS, row).status, 201);
+    assert_eq!(server.ask("POST", ROWS, row).status, 201);
     let update = |n: i64| {
         let line = json!({"action": "update", "tableId": "t", "rowId": "r1", "data": {"n": n}});
         format!("{line}\n")
     };
-    let [mut reads, mut writes] = answering(&site, None, READ, &update(2));
+    let [mut reads, mut writes] = answering(&server, None, READ, &update(2));
     reads.send(READ);
     assert_eq!(reads.line().unwrap()["rows"][0]["n"], 2);
     let path = format!("{ROWS}/r1");
     assert_eq!(
-        site.ask("PATCH", &path, r#"{"permissions":[]}"#).status,
+        server.ask("PATCH", &path, r#"{"permissions":[]}"#).status,
         200
     );
     reads.send(READ);
@@ -568,7 +568,7 @@ fn a_row_permission_that_is_revoked_hides_the_row_from_the_next_group() {
     let line = writes.line().unwrap();
     assert!(line["error"].is_object(), "{line}");
     assert_eq!(
-        site.ask("GET", &path, "").json()["n"],
+        server.ask("GET", &path, "").json()["n"],
         2,
         "the line was not done"
     );
@@ -576,8 +576,8 @@ fn a_row_permission_that_is_revoked_hides_the_row_from_the_next_group() {
 
 #[test]
 fn a_stream_ends_with_its_server() {
-    let mut site = site();
-    let mut stream = Stream::open(&site, "writes", true);
+    let mut server = server();
+    let mut stream = Stream::open(&server, "writes", true);
     stream.send(&create(1));
     assert!(stream.line().unwrap()["mark"].is_i64());
     let waiting = std::thread::spawn(move || {
@@ -585,7 +585,7 @@ fn a_stream_ends_with_its_server() {
         stream.end();
         (last, stream.rest())
     });
-    assert_eq!(site.stop().unfinished, 0);
+    assert_eq!(server.stop().unfinished, 0);
     let (last, rest) = waiting.join().unwrap();
     assert_eq!(
         last.unwrap()["error"]["type"],

@@ -2,30 +2,30 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Site};
+use crate::fixture::{Answer, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 
-fn site() -> Site {
-    let site = Site::start();
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+fn server() -> TestServer {
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
         "tableId": "t", "name": "T",
         "columns": [{"key": "n", "type": "integer"}]
     }"#;
-    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", table);
     assert_eq!(made.status, 201, "{}", made.text);
-    site
+    server
 }
 
-fn listed(site: &Site, queries: &[Value]) -> Answer {
+fn listed(server: &TestServer, queries: &[Value]) -> Answer {
     let encode = |text: &Value| {
         let text = text.to_string();
         percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
     let pairs = queries.iter().enumerate();
     let pairs = pairs.map(|(nth, query)| format!("queries%5B{nth}%5D={}", encode(query)));
-    site.ask(
+    server.ask(
         "GET",
         &format!("{ROWS}?{}", pairs.collect::<Vec<_>>().join("&")),
         "",
@@ -45,8 +45,8 @@ fn shown(answer: &Answer, members: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-fn create(site: &Site, id: &str, data: Value) -> Answer {
-    site.ask(
+fn create(server: &TestServer, id: &str, data: Value) -> Answer {
+    server.ask(
         "POST",
         ROWS,
         &json!({"rowId": id, "data": data}).to_string(),
@@ -55,13 +55,13 @@ fn create(site: &Site, id: &str, data: Value) -> Answer {
 
 #[test]
 fn a_row_may_be_valid_over_any_period() {
-    let site = site();
+    let server = server();
     let (from, to) = (
         "2001-01-01T00:00:00.000000+00:00",
         "2002-01-01T00:00:00.000001+00:00",
     );
     let made = create(
-        &site,
+        &server,
         "a",
         json!({"n": 1, "$validFrom": from, "$validTo": to}),
     );
@@ -75,20 +75,20 @@ fn a_row_may_be_valid_over_any_period() {
             .starts_with("a@978307200000000@")
     );
     // Over today: it is in no ordinary list, and ordinary answers say nothing of time.
-    assert_eq!(listed(&site, &[]).json()["total"], 0);
-    let made = create(&site, "b", json!({"n": 2}));
+    assert_eq!(listed(&server, &[]).json()["total"], 0);
+    let made = create(&server, "b", json!({"n": 2}));
     assert!(made.json().get("$validFrom").is_none());
-    let then = listed(&site, &[method("validAt", json!([from]))]);
+    let then = listed(&server, &[method("validAt", json!([from]))]);
     let expected = json!(["a", 1, from, to]);
     assert_eq!(
         shown(&then, &["$id", "n", "$validFrom", "$validTo"]),
         [expected]
     );
     assert_eq!(
-        listed(&site, &[method("validAt", json!([to]))]).json()["total"],
+        listed(&server, &[method("validAt", json!([to]))]).json()["total"],
         0
     );
-    let one = site.ask(
+    let one = server.ask(
         "GET",
         &format!(
             "{ROWS}/a?queries[]=%7B%22method%22:%22validAt%22,%22values%22:[978307200000000]%7D"
@@ -96,24 +96,24 @@ fn a_row_may_be_valid_over_any_period() {
         "",
     );
     assert_eq!(one.json()["n"], 1, "{}", one.text);
-    let now = site.ask("GET", &format!("{ROWS}/a"), "");
+    let now = server.ask("GET", &format!("{ROWS}/a"), "");
     assert_eq!(now.refusal(), "404 row_not_found");
 }
 
 #[test]
 fn versions_are_listed_with_their_times_and_paged_by_their_names() {
-    let site = site();
+    let server = server();
     let year = |year: i64| format!("{year}-01-01T00:00:00.000000+00:00");
-    create(&site, "a", json!({"n": 1, "$validFrom": year(2001)}));
+    create(&server, "a", json!({"n": 1, "$validFrom": year(2001)}));
     let patch = |data: Value| {
         let body = json!({ "data": data }).to_string();
-        let changed = site.ask("PATCH", &format!("{ROWS}/a"), &body);
+        let changed = server.ask("PATCH", &format!("{ROWS}/a"), &body);
         assert_eq!(changed.status, 200, "{}", changed.text);
         changed
     };
     patch(json!({"n": 2, "$validFrom": year(2003), "$validTo": year(2005)}));
     let members = ["n", "$validFrom", "$validTo"];
-    let pieces = listed(&site, &[method("validBetween", json!(["min", null]))]);
+    let pieces = listed(&server, &[method("validBetween", json!(["min", null]))]);
     let expected = [
         json!([1, year(2001), year(2003)]),
         json!([2, year(2003), year(2005)]),
@@ -121,7 +121,7 @@ fn versions_are_listed_with_their_times_and_paged_by_their_names() {
     ];
     assert_eq!(shown(&pieces, &members), expected);
     let versions = json!({"method": "versions"});
-    let all = listed(&site, std::slice::from_ref(&versions));
+    let all = listed(&server, std::slice::from_ref(&versions));
     assert_eq!(all.json()["total"], 4);
     let names: Vec<Value> = shown(&all, &["$version"])
         .into_iter()
@@ -135,7 +135,7 @@ fn versions_are_listed_with_their_times_and_paged_by_their_names() {
     let mut paged = Vec::new();
     let mut queries = vec![versions.clone(), method("limit", json!([1]))];
     while paged.len() < 10 {
-        let page = listed(&site, &queries);
+        let page = listed(&server, &queries);
         let Some(name) = shown(&page, &["$version"]).pop() else {
             break;
         };
@@ -144,29 +144,29 @@ fn versions_are_listed_with_their_times_and_paged_by_their_names() {
         paged.push(name[0].clone());
     }
     assert_eq!(paged, names);
-    let ambiguous = listed(&site, &[versions, method("cursorAfter", json!(["a"]))]);
+    let ambiguous = listed(&server, &[versions, method("cursorAfter", json!(["a"]))]);
     assert_eq!(ambiguous.refusal(), "400 general_query_invalid");
 }
 
 #[test]
 fn an_answer_named_by_its_times_never_changes() {
-    let site = site();
-    create(&site, "a", json!({"n": 1}));
-    let before = listed(&site, &[method("validAt", json!(["2100-01-01"]))]);
+    let server = server();
+    create(&server, "a", json!({"n": 1}));
+    let before = listed(&server, &[method("validAt", json!(["2100-01-01"]))]);
     let mark = before.json()["rows"][0]["$systemFrom"].clone();
     let pinned = [method("asOf", json!([mark]))];
-    let first = listed(&site, &pinned);
+    let first = listed(&server, &pinned);
     assert_eq!(shown(&first, &["n"]), [json!([1])]);
-    site.ask("PATCH", &format!("{ROWS}/a"), r#"{"data":{"n":2}}"#);
-    site.ask("DELETE", &format!("{ROWS}/a"), "");
-    assert_eq!(listed(&site, &pinned).text, first.text);
-    assert_eq!(listed(&site, &[]).json()["total"], 0);
+    server.ask("PATCH", &format!("{ROWS}/a"), r#"{"data":{"n":2}}"#);
+    server.ask("DELETE", &format!("{ROWS}/a"), "");
+    assert_eq!(listed(&server, &pinned).text, first.text);
+    assert_eq!(listed(&server, &[]).json()["total"], 0);
 }
 
 #[test]
 fn times_that_cannot_be_are_refused() {
-    let site = site();
-    let refused = |data: Value| create(&site, "x", data).refusal();
+    let server = server();
+    let refused = |data: Value| create(&server, "x", data).refusal();
     assert_eq!(
         refused(json!({"n": 1, "$validFrom": 9, "$validTo": 9})),
         "400 invalid_range"
@@ -190,18 +190,21 @@ fn times_that_cannot_be_are_refused() {
         method("versions", json!([1])),
     ] {
         assert_eq!(
-            listed(&site, &[query]).refusal(),
+            listed(&server, &[query]).refusal(),
             "400 general_query_invalid"
         );
     }
-    let future = listed(&site, &[method("asOf", json!(["2100-01-01"]))]);
+    let future = listed(&server, &[method("asOf", json!(["2100-01-01"]))]);
     assert_eq!(future.refusal(), "400 future_tt");
     let twice = [method("asOf", json!([1])), method("asOf", json!([2]))];
-    assert_eq!(listed(&site, &twice).refusal(), "400 general_query_invalid");
+    assert_eq!(
+        listed(&server, &twice).refusal(),
+        "400 general_query_invalid"
+    );
     let many = r#"{"data":{"n":1,"$validFrom":5}}"#;
-    let absent = site.ask("PATCH", &format!("{ROWS}/x"), many);
+    let absent = server.ask("PATCH", &format!("{ROWS}/x"), many);
     assert_eq!(absent.refusal(), "404 row_not_found");
-    let containers = site.ask(
+    let containers = server.ask(
         "GET",
         "/v1/tablesdb?queries[]=%7B%22method%22:%22versions%22%7D",
         "",
@@ -211,12 +214,12 @@ fn times_that_cannot_be_are_refused() {
 
 #[test]
 fn a_difference_across_a_change_of_columns_goes_by_column() {
-    let site = site();
-    create(&site, "a", json!({"n": 1}));
-    create(&site, "b", json!({"n": 2}));
+    let server = server();
+    create(&server, "a", json!({"n": 1}));
+    create(&server, "b", json!({"n": 2}));
     let reads = "/v1/tidemark/databases/d/reads";
     let own = |read: Value| {
-        let answer = site.ask("POST", reads, &read.to_string());
+        let answer = server.ask("POST", reads, &read.to_string());
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.json()
     };
@@ -231,18 +234,18 @@ fn a_difference_across_a_change_of_columns_goes_by_column() {
     let columns = "/v1/tablesdb/d/tables/t/columns";
     let column = |key: &str| {
         let body = json!({"key": key, "required": false}).to_string();
-        let made = site.ask("POST", &format!("{columns}/integer"), &body);
+        let made = server.ask("POST", &format!("{columns}/integer"), &body);
         assert_eq!(made.status, 202, "{}", made.text);
     };
     let start = now();
     column("m");
     assert_eq!(differing(&start), [""; 0], "nothing is in the new column");
     let change = json!({"data": {"m": 5}}).to_string();
-    site.ask("PATCH", "/v1/tablesdb/d/tables/t/rows/a", &change);
+    server.ask("PATCH", "/v1/tablesdb/d/tables/t/rows/a", &change);
     assert_eq!(differing(&start), ["a"]);
     // A column goes and another one comes to its place, with nothing in it.
     let filled = now();
-    let gone = site.ask("DELETE", &format!("{columns}/m"), "");
+    let gone = server.ask("DELETE", &format!("{columns}/m"), "");
     assert_eq!(gone.status, 204, "{}", gone.text);
     column("o");
     assert_eq!(differing(&filled), ["a"]);
@@ -251,7 +254,7 @@ fn a_difference_across_a_change_of_columns_goes_by_column() {
 
 #[test]
 fn a_member_that_no_route_of_time_has_is_refused_with_the_nearest_one() {
-    let site = site();
+    let server = server();
     let own = "/v1/tidemark/databases/d";
     let table = format!("{own}/tables/t");
     let (transactions, reads) = (format!("{own}/transactions"), format!("{own}/reads"));
@@ -298,12 +301,12 @@ fn a_member_that_no_route_of_time_has_is_refused_with_the_nearest_one() {
         ("PUT", &constraints, json!({"uniq": [["n"]]}), "unique"),
         ("PATCH", &options, json!({"ttl_max": 5}), "ttlMax"),
     ] {
-        let answer = site.ask(method, path, &body.to_string());
+        let answer = server.ask(method, path, &body.to_string());
         assert_eq!(answer.refusal(), "400 general_argument_invalid", "{body}");
         let wanted = format!("`{wanted}`");
         assert!(answer.text.contains(&wanted), "{body}: {}", answer.text);
     }
     // What was shown may be sent back.
-    let shown = site.ask("GET", &options, "").text;
-    assert_eq!(site.ask("PATCH", &options, &shown).status, 200);
+    let shown = server.ask("GET", &options, "").text;
+    assert_eq!(server.ask("PATCH", &options, &shown).status, 200);
 }

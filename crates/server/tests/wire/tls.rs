@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::site::{KEY, LIMITS, PROJECT, Site};
+use crate::fixture::{KEY, LIMITS, PROJECT, TestServer};
 use server::serve::tls::{TlsFiles, acceptor};
 use server::serve::{Drained, Limits};
 use tokio_rustls::rustls::crypto::ring;
@@ -29,7 +29,7 @@ fn files() -> TlsFiles {
 }
 
 fn connect(
-    site: &Site,
+    server: &TestServer,
     versions: &[&'static tokio_rustls::rustls::SupportedProtocolVersion],
 ) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
@@ -42,7 +42,7 @@ fn connect(
         .with_no_client_auth();
     let name = "localhost".try_into().unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    StreamOwned::new(connection, TcpStream::connect(site.address).unwrap())
+    StreamOwned::new(connection, TcpStream::connect(server.address).unwrap())
 }
 
 fn ask(stream: &mut (impl Read + Write), path: &str, more: &str) -> String {
@@ -58,12 +58,12 @@ fn ask(stream: &mut (impl Read + Write), path: &str, more: &str) -> String {
 
 #[test]
 fn requests_are_answered_over_tls() {
-    let mut site = Site::start_secret(LIMITS, files());
+    let mut server = TestServer::start_secret(LIMITS, files());
     for (versions, agreed) in [
         (&[&version::TLS13][..], ProtocolVersion::TLSv1_3),
         (&[&version::TLS12], ProtocolVersion::TLSv1_2),
     ] {
-        let mut stream = connect(&site, versions);
+        let mut stream = connect(&server, versions);
         let answer = ask(&mut stream, "/v1/tablesdb", "connection: close\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(
@@ -72,18 +72,18 @@ fn requests_are_answered_over_tls() {
         );
         assert_eq!(stream.conn.protocol_version(), Some(agreed));
     }
-    assert_eq!(site.stop(), Drained { unfinished: 0 });
+    assert_eq!(server.stop(), Drained { unfinished: 0 });
 }
 
 #[test]
 fn plain_requests_get_no_answer_over_tls() {
-    let site = Site::start_secret(LIMITS, files());
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let server = TestServer::start_secret(LIMITS, files());
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let answer = ask(&mut stream, "/v1/ping", "");
     assert!(!answer.contains("HTTP"), "{answer}");
     assert!(
         ask(
-            &mut connect(&site, &[&version::TLS13]),
+            &mut connect(&server, &[&version::TLS13]),
             "/v1/ping",
             "connection: close\r\n"
         )
@@ -97,8 +97,8 @@ fn a_client_that_never_agrees_is_cut_off() {
         head_ms: 1,
         ..LIMITS
     };
-    let site = Site::start_secret(limits, files());
-    let mut silent = TcpStream::connect(site.address).unwrap();
+    let server = TestServer::start_secret(limits, files());
+    let mut silent = TcpStream::connect(server.address).unwrap();
     let mut nothing = Vec::new();
     let read = silent.read_to_end(&mut nothing);
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
@@ -122,11 +122,11 @@ fn hello() -> Vec<u8> {
 
 #[test]
 fn a_client_that_can_agree_to_nothing_costs_no_handshake() {
-    let site = Site::start_secret(LIMITS, files());
+    let server = TestServer::start_secret(LIMITS, files());
     let hello = hello();
     // Now and then the server is quicker than the end of what the client sends.
     let unanswered = (0..50).filter(|_| {
-        let mut stream = TcpStream::connect(site.address).unwrap();
+        let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(&hello).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
@@ -134,18 +134,18 @@ fn a_client_that_can_agree_to_nothing_costs_no_handshake() {
         answer.is_empty()
     });
     assert!(unanswered.count() > 0);
-    let mut stream = connect(&site, &[&version::TLS13]);
+    let mut stream = connect(&server, &[&version::TLS13]);
     assert!(ask(&mut stream, "/v1/ping", "connection: close\r\n").ends_with("Pong!"));
 }
 
 #[test]
 fn the_end_does_not_wait_for_an_agreement() {
-    let mut site = Site::start_secret(LIMITS, files());
-    let _silent = TcpStream::connect(site.address).unwrap();
+    let mut server = TestServer::start_secret(LIMITS, files());
+    let _silent = TcpStream::connect(server.address).unwrap();
     // An answer to a later one proves that it was taken.
-    let mut stream = connect(&site, &[&version::TLS13]);
+    let mut stream = connect(&server, &[&version::TLS13]);
     assert!(ask(&mut stream, "/v1/ping", "connection: close\r\n").ends_with("Pong!"));
-    assert_eq!(site.stop(), Drained { unfinished: 0 });
+    assert_eq!(server.stop(), Drained { unfinished: 0 });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Transactions: staged in both families and by every route, read inside, committed whole or not
 //! at all.
 
-use crate::site::{Answer, ROWS_KEY, Site};
+use crate::fixture::{Answer, ROWS_KEY, TestServer};
 use serde_json::{Value, json};
 
 /// A route family and its words.
@@ -34,14 +34,14 @@ const DOCUMENTS: Family = Family {
 pub const FAMILIES: [Family; 2] = [TABLES, DOCUMENTS];
 pub const ROWS: &str = TABLES.table;
 
-pub fn site() -> Site {
-    let site = Site::start();
-    furnish(&site);
-    site
+pub fn server() -> TestServer {
+    let server = TestServer::start();
+    furnish(&server);
+    server
 }
 
-pub fn furnish(site: &Site) {
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+pub fn furnish(server: &TestServer) {
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
         "tableId": "t", "name": "T", "permissions": ["read(\"any\")", "create(\"any\")"],
         "rowSecurity": true,
@@ -54,11 +54,11 @@ pub fn furnish(site: &Site) {
         "indexes": [{"key": "one_code", "type": "unique", "attributes": ["code"]},
             {"key": "words", "type": "fulltext", "attributes": ["name"]}]
     }"#;
-    let made = site.ask("POST", "/v1/tablesdb/d/tables", table);
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", table);
     assert_eq!(made.status, 201, "{}", made.text);
     for (id, n) in [("a", 1), ("b", 2), ("c", 3)] {
         let row = json!({"rowId": id, "data": {"n": n, "code": id, "name": format!("row {id}")}});
-        let made = site.ask("POST", ROWS, &row.to_string());
+        let made = server.ask("POST", ROWS, &row.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
 }
@@ -68,8 +68,8 @@ impl Family {
         format!("{}/transactions", self.root)
     }
 
-    pub fn open(&self, site: &Site, key: Option<&str>) -> String {
-        let made = site.ask_as(key, "POST", &self.transactions(), "{}");
+    pub fn open(&self, server: &TestServer, key: Option<&str>) -> String {
+        let made = server.ask_as(key, "POST", &self.transactions(), "{}");
         assert_eq!(made.status, 201, "{}", made.text);
         made.json()["$id"].as_str().unwrap().to_owned()
     }
@@ -90,18 +90,18 @@ impl Family {
         op
     }
 
-    pub fn stage(&self, site: &Site, id: &str, operations: Value) -> Answer {
+    pub fn stage(&self, server: &TestServer, id: &str, operations: Value) -> Answer {
         let body = json!({"operations": operations}).to_string();
-        site.ask("POST", &self.operations(id), &body)
+        server.ask("POST", &self.operations(id), &body)
     }
 
-    pub fn end(&self, site: &Site, id: &str, how: &str) -> Answer {
+    pub fn end(&self, server: &TestServer, id: &str, how: &str) -> Answer {
         let path = format!("{}/{id}", self.transactions());
-        site.ask("PATCH", &path, &json!({how: true}).to_string())
+        server.ask("PATCH", &path, &json!({how: true}).to_string())
     }
 
-    fn get(&self, site: &Site, id: &str) -> Answer {
-        site.ask("GET", &format!("{}/{id}", self.transactions()), "")
+    fn get(&self, server: &TestServer, id: &str) -> Answer {
+        server.ask("GET", &format!("{}/{id}", self.transactions()), "")
     }
 }
 
@@ -111,11 +111,11 @@ pub fn refused(answer: &Answer, refusal: &str) {
 }
 
 /// Ids and `n` of all rows, as whoever asks sees them.
-fn rows(site: &Site, transaction: &str) -> Vec<(String, Value)> {
+fn rows(server: &TestServer, transaction: &str) -> Vec<(String, Value)> {
     let order = r#"{"method":"orderAsc","attribute":"$id"}"#;
     let order = percent_encoding::utf8_percent_encode(order, percent_encoding::NON_ALPHANUMERIC);
     let path = format!("{ROWS}?queries[0]={order}&transactionId={transaction}");
-    let list = site.ask("GET", &path, "");
+    let list = server.ask("GET", &path, "");
     assert_eq!(list.status, 200, "{}", list.text);
     let list = list.json();
     let found = list["rows"].as_array().unwrap().iter();
@@ -136,9 +136,9 @@ const BEFORE: [(&str, i64); 3] = [("a", 1), ("b", 2), ("c", 3)];
 #[test]
 fn a_transaction_is_made_found_listed_and_deleted() {
     for family in FAMILIES {
-        let site = site();
+        let server = server();
         let path = family.transactions();
-        let made = site.ask("POST", &path, r#"{"ttl":60}"#);
+        let made = server.ask("POST", &path, r#"{"ttl":60}"#);
         assert_eq!(made.status, 201);
         let json = made.json();
         assert_eq!(
@@ -150,23 +150,23 @@ fn a_transaction_is_made_found_listed_and_deleted() {
         for key in ["$createdAt", "$updatedAt", "expiresAt"] {
             assert!(json[key].as_str().unwrap().ends_with("+00:00"), "{key}");
         }
-        assert_eq!(family.get(&site, id).json(), json);
-        let other = family.open(&site, Some(ROWS_KEY));
-        let listed = site.ask("GET", &path, "").json();
+        assert_eq!(family.get(&server, id).json(), json);
+        let other = family.open(&server, Some(ROWS_KEY));
+        let listed = server.ask("GET", &path, "").json();
         assert_eq!(
             (&listed["total"], &listed["transactions"][0]),
             (&json!(2), &json)
         );
         let last = r#"{"method":"orderDesc","attribute":"$createdAt"}"#;
         let last = percent_encoding::utf8_percent_encode(last, percent_encoding::NON_ALPHANUMERIC);
-        let listed = site.ask("GET", &format!("{path}?queries[0]={last}&total=false"), "");
+        let listed = server.ask("GET", &format!("{path}?queries[0]={last}&total=false"), "");
         assert_eq!(listed.json()["transactions"][0]["$id"], json!(other));
         assert_eq!(
-            site.ask("DELETE", &format!("{path}/{id}"), "{}").status,
+            server.ask("DELETE", &format!("{path}/{id}"), "{}").status,
             204
         );
-        refused(&family.get(&site, id), "404 transaction_not_found");
-        let again = site.ask("DELETE", &format!("{path}/{id}"), "{}");
+        refused(&family.get(&server, id), "404 transaction_not_found");
+        let again = server.ask("DELETE", &format!("{path}/{id}"), "{}");
         refused(&again, "404 transaction_not_found");
     }
 }
@@ -214,9 +214,9 @@ fn every_action(family: Family) -> Value {
 #[test]
 fn every_action_is_staged_and_committed_in_order() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
-        let staged = family.stage(&site, &id, every_action(family));
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
+        let staged = family.stage(&server, &id, every_action(family));
         assert_eq!(staged.status, 201, "{}", staged.text);
         assert_eq!(staged.json()["operations"], 12);
         let after = of(&[
@@ -227,36 +227,42 @@ fn every_action_is_staged_and_committed_in_order() {
             ("x", 9),
             ("y", 22),
         ]);
-        assert_eq!(rows(&site, &id), after, "inside");
-        assert_eq!(rows(&site, ""), of(&BEFORE), "outside");
-        let committed = family.end(&site, &id, "commit");
+        assert_eq!(rows(&server, &id), after, "inside");
+        assert_eq!(rows(&server, ""), of(&BEFORE), "outside");
+        let committed = family.end(&server, &id, "commit");
         assert_eq!(committed.status, 200, "{}", committed.text);
         assert_eq!(committed.json()["status"], "committed");
-        assert_eq!(rows(&site, ""), after);
-        let x = site.ask("GET", &format!("{ROWS}/x"), "").json();
+        assert_eq!(rows(&server, ""), after);
+        let x = server.ask("GET", &format!("{ROWS}/x"), "").json();
         assert_eq!(x["$permissions"], json!(["read(\"any\")"]));
-        assert_eq!(family.get(&site, &id).json()["status"], "committed");
+        assert_eq!(family.get(&server, &id).json()["status"], "committed");
         for how in ["commit", "rollback"] {
-            refused(&family.end(&site, &id, how), "400 transaction_not_ready");
+            refused(&family.end(&server, &id, how), "400 transaction_not_ready");
         }
-        let more = family.stage(&site, &id, json!([family.op("delete", "x", Value::Null)]));
+        let more = family.stage(&server, &id, json!([family.op("delete", "x", Value::Null)]));
         refused(&more, "400 general_bad_request");
     }
 }
 
 /// Asks a route of rows inside a transaction.
-pub fn ask_inside(site: &Site, id: &str, method: &str, path: &str, mut body: Value) -> Answer {
+pub fn ask_inside(
+    server: &TestServer,
+    id: &str,
+    method: &str,
+    path: &str,
+    mut body: Value,
+) -> Answer {
     body["transactionId"] = json!(id);
-    site.ask(method, path, &body.to_string())
+    server.ask(method, path, &body.to_string())
 }
 
 #[test]
 fn the_routes_of_one_row_stage_and_answer_what_would_be() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
         let path = family.table;
-        let ask = |method, path: &str, body| ask_inside(&site, &id, method, path, body);
+        let ask = |method, path: &str, body| ask_inside(&server, &id, method, path, body);
         let new = json!({"n": 1, "code": "x"});
         let made = ask("POST", path, json!({family.row_id: "x", "data": new}));
         assert_eq!(made.status, 201, "{}", made.text);
@@ -278,12 +284,15 @@ fn the_routes_of_one_row_stage_and_answer_what_would_be() {
         }
         let missing = format!("404 {}_not_found", family.of);
         for unseen in [format!("a?transactionId={id}"), "x".to_owned()] {
-            refused(&site.ask("GET", &format!("{path}/{unseen}"), ""), &missing);
+            refused(
+                &server.ask("GET", &format!("{path}/{unseen}"), ""),
+                &missing,
+            );
         }
-        assert_eq!(family.get(&site, &id).json()["operations"], 6);
-        assert_eq!(family.end(&site, &id, "commit").status, 200);
+        assert_eq!(family.get(&server, &id).json()["operations"], 6);
+        assert_eq!(family.end(&server, &id, "commit").status, 200);
         assert_eq!(
-            rows(&site, ""),
+            rows(&server, ""),
             of(&[("b", 2), ("c", 3), ("x", 6), ("y", 7)])
         );
     }
@@ -292,8 +301,8 @@ fn the_routes_of_one_row_stage_and_answer_what_would_be() {
 #[test]
 fn the_routes_of_many_rows_stage_and_answer_how_many() {
     for family in FAMILIES {
-        let site = site();
-        let id = family.open(&site, Some(ROWS_KEY));
+        let server = server();
+        let id = family.open(&server, Some(ROWS_KEY));
         let path = family.table;
         let two = json!({"method": "equal", "attribute": "n", "values": [2]}).to_string();
         for (method, body, total) in [
@@ -306,45 +315,45 @@ fn the_routes_of_many_rows_stage_and_answer_how_many() {
             ("PATCH", json!({"data": {"name": "all"}}), 0),
             ("DELETE", json!({"queries": [two]}), 0),
         ] {
-            let answer = ask_inside(&site, &id, method, path, body);
+            let answer = ask_inside(&server, &id, method, path, body);
             assert_eq!(answer.status, 200, "{}", answer.text);
             assert_eq!(answer.json(), json!({"total": total, family.rows: []}));
         }
         // Read inside, one by one and by a query in a body.
         let inside = format!("{path}/m1?transactionId={id}");
-        assert_eq!(site.ask("GET", &inside, "").json()["name"], "all");
+        assert_eq!(server.ask("GET", &inside, "").json()["name"], "all");
         let wanted = json!({"method": "search", "attribute": "name", "values": ["all"]});
         let wanted = json!({"queries": [wanted.to_string()]});
-        let found = ask_inside(&site, &id, "POST", &format!("{path}/query"), wanted);
+        let found = ask_inside(&server, &id, "POST", &format!("{path}/query"), wanted);
         assert_eq!(found.json()["total"], 3, "{}", found.text);
         assert_eq!(found.header("x-appwrite-cache"), "");
         assert!(found.header("x-tidemark-cache").starts_with("bypass; "));
-        assert_eq!(family.get(&site, &id).json()["operations"], 4);
-        assert_eq!(family.end(&site, &id, "commit").status, 200);
-        assert_eq!(rows(&site, ""), of(&[("a", 1), ("c", 3), ("m1", 9)]));
+        assert_eq!(family.get(&server, &id).json()["operations"], 4);
+        assert_eq!(family.end(&server, &id, "commit").status, 200);
+        assert_eq!(rows(&server, ""), of(&[("a", 1), ("c", 3), ("m1", 9)]));
     }
 }
 
 #[test]
 fn a_rollback_leaves_nothing() {
-    let site = site();
-    let id = TABLES.open(&site, Some(ROWS_KEY));
-    TABLES.stage(&site, &id, json!([TABLES.op("delete", "a", Value::Null)]));
-    let ended = TABLES.end(&site, &id, "rollback");
+    let server = server();
+    let id = TABLES.open(&server, Some(ROWS_KEY));
+    TABLES.stage(&server, &id, json!([TABLES.op("delete", "a", Value::Null)]));
+    let ended = TABLES.end(&server, &id, "rollback");
     assert_eq!(
         (ended.status.as_u16(), &ended.json()["status"]),
         (200, &json!("failed"))
     );
-    assert_eq!(rows(&site, ""), of(&BEFORE));
+    assert_eq!(rows(&server, ""), of(&BEFORE));
     let inside = format!("{ROWS}?transactionId={id}");
-    refused(&site.ask("GET", &inside, ""), "400 transaction_not_ready");
+    refused(&server.ask("GET", &inside, ""), "400 transaction_not_ready");
     for body in [
         "{}",
         r#"{"commit":true,"rollback":true}"#,
         r#"{"commit":false}"#,
     ] {
         let path = format!("/v1/tablesdb/transactions/{id}");
-        refused(&site.ask("PATCH", &path, body), "400 general_bad_request");
+        refused(&server.ask("PATCH", &path, body), "400 general_bad_request");
     }
 }
 
@@ -381,42 +390,42 @@ const CONFLICTS: &[Conflict] = &[
 
 #[test]
 fn what_others_did_since_is_found_at_the_commit() {
-    let site = site();
+    let server = server();
     let restore = || {
-        site.ask("DELETE", ROWS, "{}");
+        server.ask("DELETE", ROWS, "{}");
         for (id, n) in BEFORE {
             let body = json!({"data": {"n": n, "code": id, "name": null}, "permissions": []});
-            let put = site.ask("PUT", &format!("{ROWS}/{id}"), &body.to_string());
+            let put = server.ask("PUT", &format!("{ROWS}/{id}"), &body.to_string());
             assert_eq!(put.status, 200, "{}", put.text);
         }
     };
     for (operation, request, body, wanted) in CONFLICTS {
         restore();
-        let id = TABLES.open(&site, Some(ROWS_KEY));
+        let id = TABLES.open(&server, Some(ROWS_KEY));
         let mut operation: Value = serde_json::from_str(operation).unwrap();
         operation["databaseId"] = json!("d");
         operation["tableId"] = json!("t");
         // A second one that could be done: it must not be, where the first one cannot.
         let other = TABLES.op("create", "beside", json!({"n": 0}));
-        let staged = TABLES.stage(&site, &id, json!([other, operation]));
+        let staged = TABLES.stage(&server, &id, json!([other, operation]));
         assert_eq!(staged.status, 201, "{operation} {}", staged.text);
         let (method, row) = request.split_once(' ').unwrap();
-        let done = site.ask(method, &format!("{ROWS}{row}"), body);
+        let done = server.ask(method, &format!("{ROWS}{row}"), body);
         assert!(done.status.is_success(), "{request} {}", done.text);
-        let before = rows(&site, "");
-        let committed = TABLES.end(&site, &id, "commit");
+        let before = rows(&server, "");
+        let committed = TABLES.end(&server, &id, "commit");
         assert_eq!(
             committed.refusal(),
             *wanted,
             "{operation} {request} {body} {}",
             committed.text
         );
-        let status = TABLES.get(&site, &id).json()["status"].clone();
+        let status = TABLES.get(&server, &id).json()["status"].clone();
         if *wanted == "200" {
             assert_eq!(status, "committed");
         } else {
             assert_eq!(
-                (status, rows(&site, "")),
+                (status, rows(&server, "")),
                 (json!("failed"), before),
                 "{operation}"
             );
@@ -426,73 +435,79 @@ fn what_others_did_since_is_found_at_the_commit() {
 
 #[test]
 fn two_transactions_that_count_one_row_both_count() {
-    let site = site();
-    let [one, two] = [(); 2].map(|()| TABLES.open(&site, Some(ROWS_KEY)));
+    let server = server();
+    let [one, two] = [(); 2].map(|()| TABLES.open(&server, Some(ROWS_KEY)));
     for (id, by) in [(&one, 10), (&two, 5)] {
         let op = TABLES.op("increment", "a", json!({"column": "n", "value": by}));
-        assert_eq!(TABLES.stage(&site, id, json!([op])).status, 201);
+        assert_eq!(TABLES.stage(&server, id, json!([op])).status, 201);
     }
     for id in [&one, &two] {
-        assert_eq!(TABLES.end(&site, id, "commit").status, 200);
+        assert_eq!(TABLES.end(&server, id, "commit").status, 200);
     }
-    assert_eq!(rows(&site, "")[0], ("a".to_owned(), json!(16)));
+    assert_eq!(rows(&server, "")[0], ("a".to_owned(), json!(16)));
 }
 
 #[test]
 fn an_operation_that_comes_after_a_count_conflicts_all_the_same() {
-    let site = site();
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let server = server();
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     let count = TABLES.op("increment", "a", json!({"column": "n"}));
     let update = TABLES.op("update", "a", json!({"name": "x"}));
-    assert_eq!(TABLES.stage(&site, &id, json!([count, update])).status, 201);
-    site.ask("PATCH", &format!("{ROWS}/a"), r#"{"data":{"name":"y"}}"#);
+    assert_eq!(
+        TABLES.stage(&server, &id, json!([count, update])).status,
+        201
+    );
+    server.ask("PATCH", &format!("{ROWS}/a"), r#"{"data":{"name":"y"}}"#);
     refused(
-        &TABLES.end(&site, &id, "commit"),
+        &TABLES.end(&server, &id, "commit"),
         "409 transaction_conflict",
     );
 }
 
 #[test]
 fn the_row_of_an_operation_must_be_there_when_it_is_staged() {
-    let site = site();
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let server = server();
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     for op in [
         TABLES.op("update", "x", json!({"n": 1})),
         TABLES.op("update", "x", json!({"n": "text"})),
         TABLES.op("delete", "x", Value::Null),
         TABLES.op("increment", "x", json!({"column": "n"})),
     ] {
-        let staged = TABLES.stage(&site, &id, json!([op]));
+        let staged = TABLES.stage(&server, &id, json!([op]));
         refused(&staged, "404 row_not_found");
     }
     let body = json!({"transactionId": id}).to_string();
     let path = format!("{ROWS}/x/n/increment");
-    refused(&site.ask("PATCH", &path, &body), "404 column_not_found");
+    refused(&server.ask("PATCH", &path, &body), "404 column_not_found");
     // Of several none is staged if one is refused.
     let made = TABLES.op("create", "x", json!({"n": 1}));
     let missing = TABLES.op("delete", "z", Value::Null);
     refused(
-        &TABLES.stage(&site, &id, json!([made, missing])),
+        &TABLES.stage(&server, &id, json!([made, missing])),
         "404 row_not_found",
     );
-    assert_eq!(TABLES.get(&site, &id).json()["operations"], 0);
+    assert_eq!(TABLES.get(&server, &id).json()["operations"], 0);
     // What the transaction makes is there, and what it deletes is not.
     let update = TABLES.op("update", "x", json!({"n": 2}));
-    assert_eq!(TABLES.stage(&site, &id, json!([made, update])).status, 201);
+    assert_eq!(
+        TABLES.stage(&server, &id, json!([made, update])).status,
+        201
+    );
     let gone = TABLES.op("delete", "x", Value::Null);
-    assert_eq!(TABLES.stage(&site, &id, json!([gone])).status, 201);
+    assert_eq!(TABLES.stage(&server, &id, json!([gone])).status, 201);
     refused(
-        &TABLES.stage(&site, &id, json!([update])),
+        &TABLES.stage(&server, &id, json!([update])),
         "404 row_not_found",
     );
 }
 
 #[test]
 fn what_cannot_be_written_yet_is_answered_as_it_was_sent() {
-    let site = site();
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let server = server();
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     let body = json!({"rowId": "a", "data": {"n": "text", "colour": "\"\\é"}, "transactionId": id});
-    let staged = site.ask("POST", ROWS, &body.to_string());
+    let staged = server.ask("POST", ROWS, &body.to_string());
     assert_eq!(staged.status, 201, "{}", staged.text);
     let json = staged.json();
     for (key, value) in [
@@ -511,70 +526,76 @@ fn what_cannot_be_written_yet_is_answered_as_it_was_sent() {
 
 #[test]
 fn an_open_transaction_ends_with_its_time() {
-    let site = site();
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let server = server();
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     let op = json!([TABLES.op("delete", "a", Value::Null)]);
-    assert_eq!(TABLES.stage(&site, &id, op.clone()).status, 201);
-    site.skip_s(299);
-    assert_eq!(rows(&site, &id).len(), 2);
-    site.skip_s(2);
-    assert_eq!(TABLES.get(&site, &id).json()["status"], "failed");
+    assert_eq!(TABLES.stage(&server, &id, op.clone()).status, 201);
+    server.skip_s(299);
+    assert_eq!(rows(&server, &id).len(), 2);
+    server.skip_s(2);
+    assert_eq!(TABLES.get(&server, &id).json()["status"], "failed");
     for how in ["commit", "rollback"] {
-        refused(&TABLES.end(&site, &id, how), "410 transaction_expired");
+        refused(&TABLES.end(&server, &id, how), "410 transaction_expired");
     }
-    refused(&TABLES.stage(&site, &id, op), "410 transaction_expired");
+    refused(&TABLES.stage(&server, &id, op), "410 transaction_expired");
     let inside = format!("{ROWS}?transactionId={id}");
-    refused(&site.ask("GET", &inside, ""), "410 transaction_expired");
+    refused(&server.ask("GET", &inside, ""), "410 transaction_expired");
     let body = json!({"data": {"n": 1}, "transactionId": id}).to_string();
     let path = format!("{ROWS}/a");
-    refused(&site.ask("PATCH", &path, &body), "410 transaction_expired");
-    assert_eq!(rows(&site, ""), of(&BEFORE));
+    refused(
+        &server.ask("PATCH", &path, &body),
+        "410 transaction_expired",
+    );
+    assert_eq!(rows(&server, ""), of(&BEFORE));
     // An hour later it is removed when the next one is made.
-    site.skip_s(3_590);
-    TABLES.open(&site, Some(ROWS_KEY));
-    assert_eq!(TABLES.get(&site, &id).status, 200);
-    site.skip_s(20);
-    TABLES.open(&site, Some(ROWS_KEY));
-    refused(&TABLES.get(&site, &id), "404 transaction_not_found");
+    server.skip_s(3_590);
+    TABLES.open(&server, Some(ROWS_KEY));
+    assert_eq!(TABLES.get(&server, &id).status, 200);
+    server.skip_s(20);
+    TABLES.open(&server, Some(ROWS_KEY));
+    refused(&TABLES.get(&server, &id), "404 transaction_not_found");
 }
 
 #[test]
 fn a_transaction_has_a_hundred_operations_and_lives_an_hour_at_most() {
-    let site = site();
+    let server = server();
     for (ttl, wanted) in [
         ("59", "400"),
         ("60", "201"),
         ("3600", "201"),
         ("3601", "400"),
     ] {
-        let made = site.ask(
+        let made = server.ask(
             "POST",
             "/v1/tablesdb/transactions",
             &format!(r#"{{"ttl":{ttl}}}"#),
         );
         assert_eq!(made.status.as_str(), wanted, "{}", made.text);
     }
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     let op = |n: usize| TABLES.op("create", &format!("x{n}"), json!({"n": n}));
     let many = |count: usize| Value::Array((0..count).map(op).collect());
     let limit = "400 transaction_limit_exceeded";
-    refused(&TABLES.stage(&site, &id, many(101)), limit);
-    assert_eq!(TABLES.stage(&site, &id, many(99)).status, 201);
-    refused(&TABLES.stage(&site, &id, json!([op(100), op(101)])), limit);
-    assert_eq!(TABLES.stage(&site, &id, json!([op(100)])).status, 201);
-    refused(&TABLES.stage(&site, &id, json!([op(101)])), limit);
+    refused(&TABLES.stage(&server, &id, many(101)), limit);
+    assert_eq!(TABLES.stage(&server, &id, many(99)).status, 201);
+    refused(
+        &TABLES.stage(&server, &id, json!([op(100), op(101)])),
+        limit,
+    );
+    assert_eq!(TABLES.stage(&server, &id, json!([op(100)])).status, 201);
+    refused(&TABLES.stage(&server, &id, json!([op(101)])), limit);
     let body = json!({"data": {"n": 1}, "transactionId": id}).to_string();
-    refused(&site.ask("PATCH", &format!("{ROWS}/a"), &body), limit);
-    assert_eq!(TABLES.get(&site, &id).json()["operations"], 100);
-    assert_eq!(TABLES.end(&site, &id, "commit").status, 200);
-    assert_eq!(site.ask("GET", ROWS, "").json()["total"], 103);
+    refused(&server.ask("PATCH", &format!("{ROWS}/a"), &body), limit);
+    assert_eq!(TABLES.get(&server, &id).json()["operations"], 100);
+    assert_eq!(TABLES.end(&server, &id, "commit").status, 200);
+    assert_eq!(server.ask("GET", ROWS, "").json()["total"], 103);
 }
 
 #[test]
 fn a_commit_changes_ten_thousand_rows_and_no_more() {
-    let site = site();
+    let server = server();
     let commit = |count: usize| {
-        let id = TABLES.open(&site, Some(ROWS_KEY));
+        let id = TABLES.open(&server, Some(ROWS_KEY));
         let rows = |from: usize, to: usize| {
             let row = |n: usize| json!({"$id": format!("r{n}")});
             Value::Array((from..to).map(row).collect())
@@ -582,27 +603,30 @@ fn a_commit_changes_ten_thousand_rows_and_no_more() {
         // The table has three rows, and each operation puts a hundred.
         for from in (3..count).step_by(100) {
             let op = TABLES.op("bulkUpsert", "", rows(from, count.min(from + 100)));
-            assert_eq!(TABLES.stage(&site, &id, json!([op])).status, 201);
+            assert_eq!(TABLES.stage(&server, &id, json!([op])).status, 201);
         }
         let all = TABLES.op("bulkUpdate", "", json!({"data": {"name": "all"}}));
-        let staged = TABLES.stage(&site, &id, json!([all]));
-        (staged.refusal(), TABLES.end(&site, &id, "commit").refusal())
+        let staged = TABLES.stage(&server, &id, json!([all]));
+        (
+            staged.refusal(),
+            TABLES.end(&server, &id, "commit").refusal(),
+        )
     };
     assert_eq!(commit(9_800), ("201".to_owned(), "200".to_owned()));
     let more = |from: usize| {
         let row = |n: usize| json!({"$id": format!("s{n}")});
         let body = json!({"rows": (from..from + 100).map(row).collect::<Vec<_>>()});
-        assert_eq!(site.ask("POST", ROWS, &body.to_string()).status, 201);
+        assert_eq!(server.ask("POST", ROWS, &body.to_string()).status, 201);
     };
     for from in [0, 100, 200] {
         more(from);
     }
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     let all = TABLES.op("bulkDelete", "", json!({}));
-    assert_eq!(TABLES.stage(&site, &id, json!([all])).status, 201);
-    let refusal = TABLES.end(&site, &id, "commit");
+    assert_eq!(TABLES.stage(&server, &id, json!([all])).status, 201);
+    let refusal = TABLES.end(&server, &id, "commit");
     refused(&refusal, "400 transaction_limit_exceeded");
-    assert_eq!(TABLES.get(&site, &id).json()["status"], "failed");
+    assert_eq!(TABLES.get(&server, &id).json()["status"], "failed");
 }
 
 /// Bodies of `operations` that cannot be meant.
@@ -643,10 +667,10 @@ const BAD_OPERATIONS: &[(&str, &str)] = &[
 
 #[test]
 fn operations_that_cannot_be_meant_are_refused() {
-    let site = site();
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let server = server();
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     for (body, refusal) in BAD_OPERATIONS {
-        let answer = site.ask("POST", &TABLES.operations(&id), body);
+        let answer = server.ask("POST", &TABLES.operations(&id), body);
         assert_eq!(answer.refusal(), *refusal, "{body} {}", answer.text);
         let legacy = body
             .replace("tableId", "collectionId")
@@ -655,24 +679,24 @@ fn operations_that_cannot_be_meant_are_refused() {
             .replace("table_", "collection_")
             .replace("row_", "document_")
             .replace("column_", "attribute_");
-        let answer = site.ask("POST", &DOCUMENTS.operations(&id), &legacy);
+        let answer = server.ask("POST", &DOCUMENTS.operations(&id), &legacy);
         assert_eq!(answer.refusal(), legacy_refusal, "{legacy} {}", answer.text);
     }
-    assert_eq!(TABLES.get(&site, &id).json()["operations"], 0);
+    assert_eq!(TABLES.get(&server, &id).json()["operations"], 0);
 }
 
 #[test]
 fn a_list_that_was_cached_is_exact_after_a_commit() {
-    let site = site();
-    let list = || site.ask("GET", ROWS, "");
+    let server = server();
+    let list = || server.ask("GET", ROWS, "");
     list();
     assert!(list().header("x-tidemark-cache").starts_with("hit"));
-    let id = TABLES.open(&site, Some(ROWS_KEY));
+    let id = TABLES.open(&server, Some(ROWS_KEY));
     let ops = json!([
         TABLES.op("update", "a", json!({"n": 7})),
         TABLES.op("create", "x", json!({"n": 8})),
     ]);
-    TABLES.stage(&site, &id, ops);
+    TABLES.stage(&server, &id, ops);
     assert!(
         list().header("x-tidemark-cache").starts_with("hit"),
         "staging alters nothing"
@@ -689,7 +713,7 @@ fn a_list_that_was_cached_is_exact_after_a_commit() {
         mark.parse().unwrap()
     };
     let before = mark(&list());
-    assert_eq!(TABLES.end(&site, &id, "commit").status, 200);
+    assert_eq!(TABLES.end(&server, &id, "commit").status, 200);
     let after = list();
     assert!(after.header("x-tidemark-cache").starts_with("miss"));
     assert_eq!(
@@ -699,6 +723,6 @@ fn a_list_that_was_cached_is_exact_after_a_commit() {
     assert!(mark(&after) > before);
     // Both changes have one mark.
     let stamps =
-        |id: &str| site.ask("GET", &format!("{ROWS}/{id}"), "").json()["$updatedAt"].clone();
+        |id: &str| server.ask("GET", &format!("{ROWS}/{id}"), "").json()["$updatedAt"].clone();
     assert_eq!(stamps("a"), stamps("x"));
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::site::{KEY, LIMITS, PROJECT, ROWS_KEY, Site};
+use crate::fixture::{KEY, LIMITS, PROJECT, ROWS_KEY, TestServer};
 use server::serve::{Drained, Limits};
 
 const PROJECT_HEADER: (&str, &str) = ("x-appwrite-project", PROJECT);
@@ -11,35 +11,36 @@ const KEY_HEADER: (&str, &str) = ("x-appwrite-key", KEY);
 
 #[test]
 fn ping_needs_no_project_but_refuses_an_unknown_one() {
-    let site = Site::start();
-    let pong = site.ask_with(&[], "GET", "/v1/ping", "");
+    let server = TestServer::start();
+    let pong = server.ask_with(&[], "GET", "/v1/ping", "");
     assert_eq!((pong.status.as_u16(), pong.text.as_str()), (200, "Pong!"));
     assert!(pong.header("content-type").starts_with("text/plain"));
     assert_eq!(
-        site.ask_with(&[PROJECT_HEADER], "GET", "/v1/ping", "")
+        server
+            .ask_with(&[PROJECT_HEADER], "GET", "/v1/ping", "")
             .status,
         200
     );
-    let unknown = site.ask_with(&[("x-appwrite-project", "nobody")], "GET", "/v1/ping", "");
+    let unknown = server.ask_with(&[("x-appwrite-project", "nobody")], "GET", "/v1/ping", "");
     assert_eq!(unknown.refusal(), "404 project_not_found");
 }
 
 #[test]
 fn health_is_for_keys_and_versions_are_for_all() {
-    let site = Site::start();
-    let version = site.ask_with(&[], "GET", "/v1/health/version", "");
+    let server = TestServer::start();
+    let version = server.ask_with(&[], "GET", "/v1/health/version", "");
     assert_eq!(version.text, r#"{"version":"1.9.6"}"#);
     assert_eq!(
-        site.ask_with(&[], "GET", "/versions", "").json()["server"],
+        server.ask_with(&[], "GET", "/versions", "").json()["server"],
         "1.9.6"
     );
     for part in ["", "/db", "/cache", "/pubsub", "/storage", "/storage/local"] {
         let path = format!("/v1/health{part}");
         assert_eq!(
-            site.ask_as(None, "GET", &path, "").refusal(),
+            server.ask_as(None, "GET", &path, "").refusal(),
             "401 general_unauthorized_scope"
         );
-        let answer = site.ask_as(Some(ROWS_KEY), "GET", &path, "");
+        let answer = server.ask_as(Some(ROWS_KEY), "GET", &path, "");
         assert_eq!(answer.status, 200, "{part}: {}", answer.text);
         assert!(
             answer.text.contains(r#""status":"pass""#),
@@ -48,21 +49,21 @@ fn health_is_for_keys_and_versions_are_for_all() {
         );
     }
     let path = "/v1/health/time";
-    let refused = site.ask_as(None, "GET", path, "");
+    let refused = server.ask_as(None, "GET", path, "");
     assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
-    let time = site.ask_as(Some(ROWS_KEY), "GET", path, "").json();
+    let time = server.ask_as(Some(ROWS_KEY), "GET", path, "").json();
     let [remote, local, diff] =
         ["remoteTime", "localTime", "diff"].map(|key| time[key].as_i64().expect(key));
     assert_eq!(remote - local, diff);
     assert!(diff.abs() <= 1, "{time}");
     assert!(local > 1_700_000_000, "in seconds: {time}");
-    let other = site.ask("GET", "/v1/health/queue", "").refusal();
+    let other = server.ask("GET", "/v1/health/queue", "").refusal();
     assert!(other.starts_with("40"), "{other}");
 }
 
 #[test]
 fn who_asks_decides_before_what_is_asked() {
-    let site = Site::start();
+    let server = TestServer::start();
     let path = "/v1/tablesdb";
     for (headers, refusal) in [
         (&[][..], "401 general_access_forbidden"),
@@ -87,20 +88,20 @@ fn who_asks_decides_before_what_is_asked() {
         (&[PROJECT_HEADER, KEY_HEADER, ("content-type", "")], "200"),
     ] {
         assert_eq!(
-            site.ask_with(headers, "GET", path, "").refusal(),
+            server.ask_with(headers, "GET", path, "").refusal(),
             refusal,
             "{headers:?}"
         );
     }
     let nobody = [("x-appwrite-project", "nobody"), KEY_HEADER];
-    let answer = site.ask_with(&nobody, "GET", "/v1/tablesdb?project=p", "");
+    let answer = server.ask_with(&nobody, "GET", "/v1/tablesdb?project=p", "");
     assert_eq!(answer.status, 200, "the query string wins over the header");
 }
 
 #[test]
 fn refusals_have_the_documented_shape_and_headers() {
-    let site = Site::start();
-    let answer = site.ask_with(&[("x-request-id", "trace-1")], "GET", "/v1/nowhere", "");
+    let server = TestServer::start();
+    let answer = server.ask_with(&[("x-request-id", "trace-1")], "GET", "/v1/nowhere", "");
     assert_eq!(answer.status, 404);
     assert_eq!(
         answer.header("content-type"),
@@ -113,14 +114,14 @@ fn refusals_have_the_documented_shape_and_headers() {
     assert_eq!(json["type"], "general_route_not_found");
     assert_eq!(json["version"], "1.9.6");
     assert!(json["message"].is_string());
-    let first = site.ask_with(&[], "GET", "/v1/ping", "");
-    let second = site.ask_with(&[], "GET", "/v1/ping", "");
+    let first = server.ask_with(&[], "GET", "/v1/ping", "");
+    let second = server.ask_with(&[], "GET", "/v1/ping", "");
     assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
 }
 
 #[test]
 fn what_is_not_built_is_refused_in_shape() {
-    let site = Site::start();
+    let server = TestServer::start();
     let rows = "/v1/tablesdb/d/tables/t/rows";
     for (method, path) in [
         ("GET", "/v1/account"),
@@ -130,7 +131,7 @@ fn what_is_not_built_is_refused_in_shape() {
         ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/ping"),
     ] {
-        let answer = site.ask(method, path, "{}");
+        let answer = server.ask(method, path, "{}");
         assert_eq!(
             answer.refusal(),
             "405 general_not_implemented",
@@ -142,7 +143,7 @@ fn what_is_not_built_is_refused_in_shape() {
         );
     }
     for method in ["PUT", "PATCH", "DELETE"] {
-        let answer = site.ask_as(None, method, rows, "{}");
+        let answer = server.ask_as(None, method, rows, "{}");
         assert_eq!(
             answer.refusal(),
             "401 general_unauthorized_scope",
@@ -153,9 +154,9 @@ fn what_is_not_built_is_refused_in_shape() {
 
 #[test]
 fn head_is_get_without_its_body() {
-    let site = Site::start();
-    let get = site.ask("GET", "/v1/tablesdb", "");
-    let head = site.ask("HEAD", "/v1/tablesdb", "");
+    let server = TestServer::start();
+    let get = server.ask("GET", "/v1/tablesdb", "");
+    let head = server.ask("HEAD", "/v1/tablesdb", "");
     assert_eq!((head.status, head.text.as_str()), (get.status, ""));
     assert_eq!(head.header("content-length"), get.header("content-length"));
     assert_eq!(head.header("content-type"), get.header("content-type"));
@@ -164,9 +165,9 @@ fn head_is_get_without_its_body() {
 
 #[test]
 fn pages_are_told_whether_they_may_call() {
-    let site = Site::start();
+    let server = TestServer::start();
     let page = ("origin", "https://app.example.com");
-    let answer = site.ask_with(&[page, PROJECT_HEADER], "OPTIONS", "/v1/tablesdb", "");
+    let answer = server.ask_with(&[page, PROJECT_HEADER], "OPTIONS", "/v1/tablesdb", "");
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (204, ""));
     assert_eq!(answer.header("access-control-allow-origin"), page.1);
     assert!(
@@ -175,18 +176,18 @@ fn pages_are_told_whether_they_may_call() {
             .contains("X-Appwrite-Project")
     );
     assert_eq!(answer.header("access-control-max-age"), "86400");
-    let refusal = site.ask_with(&[page, PROJECT_HEADER], "GET", "/v1/tablesdb", "");
+    let refusal = server.ask_with(&[page, PROJECT_HEADER], "GET", "/v1/tablesdb", "");
     assert_eq!(refusal.refusal(), "401 general_unauthorized_scope");
     assert_eq!(refusal.header("access-control-allow-origin"), page.1);
     assert_eq!(refusal.header("access-control-allow-credentials"), "true");
 
     let foreign = ("origin", "https://example.org");
-    let preflight = site.ask_with(&[foreign], "OPTIONS", "/v1/tablesdb", "");
+    let preflight = server.ask_with(&[foreign], "OPTIONS", "/v1/tablesdb", "");
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-origin"), "");
-    let refused = site.ask_with(&[foreign, PROJECT_HEADER], "GET", "/v1/tablesdb", "");
+    let refused = server.ask_with(&[foreign, PROJECT_HEADER], "GET", "/v1/tablesdb", "");
     assert_eq!(refused.refusal(), "403 general_unknown_origin");
-    let keyed = site.ask_with(
+    let keyed = server.ask_with(
         &[foreign, PROJECT_HEADER, KEY_HEADER],
         "GET",
         "/v1/tablesdb",
@@ -198,7 +199,7 @@ fn pages_are_told_whether_they_may_call() {
 
 #[test]
 fn a_body_at_the_limit_is_read_and_one_beyond_is_refused() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         body_bytes_max: 10_000,
         ..LIMITS
     });
@@ -206,16 +207,19 @@ fn a_body_at_the_limit_is_read_and_one_beyond_is_refused() {
         let start = r#"{"name":"D","databaseId":"d","x":""#;
         format!("{start}{}\"}}", "x".repeat(bytes - start.len() - 2))
     };
-    assert_eq!(site.ask("POST", "/v1/tablesdb", &sized(10_000)).status, 201);
+    assert_eq!(
+        server.ask("POST", "/v1/tablesdb", &sized(10_000)).status,
+        201
+    );
     for bytes in [10_001, 39_999] {
-        let answer = site.ask("POST", "/v1/tablesdb", &sized(bytes));
+        let answer = server.ask("POST", "/v1/tablesdb", &sized(bytes));
         assert_eq!(answer.refusal(), "413 general_payload_too_large", "{bytes}");
     }
 }
 
 /// Sends raw bytes and reads until the server closes.
-fn raw(site: &Site, request: &[u8]) -> String {
-    let mut stream = TcpStream::connect(site.address).unwrap();
+fn raw(server: &TestServer, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(request).unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as an end.
@@ -225,19 +229,19 @@ fn raw(site: &Site, request: &[u8]) -> String {
 
 #[test]
 fn a_body_far_beyond_the_limit_is_refused_before_it_is_sent() {
-    let site = Site::start();
+    let server = TestServer::start();
     let head = format!(
         "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
          x-appwrite-key: {KEY}\r\ncontent-length: 1000000000\r\nexpect: 100-continue\r\n\r\n"
     );
-    let answer = raw(&site, head.as_bytes());
+    let answer = raw(&server, head.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
 }
 
 #[test]
 fn connections_are_shared_out_evenly() {
-    let site = Site::start();
-    let mut open: Vec<_> = (0..8).map(|_| site.connect()).collect();
+    let server = TestServer::start();
+    let mut open: Vec<_> = (0..8).map(|_| server.connect()).collect();
     let mut threads: Vec<String> = Vec::new();
     for connection in &mut open {
         let answer = connection.ask(&[], "GET", "/v1/ping", "").unwrap();
@@ -251,7 +255,7 @@ fn connections_are_shared_out_evenly() {
 
 #[test]
 fn a_body_in_chunks_is_counted_while_it_comes() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         body_bytes_max: 1_000,
         ..LIMITS
     });
@@ -265,14 +269,14 @@ fn a_body_in_chunks_is_counted_while_it_comes() {
         )
     };
     for chunks in [&[1_000][..], &[400, 600]] {
-        let read = raw(&site, request(chunks).as_bytes());
+        let read = raw(&server, request(chunks).as_bytes());
         assert!(
             read.contains("databaseId"),
             "spaces are an empty body: {read}"
         );
     }
     for chunks in [&[1_001][..], &[400, 601], &[400, 400, 400]] {
-        let refused = raw(&site, request(chunks).as_bytes());
+        let refused = raw(&server, request(chunks).as_bytes());
         assert!(refused.starts_with("HTTP/1.1 413 "), "{refused}");
         assert!(refused.contains("general_payload_too_large"), "{refused}");
     }
@@ -280,7 +284,7 @@ fn a_body_in_chunks_is_counted_while_it_comes() {
 
 #[test]
 fn body_in_very_many_pieces_is_refused() {
-    let site = Site::start();
+    let server = TestServer::start();
     let request = |chunks: usize, bytes: usize| {
         let chunk = format!("{bytes:x}\r\n{}\r\n", " ".repeat(bytes));
         let body = chunk.repeat(chunks);
@@ -291,11 +295,11 @@ fn body_in_very_many_pieces_is_refused() {
         )
     };
     for (chunks, bytes) in [(1_000, 1), (3_000, 64)] {
-        let read = raw(&site, request(chunks, bytes).as_bytes());
+        let read = raw(&server, request(chunks, bytes).as_bytes());
         assert!(read.contains("databaseId"), "{read}");
     }
     for (chunks, bytes) in [(1_100, 1), (3_000, 8)] {
-        let refused = raw(&site, request(chunks, bytes).as_bytes());
+        let refused = raw(&server, request(chunks, bytes).as_bytes());
         assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
         assert!(refused.contains("too many pieces"), "{refused}");
     }
@@ -303,7 +307,7 @@ fn body_in_very_many_pieces_is_refused() {
 
 #[test]
 fn a_head_beyond_its_limit_gets_a_bare_431() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         head_bytes_max: 8_192,
         ..LIMITS
     });
@@ -311,16 +315,16 @@ fn a_head_beyond_its_limit_gets_a_bare_431() {
         "GET /v1/ping HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n",
         "x".repeat(9_000)
     );
-    let answer = raw(&site, request.as_bytes());
+    let answer = raw(&server, request.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    let nonsense = raw(&site, b"nonsense\r\n\r\n");
+    let nonsense = raw(&server, b"nonsense\r\n\r\n");
     assert!(nonsense.starts_with("HTTP/1.1 400 "), "{nonsense}");
 }
 
 /// The library refuses them (URL standard, query state); the docs say how to send them.
 #[test]
 fn a_query_string_with_a_raw_quote_or_bracket_gets_a_bare_400() {
-    let site = Site::start();
+    let server = TestServer::start();
     for (sent, status) in [
         ("\"", "400"),
         ("<", "400"),
@@ -331,7 +335,7 @@ fn a_query_string_with_a_raw_quote_or_bracket_gets_a_bare_400() {
             "GET /v1/ping?x={sent} HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
              connection: close\r\n\r\n"
         );
-        let answer = raw(&site, request.as_bytes());
+        let answer = raw(&server, request.as_bytes());
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
             "{sent}: {answer}"
@@ -342,17 +346,17 @@ fn a_query_string_with_a_raw_quote_or_bracket_gets_a_bare_400() {
 
 #[test]
 fn a_broken_body_is_the_clients_fault() {
-    let site = Site::start();
+    let server = TestServer::start();
     for body in ["{", "[1]", "5", "{\"a\":\u{1}}", "--boundary"] {
-        let answer = site.ask("POST", "/v1/tablesdb", body);
+        let answer = server.ask("POST", "/v1/tablesdb", body);
         assert_eq!(answer.refusal(), "400 general_bad_request", "{body}");
     }
 }
 
 #[test]
 fn one_connection_carries_many_requests() {
-    let site = Site::start();
-    let mut connection = site.connect();
+    let server = TestServer::start();
+    let mut connection = server.connect();
     for _ in 0..50 {
         let answer = connection.ask(&[], "GET", "/v1/ping", "").unwrap();
         assert_eq!(answer.text, "Pong!");
@@ -361,43 +365,43 @@ fn one_connection_carries_many_requests() {
 
 #[test]
 fn the_end_closes_idle_connections_and_waits_for_nobody() {
-    let mut site = Site::start();
+    let mut server = TestServer::start();
     {
-        let mut connection = site.connect();
+        let mut connection = server.connect();
         assert!(connection.ask(&[], "GET", "/v1/ping", "").is_ok());
     }
-    let mut idle = TcpStream::connect(site.address).unwrap();
+    let mut idle = TcpStream::connect(server.address).unwrap();
     idle.write_all(b"GET /v1/ping HTTP/1.1\r\nhost: x\r\n\r\n")
         .unwrap();
     let mut first = [0; 1];
     idle.read_exact(&mut first).unwrap();
-    assert_eq!(site.stop(), Drained { unfinished: 0 });
+    assert_eq!(server.stop(), Drained { unfinished: 0 });
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).unwrap();
     assert!(rest.ends_with(b"Pong!"));
     assert!(
-        TcpStream::connect(site.address).is_err(),
+        TcpStream::connect(server.address).is_err(),
         "nobody listens any more"
     );
 }
 
 #[test]
 fn the_end_lets_a_request_in_work_finish() {
-    let mut site = Site::start();
+    let mut server = TestServer::start();
     let body = br#"{"databaseId":"late","name":"Late"}"#;
     let head = format!(
         "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
          x-appwrite-key: {KEY}\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
         body.len()
     );
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     // The go-ahead proves that the request is being answered when the end begins.
     let mut go_ahead = [0; 25];
     stream.read_exact(&mut go_ahead).unwrap();
     assert_eq!(&go_ahead, b"HTTP/1.1 100 Continue\r\n\r\n");
-    site.begin_stop();
-    while TcpStream::connect(site.address).is_ok() {
+    server.begin_stop();
+    while TcpStream::connect(server.address).is_ok() {
         std::thread::yield_now();
     }
     stream.write_all(body).unwrap();
@@ -405,12 +409,12 @@ fn the_end_lets_a_request_in_work_finish() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
     assert!(answer.contains(r#""$id":"late""#), "{answer}");
-    assert_eq!(site.stop(), Drained { unfinished: 0 });
+    assert_eq!(server.stop(), Drained { unfinished: 0 });
 }
 
 #[test]
 fn a_request_that_never_ends_is_cut_off_at_the_limit() {
-    let mut site = Site::start_with(Limits {
+    let mut server = TestServer::start_with(Limits {
         drain_ms: 1,
         ..LIMITS
     });
@@ -418,16 +422,16 @@ fn a_request_that_never_ends_is_cut_off_at_the_limit() {
         "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
          x-appwrite-key: {KEY}\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
     );
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     let mut go_ahead = [0; 25];
     stream.read_exact(&mut go_ahead).unwrap();
-    assert_eq!(site.stop(), Drained { unfinished: 1 });
+    assert_eq!(server.stop(), Drained { unfinished: 1 });
 }
 
 #[test]
 fn a_body_that_does_not_come_is_refused() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         body_ms: 1,
         ..LIMITS
     });
@@ -435,18 +439,18 @@ fn a_body_that_does_not_come_is_refused() {
         "POST /v1/tablesdb HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
          x-appwrite-key: {KEY}\r\ncontent-length: 5\r\n\r\n"
     );
-    let answer = raw(&site, head.as_bytes());
+    let answer = raw(&server, head.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.contains("general_request_timeout"), "{answer}");
 }
 
 #[test]
 fn a_head_that_does_not_come_ends_its_connection() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         head_ms: 1,
         ..LIMITS
     });
-    let mut stream = TcpStream::connect(site.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET /v1/pi").unwrap();
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
@@ -455,11 +459,11 @@ fn a_head_that_does_not_come_ends_its_connection() {
 
 #[test]
 fn a_connection_without_requests_ends() {
-    let site = Site::start_with(Limits {
+    let server = TestServer::start_with(Limits {
         idle_ms: 1,
         ..LIMITS
     });
-    let mut connection = site.connect();
+    let mut connection = server.connect();
     let _ = connection.ask(&[], "GET", "/v1/ping", "");
     connection.until_closed();
 }

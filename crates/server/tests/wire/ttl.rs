@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Connection, KEY, PROJECT, Site};
+use crate::fixture::{Answer, Connection, KEY, PROJECT, TestServer};
 
 const TABLE: &str = "/v1/tablesdb/d/tables/t";
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
@@ -16,18 +16,18 @@ const SECRET: &str = "what was shown once";
 const TIMES: usize = 4;
 
 /// A table whose rows alone grant, with one row that everybody may read and another such.
-fn site() -> Site {
+fn server() -> TestServer {
     let table = json!({
         "tableId": "t", "name": "T", "rowSecurity": true,
         "columns": [{"key": "n", "type": "integer"}, {"key": "s", "type": "text"}],
     });
-    let site = Site::start_with_table(&table);
+    let server = TestServer::start_with_table(&table);
     for (id, n, s) in [("a", 1, SECRET), ("b", 2, "the other")] {
         let row = json!({"rowId": id, "data": {"n": n, "s": s},
             "permissions": ["read(\"any\")"]});
-        site.make("POST", ROWS, &row);
+        server.make("POST", ROWS, &row);
     }
-    site
+    server
 }
 
 /// A list of rows with this `n` at most, in either family.
@@ -52,10 +52,10 @@ struct Readers<'a> {
 }
 
 impl Readers<'_> {
-    fn new(site: &Site) -> Readers<'_> {
+    fn new(server: &TestServer) -> Readers<'_> {
         let mut readers = Readers {
-            guest: site.connect(),
-            key: site.connect(),
+            guest: server.connect(),
+            key: server.connect(),
         };
         for _ in 0..TIMES {
             for path in [list(ROWS, 1), list(DOCUMENTS, 1), others()] {
@@ -85,23 +85,23 @@ fn cache(answer: &Answer) -> &str {
 /// Takes the row `a` from readers.
 struct Taking {
     name: &'static str,
-    take: fn(&Site),
+    take: fn(&TestServer),
     /// Whether the key loses it, too.
     of_all: bool,
 }
 
-fn hide(site: &Site) {
+fn hide(server: &TestServer) {
     let row = format!("{ROWS}/a");
-    site.make("PATCH", &row, &json!({"permissions": []}));
+    server.make("PATCH", &row, &json!({"permissions": []}));
 }
 
-fn commit(site: &Site, operation: &Value) {
+fn commit(server: &TestServer, operation: &Value) {
     let transactions = "/v1/tablesdb/transactions";
-    let opened = site.make("POST", transactions, &json!({})).json();
+    let opened = server.make("POST", transactions, &json!({})).json();
     let path = format!("{transactions}/{}", opened["$id"].as_str().unwrap());
     let staged = json!({ "operations": [operation] });
-    site.make("POST", &format!("{path}/operations"), &staged);
-    site.make("PATCH", &path, &json!({"commit": true}));
+    server.make("POST", &format!("{path}/operations"), &staged);
+    server.make("PATCH", &path, &json!({"commit": true}));
 }
 
 const TAKINGS: &[Taking] = &[
@@ -112,70 +112,70 @@ const TAKINGS: &[Taking] = &[
     },
     Taking {
         name: "the row is deleted",
-        take: |site| {
-            site.make("DELETE", &format!("{ROWS}/a"), &Value::Null);
+        take: |server| {
+            server.make("DELETE", &format!("{ROWS}/a"), &Value::Null);
         },
         of_all: true,
     },
     Taking {
         name: "it is deleted as a document",
-        take: |site| {
-            site.make("DELETE", &format!("{DOCUMENTS}/a"), &Value::Null);
+        take: |server| {
+            server.make("DELETE", &format!("{DOCUMENTS}/a"), &Value::Null);
         },
         of_all: true,
     },
     Taking {
         name: "it is put with other grants",
-        take: |site| {
+        take: |server| {
             let row = json!({"data": {"n": 1, "s": SECRET}, "permissions": ["read(\"user:u\")"]});
-            site.make("PUT", &format!("{ROWS}/a"), &row);
+            server.make("PUT", &format!("{ROWS}/a"), &row);
         },
         of_all: false,
     },
     Taking {
         name: "it is altered, then hidden",
-        take: |site| {
+        take: |server| {
             let text = json!({"data": {"s": "another text"}});
-            site.make("PATCH", &format!("{ROWS}/a"), &text);
-            hide(site);
+            server.make("PATCH", &format!("{ROWS}/a"), &text);
+            hide(server);
         },
         of_all: false,
     },
     Taking {
         name: "rows that match are deleted",
-        take: |site| {
+        take: |server| {
             let query = r#"{"method":"equal","attribute":"n","values":[1]}"#;
-            site.make("DELETE", ROWS, &json!({ "queries": [query] }));
+            server.make("DELETE", ROWS, &json!({ "queries": [query] }));
         },
         of_all: true,
     },
     Taking {
         name: "a transaction deletes it",
-        take: |site| {
+        take: |server| {
             let operation = json!({"databaseId": "d", "tableId": "t", "action": "delete",
                 "rowId": "a"});
-            commit(site, &operation);
+            commit(server, &operation);
         },
         of_all: true,
     },
     Taking {
         name: "a transaction deletes what matches",
-        take: |site| {
+        take: |server| {
             let query = r#"{"method":"equal","attribute":"n","values":[1]}"#;
             let operation = json!({"databaseId": "d", "tableId": "t", "action": "bulkDelete",
                 "data": {"queries": [query]}});
-            commit(site, &operation);
+            commit(server, &operation);
         },
         of_all: true,
     },
     Taking {
         name: "the table stands behind rows, and its rows grant nothing",
-        take: |site| {
+        take: |server| {
             let open = json!({"name": "T", "permissions": ["read(\"any\")"], "rowSecurity": true});
-            site.make("PUT", TABLE, &open);
-            hide(site);
+            server.make("PUT", TABLE, &open);
+            hide(server);
             let closed = json!({"name": "T", "permissions": [], "rowSecurity": true});
-            site.make("PUT", TABLE, &closed);
+            server.make("PUT", TABLE, &closed);
         },
         of_all: false,
     },
@@ -184,11 +184,11 @@ const TAKINGS: &[Taking] = &[
 #[test]
 fn whoever_loses_a_row_is_shown_it_by_no_list_within_a_ttl() {
     for Taking { name, take, of_all } in TAKINGS {
-        let site = site();
-        let mut readers = Readers::new(&site);
+        let server = server();
+        let mut readers = Readers::new(&server);
         let [first, _] = readers.ask(&list(ROWS, 1));
         let tag = first.header("etag").to_owned();
-        take(&site);
+        take(&server);
         for path in [list(ROWS, 1), list(DOCUMENTS, 1)] {
             let [guest, key] = readers.ask(&path);
             assert!(!guest.text.contains(SECRET), "{name}: {}", guest.text);
@@ -213,9 +213,9 @@ fn whoever_loses_a_row_is_shown_it_by_no_list_within_a_ttl() {
 #[test]
 fn lists_that_do_not_show_the_row_stay() {
     for Taking { name, take, .. } in &TAKINGS[..TAKINGS.len() - 1] {
-        let site = site();
-        let mut readers = Readers::new(&site);
-        take(&site);
+        let server = server();
+        let mut readers = Readers::new(&server);
+        take(&server);
         for answer in readers.ask(&others()) {
             assert_eq!(cache(&answer), "hit", "{name}");
         }
@@ -224,15 +224,15 @@ fn lists_that_do_not_show_the_row_stay() {
 
 #[test]
 fn more_rows_than_are_told_one_by_one_take_their_lists() {
-    let site = site();
+    let server = server();
     for from in (3..1_203).step_by(100) {
         let rows: Vec<Value> = (from..from + 100)
             .map(|n| json!({"$id": format!("r{n}"), "n": n, "$permissions": ["read(\"any\")"]}))
             .collect();
-        site.make("POST", ROWS, &json!({ "rows": rows }));
+        server.make("POST", ROWS, &json!({ "rows": rows }));
     }
-    let mut readers = Readers::new(&site);
-    site.make("DELETE", ROWS, &json!({"queries": []}));
+    let mut readers = Readers::new(&server);
+    server.make("DELETE", ROWS, &json!({"queries": []}));
     for path in [list(ROWS, 1), others()] {
         for answer in readers.ask(&path) {
             let told = (cache(&answer), answer.json()["total"].clone());
@@ -243,24 +243,24 @@ fn more_rows_than_are_told_one_by_one_take_their_lists() {
 
 #[test]
 fn related_rows_that_are_hidden_are_shown_by_no_list_within_a_ttl() {
-    let site = site();
+    let server = server();
     let books = json!({"tableId": "books", "name": "B", "permissions": ["read(\"any\")"]});
-    site.make("POST", "/v1/tablesdb/d/tables", &books);
+    server.make("POST", "/v1/tablesdb/d/tables", &books);
     let link = json!({"relatedTableId": "t", "type": "manyToOne", "key": "of"});
     let columns = "/v1/tablesdb/d/tables/books/columns/relationship";
-    site.make("POST", columns, &link);
+    server.make("POST", columns, &link);
     let rows = "/v1/tablesdb/d/tables/books/rows";
-    site.make("POST", rows, &json!({"rowId": "x", "data": {"of": "a"}}));
+    server.make("POST", rows, &json!({"rowId": "x", "data": {"of": "a"}}));
     let path = format!(
         "{rows}?ttl=600&queries[0]=%7B%22method%22:%22select%22,%22values%22:\
          %5B%22*%22,%22of.*%22%5D%7D"
     );
-    let mut guest = site.connect();
+    let mut guest = server.connect();
     for _ in 0..TIMES {
         let shown = guest.ask(&AS_GUEST, "GET", &path, "").unwrap();
         assert!(shown.text.contains(SECRET), "{}", shown.text);
     }
-    hide(&site);
+    hide(&server);
     let after = guest.ask(&AS_GUEST, "GET", &path, "").unwrap();
     assert_eq!(after.status, 200);
     assert!(!after.text.contains(SECRET), "{}", after.text);
@@ -268,19 +268,19 @@ fn related_rows_that_are_hidden_are_shown_by_no_list_within_a_ttl() {
 
 #[test]
 fn a_tables_owner_bounds_the_age_of_its_lists() {
-    let site = site();
-    let mut readers = Readers::new(&site);
-    let set = |ttl_max: u32| site.make("PATCH", OPTIONS, &json!({ "ttlMax": ttl_max }));
+    let server = server();
+    let mut readers = Readers::new(&server);
+    let set = |ttl_max: u32| server.make("PATCH", OPTIONS, &json!({ "ttlMax": ttl_max }));
     assert_eq!(set(30).json()["ttlMax"], 30);
     let row = format!("{ROWS}/a");
-    site.make("PATCH", &row, &json!({"data": {"s": "a newer text"}}));
-    site.skip_s(31);
+    server.make("PATCH", &row, &json!({"data": {"s": "a newer text"}}));
+    server.skip_s(31);
     // Older than the bound, and younger than what is asked for.
     for answer in readers.ask(&list(ROWS, 1)) {
         assert!(answer.text.contains("a newer text"), "{}", answer.text);
     }
-    site.make("PATCH", &row, &json!({"data": {"s": "the newest"}}));
-    site.skip_s(20);
+    server.make("PATCH", &row, &json!({"data": {"s": "the newest"}}));
+    server.skip_s(20);
     for answer in readers.ask(&list(ROWS, 1)) {
         assert_eq!((cache(&answer), answer.status.as_u16()), ("hit", 200));
         assert!(answer.text.contains("a newer text"), "{}", answer.text);
@@ -293,9 +293,9 @@ fn a_tables_owner_bounds_the_age_of_its_lists() {
         }
     }
     // What is accepted at most is another's business than what may be asked for.
-    let refused = site.ask("GET", &format!("{ROWS}?ttl=86401"), "");
+    let refused = server.ask("GET", &format!("{ROWS}?ttl=86401"), "");
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
-    let many = site.ask(
+    let many = server.ask(
         "POST",
         &format!("{ROWS}/query"),
         r#"{"queries":[],"ttl":600}"#,

@@ -4,24 +4,24 @@ use engine::Quotas;
 use model::Scope;
 use serde_json::{Value, json};
 
-use crate::site::{Answer, KEY, PROJECT, QUOTAS, ROWS_KEY, Site};
+use crate::fixture::{Answer, KEY, PROJECT, QUOTAS, ROWS_KEY, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
 const OWN: &str = "/v1/tidemark/databases/d";
 
-fn site() -> Site {
-    furnish(Site::start())
+fn server() -> TestServer {
+    furnish(TestServer::start())
 }
 
-fn keeping(key_answers_bytes: u64) -> Site {
-    furnish(Site::start_within(Quotas {
+fn keeping(key_answers_bytes: u64) -> TestServer {
+    furnish(TestServer::start_within(Quotas {
         key_answers_bytes,
         ..QUOTAS
     }))
 }
 
-fn furnish(site: Site) -> Site {
+fn furnish(server: TestServer) -> TestServer {
     let table = r#"{"tableId":"t","name":"T",
         "permissions":["read(\"any\")","create(\"any\")","update(\"any\")"],
         "columns":[{"key":"n","type":"integer"},{"key":"s","type":"longtext"}]}"#;
@@ -29,28 +29,28 @@ fn furnish(site: Site) -> Site {
         ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
         ("/v1/tablesdb/d/tables", table),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
     for (id, n) in [("a", 1), ("b", 2), ("c", 3)] {
         let row = json!({"rowId": id, "data": {"n": n}});
-        let made = site.ask("POST", ROWS, &row.to_string());
+        let made = server.ask("POST", ROWS, &row.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
-fn ask_once(site: &Site, key: &str, method: &str, path: &str, body: &str) -> Answer {
+fn ask_once(server: &TestServer, key: &str, method: &str, path: &str, body: &str) -> Answer {
     let headers = [
         ("x-appwrite-project", PROJECT),
         ("x-appwrite-key", KEY),
         ("idempotency-key", key),
     ];
-    site.ask_with(&headers, method, path, body)
+    server.ask_with(&headers, method, path, body)
 }
 
-fn rows(site: &Site) -> Value {
-    site.ask("GET", ROWS, "").json()
+fn rows(server: &TestServer) -> Value {
+    server.ask("GET", ROWS, "").json()
 }
 
 /// Every way to write rows, in words of each family where it has them.
@@ -136,33 +136,33 @@ fn shown(answer: &Answer) -> (u16, String, String) {
 
 #[test]
 fn every_write_of_rows_is_done_once_also_across_a_restart() {
-    let mut site = site();
+    let mut server = server();
     let mut first = Vec::new();
     for (nth, (method, path, body)) in writes().into_iter().enumerate() {
         let (key, body) = (format!("key-{nth}"), body.to_string());
-        let answer = shown(&ask_once(&site, &key, method, &path, &body));
-        let after = rows(&site);
-        let again = shown(&ask_once(&site, &key, method, &path, &body));
+        let answer = shown(&ask_once(&server, &key, method, &path, &body));
+        let after = rows(&server);
+        let again = shown(&ask_once(&server, &key, method, &path, &body));
         assert_eq!(again, answer, "{method} {path} {body}");
-        assert_eq!(rows(&site), after, "{method} {path} {body}");
+        assert_eq!(rows(&server), after, "{method} {path} {body}");
         first.push((key, method, path, body, answer));
     }
-    let held = rows(&site);
-    site = site.restart();
+    let held = rows(&server);
+    server = server.restart();
     for (key, method, path, body, answer) in &first {
-        let again = shown(&ask_once(&site, key, method, path, body));
+        let again = shown(&ask_once(&server, key, method, path, body));
         assert_eq!(again, *answer, "{method} {path} {body}");
         for other in [format!("{body} "), body.replacen('{', r#"{"more":1,"#, 1)] {
-            let reused = ask_once(&site, key, method, path, &other);
+            let reused = ask_once(&server, key, method, path, &other);
             assert_eq!(reused.refusal(), "409 general_idempotency_key_reused");
         }
     }
-    assert_eq!(rows(&site), held);
+    assert_eq!(rows(&server), held);
 }
 
 #[test]
 fn an_answer_under_a_key_is_the_one_without_it() {
-    let site = site();
+    let server = server();
     for (method, path, body) in writes() {
         // Ids and times differ from one request to the next.
         if method == "POST" || body.to_string().contains("$validFrom") {
@@ -170,13 +170,13 @@ fn an_answer_under_a_key_is_the_one_without_it() {
         }
         let body = body.to_string();
         let keyed = ask_once(
-            &site,
+            &server,
             &format!("{method}{path}").replace('/', "-"),
             method,
             &path,
             &body,
         );
-        let plain = site.ask(method, &path, &body);
+        let plain = server.ask(method, &path, &body);
         if plain.status == 404 {
             continue;
         }
@@ -202,30 +202,36 @@ fn an_answer_under_a_key_is_the_one_without_it() {
 
 #[test]
 fn a_transaction_is_committed_once_under_a_key() {
-    let site = site();
-    let made = site.ask("POST", "/v1/tablesdb/transactions", "{}").json();
+    let server = server();
+    let made = server.ask("POST", "/v1/tablesdb/transactions", "{}").json();
     let path = format!(
         "/v1/tablesdb/transactions/{}",
         made["$id"].as_str().unwrap()
     );
     let op = json!({"operations": [{"action": "increment", "databaseId": "d", "tableId": "t",
         "rowId": "a", "data": {"column": "n"}}]});
-    let staged = site.ask("POST", &format!("{path}/operations"), &op.to_string());
+    let staged = server.ask("POST", &format!("{path}/operations"), &op.to_string());
     assert_eq!(staged.status, 201, "{}", staged.text);
     let commit = r#"{"commit":true}"#;
-    let first = shown(&ask_once(&site, "k", "PATCH", &path, commit));
-    assert_eq!(shown(&ask_once(&site, "k", "PATCH", &path, commit)), first);
-    let plain = site.ask("PATCH", &path, commit);
+    let first = shown(&ask_once(&server, "k", "PATCH", &path, commit));
+    assert_eq!(
+        shown(&ask_once(&server, "k", "PATCH", &path, commit)),
+        first
+    );
+    let plain = server.ask("PATCH", &path, commit);
     assert_eq!(plain.refusal(), "400 transaction_not_ready");
-    let site = site.restart();
-    assert_eq!(shown(&ask_once(&site, "k", "PATCH", &path, commit)), first);
-    assert_eq!(site.ask("GET", &format!("{ROWS}/a"), "").json()["n"], 2);
+    let server = server.restart();
+    assert_eq!(
+        shown(&ask_once(&server, "k", "PATCH", &path, commit)),
+        first
+    );
+    assert_eq!(server.ask("GET", &format!("{ROWS}/a"), "").json()["n"], 2);
 }
 
 #[test]
 fn what_is_staged_takes_no_key() {
-    let site = site();
-    let made = site.ask("POST", "/v1/tablesdb/transactions", "{}").json();
+    let server = server();
+    let made = server.ask("POST", "/v1/tablesdb/transactions", "{}").json();
     let id = made["$id"].as_str().unwrap();
     let op = json!({"operations": [{"action": "delete", "databaseId": "d", "tableId": "t",
         "rowId": "a"}]});
@@ -236,11 +242,11 @@ fn what_is_staged_takes_no_key() {
         ("PATCH", &format!("{ROWS}/a"), row.clone()),
         ("PATCH", ROWS, row),
     ] {
-        let refused = ask_once(&site, "k", method, path, &body.to_string());
+        let refused = ask_once(&server, "k", method, path, &body.to_string());
         assert_eq!(refused.refusal(), "400 general_argument_invalid", "{path}");
         assert!(refused.text.contains("Idempotency-Key"), "{}", refused.text);
     }
-    let left = site
+    let left = server
         .ask("GET", &format!("/v1/tablesdb/transactions/{id}"), "")
         .json();
     assert_eq!(left["operations"], 0);
@@ -248,31 +254,31 @@ fn what_is_staged_takes_no_key() {
 
 #[test]
 fn what_was_refused_can_be_tried_again_and_keys_end_after_an_hour() {
-    let site = site();
+    let server = server();
     let count = format!("{ROWS}/none/n/increment");
-    let refused = ask_once(&site, "k", "PATCH", &count, "{}");
+    let refused = ask_once(&server, "k", "PATCH", &count, "{}");
     assert_eq!(refused.refusal(), "404 column_not_found");
-    site.ask("POST", ROWS, r#"{"rowId":"none","data":{"n":0}}"#);
+    server.ask("POST", ROWS, r#"{"rowId":"none","data":{"n":0}}"#);
     for (skip_s, wanted) in [(0, 1), (3_500, 1), (200, 2), (0, 2)] {
-        site.skip_s(skip_s);
-        ask_once(&site, "k", "PATCH", &count, "{}");
-        let n = site.ask("GET", &format!("{ROWS}/none"), "").json()["n"].clone();
+        server.skip_s(skip_s);
+        ask_once(&server, "k", "PATCH", &count, "{}");
+        let n = server.ask("GET", &format!("{ROWS}/none"), "").json()["n"].clone();
         assert_eq!(n, wanted, "after {skip_s} s");
     }
     for wrong in ["", "a b", &"x".repeat(129)] {
-        let refused = ask_once(&site, wrong, "PATCH", &count, "{}");
+        let refused = ask_once(&server, wrong, "PATCH", &count, "{}");
         assert_eq!(refused.refusal(), "400 general_argument_invalid", "{wrong}");
     }
     // The keys of guests are their own.
     let headers = [("x-appwrite-project", PROJECT), ("idempotency-key", "k")];
-    let guest = site.ask_with(&headers, "PATCH", &count, r#"{"value":5}"#);
+    let guest = server.ask_with(&headers, "PATCH", &count, r#"{"value":5}"#);
     assert_eq!(guest.json()["n"], 7, "{}", guest.text);
 }
 
 #[test]
 fn many_that_send_one_request_at_once_do_it_once() {
-    let site = site();
-    let address = site.address;
+    let server = server();
+    let address = server.address;
     let ask = move || {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
         let request = format!(
@@ -293,153 +299,160 @@ fn many_that_send_one_request_at_once_do_it_once() {
         answers.iter().all(|answer| *answer == answers[0]),
         "{answers:?}"
     );
-    assert_eq!(site.ask("GET", &format!("{ROWS}/a"), "").json()["n"], 2);
+    assert_eq!(server.ask("GET", &format!("{ROWS}/a"), "").json()["n"], 2);
 }
 
 #[test]
 fn a_bulk_write_under_a_key_is_one_commit() {
-    let site = site();
+    let server = server();
     for first in (0..10_000).step_by(100) {
         let rows: Vec<Value> = (first..first + 100).map(|n| json!({"n": n})).collect();
-        let made = site.ask("POST", ROWS, &json!({"rows": rows}).to_string());
+        let made = server.ask("POST", ROWS, &json!({"rows": rows}).to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
     let all = json!({"data": {"s": "x"}}).to_string();
-    let refused = ask_once(&site, "k", "PATCH", ROWS, &all);
+    let refused = ask_once(&server, "k", "PATCH", ROWS, &all);
     assert_eq!(refused.refusal(), "400 general_bad_request", "10,003 rows");
     let most = json!({"data": {"s": "x"}, "queries": [
         r#"{"method":"greaterThan","attribute":"n","values":[4]}"#]});
-    let done = ask_once(&site, "k", "PATCH", ROWS, &most.to_string());
+    let done = ask_once(&server, "k", "PATCH", ROWS, &most.to_string());
     assert_eq!(done.json()["total"], 9_995, "{}", done.text);
-    let again = ask_once(&site, "k", "PATCH", ROWS, &most.to_string());
+    let again = ask_once(&server, "k", "PATCH", ROWS, &most.to_string());
     assert_eq!(shown(&again), shown(&done));
 }
 
 #[test]
 fn an_answer_that_is_too_large_is_refused_before_anything_is_done() {
-    let site = site();
+    let server = server();
     let long = "x".repeat(600_000);
     let row = json!({"data": {"s": long}}).to_string();
     assert_eq!(
-        ask_once(&site, "k", "PATCH", &format!("{ROWS}/a"), &row).status,
+        ask_once(&server, "k", "PATCH", &format!("{ROWS}/a"), &row).status,
         200
     );
-    site.ask("PATCH", &format!("{ROWS}/b"), &row);
+    server.ask("PATCH", &format!("{ROWS}/b"), &row);
     let both = json!({"data": {"n": 77}}).to_string();
-    let refused = ask_once(&site, "l", "PATCH", ROWS, &both);
+    let refused = ask_once(&server, "l", "PATCH", ROWS, &both);
     assert_eq!(refused.refusal(), "400 general_argument_invalid");
     assert!(refused.text.contains("1048576"), "{}", refused.text);
-    assert_eq!(site.ask("GET", &format!("{ROWS}/c"), "").json()["n"], 3);
+    assert_eq!(server.ask("GET", &format!("{ROWS}/c"), "").json()["n"], 3);
 }
 
 /// Sets the text of row `a`, under this key of a request.
-fn set_text(site: &Site, secret: &str, key: &str) -> Answer {
+fn set_text(server: &TestServer, secret: &str, key: &str) -> Answer {
     let body = json!({"data": {"s": format!("{key} {}", "x".repeat(800))}}).to_string();
     let headers = [
         ("x-appwrite-project", PROJECT),
         ("x-appwrite-key", secret),
         ("idempotency-key", key),
     ];
-    site.ask_with(&headers, "PATCH", &format!("{ROWS}/a"), &body)
+    server.ask_with(&headers, "PATCH", &format!("{ROWS}/a"), &body)
 }
 
 /// Says by its error that it was done and is not done again.
 #[track_caller]
-fn is_gone(site: &Site, key: &str) {
-    let before = site.ask("GET", &format!("{ROWS}/a"), "").text;
-    let again = set_text(site, KEY, key);
+fn is_gone(server: &TestServer, key: &str) {
+    let before = server.ask("GET", &format!("{ROWS}/a"), "").text;
+    let again = set_text(server, KEY, key);
     assert_eq!(again.refusal(), "409 general_idempotency_key_reused");
     assert!(again.text.contains("has had its effect"), "{}", again.text);
     assert!(again.text.contains("no longer kept"), "{}", again.text);
-    assert_eq!(site.ask("GET", &format!("{ROWS}/a"), "").text, before);
+    assert_eq!(server.ask("GET", &format!("{ROWS}/a"), "").text, before);
 }
 
 #[test]
 fn the_oldest_answers_of_a_key_give_way_and_their_requests_are_not_done_again() {
     // Each answer has 900 to 1,200 bytes: there is room for two.
-    let site = keeping(2_500);
-    let of_other = shown(&set_text(&site, ROWS_KEY, "k1"));
+    let server = keeping(2_500);
+    let of_other = shown(&set_text(&server, ROWS_KEY, "k1"));
     let first: Vec<_> = ["k1", "k2", "k3"]
-        .map(|key| set_text(&site, KEY, key))
+        .map(|key| set_text(&server, KEY, key))
         .into();
     assert!(first.iter().all(|answer| answer.status == 200));
-    is_gone(&site, "k1");
-    let kept = |site: &Site, key| shown(&set_text(site, KEY, key));
-    assert_eq!(kept(&site, "k2"), shown(&first[1]));
-    assert_eq!(kept(&site, "k3"), shown(&first[2]));
+    is_gone(&server, "k1");
+    let kept = |server: &TestServer, key| shown(&set_text(server, KEY, key));
+    assert_eq!(kept(&server, "k2"), shown(&first[1]));
+    assert_eq!(kept(&server, "k3"), shown(&first[2]));
     // What stands for the key is known after a restart, too.
-    let site = site.restart();
-    is_gone(&site, "k1");
-    assert_eq!(kept(&site, "k2"), shown(&first[1]));
-    let fourth = shown(&set_text(&site, KEY, "k4"));
-    is_gone(&site, "k1");
-    is_gone(&site, "k2");
-    assert_eq!(kept(&site, "k3"), shown(&first[2]));
-    assert_eq!(kept(&site, "k4"), fourth);
-    let other = shown(&set_text(&site, ROWS_KEY, "k1"));
+    let server = server.restart();
+    is_gone(&server, "k1");
+    assert_eq!(kept(&server, "k2"), shown(&first[1]));
+    let fourth = shown(&set_text(&server, KEY, "k4"));
+    is_gone(&server, "k1");
+    is_gone(&server, "k2");
+    assert_eq!(kept(&server, "k3"), shown(&first[2]));
+    assert_eq!(kept(&server, "k4"), fourth);
+    let other = shown(&set_text(&server, ROWS_KEY, "k1"));
     assert_eq!(other, of_other, "another key has its own bytes");
 }
 
 #[test]
 fn an_answer_without_room_is_given_once() {
-    let site = keeping(500);
+    let server = keeping(500);
     for key in ["k1", "k2"] {
-        let done = set_text(&site, KEY, key);
+        let done = set_text(&server, KEY, key);
         assert_eq!(done.status, 200, "{}", done.text);
-        is_gone(&site, key);
+        is_gone(&server, key);
     }
     // A small one has room.
     let path = format!("{ROWS}/c");
-    let done = ask_once(&site, "k3", "DELETE", &path, "");
+    let done = ask_once(&server, "k3", "DELETE", &path, "");
     assert_eq!(done.status, 204);
     assert_eq!(
-        shown(&ask_once(&site, "k3", "DELETE", &path, "")),
+        shown(&ask_once(&server, "k3", "DELETE", &path, "")),
         shown(&done)
     );
 }
 
 #[test]
 fn an_erased_row_is_not_shown_by_a_kept_answer() {
-    let site = site();
+    let server = server();
     let secret = r#"{"data":{"s":"a secret"}}"#;
     let row = format!("{ROWS}/a");
-    let first = ask_once(&site, "k", "PATCH", &row, secret);
+    let first = ask_once(&server, "k", "PATCH", &row, secret);
     assert!(first.text.contains("a secret"));
     // One that changes nothing is kept as well.
-    ask_once(&site, "l", "PATCH", &row, secret);
-    let other = shown(&ask_once(&site, "m", "PATCH", &format!("{ROWS}/b"), secret));
+    ask_once(&server, "l", "PATCH", &row, secret);
+    let other = shown(&ask_once(
+        &server,
+        "m",
+        "PATCH",
+        &format!("{ROWS}/b"),
+        secret,
+    ));
     let erase = json!({"ops": [{"op": "erase", "table": "t", "id": "a"}]}).to_string();
     assert_eq!(
-        site.ask("POST", &format!("{OWN}/transactions"), &erase)
+        server
+            .ask("POST", &format!("{OWN}/transactions"), &erase)
             .status,
         201
     );
     for key in ["k", "l"] {
-        let again = ask_once(&site, key, "PATCH", &row, secret);
+        let again = ask_once(&server, key, "PATCH", &row, secret);
         assert_eq!(again.refusal(), "409 general_idempotency_key_reused");
         assert!(again.text.contains("erased"), "{}", again.text);
     }
-    let again = ask_once(&site, "m", "PATCH", &format!("{ROWS}/b"), secret);
+    let again = ask_once(&server, "m", "PATCH", &format!("{ROWS}/b"), secret);
     assert_eq!(shown(&again), other);
 }
 
 #[test]
 fn a_kept_answer_is_refused_to_a_key_that_lost_its_scope_and_to_its_successor() {
-    let site = site();
-    let count = |site: &Site| {
+    let server = server();
+    let count = |server: &TestServer| {
         let headers = [
             ("x-appwrite-project", PROJECT),
             ("x-appwrite-key", ROWS_KEY),
             ("idempotency-key", "k"),
         ];
-        site.ask_with(&headers, "PATCH", &format!("{ROWS}/a/n/increment"), "{}")
+        server.ask_with(&headers, "PATCH", &format!("{ROWS}/a/n/increment"), "{}")
     };
-    assert_eq!(count(&site).json()["n"], 2);
-    assert_eq!(count(&site).json()["n"], 2);
-    site.replace_key("rows", ROWS_KEY, &[Scope::RowsRead]);
-    let refused = count(&site);
+    assert_eq!(count(&server).json()["n"], 2);
+    assert_eq!(count(&server).json()["n"], 2);
+    server.replace_key("rows", ROWS_KEY, &[Scope::RowsRead]);
+    let refused = count(&server);
     assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
     // A later key of the same id and secret is another key.
-    site.replace_key("rows", ROWS_KEY, &[Scope::RowsWrite]);
-    assert_eq!(count(&site).json()["n"], 3);
+    server.replace_key("rows", ROWS_KEY, &[Scope::RowsWrite]);
+    assert_eq!(count(&server).json()["n"], 3);
 }

@@ -1,12 +1,12 @@
 //! Answers that a client holds already: `ETag`, `If-None-Match`, 304.
 
-use crate::site::{Answer, KEY, PROJECT, Site};
+use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const HEADERS: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
 
-fn site() -> Site {
-    let site = Site::start();
+fn server() -> TestServer {
+    let server = TestServer::start();
     let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
         "columns":[{"key":"n","type":"integer"}],
         "indexes":[{"key":"i","type":"key","attributes":["n"]}]}"#;
@@ -15,26 +15,26 @@ fn site() -> Site {
         ("/v1/tablesdb/d/tables", table),
         (ROWS, r#"{"rowId":"r","data":{"n":1}}"#),
     ] {
-        let made = site.ask("POST", path, body);
+        let made = server.ask("POST", path, body);
         assert_eq!(made.status, 201, "{}", made.text);
     }
-    site
+    server
 }
 
-fn ask_holding(site: &Site, tag: &str, method: &str, path: &str) -> Answer {
+fn ask_holding(server: &TestServer, tag: &str, method: &str, path: &str) -> Answer {
     let headers = [&HEADERS[..], &[("if-none-match", tag)]].concat();
-    site.ask_with(&headers, method, path, "")
+    server.ask_with(&headers, method, path, "")
 }
 
 #[track_caller]
-fn check_held(site: &Site, path: &str) {
-    let first = site.ask("GET", path, "");
+fn check_held(server: &TestServer, path: &str) {
+    let first = server.ask("GET", path, "");
     assert_eq!(first.status, 200, "{path}: {}", first.text);
     let tag = first.header("etag");
     assert!(tag.starts_with('"') && tag.ends_with('"'), "{path}: {tag}");
-    assert_eq!(site.ask("GET", path, "").header("etag"), tag, "{path}");
+    assert_eq!(server.ask("GET", path, "").header("etag"), tag, "{path}");
     for held in [tag, &format!("W/{tag}"), &format!("\"x\", {tag}"), "*"] {
-        let kept = ask_holding(site, held, "GET", path);
+        let kept = ask_holding(server, held, "GET", path);
         assert_eq!(
             (kept.status.as_u16(), kept.text.as_str()),
             (304, ""),
@@ -48,14 +48,14 @@ fn check_held(site: &Site, path: &str) {
         }
     }
     for other in ["\"x\"", "", "nonsense", &tag.replace('"', "")] {
-        let fresh = ask_holding(site, other, "GET", path);
+        let fresh = ask_holding(server, other, "GET", path);
         assert_eq!(
             (fresh.status.as_u16(), &fresh.text),
             (200, &first.text),
             "{path} {other}"
         );
     }
-    let head = ask_holding(site, "\"x\"", "HEAD", path);
+    let head = ask_holding(server, "\"x\"", "HEAD", path);
     assert_eq!(
         (head.status.as_u16(), head.text.as_str()),
         (200, ""),
@@ -67,12 +67,12 @@ fn check_held(site: &Site, path: &str) {
         "{path}"
     );
     assert_eq!(head.header("etag"), tag, "{path}");
-    assert_eq!(ask_holding(site, tag, "HEAD", path).status, 304, "{path}");
+    assert_eq!(ask_holding(server, tag, "HEAD", path).status, 304, "{path}");
 }
 
 #[test]
 fn whatever_is_read_can_be_held() {
-    let site = site();
+    let server = server();
     for path in [
         ROWS,
         "/v1/tablesdb/d/tables/t/rows?ttl=60",
@@ -89,14 +89,14 @@ fn whatever_is_read_can_be_held() {
         "/v1/databases/d/collections/t/documents",
         "/v1/databases/d/collections/t/documents/r",
     ] {
-        check_held(&site, path);
+        check_held(&server, path);
     }
 }
 
 #[test]
 fn a_tag_follows_the_body_and_nothing_else() {
-    let site = site();
-    let tag = |path: &str| site.ask("GET", path, "").header("etag").to_owned();
+    let server = server();
+    let tag = |path: &str| server.ask("GET", path, "").header("etag").to_owned();
     let row = format!("{ROWS}/r");
     let (list, one) = (tag(ROWS), tag(&row));
     assert_ne!(
@@ -107,21 +107,21 @@ fn a_tag_follows_the_body_and_nothing_else() {
     assert_ne!(tag(&format!("{ROWS}?total=false")), list, "another total");
     assert_eq!(tag(&format!("{ROWS}?ttl=60")), list, "whoever answers");
     // The mark moves on, the rows do not.
-    site.ask("POST", "/v1/tablesdb", r#"{"databaseId":"e","name":"E"}"#);
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"e","name":"E"}"#);
     assert_eq!((tag(ROWS), tag(&row)), (list.clone(), one.clone()));
-    site.ask("PATCH", &row, r#"{"data":{"n":2}}"#);
+    server.ask("PATCH", &row, r#"{"data":{"n":2}}"#);
     let (changed_list, changed_one) = (tag(ROWS), tag(&row));
     assert!(changed_list != list && changed_one != one);
-    assert_eq!(ask_holding(&site, &list, "GET", ROWS).status, 200);
-    assert_eq!(ask_holding(&site, &changed_list, "GET", ROWS).status, 304);
+    assert_eq!(ask_holding(&server, &list, "GET", ROWS).status, 200);
+    assert_eq!(ask_holding(&server, &changed_list, "GET", ROWS).status, 304);
 }
 
 #[test]
 fn a_held_list_still_says_what_the_caches_did() {
-    let site = site();
+    let server = server();
     let path = format!("{ROWS}?ttl=60");
-    let tag = site.ask("GET", &path, "").header("etag").to_owned();
-    let kept = ask_holding(&site, &tag, "GET", &path);
+    let tag = server.ask("GET", &path, "").header("etag").to_owned();
+    let kept = ask_holding(&server, &tag, "GET", &path);
     assert_eq!(
         (kept.status.as_u16(), kept.header("x-appwrite-cache")),
         (304, "hit")
@@ -131,14 +131,14 @@ fn a_held_list_still_says_what_the_caches_did() {
 
 #[test]
 fn a_page_learns_of_304_as_of_every_answer() {
-    let site = site();
+    let server = server();
     let page = ("origin", "https://app.example.com");
     let headers = [
         ("x-appwrite-project", PROJECT),
         page,
         ("if-none-match", "*"),
     ];
-    let kept = site.ask_with(&headers, "GET", ROWS, "");
+    let kept = server.ask_with(&headers, "GET", ROWS, "");
     assert_eq!(kept.status, 304);
     assert_eq!(kept.header("access-control-allow-origin"), page.1);
     assert_eq!(kept.header("access-control-allow-credentials"), "true");
@@ -151,7 +151,7 @@ fn a_page_learns_of_304_as_of_every_answer() {
     ] {
         assert!(exposed.split(", ").any(|other| other == name), "{name}");
     }
-    let preflight = site.ask_with(&[page], "OPTIONS", ROWS, "");
+    let preflight = server.ask_with(&[page], "OPTIONS", ROWS, "");
     let allowed = preflight.header("access-control-allow-headers");
     for name in ["If-None-Match", "X-Tidemark-Cache", "X-Tidemark-Min-Mark"] {
         assert!(allowed.split(", ").any(|other| other == name), "{name}");
@@ -160,7 +160,7 @@ fn a_page_learns_of_304_as_of_every_answer() {
 
 #[test]
 fn what_is_not_repeated_is_not_held() {
-    let site = site();
+    let server = server();
     let query = format!("{ROWS}/query");
     for (method, path, body) in [
         ("GET", "/v1/ping", ""),
@@ -175,14 +175,14 @@ fn what_is_not_repeated_is_not_held() {
         ),
     ] {
         let headers = [&HEADERS[..], &[("if-none-match", "*")]].concat();
-        let answer = site.ask_with(&headers, method, path, body);
+        let answer = server.ask_with(&headers, method, path, body);
         assert_eq!(
             (answer.status.as_u16(), answer.header("etag")),
             (200, ""),
             "{method} {path}"
         );
     }
-    let missing = ask_holding(&site, "*", "GET", "/v1/tablesdb/d/tables/t/rows/none");
+    let missing = ask_holding(&server, "*", "GET", "/v1/tablesdb/d/tables/t/rows/none");
     assert_eq!(missing.refusal(), "404 row_not_found");
     assert_eq!(missing.header("etag"), "");
 }

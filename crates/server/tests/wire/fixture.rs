@@ -88,7 +88,7 @@ fn config(directory: &std::path::Path) -> Config {
 }
 
 /// A running server. Stops when it is dropped.
-pub struct Site {
+pub struct TestServer {
     pub address: SocketAddr,
     pub runtime: tokio::runtime::Runtime,
     pub engine: Arc<Engine>,
@@ -130,28 +130,28 @@ impl Answer {
     }
 }
 
-impl Site {
-    pub fn start() -> Site {
-        Site::start_with(LIMITS)
+impl TestServer {
+    pub fn start() -> TestServer {
+        TestServer::start_with(LIMITS)
     }
 
-    pub fn start_with(limits: Limits) -> Site {
-        Site::open(limits, None, LONG_READS)
+    pub fn start_with(limits: Limits) -> TestServer {
+        TestServer::open(limits, None, LONG_READS)
     }
 
     /// With a database `d` and this table.
-    pub fn start_with_table(table: &Value) -> Site {
-        let site = Site::start();
+    pub fn start_with_table(table: &Value) -> TestServer {
+        let server = TestServer::start();
         let database = json!({"databaseId": "d", "name": "D"});
-        site.make("POST", "/v1/tablesdb", &database);
-        site.make("POST", "/v1/tablesdb/d/tables", table);
-        site
+        server.make("POST", "/v1/tablesdb", &database);
+        server.make("POST", "/v1/tablesdb/d/tables", table);
+        server
     }
 
     /// Its clock is set by the requests.
-    pub fn start_with_test_clock() -> Site {
+    pub fn start_with_test_clock() -> TestServer {
         let machine = WallClock::start();
-        Site::open_by(
+        TestServer::open_by(
             LIMITS,
             None,
             LONG_READS,
@@ -161,31 +161,31 @@ impl Site {
     }
 
     /// Answers by TLS only.
-    pub fn start_secret(limits: Limits, files: TlsFiles) -> Site {
-        Site::open(limits, Some(files), LONG_READS)
+    pub fn start_secret(limits: Limits, files: TlsFiles) -> TestServer {
+        TestServer::open(limits, Some(files), LONG_READS)
     }
 
     /// Treats long reads in this way.
-    pub fn start_reading(long_reads: LongReads) -> Site {
-        Site::open(LIMITS, None, long_reads)
+    pub fn start_reading(long_reads: LongReads) -> TestServer {
+        TestServer::open(LIMITS, None, long_reads)
     }
 
     /// Believes the proxy that connects when it names the client.
-    pub fn start_behind_a_proxy() -> Site {
+    pub fn start_behind_a_proxy() -> TestServer {
         let directory = tempfile::tempdir().unwrap();
         let proxies = TrustedProxies::Hops(1);
-        let site = Site::over(directory, LIMITS, None, LONG_READS, None, QUOTAS, proxies);
-        site.runtime.block_on(create_project(&site.engine));
-        site
+        let server = TestServer::over(directory, LIMITS, None, LONG_READS, None, QUOTAS, proxies);
+        server.runtime.block_on(create_project(&server.engine));
+        server
     }
 
     /// Bounds what callers and projects may take.
-    pub fn start_within(quotas: Quotas) -> Site {
-        Site::open_by(LIMITS, None, LONG_READS, None, quotas)
+    pub fn start_within(quotas: Quotas) -> TestServer {
+        TestServer::open_by(LIMITS, None, LONG_READS, None, quotas)
     }
 
-    fn open(limits: Limits, tls: Option<TlsFiles>, long_reads: LongReads) -> Site {
-        Site::open_by(limits, tls, long_reads, None, QUOTAS)
+    fn open(limits: Limits, tls: Option<TlsFiles>, long_reads: LongReads) -> TestServer {
+        TestServer::open_by(limits, tls, long_reads, None, QUOTAS)
     }
 
     fn open_by(
@@ -194,14 +194,14 @@ impl Site {
         long_reads: LongReads,
         test_clock: Option<Arc<SetClock>>,
         quotas: Quotas,
-    ) -> Site {
+    ) -> TestServer {
         let directory = tempfile::tempdir().unwrap();
         let proxies = TrustedProxies::None;
-        let site = Site::over(
+        let server = TestServer::over(
             directory, limits, tls, long_reads, test_clock, quotas, proxies,
         );
-        site.runtime.block_on(create_project(&site.engine));
-        site
+        server.runtime.block_on(create_project(&server.engine));
+        server
     }
 
     /// Where its data is.
@@ -210,18 +210,18 @@ impl Site {
     }
 
     /// Ends it, and starts another one on what it left.
-    pub fn restart(self) -> Site {
+    pub fn restart(self) -> TestServer {
         self.restart_after(|_| ())
     }
 
     /// The same, once `meanwhile` was done to its directory.
-    pub fn restart_after(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> Site {
+    pub fn restart_after(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> TestServer {
         self.stop();
         meanwhile(self.directory());
         let directory = self.directory.take().unwrap();
         let quotas = self.quotas;
         let proxies = TrustedProxies::None;
-        Site::over(directory, LIMITS, None, LONG_READS, None, quotas, proxies)
+        TestServer::over(directory, LIMITS, None, LONG_READS, None, quotas, proxies)
     }
 
     fn over(
@@ -232,7 +232,7 @@ impl Site {
         test_clock: Option<Arc<SetClock>>,
         quotas: Quotas,
         proxies: TrustedProxies,
-    ) -> Site {
+    ) -> TestServer {
         let clock = WallClock::start();
         let config = Config {
             long_reads,
@@ -274,7 +274,7 @@ impl Site {
             let shutdown = async { drop(stopped.await) };
             serve::run(http, served, told, shutdown).unwrap()
         });
-        Site {
+        TestServer {
             address: address.recv().unwrap(),
             runtime,
             engine,
@@ -343,7 +343,10 @@ impl Site {
             tokio::spawn(connection);
             sender
         });
-        Connection { site: self, sender }
+        Connection {
+            server: self,
+            sender,
+        }
     }
 
     /// Asks with the key that may do everything, with no body for null; it must succeed.
@@ -383,7 +386,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for TestServer {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
             self.stop();
@@ -393,7 +396,7 @@ impl Drop for Site {
 
 /// A connection that stays open between requests.
 pub struct Connection<'a> {
-    site: &'a Site,
+    server: &'a TestServer,
     sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
 }
 
@@ -414,7 +417,7 @@ impl Connection<'_> {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::from(body.to_owned())).unwrap();
-        self.site.runtime.block_on(async {
+        self.server.runtime.block_on(async {
             self.sender.ready().await?;
             let response = self.sender.send_request(request).await?;
             let (head, body) = response.into_parts();
@@ -431,7 +434,7 @@ impl Connection<'_> {
     /// Waits until the server has closed it; a server that never does fails the test.
     pub fn until_closed(&mut self) {
         let limit = Duration::from_mins(1);
-        self.site.runtime.block_on(async {
+        self.server.runtime.block_on(async {
             let closed = async {
                 while !self.sender.is_closed() {
                     tokio::task::yield_now().await;
