@@ -3,10 +3,9 @@
 mod fixture;
 
 use engine::{
-    AccessError, Caller, Engine, EngineError, Family, ListRows, ReadError, RowInput, SchemaError,
-    TableChange, View,
+    AccessError, Caller, Engine, EngineError, ReadError, RowInput, SchemaError, TableChange, View,
 };
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, list_rows_of, open, row};
 use futures_executor::block_on;
 use model::{Actor, DatabaseId, DatabaseKind, KeyId, ProjectId, RowId, Scope};
 
@@ -29,14 +28,7 @@ fn word<T>(result: Result<T, EngineError>) -> &'static str {
 }
 
 fn listed(engine: &Engine, caller: &Caller) -> Result<u64, EngineError> {
-    let asked = ListRows {
-        place: PLACE,
-        texts: &[],
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
-    };
+    let asked = list_rows_of(&[]);
     block_on(engine.list_rows(caller, &asked, View::CURRENT)).map(|answer| answer.total)
 }
 

@@ -5,10 +5,10 @@ mod fixture;
 use std::sync::Arc;
 
 use engine::{
-    ColumnChange, ColumnFault, Engine, EngineError, Family, ListRows, NewColumn, NewIndex,
-    SchemaError, View,
+    ColumnChange, ColumnFault, Engine, EngineError, ListRows, NewColumn, NewIndex, SchemaError,
+    View,
 };
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, list_rows_of, open};
 use futures_executor::block_on;
 use model::{Direction, Field, Index, IndexColumn, IndexKind, IndexStatus, Mark, Timestamp};
 use model::{Json, RowId};
@@ -66,12 +66,8 @@ fn write(engine: &Engine, texts: &[String], turn: usize) {
 
 fn ask(engine: &Engine, texts: &[String]) -> (Vec<u8>, u64) {
     let asked = ListRows {
-        place: PLACE,
-        texts,
-        total: true,
-        ttl_s: 0,
         bypass: true,
-        family: Family::Tables,
+        ..list_rows_of(texts)
     };
     let answer = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap();
     (answer.rows.to_vec(), answer.total)
@@ -226,17 +222,7 @@ fn no_column_outgrows_an_index_that_holds_it_whole() {
 
 /// Adds an index of whole texts of any length, as earlier versions did.
 fn add_whole_index(directory: &std::path::Path) {
-    let settings = config(directory);
-    let store = store::open(store::Options {
-        directory: settings.directory,
-        durability: engine::Durability::Normal,
-        encode_row: |_, _, _| {},
-        reader_cache_bytes: 1 << 20,
-        read_limit_ms: 60_000,
-        long_reads: settings.long_reads,
-        vfs: None,
-    })
-    .unwrap();
+    let store = fixture::open_store(&config(directory));
     let loaded = block_on(store.load()).unwrap();
     let database = &loaded.catalogue.project("p").unwrap().databases["d"];
     let table = &database.tables["t"];

@@ -10,7 +10,9 @@ use engine::{
     BatchRead, Config, Engine, EngineError, Family, ListRows, NewRelationship, Place, ReadError,
     RowInput, View, WantedRows,
 };
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, row};
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, list_rows_of, new_table, row,
+};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, Row, RowId, Timestamp};
 use store::{
@@ -174,11 +176,8 @@ fn list(engine: &Engine, bypass: bool, texts: &[String]) -> String {
 fn list_of(engine: &Engine, place: Place<'_>, bypass: bool, texts: &[String]) -> String {
     let list = ListRows {
         place,
-        texts,
-        total: true,
-        ttl_s: 0,
         bypass,
-        family: Family::Tables,
+        ..list_rows_of(texts)
     };
     let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT)).unwrap();
     let rows = String::from_utf8(answer.rows.to_vec()).unwrap();

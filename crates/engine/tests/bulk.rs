@@ -5,8 +5,8 @@ mod fixture;
 use std::sync::Arc;
 use std::thread;
 
-use engine::{AccessError, Bulk, Engine, EngineError, Family, Increment, ListRows, View};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, open, row};
+use engine::{AccessError, Bulk, Engine, EngineError, Increment, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, list_rows_of, open, row};
 use futures_executor::block_on;
 use model::{Json, RowId};
 
@@ -36,14 +36,7 @@ fn total(engine: &Engine, m: i64) -> u64 {
     let texts = [format!(
         r#"{{"method":"equal","attribute":"m","values":[{m}]}}"#
     )];
-    let asked = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
-    };
+    let asked = list_rows_of(&texts);
     block_on(engine.list_rows(&key(), &asked, View::CURRENT))
         .unwrap()
         .total

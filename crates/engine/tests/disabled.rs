@@ -4,8 +4,8 @@ mod fixture;
 
 use std::sync::{Arc, Mutex};
 
-use engine::{Clock, Engine, EngineError, Family, ListRows, SchemaError, TableChange, View};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, row};
+use engine::{Clock, Engine, EngineError, ListRows, SchemaError, TableChange, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, guest, key, list_rows_of, row};
 use futures_executor::block_on;
 use model::Timestamp;
 
@@ -34,14 +34,7 @@ impl Clock for ActingClock {
 }
 
 fn asked() -> ListRows<'static> {
-    ListRows {
-        place: PLACE,
-        texts: &[],
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
-    }
+    list_rows_of(&[])
 }
 
 fn switch(engine: &Engine, enabled: bool) {

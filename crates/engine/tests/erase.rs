@@ -6,11 +6,11 @@ mod fixture;
 use std::sync::Arc;
 
 use engine::{
-    Act, BatchWrite, Caller, Engine, EngineError, Family, ListRows, NewColumn, NewIndex, NewTable,
+    Act, BatchWrite, Caller, Engine, EngineError, ListRows, NewColumn, NewIndex, NewTable,
     Operation, Place, Request, RowInput, TimedTransaction, TransactionAct, TransactionError,
     TransactionOp, View,
 };
-use fixture::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open};
+use fixture::{NEW_YEAR_US, TickingClock, furnish, key, list_rows_of, new_table, open};
 use futures_executor::block_on;
 use model::history::Range;
 use model::{Json, RowId};
@@ -72,11 +72,8 @@ fn with_notes(engine: &Engine) {
 fn list(engine: &Engine, texts: &[String]) -> String {
     let list = ListRows {
         place: NOTES,
-        texts,
-        total: true,
         ttl_s: 60,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(texts)
     };
     let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT)).unwrap();
     String::from_utf8(answer.rows.to_vec()).unwrap()

@@ -5,11 +5,11 @@ mod fixture;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use engine::{
-    Bulk, Cached, Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError,
-    TableChange, View,
+    Bulk, Cached, Caller, Engine, EngineError, ListAnswer, ListRows, ReadError, TableChange, View,
 };
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, new_table, open, row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, list_rows_of,
+    new_table, open, row,
 };
 use futures_executor::block_on;
 use model::{Json, RowId};
@@ -30,12 +30,8 @@ const fn exact(is_hit: bool) -> Cached {
 fn ask_as(engine: &Engine, caller: &Caller, texts: &[&str], bypass: bool) -> ListAnswer {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
     let asked = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
-        ttl_s: 0,
         bypass,
-        family: Family::Tables,
+        ..list_rows_of(&texts)
     };
     block_on(engine.list_rows(caller, &asked, View::CURRENT)).unwrap()
 }
@@ -210,14 +206,7 @@ fn a_cursors_row_that_goes_takes_its_pages_away() {
         let id = RowId::new("a").unwrap();
         block_on(engine.delete_row(&key(), PLACE, id.clone(), None)).unwrap();
         let texts = after.map(str::to_owned);
-        let asked = ListRows {
-            place: PLACE,
-            texts: &texts,
-            total: true,
-            ttl_s: 0,
-            bypass: false,
-            family: Family::Tables,
-        };
+        let asked = list_rows_of(&texts);
         let refused = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap_err();
         assert_eq!(refused, EngineError::Read(ReadError::CursorNotFound(id)));
     });

@@ -10,13 +10,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Act, BatchRead, Bulk, Caller, Engine, EngineError, Family, ListAnswer, ListRows, NewColumn,
-    NewIndex, Operation, OptionsChange, Place, ReadError, RowInput, Unavailable, View, WantedRows,
+    Act, BatchRead, Bulk, Caller, Engine, EngineError, ListAnswer, ListRows, NewColumn, NewIndex,
+    Operation, OptionsChange, Place, ReadError, RowInput, Unavailable, View, WantedRows,
 };
 use fixture::gate::{Asked, Gate, enqueue, poll_once};
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, new_table, open_store,
-    row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, list_rows_of,
+    new_table, open_store, row,
 };
 use futures_executor::block_on;
 use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
@@ -188,11 +188,7 @@ fn list(engine: &Engine, place: Place<'_>, queries: &[&str]) -> ListAnswer {
     let texts: Vec<String> = queries.iter().map(|text| (*text).to_owned()).collect();
     let asked = ListRows {
         place,
-        texts: &texts,
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(&texts)
     };
     block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap()
 }
@@ -443,11 +439,7 @@ fn guests_who_try_much_take_no_place_from_writers_nor_from_keys() {
     let (user, key) = (user(), key());
     let asked = ListRows {
         place: OPEN,
-        texts: &[],
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(&[])
     };
     let dry_run = |caller| -> Asked<'_, _> {
         let read = engine.list_rows(caller, &asked, View::Staged("t"));
@@ -568,11 +560,9 @@ fn reads_of_guests_count_in_their_share() {
         for (texts, ttl_s) in [(&[][..], 0), (&[][..], 60), (&past[..], 0)] {
             let asked = ListRows {
                 place: OPEN,
-                texts,
-                total: true,
                 ttl_s,
                 bypass: true,
-                family: Family::Tables,
+                ..list_rows_of(texts)
             };
             block_on(engine.list_rows(&caller, &asked, View::CURRENT)).unwrap();
         }
@@ -594,11 +584,7 @@ fn lists_stopped_by(error: &StoreError, caller: &Caller) -> (usize, Vec<EngineEr
     store.of_guests.lock().unwrap().clear();
     let asked = ListRows {
         place: OPEN,
-        texts: &[],
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(&[])
     };
     let lists = (0..4)
         .map(|_| -> Asked<'_, _> { Box::pin(engine.list_rows(caller, &asked, View::CURRENT)) });

@@ -4,22 +4,15 @@ mod fixture;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Compared, Difference, Engine, Family, ListAnswer, ListRows, Part, View};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
+use engine::{Compared, Difference, Engine, ListAnswer, ListRows, Part, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, list_rows_of, open, row};
 use futures_executor::block_on;
 use list_cache::Rule;
 
 const IS_ONE: &str = r#"{"method":"equal","attribute":"n","values":[1]}"#;
 
 fn asked(texts: &[String]) -> ListRows<'_> {
-    ListRows {
-        place: PLACE,
-        texts,
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
-    }
+    list_rows_of(texts)
 }
 
 fn ask(engine: &Engine) -> ListAnswer {

@@ -3,12 +3,12 @@
 mod fixture;
 
 use engine::{
-    AccessError, BatchRead, Caller, Engine, EngineError, Family, GrantsAsOf, ListRows,
-    OptionsChange, ReadError, RowInput, TableChange, View, WantedRows,
+    AccessError, BatchRead, Caller, Engine, EngineError, GrantsAsOf, ListRows, OptionsChange,
+    ReadError, RowInput, TableChange, View, WantedRows,
 };
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, open_past, open_past_as,
-    row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, list_rows_of, open, open_past,
+    open_past_as, row,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Past, RowId, TableOptions};
@@ -27,14 +27,7 @@ fn valid_at(mark: Mark) -> String {
 
 /// Rows as text, and the total.
 fn list(engine: &Engine, caller: &Caller, texts: &[String]) -> Result<(String, u64), EngineError> {
-    let asked = ListRows {
-        place: PLACE,
-        texts,
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
-    };
+    let asked = list_rows_of(texts);
     let answer = block_on(engine.list_rows(caller, &asked, View::Committed(GrantsAsOf::Today)))?;
     Ok((
         String::from_utf8_lossy(&answer.rows).into_owned(),
@@ -92,12 +85,8 @@ fn ways(engine: &Engine, caller: &Caller, mark: Mark) -> Vec<Result<(), EngineEr
         .map(|text| total(engine, caller, text.clone()).map(drop))
         .collect();
     let asked = |texts| ListRows {
-        place: PLACE,
-        texts,
         total: false,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(texts)
     };
     for judged in [GrantsAsOf::Today, GrantsAsOf::Mark] {
         let texts = &texts[..1];

@@ -3,12 +3,13 @@
 mod fixture;
 
 use engine::{
-    AccessError, Caller, ColumnChange, Engine, EngineError, Family, GrantsAsOf, ListAnswer,
-    ListRows, NewColumn, OptionsChange, ReadError, RowInput, TableChange, TimedTransaction,
-    TransactionAct, TransactionOp, View,
+    AccessError, Caller, ColumnChange, Engine, EngineError, GrantsAsOf, ListAnswer, ListRows,
+    NewColumn, OptionsChange, ReadError, RowInput, TableChange, TimedTransaction, TransactionAct,
+    TransactionOp, View,
 };
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, open, open_past, row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, integer, key, list_rows_of, open,
+    open_past, row,
 };
 use futures_executor::block_on;
 use model::{Mark, RowId};
@@ -33,12 +34,9 @@ struct Ask<'a> {
 fn asked(engine: &Engine, ask: &Ask<'_>, only: Option<&str>) -> Result<ListAnswer, EngineError> {
     let texts: Vec<String> = ask.texts.iter().map(|text| (*text).to_owned()).collect();
     let list = ListRows {
-        place: PLACE,
-        texts: &texts,
         total: only.is_none(),
-        ttl_s: 0,
         bypass: ask.bypass,
-        family: Family::Tables,
+        ..list_rows_of(&texts)
     };
     match only {
         None => block_on(engine.list_rows(&ask.caller, &list, View::Committed(ask.judged))),

@@ -7,12 +7,12 @@ mod fixture;
 use std::sync::Arc;
 
 use engine::{
-    Caller, Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, TableChange,
-    View,
+    Caller, Engine, EngineError, ListRows, OptionsChange, ReadError, RowInput, TableChange, View,
 };
 use fixture::gate::Gate;
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open_past, open_store, row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, list_rows_of, open_past,
+    open_store, row,
 };
 use futures_executor::block_on;
 use list_cache::Rule;
@@ -55,12 +55,8 @@ fn now(engine: &Engine) -> Mark {
 fn total(engine: &Engine, caller: &Caller, as_of: Mark, bypass: bool) -> Result<u64, EngineError> {
     let texts = [format!(r#"{{"method":"asOf","values":[{}]}}"#, as_of.0)];
     let list = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
-        ttl_s: 0,
         bypass,
-        family: Family::Tables,
+        ..list_rows_of(&texts)
     };
     block_on(engine.list_rows(caller, &list, View::CURRENT)).map(|answer| answer.total)
 }

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use engine::{Engine, ListRows, NewRelationship, Place, RowInput, View};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, new_table, open_store, row};
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, list_rows_of, new_table, open_store,
+    row,
+};
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId};
 use store::{Listing, Snapshot, Store, StoreFuture};
@@ -129,12 +132,9 @@ fn an_answer_with_related_rows_is_true_for_one_mark() {
     furnish_links(&engine);
     let texts = select();
     let asked = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
         ttl_s: 60,
-        bypass: false,
         family: engine::Family::Tables,
+        ..list_rows_of(&texts)
     };
     // The write comes between the read of the rows and that of what they are related to.
     restless.until_write.store(2, Ordering::SeqCst);
@@ -235,12 +235,8 @@ fn an_answer_holds_so_many_related_rows_and_no_more() {
     }
     let texts = select();
     let asked = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
-        ttl_s: 0,
-        bypass: false,
         family: engine::Family::Tables,
+        ..list_rows_of(&texts)
     };
     let refused = block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap_err();
     assert!(

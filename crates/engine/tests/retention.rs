@@ -3,8 +3,8 @@
 
 mod fixture;
 
-use engine::{Engine, EngineError, Family, ListRows, OptionsChange, ReadError, RowInput, View};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, open, row};
+use engine::{Engine, EngineError, OptionsChange, ReadError, RowInput, View};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, furnish, key, list_rows_of, open, row};
 use futures_executor::block_on;
 use model::{Json, Mark, RowId, TableOptions, Timestamp};
 
@@ -41,14 +41,7 @@ fn update(engine: &Engine, n: i64) -> Mark {
 /// The rows, without their family.
 fn list(engine: &Engine, texts: &[&str]) -> Result<String, EngineError> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    let list = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
-    };
+    let list = list_rows_of(&texts);
     let answer = block_on(engine.list_rows(&key(), &list, View::CURRENT))?;
     Ok(String::from_utf8(answer.rows.to_vec()).unwrap())
 }

@@ -5,10 +5,12 @@ mod fixture;
 use std::sync::Arc;
 
 use engine::{
-    ColumnChange, ColumnFault, Engine, EngineError, Family, IndexFault, ListContainers, ListRows,
+    ColumnChange, ColumnFault, Engine, EngineError, IndexFault, ListContainers, ListRows,
     NewColumn, NewIndex, ReadError, SchemaError, View,
 };
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, open, row};
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, list_rows_of, open, row,
+};
 use futures_executor::block_on;
 use model::{IndexStatus, Json, Mark, RowId, Value};
 use store::{Op, RowAct, RowOp, Stamps, WriteBatch};
@@ -196,12 +198,8 @@ fn a_cached_list_does_not_outlive_its_schema() {
     block_on(engine.create_row(&key(), PLACE, row("a", &[("n", 1)]))).unwrap();
     let ask = || {
         let asked = ListRows {
-            place: PLACE,
-            texts: &[],
-            total: true,
             ttl_s: 60,
-            bypass: false,
-            family: Family::Tables,
+            ..list_rows_of(&[])
         };
         let cached = block_on(engine.list_rows(&key(), &asked, View::CURRENT))
             .unwrap()
@@ -270,17 +268,7 @@ fn broken_rules_of_indexes_are_named() {
 
 /// Writes more rows than an index is built over at once, past the engine.
 fn write_many_rows(directory: &std::path::Path) {
-    let settings = config(directory);
-    let store = store::open(store::Options {
-        directory: settings.directory,
-        durability: engine::Durability::Normal,
-        encode_row: |_, _, _| {},
-        reader_cache_bytes: 1 << 20,
-        read_limit_ms: 60_000,
-        long_reads: settings.long_reads,
-        vfs: None,
-    })
-    .unwrap();
+    let store = fixture::open_store(&config(directory));
     let loaded = block_on(store.load()).unwrap();
     let database = &loaded.catalogue.project("p").unwrap().databases["d"];
     let table = &database.tables["t"];

@@ -10,7 +10,8 @@ use engine::{
     WantedRows,
 };
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, new_table, open, row,
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, list_rows_of, new_table, open,
+    row,
 };
 use futures_executor::block_on;
 use model::{Json, Mark, Page, RowId, Timestamp};
@@ -18,11 +19,9 @@ use model::{Json, Mark, Page, RowId, Timestamp};
 fn ask(engine: &Engine, place: Place<'_>, ttl_s: u32, total: bool) -> ListAnswer {
     let asked = ListRows {
         place,
-        texts: &[],
         total,
         ttl_s,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(&[])
     };
     block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap()
 }
@@ -149,12 +148,8 @@ fn a_cached_page_still_needs_its_cursor_row() {
     add(&engine, "b");
     let texts = [r#"{"method":"cursorAfter","values":["a"]}"#.to_owned()];
     let asked = ListRows {
-        place: PLACE,
-        texts: &texts,
-        total: true,
         ttl_s: 60,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(&texts)
     };
     let list = || block_on(engine.list_rows(&key(), &asked, View::CURRENT));
     assert_eq!(list().unwrap().cached, FRESH);
@@ -190,12 +185,8 @@ fn a_cached_page_still_needs_its_cursor_row_to_be_seen() {
     let texts = [r#"{"method":"cursorAfter","values":["a"]}"#.to_owned()];
     let list = |ttl_s: u32| {
         let asked = ListRows {
-            place: PLACE,
-            texts: &texts,
-            total: true,
             ttl_s,
-            bypass: false,
-            family: Family::Tables,
+            ..list_rows_of(&texts)
         };
         block_on(engine.list_rows(&guest(), &asked, View::CURRENT))
     };
@@ -466,11 +457,9 @@ fn large_pages_are_encoded_apart_and_small_ones_where_they_are_wanted() {
             let texts = [text.to_owned()];
             let asked = ListRows {
                 place: LARGE,
-                texts: &texts,
                 total: false,
-                ttl_s: 0,
                 bypass: true,
-                family: Family::Tables,
+                ..list_rows_of(&texts)
             };
             block_on(engine.list_rows(&key(), &asked, View::CURRENT)).unwrap();
             ENCODED.lock().unwrap().drain(..).collect::<Vec<_>>()

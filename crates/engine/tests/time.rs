@@ -4,10 +4,11 @@
 mod fixture;
 
 use engine::{
-    Caller, Engine, EngineError, Family, ListAnswer, ListRows, ReadError, RowInput, TableChange,
-    View, WriteError,
+    Caller, Engine, EngineError, ListAnswer, ReadError, RowInput, TableChange, View, WriteError,
 };
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, open, row};
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, list_rows_of, open, row,
+};
 use futures_executor::block_on;
 use model::{Json, RowId};
 
@@ -26,18 +27,7 @@ fn valid(id: &str, n: i64, from: Json, to: Json) -> RowInput {
 
 fn list(engine: &Engine, queries: &[&str]) -> Result<ListAnswer, EngineError> {
     let texts: Vec<String> = queries.iter().map(|text| (*text).to_owned()).collect();
-    block_on(engine.list_rows(
-        &key(),
-        &ListRows {
-            place: PLACE,
-            texts: &texts,
-            total: true,
-            ttl_s: 0,
-            bypass: false,
-            family: Family::Tables,
-        },
-        View::CURRENT,
-    ))
+    block_on(engine.list_rows(&key(), &list_rows_of(&texts), View::CURRENT))
 }
 
 /// The ids of a list, and whether it was a hit; `None` where the cache was not asked.

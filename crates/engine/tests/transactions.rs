@@ -6,11 +6,10 @@ mod fixture;
 use std::sync::Arc;
 
 use engine::{
-    AccessError, Act, Caller, Echo, Engine, EngineError, Family, ListContainers, ListRows,
-    Operation, Place, ReadError, SchemaError, TransactionError, TransactionStatus, View,
-    WriteError,
+    AccessError, Act, Caller, Echo, Engine, EngineError, ListContainers, ListRows, Operation,
+    Place, ReadError, SchemaError, TransactionError, TransactionStatus, View, WriteError,
 };
-use fixture::{NEW_YEAR_US, TickingClock, furnish, key, new_table, open, row};
+use fixture::{NEW_YEAR_US, TickingClock, furnish, key, list_rows_of, new_table, open, row};
 use futures_executor::block_on;
 use model::{Actor, Json, Role, RoleSet, RowId, TableId};
 
@@ -59,11 +58,7 @@ fn id(text: &str) -> RowId {
 async fn rows(engine: &Engine, transaction: Option<&str>) -> Vec<String> {
     let asked = ListRows {
         place: T,
-        texts: &[],
-        total: true,
-        ttl_s: 0,
-        bypass: false,
-        family: Family::Tables,
+        ..list_rows_of(&[])
     };
     let answer = match transaction {
         Some(id) => engine.list_rows(&key(), &asked, View::Staged(id)).await,
