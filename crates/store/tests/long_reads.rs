@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use db::{Db, Place, content, encode_row, note, row_id};
+use db::{Db, Place, content, encode_row, listing, note, row_id};
 use futures_executor::block_on;
 use model::{Coordinates, Field, Selection, Table, Value};
 use query::{Filter, Pattern, Query, Search, Test, Visibility};
@@ -164,14 +164,8 @@ fn ask<'a>(db: &'a Db, query: &'a Query) -> StoreFuture<'a, Snapshot<Listed>> {
 
 fn ask_as<'a>(db: &'a Db, query: &'a Query, of_guest: bool) -> StoreFuture<'a, Snapshot<Listed>> {
     db.store.list(Listing {
-        query,
-        rows: true,
-        total: None,
-        place: false,
-        bytes_max: usize::MAX,
-        catalogue_epoch: db.catalogue.epoch,
         of_guest,
-        shows_damaged: false,
+        ..listing(query, db.catalogue.epoch)
     })
 }
 
@@ -374,16 +368,7 @@ fn while_long_reads_run_and_wait_short_ones_are_answered() {
         limit: 5,
         ..db.all()
     };
-    let listing = Listing {
-        query: &few,
-        rows: true,
-        total: None,
-        place: false,
-        bytes_max: usize::MAX,
-        catalogue_epoch: db.catalogue.epoch,
-        of_guest: false,
-        shows_damaged: false,
-    };
+    let listing = listing(&few, db.catalogue.epoch);
     let listed = block_on(db.store.list(listing)).unwrap();
     assert_eq!(listed.answer.rows.len(), 5, "so is a short list");
     set_gate(false);
@@ -523,16 +508,7 @@ fn long_reads_stay_on_their_thread() {
     let (store, catalogue_epoch) = (db.store.clone(), db.catalogue.epoch);
     let (noted, found) = std::sync::mpsc::channel();
     let work = move |_: &AtomicBool| {
-        let listed = block_on(store.list(Listing {
-            query: &query,
-            rows: true,
-            total: None,
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch,
-            of_guest: false,
-            shows_damaged: false,
-        }));
+        let listed = block_on(store.list(listing(&query, catalogue_epoch)));
         let inner = Box::new(move |_: &AtomicBool| {
             let name = std::thread::current().name().map(str::to_owned);
             noted.send((name, listed)).unwrap();
@@ -592,14 +568,8 @@ fn rows_beyond_the_bytes_that_were_allowed_are_refused() {
     let (_directory, db, query) = furnished_large(4, 100_000);
     for (bytes_max, is_enough) in [(399_999, false), (500_000, true)] {
         let listing = Listing {
-            query: &query,
-            rows: true,
-            total: None,
-            place: false,
             bytes_max,
-            catalogue_epoch: db.catalogue.epoch,
-            of_guest: false,
-            shows_damaged: false,
+            ..listing(&query, db.catalogue.epoch)
         };
         match block_on(db.store.list(listing)) {
             Ok(listed) => assert!(is_enough && listed.answer.rows.len() == 4),

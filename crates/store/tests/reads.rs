@@ -210,14 +210,8 @@ struct View<'a> {
 impl View<'_> {
     fn list(&self, query: &Query) -> Result<Vec<Row>, StoreError> {
         let listing = Listing {
-            query,
-            rows: true,
-            total: None,
             place: true,
-            bytes_max: usize::MAX,
-            catalogue_epoch: self.world.db.catalogue.epoch,
-            of_guest: false,
-            shows_damaged: false,
+            ..db::listing(query, self.world.db.catalogue.epoch)
         };
         let listed = block_on(self.world.db.store.list(listing))?.answer;
         self.check_place(query, &listed);
@@ -265,14 +259,9 @@ impl View<'_> {
 
     fn total(&self, query: &Query, cap: TotalCap) -> u64 {
         let listing = Listing {
-            query,
             rows: false,
             total: Some(cap),
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch: self.world.db.catalogue.epoch,
-            of_guest: false,
-            shows_damaged: false,
+            ..db::listing(query, self.world.db.catalogue.epoch)
         };
         block_on(self.world.db.store.list(listing))
             .unwrap()
@@ -497,16 +486,7 @@ fn a_read_under_another_catalogue_is_noticed() {
     .query(&table, None, &[]);
     let old = world.db.catalogue.epoch;
     let read = |world: &World, catalogue_epoch: u64| {
-        let listing = Listing {
-            query: &query,
-            rows: true,
-            total: None,
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch,
-            of_guest: false,
-            shows_damaged: false,
-        };
+        let listing = db::listing(&query, catalogue_epoch);
         let listed = block_on(world.db.store.list(listing)).map(|_| ());
         let point = Point {
             table: &table,
@@ -558,14 +538,8 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
     for _ in 0..2 {
         let total = Some(TotalCap::None);
         let listing = Listing {
-            query: &query,
-            rows: true,
             total,
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch: epoch,
-            of_guest: false,
-            shows_damaged: false,
+            ..db::listing(&query, epoch)
         };
         let stopped = block_on(db.store.list(listing)).map(|_| ());
         assert_eq!(stopped, Err(StoreError::Timeout { limit_ms: 0 }));

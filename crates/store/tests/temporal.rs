@@ -23,7 +23,9 @@ use store::{
     CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, RowAct, RowAssertion,
     RowOp, SchemaChange, Stamps, Store, TotalCap, WriteBatch,
 };
-use suite::db::{DATABASE, PROJECT, column, create_database, create_project, notes_called};
+use suite::db::{
+    DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
+};
 use testing::history::{
     GridArea, HistoryDoc, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite, SetColumns,
     instants, transactions,
@@ -294,14 +296,8 @@ impl World {
             shows_span: true,
         };
         let listing = Listing {
-            query: &query,
-            rows: true,
             total: Some(TotalCap::None),
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch: self.epoch,
-            of_guest: false,
-            shows_damaged: false,
+            ..listing(&query, self.epoch)
         };
         let listed = block_on(self.store.list(listing)).unwrap().answer;
         assert_eq!(listed.total, listed.rows.len() as u64);

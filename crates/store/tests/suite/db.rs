@@ -87,6 +87,20 @@ pub struct Db {
     pub next: Mark,
 }
 
+/// The rows that a key asks for, all of them and without a total.
+pub fn listing(query: &Query, catalogue_epoch: u64) -> Listing<'_> {
+    Listing {
+        query,
+        rows: true,
+        total: None,
+        place: false,
+        bytes_max: usize::MAX,
+        catalogue_epoch,
+        of_guest: false,
+        shows_damaged: false,
+    }
+}
+
 impl Db {
     /// Opens the place and takes over what it holds.
     pub fn open(place: &dyn Place) -> Db {
@@ -307,14 +321,8 @@ impl Db {
 
     pub fn try_list(&self, query: &Query) -> Result<Snapshot<Listed>, StoreError> {
         block_on(self.store.list(Listing {
-            query,
-            rows: true,
             total: Some(TotalCap::None),
-            place: false,
-            bytes_max: usize::MAX,
-            catalogue_epoch: self.catalogue.epoch,
-            of_guest: false,
-            shows_damaged: false,
+            ..listing(query, self.catalogue.epoch)
         }))
     }
 
