@@ -148,6 +148,19 @@ impl TestServer {
         server
     }
 
+    /// With a database `d`, its table `t` that anybody may read, an index of its column `n`, and
+    /// the row `r`.
+    pub fn start_with_row() -> TestServer {
+        let server = TestServer::start_with_table(&json!({
+            "tableId": "t", "name": "T", "permissions": ["read(\"any\")"],
+            "columns": [{"key": "n", "type": "integer"}],
+            "indexes": [{"key": "i", "type": "key", "attributes": ["n"]}],
+        }));
+        let row = json!({"rowId": "r", "data": {"n": 1}});
+        server.make("POST", "/v1/tablesdb/d/tables/t/rows", &row);
+        server
+    }
+
     /// Its clock is set by the requests.
     pub fn start_with_test_clock() -> TestServer {
         let machine = WallClock::start();

@@ -8,22 +8,6 @@ const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
 const OWN: &str = "/v1/tidemark/databases/d";
 
-fn server() -> TestServer {
-    let server = TestServer::start();
-    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
-        "columns":[{"key":"n","type":"integer"}],
-        "indexes":[{"key":"i","type":"key","attributes":["n"]}]}"#;
-    for (path, body) in [
-        ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
-        ("/v1/tablesdb/d/tables", table),
-        (ROWS, r#"{"rowId":"r","data":{"n":1}}"#),
-    ] {
-        let made = server.ask("POST", path, body);
-        assert_eq!(made.status, 201, "{}", made.text);
-    }
-    server
-}
-
 fn ask_since(server: &TestServer, mark: &str, method: &str, path: &str, body: &str) -> Answer {
     let headers = [
         ("x-appwrite-project", PROJECT),
@@ -53,7 +37,7 @@ fn published(server: &TestServer) -> i64 {
 
 #[test]
 fn every_answer_of_rows_has_its_mark() {
-    let server = server();
+    let server = TestServer::start_with_row();
     for rows in [ROWS, DOCUMENTS] {
         let (row, of) = (format!("{rows}/r"), rows == ROWS);
         let (id, many) = if of {
@@ -98,7 +82,7 @@ fn every_answer_of_rows_has_its_mark() {
 
 #[test]
 fn the_commit_of_a_transaction_has_a_mark() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let made = server.ask("POST", "/v1/tablesdb/transactions", "{}");
     let id = made.json()["$id"].as_str().unwrap().to_owned();
     let path = format!("/v1/tablesdb/transactions/{id}");
@@ -111,7 +95,7 @@ fn the_commit_of_a_transaction_has_a_mark() {
 
 #[test]
 fn a_read_is_not_older_than_the_mark_it_names() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let reads = |id: &str| json!({"reads": [{"tableId": "t", "ids": [id]}]}).to_string();
     let get = json!({"kind": "get", "table": "t", "id": "r"}).to_string();
     for n in 0..20 {
@@ -142,7 +126,7 @@ fn a_read_is_not_older_than_the_mark_it_names() {
 
 #[test]
 fn a_list_that_is_kept_for_a_ttl_and_older_than_the_mark_is_not_used() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let path = format!("{ROWS}?ttl=3600");
     let n = |answer: &Answer| answer.json()["rows"][0]["n"].clone();
     let first = server.ask("GET", &path, "");
@@ -186,7 +170,7 @@ fn a_list_that_is_kept_for_a_ttl_and_older_than_the_mark_is_not_used() {
 
 #[test]
 fn a_mark_that_nobody_was_given_is_refused() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let hour_us = 3_600_000_000;
     let now = published(&server);
     for path in [ROWS, DOCUMENTS, &format!("{ROWS}/r"), "/v1/tidemark/status"] {

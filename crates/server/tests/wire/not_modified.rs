@@ -5,22 +5,6 @@ use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const HEADERS: [(&str, &str); 2] = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
 
-fn server() -> TestServer {
-    let server = TestServer::start();
-    let table = r#"{"tableId":"t","name":"T","permissions":["read(\"any\")"],
-        "columns":[{"key":"n","type":"integer"}],
-        "indexes":[{"key":"i","type":"key","attributes":["n"]}]}"#;
-    for (path, body) in [
-        ("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#),
-        ("/v1/tablesdb/d/tables", table),
-        (ROWS, r#"{"rowId":"r","data":{"n":1}}"#),
-    ] {
-        let made = server.ask("POST", path, body);
-        assert_eq!(made.status, 201, "{}", made.text);
-    }
-    server
-}
-
 fn ask_holding(server: &TestServer, tag: &str, method: &str, path: &str) -> Answer {
     let headers = [&HEADERS[..], &[("if-none-match", tag)]].concat();
     server.ask_with(&headers, method, path, "")
@@ -72,7 +56,7 @@ fn check_held(server: &TestServer, path: &str) {
 
 #[test]
 fn whatever_is_read_can_be_held() {
-    let server = server();
+    let server = TestServer::start_with_row();
     for path in [
         ROWS,
         "/v1/tablesdb/d/tables/t/rows?ttl=60",
@@ -95,7 +79,7 @@ fn whatever_is_read_can_be_held() {
 
 #[test]
 fn a_tag_follows_the_body_and_nothing_else() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let tag = |path: &str| server.ask("GET", path, "").header("etag").to_owned();
     let row = format!("{ROWS}/r");
     let (list, one) = (tag(ROWS), tag(&row));
@@ -118,7 +102,7 @@ fn a_tag_follows_the_body_and_nothing_else() {
 
 #[test]
 fn a_held_list_still_says_what_the_caches_did() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let path = format!("{ROWS}?ttl=60");
     let tag = server.ask("GET", &path, "").header("etag").to_owned();
     let kept = ask_holding(&server, &tag, "GET", &path);
@@ -131,7 +115,7 @@ fn a_held_list_still_says_what_the_caches_did() {
 
 #[test]
 fn a_page_learns_of_304_as_of_every_answer() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let page = ("origin", "https://app.example.com");
     let headers = [
         ("x-appwrite-project", PROJECT),
@@ -160,7 +144,7 @@ fn a_page_learns_of_304_as_of_every_answer() {
 
 #[test]
 fn what_is_not_repeated_is_not_held() {
-    let server = server();
+    let server = TestServer::start_with_row();
     let query = format!("{ROWS}/query");
     for (method, path, body) in [
         ("GET", "/v1/ping", ""),
