@@ -10,6 +10,7 @@ use client::{Access, Answer, Client};
 use serde_json::{Value, json};
 use testing::{ChildServer, ServerLog};
 
+pub mod bench_run;
 pub mod history;
 
 /// The project and key every test uses.

@@ -3,12 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
 use serde_json::Value;
-use tests::binary;
+use tests::bench_run::{assert_refused, only_run, said, tidemark};
 
 /// Answers each run with 20 objects of 1 ms, batches of 2 ms, and each task of deep rows with
 /// points of 5 and 6 µs, and a plain table of a megabyte.
@@ -27,30 +25,6 @@ while read -r task; do
 done
 "#;
 
-fn tidemark(arguments: &str, paths: &[&Path]) -> Result<Output> {
-    let mut command = Command::new(binary()?);
-    command.args(arguments.split(' ')).args(paths);
-    command.output().context("the binary does not start")
-}
-
-fn said(output: &Output) -> String {
-    let [out, complaint] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    format!("{out}{complaint}")
-}
-
-/// The only folder below this one.
-fn only(folder: &Path) -> PathBuf {
-    let found: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    match found.as_slice() {
-        [only] => only.clone(),
-        _ => panic!("one folder, not {found:?}"),
-    }
-}
-
 #[test]
 fn every_figure_and_every_target_is_in_the_report() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,12 +35,10 @@ fn every_figure_and_every_target_is_in_the_report() {
     let words = "bench bitemporal --quick --objects 20 --runs 2 --warmup 0 --rows 100 \
                  --versions 3 --clients 1,8 --scratch";
     let (bare, to) = (Path::new("--bare"), Path::new("--out"));
-    let output = tidemark(words, &[folder.path(), bare, &stand_in, to, &out]).unwrap();
+    let output = tidemark(words, &[folder.path(), bare, &stand_in, to, &out]);
     assert!(output.status.success(), "{}", said(&output));
 
-    let folder = only(&out);
-    let text = fs::read_to_string(folder.join("run.json")).unwrap();
-    let run: Value = serde_json::from_str(&text).unwrap();
+    let (folder, run) = only_run(&out);
     let groups = run["groups"].as_array().unwrap();
     assert_eq!(groups.len(), 2 * 7 + 3);
     for clients in [1_u64, 8] {
@@ -157,9 +129,7 @@ fn rows_are_right(run: &Value) {
 
 #[test]
 fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("results");
-    for (arguments, wanted) in [
+    let cases = [
         (
             "--bare no-such-file",
             "--bare no-such-file: there is no such file; cargo build",
@@ -174,12 +144,6 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
         ("--versions 1", "1 is not in 2..=100"),
         ("--rows 24", "--rows"),
         ("--scratch no-such-folder", "no folder below no-such-folder"),
-    ] {
-        let arguments = format!("bench bitemporal --quick {arguments} --out");
-        let output = tidemark(&arguments, &[&out]).unwrap();
-        assert!(!output.status.success());
-        assert!(said(&output).contains(wanted), "{}", said(&output));
-    }
-    let reported = std::fs::read_dir(&out).map_or(0, Iterator::count);
-    assert_eq!(reported, 0, "nothing was measured, nothing is reported");
+    ];
+    assert_refused("bench bitemporal --quick", &cases);
 }

@@ -360,6 +360,15 @@ fn start(directory: &std::path::Path) -> Result<Server> {
     Ok(server)
 }
 
+fn no_fault(judged: &Judged) -> Result<()> {
+    judged.faults.first().map_or(Ok(()), |fault| {
+        bail!(
+            "{} answers are wrong; the first: {fault}",
+            judged.faults.len()
+        )
+    })
+}
+
 #[test]
 fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result<()> {
     let directory = tempfile::tempdir()?;
@@ -432,12 +441,7 @@ fn a_list_within_a_ttl_is_no_older_and_shows_nobody_a_row_that_he_lost() -> Resu
             "epoch {number}: {} writes, {} lists within {ttl_s:?} s, {hits} hits",
             seen.writes, judged.aged
         );
-        if let Some(fault) = judged.faults.first() {
-            bail!(
-                "{} answers are wrong; the first: {fault}",
-                judged.faults.len()
-            );
-        }
+        no_fault(judged)?;
         ensure!(
             seen.writes > 20 && judged.aged > 200 && hits * 20 > seen.reads,
             "next to nothing was judged"
@@ -465,12 +469,7 @@ fn table_that_takes_its_grant_away_is_read_by_no_guest() -> Result<()> {
             "epoch {number}: {} reads, {hits} hits, {} refused",
             seen.reads, seen.refused
         );
-        if let Some(fault) = judged.faults.first() {
-            bail!(
-                "{} answers are wrong; the first: {fault}",
-                judged.faults.len()
-            );
-        }
+        no_fault(judged)?;
         ensure!(
             seen.refused > 50 && hits * 20 > seen.reads,
             "next to nothing was judged"

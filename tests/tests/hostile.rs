@@ -4,11 +4,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use testing::send_signal;
+use tests::bench_run::{count_runs, only_run, said};
 use tests::binary;
 
 /// What a busy machine may cause: a request by key that had no answer within the few seconds that
@@ -23,12 +24,6 @@ fn bench(words: &[&str], folder: &Path) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
-    let [out, complaint] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    format!("{out}{complaint}")
-}
-
 fn rows<'a>(run: &'a Value, title: &str) -> &'a [Value] {
     let tables = run["tables"].as_array().unwrap();
     let table = tables.iter().find(|table| table["title"] == *title);
@@ -36,15 +31,8 @@ fn rows<'a>(run: &'a Value, title: &str) -> &'a [Value] {
     table["rows"].as_array().unwrap()
 }
 
-/// The only run of a folder.
 fn run(folder: &Path) -> Value {
-    let runs = fs::read_dir(folder.join("results")).unwrap();
-    let runs: Vec<_> = runs.map(|run| run.unwrap().path()).collect();
-    let [only] = runs.as_slice() else {
-        panic!("one folder, not {runs:?}")
-    };
-    let text = fs::read_to_string(only.join("run.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    only_run(&folder.join("results")).1
 }
 
 #[test]
@@ -142,6 +130,6 @@ fn a_run_that_is_stopped_leaves_nothing_behind() {
         "{told}"
     );
     assert!(!is_begun(), "{told}");
-    let reported = fs::read_dir(folder.path().join("results")).map_or(0, Iterator::count);
+    let reported = count_runs(&folder.path().join("results"));
     assert_eq!(reported, 0, "{told}");
 }

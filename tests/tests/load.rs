@@ -4,12 +4,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
 use serde_json::Value;
 use testing::send_signal;
+use tests::bench_run::{assert_refused, count_runs, only_run, said, tidemark};
 use tests::binary;
 
 /// Answers of each slice; the hundredth part takes ten times as long as the others.
@@ -34,18 +34,6 @@ awk 'BEGIN {
 }' >> "$out"
 "#;
 
-fn tidemark(arguments: &[&str], paths: &[&Path]) -> Result<Output> {
-    let mut command = Command::new(binary()?);
-    command.args(arguments).args(paths);
-    command.output().context("the binary does not start")
-}
-
-fn said(output: &Output) -> String {
-    let [out, complaint] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    format!("{out}{complaint}")
-}
-
 #[test]
 fn the_report_says_what_the_generator_listed() {
     let folder = tempfile::tempdir().unwrap();
@@ -54,23 +42,14 @@ fn the_report_says_what_the_generator_listed() {
     fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
     let results = folder.path().join("results");
     let words = "bench load --duration 1 --passes 2 --warmup 0 --connections 1 --cores 1 --scratch";
-    let words: Vec<&str> = words.split(' ').collect();
     let run = |out: &Path| {
         let oha = Path::new("--oha");
         let paths = [folder.path(), oha, &stand_in, Path::new("--out"), out];
-        tidemark(&words, &paths).unwrap()
+        tidemark(words, &paths)
     };
     let output = run(&results);
     assert!(output.status.success(), "{}", said(&output));
-    let runs: Vec<_> = fs::read_dir(&results)
-        .unwrap()
-        .map(|run| run.unwrap().path())
-        .collect();
-    let [only] = runs.as_slice() else {
-        panic!("one folder, not {runs:?}")
-    };
-    let text = fs::read_to_string(only.join("run.json")).unwrap();
-    let run: Value = serde_json::from_str(&text).unwrap();
+    let (only, run) = only_run(&results);
     let keys: Vec<&str> = run["groups"]
         .as_array()
         .unwrap()
@@ -105,9 +84,9 @@ fn the_report_says_what_the_generator_listed() {
     let page = fs::read_to_string(only.join("report.html")).unwrap();
     assert!(page.len() < 1_000_000 && page.contains("\"kind\":\"load\""));
 
-    let same = tidemark(&["bench", "compare"], &[only, &only.join("run.json")]).unwrap();
+    let same = tidemark("bench compare", &[&only, &only.join("run.json")]);
     assert!(said(&same).contains("| the same |"), "{}", said(&same));
-    let gallery = tidemark(&["bench", "gallery"], &[&results]).unwrap();
+    let gallery = tidemark("bench gallery", &[&results]);
     assert!(
         said(&gallery).contains("1 pages drawn"),
         "{}",
@@ -140,9 +119,7 @@ fn mixes_are_real(run: &Value) {
 
 #[test]
 fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("results");
-    for (arguments, wanted) in [
+    let cases = [
         (
             "--oha no-such-oha",
             "oha, the load generator, is not installed",
@@ -160,15 +137,8 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
             "--duration 1 --passes 11",
             "11 passes (--passes) leave each of them less than 100 ms of the 1 s of a figure",
         ),
-    ] {
-        let arguments = format!("bench load {arguments} --scratch");
-        let arguments: Vec<&str> = arguments.split(' ').collect();
-        let output = tidemark(&arguments, &[folder.path(), Path::new("--out"), &out]).unwrap();
-        assert!(!output.status.success());
-        assert!(said(&output).contains(wanted), "{}", said(&output));
-    }
-    let reported = std::fs::read_dir(&out).map_or(0, Iterator::count);
-    assert_eq!(reported, 0, "nothing was measured, nothing is reported");
+    ];
+    assert_refused("bench load", &cases);
 }
 
 #[test]
@@ -203,6 +173,5 @@ fn a_run_that_is_stopped_leaves_nothing_behind() {
         told.contains("stopped by SIGINT: nothing is reported"),
         "{told}"
     );
-    let left = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
-    assert_eq!((left(&scratch), left(&out)), (0, 0), "{told}");
+    assert_eq!((count_runs(&scratch), count_runs(&out)), (0, 0), "{told}");
 }
