@@ -119,14 +119,14 @@ impl Run<'_> {
         pieces.sort_by_key(|piece| piece.valid.from());
         let now = self.mark.timestamp();
         let line = target.table.options.line(now);
-        let stretch =
+        let unbroken =
             Unbroken::around(pieces, now).ok_or_else(|| Refusal::RowNotFound(target.id.clone()))?;
-        let (from, end) = (stretch.first().valid.from(), stretch.last().valid.end());
+        let (from, end) = (unbroken.first().valid.from(), unbroken.last().valid.end());
         let (from, end, is_gone) = match edge {
             PeriodEnd::From(from) => (from, end, from < line),
             PeriodEnd::Until(Until::Open) => (from, Timestamp::END, false),
             PeriodEnd::Until(Until::At(end)) => (from, end, end <= line),
-            PeriodEnd::Until(Until::Next) => (from, stretch.next.unwrap_or(Timestamp::END), false),
+            PeriodEnd::Until(Until::Next) => (from, unbroken.next.unwrap_or(Timestamp::END), false),
         };
         if is_gone {
             return Err(Refusal::HistoryGone(line).into());
@@ -136,25 +136,25 @@ impl Run<'_> {
             return Err(Refusal::of_write(refusal, target.id).into());
         }
         let resized = match edge {
-            PeriodEnd::From(_) => self.beginning_at(&stretch, from),
-            PeriodEnd::Until(_) => self.ending_at(&stretch, end),
+            PeriodEnd::From(_) => self.beginning_at(&unbroken, from),
+            PeriodEnd::Until(_) => self.ending_at(&unbroken, end),
         };
         Ok(resized)
     }
 
-    fn ending_at(&self, stretch: &Unbroken<'_>, end: Timestamp) -> Resized {
-        let last = stretch.last();
+    fn ending_at(&self, unbroken: &Unbroken<'_>, end: Timestamp) -> Resized {
+        let last = unbroken.last();
         let cut_off = Period::spanning(end, last.valid.end());
-        let (Some(cut_off), Some(met)) = (cut_off, stretch.at(Timestamp(end.0 - 1))) else {
+        let (Some(cut_off), Some(met)) = (cut_off, unbroken.at(Timestamp(end.0 - 1))) else {
             return self.lengthened(last, Period::spanning(last.valid.from(), end));
         };
         self.shortened(met, Period::spanning(met.valid.from(), end), cut_off)
     }
 
-    fn beginning_at(&self, stretch: &Unbroken<'_>, from: Timestamp) -> Resized {
-        let first = stretch.first();
+    fn beginning_at(&self, unbroken: &Unbroken<'_>, from: Timestamp) -> Resized {
+        let first = unbroken.first();
         let cut_off = Period::spanning(first.valid.from(), from);
-        let (Some(cut_off), Some(met)) = (cut_off, stretch.at(from)) else {
+        let (Some(cut_off), Some(met)) = (cut_off, unbroken.at(from)) else {
             return self.lengthened(first, Period::spanning(from, first.valid.end()));
         };
         self.shortened(met, Period::spanning(from, met.valid.end()), cut_off)
