@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use crate::http::Shared;
-use crate::http::cors::Origins;
+use crate::http::head::cors::Origins;
 
 mod config;
 mod connection;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use engine::{AskedLists, Clock, Compared, Engine, Status, StoreCounts, Taken, Writes};
 
-use crate::http::counts::{Answered, Counts};
+use crate::http::state::counts::{Answered, Counts};
 
 pub mod classic;
 pub mod collector;

@@ -9,8 +9,9 @@ use engine::{
 use hyper::StatusCode;
 use model::{Actor, Database, DatabaseId, DatabaseKind, KeyId, Mark, ProjectId, Scope, Table};
 use serde_json::{Value, json};
-use server::http::error::CLOCK_ADVICE;
-use server::http::{native, wire};
+use server::http::routes::native;
+use server::http::wire;
+use server::http::wire::error::CLOCK_ADVICE;
 
 use super::ask::{Ask, PageEnd, PortResponse, Start, StartTable, TablePath, TablePut};
 use super::definition;

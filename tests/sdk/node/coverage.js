@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '../../..');
 export const PAGE = join(root, 'docs/reference/sdk-coverage.md');
-const ROUTES = join(root, 'crates/server/src/http/route.rs');
+const ROUTES = join(root, 'crates/server/src/http/head/route.rs');
 
 /** Every method that sends a request: `{service, name, verb, path}`. */
 export function methods() {

@@ -10,7 +10,7 @@ use super::source::Tree;
 const RULE: &str = "floor";
 
 /// Modules whose folders have an order: the folders from the ground up.
-const ORDERED: [(&str, &[&str]); 2] = [
+const ORDERED: [(&str, &[&str]); 3] = [
     (
         "crates/store/src/sqlite/",
         &[
@@ -34,6 +34,12 @@ const ORDERED: [(&str, &[&str]); 2] = [
             "read",
             "write",
             "transactions",
+        ],
+    ),
+    (
+        "crates/server/src/http/",
+        &[
+            "wire", "head", "limits", "reply", "state", "input", "routes",
         ],
     ),
 ];

@@ -12,22 +12,25 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
-use super::access::Asking;
-use super::answers::FREE_BYTES;
-use super::app::App;
-use super::callers::X_APPWRITE_KEY;
-use super::cors::Origin;
-use super::error::{ApiError, Kind};
-use super::extract::{self, RequestContext};
-use super::forwarded::Client;
-use super::guest_turns::InTurns;
-use super::lines::{self, Does};
-use super::reply::{self, Reply, ReplyBody};
-use super::route::{Action, Route, Routes};
-use super::{
-    batch, columns, databases, fast_path, heads, health, indexes, min_mark, native, once, openapi,
-    project, relationships, rows, rows_bulk, tables, transactions,
+use crate::http::access_log::Asking;
+use crate::http::fast_answer;
+use crate::http::head::cors::Origin;
+use crate::http::head::forwarded::Client;
+use crate::http::head::headers::{IDEMPOTENCY_KEY, X_APPWRITE_KEY, X_REQUEST_ID};
+use crate::http::head::route::{Action, Route, Routes};
+use crate::http::head::{headers, min_mark};
+use crate::http::input::context::{self, RequestContext};
+use crate::http::limits::guest_turns::InTurns;
+use crate::http::limits::unsent::FREE_BYTES;
+use crate::http::reply::{Reply, ReplyBody};
+use crate::http::routes::ndjson::{self, Does};
+use crate::http::routes::{
+    batch, columns, databases, health, idempotency, indexes, native, openapi, project,
+    relationships, rows, rows_bulk, tables, transactions,
 };
+use crate::http::state::app::App;
+use crate::http::state::test_clock;
+use crate::http::wire::error::{ApiError, Kind};
 use crate::telemetry::trace::{Incoming as Trace, method_word};
 
 /// The answer to a list that this thread has given before and the cache still holds, if that is
@@ -42,7 +45,7 @@ pub fn answer_at_once<B>(
     }
     let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here is met again on the long way, and told there.
-    let answer = catch_unwind(AssertUnwindSafe(|| fast_path::answer(app, request)));
+    let answer = catch_unwind(AssertUnwindSafe(|| fast_answer::answer(app, request)));
     let (response, route) = answer.unwrap_or_default()?;
     let asking = Asking {
         method: request.method(),
@@ -58,7 +61,7 @@ pub fn answer_at_once<B>(
 pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Response<ReplyBody> {
     let began = app.is_timed().then(Instant::now);
     let (head, body) = request.into_parts();
-    let request_id = app.request_ids.name(head.headers.get(reply::X_REQUEST_ID));
+    let request_id = app.request_ids.name(head.headers.get(X_REQUEST_ID));
     let origin = app.shared.origins.judge(head.headers.get(header::ORIGIN));
     let mut route = None;
     let contained = contain(reply_to(app, (&head, peer), body, &origin, &mut route)).await;
@@ -88,12 +91,12 @@ async fn reply_to<'a>(
     if head.method == Method::OPTIONS {
         return Ok(Reply::preflight(origin));
     }
-    if *origin == Origin::Foreign && heads::header(&head.headers, &X_APPWRITE_KEY).is_none() {
+    if *origin == Origin::Foreign && headers::header(&head.headers, &X_APPWRITE_KEY).is_none() {
         let message = "Pages of this origin may not call; configure it as an allowed origin.";
         return Err(ApiError::new(Kind::UnknownOrigin, message));
     }
     if let Some(clock) = &app.shared.test_clock {
-        native::set_clock(clock, &app.shared.engine, &head.headers)?;
+        test_clock::set(clock, &app.shared.engine, &head.headers)?;
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
@@ -115,8 +118,11 @@ async fn carried_out(route: &Route, context: RequestContext<'_>) -> Result<Reply
     let reply = match route.action {
         Action::ListRows => rows::list(context).await,
         Action::GetRow => rows::get(context).await,
-        other if other.takes_key() && head.headers.contains_key(&once::IDEMPOTENCY_KEY) => {
-            Box::pin(once::perform(context, |context| perform(other, context))).await
+        other if other.takes_key() && head.headers.contains_key(&IDEMPOTENCY_KEY) => {
+            Box::pin(idempotency::perform(context, |context| {
+                perform(other, context)
+            }))
+            .await
         }
         // Boxed, so that the two routes above do not carry the state of all others around.
         other => Box::pin(perform(other, context)).await,
@@ -199,15 +205,15 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
 }
 
 async fn read_batch(context: RequestContext<'_>) -> Result<Reply, ApiError> {
-    if lines::are_sent(&context.head.headers) {
-        return lines::answer(context, Does::Read);
+    if ndjson::are_sent(&context.head.headers) {
+        return ndjson::answer(context, Does::Read);
     }
     batch::read(context).await
 }
 
 async fn write_batch(context: RequestContext<'_>) -> Result<Reply, ApiError> {
-    if lines::are_sent(&context.head.headers) {
-        return lines::answer(context, Does::Write);
+    if ndjson::are_sent(&context.head.headers) {
+        return ndjson::answer(context, Does::Write);
     }
     batch::write(context).await
 }
@@ -261,7 +267,7 @@ fn counted(
     if reply.len_bytes() <= FREE_BYTES {
         return Ok(reply);
     }
-    let of_guest = extract::is_without_key(app, head);
+    let of_guest = context::is_without_key(app, head);
     if !route.is_some_and(Route::only_reads) {
         let untaken = app.sending.owe(reply.pieces(), of_guest);
         return Ok(reply.counted(untaken));

@@ -7,9 +7,9 @@ use engine::Clock;
 
 use super::limits::Limits;
 use super::tls::TlsFiles;
-use crate::http::counts::Counts;
-use crate::http::forwarded::TrustedProxies;
-use crate::http::native::SetClock;
+use crate::http::head::forwarded::TrustedProxies;
+use crate::http::state::counts::Counts;
+use crate::http::state::test_clock::SetClock;
 use crate::rng::Rng;
 use crate::telemetry::trace::Traces;
 

@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::Limits;
-use crate::http::forwarded::Client;
-use crate::http::guest_turns::InTurns;
+use crate::http::head::forwarded::Client;
+use crate::http::limits::guest_turns::InTurns;
 use crate::http::reply::ReplyBody;
 use crate::http::{self, App};
 

@@ -11,9 +11,9 @@ use model::counted;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::http::counts::Counts;
-use crate::http::error::{ApiError, Kind};
+use crate::http::state::counts::Counts;
 use crate::http::wire;
+use crate::http::wire::error::{ApiError, Kind};
 
 /// Most connections that are told so at once; others are closed without a word.
 const TOLD_MAX: usize = 64;
@@ -89,7 +89,7 @@ fn answer(connections_max: usize) -> Vec<u8> {
     let error = ApiError::new(Kind::ServiceUnavailable, message);
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let (family, kind) = (Family::Tables, error.kind.name(Family::Tables));
-    let body = wire::error(&error.message(family), status, kind, error.index());
+    let body = wire::error_body(&error.message(family), status, kind, error.index());
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json; charset=UTF-8\r\n\
          cache-control: private, no-cache\r\nretry-after: 1\r\nconnection: close\r\n\

@@ -6,7 +6,7 @@ use model::calendar::{iso_ms, parse_iso};
 use model::{ApiKey, KeyId, Project, ProjectId, Scope, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use server::http::Rng;
+use server::rng::Rng;
 use server::secret::{KeySecret, draw_id};
 use transfer::refusal::Refusal;
 

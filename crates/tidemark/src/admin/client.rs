@@ -12,7 +12,7 @@ use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 use serde_json::Value;
-use server::http::Rng;
+use server::rng::Rng;
 use server::telemetry::snapshot::TopSnapshot;
 use tokio::net::UnixStream;
 use transfer::target::{ANSWER_MAX, StoreAccess};

@@ -20,7 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use server::http::Rng;
+use server::rng::Rng;
 use server::telemetry::exposition::Exposition;
 use server::telemetry::{Telemetry, listener};
 use tokio::net::{UnixListener, UnixStream};

@@ -11,7 +11,7 @@ use model::catalogue::SecretHash;
 use model::{KeyId, ProjectId, Scope};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use server::http::Rng;
+use server::rng::Rng;
 use server::secret::{KeySecret, draw_id, hex};
 
 use crate::config::Bootstrap;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::counted;
-use server::http::unique::unique_id;
+use server::http::state::generated_ids::unique_id;
 use server::offline::offline_engine;
 use transfer::ask::RowsPut;
 use transfer::copy::{self, Copied};

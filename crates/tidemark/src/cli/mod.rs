@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use engine::Clock;
-use server::http::Rng;
+use server::rng::Rng;
 
 use self::command::Command;
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use engine::{Compared, Difference, Durability, Engine, EngineError, StoreError};
-use server::http::Rng;
-use server::http::native::SetClock;
+use server::http::state::test_clock::SetClock;
+use server::rng::Rng;
 use server::serve::{self, Drained, ServeConfig, ServeError};
 use server::telemetry::listener::Listener;
 use server::telemetry::trace::Traces;

@@ -12,11 +12,11 @@ use model::{Past, ProjectId, Retention, TableOptions};
 use server::defaults::{
     DOWNTIME_MAX_H, LONG_READ_US, LONG_READS_WAITING_MAX, PAGE_ROWS_DEFAULT, hours_us,
 };
-use server::http::Rng;
-use server::http::counts::Counts;
-use server::http::forwarded::TrustedProxies;
-use server::http::native::SetClock;
+use server::http::head::forwarded::TrustedProxies;
+use server::http::state::counts::Counts;
+use server::http::state::test_clock::SetClock;
 use server::offline::offline_engine;
+use server::rng::Rng;
 use server::secret::KeySecret;
 use server::serve::tls::TlsFiles;
 use server::serve::{Limits, ServeConfig, cores};

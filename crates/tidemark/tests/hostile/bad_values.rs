@@ -1,6 +1,6 @@
 //! What can be wrong about a value, by what the place takes, and how it is refused.
 
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::batches;
 use super::case_language;

@@ -1,6 +1,6 @@
 //! What can be wrong about members of transactions and batches.
 
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::bad_values::{ARGUMENT, Group, NO_INTEGER, NO_LIST, NO_TEXT, list_of};
 use super::routes::Takes;

@@ -1,6 +1,6 @@
 //! Every route that reads a body, asked with every wrong body.
 
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::bad_values;
 use super::fixture::{DATABASE, Fixture};

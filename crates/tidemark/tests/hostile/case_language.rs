@@ -1,6 +1,6 @@
 //! What can be wrong about bodies in the language of the worked cases.
 
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::bad_values::{ARGUMENT, Group};
 use super::routes::Takes;

@@ -1,7 +1,7 @@
 //! Definitions of indexes that cannot be, of every kind: alone, and inside the creation of a
 //! table, by the words of both families.
 
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::bodies::for_each_route;
 use super::fixture::DATABASE;

@@ -1,6 +1,6 @@
 //! Values of a relationship that are no links: in every body that holds the content of a row.
 
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::bodies::for_each_route;
 use super::fixture::DATABASE;

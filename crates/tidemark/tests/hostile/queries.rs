@@ -2,7 +2,7 @@
 //! callers who may not.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use server::http::error::Kind;
+use server::http::wire::error::Kind;
 
 use super::bad_values;
 use super::bodies::{NOT_BUILT, for_each_route};

@@ -2,7 +2,7 @@
 //! missing here fails, and so does one that the router does not know.
 
 use engine::Family;
-use server::http::route::{Action, Route, routes};
+use server::http::head::route::{Action, Route, routes};
 
 use super::fixture::{DATABASE, open_transaction, spare_key};
 

@@ -4,7 +4,7 @@ use engine::{Engine, Frame, Pieces, TimedTransaction, TransactionAct, Transactio
 use model::history::Range;
 use model::{Coordinates, Period, RowId};
 use serde_json::{Value, json};
-use server::http::native;
+use server::http::routes::native;
 
 use super::{administrator, place, refusal};
 use crate::ask::TablePath;

@@ -4,8 +4,8 @@ use engine::BatchPart;
 use model::Mark;
 
 use super::object::Object;
-use super::{Words, encode_one, error};
-use crate::http::error::ApiError;
+use super::{Words, encode_one, error_body};
+use crate::http::wire::error::ApiError;
 
 /// Bytes of the rows that are shown.
 pub fn size_bytes(results: &[Result<BatchPart, ApiError>]) -> usize {
@@ -123,7 +123,7 @@ fn write_mark(object: &mut Object<'_>, result: &Result<Option<Mark>, ApiError>, 
 fn write_refusal(object: &mut Object<'_>, refusal: &ApiError, words: &Words) {
     let family = words.family();
     let kind = refusal.kind;
-    let body = error(
+    let body = error_body(
         &refusal.message(family),
         kind.status(),
         kind.name(family),

@@ -1,0 +1,103 @@
+//! What is told of each answered request: a line of the log, and a span for those who trace.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hyper::body::Body as _;
+use hyper::header::HeaderMap;
+use hyper::{Method, Response};
+
+use crate::http::head::forwarded::Client;
+use crate::http::head::headers::X_REQUEST_ID;
+use crate::http::head::route::Route;
+use crate::http::reply::ReplyBody;
+use crate::http::{App, Shared};
+use crate::telemetry::trace::{Incoming, Request as Traced, method_word};
+
+/// A request, for those who hear of it.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// Who has connected.
+    pub peer: Client,
+}
+
+impl App {
+    /// Whether it is taken how long an answer takes.
+    pub(super) fn is_timed(&self) -> bool {
+        self.shared.access_log || self.shared.counts.is_timed()
+    }
+
+    /// Counts an answer, and tells of it. `began` if it was timed.
+    pub(super) fn answered(
+        &self,
+        asking: Asking<'_>,
+        route: Option<&Route>,
+        response: &Response<ReplyBody>,
+        began: Option<Instant>,
+    ) {
+        let counts = &self.shared.counts;
+        let place = route.map_or_else(|| counts.nowhere(), |route| route.position);
+        counts.answered(&self.counts, place, response.status());
+        let Some(began) = began else { return };
+        let took = began.elapsed();
+        self.counts.took(place, took.as_nanos() as u64);
+        if self.shared.access_log || self.shared.traces.is_some() {
+            self.shared.tell(asking, route, response, took);
+        }
+    }
+}
+
+impl Shared {
+    fn tell(
+        &self,
+        asking: Asking<'_>,
+        route: Option<&Route>,
+        response: &Response<ReplyBody>,
+        took: Duration,
+    ) {
+        let incoming = Incoming::of(asking.headers);
+        let traces = self.traces.as_ref();
+        let traces = traces.filter(|traces| traces.wants(incoming.as_ref()));
+        let pattern = route.map_or("", |route| &route.pattern);
+        let request_id = response.headers().get(X_REQUEST_ID);
+        let request_id = request_id.and_then(|id| id.to_str().ok());
+        let span = traces.map(|traces| {
+            let now_us = u64::try_from(self.clock.now().0).unwrap_or_default();
+            let ended = UNIX_EPOCH + Duration::from_micros(now_us);
+            traces.record(&Traced {
+                incoming: incoming.as_ref(),
+                method: asking.method,
+                route: pattern,
+                status: response.status(),
+                request_id: request_id.unwrap_or_default(),
+                began: ended.checked_sub(took).unwrap_or(SystemTime::UNIX_EPOCH),
+                ended,
+            })
+        });
+        if !self.access_log {
+            return;
+        }
+        let client = self.proxies.client(asking.peer, asking.headers);
+        // The pattern instead of the path, and no query: what users look for is not the log's
+        // business.
+        tracing::debug!(
+            target: "access",
+            request = request_id.unwrap_or_default(),
+            client = %client.address,
+            secure = client.is_secure,
+            method = %method_word(asking.method),
+            route = pattern,
+            status = response.status().as_u16(),
+            us = took.as_micros() as u64,
+            bytes = response.body().size_hint().exact().unwrap_or_default(),
+            trace_id = incoming.as_ref().map(Incoming::trace_id).or_else(|| {
+                span.as_ref().map(|span| span.trace_id.clone())
+            }),
+            parent_id = incoming.as_ref().map(Incoming::parent_id),
+            span_id = span.as_ref().map(|span| span.span_id.clone()),
+        );
+    }
+}

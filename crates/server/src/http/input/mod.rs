@@ -1,0 +1,7 @@
+//! Requests as handlers read them: who sends them, what they name, and their bodies.
+
+pub mod context;
+pub mod fields;
+pub mod idempotency_key;
+pub mod inner_row_ids;
+pub mod row_input;

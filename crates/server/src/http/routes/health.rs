@@ -1,0 +1,86 @@
+//! Ping, versions, and whether the parts of the server are well.
+
+use std::time::Instant;
+
+use model::Scope;
+
+use crate::http::input::context::RequestContext;
+use crate::http::reply::Reply;
+use crate::http::wire::error::ApiError;
+use crate::http::wire::{self, WIRE_VERSION};
+
+const SCOPES: &[Scope] = &[Scope::HealthRead];
+
+/// `GET /v1/ping`: an unknown project is refused, none is needed.
+pub fn ping(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    if context.project().is_some() {
+        context.caller()?;
+    }
+    Ok(Reply::text("Pong!"))
+}
+
+/// `GET /versions`
+pub fn versions() -> Reply {
+    let own = ("tidemark", env!("CARGO_PKG_VERSION"));
+    Reply::ok(wire::versions(&[("server", WIRE_VERSION), own]))
+}
+
+/// `GET /v1/health/version`
+pub fn version() -> Reply {
+    Reply::ok(wire::versions(&[("version", WIRE_VERSION)]))
+}
+
+/// `GET /v1/health`: whoever reads the answer knows that HTTP works. Like all others it fails once
+/// nothing is written any more.
+pub fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    context.caller_with(SCOPES)?;
+    let passes = context.app.shared.engine.stop_reason().is_none();
+    Ok(Reply::ok(wire::health("http", 0, passes)))
+}
+
+/// `GET /v1/health/db`
+pub fn database(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("database", context)?])))
+}
+
+/// `GET /v1/health/cache`: fails once a cached list was found to differ from a fresh read, or
+/// nobody compares them any more though it was asked for.
+pub fn cache(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("cache", context)?])))
+}
+
+/// `GET /v1/health/pubsub`
+pub fn pubsub(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(wire::statuses(&[measured("pubsub", context)?])))
+}
+
+/// `GET /v1/health/storage` and `GET /v1/health/storage/local`
+pub fn storage(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    Ok(Reply::ok(measured("storage", context)?))
+}
+
+/// `GET /v1/health/time`: the machine's clock beside the time by which commits and reads go, in
+/// seconds. They differ while the clock cannot be believed; no other machine is asked.
+pub fn time(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    context.caller_with(SCOPES)?;
+    let shared = &context.app.shared;
+    let (believed, clock) = (shared.engine.now(), shared.clock.now());
+    Ok(Reply::ok(wire::health_time(believed, clock)))
+}
+
+/// All parts live in this process, so one question to the engine speaks for each of them.
+fn measured(name: &str, context: &RequestContext<'_>) -> Result<Vec<u8>, ApiError> {
+    context.caller_with(SCOPES)?;
+    let began = Instant::now();
+    let engine = &context.app.shared.engine;
+    let status = engine.status();
+    let differs = || engine.compared().is_some_and(|compared| !compared.passes());
+    let passes = status.mark <= status.horizon
+        && engine.stop_reason().is_none()
+        && !(name == "cache" && differs());
+    Ok(wire::health(
+        name,
+        began.elapsed().as_millis() as i64,
+        passes,
+    ))
+}

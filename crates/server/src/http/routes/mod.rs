@@ -1,0 +1,18 @@
+//! One thin function per route, in the file of its subject: it reads the input, calls the
+//! engine, and returns a reply.
+
+pub mod batch;
+pub mod columns;
+pub mod databases;
+pub mod health;
+pub mod idempotency;
+pub mod indexes;
+pub mod native;
+pub mod ndjson;
+pub mod openapi;
+pub mod project;
+pub mod relationships;
+pub mod rows;
+pub mod rows_bulk;
+pub mod tables;
+pub mod transactions;

@@ -1,0 +1,358 @@
+//! What reads of the case language answer: computed by the model, from what was read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::{CommitRecord, EngineError, PiecesRead, ReadError};
+use model::history::{History, VersionNumber};
+use model::period::join;
+use model::timeline::{Aggregate, Number, timeline};
+use model::{ColumnNumber, Content, Coordinates, Mark, Period, Row, Span, Table, Value, Version};
+use serde_json::{Value as Out, json};
+
+use super::json::{doc, from, meta, to};
+use crate::http::wire::error::{ApiError, Kind};
+
+/// A row as it was at one time: its columns, and how it is shown.
+#[derive(Clone, Debug)]
+struct Seen {
+    values: Vec<Value>,
+    doc: Out,
+    /// The columns that it lacks because their encrypted value is damaged.
+    damaged: Vec<String>,
+}
+
+impl Seen {
+    /// What is shown of it, with what is missing.
+    fn mark(&self, mut shown: Out) -> Out {
+        if !self.damaged.is_empty() {
+            shown["damaged"] = json!(self.damaged);
+        }
+        shown
+    }
+}
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Seen) -> bool {
+        // What cannot be read is like nothing else.
+        self.values == other.values && self.damaged.is_empty() && other.damaged.is_empty()
+    }
+}
+
+/// Rows by their ids, each with the versions that were read of it.
+pub(super) struct Histories {
+    table: Arc<Table>,
+    rows: BTreeMap<String, Vec<Version<Seen>>>,
+}
+
+/// The one row that was read with all its versions, on both axes.
+pub fn rectangles(read: &PiecesRead, at: Coordinates) -> Out {
+    let shown = Histories::new(read).along("both", false, at);
+    shown.unwrap_or_else(|_| unreachable!("this axis is known"))
+}
+
+fn span(row: &Row) -> &Span {
+    row.span.as_ref().expect("pieces say where they stand")
+}
+
+impl Histories {
+    pub(super) fn new(read: &PiecesRead) -> Histories {
+        let key = |at: usize| read.table.columns[at].key.to_string();
+        let mut rows: BTreeMap<String, Vec<Version<Seen>>> = BTreeMap::new();
+        for row in &read.rows {
+            let (span, Content::Values(values)) = (span(row), &row.content) else {
+                unreachable!("pieces are read by their columns");
+            };
+            let versions = rows.entry(row.id.to_string()).or_default();
+            versions.push(Version {
+                number: VersionNumber(versions.len() as i64),
+                valid: span.valid,
+                sys_from: span.system_from,
+                cut: None,
+                gone: span.system_to,
+                origin: span.origin,
+                value: Seen {
+                    values: values.clone(),
+                    doc: doc(&read.table, row),
+                    damaged: span.damaged.iter().map(|at| key(*at)).collect(),
+                },
+            });
+        }
+        for versions in rows.values_mut() {
+            versions.sort_by_key(|version| version.valid.from());
+        }
+        let table = Arc::clone(&read.table);
+        Histories { table, rows }
+    }
+
+    fn versions(&self) -> impl Iterator<Item = (&String, &Version<Seen>)> {
+        let rows = self.rows.iter();
+        rows.flat_map(|(id, versions)| versions.iter().map(move |version| (id, version)))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &[Value]> {
+        self.versions()
+            .map(|(_, version)| version.value.values.as_slice())
+    }
+
+    /// Where a column stands.
+    pub(super) fn position(&self, column: Option<&str>) -> Result<Option<usize>, ApiError> {
+        column.map(|column| self.plain(column)).transpose()
+    }
+
+    /// The position of a column by which something can be found or reckoned.
+    fn plain(&self, column: &str) -> Result<usize, ApiError> {
+        let position = self.table.named(column)?;
+        if self.table.columns[position].encrypt {
+            let why = format!("Cannot query encrypted attribute: {column}");
+            return Err(ApiError::new(Kind::QueryInvalid, why));
+        }
+        Ok(position)
+    }
+
+    /// The history of the one row that was read.
+    pub(super) fn along(&self, axis: &str, joins: bool, at: Coordinates) -> Result<Out, ApiError> {
+        let versions = self.rows.values().next().map_or(&[][..], Vec::as_slice);
+        let history = History::new(versions);
+        let piece = |valid: &Period, seen: &Seen| {
+            let (from, to) = (from(valid.from()), to(valid));
+            seen.mark(json!({"valid_from": from, "valid_to": to, "doc": seen.doc}))
+        };
+        Ok(match axis {
+            "valid" if joins => {
+                let stretches = history.along_valid_joined(at.system);
+                stretches.iter().map(|s| piece(&s.valid, s.value)).collect()
+            }
+            "valid" => {
+                let pieces = history.along_valid(at.system);
+                pieces.iter().map(|p| piece(&p.valid, p.value)).collect()
+            }
+            "system" => {
+                let entries = history.along_system(at).into_iter();
+                let shown = entries.map(|held| {
+                    held.value.mark(json!({
+                        "sys_from": held.sys_from.0,
+                        "sys_to": mark(held.sys_to),
+                        "origin": held.origin.0,
+                        "doc": held.value.doc,
+                    }))
+                });
+                shown.collect()
+            }
+            "both" => {
+                let rectangles = history.rectangles(at.system).into_iter();
+                let shown = rectangles.map(|rectangle| {
+                    let mut shown = piece(&rectangle.valid, rectangle.value);
+                    shown["sys_from"] = json!(rectangle.sys_from.0);
+                    shown["sys_to"] = mark(rectangle.sys_to);
+                    shown["origin"] = json!(rectangle.origin.0);
+                    shown
+                });
+                shown.collect()
+            }
+            _ => {
+                let why = "Value must be valid, system or both.";
+                return Err(ApiError::invalid("axis", why));
+            }
+        })
+    }
+
+    pub(super) fn where_period(&self, test: impl Fn(&Period) -> bool) -> Out {
+        let found = self.versions().filter(|(_, version)| test(&version.valid));
+        let shown = found.map(|(id, version)| {
+            json!({
+                "id": id,
+                "valid_from": from(version.valid.from()),
+                "valid_to": to(&version.valid),
+            })
+        });
+        shown.collect()
+    }
+
+    pub(super) fn classified(&self, relation: impl Fn(&Period) -> &'static str) -> Out {
+        let shown = self.versions().map(|(_, version)| {
+            let valid = &version.valid;
+            json!([from(valid.from()), to(valid), relation(valid)])
+        });
+        shown.collect()
+    }
+
+    /// Pairs of pieces that share an instant, at most `pairs_max`: `on` is the column of the left
+    /// ones that holds the id of a right one.
+    pub(super) fn joined(
+        &self,
+        right: &Histories,
+        on: &str,
+        pairs_max: usize,
+    ) -> Result<Out, ApiError> {
+        let position = self.plain(on)?;
+        let mut pairs = Vec::new();
+        for (id, version) in self.versions() {
+            let Value::Text(link) = &version.value.values[position] else {
+                continue;
+            };
+            let Some(others) = right.rows.get(link) else {
+                continue;
+            };
+            let others = meeting(others, &version.valid);
+            if pairs.len() + others.len() > pairs_max {
+                return Err(EngineError::Read(ReadError::TooManyPieces).into());
+            }
+            let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
+            for pair in join(&[version.valid], &periods) {
+                pairs.push(json!({
+                    "left": id,
+                    "right": link,
+                    "valid_from": from(pair.valid.from()),
+                    "valid_to": to(&pair.valid),
+                    "left_doc": version.value.doc,
+                    "right_doc": others[pair.right].value.doc,
+                }));
+            }
+        }
+        Ok(Out::Array(pairs))
+    }
+
+    pub(super) fn timeline(
+        &self,
+        aggregate: Aggregate,
+        period: &Period,
+        value: impl Fn(&[Value]) -> Option<Number>,
+    ) -> Out {
+        let values = self
+            .versions()
+            .filter_map(|(_, version)| Some((version.valid, value(&version.value.values)?)));
+        let steps = timeline(aggregate, period, values).into_iter();
+        let shown = steps.map(|step| {
+            json!({
+                "from": from(step.valid.from()),
+                "to": to(&step.valid),
+                "value": number(step.value),
+            })
+        });
+        shown.collect()
+    }
+
+    /// What differs between two points, by value.
+    pub(super) fn difference(&self, newer: &Histories) -> Out {
+        let seen = |rows: &Histories, id: &String| {
+            let version = rows.rows.get(id)?.first()?;
+            Some(version.value.clone())
+        };
+        let is_same = |before: &Option<Seen>, after: &Option<Seen>| match (before, after) {
+            (Some(before), Some(after)) => {
+                let is_whole = before.damaged.is_empty() && after.damaged.is_empty();
+                is_whole && by_column(&self.table, before) == by_column(&newer.table, after)
+            }
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        let mut ids: Vec<&String> = self.rows.keys().chain(newer.rows.keys()).collect();
+        ids.sort();
+        ids.dedup();
+        let shown = ids.into_iter().filter_map(|id| {
+            let (before, after) = (seen(self, id), seen(newer, id));
+            let doc = |seen: &Option<Seen>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
+            (!is_same(&before, &after))
+                .then(|| json!({"id": id, "before": doc(&before), "after": doc(&after)}))
+        });
+        shown.collect()
+    }
+}
+
+/// The values of a row by the numbers of their columns, which a rename keeps and no other column
+/// ever gets. A column that is null is like one that the table does not have.
+fn by_column<'s>(table: &Table, seen: &'s Seen) -> BTreeMap<ColumnNumber, &'s Value> {
+    let columns = table.columns.iter().zip(&seen.values);
+    let filled = columns.filter(|(_, value)| **value != Value::Null);
+    filled
+        .map(|(column, value)| (column.number, value))
+        .collect()
+}
+
+/// Those of a row's pieces, which are disjoint and in order, that share an instant with a period.
+fn meeting<'v>(pieces: &'v [Version<Seen>], period: &Period) -> &'v [Version<Seen>] {
+    let ended = |piece: &Version<Seen>| piece.valid.to().is_some_and(|to| to <= period.from());
+    let first = pieces.partition_point(ended);
+    let begun = |piece: &Version<Seen>| period.to().is_none_or(|to| piece.valid.from() < to);
+    let after = pieces.partition_point(begun);
+    &pieces[first..after.max(first)]
+}
+
+fn mark(mark: Option<Mark>) -> Out {
+    mark.map_or(Out::Null, |mark| json!(mark.0))
+}
+
+pub(super) fn number(number: Option<Number>) -> Out {
+    match number {
+        None => Out::Null,
+        Some(Number::Int(int)) => json!(int),
+        Some(Number::Float(float)) => json!(float),
+    }
+}
+
+/// A row with where it stands in time; never until when it was known.
+pub(super) fn full(row: &Row, doc: Out) -> Out {
+    let span = span(row);
+    json!({
+        "doc": doc,
+        "valid_from": from(span.valid.from()),
+        "valid_to": to(&span.valid),
+        "sys_from": span.system_from.0,
+        "origin": span.origin.0,
+    })
+}
+
+/// The record of a commit, as its lookup shows it.
+pub(super) fn record(record: &CommitRecord) -> Out {
+    let changes = record.changes.iter();
+    let changes: Vec<Out> = changes.map(|(table, id)| json!([table, id])).collect();
+    let mut shown = json!({
+        "tt": record.mark.0,
+        "changes": changes,
+    });
+    if record.is_damaged {
+        shown["damaged"] = json!(["meta"]);
+    } else {
+        shown["meta"] = meta(record.meta.as_deref());
+    }
+    if let Some(erased) = record.erased {
+        shown["erased"] = json!(erased);
+    }
+    shown
+}
+
+/// The same with who wrote, as the feed shows it.
+pub(super) fn recorded(one: &CommitRecord) -> Out {
+    let mut shown = record(one);
+    shown["user"] = json!(one.author);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_note_is_not_shown_as_none() {
+        let of = |meta: Option<&str>, is_damaged| {
+            record(&CommitRecord {
+                mark: Mark(7),
+                meta: meta.map(str::to_owned),
+                is_damaged,
+                author: None,
+                changes: Vec::new(),
+                erased: None,
+            })
+        };
+        assert_eq!(
+            of(None, false),
+            json!({"tt": 7, "meta": null, "changes": []})
+        );
+        assert_eq!(
+            of(Some("[1]"), false),
+            json!({"tt": 7, "meta": [1], "changes": []})
+        );
+        let damaged = json!({"tt": 7, "damaged": ["meta"], "changes": []});
+        assert_eq!(of(None, true), damaged);
+    }
+}

@@ -1,0 +1,158 @@
+//! Constraints over valid time, and tables for tests.
+
+use engine::{Caller, NewColumn, NewTable, Place};
+use model::{DatabaseId, DatabaseKind, Json, TableId};
+use serde_json::json;
+
+use super::in_its_words;
+use crate::http::input::context::RequestContext;
+use crate::http::input::fields::Fields;
+use crate::http::reply::Reply;
+use crate::http::wire::error::{ApiError, Kind};
+
+/// The database that [`reset`] makes.
+const CASES: &str = "cases";
+
+/// What is to hold of one table.
+struct Declared {
+    unique: Vec<Vec<String>>,
+    refs: Vec<(String, String)>,
+}
+
+impl Declared {
+    fn read(fields: &mut Fields) -> Result<Declared, ApiError> {
+        fields.need_known(&["unique", "refs"])?;
+        let wrong = || ApiError::invalid("unique", "Value must be an array of arrays of columns.");
+        let key = |json: Json| match json {
+            Json::List(columns) => {
+                let columns = columns.iter().map(|c| c.as_str().map(str::to_owned));
+                columns.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        };
+        let unique = fields.list("unique")?.unwrap_or_default();
+        let refs = fields.list("refs")?.unwrap_or_default();
+        let reference = |json: Json| {
+            let mut fields = Fields::within("refs", json)?;
+            fields.need_known(&["column", "table"])?;
+            Ok((
+                fields.required_text("column")?,
+                fields.required_text("table")?,
+            ))
+        };
+        Ok(Declared {
+            unique: unique.into_iter().map(key).collect::<Result<_, _>>()?,
+            refs: refs
+                .into_iter()
+                .map(reference)
+                .collect::<Result<_, ApiError>>()?,
+        })
+    }
+}
+
+/// `PUT /v1/tidemark/databases/{database}/tables/{table}/constraints`
+pub async fn constrain(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let declared = Declared::read(&mut context.fields().await?)?;
+    let engine = &context.app.shared.engine;
+    let done = engine.constrain(&caller, context.place(), &declared.unique, &declared.refs);
+    done.await.map_err(in_its_words)?;
+    let refs = declared.refs.iter();
+    let refs: Vec<_> = refs
+        .map(|(column, table)| json!({"column": column, "table": table}))
+        .collect();
+    let body = json!({"unique": declared.unique, "refs": refs});
+    Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// `POST /v1/tidemark/test/reset`: empties the project's databases, forgets every mark, and makes
+/// the database `cases` with the tables asked for. Only where the clock is set by clients.
+pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    if context.app.shared.test_clock.is_none() {
+        return Err(ApiError::new(
+            Kind::RouteNotFound,
+            "Only a server with --test-clock can be reset.",
+        ));
+    }
+    let mut fields = context.fields().await?;
+    let tables = fields.object("tables")?.unwrap_or_default();
+    let engine = &context.app.shared.engine;
+    let all = engine::ListContainers {
+        texts: &[],
+        search: "",
+        total: false,
+    };
+    loop {
+        let databases = engine.list_databases(&caller, all)?;
+        if databases.items.is_empty() {
+            break;
+        }
+        for database in databases.items {
+            engine
+                .delete_database(&caller, database.id.as_str())
+                .await?;
+        }
+    }
+    let id = DatabaseId::new(CASES).expect("a legal id");
+    let kind = DatabaseKind::Tablesdb;
+    engine
+        .create_database(&caller, id, CASES.to_owned(), true, kind)
+        .await?;
+    let mut declared = Vec::new();
+    for (id, json) in tables {
+        let mut fields = Fields::within("tables", json)?;
+        make_table(&context, &caller, &id, &mut fields).await?;
+        declared.push((id, Declared::read(&mut fields)?));
+    }
+    for (table, Declared { unique, refs }) in &declared {
+        let place = Place {
+            database: CASES,
+            table,
+        };
+        engine.constrain(&caller, place, unique, refs).await?;
+    }
+    engine.rewind().await?;
+    Ok(Reply::ok(json!({"horizon": 0}).to_string().into_bytes()))
+}
+
+async fn make_table(
+    context: &RequestContext<'_>,
+    caller: &Caller,
+    id: &str,
+    fields: &mut Fields,
+) -> Result<(), ApiError> {
+    let columns = fields.object("columns")?.unwrap_or_default();
+    let columns = columns.iter().map(|(key, word)| column(key, word));
+    let table = NewTable {
+        id: TableId::new(id).map_err(|error| ApiError::invalid("tables", error.to_string()))?,
+        name: id.to_owned(),
+        permissions: Vec::new(),
+        row_security: false,
+        enabled: true,
+        columns: columns.collect::<Result<_, _>>()?,
+        indexes: Vec::new(),
+    };
+    let engine = &context.app.shared.engine;
+    engine.create_table(caller, CASES, table).await?;
+    Ok(())
+}
+
+/// A column that may be null, of one of the four types of the case language.
+fn column(key: &str, word: &Json) -> Result<NewColumn, ApiError> {
+    let kind = match word.as_str() {
+        Some("integer") => "bigint",
+        Some("float") => "double",
+        Some("string") => "text",
+        Some("boolean") => "boolean",
+        _ => {
+            let why = "Columns are integer, float, string or boolean.";
+            return Err(ApiError::invalid("tables", why));
+        }
+    };
+    Ok(NewColumn {
+        key: key.to_owned(),
+        kind: kind.to_owned(),
+        ..NewColumn::default()
+    })
+}

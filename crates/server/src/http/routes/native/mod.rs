@@ -1,0 +1,60 @@
+//! Tidemark's own routes: what the query language has no words for.
+//!
+//! Transactions over valid periods and reads of pieces, versions and records of commits, in the
+//! words of the bitemporal case files, which are served as written. Times are microseconds since
+//! 1970 as integers, or dates and times; `"min"`, `"next"` and null are what they are there.
+
+mod answer;
+mod constraints;
+mod json;
+mod options;
+mod read;
+mod transaction;
+
+use serde_json::json;
+
+use crate::http::input::context::RequestContext;
+use crate::http::reply::Reply;
+use crate::http::wire::error::{ApiError, Kind};
+
+pub use answer::rectangles;
+pub use constraints::{constrain, reset};
+pub use json::{mark, time};
+pub use options::{options, options_shown, set_options};
+pub use read::read;
+pub use transaction::transact;
+
+/// `GET /v1/tidemark/status`
+pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    context.caller()?;
+    let status = context.app.shared.engine.status();
+    let body = json!({
+        "role": "both",
+        "mark": status.mark.0,
+        "horizon": status.horizon.0,
+        "lineage": status.lineage,
+    });
+    Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// `POST /v1/tidemark/databases/{database}/heartbeat`
+pub async fn heartbeat(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    // It says nothing, but a connection whose body nobody reads cannot be used again.
+    context.load().await?;
+    let engine = &context.app.shared.engine;
+    let horizon = engine.heartbeat(&caller, &context.ids.database).await?;
+    let body = json!({ "horizon": horizon.0 });
+    Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// A refusal in the words of the case language.
+fn in_its_words(error: impl Into<ApiError>) -> ApiError {
+    let error = error.into();
+    let kind = match error.kind {
+        Kind::RowExists => Kind::Exists,
+        Kind::RowUniqueViolation => Kind::UniqueOverTime,
+        other => other,
+    };
+    error.of_kind(kind)
+}

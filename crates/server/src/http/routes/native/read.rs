@@ -1,0 +1,419 @@
+//! Reads of the case language: what is asked, and at which coordinates.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place, ReadError};
+use model::timeline::{Aggregate, Gathered, Number};
+use model::{Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Value};
+use serde_json::{Value as Out, json};
+
+use super::answer::{self, Histories};
+use super::in_its_words;
+use super::json::{CLOCK, doc, mark, period, time};
+use crate::http::input::context::RequestContext;
+use crate::http::input::fields::Fields;
+use crate::http::reply::Reply;
+use crate::http::wire::error::{ApiError, Parts};
+
+/// Most reads of one request.
+const READS_MAX: usize = 100;
+
+/// `POST /v1/tidemark/databases/{database}/reads`: one read, or several in `reads`.
+pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let mut fields = context.fields().await?;
+    let engine = &context.app.shared.engine;
+    let room = Cell::new(engine::PIECES_MAX as usize);
+    let reading = |fields| Reading {
+        engine,
+        caller: caller.clone(),
+        database: &context.ids.database,
+        fields,
+        room: &room,
+    };
+    let body = if fields.holds("reads") {
+        let mut answers = Vec::new();
+        for (nth, one) in fields.objects("reads", READS_MAX)?.into_iter().enumerate() {
+            let answer = reading(one).answer().await;
+            answers.push(answer.map_err(|error| in_its_words(error).of_part(Parts::Reads, nth))?);
+        }
+        json!({ "answers": answers })
+    } else {
+        reading(fields).answer().await.map_err(in_its_words)?
+    };
+    Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// One read.
+struct Reading<'a> {
+    engine: &'a Engine,
+    caller: Rc<Caller>,
+    database: &'a str,
+    fields: Fields,
+    /// How many pieces the request may still look at, or pair.
+    room: &'a Cell<usize>,
+}
+
+impl Reading<'_> {
+    async fn answer(mut self) -> Result<Out, ApiError> {
+        let kind = self.fields.required_text("kind")?;
+        if let Some(known) = members_of(&kind) {
+            self.fields
+                .need_known(&[known, &["vt", "tt", CLOCK]].concat())?;
+        }
+        let named = mark(&mut self.fields, "tt")?;
+        let system = self.engine.settle(named).await?;
+        let valid = time(&mut self.fields, "vt")?.unwrap_or(system.timestamp());
+        let mut at = Coordinates { valid, system };
+        let rows = match kind.as_str() {
+            "get" => self.get(at).await?,
+            "scan" => self.scan(at).await?,
+            "aggregate" => self.aggregate(at).await?,
+            "history" => self.history(at).await?,
+            "period" => self.period(at).await?,
+            "allen" => self.allen(at).await?,
+            "join" => self.join(at).await?,
+            "timeline" => self.timeline(at).await?,
+            "diff" => {
+                let (rows, to) = self.diff().await?;
+                at = to;
+                rows
+            }
+            "tx" => self.commit(system).await?,
+            "feed" => self.feed(system).await?,
+            "stable_until" => self.stable_until(at).await?,
+            other => {
+                let other: String = other.chars().take(100).collect();
+                return Err(ApiError::invalid(
+                    "kind",
+                    format!("There is no read `{other}`."),
+                ));
+            }
+        };
+        let stable_until = match kind.as_str() {
+            "stable_until" => rows.clone(),
+            "get" | "scan" | "aggregate" => self.stable_until(at).await?,
+            // What is read along an axis, or of records, does not change as the instant moves on.
+            _ => Out::Null,
+        };
+        Ok(json!({
+            "rows": rows,
+            "vt": super::json::from(at.valid),
+            "tt": at.system.0,
+            "stableUntil": stable_until,
+        }))
+    }
+
+    fn table(&mut self, name: &'static str) -> Result<String, ApiError> {
+        self.fields.required_text(name)
+    }
+
+    fn id(&mut self) -> Result<Option<RowId>, ApiError> {
+        let id = self.fields.text("id")?;
+        let id = id.map(|id| RowId::new(&id)).transpose();
+        id.map_err(|error| ApiError::invalid("id", error.to_string()))
+    }
+
+    fn required_id(&mut self) -> Result<RowId, ApiError> {
+        self.id()?.ok_or_else(|| ApiError::missing("id"))
+    }
+
+    /// Rows of a table, or one of them.
+    async fn rows(
+        &self,
+        table: &str,
+        id: Option<&RowId>,
+        at: Coordinates,
+        frame: Frame,
+    ) -> Result<PiecesRead, ApiError> {
+        self.read(Pieces {
+            place: self.place(table),
+            id,
+            equal: Vec::new(),
+            order: None,
+            limit: None,
+            at,
+            frame,
+        })
+        .await
+    }
+
+    async fn read(&self, context: Pieces<'_>) -> Result<PiecesRead, ApiError> {
+        let read = self.engine.pieces(&self.caller, &context).await?;
+        self.room.set(self.after(read.rows.len())?);
+        Ok(read)
+    }
+
+    /// The room that is left after so many.
+    fn after(&self, count: usize) -> Result<usize, EngineError> {
+        let left = self.room.get().checked_sub(count);
+        left.ok_or(EngineError::Read(ReadError::TooManyPieces))
+    }
+
+    fn place<'p>(&'p self, table: &'p str) -> Place<'p> {
+        Place {
+            database: self.database,
+            table,
+        }
+    }
+
+    /// Every version of a table, or of one row of it, as known at the mark.
+    async fn histories(
+        &self,
+        table: &str,
+        id: Option<&RowId>,
+        system: Mark,
+    ) -> Result<Histories, ApiError> {
+        let at = Coordinates {
+            valid: system.timestamp(),
+            system,
+        };
+        let frame = Frame::Versions(Period::ALWAYS);
+        Ok(Histories::new(&self.rows(table, id, at, frame).await?))
+    }
+
+    async fn get(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, id) = (self.table("table")?, self.required_id()?);
+        let full = self.fields.flag("full")?.unwrap_or(false);
+        let read = self.rows(&table, Some(&id), at, Frame::One).await?;
+        self.remember(table, Some(id));
+        let Some(row) = read.rows.first() else {
+            return Ok(Out::Null);
+        };
+        let value = doc(&read.table, row);
+        Ok(if full {
+            answer::full(row, value)
+        } else {
+            value
+        })
+    }
+
+    /// Keeps what the read is about, for its `stableUntil`.
+    fn remember(&mut self, table: String, id: Option<RowId>) {
+        let mut members = vec![("table".to_owned(), Json::Text(table))];
+        members.extend(id.map(|id| ("id".to_owned(), Json::Text(id.to_string()))));
+        self.fields =
+            Fields::within("reads", Json::Object(members)).expect("an object was just made");
+    }
+
+    fn equalities(&mut self) -> Result<Vec<(String, Json)>, ApiError> {
+        Ok(self.fields.object("where")?.unwrap_or_default())
+    }
+
+    async fn scan(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, equal) = (self.table("table")?, self.equalities()?);
+        let order = self
+            .fields
+            .text("order")?
+            .map(|order| match order.strip_prefix('-') {
+                Some(column) => (column.to_owned(), Direction::Desc),
+                None => (order, Direction::Asc),
+            });
+        let limit = match self.fields.integer("limit")? {
+            None => None,
+            Some(limit) if (1..=i64::from(engine::PIECES_MAX)).contains(&limit) => {
+                Some(limit as u32)
+            }
+            Some(_) => {
+                let why = format!("Value must be an integer from 1 to {}.", engine::PIECES_MAX);
+                return Err(ApiError::invalid("limit", why));
+            }
+        };
+        let read = self
+            .read(Pieces {
+                place: self.place(&table),
+                id: None,
+                equal,
+                order,
+                limit,
+                at,
+                frame: Frame::One,
+            })
+            .await?;
+        self.remember(table, None);
+        let rows = read.rows.iter().map(|row| {
+            let mut shown = doc(&read.table, row);
+            shown["id"] = json!(row.id.as_str());
+            shown
+        });
+        Ok(rows.collect())
+    }
+
+    async fn aggregate(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, equal) = (self.table("table")?, self.equalities()?);
+        let (aggregate, column) = self.function()?;
+        let read = self
+            .read(Pieces {
+                place: self.place(&table),
+                id: None,
+                equal,
+                order: None,
+                limit: None,
+                at,
+                frame: Frame::One,
+            })
+            .await?;
+        self.remember(table, None);
+        let mut gathered = Gathered::new(aggregate);
+        let histories = Histories::new(&read);
+        let position = histories.position(column.as_deref())?;
+        for value in histories.values() {
+            if let Some(number) = number(value, position, aggregate) {
+                gathered.add(number);
+            }
+        }
+        Ok(answer::number(gathered.value()))
+    }
+
+    fn function(&mut self) -> Result<(Aggregate, Option<String>), ApiError> {
+        let name = self.fields.required_text("fn")?;
+        let aggregate = Aggregate::named(&name)
+            .ok_or_else(|| ApiError::invalid("fn", "Value must be count, sum, min, max or avg."))?;
+        let column = self.fields.text("column")?;
+        if column.is_none() && aggregate != Aggregate::Count {
+            return Err(ApiError::missing("column"));
+        }
+        Ok((aggregate, column))
+    }
+
+    async fn history(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, id) = (self.table("table")?, self.required_id()?);
+        let axis = self.fields.required_text("axis")?;
+        let joins = self.fields.flag("coalesce")?.unwrap_or(false);
+        let found = self.histories(&table, Some(&id), at.system).await?;
+        found.along(&axis, joins, at)
+    }
+
+    async fn period(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, id) = (self.table("table")?, self.id()?);
+        let relation = self.fields.required_text("relation")?;
+        let context = period(&mut self.fields, "period")?;
+        let predicate = PeriodPredicate::named(&relation).ok_or_else(|| {
+            let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
+            ApiError::invalid("relation", format!("Value must be one of {names}."))
+        })?;
+        let found = self.pieces_of(&table, id.as_ref(), at.system).await?;
+        Ok(found.where_period(|valid| predicate.holds(valid, &context)))
+    }
+
+    async fn pieces_of(
+        &self,
+        table: &str,
+        id: Option<&RowId>,
+        system: Mark,
+    ) -> Result<Histories, ApiError> {
+        let valid = system.timestamp();
+        let at = Coordinates { valid, system };
+        let frame = Frame::Pieces(Period::ALWAYS);
+        Ok(Histories::new(&self.rows(table, id, at, frame).await?))
+    }
+
+    async fn allen(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, id) = (self.table("table")?, self.required_id()?);
+        let context = period(&mut self.fields, "period")?;
+        let found = self.pieces_of(&table, Some(&id), at.system).await?;
+        Ok(found.classified(|valid| Allen::of(valid, &context).as_str()))
+    }
+
+    async fn join(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (left, right) = (self.table("left")?, self.table("right")?);
+        let on = self.fields.required_text("on")?;
+        let left = self.pieces_of(&left, None, at.system).await?;
+        let right = self.pieces_of(&right, None, at.system).await?;
+        left.joined(&right, &on, self.room.get())
+    }
+
+    async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let table = self.table("table")?;
+        let (aggregate, column) = self.function()?;
+        let context = period(&mut self.fields, "period")?;
+        let found = self.pieces_of(&table, None, at.system).await?;
+        let position = found.position(column.as_deref())?;
+        let value = |value: &[Value]| number(value, position, aggregate);
+        Ok(found.timeline(aggregate, &context, value))
+    }
+
+    /// What differs between two points, and the second of them.
+    async fn diff(&mut self) -> Result<(Out, Coordinates), ApiError> {
+        let table = self.table("table")?;
+        let before = self.point("from").await?;
+        let after = self.point("to").await?;
+        let older = Histories::new(&self.rows(&table, None, before, Frame::One).await?);
+        let newer = Histories::new(&self.rows(&table, None, after, Frame::One).await?);
+        Ok((older.difference(&newer), after))
+    }
+
+    async fn point(&mut self, name: &'static str) -> Result<Coordinates, ApiError> {
+        let json = self
+            .fields
+            .take(name)
+            .ok_or_else(|| ApiError::missing(name))?;
+        let mut point = Fields::within(name, json)?;
+        point.need_known(&["vt", "tt"])?;
+        let named = mark(&mut point, "tt")?;
+        let system = self.engine.settle(named).await?;
+        let valid = time(&mut point, "vt")?.unwrap_or(system.timestamp());
+        Ok(Coordinates { valid, system })
+    }
+
+    async fn commit(&mut self, system: Mark) -> Result<Out, ApiError> {
+        let after = (Mark(system.0.saturating_sub(1)), system);
+        let found = self.engine.commits(&self.caller, self.database, after, 1);
+        let found = found.await?;
+        let of_mark = found.iter().find(|record| record.mark == system);
+        Ok(of_mark.map_or(Out::Null, answer::record))
+    }
+
+    async fn feed(&mut self, system: Mark) -> Result<Out, ApiError> {
+        let after = mark(&mut self.fields, "after")?.unwrap_or(Mark(i64::MIN));
+        let limit = self.fields.integer("limit")?.unwrap_or(100);
+        let limit = limit.clamp(1, i64::from(engine::RECORDS_MAX)) as u32;
+        let found = self
+            .engine
+            .commits(&self.caller, self.database, (after, system), limit);
+        Ok(found.await?.iter().map(answer::recorded).collect())
+    }
+
+    async fn stable_until(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+        let (table, id) = (self.table("table")?, self.id()?);
+        let place = self.place(&table);
+        let next = self
+            .engine
+            .next_boundary(&self.caller, place, id.as_ref(), at);
+        let next = next.await?;
+        Ok(next.map_or(Out::Null, |at| json!(at.0)))
+    }
+}
+
+/// The members of a read of this kind, beside its coordinates.
+fn members_of(kind: &str) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        "get" => &["table", "id", "full"],
+        "scan" => &["table", "where", "order", "limit"],
+        "aggregate" => &["table", "where", "fn", "column"],
+        "history" => &["table", "id", "axis", "coalesce"],
+        "period" => &["table", "id", "relation", "period"],
+        "allen" => &["table", "id", "period"],
+        "join" => &["left", "right", "on"],
+        "timeline" => &["table", "fn", "column", "period"],
+        "diff" => &["table", "from", "to"],
+        "tx" => &[],
+        "feed" => &["after", "limit"],
+        "stable_until" => &["table", "id"],
+        _ => return None,
+    })
+}
+
+/// What a row adds to an aggregate: without a column, rows are counted.
+fn number(values: &[Value], position: Option<usize>, aggregate: Aggregate) -> Option<Number> {
+    let is_count = aggregate == Aggregate::Count;
+    match position.map(|position| &values[position]) {
+        None => Some(Number::Int(1)),
+        Some(Value::Null) => None,
+        Some(_) if is_count => Some(Number::Int(1)),
+        Some(Value::Int(int)) => Some(Number::Int(*int)),
+        Some(Value::Float(float)) => Some(Number::Float(*float)),
+        Some(_) => None,
+    }
+}

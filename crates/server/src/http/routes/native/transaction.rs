@@ -1,0 +1,133 @@
+//! Transactions over valid periods.
+
+use std::sync::Arc;
+
+use engine::{Effect, RowClaim, TimedTransaction, TransactionAct, TransactionOp};
+use model::history::{Range, Until};
+use model::{Json, Mark, RowId};
+use serde_json::{Value as Out, json};
+
+use super::in_its_words;
+use super::json::{CLOCK, mark, read, sent, time};
+use crate::http::input::context::RequestContext;
+use crate::http::input::fields::Fields;
+use crate::http::reply::Reply;
+use crate::http::wire::error::{ApiError, Parts};
+
+/// `POST /v1/tidemark/databases/{database}/transactions`
+pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let mut fields = context.fields().await?;
+    fields.need_known(&["ops", "meta", "minMark", CLOCK])?;
+    let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
+    let min_mark = mark(&mut fields, "minMark")?;
+    let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
+    let read = |(nth, fields)| op(fields).map_err(|error| error.of_part(Parts::Operations, nth));
+    let ops = ops.into_iter().enumerate().map(read);
+    let ops = ops.collect::<Result<Vec<_>, _>>()?;
+    let about = ops.iter().map(|op| (op.table.clone(), op.id.clone()));
+    let about: Arc<[About]> = about.collect();
+    let engine = &context.app.shared.engine;
+    if let Some(min_mark) = min_mark {
+        engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
+    }
+    let caller = context.writer_at(caller, {
+        let about = about.clone();
+        move |effect, mark| match effect {
+            Effect::Timed(affected) => done(mark, &about, affected),
+            _ => unreachable!("operations over valid periods were run"),
+        }
+    });
+    let transaction = TimedTransaction { ops, meta };
+    let transacted = engine.transact(&caller, &context.ids.database, &transaction);
+    let transacted = transacted.await.map_err(in_its_words)?;
+    Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
+}
+
+/// The row of an operation.
+type About = (String, RowId);
+
+fn done(mark: Mark, about: &[About], affected: &[bool]) -> Reply {
+    let row = |((table, id), affected): (&About, &bool)| {
+        json!({
+            "table": table,
+            "id": id.as_str(),
+            "affected": u8::from(*affected),
+        })
+    };
+    let rows: Vec<Out> = about.iter().zip(affected).map(row).collect();
+    let body = json!({ "tt": mark.0, "rows": rows });
+    Reply::created(body.to_string().into_bytes())
+}
+
+fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
+    let word = fields.required_text("op")?;
+    fields.need_known(members_of(&word))?;
+    let table = fields.required_text("table")?;
+    let id = fields.required_text("id")?;
+    let id = RowId::new(&id).map_err(|error| ApiError::invalid("ops", error.to_string()))?;
+    let act = act(&word, &mut fields)?;
+    let range = Range {
+        from: time(&mut fields, "valid_from")?,
+        until: until(&mut fields)?,
+    };
+    Ok(TransactionOp {
+        table,
+        id,
+        range,
+        act,
+    })
+}
+
+/// The members of an operation.
+fn members_of(word: &str) -> &'static [&'static str] {
+    match word {
+        "delete" => &["table", "id", "valid_from", "valid_to"],
+        "erase" => &["table", "id"],
+        "assert" => &["table", "id", "vt", "exists", "equals", "unchanged_since"],
+        _ => &["table", "id", "doc", "valid_from", "valid_to"],
+    }
+}
+
+fn until(fields: &mut Fields) -> Result<Until, ApiError> {
+    match fields.take("valid_to") {
+        None => Ok(Until::Open),
+        Some(Json::Text(text)) if text == "next" => Ok(Until::Next),
+        Some(json) => read(fields, "valid_to", &json).map(Until::At),
+    }
+}
+
+fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
+    let mut doc = || Ok::<_, ApiError>(fields.object("doc")?.unwrap_or_default());
+    Ok(match word {
+        "insert" => TransactionAct::Insert(doc()?),
+        "put" => TransactionAct::Put(doc()?),
+        "patch" => TransactionAct::Patch(doc()?),
+        "update" => TransactionAct::Update(doc()?),
+        "delete" => TransactionAct::Delete,
+        "erase" => TransactionAct::Erase,
+        "assert" => TransactionAct::Assert(claims(fields)?),
+        other => {
+            let other: String = other.chars().take(100).collect();
+            let why = format!("There is no operation `{other}`.");
+            return Err(ApiError::invalid("ops", why));
+        }
+    })
+}
+
+/// All that an assertion claims: each of it must hold.
+fn claims(fields: &mut Fields) -> Result<Vec<RowClaim>, ApiError> {
+    let at = time(fields, "vt")?;
+    let exists = fields.flag("exists")?;
+    let equals = fields.object("equals")?;
+    let since = mark(fields, "unchanged_since")?;
+    let exists = exists.map(|expected| RowClaim::Exists(expected, at));
+    let equals = equals.map(|members| RowClaim::Equals(members, at));
+    let since = since.map(RowClaim::UnchangedSince);
+    let claims: Vec<RowClaim> = exists.into_iter().chain(equals).chain(since).collect();
+    if claims.is_empty() {
+        let why = "`assert` needs `exists`, `equals` or `unchanged_since`.";
+        return Err(ApiError::invalid("ops", why));
+    }
+    Ok(claims)
+}

@@ -1,0 +1,293 @@
+//! The description of this server's routes as an OpenAPI 3.1 document, made from the table of
+//! routes: a route that is added does not compile before it says what it is.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use engine::Family;
+use serde_json::{Map, Value, json};
+
+use crate::http::head::route::{Action, Route, routes};
+use crate::http::reply::Reply;
+use crate::http::wire::error::Kind;
+
+mod operation;
+mod schema;
+
+pub use operation::{Answers, Operation};
+
+/// The document as it is sent. The same for as long as the binary is.
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
+
+/// `GET /v1/tidemark/openapi.json`
+pub fn document_reply() -> Reply {
+    Reply::shared(DOCUMENT.clone())
+}
+
+/// The whole document.
+pub fn document() -> Value {
+    let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for route in routes() {
+        let Some(operation) = Operation::of(route.action) else {
+            continue;
+        };
+        let method = route.method.as_str().to_ascii_lowercase();
+        let path = paths.entry(route.pattern.clone()).or_default();
+        path.insert(method, described(&route, &operation));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "Tidemark",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "Rows on two time axes",
+            "description": "Tidemark's own routes, and those of the rows in both route families.",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"project": [], "key": []}, {"project": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "project": {"type": "apiKey", "in": "header", "name": "X-Appwrite-Project"},
+                "key": {"type": "apiKey", "in": "header", "name": "X-Appwrite-Key"},
+            },
+            "parameters": schema::parameters(),
+            "headers": schema::headers(),
+            "schemas": schemas(),
+            "responses": refusals(),
+        },
+    })
+}
+
+fn described(route: &Route, operation: &Operation) -> Value {
+    let words = crate::http::wire::words(route.family);
+    let is_older = route.family == Family::Documents;
+    let mut described = json!({
+        "operationId": format!("{}{}", operation.name, if is_older { "Older" } else { "" }),
+        "summary": operation.summary,
+        "tags": [operation.tag()],
+        "parameters": parameters(route, operation),
+        "responses": responses(route, operation),
+    });
+    if is_older {
+        described["description"] = json!("In the words of the older route family.");
+    }
+    if operation.is_public {
+        described["security"] = json!([]);
+    }
+    if let Some(body) = operation.body {
+        let schema = schema::reference(&schema::name(body, words));
+        described["requestBody"] = json!({
+            "required": operation.needs_body,
+            "content": {"application/json": {"schema": schema}},
+        });
+    }
+    if matches!(route.action, Action::BatchRead | Action::BatchWrite) {
+        let lines = "Lines of JSON, `application/x-ndjson`, are answered by lines.";
+        described["description"] = json!(lines);
+    }
+    described
+}
+
+fn parameters(route: &Route, operation: &Operation) -> Value {
+    let in_path = route.pattern.split('/').filter_map(|part| {
+        let name = part.strip_prefix('{')?.strip_suffix('}')?;
+        Some(schema::path_parameter(name))
+    });
+    let by_name = operation.parameters.iter().copied();
+    let mut named: Vec<&str> = by_name.collect();
+    if route.action.waits_for_mark() {
+        named.push("minMark");
+    }
+    if route.action.takes_key() {
+        named.push("idempotencyKey");
+    }
+    let named = named.into_iter().map(|name| {
+        let reference = format!("#/components/parameters/{name}");
+        json!({ "$ref": reference })
+    });
+    in_path.chain(named).collect()
+}
+
+fn responses(route: &Route, operation: &Operation) -> Value {
+    let words = crate::http::wire::words(route.family);
+    let mut responses = Map::new();
+    for (status, body) in operation.answers {
+        let mut answer = json!({ "description": described_status(*status) });
+        if let Some(body) = body {
+            let schema = schema::reference(&schema::name(body, words));
+            answer["content"] = json!({"application/json": {"schema": schema}});
+        }
+        let headers = operation.headers.iter().map(|name| {
+            let reference = format!("#/components/headers/{name}");
+            ((*name).to_owned(), json!({ "$ref": reference }))
+        });
+        let headers: Map<_, _> = headers.collect();
+        if !headers.is_empty() {
+            answer["headers"] = Value::Object(headers);
+        }
+        responses.insert(status.to_string(), answer);
+    }
+    for status in operation.refusals(route) {
+        let reference = format!("#/components/responses/Refused{status}");
+        responses.insert(status.to_string(), json!({ "$ref": reference }));
+    }
+    Value::Object(responses)
+}
+
+fn described_status(status: u16) -> &'static str {
+    match status {
+        201 => "Made.",
+        204 => "Done; there is nothing to show.",
+        304 => "The client holds the answer already.",
+        _ => "Done.",
+    }
+}
+
+/// One for each status of a refusal, with every type that can come with it.
+fn refusals() -> Value {
+    let mut types: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for kind in Kind::ALL {
+        let of_status = types.entry(kind.status().as_u16()).or_default();
+        for family in [Family::Tables, Family::Documents] {
+            let name = kind.name(family);
+            if !of_status.contains(&name) {
+                of_status.push(name);
+            }
+        }
+    }
+    let refusal = |(status, types): (u16, Vec<&str>)| {
+        let schema = json!({
+            "type": "object",
+            "required": ["message", "code", "type", "version"],
+            "properties": {
+                "message": {"type": "string", "description": "For people; it may change."},
+                "code": {"const": status},
+                "type": {"enum": types},
+                "version": {"type": "string"},
+            },
+        });
+        let refused = json!({
+            "description": "Refused; `type` says why.",
+            "content": {"application/json": {"schema": schema}},
+        });
+        (format!("Refused{status}"), refused)
+    };
+    Value::Object(types.into_iter().map(refusal).collect())
+}
+
+fn schemas() -> Value {
+    let mut schemas = Map::new();
+    for family in [Family::Tables, Family::Documents] {
+        let words = crate::http::wire::words(family);
+        schemas.extend(
+            schema::of_family(words)
+                .into_iter()
+                .map(|(name, schema)| (schema::name(name, words), schema)),
+        );
+    }
+    schemas.extend(
+        schema::of_own()
+            .into_iter()
+            .map(|(name, schema)| (name.to_owned(), schema)),
+    );
+    Value::Object(schemas)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Every `$ref` below `value`.
+    fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    match member.as_str() {
+                        Some(reference) if name == "$ref" => found.push(reference),
+                        _ => references(member, found),
+                    }
+                }
+            }
+            Value::Array(elements) => elements.iter().for_each(|one| references(one, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn what_is_referred_to_is_there_and_what_is_there_is_referred_to() {
+        let document = document();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        let found: HashSet<&str> = found.into_iter().collect();
+        for reference in &found {
+            let place = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(place).is_some(), "{reference}");
+        }
+        for part in ["parameters", "headers", "schemas"] {
+            for name in document["components"][part].as_object().unwrap().keys() {
+                let reference = format!("#/components/{part}/{name}");
+                assert!(found.contains(&*reference), "{reference} is of no use");
+            }
+        }
+    }
+
+    #[test]
+    fn every_own_route_and_every_route_of_rows_is_described_and_no_other_path_is() {
+        let document = document();
+        let paths = document["paths"].as_object().unwrap();
+        let mut described = 0;
+        for route in routes() {
+            let is_own = route.pattern.starts_with("/v1/tidemark");
+            let is_of_rows = ["/rows", "/documents", "/transactions"]
+                .iter()
+                .any(|part| route.pattern.contains(part));
+            if !is_own && !is_of_rows {
+                continue;
+            }
+            let method = route.method.as_str().to_ascii_lowercase();
+            let operation = &paths[&route.pattern][&method];
+            assert!(
+                operation["summary"].is_string(),
+                "{} {}",
+                route.method,
+                route.pattern
+            );
+            described += 1;
+        }
+        let operations = paths.values().map(|path| path.as_object().unwrap().len());
+        assert_eq!(operations.sum::<usize>(), described);
+        assert!(Operation::of(Action::NotBuilt).is_none());
+    }
+
+    #[test]
+    fn no_two_operations_have_one_name() {
+        let document = document();
+        let mut names = HashSet::new();
+        for path in document["paths"].as_object().unwrap().values() {
+            for operation in path.as_object().unwrap().values() {
+                let name = operation["operationId"].as_str().unwrap().to_owned();
+                assert!(names.insert(name.clone()), "{name}");
+                assert!(operation["responses"].get("400").is_some(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_type_of_refusal_stands_under_its_status() {
+        let document = document();
+        for kind in Kind::ALL {
+            let status = kind.status().as_u16();
+            let refusal = &document["components"]["responses"][format!("Refused{status}")];
+            let types = &refusal["content"]["application/json"]["schema"]["properties"]["type"];
+            for family in [Family::Tables, Family::Documents] {
+                let name = json!(kind.name(family));
+                assert!(types["enum"].as_array().unwrap().contains(&name), "{name}");
+            }
+        }
+    }
+}

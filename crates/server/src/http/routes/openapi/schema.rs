@@ -1,0 +1,612 @@
+//! Parameters, headers and bodies, as the document describes them.
+//!
+//! A body that is described is one that can be read; what of it fits a table is not described,
+//! because the document knows no tables.
+
+use engine::Family;
+use model::calendar::{DATETIME_MAX, DATETIME_MIN};
+use serde_json::{Map, Value, json};
+
+use crate::http::input::row_input::ROWS_MAX;
+use crate::http::routes::batch::{OPERATIONS_MAX, READS_MAX};
+use crate::http::wire::Words;
+
+/// A schema by its name.
+pub(super) type Named = (&'static str, Value);
+
+/// What differs by route family.
+const OF_FAMILY: [&str; 5] = ["Row", "Rows", "RowOrRows", "NewRows", "ManyRows"];
+
+/// The name of a schema in the words of a family.
+pub(super) fn name(schema: &str, words: &Words) -> String {
+    if words.family() == Family::Documents && OF_FAMILY.contains(&schema) {
+        format!("{schema}Older")
+    } else {
+        schema.to_owned()
+    }
+}
+
+pub(super) fn reference(schema: &str) -> Value {
+    let reference = format!("#/components/schemas/{schema}");
+    json!({ "$ref": reference })
+}
+
+fn object(required: &[&str], properties: Value) -> Value {
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+fn list_of(items: Value) -> Value {
+    json!({"type": "array", "items": items})
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn integer() -> Value {
+    json!({"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX})
+}
+
+fn mark() -> Value {
+    json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX})
+}
+
+fn id() -> Value {
+    json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,35}$"})
+}
+
+fn texts() -> Value {
+    list_of(text())
+}
+
+fn queries() -> Value {
+    json!({"type": "array", "items": {"type": "string"}, "maxItems": 100,
+        "description": "Queries, each the JSON text of `{method, attribute, values}`."})
+}
+
+/// Columns by their keys.
+fn content() -> Value {
+    json!({"type": "object", "additionalProperties": true})
+}
+
+/// A parameter of a path.
+pub(super) fn path_parameter(name: &str) -> Value {
+    json!({"name": name, "in": "path", "required": true, "schema": id()})
+}
+
+/// The parameters of queries and heads.
+pub(super) fn parameters() -> Value {
+    let in_query =
+        |name: &str, schema: Value| json!({"name": name, "in": "query", "schema": schema});
+    let header = |name: &str, what: &str, schema: Value| {
+        let place = "header";
+        json!({"name": name, "in": place, "description": what, "schema": schema})
+    };
+    let key = json!({"type": "string", "pattern": "^[!-~]{1,128}$", "minLength": 1,
+        "maxLength": 128});
+    json!({
+        "queries": in_query("queries[]", queries()),
+        "total": in_query("total", json!({"type": "boolean"})),
+        "ttl": in_query("ttl", json!({"type": "integer", "minimum": 0, "maximum": 86_400})),
+        "permissions": in_query("permissions", json!({"enum": ["now", "as-of"]})),
+        "search": in_query("search", json!({"type": "string", "maxLength": 256})),
+        "transactionId": in_query("transactionId", text()),
+        "cache": header(
+            "X-Tidemark-Cache",
+            "What is wanted of the cache of lists.",
+            json!({"enum": ["bypass"]}),
+        ),
+        "minMark": header(
+            "X-Tidemark-Min-Mark",
+            "The answer is not older than the commit of this mark.",
+            mark(),
+        ),
+        "idempotencyKey": header(
+            "Idempotency-Key",
+            "Sent again under the same key within an hour, the request is not done again.",
+            key,
+        ),
+        "timestamp": header(
+            "X-Appwrite-Timestamp",
+            "Rows that were changed after this are left alone.",
+            json!({"type": "string", "format": "date-time"}),
+        ),
+    })
+}
+
+/// The headers of answers.
+pub(super) fn headers() -> Value {
+    json!({
+        "X-Tidemark-Mark": {
+            "description": "The mark that the answer is true for.",
+            "schema": mark(),
+        },
+        "X-Tidemark-Cache": {
+            "description": "What the cache did, with the mark that the rows were read at.",
+            "schema": {"type": "string", "pattern": "^(hit|miss|bypass); mark=[0-9]+; age=[0-9]+"},
+        },
+    })
+}
+
+/// What is said in the words of each route family.
+pub(super) fn of_family(words: &Words) -> Vec<Named> {
+    let row = reference(&name("Row", words));
+    let rows = reference(&name("Rows", words));
+    let table = if words.family() == Family::Tables {
+        "$tableId"
+    } else {
+        "$collectionId"
+    };
+    let mut new_row = Map::new();
+    new_row.insert(
+        words.row_id.to_owned(),
+        json!({
+            "anyOf": [id(), {"const": "unique()"}],
+        }),
+    );
+    new_row.insert("data".to_owned(), content());
+    new_row.insert("permissions".to_owned(), texts());
+    new_row.insert("transactionId".to_owned(), text());
+    let several = json!({"type": "array", "minItems": 1, "maxItems": ROWS_MAX,
+        "items": content()});
+    let mut many = Map::new();
+    many.insert(words.rows.to_owned(), several);
+    many.insert("transactionId".to_owned(), text());
+    let mut listed = Map::new();
+    listed.insert("total".to_owned(), mark());
+    listed.insert(words.rows.to_owned(), list_of(row.clone()));
+    let many = object(&[words.rows], Value::Object(many));
+    vec![
+        (
+            "Row",
+            object(
+                &["$databaseId", table],
+                json!({
+                    "$id": text(),
+                    "$sequence": text(),
+                    "$createdAt": text(),
+                    "$updatedAt": text(),
+                    "$permissions": texts(),
+                    "$databaseId": text(),
+                    table: text(),
+                }),
+            ),
+        ),
+        (
+            "Rows",
+            object(&["total", words.rows], Value::Object(listed)),
+        ),
+        ("RowOrRows", json!({"anyOf": [row, rows]})),
+        (
+            "NewRows",
+            json!({"anyOf": [object(&[words.row_id, "data"], Value::Object(new_row)), many]}),
+        ),
+        ("ManyRows", many),
+    ]
+}
+
+/// What is said in the same words by all.
+pub(super) fn of_own() -> Vec<Named> {
+    [of_rows(), of_transactions(), of_times(), of_batches()].concat()
+}
+
+fn of_rows() -> Vec<Named> {
+    let staging = |more: Value| {
+        let mut properties = more;
+        properties["transactionId"] = text();
+        object(&[], properties)
+    };
+    let number = json!({"type": "number"});
+    vec![
+        ("Staging", staging(json!({}))),
+        (
+            "RowChange",
+            staging(json!({"data": content(), "permissions": texts()})),
+        ),
+        ("Matching", staging(json!({"queries": queries()}))),
+        (
+            "MatchingChange",
+            staging(json!({"data": content(), "queries": queries()})),
+        ),
+        (
+            "RowQuery",
+            staging(json!({
+                "queries": queries(),
+                "total": {"type": "boolean"},
+                "ttl": {"type": "integer", "minimum": 0, "maximum": 86_400},
+                "permissions": {"enum": ["now", "as-of"]},
+            })),
+        ),
+        (
+            "Increment",
+            staging(json!({"value": number, "max": number})),
+        ),
+        (
+            "Decrement",
+            staging(json!({"value": number, "min": number})),
+        ),
+    ]
+}
+
+fn of_transactions() -> Vec<Named> {
+    let transaction = object(
+        &[
+            "$id",
+            "$createdAt",
+            "$updatedAt",
+            "status",
+            "operations",
+            "expiresAt",
+        ],
+        json!({
+            "$id": text(),
+            "$createdAt": text(),
+            "$updatedAt": text(),
+            "status": {"enum": ["pending", "committed", "failed"]},
+            "operations": mark(),
+            "expiresAt": text(),
+        }),
+    );
+    let flag = json!({"type": "boolean"});
+    vec![
+        ("Transaction", transaction),
+        (
+            "Transactions",
+            object(
+                &["total", "transactions"],
+                json!({
+                    "total": mark(),
+                    "transactions": list_of(reference("Transaction")),
+                }),
+            ),
+        ),
+        (
+            "NewTransaction",
+            object(
+                &[],
+                json!({"ttl": {"type": "integer", "minimum": 60, "maximum": 3_600}}),
+            ),
+        ),
+        (
+            "TransactionEnd",
+            object(&[], json!({"commit": flag, "rollback": flag})),
+        ),
+        ("Operation", operation()),
+        (
+            "Operations",
+            object(
+                &["operations"],
+                json!({"operations": {
+                    "type": "array", "minItems": 1, "maxItems": 100,
+                    "items": reference("Operation"),
+                }}),
+            ),
+        ),
+    ]
+}
+
+/// An operation on rows, in the words of either family.
+fn operation() -> Value {
+    let actions = [
+        "create",
+        "update",
+        "upsert",
+        "delete",
+        "increment",
+        "decrement",
+        "bulkCreate",
+        "bulkUpdate",
+        "bulkUpsert",
+        "bulkDelete",
+    ];
+    object(
+        &["action"],
+        json!({
+            "action": {"enum": actions},
+            "databaseId": id(),
+            "tableId": id(),
+            "collectionId": id(),
+            "rowId": id(),
+            "documentId": id(),
+            "data": {"anyOf": [content(), list_of(content())]},
+        }),
+    )
+}
+
+/// The words of the case language.
+fn of_times() -> Vec<Named> {
+    let affected = object(
+        &["table", "id", "affected"],
+        json!({"table": text(), "id": text(), "affected": {"enum": [0, 1]}}),
+    );
+    vec![
+        (
+            "Time",
+            json!({
+                "description": "Microseconds since 1970, a date and time, or `min`.",
+                "anyOf": [
+                    {
+                        "type": "integer", "format": "int64",
+                        "minimum": DATETIME_MIN.0, "maximum": DATETIME_MAX.0,
+                    },
+                    {"type": "string", "format": "date-time"},
+                    {"const": "min"},
+                ],
+            }),
+        ),
+        (
+            "TimedTransaction",
+            object(
+                &["ops"],
+                json!({
+                    "ops": {
+                        "type": "array", "minItems": 1, "maxItems": engine::OPERATIONS_MAX,
+                        "items": timed_operation(),
+                    },
+                    "meta": {"description": "Kept with the commit."},
+                    "minMark": mark(),
+                }),
+            ),
+        ),
+        (
+            "Transacted",
+            object(
+                &["tt", "rows"],
+                json!({"tt": mark(), "rows": list_of(affected)}),
+            ),
+        ),
+        ("Horizon", object(&["horizon"], json!({"horizon": mark()}))),
+        (
+            "Status",
+            object(
+                &["role", "mark", "horizon", "lineage"],
+                json!({
+                    "role": {"enum": ["both"]},
+                    "mark": mark(),
+                    "horizon": mark(),
+                    "lineage": text(),
+                }),
+            ),
+        ),
+        (
+            "Document",
+            object(&["openapi"], json!({"openapi": {"const": "3.1.0"}})),
+        ),
+    ]
+    .into_iter()
+    .chain(of_timed_reads())
+    .chain(of_constraints())
+    .collect()
+}
+
+/// An operation over a valid period.
+fn timed_operation() -> Value {
+    let operations = [
+        "insert", "put", "patch", "update", "delete", "erase", "assert",
+    ];
+    object(
+        &["op", "table", "id"],
+        json!({
+            "op": {"enum": operations},
+            "table": id(),
+            "id": id(),
+            "doc": content(),
+            "valid_from": reference("Time"),
+            "valid_to": {"anyOf": [reference("Time"), {"const": "next"}, {"type": "null"}]},
+            "exists": {"type": "boolean"},
+            "equals": content(),
+            "vt": reference("Time"),
+            "unchanged_since": reference("Time"),
+        }),
+    )
+}
+
+fn of_timed_reads() -> Vec<Named> {
+    let answer = object(
+        &["rows", "vt", "tt", "stableUntil"],
+        json!({
+            "rows": true,
+            "vt": reference("Time"),
+            "tt": integer(),
+            "stableUntil": {"anyOf": [integer(), {"type": "null"}]},
+        }),
+    );
+    let several = json!({"type": "array", "maxItems": 100, "items": reference("TimedRead")});
+    let answers = list_of(reference("TimedAnswerOfOne"));
+    vec![
+        ("TimedRead", timed_read()),
+        (
+            "TimedReads",
+            json!({"anyOf": [
+                reference("TimedRead"),
+                object(&["reads"], json!({"reads": several})),
+            ]}),
+        ),
+        ("TimedAnswerOfOne", answer),
+        (
+            "TimedAnswer",
+            json!({"anyOf": [
+                reference("TimedAnswerOfOne"),
+                object(&["answers"], json!({"answers": answers})),
+            ]}),
+        ),
+    ]
+}
+
+/// A read of the case language.
+fn timed_read() -> Value {
+    let kinds = [
+        "get",
+        "scan",
+        "aggregate",
+        "history",
+        "period",
+        "allen",
+        "join",
+        "timeline",
+        "diff",
+        "tx",
+        "feed",
+        "stable_until",
+    ];
+    let point = object(
+        &[],
+        json!({"vt": reference("Time"), "tt": reference("Time")}),
+    );
+    object(
+        &["kind"],
+        json!({
+            "kind": {"enum": kinds},
+            "vt": reference("Time"),
+            "tt": reference("Time"),
+            "table": id(),
+            "id": id(),
+            "full": {"type": "boolean"},
+            "where": content(),
+            "order": text(),
+            "limit": {"type": "integer", "minimum": 1, "maximum": engine::PIECES_MAX},
+            "fn": {"enum": ["count", "sum", "min", "max", "avg"]},
+            "column": text(),
+            "axis": {"enum": ["valid", "system", "both"]},
+            "coalesce": {"type": "boolean"},
+            "relation": text(),
+            "period": {"type": "array", "minItems": 2, "maxItems": 2,
+                "items": {"anyOf": [reference("Time"), {"type": "null"}]}},
+            "left": id(),
+            "right": id(),
+            "on": text(),
+            "from": point,
+            "to": point,
+            "after": reference("Time"),
+        }),
+    )
+}
+
+/// What is decided about a table's past.
+fn options(are_shown: bool) -> Value {
+    let mut properties = json!({
+        "pinnedMaxAge": {"type": "integer", "minimum": 0, "maximum": 31_536_000},
+        "history": {"type": "string", "pattern": "^(keep|none|days\\([0-9]+\\))$"},
+        "past": {"enum": ["keys", "both", "now"]},
+        "ttlMax": {"type": "integer", "minimum": 0, "maximum": 86_400},
+    });
+    if !are_shown {
+        return object(&[], properties);
+    }
+    properties["keptFrom"] = json!({"anyOf": [text(), {"type": "null"}]});
+    let shown = ["pinnedMaxAge", "history", "past", "ttlMax", "keptFrom"];
+    object(&shown, properties)
+}
+
+fn of_constraints() -> Vec<Named> {
+    let refs = list_of(object(
+        &["column", "table"],
+        json!({"column": text(), "table": id()}),
+    ));
+    let unique = list_of(json!({"type": "array", "minItems": 1, "items": {"type": "string"}}));
+    let kinds = json!({"enum": ["integer", "float", "string", "boolean"]});
+    let table = object(
+        &[],
+        json!({
+            "columns": {"type": "object", "additionalProperties": kinds},
+            "unique": unique,
+            "refs": refs,
+        }),
+    );
+    vec![
+        ("TableOptions", options(true)),
+        ("TableOptionsChange", options(false)),
+        (
+            "Constraints",
+            object(&[], json!({"unique": unique, "refs": refs})),
+        ),
+        (
+            "TestTables",
+            object(
+                &[],
+                json!({"tables": {"type": "object", "additionalProperties": table}}),
+            ),
+        ),
+    ]
+}
+
+fn of_batches() -> Vec<Named> {
+    let row_or_null = json!({"anyOf": [reference("Row"), {"type": "null"}]});
+    let refusal = object(
+        &["message", "code", "type", "version"],
+        json!({"message": text(), "code": integer(), "type": text(), "version": text(),
+            "index": integer()}),
+    );
+    let refused = object(&["error"], json!({"error": reference("Refusal")}));
+    let found = object(
+        &["rows"],
+        json!({"rows": list_of(row_or_null), "asOf": integer(), "validAt": integer()}),
+    );
+    let mark_or_null = json!({"anyOf": [mark(), {"type": "null"}]});
+    let written = object(&["mark"], json!({"mark": mark_or_null}));
+    vec![
+        ("Refusal", refusal),
+        ("BatchReadPart", batch_read_part()),
+        ("BatchFoundPart", json!({"anyOf": [found, refused]})),
+        (
+            "BatchReads",
+            object(
+                &["reads"],
+                json!({"reads": {
+                    "type": "array", "minItems": 1, "maxItems": READS_MAX,
+                    "items": reference("BatchReadPart"),
+                }}),
+            ),
+        ),
+        (
+            "BatchRead",
+            object(
+                &["mark", "results"],
+                json!({
+                    "mark": mark(), "results": list_of(reference("BatchFoundPart")),
+                }),
+            ),
+        ),
+        (
+            "BatchWrites",
+            object(
+                &["operations"],
+                json!({
+                    "operations": {
+                        "type": "array", "minItems": 1, "maxItems": OPERATIONS_MAX,
+                        "items": reference("Operation"),
+                    },
+                    "atomic": {"type": "boolean"},
+                }),
+            ),
+        ),
+        ("BatchWrittenPart", json!({"anyOf": [written, refused]})),
+        (
+            "BatchWritten",
+            object(
+                &["results"],
+                json!({"results": list_of(reference("BatchWrittenPart"))}),
+            ),
+        ),
+    ]
+}
+
+/// Rows of one table, by ids or keys.
+fn batch_read_part() -> Value {
+    let keys = json!({"type": "array", "items": {"description":
+        "The value of an index of one column, or an array with a value for each."}});
+    json!({
+        "type": "object",
+        "required": ["tableId"],
+        "properties": {
+            "tableId": id(),
+            "ids": list_of(id()),
+            "index": text(),
+            "keys": keys,
+            "queries": queries(),
+            "asOf": reference("Time"),
+            "validAt": reference("Time"),
+        },
+        "oneOf": [{"required": ["ids"]}, {"required": ["index", "keys"]}],
+    })
+}

@@ -1,0 +1,167 @@
+//! What a thread remembers of a request target: what it means, and what preceded its rows.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+
+use bytes::Bytes;
+use engine::{Engine, Family, ListAnswer, PreparedList, PreparedPast, PreparedTable};
+use hyper::header::{HeaderMap, HeaderValue};
+use model::{Mark, Marked, RowId};
+
+use crate::http::head::cors::Origin;
+use crate::http::reply::{Reply, shared_bytes};
+use crate::http::wire::{self, Words};
+
+/// What a target asks for.
+pub enum CachedPlan {
+    /// A list.
+    List(Box<List>),
+    /// A row, whose id follows.
+    RowOf(RowOf),
+    /// A row at a time that is over, whose id stands before the queries.
+    Past(Box<Past>),
+    /// What only the long way can answer.
+    Longer,
+}
+
+/// A list and what went before its rows the last time.
+pub struct List {
+    pub(in crate::http) prepared: PreparedList,
+    pub(in crate::http) family: Family,
+    pub(in crate::http) words: &'static Words,
+    head: RefCell<Option<Head>>,
+    /// Answers since they were last reported.
+    answers: Cell<u64>,
+}
+
+/// A table whose rows are read.
+pub struct RowOf {
+    pub(in crate::http) table: PreparedTable,
+    pub(in crate::http) family: Family,
+    /// Every header of an answer, with nothing in those of one request.
+    pub(in crate::http) headers: HeaderMap,
+}
+
+/// A table whose rows are read at a time that is over.
+pub struct Past {
+    pub(in crate::http) table: PreparedPast,
+    pub(in crate::http) words: &'static Words,
+}
+
+/// What went before the rows the last time.
+struct Head {
+    /// The answer it was written for, without its rows.
+    answer: ListAnswer,
+    /// Every header but those of one request.
+    headers: HeaderMap,
+    open: Bytes,
+    close: Bytes,
+}
+
+/// A target without the id of the row that it names, and that id.
+pub fn around_row(target: &str) -> Option<(Cow<'_, str>, &str)> {
+    let (path, queries) = target.split_at(target.find('?').unwrap_or(target.len()));
+    let (before, id) = path.split_at(path.rfind('/')? + 1);
+    let around = match queries {
+        "" => before.into(),
+        queries => [before, queries].concat().into(),
+    };
+    Some((around, id))
+}
+
+impl Past {
+    /// The rows of a table at a time, in the words of this family.
+    pub fn new(table: PreparedPast, family: Family) -> Past {
+        let words = wire::words(family);
+        Past { table, words }
+    }
+}
+
+impl List {
+    /// A list whose answers are written in the words of this family.
+    pub fn new(list: PreparedList, family: Family) -> List {
+        List {
+            prepared: list,
+            family,
+            words: wire::words(family),
+            head: RefCell::default(),
+            answers: Cell::new(0),
+        }
+    }
+
+    pub(super) fn report(&self, engine: &Engine) {
+        let answers = self.answers.take();
+        if answers > 0 {
+            engine.count_held(&self.prepared, answers);
+        }
+    }
+
+    /// The headers and the pieces of `answer`, but for what is of one request.
+    pub(in crate::http) fn write(&self, answer: ListAnswer) -> (HeaderMap, [Bytes; 3]) {
+        let mut remembered = self.head.borrow_mut();
+        let head = match &mut *remembered {
+            Some(head) if head.fits(&answer) => head,
+            other => other.insert(Head::of(&answer, self.words)),
+        };
+        let pieces = [
+            head.open.clone(),
+            shared_bytes(answer.rows),
+            head.close.clone(),
+        ];
+        (head.headers.clone(), pieces)
+    }
+
+    /// Counts an answer, until the next report.
+    pub(in crate::http) fn count(&self) {
+        self.answers.set(self.answers.get() + 1);
+    }
+}
+
+impl RowOf {
+    /// The rows of a table, in the words of this family.
+    pub fn new(table: PreparedTable, family: Family) -> RowOf {
+        let reply = Reply::ok(Vec::new()).at(Mark(0));
+        let reply = reply.unless_held(&HeaderMap::new(), |_| 0);
+        RowOf {
+            table,
+            family,
+            headers: headers_of(reply),
+        }
+    }
+
+    /// The row with this id, as the body of an answer.
+    pub(in crate::http) fn read(&self, engine: &Engine, id: &str) -> Option<Marked<Vec<u8>>> {
+        let page = engine.row_at_once(&self.table, &RowId::new(id).ok()?)?;
+        Some(page.map(|page| wire::encode_page(&page, self.family)))
+    }
+}
+
+/// The headers of a reply, with a place for the name of each request, so that it is put there
+/// without moving the others.
+fn headers_of(reply: Reply) -> HeaderMap {
+    let nobody = HeaderValue::from_static("");
+    let response = reply.into_response(nobody, &Origin::None);
+    response.into_parts().0.headers
+}
+
+impl Head {
+    fn of(answer: &ListAnswer, words: &'static Words) -> Head {
+        let answer = ListAnswer {
+            rows: [].into(),
+            ..answer.clone()
+        };
+        let (open, close) = wire::list_envelope(words.rows, answer.total);
+        Head {
+            headers: headers_of(Reply::list(answer.clone(), words)),
+            answer,
+            open: Bytes::from(open),
+            close: Bytes::from_static(close),
+        }
+    }
+
+    /// Whether `answer` has the same head. Its rows are the same if their tag is.
+    fn fits(&self, answer: &ListAnswer) -> bool {
+        let told = |answer: &ListAnswer| (answer.tag, answer.total, answer.cached, answer.mark);
+        told(&self.answer) == told(answer)
+    }
+}

@@ -1,0 +1,341 @@
+use engine::{
+    AccessError, ColumnFault, EngineError, IndexFault, QueryError, ReadError, SchemaError,
+    StoreError, TransactionError, Unavailable, WriteError,
+};
+use model::{ModelError, RowId};
+
+use super::*;
+
+const PAGE: &str = include_str!("../../../../../../docs/reference/errors.md");
+
+/// The rows of the page's table, without the column of reasons.
+fn listed() -> Vec<(String, String, String)> {
+    let cells = |line: &str| -> Vec<String> {
+        line.split('|')
+            .map(|cell| cell.trim().trim_matches('`').to_owned())
+            .collect()
+    };
+    let rows = PAGE
+        .lines()
+        .filter(|line| line.starts_with("| 4") || line.starts_with("| 5"));
+    rows.map(|line| {
+        let cells = cells(line);
+        assert!(!cells[4].is_empty(), "no reason given: {line}");
+        (cells[1].clone(), cells[2].clone(), cells[3].clone())
+    })
+    .collect()
+}
+
+#[test]
+fn the_page_lists_exactly_what_the_code_sends() {
+    let sent = Kind::ALL.iter().map(|kind| {
+        let (name, legacy) = (kind.name(Family::Tables), kind.name(Family::Documents));
+        let legacy = if legacy == name { "" } else { legacy };
+        (
+            kind.status().as_u16().to_string(),
+            name.to_owned(),
+            legacy.to_owned(),
+        )
+    });
+    assert_eq!(listed(), sent.collect::<Vec<_>>());
+}
+
+fn row() -> RowId {
+    RowId::new("r").unwrap()
+}
+
+fn text() -> String {
+    "x".to_owned()
+}
+
+fn access_cases() -> Vec<(AccessError, Kind)> {
+    use AccessError as A;
+    vec![
+        (A::ProjectMissing, Kind::AccessForbidden),
+        (A::KeyExpired, Kind::KeyExpired),
+        (A::KeyUnknown, Kind::UnauthorizedScope),
+        (A::ScopeMissing(&[]), Kind::UnauthorizedScope),
+        (A::Unauthorized, Kind::Unauthorized),
+        (A::RoleNotHeld(text()), Kind::Unauthorized),
+        (A::PastClosed(model::Past::Keys), Kind::Unauthorized),
+    ]
+}
+
+fn schema_cases() -> Vec<(SchemaError, Kind)> {
+    use SchemaError as S;
+    vec![
+        (S::ProjectNotFound(text()), Kind::ProjectNotFound),
+        (S::DatabaseNotFound(text()), Kind::DatabaseNotFound),
+        (S::TableNotFound(text()), Kind::TableNotFound),
+        (S::KeyNotFound(text()), Kind::KeyNotFound),
+        (S::KeyCreationDenied, Kind::KeyCreationDenied),
+        (S::ProjectExists, Kind::ProjectExists),
+        (S::KeyExists, Kind::KeyExists),
+        (S::DatabaseExists, Kind::DatabaseExists),
+        (S::TableExists, Kind::TableExists),
+    ]
+}
+
+fn read_cases() -> Vec<(ReadError, Kind)> {
+    use ReadError as R;
+    vec![
+        (R::RowNotFound(row()), Kind::RowNotFound),
+        (R::Query(QueryError::Syntax(text())), Kind::QueryInvalid),
+        (R::Query(QueryError::Invalid(text())), Kind::QueryInvalid),
+        (
+            R::Query(QueryError::TooLarge(text())),
+            Kind::ArgumentInvalid,
+        ),
+        (R::HistoryGone(model::Timestamp(5)), Kind::HistoryGone),
+        (R::CursorNotFound(row()), Kind::CursorNotFound),
+        (R::CursorNull(row()), Kind::OrderNull),
+        (R::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
+        (R::AnswerTooLarge { bytes_max: 1 }, Kind::AnswerTooLarge),
+        (R::SortTooLarge { bytes_max: 1 }, Kind::SortTooLarge),
+        (R::ReadersBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
+        (R::TooManyPieces, Kind::BadRequest),
+    ]
+}
+
+fn write_cases() -> Vec<(WriteError, Kind)> {
+    use WriteError as W;
+    let (held, max) = (1, 1);
+    vec![
+        (W::RowExists(row()), Kind::RowExists),
+        (W::RowMoved(row()), Kind::RowUpdateConflict),
+        (W::UniqueViolation { index: None }, Kind::RowUniqueViolation),
+        (W::RowDataMissing, Kind::RowMissingData),
+        (W::PayloadMissing, Kind::RowMissingPayload),
+        (W::NotNumeric(text()), Kind::AttributeTypeInvalid),
+        (W::Relationship(text()), Kind::RelationshipValueInvalid),
+        (W::AssertFailed(row()), Kind::AssertFailed),
+        (W::TooManyRows { rows_max: 1 }, Kind::BadRequest),
+        (W::TooManyBytes { bytes_max: 1 }, Kind::BadRequest),
+        (
+            W::QuotaExceeded {
+                what: engine::Counted::Bytes,
+                held,
+                max,
+            },
+            Kind::QuotaExceeded,
+        ),
+        (W::RequestKeyReused, Kind::RequestKeyReused),
+        (W::RequestRepeated, Kind::RequestKeyReused),
+        (
+            W::StoredAnswerTooLarge { bytes_max: 1 },
+            Kind::ArgumentInvalid,
+        ),
+    ]
+}
+
+fn transaction_cases() -> Vec<(TransactionError, Kind)> {
+    use TransactionError as T;
+    vec![
+        (T::NotFound(text()), Kind::TransactionNotFound),
+        (T::Exists(text()), Kind::TransactionExists),
+        (T::Ended(text()), Kind::TransactionNotReady),
+        (T::Expired(text()), Kind::TransactionExpired),
+        (T::Conflict(row()), Kind::TransactionConflict),
+        (T::TooLarge(text()), Kind::TransactionLimitExceeded),
+        (T::LimitReached(text()), Kind::RateLimitExceeded),
+    ]
+}
+
+fn unavailable_cases() -> Vec<(Unavailable, Kind)> {
+    use Unavailable as U;
+    let kind = Kind::ServiceUnavailable;
+    vec![
+        (U::DryRunsBusy { waiting_max: 1 }, kind),
+        (U::Overloaded, kind),
+        (U::Closing, kind),
+        (U::Stopped, kind),
+        (U::ClockImplausible { ahead_s: 1 }, kind),
+    ]
+}
+
+/// Errors that carry no other error, each with the kind it becomes.
+fn cases() -> Vec<(EngineError, Kind)> {
+    fn of<E: Into<EngineError>>(
+        cases: Vec<(E, Kind)>,
+    ) -> impl Iterator<Item = (EngineError, Kind)> {
+        cases.into_iter().map(|(error, kind)| (error.into(), kind))
+    }
+    let (name, why) = ("name", text());
+    let mut all = vec![
+        (EngineError::Argument { name, why }, Kind::ArgumentInvalid),
+        (EngineError::Unsupported(text()), Kind::FeatureUnsupported),
+    ];
+    all.extend(of(access_cases()).chain(of(schema_cases())));
+    all.extend(of(read_cases()).chain(of(write_cases())));
+    all.extend(of(transaction_cases()).chain(of(unavailable_cases())));
+    all
+}
+
+/// Laws of the model that row content or parameters break.
+fn model_cases() -> Vec<(ModelError, Kind)> {
+    use ModelError as M;
+    let (column, why) = (text(), text());
+    vec![
+        (M::UnknownColumn { key: text() }, Kind::RowInvalidStructure),
+        (
+            M::MissingColumn { column: text() },
+            Kind::RowInvalidStructure,
+        ),
+        (M::InvalidValue { column, why }, Kind::RowInvalidStructure),
+        (M::NulCharacter, Kind::RowInvalidStructure),
+        (
+            M::TooManyPermissions { count_max: 1 },
+            Kind::ArgumentInvalid,
+        ),
+        (
+            M::InvalidPermission {
+                text: text(),
+                why: text(),
+            },
+            Kind::ArgumentInvalid,
+        ),
+        (M::InvalidId { what: "row id" }, Kind::ArgumentInvalid),
+    ]
+}
+
+fn column_cases() -> Vec<(ColumnFault, Kind)> {
+    use ColumnFault as C;
+    vec![
+        (C::Exists(text()), Kind::ColumnExists),
+        (C::UnknownType(text()), Kind::ArgumentInvalid),
+        (
+            C::DefaultUnsupported(text()),
+            Kind::ColumnDefaultUnsupported,
+        ),
+        (C::ValueInvalid(text()), Kind::ColumnValueInvalid),
+        (C::LimitExceeded(text()), Kind::ColumnLimitExceeded),
+        (C::FormatUnsupported(text()), Kind::ColumnFormatUnsupported),
+        (C::NotFound(text()), Kind::ColumnNotFound),
+        (C::TypeInvalid(text()), Kind::ColumnTypeInvalid),
+        (C::InvalidResize(text()), Kind::ColumnInvalidResize),
+        (C::IndexDependency(text()), Kind::ColumnIndexDependency),
+    ]
+}
+
+fn index_cases() -> Vec<(IndexFault, Kind)> {
+    use IndexFault as I;
+    vec![
+        (I::Exists(text()), Kind::ColumnIndexExists),
+        (I::ColumnUnknown(text()), Kind::ColumnUnknown),
+        (I::Invalid(text()), Kind::IndexInvalid),
+        (I::ColumnInvalid(text()), Kind::ColumnIndexInvalid),
+        (I::LimitExceeded(text()), Kind::ColumnIndexLimitExceeded),
+        (I::NotFound(text()), Kind::ColumnIndexNotFound),
+    ]
+}
+
+fn store_cases() -> Vec<(StoreError, Kind)> {
+    vec![
+        (StoreError::Full, Kind::StorageFull),
+        (
+            StoreError::SealBroken {
+                what: text(),
+                row: None,
+            },
+            Kind::EncryptedValueInvalid,
+        ),
+        (
+            StoreError::OutcomeUnknown { detail: text() },
+            Kind::OutcomeUnknown,
+        ),
+        (StoreError::Stopped, Kind::ServiceUnavailable),
+        (StoreError::Panicked { detail: text() }, Kind::Unknown),
+        (StoreError::Memory, Kind::Unknown),
+        (StoreError::Interrupted, Kind::ServiceUnavailable),
+        (StoreError::CatalogueMoved, Kind::ServiceUnavailable),
+    ]
+}
+
+/// Errors that carry those of lower rooms.
+fn inner_cases() -> impl Iterator<Item = (EngineError, Kind)> {
+    let of_model = model_cases()
+        .into_iter()
+        .map(|(error, kind)| (EngineError::Write(WriteError::Structure(error)), kind));
+    let of_column = column_cases()
+        .into_iter()
+        .map(|(fault, kind)| (EngineError::Schema(SchemaError::Column(fault)), kind));
+    let of_index = index_cases()
+        .into_iter()
+        .map(|(fault, kind)| (EngineError::Schema(SchemaError::Index(fault)), kind));
+    let of_store = store_cases()
+        .into_iter()
+        .map(|(error, kind)| (EngineError::Store(error), kind));
+    of_model.chain(of_column).chain(of_index).chain(of_store)
+}
+
+#[test]
+fn each_engine_error_has_its_kind() {
+    for (error, kind) in cases().into_iter().chain(inner_cases()) {
+        let shown = format!("{error:?}");
+        assert_eq!(ApiError::from(error).kind, kind, "{shown}");
+    }
+}
+
+#[test]
+fn a_failure_of_ours_tells_the_client_nothing() {
+    let detail = "the disk at /secret broke";
+    let error = ApiError::from(EngineError::Store(StoreError::Io {
+        detail: detail.into(),
+    }));
+    assert_eq!(error.message(Family::Tables), "Server Error");
+    assert!(error.detail.is_some_and(|logged| logged.contains(detail)));
+}
+
+#[test]
+fn quoted_beginnings_of_messages_are_kept() {
+    let unknown = ModelError::UnknownColumn {
+        key: "colour".into(),
+    };
+    let said =
+        ApiError::from(EngineError::Write(WriteError::Structure(unknown))).message(Family::Tables);
+    assert_eq!(
+        said,
+        "Invalid document structure: Unknown attribute: \"colour\"."
+    );
+    let said = ApiError::missing("name").message(Family::Tables);
+    assert_eq!(said, "Param \"name\" is not optional.");
+}
+
+#[test]
+fn the_older_family_reads_its_own_words() {
+    let error = ApiError::invalid("rowId", "No.");
+    assert_eq!(error.message(Family::Tables), "Invalid `rowId` param: No.");
+    assert_eq!(
+        error.message(Family::Documents),
+        "Invalid `documentId` param: No."
+    );
+    let error = ApiError::missing("tableId");
+    assert_eq!(
+        error.message(Family::Documents),
+        "Param \"collectionId\" is not optional."
+    );
+    let error = ApiError::missing("documents");
+    assert_eq!(
+        error.message(Family::Documents),
+        "Param \"documents\" is not optional."
+    );
+}
+
+#[test]
+fn texts_that_name_a_header_a_flag_or_a_command_are_whole() {
+    let text = |error: EngineError| ApiError::from(error).message(Family::Tables);
+    assert_eq!(
+        text(Unavailable::ClockImplausible { ahead_s: 7 }.into()),
+        "Writes are stopped: the clock is 7 s ahead of the last commit. Check the clock; if it is \
+         right, restart with --accept-clock."
+    );
+    assert_eq!(
+        text(WriteError::StoredAnswerTooLarge { bytes_max: 9 }.into()),
+        "Invalid `Idempotency-Key` param: The answer to keep would have more than 9 bytes."
+    );
+    assert_eq!(
+        text(SchemaError::KeyCreationDenied.into()),
+        "API keys are made on the server's command line, by `tidemark key create`, and are not \
+         changed; they can be revoked."
+    );
+}

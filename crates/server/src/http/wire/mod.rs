@@ -1,0 +1,416 @@
+//! Wire shapes: the only place that knows how anything looks in JSON.
+//!
+//! Everything is written straight into bytes; no answer is built as a tree first.
+
+use engine::Family;
+use hyper::StatusCode;
+use model::{
+    Content, Field, Page, Related, Relation, Row, Selection, Span, Table, Timestamp, Value,
+    calendar,
+};
+use serde::Serialize;
+
+mod batch;
+mod containers;
+pub mod error;
+mod export;
+mod object;
+mod project;
+mod staged;
+
+pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
+pub use containers::{column, columns, database, databases, index, indexes, table, tables};
+pub use export::encode_export_row;
+use object::Object;
+pub use project::{key, keys, project};
+pub use staged::{sent_row, staged_rows, transaction, transactions};
+
+/// The server version whose protocol is spoken (wire protocol, status).
+pub const WIRE_VERSION: &str = "1.9.6";
+
+/// How a route family calls things, in parameters and in answers.
+#[derive(Debug)]
+pub struct Words {
+    family: Family,
+    /// Lists of tables.
+    pub tables: &'static str,
+    /// A table's id.
+    pub table_id: &'static str,
+    /// Whether grants on rows count.
+    pub row_security: &'static str,
+    /// Lists of columns.
+    pub columns: &'static str,
+    /// Lists of rows.
+    pub rows: &'static str,
+    /// A row's id.
+    pub row_id: &'static str,
+    /// The table at the other end of a relationship.
+    pub related_table_id: &'static str,
+    /// The same, in a column.
+    related_table: &'static str,
+    /// A row's table, in the row.
+    table_of_row: &'static str,
+}
+
+const TABLES: Words = Words {
+    family: Family::Tables,
+    tables: "tables",
+    table_id: "tableId",
+    row_security: "rowSecurity",
+    columns: "columns",
+    rows: "rows",
+    row_id: "rowId",
+    related_table_id: "relatedTableId",
+    related_table: "relatedTable",
+    table_of_row: "$tableId",
+};
+
+const DOCUMENTS: Words = Words {
+    family: Family::Documents,
+    tables: "collections",
+    table_id: "collectionId",
+    row_security: "documentSecurity",
+    columns: "attributes",
+    rows: "documents",
+    row_id: "documentId",
+    related_table_id: "relatedCollectionId",
+    related_table: "relatedCollection",
+    table_of_row: "$collectionId",
+};
+
+/// The words of a family.
+pub fn words(family: Family) -> &'static Words {
+    match family {
+        Family::Tables => &TABLES,
+        Family::Documents => &DOCUMENTS,
+    }
+}
+
+impl Words {
+    /// The family whose words these are.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// What this family calls the parameter that the other calls `name`.
+    pub fn of(&self, name: &'static str) -> &'static str {
+        let (from, to) = match self.family {
+            Family::Tables => (&DOCUMENTS, &TABLES),
+            Family::Documents => (&TABLES, &DOCUMENTS),
+        };
+        let pairs = [
+            (from.tables, to.tables),
+            (from.table_id, to.table_id),
+            (from.row_security, to.row_security),
+            (from.columns, to.columns),
+            (from.rows, to.rows),
+            (from.row_id, to.row_id),
+            (from.related_table_id, to.related_table_id),
+        ];
+        pairs
+            .iter()
+            .find(|(other, _)| *other == name)
+            .map_or(name, |(_, own)| own)
+    }
+}
+
+/// Appends `value` as JSON.
+fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value).expect("memory takes every byte, and these types are plain");
+}
+
+fn instant(out: &mut Vec<u8>, instant: Timestamp) {
+    out.push(b'"');
+    calendar::write_iso_ms(instant, out);
+    out.push(b'"');
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(truth) => json(out, truth),
+        Value::Int(number) => json(out, number),
+        Value::Float(number) => json(out, number),
+        Value::Text(text) => json(out, text),
+        Value::Instant(at) => instant(out, *at),
+        Value::List(elements) => {
+            out.push(b'[');
+            for (position, element) in elements.iter().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                self::value(out, element);
+            }
+            out.push(b']');
+        }
+    }
+}
+
+/// Appends the columns at `positions` with their values: `"key":value,…`, without braces.
+fn members<'a>(
+    table: &Table,
+    positions: impl Iterator<Item = usize>,
+    values: impl Iterator<Item = &'a Value>,
+    out: &mut Vec<u8>,
+) {
+    let mut is_first = true;
+    for (position, content) in positions.zip(values) {
+        let column = &table.columns[position];
+        // Related rows are shown where they are asked for, and links never.
+        if column.relation().is_some() {
+            continue;
+        }
+        if !is_first {
+            out.push(b',');
+        }
+        is_first = false;
+        // Keys are letters, digits and `_.-`, so nothing in them needs escaping.
+        out.push(b'"');
+        out.extend_from_slice(column.key.as_str().as_bytes());
+        out.extend_from_slice(b"\":");
+        match content {
+            // Clients read a list where the column holds lists, whether or not one was set.
+            Value::Null if column.array => out.extend_from_slice(b"[]"),
+            content => value(out, content),
+        }
+    }
+}
+
+/// Encodes a row's columns, all of them in the table's order, as the store keeps them.
+pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
+    assert_eq!(
+        values.len(),
+        table.columns.len(),
+        "a row has one value for each column"
+    );
+    members(table, 0..values.len(), values.iter(), out);
+}
+
+/// Encodes the rows of a page, joined by commas.
+pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
+    /// Bytes of the system fields of a row with ids of usual length.
+    const SYSTEM_BYTES: usize = 240;
+    let mut out = Vec::with_capacity(page.size_bytes() + page.rows.len() * SYSTEM_BYTES);
+    for (position, row) in page.rows.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        encode_one(page, (position, row), words(family), &mut out);
+    }
+    out
+}
+
+fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut Vec<u8>) {
+    let shows = |field: Field| match &page.selection {
+        Selection::All => true,
+        Selection::Some { fields, .. } => fields.contains(&field),
+    };
+    let mut object = Object::open(out);
+    if shows(Field::Id) {
+        object.plain("$id", row.id.as_str());
+    }
+    if shows(Field::Sequence) {
+        object.quoted_number("$sequence", row.seq);
+    }
+    if shows(Field::Created) {
+        object.instant("$createdAt", row.created);
+    }
+    if shows(Field::Updated) {
+        object.instant("$updatedAt", row.updated);
+    }
+    if matches!(
+        &page.selection,
+        Selection::All
+            | Selection::Some {
+                permissions: true,
+                ..
+            }
+    ) {
+        object.raw("$permissions", row.permissions.as_bytes());
+    }
+    object.plain("$databaseId", page.table.database.as_str());
+    object.plain(words.table_of_row, page.table.id.as_str());
+    if let Some(span) = &row.span {
+        span_of(row.id.as_str(), span, &mut object);
+    }
+    object.close_with(|out| {
+        let before = out.len();
+        columns_of(page, row, out);
+        for related in &page.related {
+            if out.len() > before {
+                out.push(b',');
+            }
+            related_of(page, related, nth, words, out);
+        }
+    });
+}
+
+/// Where a row stands in time.
+fn span_of(id: &str, span: &Span, object: &mut Object<'_>) {
+    let from = span.valid.from();
+    object.text("$validFrom", &instant_us(from));
+    match span.valid.to() {
+        Some(to) => object.text("$validTo", &instant_us(to)),
+        None => object.raw("$validTo", b"null"),
+    }
+    object.text("$systemFrom", &instant_us(span.system_from.timestamp()));
+    if span.shows_end {
+        match span.system_to {
+            Some(to) => object.text("$systemTo", &instant_us(to.timestamp())),
+            None => object.raw("$systemTo", b"null"),
+        }
+    }
+    object.text("$version", &version_name(id, from, span.system_from));
+}
+
+/// The name of one version: the cursor value of lists in which an id may appear more than once.
+fn version_name(id: &str, from: Timestamp, system_from: model::Mark) -> String {
+    match from {
+        Timestamp::BOT => format!("{id}@min@{}", system_from.0),
+        Timestamp(from) => format!("{id}@{from}@{}", system_from.0),
+    }
+}
+
+/// An instant with all its digits; the beginning of time is `min`.
+pub fn instant_us(instant: Timestamp) -> String {
+    match instant {
+        Timestamp::BOT => "min".to_owned(),
+        instant => calendar::iso_us(instant),
+    }
+}
+
+/// Appends the rows that the page's `nth` row is related to through one column, as a member.
+fn related_of(page: &Page, related: &Related, nth: usize, words: &Words, out: &mut Vec<u8>) {
+    let column = &page.table.columns[related.column];
+    out.push(b'"');
+    out.extend_from_slice(column.key.as_str().as_bytes());
+    out.extend_from_slice(b"\":");
+    let one = |at: usize, out: &mut Vec<u8>| {
+        encode_one(&related.page, (at, &related.page.rows[at]), words, out);
+    };
+    let links = &related.links[nth];
+    if !column.relation().is_some_and(Relation::is_list) {
+        return match links.first() {
+            Some(at) => one(*at, out),
+            None => out.extend_from_slice(b"null"),
+        };
+    }
+    out.push(b'[');
+    for (position, at) in links.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        one(*at, out);
+    }
+    out.push(b']');
+}
+
+fn columns_of(page: &Page, row: &Row, out: &mut Vec<u8>) {
+    match (&row.content, &page.selection) {
+        (Content::Body(body), Selection::All) => out.extend_from_slice(body),
+        (Content::Values(values), Selection::All) => encode_row(&page.table, values, out),
+        (Content::Values(values), Selection::Some { columns, .. }) => {
+            assert_eq!(
+                values.len(),
+                columns.len(),
+                "a row has one value for each column asked"
+            );
+            members(&page.table, columns.iter().copied(), values.iter(), out);
+        }
+        (Content::Body(_), Selection::Some { .. }) => {
+            unreachable!("a body holds all columns, so it is read only where all are shown")
+        }
+    }
+}
+
+/// What stands before and after the rows of a list, or the items of another one.
+pub fn list_envelope(key: &str, total: u64) -> (Vec<u8>, &'static [u8]) {
+    let mut open = Vec::with_capacity(48);
+    open.extend_from_slice(b"{\"total\":");
+    json(&mut open, &total);
+    open.extend_from_slice(b",\"");
+    open.extend_from_slice(key.as_bytes());
+    open.extend_from_slice(b"\":[");
+    (open, b"]}")
+}
+
+/// A list whose items are written one by one.
+fn list<T>(key: &str, total: u64, items: &[T], one: impl Fn(&T, &mut Vec<u8>)) -> Vec<u8> {
+    let (mut out, close) = list_envelope(key, total);
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        one(item, &mut out);
+    }
+    out.extend_from_slice(close);
+    out
+}
+
+/// The first of `total` rows that a write concerned.
+pub fn rows_of(total: u64, page: &Page, words: &Words) -> Vec<u8> {
+    let (mut out, close) = list_envelope(words.rows, total);
+    out.extend_from_slice(&encode_page(page, words.family));
+    out.extend_from_slice(close);
+    out
+}
+
+/// The body of a refusal, which may be about one part of the request.
+pub fn error_body(message: &str, status: StatusCode, kind: &str, index: Option<u32>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    let mut object = Object::open(&mut out);
+    object.text("message", message);
+    object.number("code", i64::from(status.as_u16()));
+    object.text("type", kind);
+    object.text("version", WIRE_VERSION);
+    if let Some(index) = index {
+        object.number("index", i64::from(index));
+    }
+    object.close();
+    out
+}
+
+/// One measured part of the server.
+pub fn health(name: &str, ping_ms: i64, passes: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    let mut object = Object::open(&mut out);
+    object.text("name", name);
+    object.number("ping", ping_ms);
+    object.text("status", if passes { "pass" } else { "fail" });
+    object.close();
+    out
+}
+
+/// The time that counts, and what the machine's clock says, in seconds.
+pub fn health_time(believed: Timestamp, clock: Timestamp) -> Vec<u8> {
+    let seconds = |at: Timestamp| at.0.div_euclid(1_000_000);
+    let (remote, local) = (seconds(believed), seconds(clock));
+    let mut out = Vec::with_capacity(64);
+    let mut object = Object::open(&mut out);
+    object.number("remoteTime", remote);
+    object.number("localTime", local);
+    object.number("diff", remote - local);
+    object.close();
+    out
+}
+
+/// Parts of the server, each as [`health`] writes it.
+pub fn statuses(parts: &[Vec<u8>]) -> Vec<u8> {
+    list("statuses", parts.len() as u64, parts, |part, out| {
+        out.extend_from_slice(part);
+    })
+}
+
+/// Pairs of names and versions.
+pub fn versions(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = Object::open(&mut out);
+    for (name, version) in pairs {
+        object.text(name, version);
+    }
+    object.close();
+    out
+}
+
+#[cfg(test)]
+mod tests;
