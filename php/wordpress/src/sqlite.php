@@ -108,11 +108,12 @@ class Tidemark_Store {
 					checked INTEGER, changed INTEGER, purged INTEGER)' );
 			$found = stat( $temporary );
 			$entry = $db->prepare( 'INSERT INTO mark
-				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, 0)' );
+				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5)' );
 			$entry->bindValue( 1, self::FORMAT );
 			$entry->bindValue( 2, $boot_id );
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
 			$entry->bindValue( 4, PHP_INT_MIN );
+			$entry->bindValue( 5, time() );
 			$entry->execute();
 			$entry->close();
 			$db->close();
