@@ -86,7 +86,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_seen() {
+    fn process_metrics_are_read() {
         let process = look();
         let memory = process.memory.unwrap();
         assert!(memory.resident_bytes > 1 << 20 && memory.threads > 1);

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_belongs_to_no_trace() {
+    fn invalid_traceparent_belongs_to_no_trace() {
         let zeros = "00-00000000000000000000000000000000-b7ad6b7169203331-01";
         let no_parent = "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01";
         let capitals = LEGAL.to_ascii_uppercase();

@@ -86,7 +86,7 @@ fn rows_are_read_by_ids_and_by_keys_in_the_order_asked_for() {
 }
 
 #[test]
-fn what_is_wrong_about_one_part_leaves_the_others_alone() {
+fn fault_in_one_part_leaves_the_others_alone() {
     let server = server();
     let answer = reads(
         &server,
@@ -233,7 +233,7 @@ fn first_mark(answer: &Value) -> Value {
 }
 
 #[test]
-fn what_was_refused_can_be_sent_again_under_its_key() {
+fn refused_batch_can_be_sent_again_under_its_key() {
     let server = server();
     let body = json!({"operations": [create("x", "ca")]});
     let refused = writes(&server, Some("k"), body.clone());

@@ -254,7 +254,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_be_done_to_many_changes_nothing() {
+fn refused_bulk_write_changes_nothing() {
     let server = site_with(2);
     let before = server.ask("GET", ROWS, "").text;
     for (method, body, refusal) in REFUSED {

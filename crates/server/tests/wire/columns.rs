@@ -324,7 +324,7 @@ const REFUSED_INDEXES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_breaks_a_rule_changes_nothing() {
+fn refused_column_change_changes_nothing() {
     let server = server();
     add(&server, "varchar", "other", &json!({"size": 1000}));
     add(&server, "integer", "many", &json!({"array": true}));

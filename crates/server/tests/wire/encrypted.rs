@@ -227,7 +227,7 @@ fn read_by_own_routes(server: &TestServer) {
 }
 
 #[test]
-fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
+fn encrypted_value_is_unreadable_on_disk_however_it_is_written() {
     let server = server();
     let transaction = write_everywhere(&server);
     let none = Vec::<String>::new();
@@ -250,7 +250,7 @@ fn nothing_of_an_encrypted_value_rests_readable_whatever_writes_it() {
 }
 
 #[test]
-fn what_was_staged_before_there_was_a_key_rests_readable_no_more() {
+fn staged_plaintext_is_encrypted_once_there_is_a_key() {
     let plain = json!({"tableId": "t", "name": "T",
         "columns": [{"key": "n", "type": "integer"}]});
     let server = TestServer::start_with_table(&plain);
@@ -441,7 +441,7 @@ fn forbidden() -> Vec<Value> {
 }
 
 #[test]
-fn nothing_is_looked_for_in_an_encrypted_column() {
+fn encrypted_column_cannot_be_searched() {
     let server = server();
     let a = json!({"rowId": "a", "data": data("a")});
     server.make("POST", ROWS, &a);

@@ -229,7 +229,7 @@ fn a_transaction_is_committed_once_under_a_key() {
 }
 
 #[test]
-fn what_is_staged_takes_no_key() {
+fn staged_write_takes_no_idempotency_key() {
     let server = server();
     let made = server.ask("POST", "/v1/tablesdb/transactions", "{}").json();
     let id = made["$id"].as_str().unwrap();
@@ -253,7 +253,7 @@ fn what_is_staged_takes_no_key() {
 }
 
 #[test]
-fn what_was_refused_can_be_tried_again_and_keys_end_after_an_hour() {
+fn refused_write_can_be_tried_again_and_keys_end_after_an_hour() {
     let server = server();
     let count = format!("{ROWS}/none/n/increment");
     let refused = ask_once(&server, "k", "PATCH", &count, "{}");

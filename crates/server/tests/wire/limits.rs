@@ -180,7 +180,7 @@ fn large_row_of_a_guest(server: &TestServer) -> String {
 }
 
 #[test]
-fn what_guests_hold_of_the_memory_for_bodies_refuses_no_key() {
+fn guest_bodies_in_memory_refuse_no_key() {
     let server = TestServer::start_with(Limits {
         body_bytes_max: 100_000,
         bodies_bytes_max: 100_000,
@@ -346,7 +346,7 @@ fn slow_bodies_hold_up_nobody() {
 }
 
 #[test]
-fn whoever_does_not_take_an_answer_loses_the_connection() {
+fn client_that_reads_no_answer_loses_the_connection() {
     let server = TestServer::start_with(Limits {
         idle_ms: 1,
         rate_bytes_min: 1 << 30,

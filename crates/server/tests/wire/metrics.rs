@@ -92,7 +92,7 @@ fn value(text: &str, series: &str) -> u64 {
 }
 
 #[test]
-fn what_is_served_after_load_is_sound_by_a_parser_of_others() {
+fn metrics_after_load_pass_an_independent_parser() {
     let server = furnished();
     server.watch().begin_timing();
     load(&server);
@@ -272,7 +272,7 @@ fn requests_beyond_the_rate_of_guests_are_counted() {
 }
 
 #[test]
-fn who_asks_often_is_given_the_same_text() {
+fn metrics_text_is_reused_for_frequent_scrapes() {
     let server = furnished();
     let exposition = Exposition::new(server.watch());
     let began = Instant::now();
@@ -290,7 +290,7 @@ fn who_asks_often_is_given_the_same_text() {
 }
 
 #[test]
-fn whatever_is_asked_no_label_is_added() {
+fn labels_do_not_grow_with_requests() {
     let server = furnished();
     server.watch().begin_timing();
     load(&server);

@@ -55,7 +55,7 @@ fn check_held(server: &TestServer, path: &str) {
 }
 
 #[test]
-fn whatever_is_read_can_be_held() {
+fn answers_to_all_reads_can_be_revalidated() {
     let server = TestServer::start_with_row();
     for path in [
         ROWS,
@@ -143,7 +143,7 @@ fn a_page_learns_of_304_as_of_every_answer() {
 }
 
 #[test]
-fn what_is_not_repeated_is_not_held() {
+fn answers_that_cannot_repeat_have_no_tag() {
     let server = TestServer::start_with_row();
     let query = format!("{ROWS}/query");
     for (method, path, body) in [

@@ -94,7 +94,7 @@ fn staged(server: &TestServer) -> String {
 }
 
 #[test]
-fn whatever_adds_bytes_to_a_full_project_is_refused() {
+fn full_project_refuses_every_write_that_adds_bytes() {
     let server = server();
     let count = fill(&server, ROWS);
     assert_eq!(count, BYTES_MAX / VERSION_BYTES);
@@ -132,7 +132,7 @@ fn whatever_adds_bytes_to_a_full_project_is_refused() {
 }
 
 #[test]
-fn what_is_deleted_stays_as_past_and_what_is_erased_makes_room() {
+fn deleted_rows_keep_their_bytes_and_erased_rows_free_them() {
     let server = server();
     fill(&server, ROWS);
     let path = staged(&server);

@@ -147,7 +147,7 @@ fn a_period_stands_in_every_operation_with_data() {
 }
 
 #[test]
-fn what_is_staged_over_a_period_is_answered_as_it_would_be() {
+fn staged_write_over_a_period_is_answered_as_committed() {
     for family in FAMILIES {
         let server = server();
         let id = family.open(&server, Some(ROWS_KEY));

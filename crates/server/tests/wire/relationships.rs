@@ -643,7 +643,7 @@ fn lists_filter_by_links() {
 }
 
 #[test]
-fn what_cannot_be_asked_of_relationships_is_refused() {
+fn unsupported_relationship_queries_are_refused() {
     let server = linked_site();
     for query in [
         query("startsWith", Some("k"), &json!(["b"])),
@@ -664,7 +664,7 @@ fn what_cannot_be_asked_of_relationships_is_refused() {
 }
 
 #[test]
-fn who_reads_and_writes_related_rows_must_be_permitted() {
+fn related_rows_need_permissions_of_their_own() {
     let server = server();
     relate(
         &server,

@@ -78,7 +78,7 @@ fn every_header_is_there_each_time_and_each_request_has_its_own_name() {
 }
 
 #[test]
-fn what_a_client_holds_is_not_sent_again_and_a_head_has_no_body() {
+fn repeated_answer_is_revalidated_and_head_has_no_body() {
     let server = server();
     let mut connection = server.connect();
     let answer = repeat(&mut connection, &AS_KEY);
@@ -295,7 +295,7 @@ fn a_row_is_read_anew_each_time() {
 }
 
 #[test]
-fn what_a_row_needs_is_asked_about_each_time() {
+fn permissions_of_a_row_are_checked_each_time() {
     let server = server();
     let mut connection = server.connect();
     repeat_row(&mut connection, &AS_GUEST, 1);

@@ -214,7 +214,7 @@ fn more_is_streamed_than_one_request_may_hold() {
 }
 
 #[test]
-fn what_is_wrong_about_one_line_leaves_the_others_alone() {
+fn fault_in_one_line_leaves_the_others_alone() {
     let server = server();
     server.ask("POST", ROWS, r#"{"rowId":"r1","data":{"n":1}}"#);
     let mut stream = Stream::open(&server, "reads", true);

@@ -389,7 +389,7 @@ const CONFLICTS: &[Conflict] = &[
 ];
 
 #[test]
-fn what_others_did_since_is_found_at_the_commit() {
+fn conflicts_are_found_at_the_commit() {
     let server = server();
     let restore = || {
         server.ask("DELETE", ROWS, "{}");
@@ -503,7 +503,7 @@ fn the_row_of_an_operation_must_be_there_when_it_is_staged() {
 }
 
 #[test]
-fn what_cannot_be_written_yet_is_answered_as_it_was_sent() {
+fn staged_row_is_answered_as_it_was_sent() {
     let server = server();
     let id = TABLES.open(&server, Some(ROWS_KEY));
     let body = json!({"rowId": "a", "data": {"n": "text", "colour": "\"\\é"}, "transactionId": id});

@@ -105,7 +105,7 @@ fn another_valid_time_is_read_as_the_commit_would_leave_it() {
 }
 
 #[test]
-fn what_was_known_is_read_without_what_is_staged() {
+fn reads_of_the_past_ignore_staged_writes() {
     for words in FAMILIES {
         let server = server();
         let base = "/v1/tidemark/databases/d/heartbeat";

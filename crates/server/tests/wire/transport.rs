@@ -62,7 +62,7 @@ fn health_is_for_keys_and_versions_are_for_all() {
 }
 
 #[test]
-fn who_asks_decides_before_what_is_asked() {
+fn credentials_are_checked_before_the_request() {
     let server = TestServer::start();
     let path = "/v1/tablesdb";
     for (headers, refusal) in [
@@ -120,7 +120,7 @@ fn refusals_have_the_documented_shape_and_headers() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_in_shape() {
+fn unsupported_routes_are_refused_in_the_error_shape() {
     let server = TestServer::start();
     let rows = "/v1/tablesdb/d/tables/t/rows";
     for (method, path) in [

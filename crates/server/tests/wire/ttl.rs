@@ -182,7 +182,7 @@ const TAKINGS: &[Taking] = &[
 ];
 
 #[test]
-fn whoever_loses_a_row_is_shown_it_by_no_list_within_a_ttl() {
+fn revoked_row_leaves_every_list_within_its_ttl() {
     for Taking { name, take, of_all } in TAKINGS {
         let server = server();
         let mut readers = Readers::new(&server);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_another_body_or_nothing_is_not_held() {
+    fn tag_of_another_body_or_of_none_is_not_held() {
         check(&[], false);
         check(&[""], false);
         check(&[","], false);

@@ -184,7 +184,7 @@ mod tests {
     const PROTO: &str = "x-forwarded-proto";
 
     #[test]
-    fn nobody_is_believed_unless_told() {
+    fn forwarded_headers_count_from_trusted_proxies_only() {
         let lines = [(FOR, "1.1.1.1"), (PROTO, "https")];
         check("", &lines, ("10.0.0.1", false));
         check("0", &lines, ("10.0.0.1", false));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_and_no_network_is_refused() {
+    fn proxies_are_refused_unless_numbers_or_networks() {
         for text in [
             "-1",
             "33",

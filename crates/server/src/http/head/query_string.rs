@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn ambiguous_query_strings_are_refused() {
         for raw in [
             "queries=a",
             "queries[x]=a",

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_guests_hold_refuses_no_key() {
+    fn bodies_of_guests_never_refuse_a_key() {
         let budget = budget(100, 40, 10);
         let held: Vec<_> = (0..4)
             .map(|n| body(&budget, guest(n), 10).unwrap())

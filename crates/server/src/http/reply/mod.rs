@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_holds_is_not_sent_again() {
+    fn reply_the_client_holds_has_no_body() {
         let list = || Reply::list(answer(None), wire::words(Family::Tables));
         let tag = "\"00000000000000000000000000000abc-ct\"";
         let fresh = held("\"other\"", list());

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_referred_to_is_there_and_what_is_there_is_referred_to() {
+    fn schemas_are_all_defined_and_all_used() {
         let document = document();
         let mut found = Vec::new();
         references(&document, &mut found);

@@ -170,7 +170,7 @@ mod tests {
     use crate::http::head::credentials::tests::engine_with_project;
 
     #[test]
-    fn what_was_learnt_goes_with_its_catalogue() {
+    fn plans_end_with_their_catalogue() {
         let folder = tempfile::tempdir().unwrap();
         let (engine, runtime) = engine_with_project(folder.path());
         let caller = Callers::default().find(&engine, Some("p"), None).unwrap();
