@@ -351,7 +351,7 @@ fn ended<T>(fixture: &Fixture<'_>, done: Result<T>) -> Result<T> {
 }
 
 fn start(directory: &std::path::Path) -> Result<Server> {
-    let server = Server::start(directory, &["--paranoid=4", "--table-past=now"])?;
+    let server = Server::start(directory, &["--audit-hits=4", "--table-past=now"])?;
     let mut caller = Caller::new(&server)?;
     let database = json!({"databaseId": "h", "name": "H"});
     let made = caller.call("POST", "/tablesdb", Some(&database))?;

@@ -54,7 +54,7 @@ const QUICK: Sizes = Sizes {
 };
 const OFF: &str = "--list-cache=off";
 /// One of so many hits is compared with a fresh read.
-const PARANOID: &str = "--paranoid=8";
+const AUDIT_HITS: &str = "--audit-hits=8";
 
 /// A share of reads, and what is held against the targets there.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for mix in MIXES {
         run.take(&mix.title(), |run| stage.measure(run, mix));
     }
-    run.take("paranoid mode", |run| stage.doubt(run));
+    run.take("hit audit", |run| stage.audit_hits(run));
     run.finish()
 }
 
@@ -159,8 +159,8 @@ impl Stage<'_> {
     }
 
     /// Both mixes once more, on one server that compares hits with fresh reads.
-    fn doubt(&self, run: &Run) -> Result<Vec<Figure>> {
-        let mut served = self.serve(run, "paranoid", &[PARANOID])?;
+    fn audit_hits(&self, run: &Run) -> Result<Vec<Figure>> {
+        let mut served = self.serve(run, "audit", &[AUDIT_HITS])?;
         for number in 0..2 * self.sizes.rounds {
             self.part(&mut served, MIXES[number as usize % MIXES.len()], number)?;
         }
@@ -196,7 +196,7 @@ impl Stage<'_> {
             ),
         ];
         let figures = counts.map(|(key, title, goal, value)| {
-            let (key, title) = (format!("paranoid_{key}"), format!("paranoid mode: {title}"));
+            let (key, title) = (format!("audit_{key}"), format!("hit audit: {title}"));
             Figure::plain(key, title, "hits", goal, vec![value])
         });
         Ok(figures.into())

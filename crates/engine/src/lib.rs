@@ -31,8 +31,8 @@ pub use query::{Frame, QueryError, instant, mark};
 pub use read::batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
 pub use read::coordinates::PreparedPast;
 pub use read::export::{ExportPage, ExportStart};
+pub use read::hit_audit::{Compared, Difference, Part, Report};
 pub use read::offload::OFFLOAD_BYTES_MIN;
-pub use read::paranoid::{Compared, Difference, Part, Report};
 pub use read::pinned::PinnedPage;
 pub use read::prepared::{PreparedList, PreparedTable};
 pub use read::view::{RowAnswer, View};
@@ -72,7 +72,7 @@ pub use write::temporal_transaction::{
 
 use commit::quota::Held;
 use commit::writer::Writer;
-use read::paranoid::{Hit, Paranoid};
+use read::hit_audit::{Hit, HitAudit};
 use state::clock_guard::ClockGuard;
 use state::marks::Marks;
 use state::observed::Observed;
@@ -138,7 +138,7 @@ pub struct Engine {
     lineage: String,
     /// See [`Engine::fingerprint`].
     seed: u64,
-    paranoid: OnceLock<Paranoid>,
+    hit_audit: OnceLock<HitAudit>,
     observed: Observed,
 }
 
@@ -237,7 +237,7 @@ impl Engine {
             held,
             seed: list_cache::fingerprint(0, loaded.lineage.as_bytes()) as u64,
             lineage: loaded.lineage,
-            paranoid: OnceLock::new(),
+            hit_audit: OnceLock::new(),
             observed: Observed::default(),
         }))
     }
@@ -249,8 +249,8 @@ impl Engine {
     pub fn close(&self) -> Result<(), EngineError> {
         self.writer.close();
         self.held.close();
-        if let Some(paranoid) = self.paranoid.get() {
-            paranoid.close();
+        if let Some(hit_audit) = self.hit_audit.get() {
+            hit_audit.close();
         }
         let marks = &self.shared.marks;
         let horizon = marks.horizon().max(Mark(marks.matured().0 - 1));
@@ -315,8 +315,8 @@ impl Engine {
     /// # Errors
     /// When the thread cannot be started.
     pub fn compare_hits(&self, every: u64, report: Report) -> std::io::Result<()> {
-        let paranoid = Paranoid::start(self.shared.clone(), self.total_cap, every, report)?;
-        if let Err(second) = self.paranoid.set(paranoid) {
+        let hit_audit = HitAudit::start(self.shared.clone(), self.total_cap, every, report)?;
+        if let Err(second) = self.hit_audit.set(hit_audit) {
             second.close();
         }
         Ok(())
@@ -324,13 +324,13 @@ impl Engine {
 
     /// What comparing has come to; `None` where nothing is compared.
     pub fn compared(&self) -> Option<Compared> {
-        self.paranoid.get().map(Paranoid::compared)
+        self.hit_audit.get().map(HitAudit::compared)
     }
 
     /// Hands in a hit that may be compared.
     pub(crate) fn look_again(&self, hit: impl FnOnce() -> Hit) {
-        if let Some(paranoid) = self.paranoid.get() {
-            paranoid.offer(hit);
+        if let Some(hit_audit) = self.hit_audit.get() {
+            hit_audit.offer(hit);
         }
     }
 

@@ -3,8 +3,8 @@
 pub(crate) mod batch_read;
 pub(crate) mod coordinates;
 pub(crate) mod export;
+pub(crate) mod hit_audit;
 pub(crate) mod offload;
-pub(crate) mod paranoid;
 pub(crate) mod pinned;
 pub(crate) mod prepared;
 pub(crate) mod related;

@@ -17,7 +17,7 @@ use store::{Listing, Point, StoreError};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError, Unavailable, WriteError};
-use crate::read::paranoid::Hit;
+use crate::read::hit_audit::Hit;
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Cached, Caller, Fixed, GrantsAsOf, ListAnswer, ListRows, Place};

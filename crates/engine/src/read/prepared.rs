@@ -11,7 +11,7 @@ use store::Point;
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError};
-use crate::read::paranoid::Hit;
+use crate::read::hit_audit::Hit;
 use crate::read::rows::related;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Cached, Caller, ListAnswer, ListRows, Place};

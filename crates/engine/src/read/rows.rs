@@ -13,7 +13,7 @@ use store::{Listing, Point, Snapshot, StoreError};
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError, Unavailable};
 use crate::read::coordinates;
-use crate::read::paranoid::Hit;
+use crate::read::hit_audit::Hit;
 use crate::read::related::Gathering;
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};

@@ -258,7 +258,7 @@ fn watched_lists(seen: &Seen) -> Vec<Metric> {
     ]
 }
 
-/// What `--paranoid` has found, where it is asked for.
+/// What `--audit-hits` has found, where it is asked for.
 fn comparisons(seen: &Seen) -> Vec<Metric> {
     let compared = seen.compared.map(|compared| {
         let result = |word: &str, count| (vec![word.to_owned()], Value::Whole(count));
@@ -278,14 +278,14 @@ fn comparisons(seen: &Seen) -> Vec<Metric> {
             name: "tidemark_list_cache_compared_total",
             kind: Kind::Counter,
             labels: &["result"],
-            help: "Hits chosen to be compared with fresh reads, with --paranoid",
+            help: "Hits chosen to be compared with fresh reads, with --audit-hits",
             samples: compared.unwrap_or_default(),
         },
         Metric {
             name: "tidemark_list_cache_compares",
             kind: Kind::Gauge,
             labels: &[],
-            help: "With --paranoid, 1 while hits are compared, 0 once that has ended by a fault",
+            help: "With --audit-hits, 1 while hits are compared, 0 once that has ended by a fault",
             samples: goes_on.into_iter().collect(),
         },
     ]

@@ -128,7 +128,7 @@ fn serve_until(
 ) -> Result<()> {
     let ServeSetup {
         engine: config,
-        paranoid,
+        audit_hits,
         watch: watching,
         mut http,
         bootstrap,
@@ -138,7 +138,7 @@ fn serve_until(
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching);
     let engine = open_engine(config, http.test_clock.as_ref(), outside)?;
-    compare_hits(&engine, paranoid)?;
+    compare_hits(&engine, audit_hits)?;
     if let Some(threshold) = watching.slow_query {
         engine.tell_slow(threshold, tell_slow);
     }

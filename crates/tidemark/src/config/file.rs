@@ -120,10 +120,15 @@ impl Settings {
         command
     }
 
-    /// Every setting with its value and where that comes from.
+    /// Every setting with its value and where that comes from; former names only where used.
     pub fn in_force(&self, command: &Command, serve: &ArgMatches) -> Vec<InForce> {
         let options = options(command).into_iter();
-        options.map(|arg| self.one_in_force(arg, serve)).collect()
+        let shown = options.filter_map(|arg| {
+            let setting = self.one_in_force(arg, serve);
+            let is_shown = !arg.is_hide_set() || setting.origin != Origin::Default;
+            is_shown.then_some(setting)
+        });
+        shown.collect()
     }
 
     fn one_in_force(&self, arg: &Arg, serve: &ArgMatches) -> InForce {
@@ -287,7 +292,10 @@ mod tests {
     fn the_page_lists_every_setting_as_it_is() {
         let command = Cli::command();
         let mut wanted = String::new();
-        for arg in options(&command) {
+        for arg in options(&command)
+            .into_iter()
+            .filter(|arg| !arg.is_hide_set())
+        {
             let name = arg.get_long().unwrap();
             let variable = format!("TIDEMARK_{}", name.to_ascii_uppercase().replace('-', "_"));
             let given = arg.get_env().and_then(std::ffi::OsStr::to_str);

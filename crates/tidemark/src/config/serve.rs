@@ -66,9 +66,24 @@ pub struct ServeArgs {
     ///
     /// Without a number one of 64. Differences are logged as errors, counted in the last line of
     /// the log, and turn /v1/health/cache to `fail`.
-    #[arg(long, env = "TIDEMARK_PARANOID", value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        env = "TIDEMARK_AUDIT_HITS",
+        value_name = "N",
+        default_value_t = 0
+    )]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "64")]
-    paranoid: u32,
+    audit_hits: u32,
+    /// The former name of --audit-hits
+    #[arg(
+        long = "paranoid",
+        env = "TIDEMARK_PARANOID",
+        value_name = "N",
+        default_value_t = 0,
+        hide = true
+    )]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "64")]
+    former_audit_hits: u32,
     /// How far the total of a list is counted; 0 counts all, which may take long
     #[arg(
         long,
@@ -236,12 +251,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// Everything `tidemark serve` needs, checked, by room.
+/// Everything `tidemark serve` needs, checked, for each part of it.
 pub struct ServeSetup {
     /// For the engine.
     pub engine: engine::Config,
     /// Compare one of so many hits with a fresh read; 0 for none.
-    pub paranoid: u32,
+    pub audit_hits: u32,
     /// For those who watch.
     pub watch: WatchSetup,
     /// For HTTP.
@@ -357,7 +372,7 @@ impl ServeArgs {
         };
         Ok(ServeSetup {
             engine,
-            paranoid: self.paranoid,
+            audit_hits: self.audit_hits.max(self.former_audit_hits),
             watch: self.watch.check()?,
             http,
             bootstrap,
@@ -453,6 +468,20 @@ mod tests {
         assert_eq!(setup.bootstrap.project.as_str(), "shop");
         assert!(setup.bootstrap.named && setup.bootstrap.key.is_some());
         assert_eq!(setup.log.format, LogFormat::Json);
+    }
+
+    #[test]
+    fn former_name_of_audit_hits_still_works() {
+        let audit_hits = |args: &[&str]| serve(args).unwrap().audit_hits;
+        assert_eq!(audit_hits(&[]), 0);
+        for (args, expected) in [
+            (["--audit-hits"], 64),
+            (["--audit-hits=8"], 8),
+            (["--paranoid"], 64),
+            (["--paranoid=8"], 8),
+        ] {
+            assert_eq!(audit_hits(&args), expected, "{args:?}");
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Hit {
 }
 
 /// Compares one of so many hits.
-pub(crate) struct Paranoid {
+pub(crate) struct HitAudit {
     every: u64,
     hits: AtomicU64,
     tally: Arc<Tally>,
@@ -185,14 +185,14 @@ struct Comparing {
     report: Report,
 }
 
-impl Paranoid {
+impl HitAudit {
     /// Starts its thread.
     pub(crate) fn start(
         shared: Arc<Shared>,
         total_cap: TotalCap,
         every: u64,
         report: Report,
-    ) -> std::io::Result<Paranoid> {
+    ) -> std::io::Result<HitAudit> {
         let tally = Arc::<Tally>::default();
         let comparing = Comparing {
             encode: shared.encode_page,
@@ -203,9 +203,9 @@ impl Paranoid {
         };
         let (send, hits) = sync_channel(WAITING_MAX);
         let thread = std::thread::Builder::new()
-            .name("paranoid".into())
+            .name("hit-audit".into())
             .spawn(move || comparing.run(&hits))?;
-        Ok(Paranoid {
+        Ok(HitAudit {
             every: every.max(1),
             hits: AtomicU64::new(0),
             tally,
