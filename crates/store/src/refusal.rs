@@ -60,6 +60,13 @@ pub enum Refusal {
         /// Where that one is missing.
         missing: Period,
     },
+    /// A table that is to go, and rows of these others refer to its rows over valid time.
+    TableReferenced {
+        /// The table.
+        table: TableId,
+        /// The tables that refer to it, in the order of their ids.
+        by: Vec<TableId>,
+    },
     /// A law of the model, found when the row turned out to be absent or present.
     Invalid(ModelError),
     /// More rows than one commit may change.

@@ -38,6 +38,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             target,
             missing,
         }),
+        Refusal::TableReferenced { table, by } => SchemaError::TableReferenced { table, by }.into(),
         Refusal::TooManyRows { rows_max } => WriteError::TooManyRows { rows_max }.into(),
         Refusal::TooManyBytes { bytes_max } => WriteError::TooManyBytes { bytes_max }.into(),
         Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),

@@ -1,6 +1,10 @@
 //! Failures about projects, keys, databases, tables, columns and indexes.
 
+use model::TableId;
 use thiserror::Error;
+
+/// Tables that a message names; of more it says how many there are.
+const NAMED_TABLES_MAX: usize = 5;
 
 /// Why a project, key, database, table, column or index cannot be found or defined so.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -29,6 +33,18 @@ pub enum SchemaError {
     /// A table of this id is there already.
     #[error("A table with this id already exists.")]
     TableExists,
+    /// Rows of other tables refer to those of the table that is to go.
+    #[error(
+        "Rows of {} refer to those of table `{table}` at every instant. Take these references out \
+         of the constraints of these tables first, or delete them first.",
+        named_tables(.by)
+    )]
+    TableReferenced {
+        /// The table.
+        table: TableId,
+        /// The tables that refer to it.
+        by: Vec<TableId>,
+    },
     /// Callers make and change no keys.
     #[error("API keys are not made or changed by callers; they can be revoked.")]
     KeyCreationDenied,
@@ -104,4 +120,14 @@ pub enum IndexFault {
     /// Too many indexes.
     #[error("{0}")]
     LimitExceeded(String),
+}
+
+/// The first few tables by name, and how many more there are.
+fn named_tables(tables: &[TableId]) -> String {
+    let named = tables.iter().take(NAMED_TABLES_MAX);
+    let named: Vec<_> = named.map(|table| format!("`{table}`")).collect();
+    match tables.len().saturating_sub(NAMED_TABLES_MAX) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more tables", named.join(", ")),
+    }
 }

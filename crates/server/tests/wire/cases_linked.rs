@@ -349,3 +349,43 @@ fn a_swap_that_fails_names_who_broke_the_key() {
         ("409 unique_violation".to_owned(), Some(1))
     );
 }
+
+#[test]
+fn table_that_others_refer_to_is_not_deleted() {
+    const TABLES: &str = "/v1/tablesdb/d/tables";
+    const COLLECTIONS: &str = "/v1/databases/d/collections";
+    let server = server();
+    let constrain = |table: &str, refs: Value| {
+        let path = format!("{BASE}/tables/{table}/constraints");
+        let body = json!({ "refs": refs }).to_string();
+        assert_eq!(server.ask("PUT", &path, &body).status, 200);
+    };
+    let delete = |family: &str, table: &str| server.ask("DELETE", &format!("{family}/{table}"), "");
+    for table in ["a", "b"] {
+        let path = format!("{TABLES}/{table}/columns/string");
+        let made = server.ask("POST", &path, r#"{"key":"k","size":36,"required":false}"#);
+        assert_eq!(made.status, 202, "{}", made.text);
+    }
+    constrain("a", json!([{"column": "k", "table": "b"}]));
+    constrain("b", json!([{"column": "k", "table": "b"}]));
+    let kept = delete(TABLES, "b");
+    assert_eq!(kept.refusal(), "409 table_referenced");
+    let message = kept.json()["message"].to_string();
+    assert!(
+        message.starts_with("\"Rows of `a` refer to those of table `b`"),
+        "{message}"
+    );
+    let kept = delete(COLLECTIONS, "b");
+    assert_eq!(kept.refusal(), "409 collection_referenced");
+    // Nothing of it ended: the reference is judged as before.
+    let row = put("a/1", json!({"k": "missing"}), 10, 50);
+    let judged = refused(&server, &json!([row]));
+    assert_eq!(judged, ("409 ref_violation".to_owned(), Some(0)));
+    constrain("a", json!([]));
+    assert_eq!(
+        delete(TABLES, "b").status,
+        204,
+        "its own reference goes with it"
+    );
+    assert_eq!(delete(TABLES, "a").status, 204);
+}

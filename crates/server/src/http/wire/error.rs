@@ -94,6 +94,7 @@ kinds! {
     KeyExists 409 "key_already_exists";
     DatabaseExists 409 "database_already_exists";
     TableExists 409 "table_already_exists" legacy "collection_already_exists";
+    TableReferenced 409 "table_referenced" legacy "collection_referenced";
     ColumnExists 409 "column_already_exists" legacy "attribute_already_exists";
     ColumnIndexDependency 409 "column_index_dependency" legacy "index_dependency";
     ColumnIndexExists 409 "column_index_already_exists" legacy "index_already_exists";

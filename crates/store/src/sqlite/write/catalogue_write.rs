@@ -377,11 +377,26 @@ impl Run<'_> {
             .tables
             .get(id)
             .ok_or_else(|| Refusal::NotFound(Container::Table, id.to_string()))?;
+        let by = self.tables_referring_to(table, &container);
+        if !by.is_empty() {
+            let table = table.id.clone();
+            return Err(Refusal::TableReferenced { table, by }.into());
+        }
         self.leave_relationships(table)?;
         self.close_table(table.number)?;
         let gone = CatalogueChange::TableGone(project.clone(), database.clone(), id.clone());
         self.change_catalogue(gone);
         Ok(())
+    }
+
+    /// The other tables whose references over valid time lead to this one.
+    fn tables_referring_to(&self, table: &Table, database: &Database) -> Vec<TableId> {
+        let references = self.state.constraints.references_to(table.number);
+        let others = database.tables.values().filter(|other| {
+            let mut holders = references.iter().map(|(holder, _)| *holder);
+            other.number != table.number && holders.any(|holder| holder == other.number)
+        });
+        others.map(|other| other.id.clone()).collect()
     }
 
     /// Closes what the catalogue knows of a table, and leaves its rows to the upkeep.

@@ -67,6 +67,7 @@ fn of_schema(error: &SchemaError) -> ApiError {
         E::KeyExists => Kind::KeyExists,
         E::DatabaseExists => Kind::DatabaseExists,
         E::TableExists => Kind::TableExists,
+        E::TableReferenced { .. } => Kind::TableReferenced,
         E::KeyCreationDenied => return ApiError::new(Kind::KeyCreationDenied, KEYS_BY_COMMAND),
         E::Column(fault) => return of_column(fault),
         E::Index(fault) => kind_of_index(fault),

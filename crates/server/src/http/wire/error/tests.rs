@@ -2,7 +2,7 @@ use engine::{
     AccessError, ColumnFault, EngineError, IndexFault, QueryError, ReadError, SchemaError,
     StoreError, TransactionError, Unavailable, WriteError,
 };
-use model::{ModelError, RowId};
+use model::{ModelError, RowId, TableId};
 
 use super::*;
 
@@ -73,6 +73,13 @@ fn schema_cases() -> Vec<(SchemaError, Kind)> {
         (S::KeyExists, Kind::KeyExists),
         (S::DatabaseExists, Kind::DatabaseExists),
         (S::TableExists, Kind::TableExists),
+        (
+            S::TableReferenced {
+                table: TableId::new("t").unwrap(),
+                by: Vec::new(),
+            },
+            Kind::TableReferenced,
+        ),
     ]
 }
 
