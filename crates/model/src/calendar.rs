@@ -3,6 +3,8 @@
 //! Written here because `model` has no outside crates; the day arithmetic is the well-known
 //! shift of the year's start to March, which puts the leap day last.
 
+use std::fmt;
+
 use crate::time::Timestamp;
 
 const DAY_S: i64 = 86_400;
@@ -195,6 +197,20 @@ pub fn iso_us(instant: Timestamp) -> String {
     format!("{before}{:03}{zone}", instant.0.rem_euclid(1_000))
 }
 
+/// As messages show it: ISO 8601 with microseconds, of an instant that the calendar has.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Timestamp::BOT => f.write_str("the beginning of time"),
+            Timestamp::END => f.write_str("the end of time"),
+            instant if (DATETIME_MIN..=DATETIME_MAX).contains(&instant) => {
+                f.write_str(&iso_us(instant))
+            }
+            Timestamp(us) => write!(f, "{us} microseconds since 1970"),
+        }
+    }
+}
+
 /// Fills `digits` with the lowest ones of `number`. In place instead of by `write!`: a list of 25
 /// rows formats 50 of these instants.
 fn fill(digits: &mut [u8], mut number: i64) {
@@ -218,6 +234,23 @@ mod tests {
     #[track_caller]
     fn check(text: &str, written: Option<&str>) {
         assert_eq!(parse_iso(text).map(iso_ms).as_deref(), written, "{text}");
+    }
+
+    #[test]
+    fn message_shows_any_instant() {
+        for (instant, expected) in [
+            (Timestamp(-1), "1969-12-31T23:59:59.999999+00:00"),
+            (Timestamp::BOT, "the beginning of time"),
+            (Timestamp::END, "the end of time"),
+            (DATETIME_MIN, "0000-01-01T00:00:00.000000+00:00"),
+            (DATETIME_MAX, "9999-12-31T23:59:59.999999+00:00"),
+            (
+                Timestamp(DATETIME_MAX.0 + 1),
+                "253402300800000000 microseconds since 1970",
+            ),
+        ] {
+            assert_eq!(instant.to_string(), expected);
+        }
     }
 
     #[test]

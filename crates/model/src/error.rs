@@ -70,7 +70,7 @@ impl fmt::Display for ModelError {
                  hyphen, and may not start with one of the last three."
             ),
             ModelError::EmptyPeriod { from, to } => {
-                write!(f, "A period from {} to {} holds no instant.", from.0, to.0)
+                write!(f, "A period from {from} to {to} holds no instant.")
             }
             ModelError::InvalidPermission { text, why } => {
                 write!(f, "Permission `{text}` is invalid: {why}.")

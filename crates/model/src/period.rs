@@ -98,6 +98,16 @@ impl Period {
     }
 }
 
+/// As messages show it: `from … to …`, or `from … on`.
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to() {
+            Some(to) => write!(f, "from {} to {to}", self.from),
+            None => write!(f, "from {} on", self.from),
+        }
+    }
+}
+
 /// As people write it: `[5, 7)`, `[min, 7)`, `[5, ∞)`.
 impl fmt::Debug for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

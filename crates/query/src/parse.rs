@@ -59,7 +59,12 @@ fn call(json: Json, depth: usize) -> Result<Call, QueryError> {
             "method" => method = value,
             "attribute" => attribute = value,
             "values" => values = value,
-            _ => {}
+            unknown => {
+                return Err(QueryError::Invalid(format!(
+                    "A query has the members `method`, `attribute` and `values`, and no `{}`",
+                    echo(unknown)
+                )));
+            }
         }
     }
     let method = read_method(&method)?;
@@ -165,6 +170,11 @@ mod tests {
             (
                 r#"{"method":"limit","values":1}"#,
                 "Invalid query: Query values are invalid: they must be an array, got integer",
+            ),
+            (
+                r#"{"method":"equal","column":"a","values":[1]}"#,
+                "Invalid query: A query has the members `method`, `attribute` and `values`, and \
+                 no `column`",
             ),
             (
                 r#"{"method":"isNull","attribute":[]}"#,

@@ -164,8 +164,7 @@ impl fmt::Display for StoreError {
             StoreError::CursorNotFound { id } => write!(f, "No row `{id}` to start from."),
             StoreError::HistoryGone { kept_from } => write!(
                 f,
-                "The table keeps what was known and valid from {} microseconds since 1970 on.",
-                kept_from.0
+                "The table keeps what was known and valid from {kept_from} on."
             ),
             StoreError::CursorNull { id } => write!(
                 f,

@@ -63,8 +63,6 @@ pub enum ReadError {
         horizon: Mark,
     },
     /// The request names a time before this one, from which the table keeps its past.
-    #[error(
-        "The table keeps what was known and valid from {} on. Ask for nothing before that.", .0.0
-    )]
+    #[error("The table keeps what was known and valid from {0} on. Ask for nothing before that.")]
     HistoryGone(Timestamp),
 }

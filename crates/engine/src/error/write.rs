@@ -45,7 +45,7 @@ pub enum WriteError {
     #[error("What the transaction asserts of row `{0}` does not hold.")]
     AssertFailed(RowId),
     /// Another row has the same values at an instant at which both are valid.
-    #[error("Row `{other}` has the same values in `{}` over {shared:?}.", .columns.join("`, `"))]
+    #[error("Row `{other}` has the same values in `{}` {shared}.", .columns.join("`, `"))]
     UniqueOverTime {
         /// The keys of the columns.
         columns: Vec<String>,
@@ -55,9 +55,7 @@ pub enum WriteError {
         shared: Period,
     },
     /// A row would refer to one that is not there at every instant at which the former is.
-    #[error(
-        "Column `{column}`: row `{target}` of table `{related}` is not there over {missing:?}."
-    )]
+    #[error("Column `{column}`: row `{target}` of table `{related}` is not there {missing}.")]
     ReferenceOverTime {
         /// The key of the column that refers.
         column: String,

@@ -389,3 +389,34 @@ fn table_that_others_refer_to_is_not_deleted() {
     );
     assert_eq!(delete(TABLES, "a").status, 204);
 }
+
+#[test]
+fn refusals_name_periods_in_calendar_time() {
+    let server = server();
+    let path = format!("{BASE}/tables/a/constraints");
+    let unique = json!({"unique": [["n"]]}).to_string();
+    assert_eq!(server.ask("PUT", &path, &unique).status, 200);
+    let message = |ops: &Value| {
+        let json = transact(&server, ops).json();
+        let message = json["message"].as_str().unwrap().to_owned();
+        (json["type"].as_str().unwrap().to_owned(), message)
+    };
+    taken(&server, &json!([put("a/1", json!({"n": 1}), 10, 50)]));
+    let (kind, text) = message(&json!([put("a/2", json!({"n": 1}), 20, 60)]));
+    assert_eq!(kind, "unique_violation");
+    let period = "from 1970-01-01T00:00:00.000020+00:00 to 1970-01-01T00:00:00.000050+00:00";
+    assert_eq!(
+        text,
+        format!("`ops[0]`: Row `1` has the same values in `n` {period}.")
+    );
+    // The beginning of time ends nothing, whatever the table keeps.
+    for from in [json!(1), json!("min")] {
+        let ends_at_once = op("put", "a/2", json!({"n": 2}), (from.clone(), json!("min")));
+        let (kind, text) = message(&json!([ends_at_once]));
+        assert_eq!(kind, "invalid_range", "{from}");
+        assert!(
+            text.contains(" to the beginning of time holds no instant"),
+            "{text}"
+        );
+    }
+}

@@ -172,7 +172,12 @@ impl Run<'_> {
                 at.is_some_and(|at| at < line)
             }
             RowAct::Assert(RowAssertion::UnchangedSince(_)) => false,
-            _ => matches!(op.period().until, Until::At(end) if end <= line),
+            // An end before the beginning is refused by the plan, as a period without an instant.
+            _ => {
+                let period = op.period();
+                let from = period.from_at(self.mark);
+                matches!(period.until, Until::At(end) if from < end && end <= line)
+            }
         };
         if is_gone {
             return Err(Refusal::HistoryGone(line).into());
