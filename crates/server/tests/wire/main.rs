@@ -2,6 +2,7 @@
 
 mod answers;
 mod batch;
+mod bounded_histories;
 mod bulk;
 mod cases;
 mod cases_linked;

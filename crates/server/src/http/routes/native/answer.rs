@@ -177,12 +177,13 @@ impl Histories {
         shown.collect()
     }
 
-    /// Pairs of pieces that share an instant, at most `pairs_max`: `on` is the column of the left
-    /// ones that holds the id of a right one.
+    /// Pairs of pieces that share an instant of `range`, at most `pairs_max`: `on` is the column of
+    /// the left ones that holds the id of a right one.
     pub(super) fn joined(
         &self,
         right: &Histories,
         on: &str,
+        range: &Period,
         pairs_max: usize,
     ) -> Result<Out, ApiError> {
         let position = self.plain(on)?;
@@ -199,7 +200,8 @@ impl Histories {
                 return Err(EngineError::Read(ReadError::TooManyPieces).into());
             }
             let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
-            for pair in join(&[version.valid], &periods) {
+            let pairs_of_both = join(&[version.valid], &periods).into_iter();
+            for pair in pairs_of_both.filter(|pair| pair.valid.intersect(range).is_some()) {
                 pairs.push(json!({
                     "left": id,
                     "right": link,

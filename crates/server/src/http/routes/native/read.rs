@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place, ReadError};
 use model::timeline::{Aggregate, Gathered, Number};
-use model::{Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Value};
+use model::{
+    Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value,
+};
 use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
@@ -158,19 +160,13 @@ impl Reading<'_> {
         }
     }
 
-    /// Every version of a table, or of one row of it, as known at the mark.
-    async fn histories(
-        &self,
-        table: &str,
-        id: Option<&RowId>,
-        system: Mark,
-    ) -> Result<Histories, ApiError> {
-        let at = Coordinates {
-            valid: system.timestamp(),
-            system,
-        };
-        let frame = Frame::Versions(Period::ALWAYS);
-        Ok(Histories::new(&self.rows(table, id, at, frame).await?))
+    /// The period that what is read must share an instant with: all of time, unless it is named.
+    fn valid_range(&mut self) -> Result<Period, ApiError> {
+        if self.fields.holds("valid") {
+            period(&mut self.fields, "valid")
+        } else {
+            Ok(Period::ALWAYS)
+        }
     }
 
     async fn get(&mut self, at: Coordinates) -> Result<Out, ApiError> {
@@ -281,8 +277,21 @@ impl Reading<'_> {
         let (table, id) = (self.table("table")?, self.required_id()?);
         let axis = self.fields.required_text("axis")?;
         let joins = self.fields.flag("coalesce")?.unwrap_or(false);
-        let found = self.histories(&table, Some(&id), at.system).await?;
-        found.along(&axis, joins, at)
+        let range = match axis.as_str() {
+            // Of all that was ever known, only what was known of this instant is shown.
+            "system" if self.fields.holds("valid") => {
+                let why = "A history along system time is of the instant `vt`; leave `valid` out.";
+                return Err(ApiError::invalid("valid", why));
+            }
+            "system" => {
+                let next = Timestamp(at.valid.0.saturating_add(1));
+                Period::new(at.valid, Some(next))?
+            }
+            _ => self.valid_range()?,
+        };
+        let frame = Frame::Versions(range);
+        let read = self.rows(&table, Some(&id), at, frame).await?;
+        Histories::new(&read).along(&axis, joins, at)
     }
 
     async fn period(&mut self, at: Coordinates) -> Result<Out, ApiError> {
@@ -293,42 +302,50 @@ impl Reading<'_> {
             let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
             ApiError::invalid("relation", format!("Value must be one of {names}."))
         })?;
-        let found = self.pieces_of(&table, id.as_ref(), at.system).await?;
+        let range = self.valid_range()?;
+        let found = self
+            .pieces_of((&table, id.as_ref()), at.system, range)
+            .await?;
         Ok(found.where_period(|valid| predicate.holds(valid, &context)))
     }
 
+    /// The pieces of a table, or of one row of it, that share an instant with `range`, whole.
     async fn pieces_of(
         &self,
-        table: &str,
-        id: Option<&RowId>,
+        (table, id): (&str, Option<&RowId>),
         system: Mark,
+        range: Period,
     ) -> Result<Histories, ApiError> {
         let valid = system.timestamp();
         let at = Coordinates { valid, system };
-        let frame = Frame::Pieces(Period::ALWAYS);
+        let frame = Frame::Pieces(range);
         Ok(Histories::new(&self.rows(table, id, at, frame).await?))
     }
 
     async fn allen(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let (table, id) = (self.table("table")?, self.required_id()?);
         let context = period(&mut self.fields, "period")?;
-        let found = self.pieces_of(&table, Some(&id), at.system).await?;
+        let range = self.valid_range()?;
+        let found = self
+            .pieces_of((&table, Some(&id)), at.system, range)
+            .await?;
         Ok(found.classified(|valid| Allen::of(valid, &context).as_str()))
     }
 
     async fn join(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let (left, right) = (self.table("left")?, self.table("right")?);
         let on = self.fields.required_text("on")?;
-        let left = self.pieces_of(&left, None, at.system).await?;
-        let right = self.pieces_of(&right, None, at.system).await?;
-        left.joined(&right, &on, self.room.get())
+        let range = self.valid_range()?;
+        let left = self.pieces_of((&left, None), at.system, range).await?;
+        let right = self.pieces_of((&right, None), at.system, range).await?;
+        left.joined(&right, &on, &range, self.room.get())
     }
 
     async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
         let table = self.table("table")?;
         let (aggregate, column) = self.function()?;
         let context = period(&mut self.fields, "period")?;
-        let found = self.pieces_of(&table, None, at.system).await?;
+        let found = self.pieces_of((&table, None), at.system, context).await?;
         let position = found.position(column.as_deref())?;
         let value = |value: &[Value]| number(value, position, aggregate);
         Ok(found.timeline(aggregate, &context, value))
@@ -392,10 +409,10 @@ fn members_of(kind: &str) -> Option<&'static [&'static str]> {
         "get" => &["table", "id", "full"],
         "scan" => &["table", "where", "order", "limit"],
         "aggregate" => &["table", "where", "fn", "column"],
-        "history" => &["table", "id", "axis", "coalesce"],
-        "period" => &["table", "id", "relation", "period"],
-        "allen" => &["table", "id", "period"],
-        "join" => &["left", "right", "on"],
+        "history" => &["table", "id", "axis", "coalesce", "valid"],
+        "period" => &["table", "id", "relation", "period", "valid"],
+        "allen" => &["table", "id", "period", "valid"],
+        "join" => &["left", "right", "on", "valid"],
         "timeline" => &["table", "fn", "column", "period"],
         "diff" => &["table", "from", "to"],
         "tx" => &[],
