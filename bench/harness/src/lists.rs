@@ -109,6 +109,7 @@ impl Opened {
             project: ProjectId::new(seeded.project)?,
             actor,
             request: None,
+            meta: None,
         };
         let (query, catalogue_epoch) = resolve(&*store, &caller, &config)?;
         let database = database_file(&copy("list-bare")?)?;

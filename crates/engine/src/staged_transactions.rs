@@ -223,7 +223,8 @@ impl Engine {
             ops: vec![Op::Transaction(op)],
             author: author(&caller.actor),
             unchanged_since: None,
-            note: None,
+            meta: None,
+            noted_in: None,
             space: store::SpaceLimit::Any,
         };
         let applied = answer(self.writer.commit(batch).await?);

@@ -249,7 +249,8 @@ fn add_whole_index(directory: &std::path::Path) {
         ops: vec![Op::Catalogue(add)],
         author: None,
         unchanged_since: None,
-        note: None,
+        meta: None,
+        noted_in: None,
         space: store::SpaceLimit::Any,
     };
     let mark = loaded.horizon.next();

@@ -381,6 +381,7 @@ fn user() -> Caller {
             roles: Arc::new(RoleSet::new(roles.to_vec())),
         },
         request: None,
+        meta: None,
     }
 }
 

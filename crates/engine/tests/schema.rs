@@ -291,7 +291,8 @@ fn write_many_rows(directory: &std::path::Path) {
             ops: (slice * 10_000..(slice + 1) * 10_000).map(insert).collect(),
             author: None,
             unchanged_since: None,
-            note: None,
+            meta: None,
+            noted_in: None,
             space: store::SpaceLimit::Any,
         };
         let pending = block_on(store.apply(&[batch], mark)).unwrap();

@@ -38,6 +38,7 @@ fn user(id: &str) -> Caller {
             roles: Arc::new(RoleSet::new(roles.to_vec())),
         },
         request: None,
+        meta: None,
     }
 }
 

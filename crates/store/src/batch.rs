@@ -49,9 +49,11 @@ pub struct WriteBatch {
     /// The batch is refused with [`Refusal::RowMoved`] if a row that it updates or deletes was
     /// changed after this instant, cut to milliseconds as `$updatedAt` is.
     pub unchanged_since: Option<Timestamp>,
-    /// Whether the batch is a transaction that its author knows by its mark: then it takes one
-    /// whatever it changes, and is recorded with what the author says of it.
-    pub note: Option<Note>,
+    /// What its author says of the commit, for its record: a JSON object as text.
+    pub meta: Option<Arc<str>>,
+    /// The database, by [`model::Database::seq`], of a transaction that its author knows by its
+    /// mark: then it takes one, and is recorded there, whatever it changes.
+    pub noted_in: Option<i64>,
     /// What there is room for.
     pub space: SpaceLimit,
 }
@@ -66,15 +68,6 @@ pub enum SpaceLimit {
     ProjectBytes(u64),
     /// For nothing: the batch is there to say whether the request has run before.
     None(Full),
-}
-
-/// What the author of a transaction says of it.
-#[derive(Clone, Debug, Default)]
-pub struct Note {
-    /// Free metadata: a JSON object as text.
-    pub meta: Option<String>,
-    /// In the records of which database the note stands, by [`model::Database::seq`].
-    pub database: i64,
 }
 
 impl WriteBatch {
@@ -113,7 +106,7 @@ impl WriteBatch {
     /// The refusal of a batch over its operation `nth`, as its author sees it.
     pub(crate) fn blame(&self, nth: Option<usize>, refusal: Refusal) -> Refusal {
         match (nth, refusal) {
-            (Some(nth), refusal) if self.note.is_some() && refusal.is_about_content() => {
+            (Some(nth), refusal) if self.noted_in.is_some() && refusal.is_about_content() => {
                 Refusal::Of {
                     nth,
                     refusal: Box::new(refusal),

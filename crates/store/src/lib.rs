@@ -24,8 +24,8 @@ pub mod staged;
 mod written;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, HoldOp, LinkOp, MatchingAct, MatchingOp, Note, Op, Outcome,
-    RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
+    Applied, CatalogueOp, Changes, HoldOp, LinkOp, MatchingAct, MatchingOp, Op, Outcome, RelatedOp,
+    SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal};

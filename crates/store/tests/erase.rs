@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{IndexKind, Timestamp, Value};
-use store::{Durability, Note, Op, Options, RowAct, RowOp, SchemaChange, Store, WriteBatch};
+use store::{Durability, Op, Options, RowAct, RowOp, SchemaChange, Store, WriteBatch};
 use suite::db::{CODE, Db, Place, TITLE, index, note, options, row_id};
 use suite::schema::change;
 use testing::traces;
@@ -70,10 +70,7 @@ fn no_byte_of_an_erased_row_is_left() {
     assert!(!files_with_secret().is_empty(), "the secret was stored");
     let mut db = Db::open(&place);
     let batch = WriteBatch {
-        note: Some(Note {
-            meta: None,
-            database: 7,
-        }),
+        noted_in: Some(7),
         ..db.batch(vec![timed(
             &db,
             "quicksilver-id",

@@ -20,8 +20,8 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, TestRunner};
 use query::{Filter, Frame, Query, Test, Visibility};
 use store::{
-    CatalogueOp, Durability, Guard, Listing, Note, Options, Point, Refusal, RowAct, RowAssertion,
-    RowOp, SchemaChange, Stamps, Store, TotalCap, WriteBatch,
+    CatalogueOp, Durability, Guard, Listing, Options, Point, Refusal, RowAct, RowAssertion, RowOp,
+    SchemaChange, Stamps, Store, TotalCap, WriteBatch,
 };
 use suite::db::{
     DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
@@ -79,7 +79,8 @@ fn apply(store: &dyn Store, op: store::Op, mark: i64) {
         ops: vec![op],
         author: None,
         unchanged_since: None,
-        note: None,
+        meta: None,
+        noted_in: None,
         space: store::SpaceLimit::Any,
     };
     let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
@@ -190,7 +191,8 @@ impl World {
             ops: ops.iter().map(|op| self.timed(row, *op)).collect(),
             author: None,
             unchanged_since: None,
-            note: Some(Note::default()),
+            meta: None,
+            noted_in: Some(0),
             space: store::SpaceLimit::Any,
         };
         let pending = block_on(self.store.apply(&[batch], Mark(row.since + mark))).unwrap();

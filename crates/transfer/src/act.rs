@@ -116,6 +116,7 @@ fn administrator(project: &str) -> Result<Caller, Refusal> {
             scopes: Scope::ALL.into(),
         },
         request: None,
+        meta: None,
     })
 }
 

@@ -40,6 +40,7 @@ pub fn points(
             scopes,
         },
         request: None,
+        meta: None,
     };
     let (database, table) = objects::place(filled.shape.table);
     let place = Place { database, table };

@@ -12,7 +12,8 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
         ops,
         author: author(&caller.actor),
         unchanged_since: None,
-        note: None,
+        meta: caller.meta.clone(),
+        noted_in: None,
         space: SpaceLimit::Any,
     }
 }

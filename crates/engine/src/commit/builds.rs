@@ -112,7 +112,8 @@ pub(crate) fn next_build(
         })],
         author: None,
         unchanged_since: None,
-        note: None,
+        meta: None,
+        noted_in: None,
         space: store::SpaceLimit::Any,
     };
     Some(((table.number, number), batch))

@@ -63,7 +63,8 @@ impl RetentionFloors {
             ops,
             author: None,
             unchanged_since: None,
-            note: None,
+            meta: None,
+            noted_in: None,
             space: store::SpaceLimit::Any,
         })
     }

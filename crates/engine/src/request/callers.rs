@@ -73,6 +73,7 @@ impl Engine {
                 project: project.id.clone(),
                 actor,
                 request: None,
+                meta: None,
             },
             key: key.copied(),
             expires,
@@ -85,10 +86,10 @@ impl Engine {
     /// # Errors
     /// As [`Engine::caller`]: the project may be gone, the key be revoked or have expired.
     pub fn identify_again(&self, identity: &Identity) -> Result<Identity, EngineError> {
-        self.identify(
-            Some(identity.caller.project.as_str()),
-            identity.key.as_ref(),
-        )
+        let project = Some(identity.caller.project.as_str());
+        let mut again = self.identify(project, identity.key.as_ref())?;
+        again.caller.meta.clone_from(&identity.caller.meta);
+        Ok(again)
     }
 
     /// Whether the same question would be answered with `identity` now: nothing has changed in

@@ -23,7 +23,8 @@ impl Engine {
             ops: vec![Op::Catalogue(op)],
             author: caller.and_then(|caller| author(&caller.actor)),
             unchanged_since: None,
-            note: None,
+            meta: None,
+            noted_in: None,
             space: store::SpaceLimit::Any,
         };
         answer(self.writer.commit(batch).await?)

@@ -211,6 +211,7 @@ fn by_key(caller: &Caller, key: &KeyId) -> Caller {
             scopes: SCOPES.into(),
         },
         request: None,
+        meta: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{Json, Mark, Patch, RowId, Table, Timestamp};
 use store::{
-    Guard, Note, Op, Outcome, Refusal, RowAct, RowAssertion, RowOp, Stamps, TimedDone, WriteBatch,
+    Guard, Op, Outcome, Refusal, RowAct, RowAssertion, RowOp, Stamps, TimedDone, WriteBatch,
 };
 
 use crate::Engine;
@@ -13,22 +13,20 @@ use crate::commit::batch::batch;
 use crate::error::refused::{answer, refused};
 use crate::error::{EngineError, TransactionError, WriteError};
 use crate::request::authorize::{self, WRITE_ROWS};
-use crate::request::inputs::{Caller, Effect, Place, RowInput};
+use crate::request::inputs::{Caller, Effect, Place, RowInput, need_short_meta};
 use crate::write::content::values;
 use crate::write::links::{self, Scene};
 use crate::write::temporal;
 
 /// Most operations of one transaction: as many rows as one commit may change.
 pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
-/// Longest metadata of a transaction, in bytes of JSON.
-pub const META_BYTES_MAX: usize = 16 << 10;
 
 /// A transaction over valid periods, by the letter of the bitemporal operations.
 #[derive(Clone, Debug)]
 pub struct TimedTransaction {
     /// In the order of their effect.
     pub ops: Vec<TransactionOp>,
-    /// Free metadata: a JSON object as text, of at most [`META_BYTES_MAX`].
+    /// What is said of the commit, in the place of [`Caller::meta`].
     pub meta: Option<String>,
 }
 
@@ -123,12 +121,10 @@ impl Engine {
             });
             let before = usize::from(once.is_some());
             let ops = once.into_iter().map(Op::Once).chain(planned.ops).collect();
-            let note = Note {
-                meta: transaction.meta.clone(),
-                database: authorize::database(catalogue, caller, database)?.seq,
-            };
+            let said = transaction.meta.as_deref().map(Arc::from);
             let batch = WriteBatch {
-                note: Some(note),
+                meta: said.or_else(|| caller.meta.clone()),
+                noted_in: Some(authorize::database(catalogue, caller, database)?.seq),
                 ..batch(catalogue, caller, ops)
             };
             match self.writer.commit(batch).await? {
@@ -178,12 +174,8 @@ fn check_size(transaction: &TimedTransaction) -> Result<(), EngineError> {
             format!("at most {OPERATIONS_MAX} operations are allowed"),
         );
     }
-    let meta = transaction.meta.as_deref().unwrap_or_default();
-    if meta.len() > META_BYTES_MAX {
-        return refuse(
-            "meta",
-            format!("at most {META_BYTES_MAX} bytes are allowed"),
-        );
+    if let Some(meta) = &transaction.meta {
+        need_short_meta(meta)?;
     }
     Ok(())
 }

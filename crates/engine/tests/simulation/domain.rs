@@ -167,6 +167,7 @@ pub fn callers() -> Vec<Caller> {
                 roles: Arc::new(RoleSet::new(roles.collect())),
             },
             request: None,
+            meta: None,
         }
     };
     vec![

@@ -10,7 +10,7 @@ const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
 const OWN: &str = "/v1/tidemark/databases/d";
 
-fn server() -> TestServer {
+pub fn server() -> TestServer {
     furnish(TestServer::start())
 }
 
@@ -54,7 +54,7 @@ fn rows(server: &TestServer) -> Value {
 }
 
 /// Every way to write rows, in words of each family where it has them.
-fn writes() -> Vec<(&'static str, String, Value)> {
+pub fn writes() -> Vec<(&'static str, String, Value)> {
     let mut writes = Vec::new();
     for (rows, id, many) in [
         (ROWS, "rowId", "rows"),

@@ -7,6 +7,7 @@ mod bulk;
 mod cases;
 mod cases_linked;
 mod columns;
+mod commit_meta;
 mod encrypted;
 mod fixture;
 mod guest_transactions;

@@ -593,3 +593,29 @@ fn a_stream_ends_with_its_server() {
     );
     assert_eq!(rest, [Value::Null; 0]);
 }
+
+#[test]
+fn metadata_of_a_stream_is_that_of_each_line_also_after_a_change_of_the_schema() {
+    let server = server();
+    let headers = format!("X-Appwrite-Key: {KEY}\r\nX-Tidemark-Meta: {{\"why\":\"load\"}}\r\n");
+    let mut stream = Stream::open_with(&server, "writes", &headers);
+    let mut marks = Vec::new();
+    for n in 0..4 {
+        stream.send(&create(n));
+        marks.push(stream.line().unwrap()["mark"].as_i64().unwrap());
+        // The caller of the stream is looked up again under the new catalogue.
+        let column = json!({"key": format!("c{n}"), "required": false}).to_string();
+        let path = "/v1/tablesdb/d/tables/t/columns/boolean";
+        assert_eq!(server.ask("POST", path, &column).status, 202);
+    }
+    stream.end();
+    let feed = json!({"kind": "feed", "after": marks[0] - 1}).to_string();
+    let records = server.ask("POST", "/v1/tidemark/databases/d/reads", &feed);
+    let records = records.json()["rows"].as_array().unwrap().clone();
+    let said = |mark: &i64| {
+        let record = records.iter().find(|record| record["tt"] == *mark);
+        record.unwrap()["meta"].clone()
+    };
+    let said: Vec<Value> = marks.iter().map(said).collect();
+    assert_eq!(said, vec![json!({"why": "load"}); 4]);
+}

@@ -3,7 +3,7 @@
 use model::history::Range;
 use model::{Mark, Timestamp, Value};
 use query::{Visibility, names};
-use store::{Note, Op, RecordsOf, Refusal, RowAct, StoreError, WriteBatch};
+use store::{Op, RecordsOf, Refusal, RowAct, StoreError, WriteBatch};
 
 use super::fixture::{damage, is_refused, meddle, open, timed, values};
 use crate::suite::db::{COUNT, Db, TAGS, TITLE, assert_holds};
@@ -174,13 +174,10 @@ fn damaged_note_ends_no_page_of_records() {
     let folder = tempfile::tempdir().unwrap();
     let (place, mut db) = open(&folder);
     let noted = |db: &mut Db, id: &str| {
-        let note = Note {
-            meta: Some(id.to_owned()),
-            database: db.database().seq,
-        };
         let insert = db.insert(id, values(id, id));
         let batch = WriteBatch {
-            note: Some(note),
+            meta: Some(id.into()),
+            noted_in: Some(db.database().seq),
             ..db.batch(vec![insert])
         };
         db.commit(&[batch]).remove(0).unwrap().mark.unwrap()

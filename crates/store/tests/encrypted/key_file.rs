@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use model::Mark;
-use store::{CatalogueOp, Note, Op, RecordsOf, StoreError, WriteBatch, inspect};
+use store::{CatalogueOp, Op, RecordsOf, StoreError, WriteBatch, inspect};
 
 use super::fixture::{Embedded, KEY, SECRET, open, sealed_notes, values};
 use crate::suite::db::{DATABASE, Db, PROJECT, assert_holds, create_database, create_project};
@@ -58,10 +58,8 @@ fn key_that_no_commit_used_is_used_later() {
     let key = fs::read(place.key()).unwrap();
     // Nothing is sealed by a key that the database does not name.
     let batch = WriteBatch {
-        note: Some(Note {
-            meta: Some(SECRET.to_owned()),
-            database: db.database().seq,
-        }),
+        meta: Some(SECRET.into()),
+        noted_in: Some(db.database().seq),
         ..db.batch(vec![Op::Catalogue(create_project("p2"))])
     };
     let mark = db.commit(&[batch]).remove(0).unwrap().mark.unwrap();

@@ -136,7 +136,8 @@ impl Db {
             ops,
             author: Some("tests".to_owned()),
             unchanged_since: None,
-            note: None,
+            meta: None,
+            noted_in: None,
             space: store::SpaceLimit::Any,
         }
     }

@@ -334,7 +334,8 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
     for step in ops(&db) {
         let stale = WriteBatch {
             unchanged_since: Some(Timestamp(read.0 - 1_000)),
-            note: None,
+            meta: None,
+            noted_in: None,
             ..db.batch(vec![step])
         };
         let refused = db.commit(&[stale]).remove(0).map(drop);
@@ -347,7 +348,8 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
         };
         let fresh = WriteBatch {
             unchanged_since: Some(Timestamp(row.updated.0 + 500)),
-            note: None,
+            meta: None,
+            noted_in: None,
             ..db.batch(vec![step])
         };
         assert!(db.commit(&[fresh]).remove(0).is_ok());
@@ -363,7 +365,8 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
     };
     let new = WriteBatch {
         unchanged_since: Some(Timestamp(0)),
-        note: None,
+        meta: None,
+        noted_in: None,
         ..db.batch(vec![db.op("new", put)])
     };
     assert!(db.commit(&[new]).remove(0).is_ok());

@@ -20,7 +20,7 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
      X-Appwrite-ID, X-SDK-Name, X-SDK-Platform, X-SDK-Language, X-SDK-Version, X-SDK-GraphQL, \
      X-SDK-Profile, User-Agent, Content-Type, Content-Range, Accept, Origin, Cookie, Range, \
      Cache-Control, X-Requested-With, X-Request-Id, If-None-Match, X-Tidemark-Cache, \
-     X-Tidemark-Min-Mark, Idempotency-Key",
+     X-Tidemark-Min-Mark, X-Tidemark-Meta, Idempotency-Key",
 );
 
 /// Answer headers that a page may read.

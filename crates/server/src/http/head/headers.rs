@@ -22,6 +22,8 @@ pub const X_TIDEMARK_MARK: HeaderName = HeaderName::from_static("x-tidemark-mark
 /// What the test clock shows while a request is answered, in microseconds since 1970; without it,
 /// the horizon.
 pub const X_TIDEMARK_CLOCK: HeaderName = HeaderName::from_static("x-tidemark-clock");
+/// What the author of a write says of its commits: a JSON object.
+pub const X_TIDEMARK_META: HeaderName = HeaderName::from_static("x-tidemark-meta");
 /// Names the request in the log and in the answer.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Names a write, so that it has its effect once however often it is sent.

@@ -13,6 +13,7 @@ use hyper::http::uri::PathAndQuery;
 use model::calendar::parse_iso;
 use model::{Actor, ModelError, Scope, Timestamp};
 
+use super::commit_meta;
 use super::fields::{Fields, read_flag};
 use super::idempotency_key::Named;
 use crate::http::head::credentials::secret_of;
@@ -150,7 +151,10 @@ impl<'a> RequestContext<'a> {
         if header(&self.head.headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
-        Ok(caller)
+        match commit_meta::read(self.head)? {
+            Some(meta) => Ok(Rc::new(commit_meta::said_by(&caller, meta)?)),
+            None => Ok(caller),
+        }
     }
 
     /// Whether a known key came with the request.
@@ -170,7 +174,11 @@ impl<'a> RequestContext<'a> {
     pub fn identity(&self) -> Result<Identity, ApiError> {
         let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
         let engine = &self.app.shared.engine;
-        Ok(engine.identify(self.project(), secret.map(sha256).as_ref())?)
+        let mut identity = engine.identify(self.project(), secret.map(sha256).as_ref())?;
+        if let Some(meta) = commit_meta::read(self.head)? {
+            identity.caller = commit_meta::said_by(&identity.caller, meta)?;
+        }
+        Ok(identity)
     }
 
     /// Whether the request wants no cached answer.

@@ -1,5 +1,6 @@
 //! Requests as handlers read them: who sends them, what they name, and their bodies.
 
+pub mod commit_meta;
 pub mod context;
 pub mod fields;
 pub mod idempotency_key;

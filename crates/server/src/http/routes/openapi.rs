@@ -102,7 +102,7 @@ fn parameters(route: &Route, operation: &Operation) -> Value {
         named.push("minMark");
     }
     if route.action.takes_key() {
-        named.push("idempotencyKey");
+        named.extend(["idempotencyKey", "meta"]);
     }
     let named = named.into_iter().map(|name| {
         let reference = format!("#/components/parameters/{name}");

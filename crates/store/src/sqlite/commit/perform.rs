@@ -63,7 +63,7 @@ impl Run<'_> {
             && self.catalogue.is_empty()
             && self.erased.is_empty()
             && !self.constrained
-            && batch.note.is_none();
+            && batch.noted_in.is_none();
         if !changes_nothing {
             self.forget_past()?;
             self.totals.need_project_bytes(
@@ -134,7 +134,7 @@ impl Run<'_> {
         self.state.mark = self.mark;
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
-        let meta = batch.note.as_ref().and_then(|note| note.meta.as_deref());
+        let meta = batch.meta.as_deref();
         let vault = &self.coding.vault;
         let sealed = meta.filter(|_| self.state.is_sealing);
         let sealed = sealed.map(|meta| vault.seal(Place::Note(mark), meta.as_bytes()));
@@ -143,7 +143,6 @@ impl Run<'_> {
             Some(sealed) => sealed,
             None => &meta,
         };
-        let noted_in = batch.note.as_ref().map(|note| note.database);
         let erased = self.erased.len() as i64;
         self.state.erased += self.erased.len() as u64;
         let erased = (erased > 0).then_some(erased);
@@ -158,7 +157,7 @@ impl Run<'_> {
             author,
             meta,
             erased,
-            noted_in
+            batch.noted_in
         ])?;
         let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
         for (TableNumber(table), id) in self.touched.ids() {

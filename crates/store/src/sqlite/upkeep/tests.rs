@@ -132,7 +132,8 @@ fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
         ops,
         author: None,
         unchanged_since: None,
-        note: None,
+        meta: None,
+        noted_in: None,
         space: crate::batch::SpaceLimit::Any,
     };
     let outcomes = writer.apply(&[batch], Mark(mark)).unwrap();

@@ -101,6 +101,11 @@ pub(super) fn parameters() -> Value {
             "The answer is not older than the commit of this mark.",
             mark(),
         ),
+        "meta": header(
+            "X-Tidemark-Meta",
+            "What the author of a write says of its commits: a JSON object.",
+            json!({"type": "string", "maxLength": engine::META_BYTES_MAX}),
+        ),
         "idempotencyKey": header(
             "Idempotency-Key",
             "Sent again under the same key within an hour, the request is not done again.",
