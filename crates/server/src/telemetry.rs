@@ -1,8 +1,7 @@
 //! What can be seen of a running server from outside: metrics, and what `tidemark top` shows.
 //!
-//! Nobody reports here. Each room counts what it does and owns its counts; whoever looks, on a
-//! thread that answers no request, reads them where they are. So the counting rooms know nothing
-//! of this one.
+//! No crate reports here. Each counts what it does and owns its counts; they are read where they
+//! are, on a thread that answers no request. So the crates that count know nothing of this one.
 
 use std::sync::Arc;
 

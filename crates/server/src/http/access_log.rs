@@ -1,4 +1,4 @@
-//! What is told of each answered request: a line of the log, and a span for those who trace.
+//! Each answered request: counted, and if so configured a line of the log and a span of a trace.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,27 +13,27 @@ use crate::http::reply::ReplyBody;
 use crate::http::{App, Shared};
 use crate::telemetry::trace::{Incoming, Request as Traced, method_word};
 
-/// A request, for those who hear of it.
+/// What of a request is logged and traced.
 #[derive(Clone, Copy)]
-pub struct Asking<'a> {
+pub struct LoggedRequest<'a> {
     /// The method.
     pub method: &'a Method,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// Who has connected.
+    /// The client at the other end of the connection.
     pub peer: Client,
 }
 
 impl App {
-    /// Whether it is taken how long an answer takes.
+    /// Whether the time that an answer takes is measured.
     pub(super) fn is_timed(&self) -> bool {
         self.shared.access_log || self.shared.counts.is_timed()
     }
 
-    /// Counts an answer, and tells of it. `began` if it was timed.
+    /// Counts an answer and reports it. `began` if it was timed.
     pub(super) fn answered(
         &self,
-        asking: Asking<'_>,
+        request: LoggedRequest<'_>,
         route: Option<&Route>,
         response: &Response<ReplyBody>,
         began: Option<Instant>,
@@ -45,20 +45,20 @@ impl App {
         let took = began.elapsed();
         self.counts.took(place, took.as_nanos() as u64);
         if self.shared.access_log || self.shared.traces.is_some() {
-            self.shared.tell(asking, route, response, took);
+            self.shared.report(request, route, response, took);
         }
     }
 }
 
 impl Shared {
-    fn tell(
+    fn report(
         &self,
-        asking: Asking<'_>,
+        request: LoggedRequest<'_>,
         route: Option<&Route>,
         response: &Response<ReplyBody>,
         took: Duration,
     ) {
-        let incoming = Incoming::of(asking.headers);
+        let incoming = Incoming::of(request.headers);
         let traces = self.traces.as_ref();
         let traces = traces.filter(|traces| traces.wants(incoming.as_ref()));
         let pattern = route.map_or("", |route| &route.pattern);
@@ -69,7 +69,7 @@ impl Shared {
             let ended = UNIX_EPOCH + Duration::from_micros(now_us);
             traces.record(&Traced {
                 incoming: incoming.as_ref(),
-                method: asking.method,
+                method: request.method,
                 route: pattern,
                 status: response.status(),
                 request_id: request_id.unwrap_or_default(),
@@ -80,7 +80,7 @@ impl Shared {
         if !self.access_log {
             return;
         }
-        let client = self.proxies.client(asking.peer, asking.headers);
+        let client = self.proxies.client(request.peer, request.headers);
         // The pattern instead of the path, and no query: what users look for is not the log's
         // business.
         tracing::debug!(
@@ -88,7 +88,7 @@ impl Shared {
             request = request_id.unwrap_or_default(),
             client = %client.address,
             secure = client.is_secure,
-            method = %method_word(asking.method),
+            method = %method_word(request.method),
             route = pattern,
             status = response.status().as_u16(),
             us = took.as_micros() as u64,

@@ -12,7 +12,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
-use crate::http::access_log::Asking;
+use crate::http::access_log::LoggedRequest;
 use crate::http::fast_answer;
 use crate::http::head::cors::Origin;
 use crate::http::head::forwarded::Client;
@@ -47,12 +47,12 @@ pub fn answer_at_once<B>(
     // Whatever goes wrong here is met again on the long way, and told there.
     let answer = catch_unwind(AssertUnwindSafe(|| fast_answer::answer(app, request)));
     let (response, route) = answer.unwrap_or_default()?;
-    let asking = Asking {
+    let logged = LoggedRequest {
         method: request.method(),
         headers: request.headers(),
         peer,
     };
-    app.answered(asking, Some(app.shared.routes.at(route)), &response, began);
+    app.answered(logged, Some(app.shared.routes.at(route)), &response, began);
     Some(response)
 }
 
@@ -72,12 +72,12 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
         error.reply(Routes::family_of(head.uri.path()))
     });
     let response = reply.into_response(request_id, &origin);
-    let asking = Asking {
+    let logged = LoggedRequest {
         method: &head.method,
         headers: &head.headers,
         peer,
     };
-    app.answered(asking, route, &response, began);
+    app.answered(logged, route, &response, began);
     response
 }
 

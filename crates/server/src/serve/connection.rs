@@ -37,8 +37,8 @@ enum Phase {
     /// The last answer is on its way, or the client does not take it. Bytes that it takes move
     /// `since_ms` on, up to now.
     Sending { since_ms: u64 },
-    /// Lines are taken and answered; whoever moves no byte of either is gone. The stream itself
-    /// keeps its longest life, unless its client does not take what it says.
+    /// Lines are taken and answered; a client that moves no byte of either is gone. The stream
+    /// itself keeps its longest life, unless its client does not take what it says.
     Streaming { since_ms: u64 },
     /// Between requests.
     Quiet,
@@ -476,7 +476,7 @@ mod tests {
         assert!(!closes_at(&connection, 1_499), "50 bytes win half a second");
         assert!(closes_at(&connection, 1_500));
         connection.answered();
-        assert!(!closes_at(&connection, 2_499), "each answer begins anew");
+        assert!(!closes_at(&connection, 2_499), "each answer begins again");
         connection.flushed();
         assert!(!closes_at(&connection, 3_498));
         assert!(closes_at(&connection, 3_499), "then it is only quiet");

@@ -74,7 +74,7 @@ impl Collector {
         if !answer.status.is_success() {
             bail!("{}", answer.status);
         }
-        // Whoever answers in other words has taken all of it.
+        // A collector that answers otherwise has taken all of it.
         let told = ExportTraceServiceResponse::decode(answer.body).unwrap_or_default();
         match told.partial_success {
             Some(part) if part.rejected_spans > 0 => {

@@ -15,8 +15,8 @@ use prometheus_client::registry::Registry;
 use super::metric::{Kind, Metric, SECOND_NS, Value, metrics};
 use super::{Telemetry, classic};
 
-/// How long a text is given to others who ask: whoever connects may ask as often as they like, and
-/// each look costs the server some time.
+/// How long a text is reused: clients may scrape as often as they like, and each text costs the
+/// server some time.
 pub const FRESH: Duration = Duration::from_millis(500);
 
 /// A text format of metrics.

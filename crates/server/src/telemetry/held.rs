@@ -28,7 +28,7 @@ impl Held {
         self.counts.iter().sum()
     }
 
-    /// What came since `before`. Where the server has been started anew meanwhile, all of it.
+    /// What came since `before`. Where the server has been restarted meanwhile, all of it.
     #[must_use]
     pub fn since(&self, before: &Held) -> Held {
         let fits = before.bounds == self.bounds && before.counts.len() == self.counts.len();

@@ -1,4 +1,4 @@
-//! Who asks: found in the headers, and remembered by each thread.
+//! The caller of a request: found by its headers, and remembered by each thread.
 //!
 //! To find a key, its secret is hashed, which costs about as much as reading the rest of the
 //! head. What is remembered holds until the catalogue changes, in which keys and projects stand:
@@ -36,7 +36,7 @@ struct Seen {
 }
 
 impl Callers {
-    /// Who asks with these headers, if it is remembered and known without a further look.
+    /// The caller with these headers, if it is remembered and still valid.
     pub fn known(&self, engine: &Engine, heads: &KnownHeaders<'_>) -> Option<Rc<Caller>> {
         if heads.token.is_some() {
             return None;
@@ -54,7 +54,7 @@ impl Callers {
         Some(caller)
     }
 
-    /// Who asks for `project` with this secret.
+    /// The caller of `project` with this secret.
     ///
     /// # Errors
     /// As [`Engine::caller`].
@@ -100,8 +100,8 @@ pub fn secret_of(key: Option<&HeaderValue>) -> Option<&[u8]> {
         .filter(|secret| !secret.is_empty())
 }
 
-/// Secrets are compared in a time that says nothing of where they differ: it would let somebody
-/// learn a remembered one byte by byte.
+/// Secrets are compared in a time that says nothing of where they differ: it would let an
+/// attacker learn a remembered one byte by byte.
 fn find(seen: &[Seen], project: &str, secret: Option<&[u8]>) -> Option<usize> {
     seen.iter().position(|seen| {
         let same_secret = match (&seen.secret, secret) {
@@ -140,7 +140,7 @@ pub(in crate::http) mod tests {
     }
 
     #[test]
-    fn secrets_of_nobody_do_not_take_the_place_of_those_of_somebody() {
+    fn unknown_secrets_do_not_displace_known_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (engine, runtime) = engine_with_project(folder.path());
         let key = NewKey {
@@ -155,16 +155,16 @@ pub(in crate::http) mod tests {
         let callers = Callers::default();
         let ask = |secret: Option<&[u8]>| callers.find(&engine, Some("p"), secret);
         let find = |secret: Option<&[u8]>| ask(secret).unwrap();
-        let (somebody, guest) = (find(Some(b"secret")), find(None));
+        let (known, guest) = (find(Some(b"secret")), find(None));
         for made_up in 0..=SEEN_MAX {
-            let nobody = ask(Some(format!("made up {made_up}").as_bytes()));
+            let unknown = ask(Some(format!("made up {made_up}").as_bytes()));
             assert!(matches!(
-                nobody,
+                unknown,
                 Err(EngineError::Access(engine::AccessError::KeyUnknown))
             ));
         }
         assert_eq!(callers.seen.borrow().len(), 2);
-        assert!(Rc::ptr_eq(&somebody, &find(Some(b"secret"))));
+        assert!(Rc::ptr_eq(&known, &find(Some(b"secret"))));
         assert!(Rc::ptr_eq(&guest, &find(None)));
         engine.close().unwrap();
     }

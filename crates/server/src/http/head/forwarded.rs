@@ -10,16 +10,16 @@ use hyper::header::{HeaderMap, HeaderName};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// Most proxies in a row; nobody has more, and each costs a look.
+/// Most proxies in a row: more than any set-up has, and each costs a look.
 const HOPS_MAX: usize = 32;
 
 /// Which proxies are believed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TrustedProxies {
-    /// None: whoever connected asks.
+    /// None: the client is the other end of the connection.
     #[default]
     None,
-    /// So many, the one that connected included. Safe only where nobody can connect past them.
+    /// So many, the one that connected included. Safe only where no client can connect past them.
     Hops(usize),
     /// Those with an address in one of these networks.
     Networks(Vec<Network>),

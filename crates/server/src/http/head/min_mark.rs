@@ -38,7 +38,7 @@ pub fn read(value: &HeaderValue) -> Option<Mark> {
 /// Waits until no answer can be older than `mark`.
 ///
 /// # Errors
-/// [`Kind::FutureMark`] for a mark that nobody can have seen, [`Kind::MarkNotReached`] after
+/// [`Kind::FutureMark`] for a mark that no client can have seen, [`Kind::MarkNotReached`] after
 /// [`WAIT_MAX`].
 pub async fn reach(engine: &Engine, mark: Mark) -> Result<(), ApiError> {
     within(WAIT_MAX, engine.reach(mark)).await

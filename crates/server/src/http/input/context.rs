@@ -1,4 +1,4 @@
-//! What a request asks: project, caller, place and parameters.
+//! What a request names: project, caller, place and parameters.
 
 use std::rc::Rc;
 
@@ -220,7 +220,7 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// The instant after which nobody else may have changed a row that this request changes.
+    /// The instant after which no other request may have changed a row that this one changes.
     ///
     /// # Errors
     /// A header that holds no date and time.

@@ -62,7 +62,7 @@ impl GuestRate {
     }
 }
 
-/// An IPv6 network of 64 bits counts as one address: whoever has one has all of it.
+/// An IPv6 network of 64 bits counts as one address: its holder can use all of it.
 pub fn group(address: IpAddr) -> u128 {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -76,7 +76,7 @@ pub fn shown(address: IpAddr) -> IpAddr {
     IpAddr::V6(group).to_canonical()
 }
 
-/// A number that nobody can foresee who does not know the seed (two rounds of multiply and fold).
+/// A number that cannot be predicted without the seed (two rounds of multiply and fold).
 fn mixed(who: u128, seed: u64) -> u64 {
     let fold = |product: u128| (product as u64) ^ ((product >> 64) as u64);
     let low = fold(u128::from((who as u64) ^ seed) * u128::from(seed | 1));

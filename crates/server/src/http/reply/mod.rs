@@ -412,8 +412,8 @@ impl Reply {
     }
 }
 
-/// Whoever holds an answer asks whether it still stands, unless the owner of a table said for how
-/// long need not be asked.
+/// A cache that holds an answer revalidates it, except within the age that the owner of the table
+/// allows.
 fn cache_control(max_age_s: u32) -> HeaderValue {
     if max_age_s == 0 {
         return CACHE_CONTROL;

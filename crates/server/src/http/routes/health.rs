@@ -30,7 +30,7 @@ pub fn version() -> Reply {
     Reply::ok(wire::versions(&[("version", WIRE_VERSION)]))
 }
 
-/// `GET /v1/health`: whoever reads the answer knows that HTTP works. Like all others it fails once
+/// `GET /v1/health`: its answer shows that HTTP works. Like all others it fails once
 /// nothing is written any more.
 pub fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller_with(SCOPES)?;

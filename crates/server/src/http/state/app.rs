@@ -96,7 +96,7 @@ pub struct App {
     pub(in crate::http) sending: Rc<Sending>,
     /// Of callers without a key.
     pub guest_turns: Rc<GuestTurns>,
-    /// Of connections that do not yet agree on TLS, whoever opens them.
+    /// Of connections that do not yet agree on TLS, of all clients.
     pub handshake_turns: Rc<GuestTurns>,
 }
 
@@ -129,7 +129,7 @@ impl App {
         self.sending.take(pieces, of_guest)
     }
 
-    /// Tells the engine what this thread has answered without asking it for more than that.
+    /// Reports the answers of the fast path to the engine, which has not seen them.
     pub fn report(&self) {
         self.fast_path.report(&self.shared.engine);
     }

@@ -1,4 +1,4 @@
-//! What was answered: counted by each thread for itself, and added up when somebody looks.
+//! What was answered: counted by each thread for itself, and added up when it is read.
 //!
 //! A thread writes its own counts only, by plain loads and stores (see [`engine::tally`]); so a
 //! cached list pays a few of its own core's cycles for being counted. What may be told apart is
@@ -57,7 +57,7 @@ pub struct ThreadCounts {
     pub live: Arc<AtomicUsize>,
 }
 
-/// What was answered until somebody looked.
+/// What was answered up to now.
 #[derive(Clone, Debug)]
 pub struct Answered {
     /// By route and status; only what has occurred.

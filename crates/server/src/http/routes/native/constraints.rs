@@ -4,7 +4,7 @@ use engine::{Caller, NewColumn, NewTable, Place};
 use model::{DatabaseId, DatabaseKind, Json, TableId};
 use serde_json::json;
 
-use super::in_its_words;
+use super::in_case_language;
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
@@ -56,7 +56,7 @@ pub async fn constrain(mut context: RequestContext<'_>) -> Result<Reply, ApiErro
     let declared = Declared::read(&mut context.fields().await?)?;
     let engine = &context.app.shared.engine;
     let done = engine.constrain(&caller, context.place(), &declared.unique, &declared.refs);
-    done.await.map_err(in_its_words)?;
+    done.await.map_err(in_case_language)?;
     let refs = declared.refs.iter();
     let refs: Vec<_> = refs
         .map(|(column, table)| json!({"column": column, "table": table}))

@@ -40,7 +40,7 @@ pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
 pub async fn heartbeat(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
-    // It says nothing, but a connection whose body nobody reads cannot be used again.
+    // The body is empty, but a connection whose body is not read cannot be used again.
     context.load().await?;
     let engine = &context.app.shared.engine;
     let horizon = engine.heartbeat(&caller, &context.ids.database).await?;
@@ -48,8 +48,8 @@ pub async fn heartbeat(mut context: RequestContext<'_>) -> Result<Reply, ApiErro
     Ok(Reply::ok(body.to_string().into_bytes()))
 }
 
-/// A refusal in the words of the case language.
-fn in_its_words(error: impl Into<ApiError>) -> ApiError {
+/// A refusal with the error types of the case language.
+fn in_case_language(error: impl Into<ApiError>) -> ApiError {
     let error = error.into();
     let kind = match error.kind {
         Kind::RowExists => Kind::Exists,

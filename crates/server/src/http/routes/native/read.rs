@@ -11,7 +11,7 @@ use model::{
 use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
-use super::in_its_words;
+use super::in_case_language;
 use super::json::{CLOCK, doc, mark, period, time};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
@@ -38,11 +38,12 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
         let mut answers = Vec::new();
         for (nth, one) in fields.objects("reads", READS_MAX)?.into_iter().enumerate() {
             let answer = reading(one).answer().await;
-            answers.push(answer.map_err(|error| in_its_words(error).of_part(Parts::Reads, nth))?);
+            answers
+                .push(answer.map_err(|error| in_case_language(error).of_part(Parts::Reads, nth))?);
         }
         json!({ "answers": answers })
     } else {
-        reading(fields).answer().await.map_err(in_its_words)?
+        reading(fields).answer().await.map_err(in_case_language)?
     };
     Ok(Reply::ok(body.to_string().into_bytes()))
 }

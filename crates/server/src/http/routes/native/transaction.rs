@@ -7,7 +7,7 @@ use model::history::{Range, Until};
 use model::{Json, Mark, RowId};
 use serde_json::{Value as Out, json};
 
-use super::in_its_words;
+use super::in_case_language;
 use super::json::{CLOCK, mark, read, sent, time};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
@@ -29,7 +29,10 @@ pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError
     let about: Arc<[About]> = about.collect();
     let engine = &context.app.shared.engine;
     if let Some(min_mark) = min_mark {
-        engine.settle(Some(min_mark)).await.map_err(in_its_words)?;
+        engine
+            .settle(Some(min_mark))
+            .await
+            .map_err(in_case_language)?;
     }
     let caller = context.writer_at(caller, {
         let about = about.clone();
@@ -40,7 +43,7 @@ pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError
     });
     let transaction = TimedTransaction { ops, meta };
     let transacted = engine.transact(&caller, &context.ids.database, &transaction);
-    let transacted = transacted.await.map_err(in_its_words)?;
+    let transacted = transacted.await.map_err(in_case_language)?;
     Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
 }
 
