@@ -65,7 +65,7 @@ pub use write::bulk::{Bulk, Bulked};
 pub use write::import::{LinkColumn, RowLinks};
 pub use write::increment::Increment;
 pub use write::operation::{Act, Operation};
-pub use write::temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX};
+pub use write::temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX, RecordsWanted};
 pub use write::temporal_transaction::{
     OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct, TransactionOp,
 };

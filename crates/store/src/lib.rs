@@ -335,8 +335,11 @@ pub struct BoundaryOf<'a> {
     pub catalogue_epoch: u64,
 }
 
+/// Whether a record is wanted, by its author and by what that said of the commit.
+pub type RecordFilter = dyn Fn(Option<&str>, Option<&str>) -> bool + Send + Sync;
+
 /// Which records of commits are read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RecordsOf {
     /// With marks above this.
     pub after: Mark,
@@ -348,6 +351,8 @@ pub struct RecordsOf {
     pub database: i64,
     /// And what changed rows of these tables; rows of others are left out.
     pub tables: Vec<TableNumber>,
+    /// Of these the ones for which this holds; damaged metadata counts as none.
+    pub filter: Option<Arc<RecordFilter>>,
 }
 
 /// The record of a commit.

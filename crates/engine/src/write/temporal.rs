@@ -8,7 +8,9 @@ use model::{
     Selection, Table, TableNumber, Timestamp, Value,
 };
 use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
-use store::{BoundaryOf, CatalogueOp, Listing, Op, Recorded, RecordsOf, TableConstraints};
+use store::{
+    BoundaryOf, CatalogueOp, Listing, Op, RecordFilter, Recorded, RecordsOf, TableConstraints,
+};
 
 use crate::Engine;
 use crate::commit::batch::batch;
@@ -69,6 +71,39 @@ pub struct CommitRecord {
     pub changes: Vec<(String, String)>,
     /// How many rows it erased.
     pub erased: Option<u64>,
+}
+
+/// Which records of commits are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct RecordsWanted {
+    /// At most so many.
+    pub limit: u32,
+    /// By this author, as records name it.
+    pub author: Option<String>,
+    /// With these members of the metadata.
+    pub meta: Vec<(String, Json)>,
+}
+
+impl RecordsWanted {
+    fn filter(self) -> Option<Arc<RecordFilter>> {
+        if self.author.is_none() && self.meta.is_empty() {
+            return None;
+        }
+        Some(Arc::new(move |author, meta| {
+            self.author.is_none() || self.author.as_deref() == author
+        } && says(meta, &self.meta)))
+    }
+}
+
+/// Whether metadata has these members, each with an equal value.
+fn says(meta: Option<&str>, members: &[(String, Json)]) -> bool {
+    if members.is_empty() {
+        return true;
+    }
+    let Some(Ok(Json::Object(said))) = meta.map(|meta| query::json::read(meta.as_bytes())) else {
+        return false;
+    };
+    members.iter().all(|member| said.contains(member))
 }
 
 impl Engine {
@@ -160,8 +195,8 @@ impl Engine {
         .await
     }
 
-    /// Records of the database's commits above `after` in the order of their marks, at most `limit`
-    /// and [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be. Of others'
+    /// Records of the database's commits above `after` in the order of their marks, at most
+    /// [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be. Of others'
     /// commits nothing is told, not even that there were any.
     ///
     /// # Errors
@@ -171,7 +206,7 @@ impl Engine {
         caller: &Caller,
         database: &str,
         (after, settled): (Mark, Mark),
-        limit: u32,
+        wanted: RecordsWanted,
     ) -> Result<Vec<CommitRecord>, EngineError> {
         authorize::need_key(caller, READ_ROWS)?;
         let catalogue = self.catalogue();
@@ -184,9 +219,10 @@ impl Engine {
         let of_database = RecordsOf {
             after,
             upto: settled,
-            limit: limit.min(RECORDS_MAX),
+            limit: wanted.limit.min(RECORDS_MAX),
             database: database.seq,
             tables: database.tables.values().map(|table| table.number).collect(),
+            filter: wanted.filter(),
         };
         let recorded = self.shared.store.recorded(of_database).await?;
         let record = |one: Recorded| {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Answer, KEY, PROJECT, TestServer};
+use crate::fixture::{Answer, KEY, PROJECT, ROWS_KEY, TestServer};
 use crate::idempotency::{server, writes};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
@@ -128,4 +128,67 @@ fn bad_metadata_is_refused_by_name_and_nothing_is_written() {
     assert_eq!(server.ask("GET", ROWS, "").json(), before);
     // A read makes no commit; whatever it carries is not looked at.
     assert_eq!(say(&server, "x", "GET", &path, "").status, 200);
+}
+
+#[test]
+fn commits_are_found_by_their_author_and_metadata() {
+    let server = server();
+    let start = said_after(&server, i64::MIN).last().unwrap().0;
+    let metas = [
+        r#"{"why":"a","n":1}"#,
+        r#"{"n":2,"why":"b"}"#,
+        r#"{"why":"a","n":3}"#,
+        "{}",
+    ];
+    for (nth, meta) in metas.into_iter().enumerate() {
+        let body = json!({"data": {"n": 100 + nth}}).to_string();
+        let answer = say(&server, meta, "PATCH", &format!("{ROWS}/a"), &body);
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    let other = server.ask_as(
+        Some(ROWS_KEY),
+        "PATCH",
+        &format!("{ROWS}/a"),
+        r#"{"data":{"n":5}}"#,
+    );
+    assert_eq!(other.status, 200, "{}", other.text);
+    let find = |wanted: Value| {
+        let mut feed = json!({"kind": "feed", "after": start});
+        feed.as_object_mut()
+            .unwrap()
+            .extend(wanted.as_object().unwrap().clone());
+        server.ask("POST", &format!("{OWN}/reads"), &feed.to_string())
+    };
+    let numbers = |wanted: Value| {
+        let rows = find(wanted).json()["rows"].as_array().unwrap().clone();
+        rows.iter()
+            .map(|row| row["meta"]["n"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(json!({"meta": {"why": "a"}})), [1, 3]);
+    assert_eq!(numbers(json!({"meta": {"why": "a"}, "limit": 1})), [1]);
+    assert_eq!(numbers(json!({"meta": {"why": "a", "n": 3}})), [3]);
+    assert_eq!(numbers(json!({"meta": {"why": "z"}})), [Value::Null; 0]);
+    let all = find(json!({})).json()["rows"].as_array().unwrap().clone();
+    assert_eq!(all.len(), 5);
+    let author = all[4]["user"].as_str().unwrap();
+    assert_ne!(all[0]["user"], author);
+    let found = find(json!({ "user": author })).json();
+    assert_eq!(found["rows"], json!([all[4]]));
+    assert_eq!(
+        numbers(json!({"user": author, "meta": {"why": "a"}})),
+        [Value::Null; 0]
+    );
+    let many: serde_json::Map<String, Value> = (0..17).map(|n| (n.to_string(), json!(n))).collect();
+    for wrong in [
+        json!({"meta": 7}),
+        json!({"user": 7}),
+        json!({ "meta": many }),
+    ] {
+        assert_eq!(
+            find(wrong.clone()).refusal(),
+            "400 general_argument_invalid",
+            "{wrong}"
+        );
+    }
 }

@@ -49,26 +49,39 @@ fn read(
     let mut commits = snapshot.prepare_cached(RECORDS)?;
     let mut touched = snapshot.prepare_cached(ROWS)?;
     let (after, upto) = (asked.after.0, asked.upto.0);
-    let mut rows = commits.query(params![after, upto, asked.database, tables, asked.limit])?;
+    let at_most = match asked.filter {
+        None => i64::from(asked.limit),
+        // The filter decides below which of them count.
+        Some(_) => i64::MAX,
+    };
+    let mut rows = commits.query(params![after, upto, asked.database, tables, at_most])?;
     let (mut records, mut rows_read) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
+    while records.len() < asked.limit as usize
+        && let Some(row) = rows.next()?
+    {
         let mark: i64 = row.get(0)?;
-        let of_commit = touched.query_map(params![mark, tables], |row| {
-            Ok((TableNumber(row.get(0)?), row.get::<_, String>(1)?))
-        })?;
-        let erased: Option<i64> = row.get(3)?;
-        let of_commit: Vec<_> = of_commit.collect::<Result<_, _>>()?;
         // A page of records must not end at one of them for ever.
         let (meta, is_damaged) = match vault.text(row.get_ref(1)?, Place::Note(mark)) {
             Err(StoreError::SealBroken { .. }) => (None, true),
             meta => (meta?, false),
         };
+        let author: Option<String> = row.get(2)?;
+        if let Some(is_wanted) = &asked.filter
+            && !is_wanted(author.as_deref(), meta.as_deref())
+        {
+            continue;
+        }
+        let of_commit = touched.query_map(params![mark, tables], |row| {
+            Ok((TableNumber(row.get(0)?), row.get::<_, String>(1)?))
+        })?;
+        let erased: Option<i64> = row.get(3)?;
+        let of_commit: Vec<_> = of_commit.collect::<Result<_, _>>()?;
         rows_read += of_commit.len();
         records.push(Recorded {
             mark: Mark(mark),
             meta,
             is_damaged,
-            author: row.get(2)?,
+            author,
             erased: erased.map(i64::unsigned_abs),
             rows: of_commit,
         });

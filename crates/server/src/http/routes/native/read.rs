@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use engine::{Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place, ReadError};
+use engine::{
+    Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place, ReadError, RecordsWanted,
+};
 use model::timeline::{Aggregate, Gathered, Number};
 use model::{
     Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value,
@@ -20,6 +22,8 @@ use crate::http::wire::error::{ApiError, Parts};
 
 /// Most reads of one request.
 const READS_MAX: usize = 100;
+/// Most members of metadata to find records by: each is looked for in each record.
+const META_MEMBERS_MAX: usize = 16;
 
 /// `POST /v1/tidemark/databases/{database}/reads`: one read, or several in `reads`.
 pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
@@ -377,7 +381,13 @@ impl Reading<'_> {
 
     async fn commit(&mut self, system: Mark) -> Result<Out, ApiError> {
         let after = (Mark(system.0.saturating_sub(1)), system);
-        let found = self.engine.commits(&self.caller, self.database, after, 1);
+        let wanted = RecordsWanted {
+            limit: 1,
+            ..RecordsWanted::default()
+        };
+        let found = self
+            .engine
+            .commits(&self.caller, self.database, after, wanted);
         let found = found.await?;
         let of_mark = found.iter().find(|record| record.mark == system);
         Ok(of_mark.map_or(Out::Null, answer::record))
@@ -386,10 +396,18 @@ impl Reading<'_> {
     async fn feed(&mut self, system: Mark) -> Result<Out, ApiError> {
         let after = mark(&mut self.fields, "after")?.unwrap_or(Mark(i64::MIN));
         let limit = self.fields.integer("limit")?.unwrap_or(100);
-        let limit = limit.clamp(1, i64::from(engine::RECORDS_MAX)) as u32;
+        let wanted = RecordsWanted {
+            limit: limit.clamp(1, i64::from(engine::RECORDS_MAX)) as u32,
+            author: self.fields.text("user")?,
+            meta: self.fields.object("meta")?.unwrap_or_default(),
+        };
+        if wanted.meta.len() > META_MEMBERS_MAX {
+            let why = format!("At most {META_MEMBERS_MAX} members are allowed.");
+            return Err(ApiError::invalid("meta", why));
+        }
         let found = self
             .engine
-            .commits(&self.caller, self.database, (after, system), limit);
+            .commits(&self.caller, self.database, (after, system), wanted);
         Ok(found.await?.iter().map(answer::recorded).collect())
     }
 
@@ -417,7 +435,7 @@ fn members_of(kind: &str) -> Option<&'static [&'static str]> {
         "timeline" => &["table", "fn", "column", "period"],
         "diff" => &["table", "from", "to"],
         "tx" => &[],
-        "feed" => &["after", "limit"],
+        "feed" => &["after", "limit", "user", "meta"],
         "stable_until" => &["table", "id"],
         _ => return None,
     })
