@@ -12,7 +12,7 @@ use crate::http::head::etag;
 use crate::http::head::headers::{KnownHeaders, X_REQUEST_ID, X_TIDEMARK_MARK};
 use crate::http::head::min_mark;
 use crate::http::reply::{Reply, ReplyBody};
-use crate::http::state::fast_path::{CachedPlan, Past, around_row};
+use crate::http::state::fast_path::{CachedPlan, PastRowPlan, around_row};
 use crate::http::wire;
 
 /// The answer to a request whose plan is remembered, if it can be given at once, and the place
@@ -64,7 +64,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             let response = respond(always, pieces, asked, of_request, sender)?;
             Some((response, app.shared.fast_routes.list(list.family)))
         }
-        CachedPlan::RowOf(table) => {
+        CachedPlan::Row(table) => {
             let Marked { answer: body, mark } = table.read(engine, id)?;
             let tag = etag::of_body(engine.fingerprint(&body));
             let mut answered = table.headers.clone();
@@ -76,16 +76,21 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             let response = respond(answered, pieces, asked, of_request, sender)?;
             Some((response, app.shared.fast_routes.row(table.family)))
         }
-        CachedPlan::Past(past) => {
+        CachedPlan::PastRow(past) => {
             let reply = past_reply(past, app, id, (headers, &caller))?;
             let route = app.shared.fast_routes.row(past.words.family());
             Some((reply.into_response(of_request(app), &origin), route))
         }
-        CachedPlan::Longer => None,
+        CachedPlan::Dispatch => None,
     }
 }
 
-fn past_reply(past: &Past, app: &App, id: &str, sent: (&HeaderMap, &Caller)) -> Option<Reply> {
+fn past_reply(
+    past: &PastRowPlan,
+    app: &App,
+    id: &str,
+    sent: (&HeaderMap, &Caller),
+) -> Option<Reply> {
     let engine = &*app.shared.engine;
     let answer = engine.past_at_once(&past.table, &RowId::new(id).ok()?)?;
     app.counts.listed(answer.cached);

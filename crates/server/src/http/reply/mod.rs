@@ -1,5 +1,7 @@
 //! An answer before it becomes bytes: status, body, and the headers that every answer carries.
 
+pub mod ndjson_body;
+
 use std::convert::Infallible;
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -16,14 +18,13 @@ use hyper::{Response, StatusCode};
 use model::Mark;
 
 use crate::http::head::cors::Origin;
+use crate::http::head::etag;
 use crate::http::head::headers::{
     X_APPWRITE_CACHE, X_REQUEST_ID, X_TIDEMARK_CACHE, X_TIDEMARK_MARK,
 };
 use crate::http::limits::unsent::Untaken;
-use crate::http::wire::error::{ApiError, RETRY_AFTER_S};
-pub mod ndjson_body;
-use crate::http::head::etag;
 use crate::http::wire;
+use crate::http::wire::error::{ApiError, RETRY_AFTER_S};
 use ndjson_body::Lines;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");

@@ -14,7 +14,7 @@ use crate::http::input::context::{RequestContext, check_queries, check_ttl, gran
 use crate::http::input::fields::Fields;
 use crate::http::input::row_input::{ROWS_MAX, inner_row, name_inner, need_no_period, period};
 use crate::http::reply::Reply;
-use crate::http::state::fast_path::{self, CachedPlan, List, Past, RowOf};
+use crate::http::state::fast_path::{self, CachedPlan, ListPlan, PastRowPlan, RowPlan};
 use crate::http::wire;
 use crate::http::wire::error::{ApiError, Kind};
 
@@ -76,8 +76,8 @@ fn view(grants: GrantsAsOf, transaction: Option<&str>) -> Result<View<'_>, ApiEr
 fn remember_list(context: &RequestContext<'_>, caller: &Rc<Caller>, list: &ListRows<'_>) {
     remember(context, context.target().map(Cow::from), caller, |engine| {
         Some(match engine.prepare(caller, list).ok()? {
-            Some(list) => CachedPlan::List(Box::new(List::new(list, context.family))),
-            None => CachedPlan::Longer,
+            Some(list) => CachedPlan::List(Box::new(ListPlan::new(list, context.family))),
+            None => CachedPlan::Dispatch,
         })
     });
 }
@@ -92,7 +92,7 @@ fn remember_table(context: &RequestContext<'_>, caller: &Rc<Caller>) {
         caller,
         |engine| {
             let table = engine.prepare_table(caller, context.place()).ok()?;
-            Some(CachedPlan::RowOf(RowOf::new(table, context.family)))
+            Some(CachedPlan::Row(RowPlan::new(table, context.family)))
         },
     );
 }
@@ -111,7 +111,10 @@ fn remember_past(
         caller,
         |engine| {
             let table = engine.prepare_past(caller, list, grants).ok()??;
-            Some(CachedPlan::Past(Box::new(Past::new(table, context.family))))
+            Some(CachedPlan::PastRow(Box::new(PastRowPlan::new(
+                table,
+                context.family,
+            ))))
         },
     );
 }

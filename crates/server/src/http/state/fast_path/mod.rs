@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use engine::{Caller, Engine};
-pub use plan::{CachedPlan, List, Past, RowOf, around_row};
+pub use plan::{CachedPlan, ListPlan, PastRowPlan, RowPlan, around_row};
 pub use routes::FastRoutes;
 
 /// Sets of targets that a thread remembers: room for the thousand distinct lists of the mixed
@@ -59,7 +59,7 @@ impl FastPath {
             CachedPlan::List(list)
                 if target.len() + list.prepared.size_bytes() > KNOWN_BYTES_MAX =>
             {
-                CachedPlan::Longer
+                CachedPlan::Dispatch
             }
             plan => plan,
         };
@@ -95,7 +95,7 @@ impl FastPath {
         known.is_some_and(|known| match &known.plan {
             // Not where it was purged since, say.
             CachedPlan::List(list) => engine.held(&list.prepared).is_some(),
-            CachedPlan::RowOf(_) | CachedPlan::Past(_) | CachedPlan::Longer => true,
+            CachedPlan::Row(_) | CachedPlan::PastRow(_) | CachedPlan::Dispatch => true,
         })
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let (engine, runtime) = engine_with_project(folder.path());
         let caller = Callers::default().find(&engine, Some("p"), None).unwrap();
         let fast_path = FastPath::new();
-        fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Longer);
+        fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Dispatch);
         assert!(fast_path.knows(&engine, "/a", &caller));
         assert!(!fast_path.knows(&engine, "/b", &caller));
         let other = ProjectId::new("q").unwrap();
@@ -185,7 +185,7 @@ mod tests {
         let sets = fast_path.sets.borrow();
         assert!(sets.iter().flatten().all(Option::is_none));
         drop(sets);
-        fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Longer);
+        fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Dispatch);
         assert!(fast_path.knows(&engine, "/a", &caller));
         engine.close().unwrap();
     }

@@ -12,20 +12,20 @@ use crate::http::head::cors::Origin;
 use crate::http::reply::{Reply, shared_bytes};
 use crate::http::wire::{self, Words};
 
-/// What a target asks for.
+/// How the answer to a target is found.
 pub enum CachedPlan {
     /// A list.
-    List(Box<List>),
+    List(Box<ListPlan>),
     /// A row, whose id follows.
-    RowOf(RowOf),
+    Row(RowPlan),
     /// A row at a time that is over, whose id stands before the queries.
-    Past(Box<Past>),
-    /// What only the long way can answer.
-    Longer,
+    PastRow(Box<PastRowPlan>),
+    /// What only dispatch can answer.
+    Dispatch,
 }
 
 /// A list and what went before its rows the last time.
-pub struct List {
+pub struct ListPlan {
     pub(in crate::http) prepared: PreparedList,
     pub(in crate::http) family: Family,
     pub(in crate::http) words: &'static Words,
@@ -35,7 +35,7 @@ pub struct List {
 }
 
 /// A table whose rows are read.
-pub struct RowOf {
+pub struct RowPlan {
     pub(in crate::http) table: PreparedTable,
     pub(in crate::http) family: Family,
     /// Every header of an answer, with nothing in those of one request.
@@ -43,7 +43,7 @@ pub struct RowOf {
 }
 
 /// A table whose rows are read at a time that is over.
-pub struct Past {
+pub struct PastRowPlan {
     pub(in crate::http) table: PreparedPast,
     pub(in crate::http) words: &'static Words,
 }
@@ -69,18 +69,18 @@ pub fn around_row(target: &str) -> Option<(Cow<'_, str>, &str)> {
     Some((around, id))
 }
 
-impl Past {
+impl PastRowPlan {
     /// The rows of a table at a time, in the words of this family.
-    pub fn new(table: PreparedPast, family: Family) -> Past {
+    pub fn new(table: PreparedPast, family: Family) -> PastRowPlan {
         let words = wire::words(family);
-        Past { table, words }
+        PastRowPlan { table, words }
     }
 }
 
-impl List {
+impl ListPlan {
     /// A list whose answers are written in the words of this family.
-    pub fn new(list: PreparedList, family: Family) -> List {
-        List {
+    pub fn new(list: PreparedList, family: Family) -> ListPlan {
+        ListPlan {
             prepared: list,
             family,
             words: wire::words(family),
@@ -117,12 +117,12 @@ impl List {
     }
 }
 
-impl RowOf {
+impl RowPlan {
     /// The rows of a table, in the words of this family.
-    pub fn new(table: PreparedTable, family: Family) -> RowOf {
+    pub fn new(table: PreparedTable, family: Family) -> RowPlan {
         let reply = Reply::ok(Vec::new()).at(Mark(0));
         let reply = reply.unless_held(&HeaderMap::new(), |_| 0);
-        RowOf {
+        RowPlan {
             table,
             family,
             headers: headers_of(reply),
