@@ -37,7 +37,7 @@ use crate::secret::sha256;
 /// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
 const TTL_S_MAX: i64 = model::options::TTL_S_MAX as i64;
 /// Longest text to search containers for, in characters (wire protocol, pagination).
-const SEARCH_CHARS_MAX: usize = 256;
+pub(in crate::http) const SEARCH_CHARS_MAX: usize = 256;
 
 /// Largest body that is parsed on the thread that took the request, in bytes: about a millisecond
 /// of parsing, for which every other connection of that thread waits.

@@ -6,7 +6,7 @@ use crate::http::head::headers::IDEMPOTENCY_KEY;
 use crate::http::wire::error::ApiError;
 
 /// Longest key of a request, in characters: room for a UUID and whatever a client puts before it.
-const KEY_CHARS_MAX: usize = 128;
+pub(in crate::http) const KEY_CHARS_MAX: usize = 128;
 
 /// A request that carries a key.
 #[derive(Clone, Debug)]

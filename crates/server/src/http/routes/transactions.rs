@@ -21,7 +21,7 @@ use crate::http::wire::error::{ApiError, Kind};
 /// The parameter that most refusals are about.
 const OPERATIONS: &str = "operations";
 /// Most operations of one request, as of one transaction (wire protocol, limits).
-const OPERATIONS_MAX: usize = 100;
+pub(super) const OPERATIONS_MAX: usize = 100;
 
 /// `POST /v1/tablesdb/transactions`
 pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {

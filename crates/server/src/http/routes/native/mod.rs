@@ -8,7 +8,7 @@ mod answer;
 mod constraints;
 mod json;
 mod options;
-mod read;
+pub(in crate::http) mod read;
 mod transaction;
 
 use serde_json::json;

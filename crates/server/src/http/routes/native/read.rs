@@ -21,9 +21,9 @@ use crate::http::reply::Reply;
 use crate::http::wire::error::{ApiError, Parts};
 
 /// Most reads of one request.
-const READS_MAX: usize = 100;
+pub(in crate::http) const READS_MAX: usize = 100;
 /// Most members of metadata to find records by: each is looked for in each record.
-const META_MEMBERS_MAX: usize = 16;
+pub(in crate::http) const META_MEMBERS_MAX: usize = 16;
 
 /// `POST /v1/tidemark/databases/{database}/reads`: one read, or several in `reads`.
 pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {

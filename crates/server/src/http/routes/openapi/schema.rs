@@ -3,12 +3,19 @@
 //! A body that is described is one that can be read; what of it fits a table is not described,
 //! because the document knows no tables.
 
-use engine::Family;
+use engine::{Family, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN};
 use model::calendar::{DATETIME_MAX, DATETIME_MIN};
+use model::id::ID_CHARS_MAX;
+use model::options::{PINNED_MAX_AGE_S_MAX, TTL_S_MAX};
 use serde_json::{Map, Value, json};
 
+use crate::http::head::query_string::QUERIES_MAX;
+use crate::http::input::context::SEARCH_CHARS_MAX;
+use crate::http::input::idempotency_key::KEY_CHARS_MAX;
 use crate::http::input::row_input::ROWS_MAX;
 use crate::http::routes::batch::{OPERATIONS_MAX, READS_MAX};
+use crate::http::routes::native::read;
+use crate::http::routes::transactions::OPERATIONS_MAX as STAGED_MAX;
 use crate::http::wire::Words;
 
 /// A schema by its name.
@@ -52,7 +59,7 @@ fn mark() -> Value {
 }
 
 fn id() -> Value {
-    json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,35}$"})
+    json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": ID_CHARS_MAX})
 }
 
 fn texts() -> Value {
@@ -60,7 +67,7 @@ fn texts() -> Value {
 }
 
 fn queries() -> Value {
-    json!({"type": "array", "items": {"type": "string"}, "maxItems": 100,
+    json!({"type": "array", "items": {"type": "string"}, "maxItems": QUERIES_MAX,
         "description": "Queries, each the JSON text of `{method, attribute, values}`."})
 }
 
@@ -82,14 +89,14 @@ pub(super) fn parameters() -> Value {
         let place = "header";
         json!({"name": name, "in": place, "description": what, "schema": schema})
     };
-    let key = json!({"type": "string", "pattern": "^[!-~]{1,128}$", "minLength": 1,
-        "maxLength": 128});
+    let key = json!({"type": "string", "pattern": "^[!-~]*$", "minLength": 1,
+        "maxLength": KEY_CHARS_MAX});
     json!({
         "queries": in_query("queries[]", queries()),
         "total": in_query("total", json!({"type": "boolean"})),
-        "ttl": in_query("ttl", json!({"type": "integer", "minimum": 0, "maximum": 86_400})),
+        "ttl": in_query("ttl", json!({"type": "integer", "minimum": 0, "maximum": TTL_S_MAX})),
         "permissions": in_query("permissions", json!({"enum": ["now", "as-of"]})),
-        "search": in_query("search", json!({"type": "string", "maxLength": 256})),
+        "search": in_query("search", json!({"type": "string", "maxLength": SEARCH_CHARS_MAX})),
         "transactionId": in_query("transactionId", text()),
         "cache": header(
             "X-Tidemark-Cache",
@@ -218,7 +225,7 @@ fn of_rows() -> Vec<Named> {
             staging(json!({
                 "queries": queries(),
                 "total": {"type": "boolean"},
-                "ttl": {"type": "integer", "minimum": 0, "maximum": 86_400},
+                "ttl": {"type": "integer", "minimum": 0, "maximum": TTL_S_MAX},
                 "permissions": {"enum": ["now", "as-of"]},
             })),
         ),
@@ -269,7 +276,11 @@ fn of_transactions() -> Vec<Named> {
             "NewTransaction",
             object(
                 &[],
-                json!({"ttl": {"type": "integer", "minimum": 60, "maximum": 3_600}}),
+                json!({"ttl": {
+                    "type": "integer",
+                    "minimum": TRANSACTION_TTL_S_MIN,
+                    "maximum": TRANSACTION_TTL_S_MAX,
+                }}),
             ),
         ),
         (
@@ -282,7 +293,7 @@ fn of_transactions() -> Vec<Named> {
             object(
                 &["operations"],
                 json!({"operations": {
-                    "type": "array", "minItems": 1, "maxItems": 100,
+                    "type": "array", "minItems": 1, "maxItems": STAGED_MAX,
                     "items": reference("Operation"),
                 }}),
             ),
@@ -416,7 +427,8 @@ fn of_timed_reads() -> Vec<Named> {
             "stableUntil": {"anyOf": [integer(), {"type": "null"}]},
         }),
     );
-    let several = json!({"type": "array", "maxItems": 100, "items": reference("TimedRead")});
+    let several =
+        json!({"type": "array", "maxItems": read::READS_MAX, "items": reference("TimedRead")});
     let answers = list_of(reference("TimedAnswerOfOne"));
     vec![
         ("TimedRead", timed_read()),
@@ -458,6 +470,8 @@ fn timed_read() -> Value {
         &[],
         json!({"vt": reference("Time"), "tt": reference("Time")}),
     );
+    let period = json!({"type": "array", "minItems": 2, "maxItems": 2,
+        "items": {"anyOf": [reference("Time"), {"type": "null"}]}});
     object(
         &["kind"],
         json!({
@@ -475,8 +489,10 @@ fn timed_read() -> Value {
             "axis": {"enum": ["valid", "system", "both"]},
             "coalesce": {"type": "boolean"},
             "relation": text(),
-            "period": {"type": "array", "minItems": 2, "maxItems": 2,
-                "items": {"anyOf": [reference("Time"), {"type": "null"}]}},
+            "period": period.clone(),
+            "valid": period,
+            "user": text(),
+            "meta": {"type": "object", "maxProperties": read::META_MEMBERS_MAX},
             "left": id(),
             "right": id(),
             "on": text(),
@@ -490,10 +506,10 @@ fn timed_read() -> Value {
 /// What is decided about a table's past.
 fn options(are_shown: bool) -> Value {
     let mut properties = json!({
-        "pinnedMaxAge": {"type": "integer", "minimum": 0, "maximum": 31_536_000},
+        "pinnedMaxAge": {"type": "integer", "minimum": 0, "maximum": PINNED_MAX_AGE_S_MAX},
         "history": {"type": "string", "pattern": "^(keep|none|days\\([0-9]+\\))$"},
         "past": {"enum": ["keys", "both", "now"]},
-        "ttlMax": {"type": "integer", "minimum": 0, "maximum": 86_400},
+        "ttlMax": {"type": "integer", "minimum": 0, "maximum": TTL_S_MAX},
     });
     if !are_shown {
         return object(&[], properties);
