@@ -30,6 +30,11 @@ Suite::same( 'status of a guest gives the reason', command( $site, 'status()', $
 $set = 'wp_cache_set( "a", 1 ); wp_cache_set( "a", 1, "g" ); wp_cache_delete( "x" ); ';
 Suite::same( 'stats count the store', command( Suite::site(), 'stats()', array(), $set ),
 	array( array( 'entries: 2', 'tombstones: 1', 'bytes: 8' ), 0 ) );
+// Above 64 writes a request ends with the upkeep.
+$young = Suite::site();
+Suite::request( $young, 'for ( $n = 0; $n < 70; $n++ ) { wp_cache_set( $n, 1 ); } wp_cache_delete( "x" );' );
+Suite::same( 'the first upkeep of a store keeps young tombstones',
+	command( $young, 'stats()' )[0][1], 'tombstones: 1' );
 Suite::same( 'verify finds a sound store', command( $site, 'verify()' ),
 	array( array( 'The store is sound.' ), 0 ) );
 Suite::same( 'verify of a guest fails', command( $site, 'verify()', $guest )[1], 1 );
