@@ -60,7 +60,7 @@ pub enum Refusal {
         /// Where that one is missing.
         missing: Period,
     },
-    /// A table that is to go, and rows of these others refer to its rows over valid time.
+    /// References over valid time lead to a table that is to be deleted.
     TableReferenced {
         /// The table.
         table: TableId,

@@ -33,10 +33,10 @@ pub enum SchemaError {
     /// A table of this id is there already.
     #[error("A table with this id already exists.")]
     TableExists,
-    /// Rows of other tables refer to those of the table that is to go.
+    /// References over valid time lead from other tables to the one that is to be deleted.
     #[error(
-        "Rows of {} refer to those of table `{table}` at every instant. Take these references out \
-         of the constraints of these tables first, or delete them first.",
+        "Table `{table}` is referred to by the constraints of {}. Remove the references to it from \
+         these constraints, or delete those tables first.",
         named_tables(.by)
     )]
     TableReferenced {
@@ -128,6 +128,6 @@ fn named_tables(tables: &[TableId]) -> String {
     let named: Vec<_> = named.map(|table| format!("`{table}`")).collect();
     match tables.len().saturating_sub(NAMED_TABLES_MAX) {
         0 => named.join(", "),
-        more => format!("{} and {more} more tables", named.join(", ")),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }

@@ -372,7 +372,7 @@ fn table_that_others_refer_to_is_not_deleted() {
     assert_eq!(kept.refusal(), "409 table_referenced");
     let message = kept.json()["message"].to_string();
     assert!(
-        message.starts_with("\"Rows of `a` refer to those of table `b`"),
+        message.starts_with("\"Table `b` is referred to by the constraints of `a`."),
         "{message}"
     );
     let kept = delete(COLLECTIONS, "b");
@@ -419,4 +419,23 @@ fn refusals_name_periods_in_calendar_time() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn reference_by_a_deleted_column_keeps_no_table() {
+    let server = server();
+    let columns = "/v1/tablesdb/d/tables/a/columns";
+    let made = server.ask(
+        "POST",
+        &format!("{columns}/string"),
+        r#"{"key":"k","size":36,"required":false}"#,
+    );
+    assert_eq!(made.status, 202, "{}", made.text);
+    let refs = json!({"refs": [{"column": "k", "table": "b"}]}).to_string();
+    let path = format!("{BASE}/tables/a/constraints");
+    assert_eq!(server.ask("PUT", &path, &refs).status, 200);
+    let gone = server.ask("DELETE", &format!("{columns}/k"), "");
+    assert_eq!(gone.status, 204, "{}", gone.text);
+    let gone = server.ask("DELETE", "/v1/tablesdb/d/tables/b", "");
+    assert_eq!(gone.status, 204, "{}", gone.text);
 }

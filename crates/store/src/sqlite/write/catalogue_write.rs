@@ -393,8 +393,11 @@ impl Run<'_> {
     fn tables_referring_to(&self, table: &Table, database: &Database) -> Vec<TableId> {
         let references = self.state.constraints.references_to(table.number);
         let others = database.tables.values().filter(|other| {
-            let mut holders = references.iter().map(|(holder, _)| *holder);
-            other.number != table.number && holders.any(|holder| holder == other.number)
+            // A reference by a column that is gone holds no more.
+            let mut holds = references.iter().filter(|(holder, column)| {
+                *holder == other.number && other.numbered(*column).is_some()
+            });
+            other.number != table.number && holds.next().is_some()
         });
         others.map(|other| other.id.clone()).collect()
     }
