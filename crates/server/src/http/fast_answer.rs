@@ -35,7 +35,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
     };
     let caller = app.callers.known(engine, &heads)?;
     // A list without a query string ends in such a word as well. A row of that name is answered
-    // the long way.
+    // by dispatch.
     let is_of_list = |id: &str| {
         [Family::Tables, Family::Documents]
             .map(|family| wire::words(family).rows)
@@ -103,7 +103,7 @@ fn past_reply(
 
 /// The answer in these pieces, with the headers that it always has, or 304 where the client holds
 /// it: `asked` are the headers of a request that says what it holds. `None` while too many large
-/// answers wait: on the long way it is said so.
+/// answers wait: dispatch then says so.
 fn respond(
     mut headers: HeaderMap,
     pieces: [Bytes; 3],

@@ -74,7 +74,7 @@ pub struct ServeArgs {
     )]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "64")]
     audit_hits: u32,
-    /// The former name of --audit-hits
+    /// The former name of --audit-hits; of both, the larger N counts
     #[arg(
         long = "paranoid",
         env = "TIDEMARK_PARANOID",

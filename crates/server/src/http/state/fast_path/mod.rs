@@ -85,7 +85,7 @@ impl FastPath {
         set[..=position].rotate_right(1);
     }
 
-    /// Whether there is nothing to learn about `target`, which was answered the long way: it is
+    /// Whether there is nothing to learn about `target`, which dispatch has answered: it is
     /// remembered and would be answered so again, or it is too long to be remembered.
     pub fn knows(&self, engine: &Engine, target: &str, caller: &Rc<Caller>) -> bool {
         if target.len() > KNOWN_BYTES_MAX {

@@ -139,8 +139,8 @@ impl RowPlan {
 /// The headers of a reply, with a place for the name of each request, so that it is put there
 /// without moving the others.
 fn headers_of(reply: Reply) -> HeaderMap {
-    let nobody = HeaderValue::from_static("");
-    let response = reply.into_response(nobody, &Origin::None);
+    let no_id = HeaderValue::from_static("");
+    let response = reply.into_response(no_id, &Origin::None);
     response.into_parts().0.headers
 }
 
@@ -161,7 +161,7 @@ impl Head {
 
     /// Whether `answer` has the same head. Its rows are the same if their tag is.
     fn fits(&self, answer: &ListAnswer) -> bool {
-        let told = |answer: &ListAnswer| (answer.tag, answer.total, answer.cached, answer.mark);
-        told(&self.answer) == told(answer)
+        let of_head = |answer: &ListAnswer| (answer.tag, answer.total, answer.cached, answer.mark);
+        of_head(&self.answer) == of_head(answer)
     }
 }
