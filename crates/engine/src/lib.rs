@@ -39,8 +39,7 @@ pub use read::view::{RowAnswer, View};
 pub use request::callers::Identity;
 pub use request::inputs::{
     Cached, Caller, ColumnChange, Effect, Fixed, GrantsAsOf, ListAnswer, ListContainers, ListRows,
-    Listed, META_BYTES_MAX, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange,
-    WriteAnswer,
+    Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
 };
 pub use schema::definition::{column_type, index_status, index_type};
 pub use schema::indexes::IndexOf;
@@ -67,7 +66,8 @@ pub use write::increment::Increment;
 pub use write::operation::{Act, Operation};
 pub use write::temporal::{CommitRecord, Pieces, PiecesRead, RECORDS_MAX, RecordsWanted};
 pub use write::temporal_transaction::{
-    OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct, TransactionOp,
+    META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
+    TransactionOp,
 };
 
 use commit::quota::Held;

@@ -7,11 +7,6 @@ use list_cache::Family;
 use model::{Actor, Json, Mark, Page, ProjectId, RowId};
 use store::Transaction;
 
-use crate::error::EngineError;
-
-/// Longest metadata of a commit, in bytes of JSON.
-pub const META_BYTES_MAX: usize = 16 << 10;
-
 /// Who asks, and in which project.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -21,8 +16,7 @@ pub struct Caller {
     pub actor: Actor,
     /// The name of the request, if it may be sent again: what it writes is written once.
     pub request: Option<Arc<Request>>,
-    /// What the caller says of its commits, for their records: a JSON object as text. See
-    /// [`META_BYTES_MAX`].
+    /// What the caller says of its commits, for their records: a JSON object as text.
     pub meta: Option<Arc<str>>,
 }
 
@@ -31,30 +25,6 @@ impl Caller {
     pub fn is_guest(&self) -> bool {
         !self.actor.bypasses_grants()
     }
-
-    /// The same caller, who says this of its commits.
-    ///
-    /// # Errors
-    /// [`EngineError::Argument`] for more than [`META_BYTES_MAX`].
-    pub fn with_meta(&self, meta: &str) -> Result<Caller, EngineError> {
-        need_short_meta(meta)?;
-        Ok(Caller {
-            meta: Some(meta.into()),
-            ..self.clone()
-        })
-    }
-}
-
-/// # Errors
-/// [`EngineError::Argument`] for metadata of more than [`META_BYTES_MAX`].
-pub(crate) fn need_short_meta(meta: &str) -> Result<(), EngineError> {
-    if meta.len() <= META_BYTES_MAX {
-        return Ok(());
-    }
-    Err(EngineError::Argument {
-        name: "meta",
-        why: format!("at most {META_BYTES_MAX} bytes are allowed"),
-    })
 }
 
 /// A table, as a path names it.

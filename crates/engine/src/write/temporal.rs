@@ -80,7 +80,7 @@ pub struct RecordsWanted {
     pub limit: u32,
     /// By this author, as records name it.
     pub author: Option<String>,
-    /// With these members of the metadata.
+    /// With these members of the metadata, none of them a list or an object.
     pub meta: Vec<(String, Json)>,
 }
 
@@ -90,8 +90,9 @@ impl RecordsWanted {
             return None;
         }
         Some(Arc::new(move |author, meta| {
-            self.author.is_none() || self.author.as_deref() == author
-        } && says(meta, &self.meta)))
+            let is_theirs = self.author.is_none() || self.author.as_deref() == author;
+            is_theirs && says(meta, &self.meta)
+        }))
     }
 }
 
@@ -100,10 +101,9 @@ fn says(meta: Option<&str>, members: &[(String, Json)]) -> bool {
     if members.is_empty() {
         return true;
     }
-    let Some(Ok(Json::Object(said))) = meta.map(|meta| query::json::read(meta.as_bytes())) else {
-        return false;
-    };
-    members.iter().all(|member| said.contains(member))
+    let said = meta.and_then(|meta| query::json::read(meta.as_bytes()).ok());
+    let says = |(key, value): &(String, Json)| said.as_ref()?.get(key).map(|said| said == value);
+    members.iter().all(|member| says(member) == Some(true))
 }
 
 impl Engine {

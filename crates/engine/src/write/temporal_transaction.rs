@@ -13,20 +13,22 @@ use crate::commit::batch::batch;
 use crate::error::refused::{answer, refused};
 use crate::error::{EngineError, TransactionError, WriteError};
 use crate::request::authorize::{self, WRITE_ROWS};
-use crate::request::inputs::{Caller, Effect, Place, RowInput, need_short_meta};
+use crate::request::inputs::{Caller, Effect, Place, RowInput};
 use crate::write::content::values;
 use crate::write::links::{self, Scene};
 use crate::write::temporal;
 
 /// Most operations of one transaction: as many rows as one commit may change.
 pub const OPERATIONS_MAX: usize = store::batch::BATCH_ROWS_MAX;
+/// Longest metadata of a transaction, in bytes of JSON.
+pub const META_BYTES_MAX: usize = 16 << 10;
 
 /// A transaction over valid periods, by the letter of the bitemporal operations.
 #[derive(Clone, Debug)]
 pub struct TimedTransaction {
     /// In the order of their effect.
     pub ops: Vec<TransactionOp>,
-    /// What is said of the commit, in the place of [`Caller::meta`].
+    /// What is said of the commit, in the place of [`Caller::meta`]; at most [`META_BYTES_MAX`].
     pub meta: Option<String>,
 }
 
@@ -174,8 +176,12 @@ fn check_size(transaction: &TimedTransaction) -> Result<(), EngineError> {
             format!("at most {OPERATIONS_MAX} operations are allowed"),
         );
     }
-    if let Some(meta) = &transaction.meta {
-        need_short_meta(meta)?;
+    let meta = transaction.meta.as_deref().unwrap_or_default();
+    if meta.len() > META_BYTES_MAX {
+        return refuse(
+            "meta",
+            format!("at most {META_BYTES_MAX} bytes are allowed"),
+        );
     }
     Ok(())
 }

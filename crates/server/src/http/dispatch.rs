@@ -44,7 +44,7 @@ pub fn answer_at_once<B>(
         return None;
     }
     let began = app.is_timed().then(Instant::now);
-    // Whatever goes wrong here is met again on the long way, and told there.
+    // Whatever goes wrong here goes wrong in dispatch as well, and is reported there.
     let answer = catch_unwind(AssertUnwindSafe(|| fast_answer::answer(app, request)));
     let (response, route) = answer.unwrap_or_default()?;
     let logged = LoggedRequest {
@@ -118,7 +118,7 @@ async fn carried_out(route: &Route, context: RequestContext<'_>) -> Result<Reply
     let reply = match route.action {
         Action::ListRows => rows::list(context).await,
         Action::GetRow => rows::get(context).await,
-        other if other.takes_key() && head.headers.contains_key(&IDEMPOTENCY_KEY) => {
+        other if other.writes_rows() && head.headers.contains_key(&IDEMPOTENCY_KEY) => {
             Box::pin(idempotency::perform(context, |context| {
                 perform(other, context)
             }))

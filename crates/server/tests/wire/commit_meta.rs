@@ -93,7 +93,7 @@ fn bad_metadata_is_refused_by_name_and_nothing_is_written() {
     let before = server.ask("GET", ROWS, "").json();
     let body = r#"{"data":{"n":99}}"#;
     let path = format!("{ROWS}/a");
-    let long = format!(r#"{{"x":"{}"}}"#, "x".repeat(16 << 10));
+    let long = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_024 - 7));
     let deep = format!(r#"{{"x":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
     for meta in [
         "",
@@ -126,8 +126,29 @@ fn bad_metadata_is_refused_by_name_and_nothing_is_written() {
     let refused = server.ask_with(&guest, "PATCH", &path, body);
     assert_eq!(refused.refusal(), "401 general_unauthorized_scope");
     assert_eq!(server.ask("GET", ROWS, "").json(), before);
-    // A read makes no commit; whatever it carries is not looked at.
-    assert_eq!(say(&server, "x", "GET", &path, "").status, 200);
+    let longest = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_024 - 8));
+    assert_eq!(longest.len(), 1_024);
+    assert_eq!(say(&server, &longest, "PATCH", &path, body).status, 200);
+}
+
+#[test]
+fn requests_that_write_no_rows_ignore_metadata() {
+    let server = server();
+    let column = r#"{"key":"more","required":false}"#;
+    for (method, path, body, status) in [
+        ("GET", format!("{ROWS}/a"), "", 200),
+        ("POST", format!("{ROWS}/query"), r#"{"queries":[]}"#, 200),
+        ("POST", format!("{OWN}/reads"), r#"{"kind":"feed"}"#, 200),
+        (
+            "POST",
+            "/v1/tablesdb/d/tables/t/columns/boolean".to_owned(),
+            column,
+            202,
+        ),
+    ] {
+        let answer = say(&server, "no JSON", method, &path, body);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text);
+    }
 }
 
 #[test]
@@ -169,6 +190,7 @@ fn commits_are_found_by_their_author_and_metadata() {
     assert_eq!(numbers(json!({"meta": {"why": "a"}, "limit": 1})), [1]);
     assert_eq!(numbers(json!({"meta": {"why": "a", "n": 3}})), [3]);
     assert_eq!(numbers(json!({"meta": {"why": "z"}})), [Value::Null; 0]);
+    assert_eq!(numbers(json!({"meta": {"why": null}})), [Value::Null; 0]);
     let all = find(json!({})).json()["rows"].as_array().unwrap().clone();
     assert_eq!(all.len(), 5);
     let author = all[4]["user"].as_str().unwrap();
@@ -184,6 +206,8 @@ fn commits_are_found_by_their_author_and_metadata() {
         json!({"meta": 7}),
         json!({"user": 7}),
         json!({ "meta": many }),
+        json!({"meta": {"why": ["a"]}}),
+        json!({"meta": {"why": {"n": 1}}}),
     ] {
         assert_eq!(
             find(wrong.clone()).refusal(),

@@ -112,6 +112,27 @@ impl Action {
     pub fn waits_for_mark(self) -> bool {
         self.is_about_stored_things() || self == Action::TidemarkStatus
     }
+
+    /// Whether it writes rows: it is done once under the key of a request, and its commits keep
+    /// what their author says.
+    pub fn writes_rows(self) -> bool {
+        matches!(
+            self,
+            Action::CreateRows
+                | Action::UpsertRow
+                | Action::UpdateRow
+                | Action::DeleteRow
+                | Action::UpsertRows
+                | Action::UpdateRows
+                | Action::DeleteRows
+                | Action::IncrementColumn
+                | Action::DecrementColumn
+                | Action::UpdateTransaction
+                | Action::StageOperations
+                | Action::Transact
+                | Action::BatchWrite
+        )
+    }
 }
 
 /// A route: a method and a pattern of paths.

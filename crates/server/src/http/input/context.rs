@@ -151,10 +151,7 @@ impl<'a> RequestContext<'a> {
         if header(&self.head.headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
         }
-        match commit_meta::read(self.head)? {
-            Some(meta) => Ok(Rc::new(commit_meta::said_by(&caller, meta)?)),
-            None => Ok(caller),
-        }
+        Ok(self.who_says(&caller)?.map_or(caller, Rc::new))
     }
 
     /// Whether a known key came with the request.
@@ -175,10 +172,19 @@ impl<'a> RequestContext<'a> {
         let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
         let engine = &self.app.shared.engine;
         let mut identity = engine.identify(self.project(), secret.map(sha256).as_ref())?;
-        if let Some(meta) = commit_meta::read(self.head)? {
-            identity.caller = commit_meta::said_by(&identity.caller, meta)?;
+        if let Some(caller) = self.who_says(&identity.caller)? {
+            identity.caller = caller;
         }
         Ok(identity)
+    }
+
+    /// The caller with what the request says of the commits it makes, if it writes rows and says
+    /// anything.
+    fn who_says(&self, caller: &Caller) -> Result<Option<Caller>, ApiError> {
+        if !self.action.writes_rows() {
+            return Ok(None);
+        }
+        commit_meta::said_by(caller, &self.head.headers)
     }
 
     /// Whether the request wants no cached answer.

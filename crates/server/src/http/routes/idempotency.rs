@@ -12,34 +12,11 @@ use hyper::StatusCode;
 use model::{Mark, Marked, Page};
 
 use super::ndjson;
-use crate::http::head::route::Action;
 use crate::http::input::context::RequestContext;
 use crate::http::input::idempotency_key::{Named, request_key};
 use crate::http::reply::Reply;
 use crate::http::wire;
 use crate::http::wire::error::ApiError;
-
-impl Action {
-    /// Whether it is done once where the request carries a key.
-    pub fn takes_key(self) -> bool {
-        matches!(
-            self,
-            Action::CreateRows
-                | Action::UpsertRow
-                | Action::UpdateRow
-                | Action::DeleteRow
-                | Action::UpsertRows
-                | Action::UpdateRows
-                | Action::DeleteRows
-                | Action::IncrementColumn
-                | Action::DecrementColumn
-                | Action::UpdateTransaction
-                | Action::StageOperations
-                | Action::Transact
-                | Action::BatchWrite
-        )
-    }
-}
 
 /// Answers a write that carries a key, and that `write` carries out.
 pub async fn perform<'a, F>(

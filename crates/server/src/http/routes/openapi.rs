@@ -101,7 +101,7 @@ fn parameters(route: &Route, operation: &Operation) -> Value {
     if route.action.waits_for_mark() {
         named.push("minMark");
     }
-    if route.action.takes_key() {
+    if route.action.writes_rows() {
         named.extend(["idempotencyKey", "meta"]);
     }
     let named = named.into_iter().map(|name| {

@@ -401,6 +401,16 @@ impl Reading<'_> {
             author: self.fields.text("user")?,
             meta: self.fields.object("meta")?.unwrap_or_default(),
         };
+        // What may be nested could take a caller's time for each record.
+        let is_nested = |json: &Json| matches!(json, Json::List(_) | Json::Object(_));
+        if let Some((key, json)) = wanted.meta.iter().find(|(_, json)| is_nested(json)) {
+            let key: String = key.chars().take(100).collect();
+            let why = format!(
+                "`{key}` must be a string, a number, a boolean or null, got {}.",
+                json.kind()
+            );
+            return Err(ApiError::invalid("meta", why));
+        }
         if wanted.meta.len() > META_MEMBERS_MAX {
             let why = format!("At most {META_MEMBERS_MAX} members are allowed.");
             return Err(ApiError::invalid("meta", why));

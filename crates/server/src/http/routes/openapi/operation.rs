@@ -172,7 +172,7 @@ impl Operation {
 
     /// Every status of a refusal that the route may have.
     pub fn refusals(&self, route: &Route) -> Vec<u16> {
-        let key_reused = route.action.takes_key().then_some(409);
+        let key_reused = route.action.writes_rows().then_some(409);
         let mut all: Vec<u16> = OF_ALL.into_iter().chain(key_reused).collect();
         all.extend(self.refusals);
         all.sort_unstable();

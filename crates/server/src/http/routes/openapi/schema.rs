@@ -10,6 +10,7 @@ use model::options::{PINNED_MAX_AGE_S_MAX, TTL_S_MAX};
 use serde_json::{Map, Value, json};
 
 use crate::http::head::query_string::QUERIES_MAX;
+use crate::http::input::commit_meta;
 use crate::http::input::context::SEARCH_CHARS_MAX;
 use crate::http::input::idempotency_key::KEY_CHARS_MAX;
 use crate::http::input::row_input::ROWS_MAX;
@@ -111,7 +112,7 @@ pub(super) fn parameters() -> Value {
         "meta": header(
             "X-Tidemark-Meta",
             "What the author of a write says of its commits: a JSON object.",
-            json!({"type": "string", "maxLength": engine::META_BYTES_MAX}),
+            json!({"type": "string", "maxLength": commit_meta::META_BYTES_MAX}),
         ),
         "idempotencyKey": header(
             "Idempotency-Key",
