@@ -63,6 +63,9 @@ pub enum ReadError {
         horizon: Mark,
     },
     /// The request names a time before this one, from which the table keeps its past.
-    #[error("The table keeps what was known and valid from {0} on. Ask for nothing before that.")]
+    #[error(
+        "The table keeps what was known and valid from {0} on. Ask for nothing before that: \
+         `valid` bounds a history, `validBetween` a list of versions."
+    )]
     HistoryGone(Timestamp),
 }

@@ -102,10 +102,12 @@ fn tables_that_forget_are_read_from_their_line_on() {
     let overlapped = json!([now - 3 * hour, now + 3 * hour]);
     let day = 24 * hour;
     for unbounded in reads(&overlapped) {
-        assert_eq!(
-            read(&server, &unbounded).refusal(),
-            "410 history_gone",
-            "{unbounded}"
+        let gone = read(&server, &unbounded);
+        assert_eq!(gone.refusal(), "410 history_gone", "{unbounded}");
+        assert!(
+            gone.text.contains("`valid` bounds a history"),
+            "{}",
+            gone.text
         );
         let mut bounded = unbounded.clone();
         bounded["valid"] = json!([now - 3 * hour, null]);
