@@ -1,9 +1,10 @@
-//! Times as they are told: how many lie below which bounds, and what that says of their quantiles.
+//! Distributions as they are sent: how many values lie below which bounds, and what that says of
+//! their quantiles.
 
 use engine::tally::Distribution;
 use serde::{Deserialize, Serialize};
 
-/// Times in nanoseconds, by how many lie below which bounds.
+/// Times in nanoseconds, or sizes, by how many lie below which bounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Held {
@@ -11,6 +12,8 @@ pub struct Held {
     pub bounds: Vec<u64>,
     /// One more than bounds: up to each, and beyond all.
     pub counts: Vec<u64>,
+    /// Of all values together.
+    pub sum: u64,
 }
 
 impl From<&Distribution> for Held {
@@ -18,6 +21,7 @@ impl From<&Distribution> for Held {
         Held {
             bounds: distribution.bounds.to_vec(),
             counts: distribution.counts.clone(),
+            sum: distribution.sum,
         }
     }
 }
@@ -39,6 +43,7 @@ impl Held {
         Held {
             bounds: self.bounds.clone(),
             counts: pairs().map(|(now, before)| now - before).collect(),
+            sum: self.sum.saturating_sub(before.sum),
         }
     }
 
@@ -50,6 +55,7 @@ impl Held {
             for (here, there) in self.counts.iter_mut().zip(&other.counts) {
                 *here += there;
             }
+            self.sum += other.sum;
         }
     }
 
@@ -82,6 +88,7 @@ mod tests {
         Held {
             bounds: vec![10, 20],
             counts: counts.to_vec(),
+            sum: 0,
         }
     }
 

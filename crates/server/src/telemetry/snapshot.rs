@@ -1,41 +1,32 @@
 //! What `admin.sock` tells `tidemark top`, at `/top`.
 
+use std::collections::BTreeMap;
+
 use engine::AskedLists;
 use serde::{Deserialize, Serialize};
 
 use super::held::Held;
+use super::metric::{Value, metrics};
 use super::{Seen, Telemetry};
 
 /// All that a frame shows, since the start of the server.
+///
+/// Numbers come from the list of metrics and have its names, so that `top` and a scrape agree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "each field is named like what it counts")]
 pub struct TopSnapshot {
+    /// Of the server.
     pub version: String,
+    /// Milliseconds since its start.
     pub up_ms: u64,
-    pub connections: usize,
-    pub resident_bytes: u64,
-    pub cpu_s: f64,
+    /// Values of metrics that are single numbers. The key is the name, with the value of its
+    /// label where it has one: `tidemark_list_cache_requests_total{hit}`.
+    pub numbers: BTreeMap<String, f64>,
+    /// Histograms without labels, by name.
+    pub distributions: BTreeMap<String, Held>,
+    /// Answered requests by route.
     pub routes: Vec<RouteSample>,
-    pub hits: u64,
-    pub misses: u64,
-    pub bypasses: u64,
-    pub stale: u64,
-    pub cache_entries: usize,
-    pub cache_bytes: u64,
-    pub cache_bytes_max: u64,
-    pub invalidations: u64,
-    pub evictions: u64,
-    pub commits: u64,
-    pub commit_requests: u64,
-    pub commit_rows: u64,
-    pub sync: Held,
-    pub writes_waiting: usize,
-    pub pending_marks: u64,
-    pub long_reads: u64,
-    pub long_running: usize,
-    pub long_waiting: usize,
-    pub slow_queries: u64,
+    /// Lists by their shape, those asked for most.
     pub queries: Vec<QuerySample>,
 }
 
@@ -75,6 +66,46 @@ pub struct QuerySample {
     pub slowest_ns: u64,
 }
 
+impl TopSnapshot {
+    /// The value of a metric; 0 where this server has no value for it.
+    pub fn number(&self, key: &str) -> f64 {
+        self.numbers.get(key).copied().unwrap_or_default()
+    }
+
+    /// The histogram of this name; empty where this server has none.
+    pub fn distribution(&self, name: &str) -> Held {
+        self.distributions.get(name).cloned().unwrap_or_default()
+    }
+
+    /// What the metrics of `seen` are, but for those of single routes, which stand apart.
+    fn of_metrics(seen: &Seen) -> TopSnapshot {
+        let mut snapshot = TopSnapshot::default();
+        for metric in metrics(seen) {
+            for (labels, value) in metric.samples {
+                let key = match labels.as_slice() {
+                    [] => metric.name.to_owned(),
+                    [label] => format!("{}{{{label}}}", metric.name),
+                    _ => continue,
+                };
+                match value {
+                    Value::Whole(count) => {
+                        snapshot.numbers.insert(key, count as f64);
+                    }
+                    Value::Real(number) => {
+                        snapshot.numbers.insert(key, number);
+                    }
+                    Value::Times(distribution) | Value::Sizes(distribution) => {
+                        snapshot
+                            .distributions
+                            .insert(key, Held::from(&distribution));
+                    }
+                }
+            }
+        }
+        snapshot
+    }
+}
+
 impl Telemetry {
     /// Looks, for `tidemark top`. From the first time on, answers are timed.
     pub fn tell(&self) -> TopSnapshot {
@@ -82,42 +113,10 @@ impl Telemetry {
         let seen = self.look();
         TopSnapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            up_ms: seen.up_ms,
             queries: self.asked().into_iter().map(QuerySample::from).collect(),
             routes: routes(&seen),
-            ..TopSnapshot::from(&seen)
-        }
-    }
-}
-
-impl From<&Seen> for TopSnapshot {
-    fn from(seen: &Seen) -> TopSnapshot {
-        let (answered, status, writes) = (&seen.answered, &seen.status, &seen.writes);
-        let memory = seen.process.memory;
-        TopSnapshot {
-            up_ms: seen.up_ms,
-            connections: answered.connections,
-            resident_bytes: memory.map_or(0, |memory| memory.resident_bytes),
-            cpu_s: seen.process.cpu_s,
-            hits: answered.hits,
-            misses: answered.misses,
-            bypasses: answered.bypasses,
-            stale: answered.stale,
-            cache_entries: status.list_cache_entries,
-            cache_bytes: status.list_cache_bytes,
-            cache_bytes_max: seen.list_cache_bytes_max,
-            invalidations: status.lists.invalidations,
-            evictions: status.lists.evictions,
-            commits: writes.commits,
-            commit_requests: writes.requests.sum,
-            commit_rows: writes.rows,
-            sync: Held::from(&writes.sync_ns),
-            writes_waiting: writes.waiting,
-            pending_marks: writes.pending,
-            long_reads: seen.store.long_reads.taken,
-            long_running: seen.store.long_reads.running,
-            long_waiting: seen.store.long_reads.waiting,
-            slow_queries: seen.slow_queries,
-            ..TopSnapshot::default()
+            ..TopSnapshot::of_metrics(&seen)
         }
     }
 }

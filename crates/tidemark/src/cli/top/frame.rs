@@ -5,6 +5,59 @@ use server::telemetry::snapshot::{QuerySample, RouteSample, TopSnapshot};
 
 use crate::cli::table;
 
+/// The metrics that are shown, by their keys in a [`TopSnapshot`].
+mod metric {
+    pub(super) const CPU_S: &str = "process_cpu_seconds_total";
+    pub(super) const RESIDENT_BYTES: &str = "process_resident_memory_bytes";
+    pub(super) const CONNECTIONS: &str = "tidemark_http_connections";
+    /// All that lists were answered by, hits first.
+    pub(super) const LISTS: [&str; 3] = [
+        "tidemark_list_cache_requests_total{hit}",
+        "tidemark_list_cache_requests_total{miss}",
+        "tidemark_list_cache_requests_total{bypass}",
+    ];
+    pub(super) const CACHE_ENTRIES: &str = "tidemark_list_cache_entries";
+    pub(super) const CACHE_BYTES: &str = "tidemark_list_cache_bytes";
+    pub(super) const CACHE_BYTES_MAX: &str = "tidemark_list_cache_max_bytes";
+    pub(super) const INVALIDATIONS: &str = "tidemark_list_cache_invalidations_total";
+    pub(super) const EVICTIONS: &str = "tidemark_list_cache_evictions_total";
+    pub(super) const COMMITS: &str = "tidemark_commits_total";
+    pub(super) const COMMIT_ROWS: &str = "tidemark_commit_rows_total";
+    pub(super) const COMMIT_REQUESTS: &str = "tidemark_commit_requests";
+    pub(super) const SYNC: &str = "tidemark_commit_sync_duration_seconds";
+    pub(super) const WRITES_WAITING: &str = "tidemark_writes_waiting";
+    pub(super) const PENDING_MARKS: &str = "tidemark_pending_marks";
+    pub(super) const LONG_READS: &str = "tidemark_long_reads_total";
+    pub(super) const LONG_RUNNING: &str = "tidemark_long_reads_running";
+    pub(super) const LONG_WAITING: &str = "tidemark_long_reads_waiting";
+    pub(super) const SLOW_QUERIES: &str = "tidemark_slow_queries_total";
+    /// Each of the above.
+    #[cfg(test)]
+    pub(super) const ALL: [&str; 21] = [
+        CPU_S,
+        RESIDENT_BYTES,
+        CONNECTIONS,
+        LISTS[0],
+        LISTS[1],
+        LISTS[2],
+        CACHE_ENTRIES,
+        CACHE_BYTES,
+        CACHE_BYTES_MAX,
+        INVALIDATIONS,
+        EVICTIONS,
+        COMMITS,
+        COMMIT_ROWS,
+        COMMIT_REQUESTS,
+        SYNC,
+        WRITES_WAITING,
+        PENDING_MARKS,
+        LONG_READS,
+        LONG_RUNNING,
+        LONG_WAITING,
+        SLOW_QUERIES,
+    ];
+}
+
 /// Lines of each list.
 const LINES_MAX: usize = 8;
 /// Fewest characters that a route or a query is shortened to.
@@ -81,25 +134,38 @@ impl Frame<'_> {
     }
 
     /// How much was counted between the looks.
-    fn more(&self, of: impl Fn(&TopSnapshot) -> u64) -> u64 {
-        let before = self.earlier().map_or(0, &of);
-        of(self.now).saturating_sub(before)
+    fn more(&self, of: impl Fn(&TopSnapshot) -> f64) -> f64 {
+        let before = self.earlier().map_or(0.0, &of);
+        (of(self.now) - before).max(0.0)
     }
 
-    fn rate(&self, of: impl Fn(&TopSnapshot) -> u64) -> String {
-        per_s(self.more(of) as f64 / self.over_s())
+    fn rate(&self, of: impl Fn(&TopSnapshot) -> f64) -> String {
+        per_s(self.more(of) / self.over_s())
+    }
+
+    /// The rate of a metric that only rises.
+    fn rate_of(&self, metric: &'static str) -> String {
+        self.rate(|snapshot| snapshot.number(metric))
+    }
+
+    /// A histogram of what came between the looks.
+    fn distribution(&self, metric: &str) -> Held {
+        let now = self.now.distribution(metric);
+        match self.earlier() {
+            Some(before) => now.since(&before.distribution(metric)),
+            None => now,
+        }
     }
 
     /// Lines of parts, what is looked at most first.
     fn head(&self) -> Vec<Vec<String>> {
         let now = self.now;
-        let before_s = self.earlier().map_or(0.0, |before| before.cpu_s);
-        let cores = (now.cpu_s - before_s) / self.over_s();
+        let cores = self.more(|snapshot| snapshot.number(metric::CPU_S)) / self.over_s();
         let title = vec![
             format!("tidemark {}", now.version),
             format!("up {}", span(now.up_ms / 1_000)),
-            format!("{} connections", now.connections),
-            bytes(now.resident_bytes),
+            format!("{} connections", now.number(metric::CONNECTIONS)),
+            bytes(now.number(metric::RESIDENT_BYTES)),
             format!("{cores:.2} cores"),
         ];
         vec![
@@ -114,7 +180,7 @@ impl Frame<'_> {
 
     fn requests(&self) -> Vec<String> {
         let sum = |of: fn(&RouteSample) -> u64| {
-            move |snapshot: &TopSnapshot| snapshot.routes.iter().map(of).sum::<u64>()
+            move |snapshot: &TopSnapshot| snapshot.routes.iter().map(of).sum::<u64>() as f64
         };
         let took = self.took();
         vec![
@@ -127,57 +193,50 @@ impl Frame<'_> {
     }
 
     fn lists(&self) -> Vec<String> {
-        let (now, all) = (self.now, |snapshot: &TopSnapshot| {
-            snapshot.hits + snapshot.misses + snapshot.bypasses
-        });
+        let now = self.now;
+        let all = |snapshot: &TopSnapshot| {
+            let lists = metric::LISTS.map(|key| snapshot.number(key));
+            lists.iter().sum::<f64>()
+        };
         let held = format!(
             "{} of {} in {} entries",
-            bytes(now.cache_bytes),
-            bytes(now.cache_bytes_max),
-            now.cache_entries
+            bytes(now.number(metric::CACHE_BYTES)),
+            bytes(now.number(metric::CACHE_BYTES_MAX)),
+            now.number(metric::CACHE_ENTRIES)
         );
+        let hits = self.more(|snapshot| snapshot.number(metric::LISTS[0]));
         vec![
             begun("lists", &self.rate(all)),
-            format!(
-                "hits {}",
-                share(self.more(|snapshot| snapshot.hits), self.more(all))
-            ),
+            format!("hits {}", share(hits, self.more(all))),
             held,
-            format!(
-                "invalidated {}",
-                self.rate(|snapshot| snapshot.invalidations)
-            ),
-            format!("evicted {}", self.rate(|snapshot| snapshot.evictions)),
+            format!("invalidated {}", self.rate_of(metric::INVALIDATIONS)),
+            format!("evicted {}", self.rate_of(metric::EVICTIONS)),
         ]
     }
 
     fn commits(&self) -> Vec<String> {
         let now = self.now;
-        let sync = self.earlier();
-        let sync = sync.map_or(now.sync.clone(), |before| now.sync.since(&before.sync));
-        let commits = self.more(|snapshot| snapshot.commits);
-        let of_commit = self.more(|snapshot| snapshot.commit_requests);
-        let each = of_commit as f64 / commits.max(1) as f64;
+        let requests = self.distribution(metric::COMMIT_REQUESTS);
+        let each = requests.sum as f64 / requests.count().max(1) as f64;
+        let sync = self.distribution(metric::SYNC);
         let [p50, p99] = [0.5, 0.99].map(|share| time(sync.quantile(share)));
         vec![
-            begun("commits", &self.rate(|snapshot| snapshot.commits)),
-            format!("rows {}", self.rate(|snapshot| snapshot.commit_rows)),
+            begun("commits", &self.rate_of(metric::COMMITS)),
+            format!("rows {}", self.rate_of(metric::COMMIT_ROWS)),
             format!("{each:.1} requests each"),
             format!("sync p50 {p50} p99 {p99}"),
-            format!("waiting {}", now.writes_waiting),
-            format!("pending {}", now.pending_marks),
+            format!("waiting {}", now.number(metric::WRITES_WAITING)),
+            format!("pending {}", now.number(metric::PENDING_MARKS)),
         ]
     }
 
     fn long_reads(&self) -> Vec<String> {
+        let now = self.now;
         vec![
-            begun("long reads", &self.rate(|snapshot| snapshot.long_reads)),
-            format!("running {}", self.now.long_running),
-            format!("waiting {}", self.now.long_waiting),
-            format!(
-                "slow queries {}",
-                self.rate(|snapshot| snapshot.slow_queries)
-            ),
+            begun("long reads", &self.rate_of(metric::LONG_READS)),
+            format!("running {}", now.number(metric::LONG_RUNNING)),
+            format!("waiting {}", now.number(metric::LONG_WAITING)),
+            format!("slow queries {}", self.rate_of(metric::SLOW_QUERIES)),
         ]
     }
 
@@ -255,7 +314,7 @@ impl Frame<'_> {
             Asked {
                 name: format!("{} {}", query.table, query.shape),
                 per_s: (hits + reads) as f64 / self.over_s(),
-                hits: share(hits, hits + reads),
+                hits: share(hits as f64, (hits + reads) as f64),
                 mean_ns: (reads > 0).then(|| read_ns as f64 / reads as f64),
                 slowest_ns: query.slowest_ns,
             }
@@ -420,15 +479,16 @@ fn time(nanoseconds: Option<f64>) -> String {
     }
 }
 
-fn share(part: u64, whole: u64) -> String {
-    match whole {
-        0 => "–".to_owned(),
-        whole => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 {
+        format!("{:.1} %", part * 100.0 / whole)
+    } else {
+        "–".to_owned()
     }
 }
 
-fn bytes(count: u64) -> String {
-    format!("{:.1} MiB", count as f64 / f64::from(1 << 20))
+fn bytes(count: f64) -> String {
+    format!("{:.1} MiB", count / f64::from(1 << 20))
 }
 
 fn span(seconds: u64) -> String {
@@ -449,6 +509,7 @@ mod tests {
         let held = |count: u64| Held {
             bounds: vec![100_000, 1_000_000],
             counts: vec![count, 0, 0],
+            sum: 0,
         };
         TopSnapshot {
             version: "1".into(),
@@ -460,8 +521,11 @@ mod tests {
                 took: held(answers),
                 ..RouteSample::default()
             }],
-            hits: answers * 3 / 4,
-            misses: answers / 4,
+            numbers: [
+                (metric::LISTS[0].to_owned(), (answers * 3 / 4) as f64),
+                (metric::LISTS[1].to_owned(), (answers / 4) as f64),
+            ]
+            .into(),
             queries: vec![QuerySample {
                 table: "p/d/t".into(),
                 shape: "all rows".into(),
@@ -564,6 +628,16 @@ mod tests {
             }
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(columns < 40 || widest <= Some(columns), "{text}");
+        }
+    }
+
+    #[test]
+    fn metrics_shown_are_in_the_list_of_metrics() {
+        // A test of the server compares this page with its metrics.
+        let page = include_str!("../../../../../docs/reference/metrics.md");
+        for key in metric::ALL {
+            let name = key.split('{').next().unwrap_or(key);
+            assert!(page.contains(&format!("`{name}`")), "{name}");
         }
     }
 
