@@ -24,6 +24,7 @@ mod links;
 mod manifest;
 mod mask;
 mod names;
+mod prose;
 mod rooms;
 mod sizes;
 mod source;
@@ -60,6 +61,7 @@ use source::Tree;
 ///     type-name      a type's name stands once in the workspace
 ///     test-name      a test's name begins with the thing it is about
 ///     commit         one change, its subject of at most 72 letters; above 50 lines, a reason
+///     noun           no `whoever`, `nobody` and the like in product code
 ///     word           no file or type called helper, manager, common and the like
 ///     machine-path   no path of somebody's machine
 ///     leftover       no note to finish something later
@@ -138,7 +140,7 @@ pub fn report(checkout: &Checkout) -> Result<bool> {
 
 /// Every rule over the whole tree, in the order of path and line.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 12] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 13] = [
         imports::check,
         storage::check,
         calls::check,
@@ -148,6 +150,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         cycles::check,
         floors::check,
         names::check,
+        prose::check,
         declarations::check,
         leftovers::check,
         links::check,

@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash3_128;
 
-/// A number that two different byte strings share only if somebody who knows `seed` searched for
+/// A number that two different byte strings share only if a person who knows `seed` searched for
 /// them: by chance, one pair among 2^64 strings does. It costs about 0.05 µs for each kilobyte.
 pub fn fingerprint(seed: u64, bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot_with_seed(seed, bytes)

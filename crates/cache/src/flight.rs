@@ -25,7 +25,7 @@ impl<T: Clone> Default for Flight<T> {
 }
 
 impl<T: Clone> Flight<T> {
-    /// Hands the result to everybody who waits, and to whoever asks later.
+    /// Hands the result to all who wait, and to later callers.
     pub fn complete(&self, value: T) {
         self.end(State::Complete(value));
     }

@@ -6,7 +6,7 @@
 //!
 //! [`WeightedMap`] is for values of Rust, shared by threads. [`ObjectTable`] is for the objects of
 //! an interpreter, which run foreign code when they are compared or dropped: it does neither, and
-//! belongs to whoever holds the interpreter's lock or one around it.
+//! belongs to the thread that holds the interpreter's lock or one around it.
 
 mod fingerprint;
 mod flight;

@@ -17,8 +17,8 @@ pub struct TableLimits {
     pub stale_us: u64,
 }
 
-/// At most this many entries share one whole 64-bit hash: whoever makes keys collide then waits
-/// for eight comparisons, and loses the oldest of his own entries.
+/// At most this many entries share one whole 64-bit hash: a caller that makes keys collide then
+/// waits for eight comparisons, and loses the oldest of his own entries.
 pub const CANDIDATES_MAX: usize = 8;
 /// Entries past their lifetime that one insertion looks for.
 const SWEEP_STEPS: usize = 2;
@@ -243,7 +243,7 @@ impl<T: Clone> ObjectTable<T> {
         }
     }
 
-    /// Entries, those included whose time is over and that nobody met yet.
+    /// Entries, those included that have expired but were not met since.
     pub fn entries(&self) -> usize {
         self.slots.taken()
     }

@@ -1,6 +1,6 @@
 //! The built-in HTTP/1.1 client of `seed`, `bench`, `import` and the admin socket: one kept-alive
 //! connection, one request at a time. Over TLS it believes whom the system believes, or the file
-//! that `SSL_CERT_FILE` names. Whoever is called, waiting for them ends, and so does reading them.
+//! that `SSL_CERT_FILE` names. Waiting for any peer ends, and so does reading them.
 
 use std::fmt;
 use std::future::Future;
@@ -267,7 +267,7 @@ impl Client {
     /// Connects by TCP, and over it by TLS where the endpoint says so.
     ///
     /// # Errors
-    /// When nobody listens there, or nobody who can prove to be that host; the text says what to
+    /// When no server listens there, or none that can prove to be that host; the text says what to
     /// check.
     pub async fn connect(endpoint: &Endpoint) -> Result<Client> {
         Client::connect_within(endpoint, BOUNDS).await
@@ -290,7 +290,7 @@ impl Client {
     {
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {
-            // Whoever sends learns of the failure from its request.
+            // The sender learns of the failure from its request.
             drop(connection.await);
         });
         Ok(Client {
@@ -430,7 +430,7 @@ impl Answer {
     /// As [`Answer::accepted`], 404 apart.
     pub fn found(&self, what: &str) -> Result<Option<Value>> {
         if self.status == StatusCode::NOT_FOUND {
-            // A missing project is 404, too, but a mistake of whoever gave its id.
+            // A missing project is 404, too, but a mistake in the id that was given.
             return match self.refusal() {
                 Some(message) if message.contains("project_not_found") => bail!("{message}"),
                 _ => Ok(None),

@@ -79,7 +79,7 @@ use state::observed::Observed;
 use state::shared::Shared;
 
 /// Turns a page into the bytes of its rows, joined by commas. Given by the rim at start, so the
-/// cache can hold finished bytes while nobody in here knows a wire shape.
+/// cache can hold finished bytes while no code in here knows a wire shape.
 pub type EncodePage = fn(&Page, Family) -> Vec<u8>;
 
 /// How to open an engine. No limit has a default here: the caller decides.
@@ -283,7 +283,7 @@ impl Engine {
     }
 
     /// Why nothing is written any more, where that is so: after a fault of the writer, or a commit
-    /// of which nobody knows what became. Only a new start helps.
+    /// whose outcome is unknown. Only a new start helps.
     pub fn stop_reason(&self) -> Option<&str> {
         self.shared.stop.reason()
     }

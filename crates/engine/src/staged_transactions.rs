@@ -2,8 +2,8 @@
 //!
 //! What is staged stands on disk and is nothing but text there: no row is touched and no lock is
 //! held before the commit, which makes one batch of it, with one mark. What a commit would do is
-//! found out by trying it (`dry_run`): for the answer to whoever stages, and for reads inside the
-//! transaction, which therefore see what they would see after a commit at that moment.
+//! found out by trying it (`dry_run`): for the answer to the staging request, and for reads inside
+//! the transaction, which therefore see what they would see after a commit at that moment.
 
 use std::net::IpAddr;
 
@@ -90,7 +90,7 @@ impl Engine {
     /// The transaction `id`.
     ///
     /// # Errors
-    /// [`TransactionError::NotFound`], also for one that is somebody else's.
+    /// [`TransactionError::NotFound`], also for another caller's.
     pub async fn get_transaction(
         &self,
         caller: &Caller,
@@ -189,7 +189,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// One that nobody ended in time can never be committed.
+    /// One that was not ended in time can never be committed.
     fn as_of_now(&self, mut transaction: Transaction) -> Transaction {
         let is_open = transaction.status == TransactionStatus::Pending;
         if is_open && transaction.expires <= self.shared.clock.now() {

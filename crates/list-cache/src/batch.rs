@@ -11,10 +11,10 @@ use crate::boundaries::Next;
 pub struct Batch {
     /// Rows before and after, where the commit says so much.
     pub images: Vec<Arc<Vec<Change>>>,
-    /// Tables of which anything may be altered, but no row is taken from anybody's sight: their
+    /// Tables of which anything may be altered, but no row is taken from any caller's sight: their
     /// definition is another.
     pub tables: Vec<TableNumber>,
-    /// Tables of which anything may be altered, and any row taken from anybody's sight: more of
+    /// Tables of which anything may be altered, and any row taken from any caller's sight: more of
     /// them than images were kept of, or all, with their table.
     pub unseen: Vec<TableNumber>,
     /// Tables whose past looks otherwise from now on: a row was erased, or other grants judge what

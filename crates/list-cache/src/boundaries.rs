@@ -71,7 +71,7 @@ impl Boundaries {
     }
 
     pub(crate) fn set(&self, next: Next) {
-        // First, so that whoever finds that no boundary has passed finds this.
+        // First, so that a reader that finds no boundary passed finds this.
         for (table, at) in &*self.next() {
             if next.get(table).is_none_or(|later| later > at) {
                 self.passages[place(*table)].fetch_add(1, Ordering::Release);

@@ -42,8 +42,8 @@ pub struct Pinned {
     pub read_ms: u64,
 }
 
-/// Whether a commit may have altered what was read, or nobody would know. Set once, never unset,
-/// and set before the commit is visible to anybody.
+/// Whether a commit may have altered what was read, or it can no longer be known. Set once, never
+/// unset, and set before the commit is visible.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StaleFlag(Arc<AtomicBool>);
 
@@ -69,7 +69,7 @@ impl Freshness {
         Freshness { rows, total }
     }
 
-    /// Whether nothing that is visible to anybody by now has altered it. Once it does not hold, it
+    /// Whether nothing that is visible by now has altered it. Once it does not hold, it
     /// never does again, also where nothing but its place in the cache was lost.
     pub fn holds(&self) -> bool {
         let total = self.total.as_ref();
@@ -107,7 +107,7 @@ pub(crate) struct Entry {
 pub(crate) enum Content {
     Rows(Rows),
     Total(Total),
-    /// Watched by nobody.
+    /// Not watched.
     Pinned(Pinned),
 }
 

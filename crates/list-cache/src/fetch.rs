@@ -1,10 +1,10 @@
-//! How one answer is put together: what is cached, what somebody else reads already, and what is
+//! How one answer is put together: what is cached, what another caller reads already, and what is
 //! left to be read.
 //!
-//! A state machine, so that whoever waits decides how: the engine awaits, a simulation takes its
+//! A state machine, so that the waiting side decides how: the engine awaits, a simulation takes its
 //! steps one by one. Rows and total are cached apart, and an exact answer needs both as of one
 //! instant. Two parts were true together if the one that was found first is unaltered after the
-//! other was found; if not, both are read anew on one snapshot.
+//! other was found; if not, both are read again on one snapshot.
 
 use crate::entry::{Freshness, StaleFlag};
 use crate::fill::{Fill, Taken};
@@ -46,7 +46,7 @@ enum Stage {
     /// Parts may be lacking.
     Gathering,
     /// Rows and total were not known to be of one instant: both are to be read on one snapshot.
-    Anew,
+    Reread,
     /// All that is wanted is there.
     Whole,
 }
@@ -69,13 +69,13 @@ impl<'a> ListFetch<'a> {
     pub fn step(&mut self, now_ms: u64) -> Step<'a> {
         match self.stage {
             Stage::Whole => return Step::Answer(self.answer()),
-            Stage::Anew => return self.miss(true, self.asked.total),
+            Stage::Reread => return self.miss(true, self.asked.total),
             Stage::Gathering => {}
         }
         let found = self.lists.find(&self.names, &mut self.held, now_ms);
         self.stage = match found {
             Found::Lacking { rows, total } => return self.miss(rows, total),
-            Found::OfTwoInstants => Stage::Anew,
+            Found::OfTwoInstants => Stage::Reread,
             Found::Whole => Stage::Whole,
         };
         self.step(now_ms)
@@ -127,7 +127,7 @@ impl<'a> ListFetch<'a> {
             };
             let is_stale = found_first.is_none_or(StaleFlag::is_set);
             self.stage = if lacks_any || self.lists.parts(&self.names, is_stale) {
-                Stage::Anew
+                Stage::Reread
             } else {
                 Stage::Whole
             };
@@ -166,7 +166,7 @@ impl ListCache {
     }
 
     /// Looks for the parts of an answer, one after the other; within a `ttl`, for those that are
-    /// not held. Whoever is answered from the cache comes through here, and nowhere else.
+    /// not held. Each answer from the cache comes through here, and nowhere else.
     pub(crate) fn find(&self, names: &Names, held: &mut Parts, now_ms: u64) -> Found {
         let contract = names.contract();
         let is_exact = contract.is_exact();

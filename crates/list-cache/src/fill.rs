@@ -30,14 +30,14 @@ struct Ticket {
 
 /// What is done about what is not cached.
 pub(crate) enum Taken<'a> {
-    /// Somebody reads it.
+    /// A caller reads it.
     Joined(Waiter),
     /// The caller reads it.
     Opened(Fill<'a>),
 }
 
 impl<'a> Fill<'a> {
-    /// Joins somebody who reads all that is named, rows and total, or reads it for all who come:
+    /// Joins a caller that reads all that is named, rows and total, or reads it for all who come:
     /// in one piece, so that of those who come at once no two read.
     pub(crate) fn join_or_open(
         lists: &'a ListCache,
@@ -113,7 +113,7 @@ impl<'a> Fill<'a> {
         let (mark, read_ms) = (read.mark, read.read_ms);
         let mut locked = lists.lock();
         let mut parts = Parts::default();
-        // Freed when nobody waits for the lock.
+        // Freed when no thread waits for the lock.
         let mut gone = Vec::new();
         if let Some(rows) = read.rows
             && let Some(ticket) = self.rows.take()

@@ -31,7 +31,7 @@ impl Group {
     pub(crate) fn new(form: Arc<[u8]>, query: &Query, placement: Placement) -> Group {
         let mut fields = Vec::new();
         let mut filter = Filter::All(Vec::new());
-        // Nobody asks what memory cannot decide.
+        // What memory cannot decide is not asked.
         if !matches!(placement, Placement::Undecidable) {
             collect_fields(&query.filter, &mut fields);
             filter = query.filter.clone();

@@ -27,7 +27,7 @@ pub(crate) enum Part {
 /// What a reader asks of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contract {
-    /// Never older than what anybody could have read when the request came.
+    /// Never older than what any caller could have read when the request came.
     Exact,
     /// At most this old.
     Ttl {

@@ -6,7 +6,7 @@
 //!
 //! An exact list is watched: each commit is asked, before it is visible, which lists it may
 //! alter, and takes those away. A list within a `ttl` stays, and learns that it may be stale,
-//! unless it shows a row that somebody loses the right to.
+//! unless it shows a row that a caller loses the right to.
 
 mod batch;
 mod boundaries;

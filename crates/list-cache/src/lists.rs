@@ -1,6 +1,6 @@
 //! The cached lists of a server: the map that holds them and the registry that watches over them.
 //!
-//! Whoever finds an entry in the map locks nothing else. Whatever registers, fills, withholds or
+//! A lookup in the map locks nothing else. Whatever registers, fills, withholds or
 //! unregisters holds the registry's lock while it does so, and touches the map under it.
 
 use std::cell::RefCell;
@@ -97,9 +97,9 @@ impl ListCache {
         is_of_now && (is_watched || !self.rules.hold(Rule::KeepsWhatIsWatched))
     }
 
-    /// Step 1 of a commit, before anybody can see it: takes away what it may alter. What is being
+    /// Step 1 of a commit, before it can be seen: takes away what it may alter. What is being
     /// read now, or begins to be before [`ListCache::publish`], and may be altered, is kept by
-    /// nobody and joined by nobody any more. One commit may be in flight at a time.
+    /// no longer kept, nor joined. One commit may be in flight at a time.
     ///
     /// # Panics
     /// When another commit is in flight.
@@ -134,7 +134,7 @@ impl ListCache {
         if !self.rules.hold(Rule::TotalsWaitForPublish) {
             drop(self.put_back(&mut locked, &mut withheld, true));
         }
-        // Bodies are freed when nobody waits for it.
+        // Bodies are freed when no thread waits for it.
         drop(locked);
         drop(gone);
         withheld
@@ -225,7 +225,7 @@ impl ListCache {
         gone
     }
 
-    /// Drops every list of `table`. Within a `ttl`, whoever asks after this call finds nothing
+    /// Drops every list of `table`. Within a `ttl`, a request after this call finds nothing
     /// that was read before it: keys made from now on count one purge more, so neither an entry,
     /// nor an open read, nor a late fill is found under them.
     pub fn purge(&self, table: TableNumber) {

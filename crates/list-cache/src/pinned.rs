@@ -1,4 +1,4 @@
-//! Answers at coordinates at which nobody can write any more.
+//! Answers at coordinates that no write can change any more.
 //!
 //! What was known at a settled mark stays so: no commit alters these answers, none is asked about
 //! them, and they do not expire. Only how the past is judged by today can change: a row is erased,
@@ -70,7 +70,7 @@ impl ListCache {
     }
 
     /// Keeps what was read on a snapshot that was opened after the name was given. Kept under a
-    /// name that has become too old, it is found by nobody.
+    /// name that has become too old, it is not found.
     pub fn keep_pinned(&self, name: PinnedName, pinned: Pinned) {
         let entry = Entry {
             place: Place {
@@ -87,7 +87,7 @@ impl ListCache {
         drop(gone);
     }
 
-    /// Forgets every answer at fixed coordinates: marks are given anew.
+    /// Forgets every answer at fixed coordinates: marks are given again.
     pub fn forget_pinned(&self) {
         let mut past_epochs = self
             .past_epochs
@@ -98,7 +98,7 @@ impl ListCache {
         self.entries.retain(|key, _| !key.is_pinned());
     }
 
-    /// Before a commit can be seen by anybody.
+    /// Before a commit can be seen.
     pub(crate) fn raise_past_epochs(&self, past_changed: &[TableNumber]) {
         if past_changed.is_empty() {
             return;

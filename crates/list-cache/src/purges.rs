@@ -24,7 +24,7 @@ impl Purges {
         self.of_tables.get(&table).copied().unwrap_or(self.floor)
     }
 
-    /// Raises the number of a table; at the bound, that of all tables: then lists that nobody
+    /// Raises the number of a table; at the bound, that of all tables: then lists that were not
     /// purged are read once more.
     pub(crate) fn purge(&mut self, table: TableNumber) {
         self.count += 1;

@@ -15,7 +15,7 @@ use crate::table::TableWatches;
 use crate::watch::{Matches, Subject, Watch};
 
 /// A read that begins while more changes of its table than these are in flight is not asked about
-/// them: it is kept by nobody.
+/// them: it is not kept.
 const IN_FLIGHT_ASKED_MAX: usize = 256;
 
 /// What a read is for.
@@ -43,7 +43,7 @@ pub struct Counts {
     pub degradations: u64,
     /// Entries and reads that commits took away, since the start.
     pub invalidations: u64,
-    /// Reads that were kept by nobody, because a commit had overtaken them, since the start.
+    /// Reads that were not kept, because a commit had overtaken them, since the start.
     pub refused_fills: u64,
     /// Totals that a commit moved, and that came back after it, since the start.
     pub patched_totals: u64,
@@ -82,7 +82,7 @@ impl Registry {
         (place, stale)
     }
 
-    /// From now on it is known that somebody may be shown what the read finds.
+    /// From now on it is known that a caller may be shown what the read finds.
     fn show(&mut self, wanted: &Wanted<'_>, place: Place, stale: &StaleFlag, rules: &Rules) {
         let own = place.group.map(|_| stale.clone());
         let is_lost = self.in_flight.as_ref().is_some_and(|flight| {
@@ -199,7 +199,7 @@ impl Registry {
     }
 
     /// The read of an entry within a `ttl` found these rows; without rows it is a total. Says how
-    /// many bytes are spent on knowing it; `None` if somebody has lost a row since the read began:
+    /// many bytes are spent on knowing it; `None` if a caller has lost a row since the read began:
     /// it may be among them.
     pub(crate) fn keep_shown(
         &mut self,
@@ -251,9 +251,9 @@ impl Registry {
         }
     }
 
-    /// An entry has left the map, though nothing altered it. Nobody would notice any more if
-    /// something did, so whoever still holds it must take it for altered; within a `ttl`, one that
-    /// never was in the map is as fresh as any answer that was read just now.
+    /// An entry has left the map, though nothing altered it. It would not be noticed any more if
+    /// something did, so a caller that still holds it must take it for altered; within a `ttl`, one
+    /// that never was in the map is as fresh as any answer that was read just now.
     pub(crate) fn evict(&mut self, key: &Key, gone: &Entry, was_kept: bool, rules: &Rules) {
         let table = key.table();
         let Some(slot) = gone.place.group else {

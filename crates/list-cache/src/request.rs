@@ -8,7 +8,7 @@ use query::Query;
 use crate::entry::{Freshness, Rows};
 use crate::key::{Contract, Family};
 
-/// A list that somebody asks for. The query must be one that [`ListCache::keeps`] allows.
+/// A list that a caller requests. The query must be one that [`ListCache::keeps`] allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// What to list.

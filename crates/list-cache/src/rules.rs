@@ -52,7 +52,7 @@ rules! {
     LateFillsAreRefused;
     /// A read that begins while a commit is in flight is asked against that commit.
     InFlightIsAsked;
-    /// Nobody joins a read that a commit may have overtaken.
+    /// No caller joins a read that a commit may have overtaken.
     SpoiledRunsAreNotJoined;
     /// A commit that moves a total takes the old one away.
     TotalsAreWithheld;
@@ -78,7 +78,7 @@ rules! {
     KeepsWhatIsWatched;
     /// A commit that may have altered an answer within a `ttl` makes it say so.
     StaleIsTold;
-    /// A commit that takes a row from somebody's sight takes the answers within a `ttl` that show
+    /// A commit that takes a row from a caller's sight takes the answers within a `ttl` that show
     /// it to him.
     LossesEndAges;
     /// A table whose next boundary has passed serves nothing that is cached, until what is due
@@ -156,7 +156,7 @@ impl Rules {
     /// Calls `act` from now on where another thread might come between the looks for the rows
     /// and for the total of one answer.
     pub fn between_looks(&self, act: impl Fn() + Send + Sync + 'static) {
-        // Whoever sets it twice keeps the first.
+        // Set twice, it keeps the first value.
         let _ = self.between_looks.0.set(Box::new(act));
     }
 

@@ -33,9 +33,9 @@ pub(crate) struct Parts {
 pub(crate) struct Runs(HashMap<Key, Arc<Run>>);
 
 impl Runs {
-    /// A wait for somebody who reads what `key` names, unless a commit may have overtaken it.
-    /// Whoever wants rows and total joins nobody who reads the rows alone: he would read after
-    /// that, and so would all who waited with him.
+    /// A wait for a caller that reads what `key` names, unless a commit may have overtaken it.
+    /// A caller that wants rows and total does not join one that reads the rows alone: it would
+    /// read after that, and so would all who waited with him.
     pub(crate) fn join(&self, key: &[u8], wants: (bool, bool), rules: &Rules) -> Option<Waiter> {
         let run = self.0.get(key)?;
         let joins_any = !rules.hold(Rule::SpoiledRunsAreNotJoined);
@@ -60,17 +60,17 @@ impl Runs {
     }
 }
 
-/// A wait for somebody else's read.
+/// A wait for another caller's read.
 pub struct Waiter {
     run: Arc<Run>,
-    /// Whether the rows it reads are those that are wanted. Whoever waits for a total alone may
-    /// wait for the reader of another page, or of the other route family.
+    /// Whether the rows it reads are those that are wanted. A caller that waits for a total alone
+    /// may wait for the reader of another page, or of the other route family.
     takes_rows: bool,
     /// Whether the total it reads is wanted.
     takes_total: bool,
 }
 
-/// What somebody else's read found.
+/// What another caller's read found.
 pub struct FillOutcome(pub(crate) Result<Parts, Failure>);
 
 /// Why a read failed that would fail again if those who joined it began it again.
@@ -97,8 +97,8 @@ impl Waiter {
         }
     }
 
-    /// The same as polling, for whoever has nothing to be woken by. `Ready(None)`: the read came
-    /// to nothing.
+    /// The same as polling, for a caller that has nothing to be woken by. `Ready(None)`: the read
+    /// came to nothing.
     pub fn look(&self) -> Poll<Option<FillOutcome>> {
         self.poll_with(Waker::noop())
     }

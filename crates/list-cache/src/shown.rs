@@ -1,6 +1,6 @@
 //! Which rows the lists within a `ttl` show.
 //!
-//! Age is what a reader chose; access is not. A commit that takes a row from somebody's sight, by
+//! Age is what a reader chose; access is not. A commit that takes a row from a caller's sight, by
 //! deleting it or by taking a grant away, takes away the lists that show it to him. They stand
 //! apart from the watches, because a list that a commit has altered is watched no more, and goes on
 //! being served.
@@ -38,7 +38,7 @@ struct List {
 }
 
 enum State {
-    /// Set if it is taken away, so that nobody joins it.
+    /// Set if it is taken away, so that no caller joins it.
     Open(Option<StaleFlag>),
     Kept {
         key: Key,
@@ -61,7 +61,7 @@ impl Lists {
         Some(list)
     }
 
-    /// The lists that may show the row to somebody who loses it.
+    /// The lists that may show the row to a caller that loses it.
     fn losing(&self, change: &Change) -> Vec<u64> {
         let with = self.by_row.range((change.seq, 0)..=(change.seq, u64::MAX));
         let numbers = with.map(|(_, number)| number).chain(&self.open);
@@ -70,7 +70,7 @@ impl Lists {
     }
 }
 
-/// Whether the change takes the row from the sight of anybody at all.
+/// Whether the change takes the row from any caller's sight.
 fn may_be_lost(change: &Change) -> bool {
     match (&change.before, &change.after) {
         (None, _) => false,
@@ -118,7 +118,7 @@ impl Shown {
     }
 
     /// It found these rows, and becomes the entry `key`; without rows it is a total, which shows
-    /// none. Says how many bytes are taken here; `None` if somebody has lost a row since it began.
+    /// none. Says how many bytes are taken here; `None` if a caller has lost a row since it began.
     pub(crate) fn keep(&mut self, key: &Key, number: u64, rows: Option<Vec<i64>>) -> Option<usize> {
         let lists = self.0.get_mut(&key.table())?;
         let list = lists.by_number.get_mut(&number)?;
@@ -162,7 +162,7 @@ impl Shown {
         }
     }
 
-    /// Takes away what shows a row to somebody whom the batch takes it from.
+    /// Takes away what shows a row to a caller that the batch takes it from.
     pub(crate) fn withhold(&mut self, batch: &Batch) -> Vec<Lost> {
         let mut lost = Vec::new();
         if self.0.is_empty() {

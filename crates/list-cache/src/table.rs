@@ -142,7 +142,7 @@ impl TableWatches {
             return;
         }
         self.degraded_count = self.degraded_count.saturating_sub(1);
-        // No change sets the flag any more, and somebody may still hold what it is of.
+        // No change sets the flag any more, and a caller may still hold what it is of.
         if self.degraded_count == 0 && rules.hold(Rule::EvictedCountsAsAltered) {
             std::mem::take(&mut self.degraded).set();
         }

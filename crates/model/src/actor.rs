@@ -8,7 +8,7 @@ use crate::permission::{Role, RoleSet};
 /// Who asks: a guest, a signed-in user, or an API key.
 #[derive(Clone, Debug)]
 pub enum Actor {
-    /// Nobody known. Holds the roles `any` and `guests`.
+    /// A guest. Holds the roles `any` and `guests`.
     Guest,
     /// A signed-in user with the roles that session, memberships and labels give.
     User {

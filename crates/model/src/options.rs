@@ -62,7 +62,7 @@ pub enum Past {
     Keys,
     /// Also who may see a row now, and might then, at one instant.
     Both,
-    /// Also who may see a row now, whoever might then.
+    /// Those who may see a row now, too, whatever its grants were then.
     Now,
 }
 

@@ -248,7 +248,7 @@ impl Grantee {
     }
 }
 
-/// Whether `permissions` let somebody with `roles` do `action`.
+/// Whether `permissions` let a caller with `roles` do `action`.
 pub fn allows(permissions: &[Permission], action: Action, roles: &RoleSet) -> bool {
     permissions
         .iter()

@@ -23,7 +23,7 @@ pub struct Row {
     pub permissions: Box<str>,
     /// The user's columns.
     pub content: Content,
-    /// Where on both axes it stands; `None` where nobody asked.
+    /// Where on both axes it stands; `None` where it was not requested.
     pub span: Option<Box<Span>>,
 }
 

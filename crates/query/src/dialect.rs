@@ -92,7 +92,7 @@ impl Dialect {
     }
 
     /// What keeps the planner out of the OR it follows. SQLite plans each branch of each OR
-    /// anew, with all that stands beside it: 90 queries with 45 branches took 25 s to prepare.
+    /// again, with all that stands beside it: 90 queries with 45 branches took 25 s to prepare.
     pub(crate) fn unplanned(self) -> &'static str {
         match self {
             Dialect::Sqlite => " IS TRUE",

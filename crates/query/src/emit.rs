@@ -40,7 +40,7 @@ pub struct Statement {
 /// With [`Selection::All`] of now that is one column, the row's body, null when it was encoded
 /// under another schema; else one column for each selected one, in its order. `cursor` holds what
 /// the statement of [`cursor_row`] gave, none of it null. Before a cursor the rows come in
-/// reverse: whoever reads them turns the page around.
+/// reverse: the reader turns the page around.
 pub fn rows(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statement {
     page(query, cursor, dialect, Keys::Left)
 }
@@ -429,7 +429,7 @@ pub fn content(table: &Table, seq: i64, dialect: Dialect) -> Statement {
         out.push(&names::column(column.number));
         out.push(", ");
     }
-    // The last column is there for tables without any, and read by nobody.
+    // The last column is there for tables without any, and never read.
     out.push("t.seq FROM ");
     out.push(&names::now(table.number));
     out.push(" AS t WHERE t.seq = ");

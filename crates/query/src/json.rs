@@ -105,7 +105,7 @@ pub fn read(text: &[u8]) -> Result<Json, JsonError> {
     read_within(text, &JsonBudget::new(usize::MAX))
 }
 
-/// As [`read`], of a text that may be of any length and comes from anybody.
+/// As [`read`], of a text that may be of any length and comes from an unknown sender.
 ///
 /// # Errors
 /// [`JsonError`] when the text is not JSON or not UTF-8, nests deeper than [`DEPTH_MAX`], holds

@@ -12,8 +12,8 @@ pub const INDEXED_WORDS: &str = "tidemark_words";
 pub const FINDS: &str = "tidemark_finds";
 
 /// The SQL function (text, part) → 1 where the part stands anywhere in the text, else 0; null of
-/// null. The store provides it in SQLite, whose `instr` compares the part anew at each position and
-/// looks at no clock: some 20 ms for a text of 200 KB and a part of 4,000 characters.
+/// null. The store provides it in SQLite, whose `instr` compares the part again at each position
+/// and looks at no clock: some 20 ms for a text of 200 KB and a part of 4,000 characters.
 pub const HAS_PART: &str = "tidemark_has_part";
 /// The SQL function (text, end) → 1 where the text ends so, else 0; null of null. The store
 /// provides it in SQLite.

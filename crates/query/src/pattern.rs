@@ -2,7 +2,7 @@
 //!
 //! Matching takes time in proportion to the text times the compiled expression in the worst case.
 //! So an expression compiles to little, its automaton is built as a text needs it and within a
-//! bound of bytes, and whoever matches is asked every few kilobytes whether to go on.
+//! bound of bytes, and the caller is asked every few kilobytes whether to go on.
 
 use std::sync::Arc;
 

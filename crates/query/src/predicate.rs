@@ -158,7 +158,7 @@ fn passes(value: Seen<'_>, test: &Test) -> bool {
 }
 
 /// Tests of where a value stands in the order of its type. Any other test was asked of a value of
-/// another schema: what it gives is used by nobody.
+/// another schema: its result is not used.
 fn stands(value: Seen<'_>, test: &Test) -> bool {
     let against = |other: &Value| compare(value, other.look());
     match test {

@@ -35,7 +35,7 @@ pub const SELECTED_TOTAL_MAX: usize = 2_000;
 pub const TESTS_TOTAL_MAX: usize = 100;
 
 /// Most regular expressions of all queries of a request together. The wire protocol states none;
-/// compiling one takes up to a few milliseconds on the thread of whoever asks.
+/// compiling one takes up to a few milliseconds on the caller's thread.
 pub const PATTERNS_MAX: usize = 4;
 
 /// Limits of one query.
@@ -47,7 +47,7 @@ pub struct Limits {
     pub page_rows_max: u32,
 }
 
-/// What `ast` asks of `table`, for somebody with this visibility, at these coordinates.
+/// What `ast` asks of `table`, for a caller with this visibility, at these coordinates.
 ///
 /// # Errors
 /// [`QueryError::Invalid`] for whatever cannot be asked of this table.

@@ -41,7 +41,7 @@ pub fn indexed(text: &str) -> String {
 }
 
 /// Names the rule by which texts are split into words: what the store keeps beside its indexes, to
-/// make them anew when another rule would look for other words.
+/// rebuild them when another rule would look for other words.
 pub fn rule() -> String {
     let (major, minor, update) = char::UNICODE_VERSION;
     format!("1, Unicode {major}.{minor}.{update}")

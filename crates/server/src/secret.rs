@@ -29,7 +29,7 @@ impl KeySecret {
         KeySecret(format!("{PREFIX}{}", hex(&bytes)))
     }
 
-    /// Takes one that somebody chose.
+    /// Takes one that a person chose.
     ///
     /// # Errors
     /// When it is not 16 to 512 printable ASCII characters without spaces: it travels in a header.

@@ -262,7 +262,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
         let most = most.map_or(128, |most| most.trim().parse().unwrap());
-        // Nobody accepts them: one that had no room would try until the time is over.
+        // They are not accepted: one that had no room would try until the time is over.
         let patience = Duration::from_millis(900);
         let waiting: Result<Vec<net::TcpStream>, io::Error> = (0..most.min(600))
             .map(|_| net::TcpStream::connect_timeout(&address, patience))

@@ -497,7 +497,7 @@ pub struct Applied {
 /// What a batch changed in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changes {
-    /// Each row before and after; shared with whoever still has to look at them.
+    /// Each row before and after; shared with those that still have to look at them.
     Images(Arc<Vec<Change>>),
     /// Too much for images: anything in these tables may have changed.
     Tables(Vec<TableNumber>),

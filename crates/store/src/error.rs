@@ -8,7 +8,7 @@ use model::{Mark, RowId, Timestamp};
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// The snapshot was written under another catalogue. Resolve anew and run again.
+    /// The snapshot was written under another catalogue. Resolve the query again, then run it.
     CatalogueMoved,
     /// The cursor's row does not exist, or the query may not see it.
     CursorNotFound {

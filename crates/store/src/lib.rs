@@ -115,7 +115,7 @@ pub trait StoreReads {
 
     /// Does work that takes long on a thread for long reads, in the share of callers without a key
     /// if it is `of_guest`. What it reads of this store is read there, and it is told by the flag
-    /// when nobody waits for it any more.
+    /// when no caller waits for it any more.
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when too much of its kind waits; [`StoreError::Interrupted`].
@@ -127,7 +127,7 @@ pub trait StoreReads {
 
 /// Writes, by one caller at a time: no two [`Pending`] exist at once.
 pub trait StoreWrites {
-    /// Runs each batch whole or not at all, inside one transaction that nobody sees yet.
+    /// Runs each batch whole or not at all, inside one transaction that no reader sees yet.
     ///
     /// The first batch that changes something gets the mark `first`, each further one the next
     /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
@@ -145,7 +145,7 @@ pub trait StoreWrites {
     ) -> StoreFuture<'a, Box<dyn Pending>>;
 
     /// Brings what has become due at `instant`, or begun or ended before it, into what is shown
-    /// now, inside a transaction that nobody sees yet. It takes no mark and has no outcomes;
+    /// now, inside a transaction that no reader sees yet. It takes no mark and has no outcomes;
     /// [`Pending::due`] says what changes. At most [`DUE_ROWS_MAX`] rows: while a table's
     /// boundary is not after the instant, more are waiting.
     ///
@@ -155,8 +155,8 @@ pub trait StoreWrites {
     /// What the database says.
     fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
-    /// Runs each batch whole or not at all, to look at what would be: nobody else ever sees it, and
-    /// nothing of it stays. `first` is a mark that was never given.
+    /// Runs each batch whole or not at all, to look at what would be: no other reader ever sees it,
+    /// and nothing of it stays. `first` is a mark that was never given.
     ///
     /// # Errors
     /// [`StoreError::Timeout`] past `limit_ms`, within which the preview must end, too: as long
@@ -238,7 +238,7 @@ pub trait StoreUpkeep {
     fn rewind(&self) -> StoreFuture<'_, ()>;
 
     /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, row bodies of
-    /// older schemas written anew, or versions below their table's line let go of; it ends with the
+    /// older schemas rewritten, or versions below their table's line let go of; it ends with the
     /// row that fills 8 MiB. Says whether more is waiting. Takes no mark.
     fn run_upkeep(&self) -> StoreFuture<'_, bool>;
 
@@ -299,7 +299,7 @@ pub struct LongReadCounts {
     pub threads_max: usize,
 }
 
-/// A transaction that ran and that nobody sees yet. Dropped, it is rolled back.
+/// A transaction that ran and that no reader sees yet. Dropped, it is rolled back.
 pub trait Pending: Send {
     /// What became of each batch, in order.
     fn outcomes(&self) -> &[Outcome];
@@ -493,7 +493,7 @@ pub struct Snapshot<T> {
 }
 
 /// Encodes a row's columns into the body that is kept beside them and copied on reading. Given
-/// by whoever opens the store; the only encoder a store calls.
+/// by the caller that opens the store; the only encoder a store calls.
 pub type EncodeRow = fn(&Table, &[model::Value], &mut Vec<u8>);
 
 /// What must have happened before a commit is acknowledged.
@@ -510,7 +510,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug)]
 pub struct LongReads {
     /// After how many microseconds a read counts as long: it is given up on the thread that asks
-    /// and begun anew on one for long reads, where its shape begins for the next minute.
+    /// and begun again on one for long reads, where its shape begins for the next minute.
     pub after_us: u64,
     /// Threads for long reads, each with a connection and a page cache of its own; at least 1.
     pub threads: usize,

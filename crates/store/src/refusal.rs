@@ -149,8 +149,8 @@ impl Refusal {
         }
     }
 
-    /// Whether it says something about the operation, in whatever state the server is and whoever
-    /// sent it before.
+    /// Whether it says something about the operation, in whatever state the server is and whichever
+    /// caller sent it before.
     pub(crate) fn is_about_content(&self) -> bool {
         !matches!(
             self,

@@ -19,7 +19,7 @@ pub const OPERATION_BYTES_MAX: usize = 32 << 20;
 /// oldest go first.
 pub const TRANSACTIONS_MAX: usize = 5_000;
 /// Most bytes of operations that the open transactions of one project can hold together: what
-/// somebody stages and never commits stands on the disk until it expires.
+/// a caller stages and never commits stands on the disk until it expires.
 pub const PROJECT_BYTES_MAX: usize = 1 << 30;
 /// What open transactions may take together of what a project has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ pub fn class_of(owner: &str) -> &str {
     owner.split_once(' ').map_or(owner, |(class, _)| class)
 }
 
-/// How long a transaction that nobody has ended is kept after it expired, in microseconds, so that
-/// whoever asks late is told so.
+/// How long a transaction that was not ended is kept after it expired, in microseconds, so that
+/// a late request learns that.
 pub const KEPT_US: i64 = 3_600_000_000;
 
 /// What has become of a transaction.
@@ -82,7 +82,7 @@ pub struct Transaction {
     pub project: ProjectId,
     /// Its id, unique within the project.
     pub id: String,
-    /// Who may see it, in words of whoever created it.
+    /// Who may see it, in its creator's words.
     pub owner: String,
     /// What has become of it.
     pub status: TransactionStatus,
@@ -101,7 +101,7 @@ pub struct Transaction {
 /// An operation that waits for the commit of its transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedOperation {
-    /// The mark whose state whoever staged it had before their eyes.
+    /// The mark whose state the caller that staged it had seen.
     pub seen: Mark,
     /// The table it is about.
     pub place: String,
@@ -192,7 +192,7 @@ pub struct Since {
 /// [`REQUESTS_KEPT_US`].
 #[derive(Clone, Debug)]
 pub struct Once {
-    /// The project of whoever sends it.
+    /// The sender's project.
     pub project: ProjectId,
     /// The key that it was sent under.
     pub key: String,

@@ -28,11 +28,11 @@ const LABEL_END: usize = 13;
 /// Where the log of a [`ChildServer`] goes.
 #[derive(Clone, Copy, Debug)]
 pub enum ServerLog<'a> {
-    /// Nobody reads it.
+    /// It is not read.
     Discarded,
     /// The test reads it, line by line: [`ChildServer::log_line_with`].
     Piped,
-    /// A file, made anew; its end is quoted when the server does not start or stop.
+    /// A new file; its end is quoted when the server does not start or stop.
     File(&'a Path),
 }
 

@@ -28,19 +28,19 @@ mod allocator {
         /// Sets an option.
         pub(super) safe fn mi_option_set(option: c_int, value: c_long);
 
-        /// Frees what this thread keeps for itself, and gives memory that nobody has used for a
-        /// second back to the system; with `force`, all that nobody uses (mimalloc's manual,
+        /// Frees what this thread keeps for itself, and gives memory that was not used for a
+        /// second back to the system; with `force`, all that is unused (mimalloc's manual,
         /// `mi_collect`).
         pub(super) safe fn mi_collect(force: bool);
     }
 }
 
-/// Memory that was freed is kept for so long, for whoever needs some next. At the allocator's own
+/// Memory that was freed is kept for so long, for the next allocation. At the allocator's own
 /// second, guests who ask for large answers one after the other held 720 to 740 MiB in place of
 /// 590, and 10 ms gained no more than this.
 const PURGE_DELAY_MS: std::ffi::c_long = 100;
 
-/// Memory that was freed goes back to the system only when somebody asks for more or for this: a
+/// Memory that was freed goes back to the system only when more is asked for, or this: a
 /// server that has nothing to do would keep whatever its worst second took.
 fn collect(is_quiet: bool) {
     allocator::mi_collect(is_quiet);

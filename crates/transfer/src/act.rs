@@ -107,7 +107,7 @@ async fn enable(
     Ok(Value::Null)
 }
 
-/// Whoever may open the data directory may do everything in it.
+/// A user that may open the data directory may do everything in it.
 fn administrator(project: &str) -> Result<Caller, Refusal> {
     Ok(Caller {
         project: ProjectId::new(project).map_err(|error| Refusal::bad(error.to_string()))?,

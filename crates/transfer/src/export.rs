@@ -13,7 +13,7 @@ use super::{lines, row_counter};
 /// About how many bytes of rows one page holds, which is what an export holds in memory. Rows
 /// that are suddenly larger than those before them may make one page larger.
 const PAGE_BYTES: u64 = 4 << 20;
-/// Rows of the first page of a table, whose width nobody knows yet, and of any page.
+/// Rows of the first page of a table, whose width is not known yet, and of any page.
 const FIRST_PAGE_ROWS: u32 = 100;
 const PAGE_ROWS_MAX: u32 = 2_000;
 

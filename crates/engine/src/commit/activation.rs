@@ -4,10 +4,10 @@
 //! wait for it, for it may stand behind a large write: it takes the rows that are due from the
 //! versions, and nothing of it is cached.
 //!
-//! A commit takes its time to be durable, and boundaries pass meanwhile. Whoever reads across both
-//! may meet the commit and lack what began or ended before anybody could see it; and whoever reads
-//! across a boundary at which very much begins or ends may meet the first slice of that. Nobody who
-//! looks at the two one after the other ever finds either. Such a read is begun anew.
+//! A commit takes its time to be durable, and boundaries pass meanwhile. A reader across both
+//! may meet the commit and lack what began or ended before it could be seen; and a reader
+//! across a boundary at which very much begins or ends may meet the first slice of that. A reader
+//! that looks at the two one after the other never finds either. Such a read is begun again.
 
 use std::sync::atomic::Ordering;
 

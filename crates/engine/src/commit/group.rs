@@ -1,8 +1,8 @@
 //! The one door for writes: a thread that takes what waits and commits it as one group.
 //!
 //! Always in this order: apply, **withhold** what the group may alter, **commit** with a sync,
-//! **publish** the marks, then answer. So nobody who has seen a commit by any route can join an
-//! older read afterwards, and N waiting clients share one sync.
+//! **publish** the marks, then answer. So a caller that has seen a commit by any route cannot join
+//! an older read afterwards, and N waiting clients share one sync.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ const BATCH_WAIT_MAX: Duration = Duration::from_millis(2);
 /// The writer looks at the clock so often while something is scheduled, since the clock may be
 /// set; and tries so often again what is due and cannot be activated.
 const CLOCK_WATCH: Duration = Duration::from_secs(1);
-/// After so long no further dry run is begun in a group. Whoever writes waits for one that runs
+/// After so long no further dry run is begun in a group. A writer waits for one that runs
 /// longer, and no more.
 const DRY_RUNS_TAKE_MAX: Duration = Duration::from_millis(20);
 /// Under steady load a piece of upkeep is done after so many groups.
@@ -89,8 +89,8 @@ impl GroupCommit {
     }
 
     /// Works until the queue is closed and empty, or something happens after which nothing may be
-    /// written. Then whoever waits is told so, and the group it happened to finds no answer: what
-    /// became of that is not known.
+    /// written. Then the callers that wait learn so, and the group it happened to finds no answer:
+    /// what became of that is not known.
     pub(crate) fn run_to_the_end(&mut self) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run())) {
             self.written.panics.add(1);
@@ -193,7 +193,7 @@ impl GroupCommit {
 
     /// Answers a group. Says whether it left work for upkeep.
     fn work(&mut self, mut group: Vec<Work>) -> bool {
-        // Rows go first, lest writers of rows begin anew over each change of a schema; and among
+        // Rows go first, lest writers of rows begin again over each change of a schema; and among
         // them those of API keys, which large rows of others are not to hold up.
         group.sort_by_key(|work| (work.moves_catalogue(), !work.is_keyed()));
         let mut batches = Vec::with_capacity(group.len());
@@ -264,7 +264,7 @@ impl GroupCommit {
         self.queue.lock().defer(until, work);
     }
 
-    /// Runs dry runs, after the answers, so that whoever commits waits for none of the same group.
+    /// Runs dry runs, after the answers, so that a commit waits for none of the same group.
     /// When they have taken their time the others wait for the next group, and what is to be
     /// written by then goes before them.
     fn run_dry_runs(&self) {

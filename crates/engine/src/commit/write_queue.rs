@@ -104,7 +104,7 @@ pub(crate) struct Queue {
     deferred: Vec<(Until, Work)>,
     pub(crate) dry_runs: DryRuns,
     pub(crate) closing: bool,
-    /// Somebody has met something that is due.
+    /// A request has met something that is due.
     pub(crate) is_woken: bool,
 }
 

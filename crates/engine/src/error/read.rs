@@ -54,7 +54,7 @@ pub enum ReadError {
     TooManyPieces,
     /// A mark that cannot be read yet.
     #[error(
-        "Nobody can know at {} what will be known then; the horizon is {}.", .mark.0, .horizon.0
+        "What will be known at {} is not known yet; the horizon is {}.", .mark.0, .horizon.0
     )]
     FutureMark {
         /// The mark.

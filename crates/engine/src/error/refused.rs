@@ -61,7 +61,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             error: Box::new(refused(*refusal)),
         }),
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
-        // The writer has it wait, and nobody sees it.
+        // The writer has it wait, and no caller sees it.
         Refusal::Behind(_) | Refusal::Deferred => Unavailable::Overloaded.into(),
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) => has_run(repeated.is_same),
@@ -142,7 +142,7 @@ pub(crate) fn refused_transaction(refusal: TransactionRefusal) -> EngineError {
         R::Expired(id) => TransactionError::Expired(shown(&id)).into(),
         R::LimitExceeded(why) => TransactionError::TooLarge(why).into(),
         R::NoRoom(why) => TransactionError::LimitReached(why).into(),
-        // The commit tries again before anybody sees this.
+        // The commit tries again before a caller sees this.
         R::Moved => Unavailable::Overloaded.into(),
         R::Conflict(id) => TransactionError::Conflict(id).into(),
     }

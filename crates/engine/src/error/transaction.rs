@@ -22,7 +22,7 @@ pub enum TransactionError {
     Expired(String),
     /// A row was changed since an operation of the transaction was staged, or is there already.
     #[error(
-        "Row `{0}` was created or changed by somebody else since the transaction's operation on \
+        "Row `{0}` was created or changed by another writer since the transaction's operation on \
          it was staged."
     )]
     Conflict(RowId),

@@ -23,7 +23,7 @@ pub enum Unavailable {
     /// Nothing is written until a restart; see [`crate::Engine::stop_reason`].
     #[error(
         "Nothing was changed: this server writes no more, after a fault, and ends. Try again when \
-         it has been started anew."
+         it has been restarted."
     )]
     Stopped,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.

@@ -1,7 +1,7 @@
 //! Lists and rows at other times than now: `asOf`, `validAt`, `validBetween`, `versions`.
 //!
 //! Coordinates are settled before anything is read: a mark that is not named is the highest one
-//! that nobody can write at any more, and the horizon is raised to it. So whoever names the
+//! that no write can change any more, and the horizon is raised to it. So a request that names the
 //! coordinates of an answer again gets the same answer.
 //! Where nothing of it is yet to come, the answer is kept without expiry.
 
@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// One of these rows, if it is found without waiting. For the caller it was prepared for, who
-    /// must have been asked about anew. Whatever goes wrong, [`Engine::get_row`] says what it
+    /// must have been checked again. Whatever goes wrong, [`Engine::get_row`] says what it
     /// is.
     pub fn past_at_once(&self, past: &PreparedPast, id: &RowId) -> Option<ListAnswer> {
         let epoch = past.catalogue_epoch;
@@ -174,8 +174,8 @@ impl Engine {
         }
     }
 
-    /// What is asked of the state that a transaction would leave, which is known when nobody can
-    /// know any more: with what is staged.
+    /// What is asked of the state that a transaction would leave, which is known when no other
+    /// request can know any more: with what is staged.
     pub(crate) async fn view_staged(
         &self,
         catalogue: &Catalogue,

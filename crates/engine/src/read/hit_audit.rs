@@ -35,7 +35,7 @@ pub struct Compared {
     pub different: u64,
     /// Hits that were altered before the fresh read was over, and so say nothing.
     pub overtaken: u64,
-    /// Hits that were not compared, because enough were waiting, or nobody compares any more.
+    /// Hits that were not compared, because enough were waiting, or hits are no longer compared.
     pub dropped: u64,
     /// Whether comparing has ended by a fault of ours: then the counts say nothing of later hits.
     pub has_failed: bool,

@@ -106,7 +106,7 @@ impl Engine {
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let (reply, mut answer) = oneshot::channel();
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let work = Box::new(move |stop: &AtomicBool| drop(reply.send(work(stop))));
         self.shared.store.offload(kind, of_guest, work).await?;
         let done = answer.try_recv().ok().flatten();

@@ -67,8 +67,8 @@ impl Engine {
     }
 
     /// One row of it, as a page with the mark it is true for, if it is read without waiting. For
-    /// the caller it was prepared for, who must have been asked about anew. Whatever goes wrong,
-    /// [`Engine::get_row`] says what it is.
+    /// the caller it was prepared for, whose grants must have been checked again. Whatever goes
+    /// wrong, [`Engine::get_row`] says what it is.
     pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Marked<Page>> {
         let before = self.shared.before(Some(prepared.table.number));
         if prepared.catalogue_epoch != self.shared.catalogue_epoch()
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// The answer to a list, if the cache holds all of it and the list would be prepared alike
-    /// now. For the caller it was prepared for, who must have been asked about anew.
+    /// now. For the caller it was prepared for, whose grants must have been checked again.
     pub fn held(&self, list: &PreparedList) -> Option<ListAnswer> {
         let before = self.shared.before(Some(list.table));
         if list.catalogue_epoch != self.shared.catalogue_epoch()
@@ -157,8 +157,8 @@ impl Engine {
         }
         let now_ms = self.shared.clock.elapsed_ms();
         let answer = self.shared.lists.look(&list.names, now_ms)?;
-        // Somebody who may read more may have filled it since the caller was asked about, or
-        // somebody who read across a boundary.
+        // A caller that may read more may have filled it since this one was checked, or
+        // one that read across a boundary.
         if list.catalogue_epoch != self.shared.catalogue_epoch()
             || (answer.is_stale.is_none() && self.shared.has_passed(&before))
         {

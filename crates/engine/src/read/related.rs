@@ -519,7 +519,7 @@ impl Engine {
         Err(Unavailable::Overloaded.into())
     }
 
-    /// Coordinates that show all that anybody could see by now, and what `seen` shows.
+    /// Coordinates that show all that any caller could see by now, and what `seen` shows.
     async fn coordinates_of_now(&self, seen: Option<Mark>) -> Result<Coordinates, EngineError> {
         // Of what has begun or ended some may have been shown, though a commit is pending.
         let valid = self.shared.instant();

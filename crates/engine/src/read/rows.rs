@@ -476,7 +476,7 @@ impl Attempt<'_> {
             shows_damaged: false,
         };
         let Snapshot { answer, mark } = self.engine.read_list(listing).await?;
-        // Before it is encoded, which may take long where much is read: it is not begun anew for
+        // Before it is encoded, which may take long where much is read: it is not begun again for
         // what passes meanwhile.
         let is_whole = rows && (total || !self.asked.total);
         self.torn.set(is_whole.then(|| (self.is_torn)(mark)));

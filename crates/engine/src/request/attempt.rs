@@ -8,7 +8,7 @@ use store::StoreError;
 use crate::Engine;
 use crate::error::{EngineError, Unavailable};
 
-/// A read is begun anew so often when the schema changes under it.
+/// A read is begun again so often when the schema changes under it.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
 
 impl Engine {

@@ -19,7 +19,7 @@ pub(crate) const WRITE_ROWS: &[Scope] = &[Scope::RowsWrite];
 
 impl Engine {
     /// Whether the caller may do one of `actions` to rows of a table at all, as far as that is
-    /// known before anybody looks at a row.
+    /// known before any row is read.
     ///
     /// # Errors
     /// [`AccessError::Unauthorized`] when no grant of the table allows it and grants of rows do
@@ -217,7 +217,8 @@ pub(crate) fn may_grant(actor: &Actor, permissions: &[Permission]) -> Result<(),
 
 /// The owner of what a key created.
 pub(crate) const OF_KEYS: &str = "key";
-/// The owner of what a guest created. Guests are not told apart: whoever knows the id may use it.
+/// The owner of what a guest created. Guests cannot be distinguished: a guest that knows the id may
+/// use it.
 pub(crate) const OF_GUESTS: &str = "guest";
 
 /// Who may see a transaction that this actor creates, beside API keys.

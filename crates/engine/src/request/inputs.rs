@@ -70,7 +70,7 @@ pub struct ListAnswer {
     pub fixed: Option<Fixed>,
 }
 
-/// What is known of an answer at coordinates at which nobody can write any more.
+/// What is known of an answer at coordinates that no write can change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
     /// Numbers that rise when the past is judged or shown otherwise: by erasures and grants of

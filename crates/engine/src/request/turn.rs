@@ -8,7 +8,7 @@ use store::StoreError;
 
 use crate::error::EngineError;
 
-/// No further step of a read is taken on the thread of whoever asks after so many bytes of rows:
+/// No further step of a read is taken on the caller's thread after so many bytes of rows:
 /// some tenths of a millisecond.
 const BYTES_HERE_MAX: usize = 128 << 10;
 
@@ -17,12 +17,12 @@ pub(crate) struct Turn<'a> {
     bytes_left: Cell<usize>,
     /// Whether it was to go on, and may not.
     is_over: Cell<bool>,
-    /// Raised when nobody waits for it any more.
+    /// Raised when no caller waits for it any more.
     stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Turn<'a> {
-    /// On the thread of whoever asks.
+    /// On the caller's thread.
     pub(crate) fn here() -> Turn<'a> {
         Turn {
             bytes_left: Cell::new(BYTES_HERE_MAX),

@@ -18,7 +18,7 @@ use crate::schema::listing::{self, COLUMNS};
 const READ: &[Scope] = &[Scope::ColumnsRead, Scope::TablesRead];
 pub(crate) const WRITE: &[Scope] = &[Scope::ColumnsWrite, Scope::TablesWrite];
 
-/// A change of a schema that came too late is planned anew so often. Whoever came before made
+/// A change of a schema that came too late is planned again so often. The change before it made
 /// another change, so that so many may be under way at once.
 const ATTEMPTS_MAX: usize = 1_000;
 
@@ -126,7 +126,7 @@ impl Engine {
         self.change_schema(caller, place, plan).await.map(drop)
     }
 
-    /// Commits the change that `plan` makes of the table as it is, and plans anew whenever
+    /// Commits the change that `plan` makes of the table as it is, and plans again whenever
     /// another change came first. The table after it.
     pub(crate) async fn change_schema(
         &self,

@@ -20,8 +20,8 @@ pub type IndexOf = (Arc<Table>, Index);
 
 impl Engine {
     /// Adds an index. Of a table with many rows it comes back processing, and is built by the
-    /// writer as soon as nobody else writes; a unique one over equal values comes back failed, or
-    /// becomes so.
+    /// writer as soon as no other request writes; a unique one over equal values comes back failed,
+    /// or becomes so.
     ///
     /// # Errors
     /// [`SchemaError::Index`] for the rule that the definition breaks.

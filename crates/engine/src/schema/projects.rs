@@ -1,4 +1,4 @@
-//! Projects and API keys. There is no caller here: whoever reaches these use cases, over the
+//! Projects and API keys. There is no caller here: a process that reaches these use cases, over the
 //! admin socket or from the command line, owns the data directory.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::Engine;
 use crate::error::{EngineError, SchemaError};
 use crate::schema::containers::check_name;
 
-/// A key to create. Its secret stays with whoever made it.
+/// A key to create. Its secret stays with its creator.
 #[derive(Clone, Debug)]
 pub struct NewKey {
     /// The project it opens.

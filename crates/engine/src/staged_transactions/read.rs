@@ -1,6 +1,6 @@
 //! Reads inside a transaction: of the rows as its commit would leave them.
 //!
-//! No cache is asked and none is filled: what they show is nobody else's.
+//! No cache is asked and none is filled: what they show is for this transaction alone.
 
 use std::sync::Arc;
 

@@ -151,7 +151,7 @@ fn has_relationships(catalogue: &Catalogue, caller: &Caller, operation: &Operati
 }
 
 /// Whether an operation staged before must be done first to know what the new ones do. Changes of
-/// all rows that match are left out: they take long, and the commit judges anew in any case.
+/// all rows that match are left out: they take long, and the commit judges them again in any case.
 fn concerns(kept: &Kept, operations: &[Operation], is_of_one: bool) -> bool {
     let earlier = &kept.operation;
     if earlier.is_matching() {

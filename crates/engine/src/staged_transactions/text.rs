@@ -194,8 +194,8 @@ fn read_rows(json: &Json) -> Option<Vec<RowInput>> {
 /// What a key must hold to write rows.
 const SCOPES: &[Scope] = &[Scope::RowsRead, Scope::RowsWrite];
 
-/// Who does an operation that was staged: what a key staged has the rights of keys, whoever
-/// commits it; they were judged then.
+/// Who does an operation that was staged: what a key staged has the rights of keys, whichever
+/// caller commits it; they were judged then.
 pub(super) fn doer(caller: &Caller, kept: &Kept) -> Caller {
     match &kept.key {
         Some(key) => by_key(caller, key),

@@ -15,7 +15,7 @@ pub trait Clock: Send + Sync {
         false
     }
 
-    /// Whether somebody moves it on purpose: then no step of it is held against it.
+    /// Whether it is moved on purpose: then no step of it is held against it.
     fn is_set(&self) -> bool {
         false
     }

@@ -59,7 +59,7 @@ pub(crate) enum Unsettled {
     Pending,
     /// A restart might give this mark to a commit.
     ReservationNeeded,
-    /// Nobody can know what will be true then.
+    /// What will be true then cannot be known.
     Future,
     /// It is not known whether a commit has taken this mark, and will not be before a new start.
     Stopped,
@@ -94,7 +94,7 @@ impl Marks {
         first
     }
 
-    /// A mark that the next batch could have; nobody is given it. For what is only tried.
+    /// A mark that the next batch could have; it is given to none. For what is only tried.
     pub(crate) fn untaken(&self, clock: Timestamp) -> Mark {
         let state = self.lock();
         Mark(clock.0).max(state.horizon.next()).max(state.matured)
@@ -239,7 +239,7 @@ impl Marks {
         self.publications.load(Ordering::Acquire)
     }
 
-    /// What is pending stays so for good: nobody waits for it any more.
+    /// What is pending stays so for good: no reader waits for it any more.
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.is_stopped = true;
@@ -248,7 +248,7 @@ impl Marks {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Begins anew from nothing.
+    /// Begins again from nothing.
     pub(crate) fn rewind(&self) {
         let mut state = self.lock();
         assert!(state.pending.is_none(), "no batch is under way");
@@ -283,7 +283,7 @@ impl Future for Settled<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.marks.lock();
-        // With nothing pending there is nothing to wait for, and nobody to wake the waiter.
+        // With nothing pending there is nothing to wait for, and nothing to wake the waiter.
         let has_come = self.marks.publications() != self.seen;
         if has_come || state.pending.is_none() || state.is_stopped {
             return Poll::Ready(());

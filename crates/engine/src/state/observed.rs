@@ -1,8 +1,8 @@
 //! Which lists are asked for, how often and how long they take; and who hears of slow ones.
 //!
 //! Lists that differ in values only are counted together. The table of counts has a fixed size:
-//! a shape that is new drives out the one that was asked for least, so that whoever asks in ever
-//! new ways takes no memory and those asked for often stay.
+//! a shape that is new drives out the one that was asked for least, so that a caller that asks in
+//! ever new ways takes no memory and those asked for often stay.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -336,7 +336,7 @@ mod tests {
         let mut rate = ReportRate::default();
         let of_first = (0..15).filter_map(|_| rate.next(7)).count();
         assert_eq!(of_first, 10);
-        assert_eq!(rate.next(8), Some(5), "the next second begins anew");
+        assert_eq!(rate.next(8), Some(5), "the next second begins at none");
         assert_eq!(rate.next(8), Some(0));
     }
 }

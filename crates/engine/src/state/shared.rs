@@ -58,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// Writes nothing any more. The marks that are pending stay so, and nobody waits for them.
+    /// Writes nothing any more. The marks that are pending stay so, and no reader waits for them.
     pub(crate) fn stop(&self, reason: String) {
         self.stop.set(reason);
         self.marks.stop();
@@ -86,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// Looked at before the lock is taken: whoever holds it may not wait for a clock.
+    /// Looked at before the lock is taken: its holder may not wait for a clock.
     fn clocks(&self) -> (Timestamp, u64) {
         (self.clock.now(), self.clock.elapsed_ms())
     }
@@ -107,7 +107,7 @@ impl Shared {
     }
 
     /// [`Catalogue::epoch`] of the latest published commit: never lower than that of a catalogue
-    /// which [`Shared::catalogue`] gave anybody before.
+    /// which [`Shared::catalogue`] gave any caller before.
     pub(crate) fn catalogue_epoch(&self) -> u64 {
         self.catalogue_epoch.load(Ordering::Acquire)
     }
@@ -128,7 +128,7 @@ impl Shared {
             .catalogue
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        // First the number: once anybody has seen the new catalogue, nobody may go by the old one.
+        // First the number: once a thread has seen the new catalogue, none may go by the old one.
         self.catalogue_epoch
             .store(catalogue.epoch, Ordering::Release);
         *published = Arc::new(catalogue);
@@ -136,7 +136,7 @@ impl Shared {
 
     /// Waits until the catalogue is no longer the one of `epoch`, or a batch was settled since
     /// [`Marks::publications`] said `seen`. A snapshot may show a commit just before its
-    /// catalogue is published; after this wait the reader begins anew.
+    /// catalogue is published; after this wait the reader begins again.
     pub(crate) async fn newer_catalogue(&self, epoch: u64, seen: u64) {
         if self.catalogue().epoch == epoch {
             self.marks.after(seen).await;

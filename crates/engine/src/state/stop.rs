@@ -1,6 +1,6 @@
 //! The end of writing before the engine is closed.
 //!
-//! A fault of the writer, or a commit of which nobody knows what became, ends it for good: what
+//! A fault of the writer, or a commit whose outcome is unknown, ends it for good: what
 //! follows would rest on what is not known. Reads go on meanwhile. The marks that were given stay
 //! pending, so no read says of such a commit that it is there, or that it will never be.
 

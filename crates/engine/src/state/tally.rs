@@ -1,7 +1,7 @@
 //! Counts with one writer and any number of readers.
 //!
-//! Whoever counts owns its counts, and is the only one that writes them: so it adds by a load and
-//! a store, without a locked instruction, and no other thread takes the place in memory from it
+//! A thread that counts owns its counts, and is the only one that writes them: so it adds by a load
+//! and a store, without a locked instruction, and no other thread takes the place in memory from it
 //! but for a look. Readers may see a count a moment late, and two counts as of two moments.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,7 +138,7 @@ pub(crate) struct Written {
     pub(crate) requests: Histogram,
     pub(crate) apply_ns: Histogram,
     pub(crate) sync_ns: Histogram,
-    /// Counted by whoever asks, so by several.
+    /// Counted by the caller's thread, so by several.
     pub(crate) refused: AtomicU64,
 }
 

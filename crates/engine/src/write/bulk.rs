@@ -1,10 +1,10 @@
 //! Changing or deleting all rows that match, in slices.
 //!
 //! A slice is a batch like any other: atomic, with a mark of its own. Between two slices the
-//! writer serves whoever waits, so a change of a million rows holds nobody up for longer than
-//! one slice takes. Slices go by `$sequence`, which no change moves: no row is met twice. Together
-//! they cover the rows that were there before the mark of the first one: up to where those go is
-//! read inside its transaction. Rows that are created between two slices are left alone.
+//! writer serves the requests that wait, so a change of a million rows holds none up for longer
+//! than one slice takes. Slices go by `$sequence`, which no change moves: no row is met twice.
+//! Together they cover the rows that were there before the mark of the first one: up to where those
+//! go is read inside its transaction. Rows that are created between two slices are left alone.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) const SLICE_ROWS_MAX: u32 = 1_000;
 /// now: a neighbour waits for those as well.
 const SLICE_BYTES_MAX: usize = 8 << 20;
 /// Where no index leads to the matches, so many rows are looked at in one slice: a search through
-/// a million rows takes a good part of a second, which nobody else's write should wait for.
+/// a million rows takes a good part of a second, which no other write should wait for.
 const SLICE_LOOKED_AT_MAX: i64 = 100_000;
 /// Most rows that an answer shows (wire protocol, section 2.6).
 const ROWS_RETURNED_MAX: usize = 100;
@@ -205,7 +205,7 @@ impl Engine {
         let published = || self.shared.marks.published();
         Marked {
             // Where nothing was changed, what was committed while the answer was on its way was
-            // looked at by nobody.
+            // not looked at.
             mark: progress.mark.or(progress.seen).unwrap_or_else(published),
             answer: Bulked {
                 total: progress.total,
@@ -304,7 +304,7 @@ struct Progress {
 
 impl Progress {
     /// Whether the next slice must be bounded by the rows it looks at. An index that leads to the
-    /// matches in another order is asked once: it would give all of them anew to each slice. An
+    /// matches in another order is asked once: it would give all of them again to each slice. An
     /// offset counts from the first match on, and a cursor stands somewhere: with either, the
     /// first slice looks at all.
     fn walks(&self, query: &Query) -> bool {

@@ -5,8 +5,8 @@
 //! sends it again gets the answer of then, whatever the rows are by now.
 //!
 //! Answers are kept for API keys alone, each under the key that made it. Guests are not told apart:
-//! whoever guessed a request of another guest would get the rows that it answered, and each would
-//! leave an answer on the disk that is larger than what was sent.
+//! a guest that guessed a request of another guest would get the rows that it answered, and each
+//! would leave an answer on the disk that is larger than what was sent.
 
 use std::sync::Arc;
 

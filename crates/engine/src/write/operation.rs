@@ -62,7 +62,7 @@ pub enum Act {
 }
 
 impl Operation {
-    /// The table in the words of whoever keeps the operation.
+    /// The table in the words of the operation's keeper.
     pub(crate) fn place(&self) -> String {
         format!("{}/{}", self.database, self.table)
     }

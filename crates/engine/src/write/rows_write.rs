@@ -285,8 +285,8 @@ impl Engine {
         if matches!(read, Err(EngineError::Read(ReadError::ReadersBusy { .. }))) {
             read = self.on_one_snapshot(None, &catalogue, caller, get()).await;
         }
-        // The row is written whatever becomes of this: somebody may have deleted it again, or
-        // changed the schema, and then its links are not shown.
+        // The row is written whatever becomes of this: another request may have deleted it again,
+        // or changed the schema, and then its links are not shown.
         if let Ok(Marked {
             answer: Some(read), ..
         }) = read

@@ -24,13 +24,13 @@ pub struct Plan<V> {
 /// How a version ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was made by this very batch, so nobody has ever known it: it is removed.
+    /// It was made by this very batch, so no reader has ever seen it: it is removed.
     Remove,
     /// From the mark on it is believed up to this instant only: `cut_tt`, `cut_vt` are set.
     Cut(Timestamp),
     /// From the mark on nothing of it is believed: `st` is set.
     Close,
-    /// The same for one that this very batch has cut: nobody has ever known it cut, so the cut is
+    /// The same for one that this very batch has cut: no reader has ever seen it cut, so the cut is
     /// taken back.
     UncutAndClose,
 }
@@ -163,7 +163,7 @@ impl<'a, V: Clone> Writing<'a, V> {
     }
 
     /// Ends what `version` says over `part`. The whole of it is closed if it cannot be cut:
-    /// whoever reads at an earlier mark gets its valid period, too, and it must be the one that
+    /// a read at an earlier mark gets its valid period, too, and it must be the one that
     /// was known then.
     fn replace(&mut self, version: &Version<V>, believed: Period, part: Period) {
         let ending = ending(version, believed, part, self.mark);

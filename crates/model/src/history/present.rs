@@ -54,7 +54,7 @@ impl<'a, V> Present<'a, V> {
     /// What is to be done to a row of which the table shows `shown`, at the end of a batch of
     /// this mark; `None` when no batch runs, because a boundary has passed.
     ///
-    /// What became known in the batch is always shown anew: it may have removed a version of its
+    /// What became known in the batch is always shown again: it may have removed a version of its
     /// own and given its number to another.
     pub fn refresh(&self, batch: Option<Mark>, shown: Option<Shown>) -> Refresh<'a, V> {
         match (self.piece, shown) {

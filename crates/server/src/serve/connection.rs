@@ -310,7 +310,7 @@ async fn exchange(
         serving.as_mut().poll(cx)
     });
     if let Err(error) = ended.await {
-        // Clients vanish and send nonsense; nobody needs to act on that.
+        // Clients vanish and send nonsense; no operator needs to act on that.
         tracing::debug!(%error, "a connection broke off");
     }
 }

@@ -29,7 +29,7 @@ pub enum TlsError {
         /// What is wrong, as a sentence without its end.
         why: String,
     },
-    /// The key is not the certificate's, or of a kind nobody uses.
+    /// The key is not the certificate's, or of an unsupported kind.
     Pair(rustls::Error),
 }
 

@@ -1,6 +1,6 @@
 //! The address of its own where metrics are read.
 //!
-//! Apart from the port that applications use, so that nobody exposes it by serving them: who may
+//! Apart from the port that applications use, so that serving them does not expose it: who may
 //! connect here may read, and nothing here needs or knows a key. It has a thread of its own, so
 //! that readers, however many, hold up neither the acceptor nor the threads that answer requests.
 
@@ -101,7 +101,7 @@ async fn serve(listener: StdListener, watch: Arc<Telemetry>) -> io::Result<Infal
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = places.clone().acquire_owned().await;
-        let place = place.expect("nobody closes it");
+        let place = place.expect("it is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
                 let exposition = exposition.clone();

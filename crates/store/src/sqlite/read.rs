@@ -1,8 +1,8 @@
 //! Reads: each thread has a connection of its own, opened for reading only.
 //!
-//! A read begins on the thread of whoever asks, which costs less than handing it over. One that
-//! turns out long is given up there and begun anew on a thread for long reads, so that it holds
-//! up nobody; and its shape begins there for a while.
+//! A read begins on the caller's thread, which costs less than handing it over. One that
+//! turns out long is given up there and begun again on a thread for long reads, so that it holds
+//! up no other request; and its shape begins there for a while.
 //!
 //! Every answer is read from one snapshot. A statement that is still open keeps its snapshot
 //! open, and with it that of every other statement of the connection; so the statement that
@@ -57,7 +57,7 @@ mod watch;
 
 /// Statements that a reading connection keeps prepared: the shapes of queries in use at once.
 const STATEMENTS_MAX: usize = 512;
-/// Longest text of a statement that is planned on the thread of whoever asks: some fifty tests,
+/// Longest text of a statement that is planned on the caller's thread: some fifty tests,
 /// which took 1.5 ms at worst.
 const PLANNED_HERE_MAX: usize = 8 << 10;
 /// Longest text of any statement for a query.
@@ -80,7 +80,7 @@ struct Shared {
     vfs: Option<String>,
     cache_bytes: u64,
     limit_ms: u64,
-    /// How long a read may take on the thread of whoever asks.
+    /// How long a read may take on the caller's thread.
     short: Duration,
     coding: Coding,
     slow: SlowShapes,
@@ -301,9 +301,9 @@ impl Shared {
         let error = match halt {
             Halt::Store(error) => return error,
             Halt::Database(error) => error,
-            Halt::Long => unreachable!("only short reads end so, and those begin anew"),
+            Halt::Long => unreachable!("only short reads end so, and those begin again"),
         };
-        // Nobody but its limit, or that nobody waits, interrupts a reading connection.
+        // Only its limit, or that no caller waits, interrupts a reading connection.
         if is_interrupted(&error) {
             return StoreError::Timeout {
                 limit_ms: self.limit_ms,

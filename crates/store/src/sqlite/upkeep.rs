@@ -1,4 +1,4 @@
-//! What is left to do when nobody waits for it, in bounded slices that take no mark.
+//! What is left to do while no request waits for it, in bounded slices that take no mark.
 
 mod rewind;
 

@@ -32,7 +32,7 @@ pub enum Act {
         /// Its id.
         id: ProjectId,
     },
-    /// The keys of a project, without their secrets, which nobody knows any more.
+    /// The keys of a project, without their secrets, which are not stored.
     ListKeys {
         /// The project's id.
         project: ProjectId,

@@ -39,7 +39,7 @@ const SLICE_MIN: Duration = Duration::from_millis(100);
 const CALLS_MAX: i64 = 10_000_000;
 /// Most slices of a phase; shorter ones measure their own beginnings.
 const ROUNDS_MAX: i64 = 10_000;
-/// Slices of a phase where nobody says how many.
+/// Slices of a phase where no number is given.
 const ROUNDS: u32 = 20;
 /// Most rows of a catalog that the expected answer is computed over, row by row.
 const ROWS_MAX: i64 = 10_000_000;
@@ -51,7 +51,7 @@ const DURATION_MAX_S: i64 = 86_400;
 pub enum BenchCommand {
     /// Time the published list query uncached, exact and with ttl, beside a static responder
     ///
-    /// Four phases take turns in slices: the list read anew each time (X-Tidemark-Cache: bypass),
+    /// Four phases take turns in slices: the list read again each time (X-Tidemark-Cache: bypass),
     /// the list as it is, which comes from the exact cache, with ttl=300, and the same bytes from
     /// a static responder in this process (the floor: what client, network and HTTP library cost
     /// by themselves). Before and after, every column of the page and the total are compared with
@@ -88,7 +88,7 @@ pub enum BenchCommand {
     /// Let strangers send the worst that any route allows, and see who else is served meanwhile
     ///
     /// Starts this program as server with its defaults on a new data directory, and attacks it
-    /// kind by kind: slow expressions, deep queries, answers that nobody reads, bodies that come
+    /// kind by kind: slow expressions, deep queries, answers that are not read, bodies that come
     /// byte by byte, mutilated requests and so on, and the costliest lists that a search over
     /// drawn queries finds. Meanwhile single rows are read and written by key at a fixed rate.
     /// Reports their percentiles to those without an attack, the server's memory, and as findings
@@ -108,7 +108,7 @@ pub enum BenchCommand {
     #[command(after_help = "Example:
   tidemark bench compare bench/results/2026-11-21T12-00-00Z-ttl bench/results/2026-11-22T…-ttl")]
     Compare(CompareArgs),
-    /// Draw the page of every run in a folder anew, and one page that leads to all of them
+    /// Draw the page of every run in a folder again, and one page that leads to all of them
     #[command(after_help = "Example:
   tidemark bench gallery bench/results")]
     Gallery(GalleryArgs),

@@ -33,7 +33,7 @@ pub enum KeyCommand {
         #[command(flatten)]
         how: HowArgs,
     },
-    /// List the keys of a project, without their secrets, which nobody knows
+    /// List the keys of a project, without their secrets, which are not stored
     #[command(after_help = "Example:\n  tidemark key list --project shop")]
     List {
         /// Whose key.

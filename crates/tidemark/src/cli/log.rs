@@ -1,6 +1,6 @@
 //! The log: lines on standard error, written by a thread of its own.
 //!
-//! A log that cannot be written, or that nobody reads, costs lines. It holds up no request, and
+//! A log that cannot be written, or that is not read, costs lines. It holds up no request, and
 //! not the end of the server.
 
 use std::io::{self, IsTerminal as _, Write};
@@ -18,7 +18,7 @@ use crate::config::{self, LogFormat};
 /// than a KiB.
 const LINES_WAITING_MAX: usize = 8_192;
 
-/// Writes what waits when it is dropped, as far as somebody takes it.
+/// Writes what waits when it is dropped, as far as it is read.
 pub struct Log {
     worker: Option<WorkerGuard>,
 }

@@ -72,7 +72,7 @@ fn within(limit: Duration, work: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel();
     let working = thread::Builder::new().spawn(move || {
         work();
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = done.send(());
     });
     if working.is_ok() {

@@ -127,7 +127,7 @@ fn taken(held: Option<u64>, max: Option<u64>) -> String {
     }
 }
 
-/// Asks the person at the terminal; where there is none, whoever wrote the script has decided.
+/// Asks the person at the terminal; where there is none, the author of the script has decided.
 ///
 /// # Errors
 /// When the answer is not yes: nothing was `done`.

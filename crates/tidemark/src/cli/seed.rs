@@ -17,7 +17,7 @@ pub enum SeedCommand {
     ///
     /// Fifteen columns; every value follows from the row's number, so each run makes the same
     /// rows. Works over the wire, on every compatible server. A table that holds exactly what is
-    /// wanted is left alone; one that does not is dropped and built anew.
+    /// wanted is left alone; one that does not is dropped and built again.
     #[command(after_help = "Example:
   export APPWRITE_ENDPOINT=http://127.0.0.1:8280/v1 APPWRITE_PROJECT_ID=… APPWRITE_API_KEY=…
   tidemark seed catalog --rows 10000 --index")]

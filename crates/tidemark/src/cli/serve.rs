@@ -66,7 +66,7 @@ pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
         let serving = thread::Builder::new()
             .name("serve".to_owned())
             .spawn(move || {
-                // Nobody listens after a second signal, and nobody needs to.
+                // A second signal has no listener, and needs none.
                 drop(end.send(serve_until(setup, &outside, stopped, break_down)));
             });
         serving.context("cannot start a thread")?;
@@ -357,7 +357,7 @@ impl Opening<'_> {
         if !bound.ip().is_loopback() {
             tracing::warn!(
                 listen = %bound,
-                "metrics are shown beyond this machine, to whoever can connect"
+                "metrics are shown beyond this machine, to every client that can connect"
             );
         }
         Ok(listener)

@@ -65,7 +65,7 @@ pub fn run(args: TopArgs) -> Result<()> {
     live(looking, interval.max(INTERVAL_MIN))
 }
 
-/// Asks the server, each time anew: it may have been started again.
+/// Asks the server, each time over a new connection: it may have been started again.
 struct Looking {
     runtime: tokio::runtime::Runtime,
     directory: PathBuf,
@@ -163,8 +163,8 @@ fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<Heard>)
                     tokio::select! {
                         _ = signals.next() => Heard::Stop,
                         snapshot = tell_top(&directory, LOOK_MAX) => {
-                            let nobody = || anyhow!("no server runs");
-                            let snapshot = snapshot.and_then(|found| found.ok_or_else(nobody));
+                            let stopped = || anyhow!("no server runs");
+                            let snapshot = snapshot.and_then(|found| found.ok_or_else(stopped));
                             Heard::Snapshot(Box::new(snapshot))
                         }
                     }

@@ -185,7 +185,7 @@ impl ImportArgs {
     /// # Errors
     /// When a part is missing, or the parts contradict each other.
     pub fn check(self) -> Result<ImportSetup> {
-        // Whoever imports a file and names a project means the one here, as for `export`.
+        // An import that names a project means the one here, as for `export`.
         let here = self
             .project
             .as_ref()

@@ -99,7 +99,7 @@ pub struct ServeArgs {
     /// Who may look at the past of a new table: keys, both or now
     ///
     /// `keys`: API keys alone. `both`: also who may see a row now and might then. `now`: also
-    /// whoever may see a row now. Tables that are there keep what they have.
+    /// callers that may see a row now. Tables that are there keep what they have.
     #[arg(long, env = "TIDEMARK_TABLE_PAST", value_name = "PAST")]
     #[arg(default_value = "keys", value_parser = table_past)]
     table_past: Past,
@@ -151,8 +151,8 @@ pub struct ServeArgs {
     /// Proxies that are believed when they name the client in X-Forwarded-For and -Proto: their
     /// networks, such as 10.0.0.0/8, or how many stand in a row
     ///
-    /// Without it whoever connects is the client. A number is safe only where nobody can connect
-    /// past the proxies.
+    /// Without it the peer that connects is the client. A number is safe only where no client can
+    /// connect past the proxies.
     #[arg(
         long,
         env = "TIDEMARK_TRUST_PROXY",
@@ -274,7 +274,7 @@ pub struct ServeSetup {
 pub struct Bootstrap {
     /// The project to make if absent.
     pub project: ProjectId,
-    /// Whether somebody named it; otherwise it is made only where no project is.
+    /// Whether it was named; otherwise it is made only where no project is.
     pub named: bool,
     /// The key to make if absent.
     pub key: Option<KeySecret>,

@@ -34,7 +34,7 @@ impl Holder {
     }
 }
 
-/// Who listens on a port of this machine; `None` when nobody does, or the system does not say.
+/// Who listens on a port of this machine; `None` when no process does, or the system does not say.
 pub fn of_port(port: u16) -> Option<Holder> {
     let sockets: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -76,8 +76,8 @@ fn holds_one_of(id: u32, sockets: &[String]) -> bool {
     })
 }
 
-/// Who holds the lock of a file, or of a directory; `None` when nobody does, or the system does not
-/// say.
+/// Who holds the lock of a file, or of a directory; `None` when no process does, or the system does
+/// not say.
 pub fn of_lock(file: &Path) -> Option<Holder> {
     let inode = fs::metadata(file).ok()?.ino();
     let table = fs::read_to_string("/proc/locks").ok()?;

@@ -32,7 +32,7 @@ const NETWORK: [(u64, &str); 4] = [
     (0x0102_1997, "9P"),
 ];
 
-/// What a server makes in its directory: the socket lets whoever opens it do everything.
+/// What a server makes in its directory: the socket lets any process that opens it do everything.
 const FILES: [&str; 7] = [
     "tidemark.db",
     "tidemark.db-wal",
@@ -43,7 +43,7 @@ const FILES: [&str; 7] = [
     "admin.sock",
 ];
 
-/// Whether anybody beside the owner may read a file.
+/// Whether users other than the owner may read a file.
 pub fn is_open_to_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|known| known.permissions().mode() & 0o077 != 0)
 }
@@ -198,7 +198,10 @@ pub fn permissions(path: &Path) -> Finding {
             format!("chmod 700 {shown}"),
         );
     }
-    Finding::good(CHECK, "Nobody else may open the directory or a file in it.")
+    Finding::good(
+        CHECK,
+        "Only the owner may open the directory and the files in it.",
+    )
 }
 
 /// Who holds the directory.

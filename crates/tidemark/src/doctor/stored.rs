@@ -120,7 +120,7 @@ fn encrypted(inspection: &Inspection, is_wanted: bool) -> Finding {
         CHECK,
         format!("{values} of {rows} cannot be opened, now or in the past: {few}."),
         "Keep a copy of the directory, and look for the cause (disk, memory, a file put back in \
-         part). Restore a copy, or write those rows anew; `tidemark history` shows what is left",
+         part). Restore a copy, or write those rows again; `tidemark history` shows what is left",
     )
 }
 

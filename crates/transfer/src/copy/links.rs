@@ -61,7 +61,7 @@ pub async fn copy(
     let mut refused = way.put(state).await?;
     if refused.taken > 0 {
         // Rows of several pages may lead where others of them led: then all let go before any
-        // takes. Broken off between the two, a copy begins with this relationship anew.
+        // takes. Broken off between the two, a copy begins with this relationship again.
         state.keep(database, &way.kept(), Progress::default())?;
         way.free().await?;
         refused = way.put(state).await?;

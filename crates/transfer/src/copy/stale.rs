@@ -62,7 +62,7 @@ struct Known {
     parts: u64,
     part: u64,
     /// Their hashes. Of two links with the same one, the one that is to go may stay until the next
-    /// copy, which hashes anew.
+    /// copy, which hashes again.
     links: HashSet<u64>,
 }
 

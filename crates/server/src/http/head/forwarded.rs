@@ -1,6 +1,6 @@
 //! Who asks, when proxies stand between.
 //!
-//! Anybody can send `X-Forwarded-For`. Only what trusted proxies added to it counts: it is read
+//! Any client can send `X-Forwarded-For`. Only what trusted proxies added to it counts: it is read
 //! from its end, where the nearest proxy wrote, and not past the first address that is not known
 //! to be a proxy.
 

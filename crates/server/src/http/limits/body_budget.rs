@@ -89,7 +89,7 @@ impl Budget {
     }
 
     fn take_for(&self, address: IpAddr, bytes: usize) -> Result<(), ApiError> {
-        let mut networks = self.networks.lock().expect("nobody panics holding it");
+        let mut networks = self.networks.lock().expect("no thread panics holding it");
         let network = group(address);
         let held = networks.get(&network).copied().unwrap_or_default();
         if held + bytes > self.address_bytes_max {
@@ -109,7 +109,7 @@ impl Budget {
             return self.keys.give_back(bytes);
         };
         self.guests.give_back(bytes);
-        let mut networks = self.networks.lock().expect("nobody panics holding it");
+        let mut networks = self.networks.lock().expect("no thread panics holding it");
         let network = group(address);
         if let Some(held) = networks.get_mut(&network) {
             *held -= bytes;

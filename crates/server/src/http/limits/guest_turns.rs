@@ -4,7 +4,7 @@
 //! bounded, to some milliseconds at worst, but many guests at once would add up their steps before
 //! a caller with a key has its first. So guests take their steps one at a time, and between two of
 //! them the thread looks for what has come in, and serves callers with keys. TLS handshakes have
-//! turns of their own, because nobody has shown a key before the end of one.
+//! turns of their own, because no key is known before the end of one.
 
 use std::future::Future;
 use std::pin::Pin;

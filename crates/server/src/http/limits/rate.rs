@@ -2,7 +2,7 @@
 //!
 //! The table has a fixed size and holds no addresses: an address leads to two places, which each
 //! hold the instant up to which its requests are paid for (a token bucket as a single number, known
-//! as GCRA). Who shares one place with a busy address is still admitted by the other, and nobody
+//! as GCRA). Who shares one place with a busy address is still admitted by the other, and no caller
 //! can say which addresses share both: the numbers are drawn at the start.
 
 use std::net::IpAddr;

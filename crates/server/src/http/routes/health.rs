@@ -44,7 +44,7 @@ pub fn database(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `GET /v1/health/cache`: fails once a cached list was found to differ from a fresh read, or
-/// nobody compares them any more though it was asked for.
+/// they are no longer compared though it was asked for.
 pub fn cache(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(wire::statuses(&[measured("cache", context)?])))
 }

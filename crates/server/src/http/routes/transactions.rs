@@ -41,8 +41,8 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     Ok(Reply::created(wire::transaction(&made)))
 }
 
-/// An id of 36 characters, as long as ids can be: whoever knows the id of a guest's transaction
-/// may use it, so it holds 92 bits of chance.
+/// An id of 36 characters, as long as ids can be: a caller that knows the id of a guest's
+/// transaction may use it, so it holds 92 bits of chance.
 fn new_id(context: &RequestContext<'_>) -> String {
     let shared = &context.app.shared;
     let mut chance = [0; 8];

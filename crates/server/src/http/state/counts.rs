@@ -157,7 +157,7 @@ impl Counts {
     }
 
     /// From now on it is counted how long answers take, too. Reading the clock twice costs about
-    /// 0.1 µs an answer, which nobody pays as long as nobody looks.
+    /// 0.1 µs an answer, which is paid only once a reader has asked.
     pub fn begin_timing(&self) {
         self.is_timed.store(true, Ordering::Relaxed);
     }

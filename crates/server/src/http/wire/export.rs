@@ -36,7 +36,7 @@ pub fn encode_export_row(page: &Page, row: &Row, links: bool, out: &mut Vec<u8>)
 
 /// The links of relationships that only the other table shows: by that table's id and the key that
 /// the relationship has there, because their own keys may be those of other columns. They stand
-/// in the order of these names: nobody sees in which order they came.
+/// in the order of these names: the order in which they came is not shown.
 fn hidden_links(mut hidden: Vec<(&Relation, &Value)>, out: &mut Vec<u8>) {
     hidden.sort_by_key(|(relation, _)| (&relation.related, &relation.partner_key));
     let mut tables = Object::open(out);

@@ -115,7 +115,7 @@ impl Writer {
     /// After any error SQLite is asked whether the transaction still exists; on a full disk, an
     /// I/O error, an interrupt or lack of memory it may end all of it. Then the batch it ended
     /// over is out, and the others run again from the start. Each round takes at least one batch
-    /// out, so there are no more rounds than batches. Refusals are judged anew in each round:
+    /// out, so there are no more rounds than batches. Refusals are judged again in each round:
     /// what stood in the way may have gone with the batch that failed.
     ///
     /// # Errors

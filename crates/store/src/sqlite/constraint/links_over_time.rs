@@ -25,7 +25,7 @@ use crate::sqlite::write::version_write::VERSIONS_TO_NEXT;
 use crate::sqlite::write::versions::{self, Stored};
 
 impl Run<'_> {
-    /// A row that may be read by whoever links to it, and was known at some time.
+    /// A row that may be read by rows that link to it, and was known at some time.
     pub(crate) fn need_known(
         &mut self,
         table: &Table,

@@ -51,7 +51,7 @@ impl Run<'_> {
         let mut left = Vec::new();
         for (position, relation) in table.relations() {
             let related = self.table_beside(table, relation.related.as_str())?;
-            // What lies below its line is told to nobody.
+            // What lies below its line is not shown.
             let line = related.options.line(self.mark.timestamp());
             let Ok(valid) = Period::new(valid.from().max(line), valid.to()) else {
                 continue;

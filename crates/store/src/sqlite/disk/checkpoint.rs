@@ -1,6 +1,6 @@
 //! Carries the log over into the database file, on a thread of its own.
 //!
-//! Commits append to the log; readers look through it; nobody but this thread checkpoints, so
+//! Commits append to the log; readers look through it; only this thread checkpoints, so
 //! that no commit pays for it. A passive checkpoint takes no lock that a commit or a reader
 //! waits for. When it has carried everything over and no reader needs the log, the next commit
 //! starts the log from its beginning, and its file grows no further. Under writes without a
@@ -60,8 +60,8 @@ pub(crate) struct Checkpointer {
 }
 
 impl Backlog {
-    /// Called before each transaction: nobody stays in the log while it is written. After an error
-    /// SQLite may need all of it, and a reader that never leaves would be waited for in vain.
+    /// Called before each transaction: no reader stays in the log while it is written. After an
+    /// error SQLite may need all of it, and a reader that never leaves would be waited for in vain.
     pub(crate) fn clear(&self) {
         self.reader_pin.leave();
     }

@@ -54,7 +54,7 @@ pub(crate) fn open(location: Location<'_>) -> rusqlite::Result<Connection> {
 }
 
 /// Keeps a prepared statement's plan whatever is bound to it. Otherwise this build of SQLite
-/// (with STAT4) compiles each statement anew when a value is bound that a better plan might
+/// (with STAT4) compiles each statement again when a value is bound that a better plan might
 /// depend on: it made a point read cost 24 instead of 6 microseconds.
 pub(crate) fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection

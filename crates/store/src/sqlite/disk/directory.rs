@@ -138,7 +138,7 @@ fn close_to_others(path: &Path) {
 }
 
 /// Creates the directory so that a power cut cannot take it back: its entry in its parent is
-/// synced, too. What it holds is nobody else's business, so only its owner may enter.
+/// synced, too. What it holds is private, so only its owner may enter.
 fn create(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

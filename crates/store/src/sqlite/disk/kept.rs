@@ -251,7 +251,7 @@ mod tests {
             keeping
         };
         let kept = || Kept::read(folder.path()).unwrap();
-        // An earlier version committed it, whoever knows when.
+        // An earlier version committed it, at an unknown time.
         begin(7);
         assert_eq!(kept().rest_ms(Mark(7)), None);
         begin(7);

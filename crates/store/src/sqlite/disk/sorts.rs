@@ -190,7 +190,7 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
 };
 
 /// # Safety
-/// `file` was filled in by [`open`] and is not closed; nobody else uses it: a connection is used
+/// `file` was filled in by [`open`] and is not closed; nothing else uses it: a connection is used
 /// by one thread at a time.
 unsafe fn content<'f>(file: *mut sqlite3_file) -> &'f mut Content {
     // SAFETY: the caller's promise.

@@ -2,7 +2,7 @@
 //!
 //! SQLite writes the log (WAL) in two calls a page, 24 and 4,096 bytes long. On ext4 such a call
 //! took 6 µs, whatever its length: half of what a commit of 25 pages took, its sync included
-//! (docs/performance.md). Neighbouring writes are kept back here until somebody could miss them:
+//! (docs/performance.md). Neighbouring writes are kept back here until they could be missed:
 //! until the sync, or a read, or a look at the file's length.
 //!
 //! That is sound for a connection that syncs each commit (`synchronous=FULL`), and only for it:
@@ -15,8 +15,8 @@
 //! stand in the log although SQLite has forgotten them: after a failed sync they are in the
 //! system's memory for certain, on the disk perhaps, and a second sync that succeeds says nothing
 //! of them (fsync(2): an error is reported once). The next opening of the database would find them
-//! whole and show them. So they are cut off, and that is made durable, before anybody is told that
-//! the commit failed.
+//! whole and show them. So they are cut off, and that is made durable, before any caller learns
+//! that the commit failed.
 //!
 //! And it is sound only where a write that a power cut tears damages no byte beside it, which the
 //! layer below has to promise (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`): where it does not, SQLite keeps
@@ -99,7 +99,7 @@ pub(crate) fn keep(connection: &mut Connection) {
 /// transaction that has ended without a commit.
 ///
 /// # Errors
-/// What the layer below says; then nobody knows what the log holds behind its last commit.
+/// What the layer below says; then it is unknown what the log holds behind its last commit.
 pub(crate) fn void(connection: &mut Connection) -> Result<(), StoreError> {
     let Some((file, coalesced)) = log_of(connection) else {
         return Ok(());
@@ -143,7 +143,7 @@ fn log_of(connection: &mut Connection) -> Option<(*mut sqlite3_file, &mut Coales
         return None;
     }
     // SAFETY: SQLite keeps a file's methods null until it is open. With ours, `open` filled it in;
-    // and while the connection is borrowed here, nobody else uses the file.
+    // and while the connection is borrowed here, nothing else uses the file.
     unsafe {
         let is_ours = ptr::eq((*file).pMethods, &raw const METHODS);
         is_ours.then(|| (file, &mut *(*file.cast::<Log>()).coalesced))
@@ -288,7 +288,7 @@ writing_methods! {
 /// Writes what was kept back. On an error it stays, to be tried again.
 ///
 /// # Safety
-/// `file` was filled in by [`open`], and nobody else uses it: a connection is used by one thread
+/// `file` was filled in by [`open`], and nothing else uses it: a connection is used by one thread
 /// at a time.
 unsafe fn write_coalesced(file: *mut sqlite3_file) -> c_int {
     // SAFETY: the caller's promise.

@@ -83,7 +83,7 @@ impl State {
         if let Some(connection) = self.connection.as_ref().filter(is_open)
             && leave(connection).is_err()
         {
-            // It must not hold what nobody can make it give up.
+            // It must not hold what it cannot be made to give up.
             self.connection = None;
         }
     }

@@ -1,4 +1,5 @@
-//! The statement texts of the commonest reads: a whole row by its id, for whoever sees all rows.
+//! The statement texts of the commonest reads: a whole row by its id, for callers that see all
+//! rows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use model::{ColumnNumber, Coordinates, RowId, Selection, Table, TableNumber, Val
 use query::emit::{self, Statement};
 use query::{Dialect, Visibility};
 
-/// Most texts that are kept; with more tables in use they are written anew now and then.
+/// Most texts that are kept; with more tables in use they are written again now and then.
 const TEXTS_MAX: usize = 256;
 
 /// The texts that one thread has used. Writing one took as long as a tenth of the read.
@@ -98,7 +99,7 @@ impl Text {
             Value::Text(_) => 0,
             Value::Int(_) => 1,
             Value::Instant(_) => 2,
-            other => unreachable!("whoever sees all rows is not asked about, so not by {other:?}"),
+            other => unreachable!("a caller that sees all rows is not judged, so not by {other:?}"),
         };
         Text {
             parameters: statement.parameters.iter().map(which).collect(),

@@ -5,9 +5,9 @@
 //! ends, and the memory of its connection and its allocations goes back to the system.
 //!
 //! Callers with a key have places of their own in the queue, and their work is taken first, but for
-//! one job in nine: keys that read without a pause keep nobody out. Those without a key read on a
-//! part of the threads, so that what they read never keeps a key from a thread.
-//! Their answers are made on any thread: that is short, and would wait for two reads otherwise.
+//! one job in nine: keys that read without a pause keep no other caller out. Those without a key
+//! read on a part of the threads, so that what they read never keeps a key from a thread. Their
+//! answers are made on any thread: that is short, and would wait for two reads otherwise.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -98,7 +98,7 @@ struct Job {
     run: Box<dyn FnOnce() + Send>,
     of_guest: bool,
     kind: OffloadKind,
-    /// Raised when nobody waits for it any more.
+    /// Raised when no caller waits for it any more.
     stop: Arc<AtomicBool>,
 }
 
@@ -261,7 +261,7 @@ fn job<T: Send + 'static>(
     let (reply, answer) = oneshot::channel();
     let of_work = stop.clone();
     let run = Box::new(move || {
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         drop(reply.send(work(of_work)));
     });
     let job = Job {
@@ -371,7 +371,7 @@ impl Shared {
         state.of_keys.take()
     }
 
-    /// The next job that somebody waits for; `None` when the thread is to end.
+    /// The next job that a caller waits for; `None` when the thread is to end.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -391,7 +391,7 @@ impl Shared {
             state = woken;
             state.idle -= 1;
             if wait.timed_out() && self.takeable(&state) == 0 {
-                // From here on nobody counts on it: who hands over the next job starts another.
+                // From here on it is not counted on: the next job starts another thread.
                 state.threads -= 1;
                 return None;
             }

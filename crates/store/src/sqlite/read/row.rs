@@ -86,7 +86,7 @@ impl Shape<'_> {
         })))
     }
 
-    /// The body as stored, copied once; or, where it is none or an older schema's, encoded anew.
+    /// The body as stored, copied once; or, where it is none or an older schema's, encoded again.
     fn body(
         &self,
         row: &rusqlite::Row<'_>,

@@ -18,7 +18,7 @@ const REMEMBERED: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct SlowShapes {
     /// Half of a shape's hash, then the second up to which it counts. Keyed by chance, so that
-    /// nobody can aim at a place.
+    /// a caller cannot aim at a place.
     places: Box<[AtomicU64]>,
     hasher: RandomState,
     /// The last second up to which any counts: as long as none does, nothing is hashed.
@@ -51,7 +51,7 @@ impl SlowShapes {
         let (place, name) = self.place(sql);
         let found = place.load(Ordering::Relaxed);
         if found & NAME == name {
-            // Whoever has just put another shape there loses a try at most.
+            // A thread that has just put another shape there loses a try at most.
             place.store(0, Ordering::Relaxed);
         }
     }

@@ -1,7 +1,7 @@
 //! How long the read that runs on this thread may go on.
 //!
-//! A short read runs on the thread of whoever asks, and is given up when it has used its time
-//! there; a long one runs on a thread of its own until its limit, or until nobody waits for it.
+//! A short read runs on the caller's thread, and is given up when it has used its time
+//! there; a long one runs on a thread of its own until its limit, or until no caller waits for it.
 //! SQLite asks every few thousand steps of its machine, on the thread that reads; so all of this
 //! belongs to the thread, and a read of fewer steps is never asked about.
 

@@ -20,7 +20,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 16 << 10;
 pub(crate) const NUMBER_BYTES: usize = 8;
 
 /// Encrypted values of a row that cannot be opened, by the positions of their columns, as they are
-/// stored: whoever moves the row takes them along so.
+/// stored: an operation that moves the row keeps them so.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Damaged {
     sealed: Vec<(usize, Stored)>,

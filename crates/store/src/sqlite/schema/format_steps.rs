@@ -145,7 +145,7 @@ CREATE TABLE upkeep (
 /// - `staged`: one row a transaction, kept until `keep`. `count` and `bytes` are of its
 ///   operations.
 /// - `staged_op`: the operations of those that are open; `n` is their order. `seen` is the mark
-///   whose state whoever staged one had before their eyes.
+///   whose state the caller that staged one had seen.
 /// - `request_key`: which requests have run, so that none runs twice; `request` stands for what
 ///   was asked.
 pub(crate) const STAGED_TABLES: &str = "

@@ -199,7 +199,7 @@ fn drop_triggers(name: &str) -> String {
         .concat()
 }
 
-/// Makes every index anew if texts are split into words by another rule than when it was made:
+/// Builds every index again if texts are split into words by another rule than when it was made:
 /// words that were added by one rule are not found, and not removed, by another.
 pub(crate) fn renew(connection: &mut Connection, catalogue: &Catalogue) -> rusqlite::Result<()> {
     let rule = search::rule();

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::StoreError;
 use crate::sqlite::disk::fault::corrupt;
 
-/// Most rows removed or written anew in one slice (contract of [`crate::StoreUpkeep::run_upkeep`]).
+/// Most rows removed or rewritten in one slice (contract of [`crate::StoreUpkeep::run_upkeep`]).
 pub(crate) const SLICE_ROWS_MAX: usize = 1_000;
 /// So many rows are removed before it is looked how large they were.
 pub(crate) const STEP_ROWS: usize = 16;
@@ -18,8 +18,8 @@ pub(crate) const SLICE_BYTES_MAX: usize = 8 << 20;
 pub(crate) enum Task {
     /// The table was deleted: remove its rows, then the physical tables.
     Drop,
-    /// Bodies may be older than the schema: encode those again. Whoever raises a table's schema
-    /// epoch asks for this.
+    /// Bodies may be older than the schema: encode those again. A change that raises a table's
+    /// schema epoch asks for this.
     Bodies,
     /// The table's line has risen: let go of what lies below it.
     Forget,

@@ -340,7 +340,7 @@ impl Run<'_> {
         }
         options.kept_from = options.line_due(now);
         if options.past != before.options.past {
-            // Who may see what was kept of the past, is judged anew.
+            // Who may see what was kept of the past, is judged again.
             after.permission_epoch = self.next_epoch();
         }
         if after.options == before.options {
@@ -352,7 +352,7 @@ impl Run<'_> {
         self.replace_table(after)
     }
 
-    /// Writes a table's own row anew, and reports the table.
+    /// Rewrites a table's own row, and reports the table.
     pub(crate) fn put_table(&mut self, mut after: Table) -> Step<()> {
         after.updated = self.now();
         self.replace_table(after)

@@ -1,6 +1,6 @@
 //! Letting go of what lies below the line from which a table keeps its past.
 //!
-//! Whoever looks on both axes at the line or above it sees none of: a version that was gone by
+//! A read on both axes at the line or above it sees none of: a version that was gone by
 //! then, a version whose period, as it was believed at the line, was over by then, and of one
 //! that was cut by then what it was before. So these can go while reads run: readers below the
 //! line have been refused since before the first one went, because the line stands in the
@@ -18,7 +18,7 @@ use crate::StoreError;
 use crate::sqlite::schema::sizes::{self, Growth, Slice};
 use crate::sqlite::schema::tables::END;
 
-/// Which versions nobody can see any more who looks at the line `?1` or above it. A row that is due
+/// Which versions cannot be seen any more by a read at the line `?1` or above it. A row that is due
 /// and was not activated is left alone until it is.
 fn is_below(table: TableNumber) -> String {
     format!(
@@ -83,7 +83,7 @@ pub(crate) fn forget_slice(
     from: i64,
 ) -> Result<Option<i64>, StoreError> {
     let (number, line) = (table.number, table.options.kept_from);
-    // What they hold is counted whether or not it goes: a version that was cut is written anew.
+    // What they hold is counted whether or not it goes: a version that was cut is rewritten.
     let Some(Slice { last, is_more, .. }) = sizes::slice(connection, number, from)? else {
         return Ok(None);
     };

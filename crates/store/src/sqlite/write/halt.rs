@@ -4,7 +4,7 @@ use crate::StoreError;
 use crate::batch::WriteBatch;
 use crate::refusal::Refusal;
 
-/// Why a batch stopped half-way. Whoever ran it rolls back to its savepoint.
+/// Why a batch stopped half-way. The caller rolls back to its savepoint.
 pub(crate) enum Halt {
     /// A law forbids it.
     Refused(Refusal),

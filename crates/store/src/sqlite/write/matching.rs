@@ -21,8 +21,8 @@ use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
 use crate::written::Matched;
 
-/// How long the searches of one batch may keep other writers waiting. Whoever hands the operation
-/// in splits a search through a large table; this bounds what was not foreseen.
+/// How long the searches of one batch may keep other writers waiting. A caller that hands the
+/// operation in splits a search through a large table; this bounds what was not foreseen.
 pub(crate) const SEARCH_MAX: Duration = Duration::from_secs(5);
 
 impl Run<'_> {
@@ -222,12 +222,12 @@ fn over_period(act: &MatchingAct) -> Option<(Range, RowAct)> {
     }
 }
 
-/// What a search that failed means to whoever asked for it.
+/// What a search that failed means to its caller.
 pub(crate) fn explain(halt: Halt) -> Halt {
     match halt {
         Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
         Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),
-        // Nobody but the deadline interrupts the connection that writes.
+        // Only the deadline interrupts the connection that writes.
         Halt::Failed(StoreError::Interrupted) => Halt::Failed(StoreError::Timeout {
             limit_ms: SEARCH_MAX.as_millis() as u64,
         }),

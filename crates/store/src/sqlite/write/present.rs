@@ -1,6 +1,6 @@
 //! What is shown now of rows that were written over valid periods, and when it changes by itself.
 //!
-//! The table of now is derived from the versions. Its row is made anew in two passes over all
+//! The table of now is derived from the versions. Its row is rebuilt in two passes over all
 //! rows concerned, first taken away and then shown: two rows may swap a unique value, or hand it
 //! over at an instant, and SQLite checks each statement at once.
 
@@ -324,7 +324,7 @@ impl Run<'_> {
     }
 
     /// A row that becomes due was checked when it was written. Should it not fit all the same,
-    /// nobody asked for it, so nobody can be answered: the operator is told, and all others go on.
+    /// no request caused it, so no caller can be answered: the log says it, and all others go on.
     /// Its versions stay, and whatever writes the row next shows it or is refused.
     fn leave_out(&mut self, showing: Showing, refusal: &Refusal) {
         let Showing { stale, before, .. } = showing;

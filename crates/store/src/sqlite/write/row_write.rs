@@ -51,7 +51,7 @@ pub(crate) struct Current {
     pub(crate) seq: i64,
     /// The piece it shows.
     rid: i64,
-    /// Whether its piece was made by this very batch, so that nobody has ever known it.
+    /// Whether its piece was made by this very batch, so that no reader has ever seen it.
     pub(crate) is_own: bool,
     /// The mark from which its values are known.
     pub(crate) known_from: i64,
@@ -650,8 +650,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What was known of the row so far goes on being judged by the grants that it had: whoever
-    /// creates it again is not asked whom they concern.
+    /// What was known of the row so far goes on being judged by the grants that it had: a caller
+    /// that creates it again is not asked whom they concern.
     pub(crate) fn end_life(&self, target: &Target<'_>, seq: i64) -> Step<()> {
         self.statement(&target.sql.end_life)?
             .execute(params![seq, self.mark.0])?;

@@ -51,7 +51,7 @@ pub(crate) struct Run<'w> {
     pub(crate) timed: Timed,
     /// The rows it erased.
     pub(crate) erased: Vec<(Arc<Table>, RowId)>,
-    /// Whether what runs now is the change of a row that nobody is shown.
+    /// Whether what runs now is the change of a row that is not shown.
     pub(crate) shows_no_row: bool,
     /// Whether it changed what must hold over valid time.
     pub(crate) constrained: bool,

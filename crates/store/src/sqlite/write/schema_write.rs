@@ -151,8 +151,8 @@ impl Run<'_> {
         }
     }
 
-    /// Looks at rows of now, while nobody can write: shorter texts only are to follow. Every row
-    /// is, or every one that a commit after `since` has changed.
+    /// Looks at rows of now, while no other writer runs: shorter texts only are to follow. Every
+    /// row is, or every one that a commit after `since` has changed.
     fn need_short_values(
         &self,
         table: TableNumber,

@@ -20,7 +20,7 @@ use crate::staged::{
 };
 
 /// Most transactions that are removed for a new one: more than one, so that they cannot pile up,
-/// and few enough that nobody waits for it.
+/// and few enough that no writer waits for it.
 const REMOVED_MAX: i64 = 100;
 
 /// Keeps a request, also in the place of one whose time is over.

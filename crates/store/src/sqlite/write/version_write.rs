@@ -311,7 +311,7 @@ impl Run<'_> {
         })
     }
 
-    /// Whether the operation creates a row anew that was known before: one that is not there, and
+    /// Whether the operation creates a row again that was known before: one that is not there, and
     /// will not be, from the mark on.
     fn creates_again(&self, target: &Target<'_>, op: &RowOp, seq: Option<i64>) -> Step<bool> {
         let begins_now = op.period().from_at(self.mark) >= self.mark.timestamp();
@@ -323,7 +323,7 @@ impl Run<'_> {
             && !self.is_scheduled(target)?)
     }
 
-    /// Whether an operation of somebody who has grants on the row itself would change what was
+    /// Whether an operation of a caller that has grants on the row itself would change what was
     /// known before it was last created again: those grants are of its present life.
     fn meets_former_life(
         &self,
@@ -347,7 +347,7 @@ impl Run<'_> {
     }
 
     /// What changes a part of a piece needs the rest of it, unless it replaces what is damaged, or
-    /// shows it to nobody: the deletion of a row must not wait for the repair of those that hold a
+    /// does not show it: the deletion of a row must not wait for the repair of those that hold a
     /// link to it.
     /// Whatever ends pieces, or writes others in their place, needs nothing: what remains of a
     /// piece is copied as it is sealed.

@@ -128,7 +128,7 @@ impl Frame<'_> {
         (self.now.up_ms.saturating_sub(before_ms) as f64 / 1e3).max(1e-3)
     }
 
-    /// The first look, unless the server was started anew since.
+    /// The first look, unless the server was restarted since.
     fn earlier(&self) -> Option<&TopSnapshot> {
         self.before.filter(|before| before.up_ms <= self.now.up_ms)
     }
