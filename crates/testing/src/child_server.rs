@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -189,6 +189,15 @@ impl ChildServer {
             assert!(count > 0, "the log ended without `{part}`");
         }
         line
+    }
+
+    /// What is left of a piped log, to its end.
+    #[track_caller]
+    pub fn rest_of_log(&mut self) -> String {
+        let log = self.pipe.as_mut().expect("started with a piped log");
+        let mut rest = String::new();
+        log.read_to_string(&mut rest).expect("a log is text");
+        rest
     }
 
     /// Closes the reading end of a piped log.

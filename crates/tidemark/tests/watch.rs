@@ -175,6 +175,30 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
     assert!(!line.to_string().contains("secret"), "{line}");
 }
 
+#[test]
+fn a_refused_origin_is_logged_once_with_the_setting_that_allows_it() {
+    let folder = Folder::new();
+    let env = [("TIDEMARK_LOG_FORMAT", "json")];
+    let mut server = process::launch(&folder, &env, ServerLog::Piped);
+    let authority = server.endpoint.trim_start_matches("http://").to_owned();
+    let authority = authority.trim_end_matches("/v1");
+    // More than a line in ten seconds would let any page fill the log.
+    let long = format!("https://{}.example", "a".repeat(2_000));
+    for origin in ["https://shop.example:8443", "https://other.example", &long] {
+        let stream = TcpStream::connect(authority).unwrap();
+        let answer = exchange(stream, &format!("GET /v1/ping|Origin: {origin}"));
+        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    }
+    server.signal("TERM").unwrap();
+    let line = server.log_line_with("web page");
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["origin"], "https://shop.example:8443");
+    let message = line["message"].as_str().unwrap();
+    assert!(message.contains("--cors-origin=shop.example"), "{message}");
+    let rest = server.rest_of_log();
+    assert!(!rest.contains("web page"), "{rest}");
+}
+
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 

@@ -13,7 +13,7 @@ pub enum AccessError {
     #[error("The API key has expired.")]
     KeyExpired,
     /// The key was never issued for this project, or was revoked.
-    #[error("The API key is not one of this project, or was revoked.")]
+    #[error("The API key is unknown: this project has none such, or it was revoked.")]
     KeyUnknown,
     /// The actor lacks every scope that would open this use case.
     #[error("The caller lacks the scope {}.", names(.0))]

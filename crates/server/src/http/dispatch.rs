@@ -26,7 +26,7 @@ use crate::http::reply::{Reply, ReplyBody};
 use crate::http::routes::ndjson::{self, Does};
 use crate::http::routes::{
     batch, columns, databases, health, idempotency, indexes, native, openapi, project,
-    relationships, rows, rows_bulk, tables, transactions,
+    relationships, rows, rows_bulk, tables, transactions, welcome,
 };
 use crate::http::state::app::App;
 use crate::http::state::test_clock;
@@ -92,6 +92,10 @@ async fn reply_to<'a>(
         return Ok(Reply::preflight(origin));
     }
     if *origin == Origin::Foreign && headers::header(&head.headers, &X_APPWRITE_KEY).is_none() {
+        let elapsed_ms = app.shared.clock.elapsed_ms();
+        app.shared
+            .origins
+            .log_refusal(head.headers.get(header::ORIGIN), elapsed_ms);
         let message = "Pages of this origin may not call; configure it as an allowed origin.";
         return Err(ApiError::new(Kind::UnknownOrigin, message));
     }
@@ -201,6 +205,8 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::RevokeKey => project::revoke_key(&context).await,
         Action::DenyKey => Err(project::refuse_new_key(&context)),
         Action::NotBuilt => Err(not_built(&context)),
+        Action::NotSupported(begin) => Err(ApiError::not_supported(begin)),
+        Action::Welcome => Ok(welcome::page(&context)),
     }
 }
 

@@ -120,14 +120,31 @@ fn refusals_have_the_documented_shape_and_headers() {
 }
 
 #[test]
+fn a_browser_that_opens_the_address_is_shown_a_page() {
+    let server = TestServer::start();
+    for path in ["/", "/v1", "/v1/"] {
+        let answer = server.ask_as(None, "GET", path, "");
+        assert_eq!(answer.status, 200, "{path}");
+        assert_eq!(answer.header("content-type"), "text/html; charset=UTF-8");
+        assert!(
+            answer
+                .header("content-security-policy")
+                .contains("default-src 'none'")
+        );
+        assert!(
+            answer.text.contains("The server is running."),
+            "{}",
+            answer.text
+        );
+        assert!(!answer.text.contains("{version}"), "{}", answer.text);
+    }
+}
+
+#[test]
 fn unsupported_routes_are_refused_in_the_error_shape() {
     let server = TestServer::start();
     let rows = "/v1/tablesdb/d/tables/t/rows";
     for (method, path) in [
-        ("GET", "/v1/account"),
-        ("POST", "/v1/users"),
-        ("GET", "/v1/functions/f/executions"),
-        ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/ping"),
     ] {
@@ -141,6 +158,39 @@ fn unsupported_routes_are_refused_in_the_error_shape() {
             answer.header("allow").starts_with("OPTIONS"),
             "{method} {path}"
         );
+    }
+    for (method, path, part) in [
+        (
+            "GET",
+            "/v1/account",
+            "Accounts and sign-in are not supported yet.",
+        ),
+        ("POST", "/v1/users", "Users are not supported yet."),
+        (
+            "GET",
+            "/v1/functions/f/executions",
+            "Functions are not supported yet.",
+        ),
+        (
+            "GET",
+            "/v1/realtime?project=p",
+            "Realtime is not supported yet.",
+        ),
+        (
+            "PUT",
+            "/v1/storage/buckets/b",
+            "File storage is not supported yet.",
+        ),
+    ] {
+        let answer = server.ask(method, path, "{}");
+        assert_eq!(
+            answer.refusal(),
+            "501 general_service_not_supported",
+            "{path}"
+        );
+        let json = answer.json();
+        let message = json["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with(part), "{path}: {message}");
     }
     for method in ["PUT", "PATCH", "DELETE"] {
         let answer = server.ask_as(None, method, rows, "{}");

@@ -521,7 +521,10 @@ pub struct Known {
 impl Known {
     /// Whether the server refuses the route altogether.
     pub fn is_refused(&self) -> bool {
-        matches!(self.route.action, Action::NotBuilt | Action::DenyKey)
+        matches!(
+            self.route.action,
+            Action::NotBuilt | Action::NotSupported(_) | Action::DenyKey
+        )
     }
 
     /// A path of the route in `database`.

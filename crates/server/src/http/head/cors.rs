@@ -1,6 +1,7 @@
 //! Which web pages may call, and what their browsers are told.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -29,12 +30,22 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
      X-Tidemark-Mark, X-Request-Id, Retry-After",
 );
 
+/// Between two lines of the log about refused origins lie at least so many milliseconds: any page
+/// can make browsers send as many requests as it likes.
+const LOGGED_EVERY_MS: u64 = 10_000;
+
+/// Most bytes of a refused origin that a line of the log shows: room for the longest host name (253
+/// bytes, RFC 1035) with its scheme and port.
+const LOGGED_ORIGIN_BYTES: usize = 280;
+
 /// The hosts whose pages may call, beside those on this machine.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Origins {
     hosts: Vec<String>,
     /// Each with its leading period: `.example.com`.
     suffixes: Vec<String>,
+    /// Milliseconds of the clock at the last line of the log, plus one; 0 before the first line.
+    logged_ms: AtomicU64,
 }
 
 /// Where a request comes from.
@@ -80,6 +91,30 @@ impl Origins {
             }
             _ => Origin::Foreign,
         }
+    }
+
+    /// Logs that the page of this origin was refused, with the setting that would allow it; one
+    /// line at most in ten seconds. `elapsed_ms` is a clock that only goes forward.
+    pub fn log_refusal(&self, origin: Option<&HeaderValue>, elapsed_ms: u64) {
+        let last = self.logged_ms.load(Ordering::Relaxed);
+        if last > 0 && elapsed_ms < last - 1 + LOGGED_EVERY_MS {
+            return;
+        }
+        let now = elapsed_ms + 1;
+        let taken =
+            self.logged_ms
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+        if taken.is_err() {
+            return;
+        }
+        let origin = origin.map_or("", |origin| origin.to_str().unwrap_or("(not text)"));
+        let origin = &origin[..origin.floor_char_boundary(LOGGED_ORIGIN_BYTES)];
+        tracing::warn!(
+            origin,
+            "refused a request of a web page. To let pages of this host call, start the server with \
+             --cors-origin={}",
+            host_of(origin).unwrap_or("HOST")
+        );
     }
 
     fn allows(&self, host: &str) -> bool {

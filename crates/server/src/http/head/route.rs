@@ -7,7 +7,7 @@ use hyper::Method;
 use matchit::Router;
 use percent_encoding::percent_decode_str;
 
-use crate::http::wire::error::ApiError;
+use crate::http::wire::error::{ApiError, Kind};
 
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,9 @@ pub enum Action {
     DenyKey,
     /// Known to the protocol, not answered by this server.
     NotBuilt,
+    /// Of a part of the protocol that this server does not have; how a sentence about it begins.
+    NotSupported(&'static str),
+    Welcome,
 }
 
 impl Action {
@@ -103,6 +106,7 @@ impl Action {
                 | Action::HealthStorage
                 | Action::HealthTime
                 | Action::TidemarkStatus
+                | Action::Welcome
         )
     }
 }
@@ -177,6 +181,9 @@ const METHODS: [Method; 5] = [
 /// Every route but those of the older family, which [`routes`] derives.
 #[rustfmt::skip]
 const ROUTES: &[(&[Method], &str, Action)] = &[
+    (GET, "/", Action::Welcome),
+    (GET, "/v1", Action::Welcome),
+    (GET, "/v1/", Action::Welcome),
     (GET, "/versions", Action::Versions),
     (GET, "/v1/ping", Action::Ping),
     (GET, "/v1/health", Action::Health),
@@ -257,14 +264,6 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
         Action::SetTableOptions),
     (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
-    (&METHODS, "/v1/account", Action::NotBuilt),
-    (&METHODS, "/v1/account/{*rest}", Action::NotBuilt),
-    (&METHODS, "/v1/users", Action::NotBuilt),
-    (&METHODS, "/v1/users/{*rest}", Action::NotBuilt),
-    (&METHODS, "/v1/teams", Action::NotBuilt),
-    (&METHODS, "/v1/teams/{*rest}", Action::NotBuilt),
-    (&METHODS, "/v1/functions", Action::NotBuilt),
-    (&METHODS, "/v1/functions/{*rest}", Action::NotBuilt),
     (GET, "/v1/project", Action::GetProject),
     (NOT_GET, "/v1/project", Action::NotBuilt),
     (GET, "/v1/project/keys", Action::ListKeys),
@@ -274,6 +273,23 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (PUT, "/v1/project/keys/{key}", Action::DenyKey),
     (DELETE, "/v1/project/keys/{key}", Action::RevokeKey),
     (&METHODS, "/v1/project/{*rest}", Action::NotBuilt),
+];
+
+/// First segments of paths below `/v1` that belong to parts of the protocol this server does not
+/// have, each with how a sentence about it begins.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    ("account", "Accounts and sign-in are"),
+    ("avatars", "Avatars are"),
+    ("functions", "Functions are"),
+    ("graphql", "GraphQL is"),
+    ("locale", "The locale service is"),
+    ("messaging", "Messaging is"),
+    ("realtime", "Realtime is"),
+    ("sites", "Sites are"),
+    ("storage", "File storage is"),
+    ("teams", "Teams are"),
+    ("tokens", "File tokens are"),
+    ("users", "Users are"),
 ];
 
 /// The kinds of columns, each with routes of its own.
@@ -300,6 +316,14 @@ pub fn routes() -> Vec<Route> {
     for (methods, pattern, action) in ROUTES {
         for method in *methods {
             add(&mut routes, method, pattern, *action);
+        }
+    }
+    for (segment, begin) in UNSUPPORTED {
+        let own = format!("/v1/{segment}");
+        for pattern in [own.clone(), own + "/{*rest}"] {
+            for method in &METHODS {
+                add(&mut routes, method, &pattern, Action::NotSupported(begin));
+            }
         }
     }
     for kind in COLUMN_KINDS {
@@ -458,7 +482,7 @@ impl Routes {
                 continue;
             };
             match self.all[*matched.value].action {
-                Action::NotBuilt => {}
+                Action::NotBuilt | Action::NotSupported(_) => {}
                 _ if *method == Method::GET => allowed.extend(["GET", "HEAD"]),
                 _ => allowed.push(method.as_str()),
             }
@@ -470,7 +494,24 @@ impl Routes {
         if self.by_method.iter().any(|router| router.at(path).is_ok()) {
             ApiError::not_implemented(self.allowed(path))
         } else {
-            not_found()
+            ApiError::new(Kind::RouteNotFound, self.advice(path))
+        }
+    }
+
+    /// What to say of a path without a route: most often the client's endpoint is not written as
+    /// this server has it.
+    fn advice(&self, path: &str) -> &'static str {
+        let is_route = |path: &str| self.by_method.iter().any(|router| router.at(path).is_ok());
+        if is_route(&format!("/v1{path}")) {
+            return "There is no such route; with `/v1` before it there is. The endpoint of a \
+                    client ends in `/v1`.";
+        }
+        match path.strip_prefix("/v1") {
+            Some(rest) if is_route(rest) => {
+                "There is no such route; with one `/v1` less there is. The endpoint of a client \
+                 has `/v1` once."
+            }
+            _ => NO_ROUTE,
         }
     }
 }
@@ -481,17 +522,15 @@ impl Default for Routes {
     }
 }
 
+const NO_ROUTE: &str = "There is no such route.";
+
 fn not_found() -> ApiError {
-    ApiError::new(
-        crate::http::wire::error::Kind::RouteNotFound,
-        "There is no such route.",
-    )
+    ApiError::new(Kind::RouteNotFound, NO_ROUTE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::wire::error::Kind;
 
     #[track_caller]
     fn check(method: Method, path: &str, action: Action, family: Family) -> PathIds<'_> {
@@ -570,8 +609,7 @@ mod tests {
     #[test]
     fn unknown_paths_and_unknown_methods_are_told_apart() {
         for path in [
-            "/",
-            "/v1",
+            "/nowhere",
             "/v1/nowhere",
             "/v1/tablesdb/",
             "/v1/tablesdb/%ff",
@@ -586,6 +624,38 @@ mod tests {
     }
 
     #[test]
+    fn refusal_of_an_endpoint_with_no_v1_or_two_says_so() {
+        let routes = Routes::new();
+        let message = |path: &str| {
+            let refused = routes
+                .find(&Method::GET, path)
+                .map(|(route, _)| route.action);
+            refused.unwrap_err().message(Family::Tables)
+        };
+        for (path, part) in [
+            ("/tablesdb/d/tables/t/rows", "with `/v1` before it there is"),
+            ("/health/version", "with `/v1` before it there is"),
+            ("/v1/v1/tablesdb", "with one `/v1` less there is"),
+            ("/v1/nowhere", "no such route."),
+            ("/v1x", "no such route."),
+        ] {
+            let message = message(path);
+            assert!(message.contains(part), "{path}: {message}");
+        }
+    }
+
+    #[test]
+    fn parts_of_the_protocol_that_are_missing_have_routes_for_every_method() {
+        for (segment, begin) in UNSUPPORTED {
+            for path in [format!("/v1/{segment}"), format!("/v1/{segment}/a/b")] {
+                for method in METHODS {
+                    check(method, &path, Action::NotSupported(begin), Family::Tables);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn allow_names_what_is_answered() {
         let routes = Routes::new();
         let rows = "/v1/tablesdb/d/tables/t/rows";
@@ -593,7 +663,7 @@ mod tests {
             routes.allowed(rows),
             "OPTIONS, GET, HEAD, POST, PUT, PATCH, DELETE"
         );
-        assert_eq!(routes.allowed("/v1/account"), "OPTIONS");
+        assert_eq!(routes.allowed("/v1/account/sessions"), "OPTIONS");
         assert_eq!(
             routes.allowed("/v1/databases/d"),
             "OPTIONS, GET, HEAD, PUT, DELETE"

@@ -31,6 +31,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UT
 /// Also of answers without a body: one of the official clients reads the header always, and two
 /// fail on an empty body that is announced as JSON.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=UTF-8");
+/// A page of this server runs no script and loads nothing.
+const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+);
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, no-cache");
 const VARY: HeaderValue = HeaderValue::from_static(
@@ -207,6 +212,15 @@ impl Reply {
             tag: None,
             max_age_s: 0,
             more: Vec::new(),
+        }
+    }
+
+    /// 200 with a page for browsers.
+    pub fn html(page: String) -> Reply {
+        Reply {
+            content_type: HTML,
+            more: vec![(header::CONTENT_SECURITY_POLICY, PAGE_POLICY)],
+            ..Reply::ok(page.into_bytes())
         }
     }
 

@@ -16,3 +16,4 @@ pub mod rows;
 pub mod rows_bulk;
 pub mod tables;
 pub mod transactions;
+pub mod welcome;

@@ -117,6 +117,7 @@ kinds! {
     Unknown 500 "general_unknown";
     EncryptedValueInvalid 500 "encrypted_value_invalid";
     OutcomeUnknown 500 "write_outcome_unknown";
+    ServiceNotSupported 501 "general_service_not_supported";
     ServiceUnavailable 503 "general_service_unavailable";
     MarkNotReached 503 "mark_not_reached";
     QuotaExceeded 507 "general_quota_exceeded";
@@ -212,6 +213,16 @@ impl ApiError {
         let mut error = ApiError::new(Kind::NotImplemented, message);
         error.allow = Some(allow);
         error
+    }
+
+    /// A route of a part of the protocol that this server does not have. `begin` is how the
+    /// sentence about that part begins: `Teams are`.
+    pub fn not_supported(begin: &str) -> ApiError {
+        let message = format!(
+            "{begin} not supported yet. Supported are databases, tables, rows, transactions, \
+             health and project keys."
+        );
+        ApiError::new(Kind::ServiceNotSupported, message)
     }
 
     /// The same refusal of a request that had changed so many rows before.

@@ -155,7 +155,9 @@ impl Operation {
             | Action::GetKey
             | Action::RevokeKey
             | Action::DenyKey
-            | Action::NotBuilt => return None,
+            | Action::NotBuilt
+            | Action::NotSupported(_)
+            | Action::Welcome => return None,
         })
     }
 
