@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use clap::Args;
+use clap::{Arg, Args, Command};
 use client::{Access, Endpoint};
 use hyper::header::HeaderValue;
 use model::ProjectId;
@@ -27,6 +27,9 @@ pub use watch::WatchSetup;
 
 /// The project of a first start, when none is named.
 const PROJECT_DEFAULT: &str = "default";
+
+/// Where a server answers unless it is told otherwise.
+const ENDPOINT_DEFAULT: &str = "http://127.0.0.1:8280/v1";
 
 /// The words of the command line.
 pub fn words() -> Vec<OsString> {
@@ -63,56 +66,143 @@ impl ProjectArgs {
     }
 }
 
+/// Variables as examples of the official SDKs name them. Each is read where the variable of ours
+/// beside it is not set.
+const ALIASES: [(&str, &str); 3] = [
+    ("TIDEMARK_ENDPOINT", "APPWRITE_ENDPOINT"),
+    ("TIDEMARK_PROJECT_ID", "APPWRITE_PROJECT_ID"),
+    ("TIDEMARK_API_KEY", "APPWRITE_API_KEY"),
+];
+
+/// The command line with each variable of ours that is not set replaced by its alias, if that one
+/// is.
+pub fn with_aliases(command: Command) -> Command {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    aliased(command, &is_set)
+}
+
+fn aliased(command: Command, is_set: &dyn Fn(&str) -> bool) -> Command {
+    let alias_of = |arg: &Arg| {
+        let name = arg.get_env()?.to_str()?;
+        let (_, alias) = ALIASES.iter().find(|(ours, _)| *ours == name)?;
+        (!is_set(name) && is_set(alias)).then_some(*alias)
+    };
+    let command = command.mut_args(|arg| match alias_of(&arg) {
+        Some(alias) => arg.env(alias),
+        None => arg,
+    });
+    command.mut_subcommands(|subcommand| aliased(subcommand, is_set))
+}
+
 /// How to reach a server over the wire.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
-    /// Where the server answers
-    #[arg(long, env = "APPWRITE_ENDPOINT", value_name = "URL")]
-    #[arg(default_value = "http://127.0.0.1:8280/v1")]
-    endpoint: String,
-    /// The project
-    #[arg(long, env = "APPWRITE_PROJECT_ID", value_name = "ID", default_value = PROJECT_DEFAULT)]
-    project: String,
-    /// The secret of an API key; the variable hides it from other users of the machine
+    /// Where the server answers [default: the server that runs on --data, or
+    /// http://127.0.0.1:8280/v1]
+    #[arg(long, env = "TIDEMARK_ENDPOINT", value_name = "URL")]
+    endpoint: Option<String>,
+    /// The project [default: the only one of the server that runs on --data, or `default`]
+    #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID")]
+    project: Option<String>,
+    /// The secret of an API key; the variable hides it from other users of the machine. Without
+    /// one the server that runs on --data makes a key for the time of the command
     #[arg(
         long,
-        env = "APPWRITE_API_KEY",
+        env = "TIDEMARK_API_KEY",
         value_name = "SECRET",
         hide_env_values = true
     )]
     key: Option<String>,
+    /// The data directory of a server on this machine
+    #[arg(
+        long,
+        env = "TIDEMARK_DATA",
+        value_name = "DIR",
+        default_value = "tidemark-data"
+    )]
+    pub data: PathBuf,
+}
+
+/// The server that runs on a data directory of this machine.
+pub struct LocalServer {
+    /// Where it answers.
+    pub endpoint: String,
+    /// The ids of its projects.
+    pub projects: Vec<String>,
 }
 
 impl ConnectionArgs {
+    /// What was given, where that includes a key.
+    ///
     /// # Errors
-    /// When a part is missing, or cannot stand where it must.
-    pub fn check(&self) -> Result<Access> {
-        let endpoint: Endpoint = self
-            .endpoint
-            .parse()
-            .map_err(|why| anyhow!("--endpoint: {why}"))?;
-        access(endpoint, &self.project, self.key.as_ref())
+    /// When a part cannot stand where it must.
+    pub fn check(&self) -> Result<Option<Access>> {
+        let Some(key) = given(self.key.as_ref()) else {
+            return Ok(None);
+        };
+        let project = given(self.project.as_ref()).unwrap_or(PROJECT_DEFAULT);
+        access(self.endpoint(ENDPOINT_DEFAULT)?, project, key).map(Some)
+    }
+
+    /// The project to use of a server on this machine.
+    ///
+    /// # Errors
+    /// When another server is meant, or it is not clear which project is.
+    pub fn project_of(&self, server: &LocalServer) -> Result<ProjectId> {
+        let (meant, local) = (self.endpoint(&server.endpoint)?, parsed(&server.endpoint)?);
+        if meant.authority() != local.authority() {
+            return Err(anyhow!(
+                "no API key is given for {}. Set TIDEMARK_API_KEY, or use --key. Keys of the \
+                 server on {} work at {} alone",
+                meant.authority(),
+                self.data.display(),
+                server.endpoint
+            ));
+        }
+        match (given(self.project.as_ref()), server.projects.as_slice()) {
+            (Some(named), _) => checked_project(named),
+            (None, [only]) => checked_project(only),
+            (None, several) if several.iter().any(|id| id == PROJECT_DEFAULT) => {
+                checked_project(PROJECT_DEFAULT)
+            }
+            (None, _) => Err(anyhow!(
+                "the server on {} has several projects or none. Name one with --project; \
+                 `tidemark project list` shows them",
+                self.data.display()
+            )),
+        }
+    }
+
+    /// The right to use a server on this machine by a key that it has made.
+    ///
+    /// # Errors
+    /// When a part cannot stand where it must.
+    pub fn access_to(
+        &self,
+        server: &LocalServer,
+        project: &ProjectId,
+        key: &str,
+    ) -> Result<Access> {
+        access(self.endpoint(&server.endpoint)?, project.as_str(), key)
+    }
+
+    fn endpoint(&self, default: &str) -> Result<Endpoint> {
+        parsed(given(self.endpoint.as_ref()).unwrap_or(default))
     }
 }
 
+fn parsed(endpoint: &str) -> Result<Endpoint> {
+    endpoint.parse().map_err(|why| anyhow!("--endpoint: {why}"))
+}
+
 /// # Errors
-/// When a part is missing, or cannot stand where it must.
-fn access(endpoint: Endpoint, project: &str, key: Option<&String>) -> Result<Access> {
-    let key = given(key).ok_or_else(|| {
-        anyhow!(
-            "no API key is given. Set APPWRITE_API_KEY, or use --key; `tidemark key create` \
-             makes one"
-        )
-    })?;
+/// When a part cannot stand where it must.
+fn access(endpoint: Endpoint, project: &str, key: &str) -> Result<Access> {
     let header = |name: &str, text: &str| {
         HeaderValue::from_str(text).map_err(|_| anyhow!("{name} holds what no header can"))
     };
     let mut key = header("the API key", key)?;
     key.set_sensitive(true);
-    let project = match project {
-        "" => PROJECT_DEFAULT,
-        project => project,
-    };
     Ok(Access {
         endpoint,
         project: header("--project", checked_project(project)?.as_str())?,
@@ -171,6 +261,57 @@ pub fn reachable(bound: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_alias_of_a_variable_is_read_where_ours_is_not_set() {
+        let env_of = |set: &'static [&str]| {
+            let key = Arg::new("key").long("key").env("TIDEMARK_API_KEY");
+            let other = Arg::new("other").long("other").env("TIDEMARK_OTHER");
+            let command = Command::new("t").subcommand(Command::new("s").args([key, other]));
+            let command = aliased(command, &|name| set.contains(&name));
+            let subcommand = command.find_subcommand("s").unwrap();
+            let envs = subcommand.get_arguments().filter_map(Arg::get_env);
+            envs.map(|name| name.to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(env_of(&[]), ["TIDEMARK_API_KEY", "TIDEMARK_OTHER"]);
+        assert_eq!(env_of(&["APPWRITE_API_KEY"])[0], "APPWRITE_API_KEY");
+        let both = ["APPWRITE_API_KEY", "TIDEMARK_API_KEY"];
+        assert_eq!(env_of(Box::leak(Box::new(both)))[0], "TIDEMARK_API_KEY");
+    }
+
+    #[test]
+    fn a_key_of_this_machines_server_goes_to_no_other() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            connection: ConnectionArgs,
+        }
+        let parse = |words: &[&str]| {
+            let words = ["t"].iter().chain(words);
+            <Line as clap::Parser>::try_parse_from(words)
+                .unwrap()
+                .connection
+        };
+        let server = |projects: &[&str]| LocalServer {
+            endpoint: "http://127.0.0.1:9000/v1".to_owned(),
+            projects: projects.iter().map(|id| (*id).to_owned()).collect(),
+        };
+        let project = |words: &[&str], projects: &[&str]| {
+            let found = parse(words).project_of(&server(projects));
+            found
+                .map(|id| id.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(project(&[], &["shop"]), Ok("shop".to_owned()));
+        assert_eq!(project(&[], &["a", "default"]), Ok("default".to_owned()));
+        assert_eq!(project(&["--project=b"], &["a", "b"]), Ok("b".to_owned()));
+        assert!(project(&[], &["a", "b"]).unwrap_err().contains("--project"));
+        let same = "--endpoint=http://127.0.0.1:9000/v1";
+        assert_eq!(project(&[same], &["shop"]), Ok("shop".to_owned()));
+        let other = project(&["--endpoint=http://example.org/v1"], &["shop"]);
+        assert!(other.unwrap_err().contains("no API key is given"));
+    }
 
     #[test]
     fn clients_are_told_an_address_they_can_use() {

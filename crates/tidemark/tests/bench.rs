@@ -57,6 +57,24 @@ fn seeding_builds_once_and_again_only_when_something_else_is_wanted() {
 }
 
 #[test]
+fn seeding_without_a_key_uses_the_server_of_the_data_directory() {
+    let folder = Folder::new();
+    let refused = process::on(&folder, "seed catalog --rows 5");
+    assert_refused(&refused, 1, "no server runs on the data directory");
+    let server = serve(&folder);
+    let seeded = process::on(&folder, "seed catalog --rows 5");
+    assert!(seeded.status.success(), "{}", text(&seeded.stderr));
+    assert!(text(&seeded.stdout).starts_with("Built 5 rows"));
+    // Its key has gone with it.
+    let keys = text(&process::on(&folder, "key list").stdout);
+    assert!(!keys.contains("tidemark seed"), "{keys}");
+    // A key of this server is not sent to another one.
+    let elsewhere = process::on(&folder, "seed catalog --endpoint http://127.0.0.1:9/v1");
+    assert_refused(&elsewhere, 1, "no API key is given for 127.0.0.1:9");
+    drop(server);
+}
+
+#[test]
 fn the_benchmark_checks_measures_and_reports() {
     let folder = Folder::new();
     let server = serve(&folder);

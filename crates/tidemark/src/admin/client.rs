@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
 use client::Client;
 use engine::{Clock, Engine, EngineError, StoreError};
 use http_body_util::Full;
@@ -53,8 +54,8 @@ impl Administration {
                 directory.display()
             );
         }
-        if let Some(stream) = connect(&directory).await? {
-            return Ok(Administration::Running(Client::over(stream).await?));
+        if let Some(running) = Administration::of_running(&directory).await? {
+            return Ok(running);
         }
         match Engine::open(config, clock) {
             Ok(engine) => Ok(Administration::Offline { engine, rng }),
@@ -67,6 +68,17 @@ impl Administration {
             Err(error) => Err(anyhow!("{error}"))
                 .with_context(|| format!("cannot open the data directory {}", directory.display())),
         }
+    }
+
+    /// The way through the server that runs on `directory`; `None` when none runs.
+    ///
+    /// # Errors
+    /// When its socket may not be opened.
+    pub async fn of_running(directory: &Path) -> Result<Option<Administration>> {
+        let Some(stream) = connect(directory).await? else {
+            return Ok(None);
+        };
+        Ok(Some(Administration::Running(Client::over(stream).await?)))
     }
 
     /// Does one act.
@@ -138,12 +150,31 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
 /// # Errors
 /// When it does not answer, or not in a way that is understood.
 pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<TopSnapshot>> {
+    let Some(body) = get(directory, socket::TOP, within).await? else {
+        return Ok(None);
+    };
+    let snapshot = serde_json::from_slice(&body);
+    snapshot.map(Some).map_err(|_| older(socket::TOP))
+}
+
+/// Where the server that runs on `directory` answers clients of this machine.
+///
+/// # Errors
+/// When none runs, or it does not answer, or not in a way that is understood.
+pub async fn endpoint_of(directory: &Path, within: Duration) -> Result<String> {
+    let body = get(directory, socket::ENDPOINT, within).await?;
+    let body = body.context("the server has stopped")?;
+    serde_json::from_slice(&body).map_err(|_| older(socket::ENDPOINT))
+}
+
+/// What the server that runs on `directory` answers to a GET; `None` when none runs.
+async fn get(directory: &Path, route: &'static str, within: Duration) -> Result<Option<Bytes>> {
     let Some(stream) = connect(directory).await? else {
         return Ok(None);
     };
     let asking = async {
         let mut client = Client::over(stream).await?;
-        let request = Request::get(socket::TOP)
+        let request = Request::get(route)
             .header(HOST, "tidemark")
             .body(Full::default())?;
         client
@@ -153,10 +184,15 @@ pub async fn tell_top(directory: &Path, within: Duration) -> Result<Option<TopSn
     };
     let answer = tokio::time::timeout(within, asking).await;
     let answer = answer.context("the running server did not answer in time")??;
-    let snapshot = serde_json::from_slice(&answer.body).ok();
-    let snapshot = snapshot.filter(|_| answer.status.is_success());
-    let why = || anyhow!("the running server does not know `tidemark top`; is it older?");
-    snapshot.ok_or_else(why).map(Some)
+    if answer.status.is_success() {
+        Ok(Some(answer.body))
+    } else {
+        Err(older(route))
+    }
+}
+
+fn older(route: &str) -> anyhow::Error {
+    anyhow!("the running server does not answer {route} on its admin.sock; is it older?")
 }
 
 async fn ask(client: &mut Client, act: &Act) -> Result<Value> {

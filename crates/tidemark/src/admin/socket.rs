@@ -35,6 +35,8 @@ const NAME: &str = "admin.sock";
 const METRICS: &str = "/metrics";
 /// What `tidemark top` asks for.
 pub const TOP: &str = "/top";
+/// What clients of this machine use as their endpoint.
+pub const ENDPOINT: &str = "/endpoint";
 /// Where it is made, out of everybody's reach, before it takes its name.
 const CRADLE: &str = ".admin";
 /// Longest path of a socket that all systems take: macOS has 104 bytes, one of them a zero
@@ -54,6 +56,7 @@ struct Administrator {
     engine: Arc<Engine>,
     watch: Arc<Telemetry>,
     exposition: Arc<Exposition>,
+    endpoint: String,
     rng: Rng,
 }
 
@@ -101,8 +104,16 @@ impl Socket {
     }
 
     /// Serves until its task is dropped. Runs where tasks may stay on their thread.
-    pub async fn serve(self, engine: Arc<Engine>, watch: Arc<Telemetry>, rng: Rng) {
+    /// `endpoint` is where the server answers clients of this machine.
+    pub async fn serve(
+        self,
+        engine: Arc<Engine>,
+        watch: Arc<Telemetry>,
+        endpoint: String,
+        rng: Rng,
+    ) {
         let administrator = Rc::new(Administrator {
+            endpoint,
             engine,
             exposition: Arc::new(Exposition::new(watch.clone())),
             watch,
@@ -162,6 +173,10 @@ async fn answer(
             json_answer(StatusCode::OK, response)
         };
         return apart(response).await;
+    }
+    if request.uri().path() == ENDPOINT {
+        let endpoint = json!(administrator.endpoint).to_string();
+        return json_answer(StatusCode::OK, endpoint.into_bytes());
     }
     let line = format!("{} {}", request.method(), request.uri().path());
     let (status, body) = match administrator.perform(request).await {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, Subcommand};
-use client::{Answer, Client, Endpoint};
+use client::{Access, Answer, Client, Endpoint};
 use http_body_util::Full;
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Uri};
@@ -21,6 +21,7 @@ use scenarios::stop::Stop;
 use scenarios::{Until, compare, floor, gallery, load, prices, ttl};
 use server::serve::cores;
 
+use super::connection::with_access;
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
 use crate::config::{ConnectionArgs, listen_address};
@@ -58,7 +59,7 @@ pub enum BenchCommand {
     /// an answer computed from the catalog's definition; a difference ends the run. Writes a
     /// folder with a report in Markdown, a page to look at, and the samples as JSON.
     #[command(after_help = "Example:
-  export APPWRITE_ENDPOINT=http://127.0.0.1:8280/v1 APPWRITE_PROJECT_ID=… APPWRITE_API_KEY=…
+  tidemark serve &
   tidemark seed catalog --rows 10000
   tidemark bench ttl --iterations 20000")]
     Ttl(TtlArgs),
@@ -281,19 +282,23 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
         (Until::Calls(_), None) => ROUNDS.min(args.iterations),
         (Until::Elapsed(_), None) => ROUNDS,
     };
-    let options = ttl::Options {
-        access: args.connection.check()?,
+    let prices = prices::read(args.prices.as_deref())?;
+    let options = |access: &Access| ttl::Options {
+        access: access.clone(),
         until,
         warmup: args.warmup as usize,
         rounds: rounds as usize,
         connections: args.concurrency.into(),
         rows: args.rows,
-        prices: prices::read(args.prices.as_deref())?,
-        out: args.out,
+        prices: prices.clone(),
+        out: args.out.clone(),
         started: outside.clock.now(),
         silent_max: ttl::SILENT_MAX,
     };
-    let written = runtime()?.block_on(ttl::run(&options))?;
+    let lender = ("tidemark bench", &*outside.clock);
+    let written = with_access(&args.connection, lender, |access| {
+        runtime()?.block_on(ttl::run(&options(access)))
+    })?;
     told(&written)
 }
 

@@ -24,7 +24,10 @@ use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, Ser
                                        and prints a project id and an API key, once
   tidemark key create --name ci        one more key, while the server runs or not
   tidemark seed catalog --rows 10000   a table to try queries on
-  tidemark <command> --help            what a command does, with an example")]
+  tidemark <command> --help            what a command does, with an example
+
+APPWRITE_ENDPOINT, APPWRITE_PROJECT_ID and APPWRITE_API_KEY are read where the variables of the
+same names with TIDEMARK_ are not set.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -101,18 +104,23 @@ pub enum Command {
     Bench(bench::BenchCommand),
 }
 
+/// The command line with the variables that are set.
+fn definition() -> clap::Command {
+    config::with_aliases(Cli::command())
+}
+
 /// Reads the command line, the environment and the configuration file. Ends the process with 2
 /// where the command line cannot be understood, and with 0 after --help and --version.
 ///
 /// # Errors
 /// When the configuration file cannot be understood.
 pub fn read() -> Result<Cli> {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&definition().get_matches())?;
     let Command::Serve(args) = &cli.command else {
         return Ok(cli);
     };
     let (config, data) = (args.config.as_deref(), &args.data.data);
-    let (matches, _) = file::with_file(Cli::command(), config::words(), config, data)?;
+    let (matches, _) = file::with_file(definition(), config::words(), config, data)?;
     Ok(Cli::from_arg_matches(&matches)?)
 }
 
@@ -127,7 +135,7 @@ pub fn serve_settings(
 ) -> Result<(file::Settings, Vec<file::InForce>, Box<ServeArgs>)> {
     let mut words: Vec<OsString> = vec!["tidemark".into(), "serve".into(), "--data".into()];
     words.push(directory.data.clone().into());
-    let (matches, settings) = file::with_file(Cli::command(), words, config, &directory.data)?;
+    let (matches, settings) = file::with_file(definition(), words, config, &directory.data)?;
     let serve = matches.subcommand_matches("serve");
     let in_force = settings.in_force(&Cli::command(), serve.expect("the words say serve"));
     match Cli::from_arg_matches(&matches)?.command {

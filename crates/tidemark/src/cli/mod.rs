@@ -15,6 +15,7 @@ use self::command::Command;
 pub mod bench;
 mod bootstrap;
 pub mod command;
+mod connection;
 mod doctor;
 mod export;
 mod import;
@@ -93,7 +94,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Import(args) => return import::run(args.check()?, outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,
-        Command::Seed(command) => seed::run(command)?,
+        Command::Seed(command) => seed::run(command, &outside)?,
         Command::Top(args) => top::run(args)?,
         Command::Bench(command) => bench::run(command, &outside)?,
     }

@@ -7,7 +7,8 @@ use clap::Subcommand;
 use model::counted;
 use scenarios::seed::{Outcome, Wanted, catalog, table};
 
-use super::{runtime, say};
+use super::connection::with_access;
+use super::{Outside, runtime, say};
 use crate::config::ConnectionArgs;
 
 /// Fill a table with data to try things on.
@@ -18,9 +19,9 @@ pub enum SeedCommand {
     /// Fifteen columns; every value follows from the row's number, so each run makes the same
     /// rows. Works over the wire, on every compatible server. A table that holds exactly what is
     /// wanted is left alone; one that does not is dropped and built again.
-    #[command(after_help = "Example:
-  export APPWRITE_ENDPOINT=http://127.0.0.1:8280/v1 APPWRITE_PROJECT_ID=… APPWRITE_API_KEY=…
-  tidemark seed catalog --rows 10000 --index")]
+    #[command(after_help = "Examples:
+  tidemark seed catalog --rows 10000 --index      the server that runs on ./tidemark-data
+  TIDEMARK_API_KEY=… tidemark seed catalog --endpoint http://db.example/v1 --project shop")]
     Catalog {
         /// How many rows
         #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -37,21 +38,21 @@ pub enum SeedCommand {
 
 /// # Errors
 /// When the server cannot be reached or refuses.
-pub fn run(command: SeedCommand) -> Result<()> {
+pub fn run(command: SeedCommand, outside: &Outside) -> Result<()> {
     let SeedCommand::Catalog {
         rows,
         index,
         connection,
     } = command;
-    let access = connection.check()?;
     let began = Instant::now();
-    let outcome = runtime()?.block_on(catalog(
-        &access,
-        Wanted {
-            rows,
-            indexed: index,
-        },
-    ))?;
+    let wanted = Wanted {
+        rows,
+        indexed: index,
+    };
+    let lender = ("tidemark seed", &*outside.clock);
+    let outcome = with_access(&connection, lender, |access| {
+        runtime()?.block_on(catalog(access, wanted))
+    })?;
     let what = format!(
         "{} in {}/{}, {} index",
         counted(u64::from(rows), "row"),

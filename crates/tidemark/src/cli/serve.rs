@@ -320,10 +320,11 @@ impl Opening<'_> {
     ///
     /// Gives what answers for metrics, until that is dropped.
     fn announce(&self, bound: SocketAddr, wanted: &Bootstrap) -> Result<Option<Listener>> {
+        let endpoint = format!("{}://{}/v1", self.scheme, reachable(bound));
         match Socket::bind(self.directory) {
             Ok(socket) => {
                 let (engine, watch) = (self.engine.clone(), self.watch.clone());
-                tokio::task::spawn_local(socket.serve(engine, watch, self.rng));
+                tokio::task::spawn_local(socket.serve(engine, watch, endpoint.clone(), self.rng));
             }
             Err(error) => tracing::warn!(
                 %error,
@@ -335,7 +336,6 @@ impl Opening<'_> {
             .map(|address| self.show_metrics(address));
         let metrics = metrics.transpose()?;
         let prepared = wait_apart(bootstrap::prepare(self.engine, self.rng, wanted))??;
-        let endpoint = format!("{}://{}/v1", self.scheme, reachable(bound));
         let at = metrics.as_ref().map(Listener::address);
         say(&banner(self.directory, &endpoint, at, &prepared))?;
         if let Some(path) = &wanted.file {
@@ -380,7 +380,8 @@ fn banner(
     metrics: Option<SocketAddr>,
     prepared: &Prepared,
 ) -> String {
-    let (version, directory) = (env!("CARGO_PKG_VERSION"), directory.display());
+    let version = env!("CARGO_PKG_VERSION");
+    let directory = directory.display().to_string();
     let mut text = format!("Tidemark {version} serves {directory}\n\n  endpoint    {endpoint}\n");
     if let Some(metrics) = metrics {
         let metrics = reachable(metrics);
@@ -407,8 +408,31 @@ fn banner(
              one.\n"
         )
         .expect("writing to a string cannot fail");
+        text += &next_steps(directory.as_str());
     }
     text + "\n"
+}
+
+/// As a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// What a person may do next, after a first start.
+fn next_steps(directory: &str) -> String {
+    let data = match directory {
+        "tidemark-data" => String::new(),
+        other => format!(" --data {}", shell_word(other)),
+    };
+    format!(
+        "\nNext, in another terminal:\n  \
+         tidemark seed catalog{data}     a table with 10,000 products\n  \
+         tidemark top{data}              what the server does\n"
+    )
 }
 
 fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {

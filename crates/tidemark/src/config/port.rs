@@ -201,9 +201,15 @@ impl ImportArgs {
                 let project = given(self.project.as_ref()).ok_or_else(|| {
                     anyhow!("name the project of the server to copy from with --project")
                 })?;
+                let key = given(self.key.as_ref()).ok_or_else(|| {
+                    anyhow!(
+                        "no API key of the server to copy from is given. Set APPWRITE_API_KEY, or \
+                         use --key"
+                    )
+                })?;
                 Source::Server {
                     name: format!("{endpoint} {project} into {into}"),
-                    access: access(endpoint, project, self.key.as_ref())?,
+                    access: access(endpoint, project, key)?,
                     databases: self.database,
                     state: self.state.unwrap_or_else(|| directory.join("import.state")),
                 }

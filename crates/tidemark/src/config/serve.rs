@@ -35,6 +35,7 @@ const LONG_READ_THREADS_MIN: usize = 4;
 #[derive(Args)]
 #[command(after_help = "Examples:
   tidemark serve
+  tidemark serve --port 9000
   tidemark serve --data /srv/tidemark --listen 0.0.0.0:8280 --log-format json
   TIDEMARK_PROJECT_ID=shop TIDEMARK_API_KEY=a-secret-of-your-own tidemark serve
 
@@ -50,6 +51,9 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]
     listen: SocketAddr,
+    /// The port to listen on, in place of the one in --listen
+    #[arg(long, env = "TIDEMARK_PORT", value_name = "PORT")]
+    port: Option<u16>,
     /// What a commit waits for before it is acknowledged
     #[arg(long, env = "TIDEMARK_DURABILITY", value_enum, default_value = "full")]
     durability: DurabilityArg,
@@ -349,7 +353,7 @@ impl ServeArgs {
             ..offline_engine(self.data.data)
         };
         let http = ServeConfig {
-            listen: self.listen,
+            listen: SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port())),
             threads,
             limits: Limits {
                 guest_rate: self.quotas.guest_rate,
@@ -468,6 +472,16 @@ mod tests {
         assert_eq!(setup.bootstrap.project.as_str(), "shop");
         assert!(setup.bootstrap.named && setup.bootstrap.key.is_some());
         assert_eq!(setup.log.format, LogFormat::Json);
+    }
+
+    #[test]
+    fn port_replaces_the_one_of_the_address() {
+        let listen = |args: &[&str]| serve(args).unwrap().http.listen.to_string();
+        assert_eq!(listen(&[]), "127.0.0.1:8280");
+        assert_eq!(listen(&["--port=9000"]), "127.0.0.1:9000");
+        let both = ["--listen=0.0.0.0:8280", "--port=0"];
+        assert_eq!(listen(&both), "0.0.0.0:0");
+        refuse(&["--port=70000"], "--port");
     }
 
     #[test]
