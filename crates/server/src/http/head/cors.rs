@@ -111,8 +111,8 @@ impl Origins {
         let origin = &origin[..origin.floor_char_boundary(LOGGED_ORIGIN_BYTES)];
         tracing::warn!(
             origin,
-            "refused a request of a web page. To let pages of this host call, start the server with \
-             --cors-origin={}",
+            "refused a request of a web page. To let pages of this host call, start the server \
+             with --cors-origin={}",
             host_of(origin).unwrap_or("HOST")
         );
     }

@@ -9,6 +9,22 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::wire::error::{ApiError, Kind};
 
+/// What a health route is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each variant is named like the end of its path"
+)]
+pub enum HealthPart {
+    All,
+    Version,
+    Database,
+    Cache,
+    Pubsub,
+    Storage,
+    Time,
+}
+
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
@@ -18,13 +34,7 @@ use crate::http::wire::error::{ApiError, Kind};
 pub enum Action {
     Ping,
     Versions,
-    Health,
-    HealthVersion,
-    HealthDatabase,
-    HealthCache,
-    HealthPubsub,
-    HealthStorage,
-    HealthTime,
+    Health(HealthPart),
     ListDatabases,
     CreateDatabase,
     GetDatabase,
@@ -98,13 +108,7 @@ impl Action {
             self,
             Action::Ping
                 | Action::Versions
-                | Action::Health
-                | Action::HealthVersion
-                | Action::HealthDatabase
-                | Action::HealthCache
-                | Action::HealthPubsub
-                | Action::HealthStorage
-                | Action::HealthTime
+                | Action::Health(_)
                 | Action::TidemarkStatus
                 | Action::Welcome
         )
@@ -186,14 +190,14 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/", Action::Welcome),
     (GET, "/versions", Action::Versions),
     (GET, "/v1/ping", Action::Ping),
-    (GET, "/v1/health", Action::Health),
-    (GET, "/v1/health/version", Action::HealthVersion),
-    (GET, "/v1/health/db", Action::HealthDatabase),
-    (GET, "/v1/health/cache", Action::HealthCache),
-    (GET, "/v1/health/pubsub", Action::HealthPubsub),
-    (GET, "/v1/health/storage", Action::HealthStorage),
-    (GET, "/v1/health/storage/local", Action::HealthStorage),
-    (GET, "/v1/health/time", Action::HealthTime),
+    (GET, "/v1/health", Action::Health(HealthPart::All)),
+    (GET, "/v1/health/version", Action::Health(HealthPart::Version)),
+    (GET, "/v1/health/db", Action::Health(HealthPart::Database)),
+    (GET, "/v1/health/cache", Action::Health(HealthPart::Cache)),
+    (GET, "/v1/health/pubsub", Action::Health(HealthPart::Pubsub)),
+    (GET, "/v1/health/storage", Action::Health(HealthPart::Storage)),
+    (GET, "/v1/health/storage/local", Action::Health(HealthPart::Storage)),
+    (GET, "/v1/health/time", Action::Health(HealthPart::Time)),
     (GET, "/v1/health/{*part}", Action::NotBuilt),
 
     (GET, "/v1/tablesdb", Action::ListDatabases),

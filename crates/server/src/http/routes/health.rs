@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use model::Scope;
 
+use crate::http::head::route::HealthPart;
 use crate::http::input::context::RequestContext;
 use crate::http::reply::Reply;
 use crate::http::wire::error::ApiError;
@@ -25,43 +26,56 @@ pub fn versions() -> Reply {
     Reply::ok(wire::versions(&[("server", WIRE_VERSION), own]))
 }
 
+/// The health routes. Only the version is shown without the scope to read it.
+pub fn answer(part: HealthPart, context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    match part {
+        HealthPart::All => all(context),
+        HealthPart::Version => Ok(version()),
+        HealthPart::Database => database(context),
+        HealthPart::Cache => cache(context),
+        HealthPart::Pubsub => pubsub(context),
+        HealthPart::Storage => storage(context),
+        HealthPart::Time => time(context),
+    }
+}
+
 /// `GET /v1/health/version`
-pub fn version() -> Reply {
+fn version() -> Reply {
     Reply::ok(wire::versions(&[("version", WIRE_VERSION)]))
 }
 
 /// `GET /v1/health`: its answer shows that HTTP works. Like all others it fails once
 /// nothing is written any more.
-pub fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller_with(SCOPES)?;
     let passes = context.app.shared.engine.stop_reason().is_none();
     Ok(Reply::ok(wire::health("http", 0, passes)))
 }
 
 /// `GET /v1/health/db`
-pub fn database(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+fn database(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(wire::statuses(&[measured("database", context)?])))
 }
 
 /// `GET /v1/health/cache`: fails once a cached list was found to differ from a fresh read, or
 /// they are no longer compared though it was asked for.
-pub fn cache(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+fn cache(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(wire::statuses(&[measured("cache", context)?])))
 }
 
 /// `GET /v1/health/pubsub`
-pub fn pubsub(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+fn pubsub(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(wire::statuses(&[measured("pubsub", context)?])))
 }
 
 /// `GET /v1/health/storage` and `GET /v1/health/storage/local`
-pub fn storage(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+fn storage(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(measured("storage", context)?))
 }
 
 /// `GET /v1/health/time`: the machine's clock beside the time by which commits and reads go, in
 /// seconds. They differ while the clock cannot be believed; no other machine is asked.
-pub fn time(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+fn time(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller_with(SCOPES)?;
     let shared = &context.app.shared;
     let (believed, clock) = (shared.engine.now(), shared.clock.now());

@@ -122,13 +122,7 @@ impl Operation {
             // Named one by one: who adds a route decides.
             Action::Ping
             | Action::Versions
-            | Action::Health
-            | Action::HealthVersion
-            | Action::HealthDatabase
-            | Action::HealthCache
-            | Action::HealthPubsub
-            | Action::HealthStorage
-            | Action::HealthTime
+            | Action::Health(_)
             | Action::ListDatabases
             | Action::CreateDatabase
             | Action::GetDatabase
