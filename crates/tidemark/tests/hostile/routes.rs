@@ -375,6 +375,9 @@ macro_rules! specs {
 /// with 405 whatever is sent.
 #[rustfmt::skip]
 const SPECS: &[Spec] = specs! {
+    GET "/" All &[], None;
+    GET "/v1" All &[], None;
+    GET "/v1/" All &[], None;
     GET "/versions" All &[], None;
     GET "/v1/ping" All &[], None;
     GET "/v1/health" Keys &[], None;
