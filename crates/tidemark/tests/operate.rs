@@ -348,7 +348,7 @@ fn files_of_a_server_belong_to_its_owner_in_any_directory() {
     };
     judge("warning", "others may look into");
     open(&folder.data(), 0o700);
-    judge("ok", "Nobody else");
+    judge("ok", "Only the owner");
     for name in ["admin.sock", "tidemark.db"] {
         open(&folder.data().join(name), 0o644);
         judge("warning", name);
