@@ -166,7 +166,7 @@ def test_writes_over_periods(client: Client) -> None:
     assert empty.value.type == "invalid_range"
     with pytest.raises(Conflict) as there:
         books.create({"title": "q"}, "p", period=Period(spring))
-    assert there.value.type == "exists"
+    assert there.value.type == "row_already_exists"
 
 
 def test_operations_are_committed_at_one_mark(client: Client) -> None:

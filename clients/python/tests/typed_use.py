@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from models import Author, Book
 from typing_extensions import assert_type
 
-from tidemark import AsyncClient, Client, Found, Page, Row, Written
+from tidemark import AsyncClient, Client, Coordinates, Found, Page, Row, Written
 
 
 def waits(client: Client, book: Book) -> None:
@@ -23,6 +23,10 @@ def waits(client: Client, book: Book) -> None:
     assert_type(client.table(Book).submit.get("x"), Future[Book | None])
     assert_type(Author.by_mail(client, "x"), Author | None)
     assert_type(Author.by_mail.many(client, ["x"]), Found[Author])
+    assert_type(Author.by_mail.many(client, ["x"], at=Coordinates(valid_at=1)), Found[Author])
+    assert_type(client.table(Book).end("x", "2100-01-01", meta={"who": "ann"}), Written)
+    assert_type(client.table(Book).submit.extend("x"), Future[Written])
+    assert_type(book.coordinates, Coordinates | None)
     assert_type(Book.by_title(client, "x"), Iterator[Book])
     assert_type(Book.by_author(client, "x"), Iterator[Book])
     assert_type(Book.by_author.follow(client, book), Author | None)

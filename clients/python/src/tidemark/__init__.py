@@ -28,7 +28,7 @@ from ._operations import Committed, Operations, Reading
 from ._row import Found, Page, Row, Written, new_id
 from ._schema import Size
 from ._table import AsyncSubmit, AsyncTable, Submit, Table
-from ._time import Coordinates, Instant, Period
+from ._time import Coordinates, Instant, Period, ReadAt, to_datetime
 
 __all__ = [
     "ApiError",
@@ -50,6 +50,7 @@ __all__ = [
     "Operations",
     "Page",
     "Period",
+    "ReadAt",
     "Reading",
     "Retry",
     "Row",
@@ -64,5 +65,6 @@ __all__ = [
     "new_id",
     "query",
     "reference",
+    "to_datetime",
     "unique",
 ]

@@ -108,12 +108,15 @@ class AsyncClient:
         """Up to 100 of them in one request."""
         return await self.run(reads(database or self.database, asked))
 
-    async def request(self, method: str, path: str, body: Any = None) -> Any:
+    async def request(
+        self, method: str, path: str, body: Any = None, *, meta: Mapping[str, Any] | None = None
+    ) -> Any:
         """Any other route, as JSON: databases, tables, columns, status.
 
-        It is sent again when the method is safe to repeat, or nothing was sent.
+        It is sent again when the method is safe to repeat, or nothing was sent. A route that
+        commits writes of rows keeps `meta` with the commit.
         """
-        return await self.run(raw(method, path, body))
+        return await self.run(raw(method, path, body, meta))
 
     async def run(self, call: Call[T]) -> T:
         """Runs a call and waits for its answer."""

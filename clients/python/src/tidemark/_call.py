@@ -6,19 +6,22 @@ import enum
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Generic, TypeVar, Union
 from urllib.parse import quote
 
 from ._error import ApiError, refusal
-from ._time import plain
+from ._time import mark_of, plain
 
 T = TypeVar("T")
 
 OPERATIONS_MAX = 1_000
 """Most operations, and most rows read, of one request (the server's page of batches)."""
+
+META_BYTES_MAX = 1_024
+"""Most metadata of a commit that a header takes (the server's page of HTTP)."""
 
 _MARK = re.compile(r"\bmark=(\d+)")
 
@@ -70,6 +73,8 @@ class WritePart(Generic[T]):
     database: str
     operation: dict[str, Any]
     parse: Callable[[Any], T]
+    meta: str | None = None
+    """Metadata of its commit; only writes with the same share a request."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class ReadPart(Generic[T]):
     database: str
     table: str
     id: str
-    parse: Callable[[Any], T]
+    parse: Callable[[Any, int | None], T]
+    """From the row, or None, and the mark of the answer."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,8 @@ class Call(Generic[T]):
     method: str
     path: str
     """Behind the endpoint."""
-    parse: Callable[[Any], T]
-    """From the body of a success."""
+    parse: Callable[[Any, int | None], T]
+    """From the body of a success, and the mark that its headers name."""
     body: Any = None
     params: Sequence[tuple[str, str]] = ()
     nature: Nature = Nature.READ
@@ -99,6 +105,8 @@ class Call(Generic[T]):
     absent: Callable[[ApiError], bool] = lambda _: False
     """Refusals that mean "there is none": they are parsed as None."""
     part: WritePart[T] | ReadPart[T] | None = None
+    meta: str | None = None
+    """Metadata that the commit keeps, as a header holds it."""
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names the request, if it is [`Nature.KEYED`], however often it is sent."""
 
@@ -119,12 +127,31 @@ class Call(Generic[T]):
         Raises:
             ApiError: if it is a refusal.
         """
+        mark = max(answer.marks(), default=None)
         if 200 <= answer.status < 300:
-            return self.parse(answer.json)
+            return self.parse(answer.json, mark)
         error = refusal(answer.json, answer.status, answer.headers.get("x-request-id"))
         if self.absent(error):
-            return self.parse(None)
+            return self.parse(None, mark)
         raise error
+
+
+def meta_text(meta: Mapping[str, Any] | None) -> str | None:
+    """Metadata of a commit as a header holds it: a JSON object in ASCII.
+
+    Raises:
+        TypeError: for what is no mapping, or holds what JSON cannot.
+        ValueError: for more than the header takes.
+    """
+    if meta is None:
+        return None
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"metadata is a mapping of names to values, not {type(meta).__name__}")
+    text = json.dumps(dict(meta), default=plain, separators=(",", ":"), allow_nan=False)
+    text = text.replace("\x7f", "\\u007f")  # The one that JSON leaves and no header takes.
+    if len(text) > META_BYTES_MAX:
+        raise ValueError(f"metadata has {len(text)} bytes as JSON; at most {META_BYTES_MAX} fit")
+    return text
 
 
 def path(*segments: str) -> str:
@@ -135,7 +162,7 @@ def path(*segments: str) -> str:
 def written_marks(body: Any) -> list[int]:
     """The marks in the answer of a batch of writes."""
     marks = (result.get("mark") for result in body["results"])
-    return [mark for mark in marks if mark is not None]
+    return [mark_of(mark) for mark in marks if mark is not None]
 
 
 def item(result: Any) -> Any:
@@ -150,36 +177,45 @@ def item(result: Any) -> Any:
 
 
 def write_batch(
-    database: str, operations: list[dict[str, Any]], parse: Callable[[Any], T], *, atomic: bool
+    database: str,
+    operations: list[dict[str, Any]],
+    parse: Callable[[Any], T],
+    *,
+    atomic: bool,
+    meta: str | None,
+    part: WritePart[T] | None = None,
 ) -> Call[T]:
     """Operations in one request; `parse` gets the list of their results."""
     return Call(
         "POST",
         path("tidemark", "databases", database, "batch", "writes"),
-        lambda body: parse(body["results"]),
+        lambda body, _: parse(body["results"]),
         body={"operations": operations, "atomic": atomic},
         nature=Nature.KEYED,
         marks=written_marks,
+        meta=meta,
+        part=part,
     )
 
 
 def read_batch(
-    database: str, reads: list[dict[str, Any]], parse: Callable[[Any], T]
+    database: str, reads: list[dict[str, Any]], parse: Callable[[Any, int], T]
 ) -> Call[T]:
-    """Reads in one request; `parse` gets the list of their results."""
+    """Reads in one request; `parse` gets the list of their results, and the mark of those as of
+    now."""
     return Call(
         "POST",
         path("tidemark", "databases", database, "batch", "reads"),
-        lambda body: parse(body["results"]),
+        lambda body, _: parse(body["results"], mark_of(body["mark"])),
         body={"reads": reads},
-        marks=lambda body: [body["mark"]],
+        marks=lambda body: [mark_of(body["mark"])],
     )
 
 
-def outcome(parse: Callable[[Any], T], result: Any) -> Outcome[T]:
+def outcome(parse: Callable[..., T], *result: Any) -> Outcome[T]:
     """One result of a batch, a refusal as a value."""
     try:
-        return parse(result)
+        return parse(*result)
     except ApiError as error:
         return error
 
@@ -191,7 +227,8 @@ def join_writes(parts: Sequence[WritePart[Any]]) -> Call[list[Outcome[Any]]]:
         return [outcome(part.parse, result) for part, result in zip(parts, results)]
 
     operations = [part.operation for part in parts]
-    return write_batch(parts[0].database, operations, parse, atomic=False)
+    meta = parts[0].meta
+    return write_batch(parts[0].database, operations, parse, atomic=False, meta=meta)
 
 
 def join_reads(parts: Sequence[ReadPart[Any]]) -> Call[list[Outcome[Any]]]:
@@ -204,13 +241,13 @@ def join_reads(parts: Sequence[ReadPart[Any]]) -> Call[list[Outcome[Any]]]:
         ids.append(part.id)
     order = {table: place for place, table in enumerate(tables)}
 
-    def one(part: ReadPart[Any], place: tuple[str, int], results: Any) -> Any:
+    def one(part: ReadPart[Any], place: tuple[str, int], results: Any, mark: int) -> Any:
         table, row = place
-        return part.parse(item(results[order[table]])["rows"][row])
+        return part.parse(item(results[order[table]])["rows"][row], mark)
 
-    def parse(results: Any) -> list[Outcome[Any]]:
+    def parse(results: Any, mark: int) -> list[Outcome[Any]]:
         return [
-            outcome(partial(one, part, place), results) for part, place in zip(parts, places)
+            outcome(one, part, place, results, mark) for part, place in zip(parts, places)
         ]
 
     reads = [{"tableId": table, "ids": ids} for table, ids in tables.items()]
@@ -220,7 +257,10 @@ def join_reads(parts: Sequence[ReadPart[Any]]) -> Call[list[Outcome[Any]]]:
 _READS = frozenset({"GET", "HEAD"})
 
 
-def raw(method: str, path: str, body: Any = None) -> Call[Any]:
+def raw(
+    method: str, path: str, body: Any = None, meta: Mapping[str, Any] | None = None
+) -> Call[Any]:
     """Any route, by its path behind the endpoint."""
     nature = Nature.READ if method in _READS else Nature.ONCE
-    return Call(method, path, lambda answer: answer, body=body, nature=nature)
+    text = meta_text(meta)
+    return Call(method, path, lambda answer, _: answer, body=body, nature=nature, meta=text)

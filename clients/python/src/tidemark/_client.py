@@ -121,12 +121,15 @@ class Client:
         """Up to 100 of them in one request."""
         return self.run(reads(database or self.database, asked))
 
-    def request(self, method: str, path: str, body: Any = None) -> Any:
+    def request(
+        self, method: str, path: str, body: Any = None, *, meta: Mapping[str, Any] | None = None
+    ) -> Any:
         """Any other route, as JSON: databases, tables, columns, status.
 
-        It is sent again when the method is safe to repeat, or nothing was sent.
+        It is sent again when the method is safe to repeat, or nothing was sent. A route that
+        commits writes of rows keeps `meta` with the commit.
         """
-        return self.run(raw(method, path, body))
+        return self.run(raw(method, path, body, meta))
 
     def run(self, call: Call[T]) -> T:
         """Runs a call and waits for its answer."""

@@ -148,6 +148,8 @@ class Session:
             headers["idempotency-key"] = call.key
         elif call.nature is Nature.READ and self._mark:
             headers["x-tidemark-min-mark"] = str(self._mark)
+        if call.meta is not None:
+            headers["x-tidemark-meta"] = call.meta
         url = self.endpoint + call.path
         return build(
             call.method, url, params=list(call.params) or None, content=content, headers=headers

@@ -45,6 +45,10 @@ class Lane(Generic[F]):
                 break
             if other is None or other.database != part.database:
                 break
+            if isinstance(other, WritePart) and isinstance(part, WritePart):
+                # One request carries the metadata of all commits that it makes.
+                if other.meta != part.meta:
+                    break
             taken.append(self.waiting.popleft())
         return taken
 

@@ -6,6 +6,7 @@ the values looked for; what it gives depends on the client: an answer, or someth
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -22,20 +23,31 @@ M = TypeVar("M", bound="Model")
 N = TypeVar("N", bound="Model")
 
 
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word begins inside a name."""
+
+
+def snake_case(name: str) -> str:
+    """`by_isbn` for `by_isbn`, `byISBN` and `ByISBN`."""
+    return _WORD.sub("_", name).lower()
+
+
 class Lookup:
-    """An index that a model declares. Its name is the attribute's."""
+    """An index that a model declares. Its name is the attribute's in snake case, as in the client
+    for Go, unless `name` says otherwise."""
 
     key = ""
     is_unique = False
     target: type[Model] | None = None
 
-    def __init__(self, *columns: str) -> None:
+    def __init__(self, *columns: str, name: str | None = None) -> None:
         if not columns:
             raise TypeError("an index needs a column")
         self.columns = columns
+        self._name = name
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.key = name
+        self.key = self._name or snake_case(name)
 
     def equalities(self, values: Sequence[Any]) -> list[str]:
         """The queries that look for these values.
@@ -68,8 +80,8 @@ class reference(Lookup, Generic[N]):  # noqa: N801
     """The column holds the id of a row of another model, which is there at every instant at which
     this row is; None refers to nothing."""
 
-    def __init__(self, column: str, target: type[N]) -> None:
-        super().__init__(column)
+    def __init__(self, column: str, target: type[N], *, name: str | None = None) -> None:
+        super().__init__(column, name=name)
         self.target = target
         self._model = target
 
@@ -96,12 +108,18 @@ class UniqueLookup(Generic[M]):
         return client.table(self._model).first(*self._lookup.equalities(values), at=at)
 
     @overload
-    def many(self, client: Client, keys: Sequence[Any]) -> Found[M]: ...
+    def many(
+        self, client: Client, keys: Sequence[Any], *, at: Coordinates | None = None
+    ) -> Found[M]: ...
     @overload
-    def many(self, client: AsyncClient, keys: Sequence[Any]) -> Awaitable[Found[M]]: ...
-    def many(self, client: Any, keys: Sequence[Any]) -> Any:
+    def many(
+        self, client: AsyncClient, keys: Sequence[Any], *, at: Coordinates | None = None
+    ) -> Awaitable[Found[M]]: ...
+    def many(
+        self, client: Any, keys: Sequence[Any], *, at: Coordinates | None = None
+    ) -> Any:
         """The rows with these keys, at most 1,000, in their order and as of one commit."""
-        return client.table(self._model).get_by(self._lookup.key, keys)
+        return client.table(self._model).get_by(self._lookup.key, keys, at=at)
 
 
 class IndexLookup(Generic[M]):

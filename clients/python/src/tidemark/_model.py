@@ -32,7 +32,11 @@ from typing import Any, ClassVar
 from . import _schema
 from ._lookup import Lookup
 from ._row import new_id
-from ._time import Coordinates
+from ._time import Coordinates, ReadAt, read_at
+
+
+_RESERVED = {"coordinates", "read_at"}
+"""Members of every model that are no columns."""
 
 
 @dataclass
@@ -40,10 +44,10 @@ class Model:
     """What models inherit from. The columns are the dataclass's fields."""
 
     id: str = field(default_factory=new_id, kw_only=True)
-    coordinates: Coordinates | None = field(
-        default=None, init=False, repr=False, compare=False, kw_only=True
+    read_at: ReadAt = field(
+        default=ReadAt(), init=False, repr=False, compare=False, kw_only=True
     )
-    """Where it was read; None for now, and for what was not read."""
+    """Where it was read, and where it stands on both time axes."""
 
     _table: ClassVar[str] = ""
 
@@ -51,6 +55,15 @@ class Model:
         super().__init_subclass__(**rest)
         if table:
             cls._table = table
+        taken = _RESERVED & set(cls.__dict__.get("__annotations__", {}))
+        if taken:
+            named = ", ".join(sorted(taken))
+            raise TypeError(f"{cls.__name__}.{named}: the name says where a row was read")
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """What its read named; None for now, and for what was not read."""
+        return self.read_at.coordinates
 
     @classmethod
     def table_id(cls) -> str:
@@ -93,7 +106,9 @@ class ModelCodec:
             return id or content.id, values
         return id or new_id(), dict(content)
 
-    def decode(self, members: Mapping[str, Any], at: Coordinates | None) -> Any:
+    def decode(
+        self, members: Mapping[str, Any], at: Coordinates | None, mark: int | None
+    ) -> Any:
         """An object, made as `__init__` would; columns that `select` left out get the default."""
         values = {
             name: column.read(members[name])
@@ -101,5 +116,6 @@ class ModelCodec:
             if name in members
         }
         row = self._model(id=members.get("$id", ""), **values)
-        object.__setattr__(row, "coordinates", at)  # Models may be frozen.
+        # Models may be frozen.
+        object.__setattr__(row, "read_at", read_at(members, at, mark))
         return row

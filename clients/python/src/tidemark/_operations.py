@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._call import Call, path
-from ._table_calls import commit as commit_call
-from ._time import Instant, Period, instant
+from ._call import Call, Nature, path
+from ._time import Instant, Period, instant, mark_of
 
 NO_PERIOD = Period()
 
@@ -34,7 +33,8 @@ class Operations:
     listed: list[dict[str, Any]] = field(default_factory=list)
 
     def _add(self, op: str, table: str, id: str, period: Period, **members: Any) -> Operations:
-        self.listed.append({"op": op, "table": table, "id": id, **period.members(), **members})
+        span = period.members("valid_from", "valid_to")
+        self.listed.append({"op": op, "table": table, "id": id, **span, **members})
         return self
 
     def insert(
@@ -86,10 +86,20 @@ class Operations:
         return self._add("assert", table, id, NO_PERIOD, unchanged_since=since)
 
     def call(self, database: str) -> Call[Committed]:
-        def parse(body: Any) -> Committed:
-            return Committed(body["tt"], [row["affected"] != 0 for row in body["rows"]])
+        def parse(body: Any, _: int | None) -> Committed:
+            return Committed(mark_of(body["tt"]), [row["affected"] != 0 for row in body["rows"]])
 
-        return commit_call(database, self.listed, self.meta, parse)
+        body: dict[str, Any] = {"ops": self.listed}
+        if self.meta is not None:
+            body["meta"] = self.meta
+        return Call(
+            "POST",
+            path("tidemark", "databases", database, "transactions"),
+            parse,
+            body=body,
+            nature=Nature.KEYED,
+            marks=lambda answer: [mark_of(answer["tt"])],
+        )
 
 
 def _at(at: Instant | None) -> dict[str, Any]:
@@ -103,9 +113,9 @@ class Reading:
     rows: Any
     """Its shape depends on the kind: the server's page on time says which."""
     valid_at: int | str
-    as_of: int
+    as_of: int | str
     """Giving `valid_at` and `as_of` back as `vt` and `tt` repeats the answer for ever."""
-    stable_until: int | None
+    stable_until: int | str | None
     """The next instant at which the answer changes without a write."""
 
 
@@ -118,6 +128,6 @@ def reads(database: str, asked: Sequence[Mapping[str, Any]]) -> Call[list[Readin
     return Call(
         "POST",
         path("tidemark", "databases", database, "reads"),
-        lambda body: [one(answer) for answer in body["answers"]],
+        lambda body, _: [one(answer) for answer in body["answers"]],
         body={"reads": [dict(read) for read in asked]},
     )

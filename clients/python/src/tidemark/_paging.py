@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
 from . import query
 from ._call import Call, path
@@ -34,12 +35,15 @@ class Paging(Generic[R]):
         self._cursor: str | None = None
         self._has_valid_axis = bool(asked & {"validAt", "validBetween", "versions"})
         self.at = at
-        self.is_pinned = at is not None or "asOf" in asked
+        self.is_pinned = (at is not None and at.as_of is not None) or "asOf" in asked
         self.is_open = True
 
     def pin(self, now: Coordinates) -> None:
         """Fixes all pages to `now`, where the queries do not say what is valid otherwise."""
-        self.at = Coordinates(now.as_of) if self._has_valid_axis else now
+        if self.at is not None:
+            self.at = replace(self.at, as_of=now.as_of)
+        else:
+            self.at = Coordinates(now.as_of) if self._has_valid_axis else now
         self.is_pinned = True
 
     def call(self) -> Call[Page[R]]:
@@ -61,7 +65,7 @@ class Paging(Generic[R]):
 def now(database: str) -> Call[Coordinates]:
     """The coordinates of now: from here on they give the same answers for ever."""
 
-    def parse(body: dict[str, int]) -> Coordinates:
+    def parse(body: Any, _: int | None) -> Coordinates:
         return Coordinates(body["horizon"], body["horizon"])
 
     # It changes nothing that anybody can read, so it may be repeated.

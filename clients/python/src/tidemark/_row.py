@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, List, Optional, Protocol, TypeVar
 
-from ._time import Coordinates
+from ._time import Coordinates, ReadAt, read_at
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -24,11 +24,16 @@ def new_id() -> str:
 class Row:
     """A row of a table without a model."""
 
-    def __init__(self, members: Mapping[str, Any], at: Coordinates | None = None) -> None:
+    def __init__(self, members: Mapping[str, Any], at: ReadAt = ReadAt()) -> None:
         self.members = members
         """As the server sent it: columns, and what begins with `$`."""
-        self.coordinates = at
-        """Where it was read; None for now."""
+        self.read_at = at
+        """Where it was read, and where it stands on both time axes."""
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """What its read named; None for now."""
+        return self.read_at.coordinates
 
     @property
     def id(self) -> str:
@@ -59,7 +64,9 @@ class Codec(Protocol[R_co]):
         """The id, and the columns."""
         ...
 
-    def decode(self, members: Mapping[str, Any], at: Coordinates | None) -> R_co: ...
+    def decode(
+        self, members: Mapping[str, Any], at: Coordinates | None, mark: int | None
+    ) -> R_co: ...
 
 
 class RowCodec:
@@ -70,8 +77,10 @@ class RowCodec:
             return id or content.id, content.values
         return id or new_id(), dict(content)
 
-    def decode(self, members: Mapping[str, Any], at: Coordinates | None) -> Row:
-        return Row(members, at)
+    def decode(
+        self, members: Mapping[str, Any], at: Coordinates | None, mark: int | None
+    ) -> Row:
+        return Row(members, read_at(members, at, mark))
 
 
 class Found(List[Optional[R]]):

@@ -138,4 +138,4 @@ def database_call(database: str) -> Call[None]:
 
 
 def _once(method: str, place: str, body: Any) -> Call[None]:
-    return Call(method, place, lambda _: None, body=body, nature=Nature.ONCE)
+    return Call(method, place, lambda *_: None, body=body, nature=Nature.ONCE)

@@ -100,6 +100,9 @@ class Table(Generic[R]):
     upsert_many = _run(TableCalls.upsert_many)
     update = _run(TableCalls.update)
     delete = _run(TableCalls.delete)
+    end = _run(TableCalls.end)
+    extend = _run(TableCalls.extend)
+    move_start = _run(TableCalls.move_start)
     increment = _run(TableCalls.increment)
 
 
@@ -141,6 +144,9 @@ class AsyncTable(Generic[R]):
     upsert_many = _await(TableCalls.upsert_many)
     update = _await(TableCalls.update)
     delete = _await(TableCalls.delete)
+    end = _await(TableCalls.end)
+    extend = _await(TableCalls.extend)
+    move_start = _await(TableCalls.move_start)
     increment = _await(TableCalls.increment)
 
 
@@ -163,6 +169,9 @@ class Submit(Generic[R]):
     upsert_many = _submit(TableCalls.upsert_many)
     update = _submit(TableCalls.update)
     delete = _submit(TableCalls.delete)
+    end = _submit(TableCalls.end)
+    extend = _submit(TableCalls.extend)
+    move_start = _submit(TableCalls.move_start)
     increment = _submit(TableCalls.increment)
 
 
@@ -184,4 +193,7 @@ class AsyncSubmit(Generic[R]):
     upsert_many = _submit_async(TableCalls.upsert_many)
     update = _submit_async(TableCalls.update)
     delete = _submit_async(TableCalls.delete)
+    end = _submit_async(TableCalls.end)
+    extend = _submit_async(TableCalls.extend)
+    move_start = _submit_async(TableCalls.move_start)
     increment = _submit_async(TableCalls.increment)
