@@ -3,6 +3,7 @@ package tidemark
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 )
 
@@ -24,18 +25,51 @@ type wanted struct {
 	IDs     []string `json:"ids,omitempty"`
 	Index   string   `json:"index,omitempty"`
 	Keys    []any    `json:"keys,omitempty"`
+	// Queries may select columns.
+	Queries []string `json:"queries,omitempty"`
+	AsOf    *Instant `json:"asOf,omitempty"`
+	ValidAt *Instant `json:"validAt,omitempty"`
+}
+
+// heed takes from queries what an element of a batch of reads can say.
+func (w *wanted) heed(queries []Query) error {
+	for _, query := range queries {
+		switch query.Method {
+		case "asOf", "validAt":
+		case "select":
+			text, err := json.Marshal(query)
+			if err != nil {
+				return err
+			}
+			w.Queries = append(w.Queries, string(text))
+		default:
+			return fmt.Errorf("tidemark: rows by ids or keys take AsOf, ValidAt and Select, not %.40q",
+				query.Method)
+		}
+	}
+	at := times(queries)
+	if !at.AsOf.IsZero() {
+		w.AsOf = &at.AsOf
+	}
+	if !at.ValidAt.IsZero() {
+		w.ValidAt = &at.ValidAt
+	}
+	return nil
 }
 
 // result is what became of one operation, or of one element of a batch of reads.
 type result struct {
-	Mark  *int64            `json:"mark"`
+	Mark  *mark             `json:"mark"`
 	Rows  []json.RawMessage `json:"rows"`
 	Error *Error            `json:"error"`
+	// AsOf and ValidAt are there if the element named a time.
+	AsOf    Instant `json:"asOf"`
+	ValidAt Instant `json:"validAt"`
 }
 
-func marksOfResults(body []byte) []int64 {
+func marksOfResults(body []byte) []mark {
 	var answer struct{ Results []result }
-	var marks []int64
+	var marks []mark
 	if json.Unmarshal(body, &answer) == nil {
 		for _, one := range answer.Results {
 			if one.Mark != nil {
@@ -46,12 +80,18 @@ func marksOfResults(body []byte) []int64 {
 	return marks
 }
 
-func markOfAnswer(body []byte) []int64 {
-	var answer struct{ Mark int64 }
+func markOfAnswer(body []byte) []mark {
+	var answer struct{ Mark mark }
 	if json.Unmarshal(body, &answer) != nil {
 		return nil
 	}
-	return []int64{answer.Mark}
+	return []mark{answer.Mark}
+}
+
+// results of a batch, and the mark of the rows among them that were read as of now.
+type results struct {
+	Results []result
+	Mark    mark
 }
 
 // write does the operations in one request, all at one mark or each on its own.
@@ -62,12 +102,13 @@ func (c *Client) write(
 		Operations []operation `json:"operations"`
 		Atomic     bool        `json:"atomic"`
 	}{operations, atomic}
-	return c.batch(ctx, join("tidemark", "databases", database, "batch", "writes"), body,
+	got, err := c.batch(ctx, join("tidemark", "databases", database, "batch", "writes"), body,
 		call{nature: keyed, marks: marksOfResults})
+	return got.Results, err
 }
 
 // read gets the rows in one request, all as of one commit.
-func (c *Client) read(ctx context.Context, database string, reads []wanted) ([]result, error) {
+func (c *Client) read(ctx context.Context, database string, reads []wanted) (results, error) {
 	body := struct {
 		Reads []wanted `json:"reads"`
 	}{reads}
@@ -77,17 +118,17 @@ func (c *Client) read(ctx context.Context, database string, reads []wanted) ([]r
 
 func (c *Client) batch(
 	ctx context.Context, path string, body any, asked call,
-) ([]result, error) {
+) (results, error) {
 	content, err := json.Marshal(body)
 	if err != nil {
-		return nil, err
+		return results{}, err
 	}
 	asked.method, asked.path, asked.content = http.MethodPost, path, content
 	got, err := c.do(ctx, asked)
 	if err != nil {
-		return nil, err
+		return results{}, err
 	}
-	var answer struct{ Results []result }
-	err = json.Unmarshal(got, &answer)
-	return answer.Results, err
+	var answer results
+	err = json.Unmarshal(got.body, &answer)
+	return answer, err
 }

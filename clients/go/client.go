@@ -104,20 +104,18 @@ func (c *Client) Close() {
 func (c *Client) Now(ctx context.Context) (Coordinates, error) {
 	// It changes nothing that anybody can read, so it may be repeated.
 	path := join("tidemark", "databases", c.options.Database, "heartbeat")
-	body, err := c.do(ctx, call{method: http.MethodPost, path: path, nature: reading})
+	got, err := c.do(ctx, call{method: http.MethodPost, path: path, nature: reading})
 	if err != nil {
 		return Coordinates{}, err
 	}
-	var answer struct{ Horizon int64 }
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return Coordinates{}, err
-	}
-	now := Micros(answer.Horizon)
-	return Coordinates{AsOf: now, ValidAt: now}, nil
+	var answer struct{ Horizon Instant }
+	err = json.Unmarshal(got.body, &answer)
+	return Coordinates{AsOf: answer.Horizon, ValidAt: answer.Horizon}, err
 }
 
 // Request asks any other route, by its path behind the endpoint; body and answer are JSON, and
-// may be nil. It is sent again when the method is safe to repeat, or nothing was sent.
+// may be nil. It is sent again when the method is safe to repeat, or nothing was sent. A route that
+// commits writes of rows keeps the metadata of ctx (WithMeta) with the commit.
 func (c *Client) Request(ctx context.Context, method, path string, body, answer any) error {
 	nature := once
 	if method == http.MethodGet || method == http.MethodHead {
@@ -135,7 +133,7 @@ func (c *Client) Request(ctx context.Context, method, path string, body, answer 
 	if err != nil || answer == nil {
 		return err
 	}
-	return json.Unmarshal(got, answer)
+	return json.Unmarshal(got.body, answer)
 }
 
 // nature is what sending a call twice would do.
@@ -158,32 +156,53 @@ type call struct {
 	content []byte
 	nature  nature
 	// marks of commits that the body names.
-	marks func(body []byte) []int64
+	marks func(body []byte) []mark
 }
 
-// do sends the call until it is answered, as its nature allows, and gives the body of a success.
-func (c *Client) do(ctx context.Context, asked call) ([]byte, error) {
-	key := ""
+// reply is the answer to a call that succeeded.
+type reply struct {
+	body []byte
+	// seen is the mark that the headers name; 0 if they name none.
+	seen mark
+}
+
+// sent is what a request has beside its call, the same in each attempt.
+type sent struct {
+	// key of a keyed call.
+	key string
+	// meta is metadata that the commit keeps, as its header holds it.
+	meta string
+}
+
+// do sends the call until it is answered, as its nature allows.
+func (c *Client) do(ctx context.Context, asked call) (reply, error) {
+	var with sent
 	if asked.nature == keyed {
-		key = NewID()
+		with.key = NewID()
+	}
+	if asked.nature != reading {
+		var err error
+		if with.meta, err = metaOf(ctx); err != nil {
+			return reply{}, err
+		}
 	}
 	began, pause := time.Now(), pauseFirst
 	for {
-		body, err := c.attempt(ctx, asked, key)
+		got, err := c.attempt(ctx, asked, with)
 		if err == nil {
 			if asked.marks != nil {
-				c.saw(asked.marks(body))
+				c.saw(asked.marks(got.body)...)
 			}
-			return body, nil
+			return got, nil
 		}
 		wait := pause/2 + time.Duration(mathrand.Int63n(int64(pause/2)))
 		late := time.Since(began)+wait > c.options.RetryFor
 		if late || ctx.Err() != nil || !again(err, asked.nature) {
-			return nil, err
+			return reply{}, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return reply{}, err
 		case <-time.After(wait):
 		}
 		if pause *= 2; pause > pauseMax {
@@ -204,7 +223,7 @@ func again(err error, nature nature) bool {
 	return errors.As(err, &silent) && (nature != once || !silent.Sent)
 }
 
-func (c *Client) attempt(ctx context.Context, asked call, key string) ([]byte, error) {
+func (c *Client) attempt(ctx context.Context, asked call, with sent) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	address := c.options.Endpoint + asked.path
@@ -214,33 +233,38 @@ func (c *Client) attempt(ctx context.Context, asked call, key string) ([]byte, e
 	request, err := http.NewRequestWithContext(
 		ctx, asked.method, address, bytes.NewReader(asked.content))
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	c.head(request.Header, asked.nature, key)
+	c.head(request.Header, asked.nature, with)
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, &NoAnswerError{Sent: !isOfDialing(err), Err: err}
+		return reply{}, &NoAnswerError{Sent: !isOfDialing(err), Err: err}
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, &NoAnswerError{Sent: true, Err: err}
+		return reply{}, &NoAnswerError{Sent: true, Err: err}
 	}
-	c.saw(stated(response.Header))
+	seen := stated(response.Header)
+	c.saw(seen)
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return nil, refusal(body, response.StatusCode, response.Header.Get("X-Request-Id"))
+		err := refusal(body, response.StatusCode, response.Header.Get("X-Request-Id"))
+		return reply{}, err
 	}
-	return body, nil
+	return reply{body: body, seen: seen}, nil
 }
 
-func (c *Client) head(header http.Header, nature nature, key string) {
+func (c *Client) head(header http.Header, nature nature, with sent) {
 	header.Set("Content-Type", "application/json")
 	header.Set("X-Appwrite-Project", c.options.Project)
 	if c.options.Key != "" {
 		header.Set("X-Appwrite-Key", c.options.Key)
 	}
 	if nature == keyed {
-		header.Set("Idempotency-Key", key)
+		header.Set("Idempotency-Key", with.key)
+	}
+	if with.meta != "" {
+		header.Set("X-Tidemark-Meta", with.meta)
 	}
 	if mark := c.Mark(); nature == reading && mark > 0 {
 		header.Set("X-Tidemark-Min-Mark", strconv.FormatInt(mark, 10))
@@ -248,11 +272,11 @@ func (c *Client) head(header http.Header, nature nature, key string) {
 }
 
 // saw raises the mark to the highest of these.
-func (c *Client) saw(marks []int64) {
-	for _, mark := range marks {
+func (c *Client) saw(marks ...mark) {
+	for _, one := range marks {
 		for {
 			known := c.mark.Load()
-			if mark <= known || c.mark.CompareAndSwap(known, mark) {
+			if int64(one) <= known || c.mark.CompareAndSwap(known, int64(one)) {
 				break
 			}
 		}
@@ -261,18 +285,18 @@ func (c *Client) saw(marks []int64) {
 
 var markOfCache = regexp.MustCompile(`\bmark=(\d+)`)
 
-// stated are the marks that an answer's headers name: the answer is true for them.
-func stated(header http.Header) []int64 {
-	var marks []int64
-	if mark, err := strconv.ParseInt(header.Get("X-Tidemark-Mark"), 10, 64); err == nil {
-		marks = append(marks, mark)
-	}
+// stated is the mark that an answer's headers name, for which the answer is true; 0 if they name
+// none.
+func stated(header http.Header) mark {
+	named := header.Get("X-Tidemark-Mark")
 	if found := markOfCache.FindStringSubmatch(header.Get("X-Tidemark-Cache")); found != nil {
-		if mark, err := strconv.ParseInt(found[1], 10, 64); err == nil {
-			marks = append(marks, mark)
-		}
+		named = found[1]
 	}
-	return marks
+	seen, err := strconv.ParseInt(named, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return mark(seen)
 }
 
 // isOfDialing says that the connection was never made, so that nothing was sent.

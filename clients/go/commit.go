@@ -67,6 +67,12 @@ func Erase[T any](table *Table[T], id string) Operation {
 	return over(table, "erase", id, nil, Period{})
 }
 
+// At makes a requirement of what is valid at an instant, in place of the commit's own.
+func (o Operation) At(when Instant) Operation {
+	o.ValidAt = &when
+	return o
+}
+
 // RequireExists refuses the commit unless the row is there, or is not.
 func RequireExists[T any](table *Table[T], id string, exists bool) Operation {
 	step := over(table, "assert", id, nil, Period{})
@@ -108,7 +114,7 @@ func (c *Client) Commit(
 	if err != nil {
 		return Committed{}, err
 	}
-	body, err := c.do(ctx, call{
+	got, err := c.do(ctx, call{
 		method:  http.MethodPost,
 		path:    join("tidemark", "databases", c.options.Database, "transactions"),
 		content: content,
@@ -119,25 +125,25 @@ func (c *Client) Commit(
 		return Committed{}, err
 	}
 	var answer struct {
-		TT   int64
+		TT   mark
 		Rows []struct{ Affected int }
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(got.body, &answer); err != nil {
 		return Committed{}, err
 	}
-	done := Committed{Mark: answer.TT}
+	done := Committed{Mark: int64(answer.TT)}
 	for _, row := range answer.Rows {
 		done.Affected = append(done.Affected, row.Affected != 0)
 	}
 	return done, nil
 }
 
-func markOfCommit(body []byte) []int64 {
-	var answer struct{ TT int64 }
+func markOfCommit(body []byte) []mark {
+	var answer struct{ TT mark }
 	if json.Unmarshal(body, &answer) != nil {
 		return nil
 	}
-	return []int64{answer.TT}
+	return []mark{answer.TT}
 }
 
 // Reading is the answer to a read of the server's own kinds.
@@ -146,9 +152,9 @@ type Reading struct {
 	Rows json.RawMessage `json:"rows"`
 	// Giving ValidAt and AsOf back as vt and tt repeats the answer for ever.
 	ValidAt Instant `json:"vt"`
-	AsOf    int64   `json:"tt"`
-	// StableUntil is the next instant at which the answer changes without a write; nil for never.
-	StableUntil *int64 `json:"stableUntil"`
+	AsOf    Instant `json:"tt"`
+	// StableUntil is the next instant at which the answer changes without a write; none for never.
+	StableUntil Instant `json:"stableUntil"`
 }
 
 // Read asks one read of the server's own kinds: history, diff, timeline and the like. members are
@@ -167,7 +173,7 @@ func (c *Client) Reads(ctx context.Context, asked []Row) ([]Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := c.do(ctx, call{
+	got, err := c.do(ctx, call{
 		method:  http.MethodPost,
 		path:    join("tidemark", "databases", c.options.Database, "reads"),
 		content: content,
@@ -176,6 +182,6 @@ func (c *Client) Reads(ctx context.Context, asked []Row) ([]Reading, error) {
 		return nil, err
 	}
 	var answer struct{ Answers []Reading }
-	err = json.Unmarshal(body, &answer)
+	err = json.Unmarshal(got.body, &answer)
 	return answer.Answers, err
 }

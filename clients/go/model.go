@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 )
 
-// declared is an index that a model declares, named after its field.
+// declared is an index that a model declares, named after its field in snake case.
 type declared struct {
 	key       string
 	columns   []string
@@ -30,6 +31,9 @@ type declared struct {
 //	var books Books
 //	err := tidemark.Bind(client, "books", &books)
 //	book, err := books.ByISBN.Get(ctx, "9780441013593")
+//
+// An index is named by_isbn after the field ByISBN, as in the client for Python, or as name=… in the
+// tag says.
 //
 // Bind asks nothing of the server; CreateTable makes the table with its indexes.
 func Bind(client *Client, table string, model any) error {
@@ -86,6 +90,19 @@ func bindTable(client *Client, id string, model reflect.Value) (any, error) {
 	return nil, fmt.Errorf("tidemark: %v embeds no *tidemark.Table", model.Type())
 }
 
+// wordEnd and wordStart are where a word begins inside a name: behind lower case, and before the
+// last of several letters of upper case.
+var (
+	wordEnd   = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	wordStart = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+)
+
+// snakeCase makes by_isbn of ByISBN.
+func snakeCase(name string) string {
+	name = wordEnd.ReplaceAllString(name, "${1}_${2}")
+	return strings.ToLower(wordStart.ReplaceAllString(name, "${1}_${2}"))
+}
+
 // lookup is what all lookups have.
 type lookup[T any] struct {
 	table *Table[T]
@@ -97,10 +114,14 @@ func (l *lookup[T]) bind(table any, key, tag string, isUnique bool) error {
 	if !isRight {
 		return fmt.Errorf("it looks for rows of another table than %T", table)
 	}
-	*l = lookup[T]{table: found, declared: declared{key: key, isUnique: isUnique}}
+	*l = lookup[T]{table: found, declared: declared{key: snakeCase(key), isUnique: isUnique}}
 	for _, word := range strings.Split(tag, ",") {
 		if target := strings.TrimPrefix(word, "table="); target != word {
 			l.reference = target
+			continue
+		}
+		if name := strings.TrimPrefix(word, "name="); name != word {
+			l.key = name
 			continue
 		}
 		if !found.shape.has(word) {
@@ -161,8 +182,8 @@ func (u *Unique[T, K]) Get(ctx context.Context, key K, queries ...Query) (T, err
 }
 
 // GetMany reads the rows with these keys, at most 1,000, in their order and all as of one commit;
-// nil for each that is not there.
-func (u *Unique[T, K]) GetMany(ctx context.Context, keys []K) ([]*T, error) {
+// nil for each that is not there. AsOf and ValidAt read them at other times.
+func (u *Unique[T, K]) GetMany(ctx context.Context, keys []K, queries ...Query) ([]*T, error) {
 	listed := make([]any, len(keys))
 	for place, key := range keys {
 		values, err := u.values(key)
@@ -171,7 +192,7 @@ func (u *Unique[T, K]) GetMany(ctx context.Context, keys []K) ([]*T, error) {
 		}
 		listed[place] = values
 	}
-	return u.table.GetBy(ctx, u.key, listed)
+	return u.table.GetBy(ctx, u.key, listed, queries...)
 }
 
 // Index finds rows by values of type K, as Unique finds one.
@@ -218,8 +239,8 @@ func (r *Reference[T, N]) Each(ctx context.Context, id string, queries ...Query)
 	return r.table.Each(ctx, asked...)
 }
 
-// Follow reads the row that row refers to, at the coordinates of row if its struct embeds ReadAt,
-// else as of now. ErrNotFound if it refers to nothing.
+// Follow reads the row that row refers to, at the coordinates of row if it is a Row or its struct
+// embeds ReadAt, else as of now. ErrNotFound if it refers to nothing.
 func (r *Reference[T, N]) Follow(ctx context.Context, row T) (N, error) {
 	value := reflect.ValueOf(row)
 	id := r.table.shape.text(value, r.columns[0])
@@ -227,9 +248,5 @@ func (r *Reference[T, N]) Follow(ctx context.Context, row T) (N, error) {
 		var none N
 		return none, noRow()
 	}
-	var queries []Query
-	if place := r.table.shape.readAt; place >= 0 {
-		queries = value.Field(place).Interface().(ReadAt).Coordinates.Queries()
-	}
-	return r.target.Get(ctx, id, queries...)
+	return r.target.Get(ctx, id, r.table.shape.read(value).Coordinates.Queries()...)
 }

@@ -32,8 +32,8 @@ func TestTheTableIsAsTheModelDeclaresIt(test *testing.T) {
 		"{Key:printed Type:datetime Required:false Array:false Size:0} "+
 		"{Key:lent Type:boolean Required:true Array:false Size:0} "+
 		"{Key:tags Type:varchar Required:true Array:true Size:255}]")
-	same(test, made.Indexes, "[{Key:BySlot Type:unique Columns:[shelf slot]} "+
-		"{Key:ByTitle Type:key Columns:[title]} {Key:ByAuthor Type:key Columns:[author]}]")
+	same(test, made.Indexes, "[{Key:by_slot Type:unique Columns:[shelf slot]} "+
+		"{Key:by_title Type:key Columns:[title]} {Key:by_author Type:key Columns:[author]}]")
 }
 
 func TestLookups(test *testing.T) {

@@ -13,8 +13,16 @@ import (
 // begin with $, of which only $id is written.
 type Row map[string]any
 
+// ReadAt says where a row that was read stands.
+func (r Row) ReadAt() ReadAt {
+	at, _ := r[readAtMember].(ReadAt)
+	return at
+}
+
 const (
 	idTag = "$id"
+	// readAtMember of a Row that was read holds its ReadAt.
+	readAtMember = "$readAt"
 	// sizeDefault is that of texts without a size, in characters: such columns can be indexed (at
 	// most 768).
 	sizeDefault = 255
@@ -127,10 +135,36 @@ func content(field reflect.Value) any {
 	return field.Interface()
 }
 
+// place is where rows of one answer were read.
+type place struct {
+	at   Coordinates
+	seen mark
+}
+
+// read says where a row was read, as far as its type keeps that.
+func (s *shape) read(row reflect.Value) ReadAt {
+	switch {
+	case s.of == rowType:
+		return row.Interface().(Row).ReadAt()
+	case s.readAt >= 0:
+		return row.Field(s.readAt).Interface().(ReadAt)
+	}
+	return ReadAt{}
+}
+
 // decode fills row from what the server sent; columns that were not selected stay as they are.
-func (s *shape) decode(sent json.RawMessage, row reflect.Value, at Coordinates) error {
+func (s *shape) decode(sent json.RawMessage, row reflect.Value, where place) error {
+	at, err := readAt(sent, where.at, where.seen)
+	if err != nil {
+		return err
+	}
 	if s.of == rowType {
-		return json.Unmarshal(sent, row.Addr().Interface())
+		members := row.Addr().Interface().(*Row)
+		if err := json.Unmarshal(sent, members); err != nil {
+			return err
+		}
+		(*members)[readAtMember] = at
+		return nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(sent, &members); err != nil {
@@ -153,13 +187,17 @@ func (s *shape) decode(sent json.RawMessage, row reflect.Value, at Coordinates) 
 		}
 	}
 	if s.readAt >= 0 {
-		row.Field(s.readAt).Set(reflect.ValueOf(ReadAt{Coordinates: at}))
+		row.Field(s.readAt).Set(reflect.ValueOf(at))
 	}
 	return fill(idTag, s.id)
 }
 
 // text is the text that a column holds; empty where it holds none.
 func (s *shape) text(row reflect.Value, name string) string {
+	if s.of == rowType {
+		text, _ := row.Interface().(Row)[name].(string)
+		return text
+	}
 	for _, column := range s.columns {
 		if column.name != name {
 			continue

@@ -33,7 +33,7 @@ type asked[T any] struct {
 	// call when it is sent alone; a write has none, because alone it is a batch of one.
 	call  call
 	part  part
-	parse func(sent json.RawMessage) (T, error)
+	parse func(sent json.RawMessage, seen mark) (T, error)
 }
 
 // part is what the call contributes to a request that it shares: a write, or the read of a row.
@@ -49,29 +49,34 @@ type submitted struct {
 	call   call
 	part   part
 	size   int
-	settle func(sent json.RawMessage, err error)
+	meta   string
+	settle func(sent json.RawMessage, seen mark, err error)
 }
 
 func run[T any](ctx context.Context, client *Client, asked asked[T]) (T, error) {
-	sent, err := client.alone(ctx, asked.call, asked.part)
+	sent, seen, err := client.alone(ctx, asked.call, asked.part)
 	if err != nil {
 		var none T
 		return none, err
 	}
-	return asked.parse(sent)
+	return asked.parse(sent, seen)
 }
 
-// alone sends a call by itself, and gives its row or its result.
-func (c *Client) alone(ctx context.Context, call call, part part) (json.RawMessage, error) {
+// alone sends a call by itself, and gives its row with the answer's mark, or its result.
+func (c *Client) alone(
+	ctx context.Context, call call, part part,
+) (json.RawMessage, mark, error) {
 	if part.write == nil {
-		return c.do(ctx, call)
+		got, err := c.do(ctx, call)
+		return got.body, got.seen, err
 	}
 	// Alone it is atomic, so that what stands against it is the answer's own status.
 	results, err := c.write(ctx, part.database, []operation{*part.write}, true)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return ofResult(results[0])
+	sent, err := ofResult(results[0])
+	return sent, 0, err
 }
 
 func ofResult(one result) (json.RawMessage, error) {
@@ -83,16 +88,16 @@ func ofResult(one result) (json.RawMessage, error) {
 
 func submit[T any](ctx context.Context, client *Client, asked asked[T]) *Future[T] {
 	future := &Future[T]{done: make(chan struct{})}
-	settle := func(sent json.RawMessage, err error) {
+	settle := func(sent json.RawMessage, seen mark, err error) {
 		if err == nil {
-			future.value, err = asked.parse(sent)
+			future.value, err = asked.parse(sent, seen)
 		}
 		future.err = err
 		close(future.done)
 	}
 	one := submitted{ctx: ctx, call: asked.call, part: asked.part, settle: settle}
 	if err := client.lanes.put(one); err != nil {
-		settle(nil, err)
+		settle(nil, 0, err)
 	}
 	return future
 }
@@ -128,6 +133,21 @@ func (s Submit[T]) Update(ctx context.Context, id string, changes Row) *Future[W
 // Delete is Table.Delete.
 func (s Submit[T]) Delete(ctx context.Context, id string) *Future[Written] {
 	return submit(ctx, s.table.client, s.table.writing("delete", id, nil))
+}
+
+// End is Table.End.
+func (s Submit[T]) End(ctx context.Context, id string, at Instant) *Future[Written] {
+	return submit(ctx, s.table.client, s.table.movingEnd(id, at))
+}
+
+// Extend is Table.Extend.
+func (s Submit[T]) Extend(ctx context.Context, id string, to Instant) *Future[Written] {
+	return submit(ctx, s.table.client, s.table.movingEnd(id, to))
+}
+
+// MoveStart is Table.MoveStart.
+func (s Submit[T]) MoveStart(ctx context.Context, id string, at Instant) *Future[Written] {
+	return submit(ctx, s.table.client, s.table.movingStart(id, at))
 }
 
 // Increment is Table.Increment.
@@ -170,6 +190,9 @@ func (l *lanes) put(one submitted) error {
 			return err
 		}
 		one.size = len(content)
+		if one.meta, err = metaOf(one.ctx); err != nil {
+			return err
+		}
 	}
 	select {
 	case l.room <- struct{}{}:
@@ -220,7 +243,9 @@ func (l *lane) take() []submitted {
 	for count < len(l.waiting) && count < operationsMax {
 		one := l.waiting[count]
 		size += one.size
-		if count > 0 && (size > bytesMax || one.part.database != first.part.database) {
+		// One request carries the metadata of all commits that it makes.
+		isOther := one.part.database != first.part.database || one.meta != first.meta
+		if count > 0 && (size > bytesMax || isOther) {
 			break
 		}
 		count++
@@ -235,27 +260,28 @@ func (l *lanes) send(taken []submitted) {
 	var calls []submitted
 	for _, one := range taken {
 		if err := one.ctx.Err(); err != nil {
-			one.settle(nil, err)
+			one.settle(nil, 0, err)
 			continue
 		}
 		calls = append(calls, one)
 	}
+	// No context of one caller may end what others wait for; attempts have a timeout.
+	ctx := detached(taken[0].ctx)
 	if len(calls) > 1 {
-		// No context of one caller may end what others wait for; attempts have a timeout.
-		err := l.together(context.Background(), calls)
+		err := l.together(ctx, calls)
 		if err == nil {
 			return
 		}
 		if !errors.Is(err, ErrInvalid) {
 			for _, one := range calls {
-				one.settle(nil, err)
+				one.settle(nil, 0, err)
 			}
 			return
 		}
 		// Refused before anything was done; only one of them may be to blame.
 	}
 	for _, one := range calls {
-		one.settle(l.client.alone(context.Background(), one.call, one.part))
+		one.settle(l.client.alone(ctx, one.call, one.part))
 	}
 }
 
@@ -277,7 +303,8 @@ func (l *lanes) writeTogether(ctx context.Context, calls []submitted) error {
 		return err
 	}
 	for place, one := range calls {
-		one.settle(ofResult(results[place]))
+		sent, err := ofResult(results[place])
+		one.settle(sent, 0, err)
 	}
 	return nil
 }
@@ -297,17 +324,17 @@ func (l *lanes) readTogether(ctx context.Context, calls []submitted) error {
 		places[number] = place{at, len(tables[at].IDs)}
 		tables[at].IDs = append(tables[at].IDs, one.part.id)
 	}
-	results, err := l.client.read(ctx, calls[0].part.database, tables)
+	got, err := l.client.read(ctx, calls[0].part.database, tables)
 	if err != nil {
 		return err
 	}
 	for number, one := range calls {
-		found := results[places[number].table]
+		found := got.Results[places[number].table]
 		if found.Error != nil {
-			one.settle(nil, found.Error)
+			one.settle(nil, 0, found.Error)
 			continue
 		}
-		one.settle(found.Rows[places[number].row], nil)
+		one.settle(found.Rows[places[number].row], got.Mark, nil)
 	}
 	return nil
 }

@@ -75,43 +75,52 @@ func (t *Table[T]) Get(ctx context.Context, id string, queries ...Query) (T, err
 	}
 	asked := t.getting(id).call
 	asked.params = url.Values{"queries[]": texts}
-	body, err := t.client.do(ctx, asked)
+	got, err := t.client.do(ctx, asked)
 	if err != nil {
 		return row, err
 	}
-	return t.decode(body, times(queries))
+	return t.decode(got.body, place{times(queries), got.seen})
 }
 
 // GetMany reads the rows of these ids, at most 1,000, in their order and all as of one commit; nil
-// for each that is not there.
-func (t *Table[T]) GetMany(ctx context.Context, ids []string) ([]*T, error) {
-	return t.read(ctx, wanted{TableID: t.id, IDs: ids})
+// for each that is not there. AsOf and ValidAt read them at other times; Select is the only other
+// query that they take.
+func (t *Table[T]) GetMany(ctx context.Context, ids []string, queries ...Query) ([]*T, error) {
+	return t.read(ctx, wanted{TableID: t.id, IDs: ids}, queries)
 }
 
 // GetBy reads the rows with these keys of a unique index, as GetMany does it by ids. A key of an
 // index of several columns is a slice.
-func (t *Table[T]) GetBy(ctx context.Context, index string, keys []any) ([]*T, error) {
-	return t.read(ctx, wanted{TableID: t.id, Index: index, Keys: keys})
+func (t *Table[T]) GetBy(
+	ctx context.Context, index string, keys []any, queries ...Query,
+) ([]*T, error) {
+	return t.read(ctx, wanted{TableID: t.id, Index: index, Keys: keys}, queries)
 }
 
-func (t *Table[T]) read(ctx context.Context, rows wanted) ([]*T, error) {
-	results, err := t.client.read(ctx, t.database, []wanted{rows})
+func (t *Table[T]) read(ctx context.Context, rows wanted, queries []Query) ([]*T, error) {
+	if err := rows.heed(queries); err != nil {
+		return nil, err
+	}
+	got, err := t.client.read(ctx, t.database, []wanted{rows})
 	if err != nil {
 		return nil, err
 	}
-	if results[0].Error != nil {
-		return nil, results[0].Error
+	answer := got.Results[0]
+	if answer.Error != nil {
+		return nil, answer.Error
 	}
-	found := make([]*T, len(results[0].Rows))
-	for place, sent := range results[0].Rows {
+	// As the server resolved them: giving them back repeats the answer for ever.
+	where := place{Coordinates{AsOf: answer.AsOf, ValidAt: answer.ValidAt}, got.Mark}
+	found := make([]*T, len(answer.Rows))
+	for number, sent := range answer.Rows {
 		if string(sent) == "null" {
 			continue
 		}
-		row, err := t.decode(sent, Coordinates{})
+		row, err := t.decode(sent, where)
 		if err != nil {
 			return nil, err
 		}
-		found[place] = &row
+		found[number] = &row
 	}
 	return found, nil
 }
@@ -132,7 +141,7 @@ func (t *Table[T]) page(ctx context.Context, queries []Query, total bool) (Page[
 		return page, err
 	}
 	asked := call{method: http.MethodPost, path: t.rows() + "/query", content: content}
-	body, err := t.client.do(ctx, asked)
+	got, err := t.client.do(ctx, asked)
 	if err != nil {
 		return page, err
 	}
@@ -140,14 +149,14 @@ func (t *Table[T]) page(ctx context.Context, queries []Query, total bool) (Page[
 		Total int64
 		Rows  []json.RawMessage
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(got.body, &answer); err != nil {
 		return page, err
 	}
 	page.Total = answer.Total
 	page.Rows = make([]T, 0, len(answer.Rows))
-	at := times(queries)
+	where := place{times(queries), got.seen}
 	for _, sent := range answer.Rows {
-		row, err := t.decode(sent, at)
+		row, err := t.decode(sent, where)
 		if err != nil {
 			return page, err
 		}
@@ -219,18 +228,21 @@ func (t *Table[T]) Increment(
 
 // CreateMany makes at most 1,000 new rows, all at one mark or none.
 func (t *Table[T]) CreateMany(ctx context.Context, rows []T) ([]Written, error) {
-	return t.writeMany(ctx, "create", rows)
+	return t.writeMany(ctx, "create", rows, Period{})
 }
 
 // UpsertMany is CreateMany for rows that may be there.
 func (t *Table[T]) UpsertMany(ctx context.Context, rows []T) ([]Written, error) {
-	return t.writeMany(ctx, "upsert", rows)
+	return t.writeMany(ctx, "upsert", rows, Period{})
 }
 
-func (t *Table[T]) writeMany(ctx context.Context, action string, rows []T) ([]Written, error) {
+func (t *Table[T]) writeMany(
+	ctx context.Context, action string, rows []T, period Period,
+) ([]Written, error) {
 	operations := make([]operation, len(rows))
 	for place, row := range rows {
 		id, values := t.shape.encode(reflect.ValueOf(row))
+		values = period.with(values)
 		operations[place] = operation{Action: action, TableID: t.id, RowID: id, Values: values}
 	}
 	results, err := t.client.write(ctx, t.database, operations, true)
@@ -248,12 +260,12 @@ func written(id string, done result) Written {
 	if done.Mark == nil {
 		return Written{ID: id}
 	}
-	return Written{ID: id, Mark: *done.Mark}
+	return Written{ID: id, Mark: int64(*done.Mark)}
 }
 
-func (t *Table[T]) decode(sent json.RawMessage, at Coordinates) (T, error) {
+func (t *Table[T]) decode(sent json.RawMessage, where place) (T, error) {
 	var row T
-	err := t.shape.decode(sent, reflect.ValueOf(&row).Elem(), at)
+	err := t.shape.decode(sent, reflect.ValueOf(&row).Elem(), where)
 	return row, err
 }
 
@@ -266,12 +278,12 @@ func (t *Table[T]) getting(id string) asked[T] {
 	return asked[T]{
 		call: call{method: http.MethodGet, path: path, nature: reading},
 		part: part{database: t.database, table: t.id, id: id},
-		parse: func(sent json.RawMessage) (T, error) {
+		parse: func(sent json.RawMessage, seen mark) (T, error) {
 			if string(sent) == "null" {
 				var none T
 				return none, noRow()
 			}
-			return t.decode(sent, Coordinates{})
+			return t.decode(sent, place{seen: seen})
 		},
 	}
 }
@@ -296,7 +308,7 @@ func (t *Table[T]) writing(action, id string, values map[string]any) asked[Writt
 	}
 	return asked[Written]{
 		part: part{database: t.database, write: &one},
-		parse: func(sent json.RawMessage) (Written, error) {
+		parse: func(sent json.RawMessage, _ mark) (Written, error) {
 			var done result
 			if err := json.Unmarshal(sent, &done); err != nil {
 				return Written{}, err
