@@ -16,11 +16,11 @@ use crate::{deny, dist, fast, fuzz, live, python_cache};
 /// After the steps of `fast` it asks `cargo deny` about the dependencies (what is known against
 /// them is a matter of `night`), builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
-/// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python and Go),
-/// the WordPress drop-in of `php/` as one file, the cache for Python in `python/`, which it builds,
-/// random sequences on two time axes at their night's length, the replay of the fuzz corpus, the
-/// checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a browser.
-/// Closes with `N passed, N failed`.
+/// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
+/// JavaScript), the WordPress drop-in of `php/` as one file, the cache for Python in `python/`,
+/// which it builds, random sequences on two time axes at their night's length, the replay of the
+/// fuzz corpus, the checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in
+/// a browser. Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -40,16 +40,19 @@ const BROWSER_SUITE: &str = "tests/sdk/browser";
 const PYTHON_SUITE: &str = "tests/sdk/python";
 const PYTHON_CLIENT: &str = "clients/python";
 const GO_CLIENT: &str = "clients/go";
+/// Starts the server as the Node suite does, with its file.
+const JS_CLIENT: &str = "clients/js";
 const PHP_SUITE: &str = "php/tests";
 const BENCH_SUITE: &str = "bench/ttl";
 const REPORT_SUITE: &str = "bench/report";
 /// Each with a suite of its own.
-const SUITES: [Packages; 7] = [
+const SUITES: [Packages; 8] = [
     Packages::Npm(NODE_SUITE),
     Packages::Npm(NODE_LEGACY_SUITE),
     Packages::Npm(BROWSER_SUITE),
     Packages::PyPi(PYTHON_SUITE),
     Packages::PyPi(PYTHON_CLIENT),
+    Packages::Npm(JS_CLIENT),
     Packages::Npm(BENCH_SUITE),
     Packages::Npm(REPORT_SUITE),
 ];
