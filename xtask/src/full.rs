@@ -17,10 +17,10 @@ use crate::{deny, dist, fast, fuzz, live, python_cache};
 /// them is a matter of `night`), builds the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
-/// JavaScript), the WordPress drop-in of `php/` as one file, the cache for Python in `python/`,
-/// which it builds, random sequences on two time axes at their night's length, the replay of the
-/// fuzz corpus, the checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in
-/// a browser. Closes with `N passed, N failed`.
+/// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
+/// cache for Python in `python/`, which it builds, random sequences on two time axes at their
+/// night's length, the replay of the fuzz corpus, the checks of the benchmark's own arithmetic in
+/// `bench/ttl`, and the report page in a browser. Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -42,6 +42,10 @@ const PYTHON_CLIENT: &str = "clients/python";
 const GO_CLIENT: &str = "clients/go";
 /// Starts the server as the Node suite does, with its file.
 const JS_CLIENT: &str = "clients/js";
+/// Runs what guides show, with the packages of the Node suite and of the Python client.
+const GUIDES: &str = "tests/guides";
+/// Names the Go that is there to the guides' tests.
+const GO_VARIABLE: &str = "TIDEMARK_GO";
 const PHP_SUITE: &str = "php/tests";
 const BENCH_SUITE: &str = "bench/ttl";
 const REPORT_SUITE: &str = "bench/report";
@@ -87,6 +91,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
     go_client(checkout, &mut lane, binary_is_built)?;
+    guides(checkout, &mut lane, binary_is_built)?;
     python_cache::steps(checkout, &mut lane)?;
     drop_in(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
@@ -132,6 +137,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_node(),
         prerequisite::for_python(),
         prerequisite::for_go(),
+        prerequisite::for_guides(),
         prerequisite::for_php(),
         prerequisite::for_web(),
     ]
@@ -199,6 +205,22 @@ fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Res
     tests.args(["test", "-v", "-count=1", "./..."]);
     tests.env(live::BINARY_VARIABLE, checkout.binary()?);
     lane.run(&name, Runner::Go, &mut tests);
+    Ok(())
+}
+
+/// The commands of guides, in every language in which they stand.
+fn guides(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result<()> {
+    let name = format!("tests of {GUIDES}");
+    if !binary_is_built {
+        lane.not_run(&name);
+        return Ok(());
+    }
+    let mut tests = checkout.command(install::python(checkout)?);
+    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    tests.current_dir(checkout.root.join(GUIDES));
+    tests.env(live::BINARY_VARIABLE, checkout.binary()?);
+    tests.env(GO_VARIABLE, prerequisite::go());
+    lane.run(&name, Runner::Pytest, &mut tests);
     Ok(())
 }
 

@@ -159,6 +159,14 @@ pub fn for_go() -> Vec<Missing> {
     vec![Missing::new(what, Remedy::Advice(advice))]
 }
 
+/// The program by which guides ask the server from a shell.
+pub fn for_guides() -> Vec<Missing> {
+    if version_of("curl").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("curl", Remedy::Apt(&["curl"]))]
+}
+
 /// PHP with the extensions that the tests of the WordPress drop-in use.
 pub fn for_php() -> Vec<Missing> {
     let code = "exit(PHP_VERSION_ID >= 80100 && class_exists('SQLite3') ? 0 : 1);";

@@ -36,35 +36,49 @@ def poll(what: str, attempt: Callable[[], T | None]) -> T:
     raise TimeoutError(f"{what} took more than {LIMIT_S} s")
 
 
+def _binary() -> str:
+    binary = os.environ.get("TIDEMARK_BIN")
+    assert binary, "TIDEMARK_BIN must name the tidemark binary to test"
+    return binary
+
+
+def _environment() -> dict[str, str]:
+    """Without the settings that the binary would read from the environment."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("TIDEMARK_")}
+
+
 class Server:
     """One running server over one data directory."""
 
-    def __init__(self, directory: Path, listen: str) -> None:
-        binary = os.environ.get("TIDEMARK_BIN")
-        assert binary, "TIDEMARK_BIN must name the tidemark binary to test"
+    def __init__(self, directory: Path, listen: str, *flags: str) -> None:
         self.directory = directory
         self.bootstrap_path = directory / "bootstrap.json"
         self.endpoint, self.project, self.key = "", "", ""
         with open(directory / "output.txt", "ab") as log:
             self.process = subprocess.Popen(
-                [binary, "serve", "--data", str(directory / "data"), "--listen", listen]
-                + ["--bootstrap-file", str(self.bootstrap_path)],
-                # Without the settings that the binary would read from the environment.
-                env={k: v for k, v in os.environ.items() if not k.startswith("TIDEMARK_")},
+                [_binary(), "serve", "--data", str(directory / "data"), "--listen", listen]
+                + ["--bootstrap-file", str(self.bootstrap_path), *flags],
+                env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
 
     @classmethod
-    def start(cls) -> Server:
+    def start(cls, *flags: str) -> Server:
         """A first start: new data directory, port chosen by the system."""
-        server = cls(Path(tempfile.mkdtemp(prefix="tidemark-client-")), "127.0.0.1:0")
+        server = cls(Path(tempfile.mkdtemp(prefix="tidemark-client-")), "127.0.0.1:0", *flags)
         written = poll("writing the bootstrap file", server._read_bootstrap)
         server.endpoint, server.project = written["endpoint"], written["projectId"]
         server.key = written["apiKey"]
         server._until_healthy()
         return server
+
+    def cli(self, *words: str) -> Any:
+        """Another command of the binary over this data directory; its JSON answer."""
+        command = [_binary(), *words, "--data", str(self.directory / "data"), "--json"]
+        done = subprocess.run(command, env=_environment(), capture_output=True, check=True)
+        return json.loads(done.stdout)
 
     def _assert_running(self) -> None:
         output = (self.directory / "output.txt").read_text(errors="replace")[-10_000:]
