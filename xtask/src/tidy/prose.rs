@@ -29,7 +29,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 fn is_product(path: &str) -> bool {
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
-    path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs") && !is_test
+    let is_rust = path.rsplit_once('.').is_some_and(|(_, end)| end == "rs");
+    path.starts_with("crates/") && path.contains("/src/") && is_rust && !is_test
 }
 
 fn refused(line: &str) -> Option<&'static str> {
