@@ -18,11 +18,16 @@ $guest = array( 'constants' => array( 'TIDEMARK_CACHE_GUEST' => true ) );
 Suite::request( $site, 'wp_cache_set( "a", 1 ); wp_cache_set( "a", 1, "g" ); wp_cache_delete( "x" );' );
 Suite::same( 'status names the tiers', command( $site, 'status()' ), array( array(
 	'tier 0 (request): on',
+	'tier 1 (APCu): off, apc.enable_cli is off',
 	'tier 2 (SQLite): on, ' . Suite::store( $site ),
 	'guest: no',
 ), 0 ) );
+$master = array( 'master' => Suite::master( 1 ) );
+Suite::same( 'status names tier 1 where APCu is', command( $site, 'status()', $master )[0][1],
+	'tier 1 (APCu): on, shared by the processes of this PHP-FPM master' );
 Suite::same( 'status of a guest gives the reason', command( $site, 'status()', $guest ), array( array(
 	'tier 0 (request): on',
+	'tier 1 (APCu): off, there is no tier 2',
 	'tier 2 (SQLite): off, TIDEMARK_CACHE_GUEST leaves the store to others',
 	'guest: yes, writes are told to the others',
 ), 1 ) );

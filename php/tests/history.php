@@ -1,45 +1,64 @@
 <?php
 /**
  * Readers, writers, flushes and guests in several processes, each request with tiers of its
- * own. A file stands for the database; another holds the newest version whose write returned.
- * No request may see an older version than was there when it started.
+ * own: of two masters, without APCu, and guests. A file stands for the database; another holds
+ * the newest version whose write returned. No request may see an older version than was there
+ * when it started. At night 32 processes go on for ten minutes.
  */
 const HISTORY = '
-	require "' . __DIR__ . '/interleavings.php";
+	set_time_limit( 0 );
+	require_once "' . __DIR__ . '/interleavings.php";
 	function version( $name, $change = null ) {
 		$file = fopen( WP_CONTENT_DIR . "/$name", "c+" ); flock( $file, LOCK_EX );
 		$found = (int) stream_get_contents( $file );
 		if ( $change ) { $found = $change( $found ); rewind( $file ); fwrite( $file, $found ); }
 		fclose( $file ); return $found; }
-	mt_srand( $number ); $stale = array(); $hits = 0;
-	for ( $i = 0; $i < 400; ++$i ) {
+	mt_srand( $number ); $stale = array(); $hits = 0; $faults = array();
+	for ( $i = 0; $until ? time() < $until : $i < 400; ++$i ) {
 		$k = "k" . mt_rand( 0, 2 ); $cache = other_process();
 		if ( $is_guest ) { $cache->tidemark_tiers()->close(); $leave = function () {
-			$this->is_off = true; $this->place = clone $this->place; $this->place->refusal = "test"; };
+			$this->is_off = true; $this->apcu = null;
+			$this->place = clone $this->place; $this->place->refusal = "test"; };
 			$leave->call( $cache->tidemark_tiers() ); }
-		$kind = mt_rand( 0, 19 );
+		$kind = mt_rand( 0, 59 );
 		if ( 0 === $kind ) { $cache->flush(); }
-		elseif ( 1 === $kind ) { $cache->flush_group( "g" ); }
-		elseif ( $kind < 6 || $is_guest ) {
+		elseif ( $kind < 3 ) { $cache->flush_group( "g" ); }
+		elseif ( $kind < 12 || $is_guest ) {
 			$v = version( "row-$k", function ( $v ) { return $v + 1; } );
 			$cache->delete( $k, "g" );
 			version( "done-$k", function ( $d ) use ( $v ) { return max( $d, $v ); } );
+		} elseif ( $kind < 18 ) {
+			// The cache is written while the row is locked.
+			$v = version( "row-s$k", function ( $v ) use ( $cache, $k ) {
+				$cache->set( "s$k", $v + 1, "g" ); return $v + 1; } );
+			version( "done-s$k", function ( $d ) use ( $v ) { return max( $d, $v ); } );
 		} else {
-			$d = version( "done-$k" ); $v = $cache->get( $k, "g", false, $found ); $hits += $found;
+			$k = $kind % 2 ? $k : "s$k";
+			$d = version( "done-$k" ); $v = $cache->get( $k, "g", false, $found );
+			if ( 0 === $kind % 5 ) { $d = version( "done-$k" );
+				$v = $cache->get( $k, "g", true, $found ); }
+			$hits += $found;
 			if ( ! $found ) { $v = version( "row-$k" ); $cache->add( $k, $v, "g" ); }
 			if ( $v < $d ) $stale[] = array( $number, $i, $k, $v, $d, $found );
 		}
 		$cache->close();
+		foreach ( $cache->tidemark_tiers()->notices->counts as $fault => $count ) {
+			$faults[ $fault ] = ( $faults[ $fault ] ?? 0 ) + $count; }
 	}
-	return array( $stale, $is_guest || $hits > 0, $is_guest || ! isset(
-		Tidemark_Tiers::shared()->notices->counts["failed"] ) );';
+	return array( array_slice( $stale, 0, 3 ), $is_guest || $hits > 0, $is_guest ? array() : $faults );';
 
-$site     = Suite::site();
-$requests = array();
-for ( $i = 0; $i < 8; ++$i ) {
-	$requests[] = Suite::start( $site, "\$number = $i; \$is_guest = " . ( $i < 2 ? 'true;' : 'false;' )
-		. HISTORY );
+$is_night  = 'night' === getenv( 'TIDEMARK_LANE' );
+$processes = $is_night ? 32 : 12;
+$masters   = array( Suite::master( $processes ), Suite::master( $processes ), 0, 0 );
+$until     = $is_night ? time() + 600 : 0;
+$site      = Suite::site();
+$requests  = array();
+for ( $i = 0; $i < $processes; ++$i ) {
+	$is_guest   = 3 === $i % 4 ? 'true' : 'false';
+	$requests[] = Suite::start( $site,
+		"\$number = $i; \$until = $until; \$is_guest = $is_guest;" . HISTORY,
+		array( 'master' => $masters[ $i % 4 ] ) );
 }
 Suite::same( 'request never misses a write that returned before it started',
 	array_map( array( 'Suite', 'finish' ), $requests ),
-	array_fill( 0, 8, array( array(), true, true ) ) );
+	array_fill( 0, $processes, array( array(), true, array() ) ) );

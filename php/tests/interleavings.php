@@ -83,10 +83,16 @@ function steps_of_row( $kind ) {
 	);
 }
 
-/** A cache of its own over tiers of its own, as another process has them. */
-function other_process() {
+/** A cache of its own over tiers of its own, as another process has them; or another master. */
+function other_process( $master = null ) {
 	$cache = new WP_Object_Cache();
 	$tiers = new Tidemark_Tiers( Tidemark_Tiers::shared()->place );
+	if ( null !== $master ) {
+		$change = function () use ( $master ) {
+			$this->apcu = new Tidemark_Apcu( $this->place->identity . "-$master" );
+		};
+		$change->call( $tiers );
+	}
 	$enter = function () use ( $tiers ) {
 		$this->tiers = $tiers;
 	};
@@ -94,11 +100,16 @@ function other_process() {
 	return $cache;
 }
 
-/** As at the end of a request. */
+/** As at the end of a request: the next one looks around again. */
 function end_request( $cache ) {
 	$cache->flush_runtime();
 	forget_leases( $cache );
 	$cache->tidemark_tiers()->close();
+	$end = function () {
+		$this->looked  = null;
+		$this->apcu_at = null;
+	};
+	$end->call( $cache->tidemark_tiers() );
 }
 
 function forget_leases( $cache ) {
@@ -108,10 +119,12 @@ function forget_leases( $cache ) {
 	$forget->call( $cache->tidemark_tiers() );
 }
 
-/** How many orders leave a wrong value behind, of how many. */
-function wrong_orders( array $processes, $row, $key, $group, $is_warm, $has_lease ) {
-	$caches = array_map( 'other_process', array_fill( 0, count( $processes ) + 1, null ) );
-	$last   = array_pop( $caches );
+/** How many orders leave a wrong value behind, of how many; each process of its own master. */
+function wrong_orders( array $processes, $row, $key, $group, $is_warm, $has_lease, $masters ) {
+	$numbers = $masters ? range( 0, count( $processes ) )
+		: array_fill( 0, count( $processes ) + 1, null );
+	$caches  = array_map( 'other_process', $numbers );
+	$last    = array_pop( $caches );
 	$counts = array( 0, 0 );
 	foreach ( orders( array_map( 'count', $processes ) ) as $order ) {
 		$database = $row;

@@ -1,17 +1,20 @@
 <?php
 /**
  * One request: the drop-in on the least of WordPress that it calls, then the code of a test.
- * Arguments: the drop-in, the folder that stands for wp-content, a JSON object of settings.
- * The code comes on standard input; what it returns leaves serialized, after all that was
- * printed. A warning of PHP is printed too, so that no test passes with one.
+ * It comes as JSON: the path of the drop-in, the folder that stands for wp-content, settings
+ * and code; on standard input, or as the body of a request to a master (see Suite). What the
+ * code returns leaves serialized, after all that was printed. A warning of PHP is printed too,
+ * so that no test passes with one.
  */
 error_reporting( E_ALL );
 ini_set( 'display_errors', '1' );
 ini_set( 'log_errors', '1' );
-$settings = json_decode( $argv[3], true );
-ini_set( 'error_log', $argv[2] . '/error.log' );
+ini_set( 'html_errors', '0' );
+$asked    = json_decode( file_get_contents( 'cli' === PHP_SAPI ? 'php://stdin' : 'php://input' ), true );
+$settings = $asked['settings'];
+ini_set( 'error_log', $asked['content'] . '/error.log' );
 define( 'ABSPATH', __DIR__ );
-define( 'WP_CONTENT_DIR', $argv[2] );
+define( 'WP_CONTENT_DIR', $asked['content'] );
 define( 'DB_NAME', $settings['database'] ?? 'site' );
 foreach ( $settings['constants'] ?? array() as $name => $value ) {
 	define( $name, $value );
@@ -71,8 +74,8 @@ class Table {
 if ( ! empty( $settings['table'] ) ) {
 	$wpdb = new Table();
 }
-require $argv[1];
+require $asked['drop_in'];
 wp_cache_init();
-$result = eval( stream_get_contents( STDIN ) );
+$result = eval( base64_decode( $asked['code'] ) );
 wp_cache_close();
 echo "\nRESULT:", base64_encode( serialize( $result ) );

@@ -10,10 +10,18 @@ Suite::$drop_in = realpath( $argv[1] );
 $start          = hrtime( true );
 register_shutdown_function( array( 'Suite', 'clean' ) );
 $parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command' );
-$parts = array_merge( $parts, array( 'processes', 'history' ) );
+$parts = array_merge( $parts, array( 'apcu', 'processes', 'churn', 'history' ) );
+/** These also hold where tier 1 is. */
+$with_apcu = array( 'contract', 'multisite' );
 foreach ( $parts as $part ) {
-	if ( ! isset( $argv[2] ) || $argv[2] === $part ) {
+	if ( isset( $argv[2] ) && $argv[2] !== $part ) {
+		continue;
+	}
+	require __DIR__ . "/$part.php";
+	if ( in_array( $part, $with_apcu, true ) ) {
+		Suite::$master = Suite::master( 1 );
 		require __DIR__ . "/$part.php";
+		Suite::$master = 0;
 	}
 }
 $seconds = ( hrtime( true ) - $start ) / 1e9;

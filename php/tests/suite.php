@@ -5,7 +5,10 @@ class Suite {
 	public static $drop_in;
 	public static $passed = 0;
 	public static $failed = 0;
+	/** The port of the master that requests go to where their settings name none. */
+	public static $master = 0;
 	private static $folders = array();
+	private static $masters = array();
 
 	/** A folder that stands for the wp-content of a new site. */
 	public static function site() {
@@ -25,18 +28,29 @@ class Suite {
 		return self::store_folder( $site ) . '/store.sqlite';
 	}
 
-	/** Starts a request; `finish` waits for it. */
+	/**
+	 * Starts a request, `finish` waits for it: a process of its own, or one to the master that
+	 * the settings name. Those of one master share APCu; a process of its own has none.
+	 */
 	public static function start( $site, $code, array $settings = array() ) {
-		$command = array_merge( array( PHP_BINARY ), $settings['php'] ?? array() );
-		$command = array_merge( $command, array( __DIR__ . '/request.php', self::$drop_in, $site ) );
-
-		$command[] = json_encode( (object) $settings );
-		$process   = proc_open(
-			$command,
+		$asked  = array( 'drop_in' => self::$drop_in, 'content' => $site,
+			'settings' => (object) $settings, 'code' => base64_encode( $code ) );
+		$asked  = json_encode( $asked );
+		$master = $settings['master'] ?? self::$master;
+		if ( $master ) {
+			$socket = fsockopen( '127.0.0.1', $master, $number, $error, 10 );
+			stream_set_timeout( $socket, 600 );
+			fwrite( $socket, "POST / HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: "
+				. strlen( $asked ) . "\r\n\r\n" . $asked );
+			return array( null, array( 1 => $socket ) );
+		}
+		$command = array_merge( array( PHP_BINARY, '-d', 'apc.enable_cli=0' ), $settings['php'] ?? array() );
+		$process = proc_open(
+			array_merge( $command, array( __DIR__ . '/request.php' ) ),
 			array( array( 'pipe', 'r' ), array( 'pipe', 'w' ), array( 'pipe', 'w' ) ),
 			$pipes
 		);
-		fwrite( $pipes[0], $code );
+		fwrite( $pipes[0], $asked );
 		fclose( $pipes[0] );
 		return array( $process, $pipes );
 	}
@@ -46,13 +60,56 @@ class Suite {
 		list( $process, $pipes ) = $request;
 
 		$out = stream_get_contents( $pipes[1] );
-		$out = stream_get_contents( $pipes[2] ) . $out;
-		proc_close( $process );
+		if ( $process ) {
+			$out = stream_get_contents( $pipes[2] ) . $out;
+			proc_close( $process );
+		} else {
+			$out = substr( $out, (int) strpos( $out, "\r\n\r\n" ) + 4 );
+		}
 		$parts = explode( "\nRESULT:", $out );
 		if ( 2 !== count( $parts ) || '' !== $parts[0] ) {
 			return 'PRINTED: ' . $out;
 		}
 		return unserialize( base64_decode( $parts[1] ) );
+	}
+
+	/** Starts PHP's own web server with so many workers, which share APCu; answers its port. */
+	public static function master( $workers, array $php = array() ) {
+		$listening = stream_socket_server( 'tcp://127.0.0.1:0' );
+		$port      = (int) substr( strrchr( stream_socket_get_name( $listening, false ), ':' ), 1 );
+		fclose( $listening );
+		$command = array_merge( array( PHP_BINARY, '-d', 'apc.enabled=1' ), $php );
+		$command = array_merge( $command, array( '-S', "127.0.0.1:$port", __DIR__ . '/request.php' ) );
+		$nothing = array( 'file', '/dev/null', 'a' );
+
+		self::$masters[ $port ] = proc_open(
+			$command,
+			array( $nothing, $nothing, $nothing ),
+			$pipes,
+			null,
+			array( 'PHP_CLI_SERVER_WORKERS' => (string) $workers, 'PATH' => getenv( 'PATH' ) )
+		);
+		for ( $tries = 0; $tries < 1000; ++$tries ) {
+			$socket = @fsockopen( '127.0.0.1', $port );
+			if ( $socket ) {
+				fclose( $socket );
+				return $port;
+			}
+			usleep( 10000 );
+		}
+		throw new RuntimeException( 'the server of PHP does not start' );
+	}
+
+	/** As a restart does: all its workers end, and what they shared. */
+	public static function end_master( $port ) {
+		$children = @file_get_contents( '/proc/' . proc_get_status( self::$masters[ $port ] )['pid']
+			. '/task/' . proc_get_status( self::$masters[ $port ] )['pid'] . '/children' );
+		proc_terminate( self::$masters[ $port ], 9 );
+		foreach ( array_filter( explode( ' ', (string) $children ) ) as $child ) {
+			posix_kill( (int) $child, 9 );
+		}
+		proc_close( self::$masters[ $port ] );
+		unset( self::$masters[ $port ] );
 	}
 
 	public static function request( $site, $code, array $settings = array() ) {
@@ -75,11 +132,13 @@ class Suite {
 			return;
 		}
 		++self::$failed;
-		echo "FAILED $name\n  expected ", var_export( $expected, true );
+		echo 'FAILED ', self::$master ? "with APCu: $name\n" : "$name\n";
+		echo "  expected ", var_export( $expected, true );
 		echo "\n  found    ", substr( var_export( $found, true ), 0, 3000 ), "\n";
 	}
 
 	public static function clean() {
+		array_map( array( 'Suite', 'end_master' ), array_keys( self::$masters ) );
 		foreach ( self::$folders as $folder ) {
 			$files = new RecursiveIteratorIterator(
 				new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ),

@@ -14,11 +14,12 @@ pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
 /// In this order: the header stops a request that did not come through WordPress.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "header",
     "functions",
     "runtime",
     "tiers",
+    "apcu",
     "sqlite",
     "place",
     "invalidation",

@@ -169,14 +169,15 @@ pub fn for_guides() -> Vec<Missing> {
 
 /// PHP with the extensions that the tests of the WordPress drop-in use.
 pub fn for_php() -> Vec<Missing> {
-    let code = "exit(PHP_VERSION_ID >= 80100 && class_exists('SQLite3') ? 0 : 1);";
+    let code = "exit(PHP_VERSION_ID >= 80100 && class_exists('SQLite3') \
+                && extension_loaded('apcu') && extension_loaded('posix') ? 0 : 1);";
     let output = Command::new("php").args(["-r", code]).output();
     if output.is_ok_and(|output| output.status.success()) {
         return Vec::new();
     }
     vec![Missing::new(
-        "PHP 8.1 or later with its SQLite3 extension",
-        Remedy::Apt(&["php-cli", "php-sqlite3"]),
+        "PHP 8.1 or later with its extensions SQLite3, APCu and posix",
+        Remedy::Apt(&["php-cli", "php-sqlite3", "php-apcu"]),
     )]
 }
 

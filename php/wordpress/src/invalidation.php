@@ -7,6 +7,8 @@ class Tidemark_Invalidation {
 	const MAGIC  = 'TDMKINV1';
 	const HEADER = 32;
 	const RECORD = 24;
+	/** Bytes that name the store which has the write already; zero where none has. */
+	const ORIGIN = 7;
 	const LARGEST = 1048576;
 	const KEY   = 'k';
 	const GROUP = 'g';
@@ -26,8 +28,9 @@ class Tidemark_Invalidation {
 	}
 
 	/** False where it cannot be written; then nobody has been told. */
-	public function append( $kind, $text ) {
-		$body   = $kind . str_repeat( "\0", 7 ) . hash( 'xxh3', $text, true );
+	public function append( $kind, $text, $origin = '' ) {
+		$origin = str_pad( (string) hex2bin( $origin ), self::ORIGIN, "\0" );
+		$body   = $kind . $origin . hash( 'xxh3', $text, true );
 		$record = $body . hash( 'xxh3', $body, true );
 		for ( $tries = 0; $tries < 3; ++$tries ) {
 			$file = is_link( $this->path ) ? false : @fopen( $this->path, 'c+b' );
@@ -85,7 +88,7 @@ class Tidemark_Invalidation {
 		}
 	}
 
-	/** Pairs of kind and hash from an offset to an end; null where they say nothing sure. */
+	/** Kind, hash and origin from an offset to an end; null where they say nothing sure. */
 	public function since( $from, $to ) {
 		$length = $to - $from;
 		$bytes  = 0 === $length ? '' : @file_get_contents( $this->path, false, null, $from, $length );
@@ -99,7 +102,8 @@ class Tidemark_Invalidation {
 				|| false === strpos( 'kgf', $body[0] ) ) {
 				return null;
 			}
-			$records[] = array( $body[0], unpack( 'q', substr( $body, 8 ) )[1] );
+			$hash      = unpack( 'q', substr( $body, 8 ) )[1];
+			$records[] = array( $body[0], $hash, bin2hex( substr( $body, 1, self::ORIGIN ) ) );
 		}
 		return $records;
 	}

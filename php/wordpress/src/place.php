@@ -5,6 +5,8 @@ class Tidemark_Place {
 	/** Why there is no store; empty where there may be one. */
 	public $refusal = '';
 	public $boot_id = '';
+	/** Names the folder, by whatever path it was reached. */
+	public $identity = '';
 	/** True where this process must leave the store to others, and only tells them its writes. */
 	public $is_guest = false;
 
@@ -71,6 +73,8 @@ class Tidemark_Place {
 			$this->is_guest = true;
 			return 'the folder is not writable';
 		}
+		$this->identity = $found['dev'] . '-' . $found['ino'];
+
 		$kind = self::file_system( $this->folder );
 		if ( in_array( $kind, self::REMOTE, true ) || 0 === strpos( $kind, 'fuse.' ) ) {
 			return "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one";

@@ -8,23 +8,36 @@
  * changes (the lease), `c` a checksum. Table `mark`, one row: `stamp` rises with every event
  * that all processes must hear of; each write compares it. `flushed` is the stamp of the last
  * flush, `cleared` holds that of each flushed group. A row is seen if `q` is not below them.
+ * Table `segment`: the shared memories (tier 1) of this store, and when each was last seen.
  */
 class Tidemark_Store {
-	const FORMAT  = 1;
+	const FORMAT  = 2;
 	const LARGEST = 16777216;
 	const LOG_MAX = 33554432;
+	/** A shared memory that was not seen so long joins again before it is used. */
+	const SEGMENT_SECONDS = 600;
 
 	public $stamp = 0;
 	private $flushed = 0;
 	private $cleared = array();
 	private $path;
 	private $inode;
+	private $inode_text;
 	/** @var SQLite3 */
 	private $db;
 	private $prepared = array();
 	private $reads_since = null;
 	/** Up to where the file of the guests was read. */
 	private $told;
+	/** A write that the other shared memories should hear of could not be told. */
+	public $is_untold = false;
+	private $invalidation;
+	/** @var Tidemark_Apcu|null */
+	private $apcu;
+	private $segment = '';
+	/** Whether there are shared memories that this process cannot write to. */
+	private $has_others = false;
+	private $origin;
 
 	const SELECT = 'SELECT k, v, x, q, g, c FROM entry WHERE id = ?1';
 	const UPSERT = 'INSERT INTO entry (id, k, v, x, q, g, c)
@@ -46,8 +59,10 @@ class Tidemark_Store {
 		g = excluded.g, c = NULL';
 
 	/** @throws Exception When the file cannot be opened, made or trusted. */
-	public function __construct( $path, $boot_id, $limit ) {
-		$this->path = $path;
+	public function __construct( $path, $boot_id, $limit, $invalidation, $shared ) {
+		$this->path         = $path;
+		$this->invalidation = $invalidation;
+		$this->apcu       = $shared;
 		clearstatcache( true, $path );
 		if ( ! is_file( $path ) ) {
 			self::make( $path, $boot_id );
@@ -72,14 +87,16 @@ class Tidemark_Store {
 			throw new RuntimeException( 'the store is no file of our own' );
 		}
 		$this->inode    = $found['ino'];
+		$this->inode_text = $found['dev'] . ':' . $found['ino'];
 		$this->prepared = array();
 		$this->db       = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
 		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
 		$mark = $this->db->querySingle( 'SELECT * FROM mark', true );
 		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['boot'] !== $boot_id
-			|| $mark['inode'] !== $found['dev'] . ':' . $found['ino'] ) {
+			|| $mark['inode'] !== $this->inode_text ) {
 			throw new RuntimeException( 'the store is of another boot, place or format' );
 		}
+		$this->origin = $mark['origin'];
 		$this->refresh( $mark );
 	}
 
@@ -103,17 +120,19 @@ class Tidemark_Store {
 				CREATE TABLE entry (id INTEGER PRIMARY KEY, k BLOB NOT NULL, v BLOB,
 					x INTEGER NOT NULL, q INTEGER NOT NULL, g INTEGER NOT NULL, c BLOB);
 				CREATE TABLE cleared (id INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
+				CREATE TABLE segment (id TEXT PRIMARY KEY, seen INTEGER NOT NULL);
 				CREATE TABLE mark (format INTEGER, boot TEXT, inode TEXT, stamp INTEGER,
 					flushed INTEGER, swept INTEGER, told TEXT, token TEXT, next TEXT,
-					checked INTEGER, changed INTEGER, purged INTEGER)' );
+					checked INTEGER, changed INTEGER, purged INTEGER, origin TEXT)' );
 			$found = stat( $temporary );
 			$entry = $db->prepare( 'INSERT INTO mark
-				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5)' );
+				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5, ?6)' );
 			$entry->bindValue( 1, self::FORMAT );
 			$entry->bindValue( 2, $boot_id );
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
 			$entry->bindValue( 4, PHP_INT_MIN );
 			$entry->bindValue( 5, time() );
+			$entry->bindValue( 6, bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) ) );
 			$entry->execute();
 			$entry->close();
 			$db->close();
@@ -164,20 +183,30 @@ class Tidemark_Store {
 
 	/** Value, expiry and lease; the value is null for a miss. @throws Exception */
 	public function get( $prefix, $key, $now ) {
-		if ( null === $this->reads_since || $this->reads_since !== $now ) {
+		$full  = $prefix . $key;
+		$token = $this->apcu ? $this->apcu->token( $full ) : 0;
+		// What is filled in above must be as new as the token.
+		if ( 0 !== $token || $this->reads_since !== $now ) {
 			$this->begin_reads( $now );
 		}
-		$full   = $prefix . $key;
 		$select = $this->statement( self::SELECT );
 		$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
 		$row = $select->execute()->fetchArray( SQLITE3_NUM );
 		$select->reset();
-		return $this->judge( $row, $prefix, $full, $now );
+		$found = $this->judge( $row, $prefix, $full, $now );
+		if ( null !== $found[0] && $this->apcu ) {
+			$this->apcu->fill( $full, $token, $found[0], $found[1] );
+		}
+		return $found;
 	}
 
 	/** Key => what `get` answers, by one query for each hundred. @throws Exception */
 	public function get_multiple( $prefix, array $keys, $now ) {
-		if ( null === $this->reads_since || $this->reads_since !== $now ) {
+		$tokens = array();
+		foreach ( $this->apcu ? $keys : array() as $key ) {
+			$tokens[ $key ] = $this->apcu->token( $prefix . $key );
+		}
+		if ( $tokens || $this->reads_since !== $now ) {
 			$this->begin_reads( $now );
 		}
 		$answers = array();
@@ -195,6 +224,10 @@ class Tidemark_Store {
 			while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
 				$key             = $ids[ $row[6] ];
 				$answers[ $key ] = $this->judge( $row, $prefix, $prefix . $key, $now );
+				if ( $tokens && null !== $answers[ $key ][0] ) {
+					list( $bytes, $expires ) = $answers[ $key ];
+					$this->apcu->fill( $prefix . $key, $tokens[ $key ], $bytes, $expires );
+				}
 			}
 			$rows->finalize();
 		}
@@ -272,11 +305,23 @@ class Tidemark_Store {
 
 	/** Changes a value under the write lock; `$change` gets bytes, answers bytes. @throws Exception */
 	public function change( $prefix, $key, $now, $change ) {
+		$full    = $prefix . $key;
+		$changed = null;
+		$busy    = $this->apcu ? $this->apcu->begin_write( $full ) : 0;
+		try {
+			$changed = $this->change_row( $prefix, $full, $now, $change );
+		} finally {
+			list( $bytes, $expires ) = $changed ?? array( null, 0 );
+			$this->show( $full, $busy, null !== $changed, $bytes, $expires );
+		}
+		return $changed;
+	}
+
+	private function change_row( $prefix, $full, $now, $change ) {
 		$this->end_reads();
 		$this->db->exec( 'BEGIN IMMEDIATE' );
 		try {
 			$this->refresh();
-			$full   = $prefix . $key;
 			$select = $this->statement( self::SELECT );
 			$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
 			$row = $select->execute()->fetchArray( SQLITE3_NUM );
@@ -299,8 +344,37 @@ class Tidemark_Store {
 		return self::checksum( $expires, $bytes );
 	}
 
-	/** One statement, one commit. A changed stamp is learned, then the write is tried again. */
 	private function write( $sql, array $values, $lease, $prefix ) {
+		$busy    = $this->apcu ? $this->apcu->begin_write( $values[1] ) : 0;
+		$is_done = false;
+		try {
+			$is_done = $this->write_row( $sql, $values, $lease, $prefix );
+		} finally {
+			$bytes = $is_done ? $values[2] : null;
+			$this->show( $values[1], $busy, $is_done, $bytes, $values[3] );
+		}
+		return $is_done;
+	}
+
+	/** Brings a write that is committed, or was not, to the shared memories. */
+	private function show( $full, $busy, $is_done, $bytes, $expires ) {
+		if ( $this->apcu ) {
+			$this->apcu->end_write( $full, $busy, $bytes, $expires );
+		}
+		if ( $is_done ) {
+			$this->tell( Tidemark_Invalidation::KEY, $full );
+		}
+	}
+
+	/** After the commit: who hears of it earlier would read the old row once more. */
+	private function tell( $kind, $text ) {
+		if ( $this->has_others && ! $this->invalidation->append( $kind, $text, $this->origin ) ) {
+			$this->is_untold = true;
+		}
+	}
+
+	/** One statement, one commit. A changed stamp is learned, then the write is tried again. */
+	private function write_row( $sql, array $values, $lease, $prefix ) {
 		$this->end_reads();
 		for ( $tries = 0; $tries < 20; ++$tries ) {
 			if ( $lease ) {
@@ -351,17 +425,76 @@ class Tidemark_Store {
 		$this->db->exec( 'BEGIN IMMEDIATE' );
 		$this->refresh();
 		$next = $this->stamp + 1;
+		$kind = Tidemark_Invalidation::FLUSH;
 		if ( null === $prefix || count( $this->cleared ) >= 10000 ) {
 			$this->db->exec( "UPDATE mark SET stamp = $next, flushed = $next; DELETE FROM cleared" );
 		} else {
+			$kind  = Tidemark_Invalidation::GROUP;
 			$group = self::id( $prefix );
 			$this->db->exec( "UPDATE mark SET stamp = $next;
 				REPLACE INTO cleared VALUES ($group, $next)" );
 		}
 		$this->db->exec( 'COMMIT' );
 		$this->refresh();
+		if ( $this->apcu ) {
+			// Of a group, too: what is asked again comes from here.
+			$this->apcu->flush();
+		}
+		$this->tell( $kind, Tidemark_Invalidation::GROUP === $kind ? $prefix : '' );
 	}
 
+	/**
+	 * Brings the shared memory up to what `follow` read, and lets all writers know it. False
+	 * where it must not be used.
+	 *
+	 * @throws Exception
+	 */
+	public function join( $now ) {
+		$this->end_reads();
+		$segment = $this->apcu->segment();
+		if ( '' === $segment ) {
+			return false;
+		}
+		$state  = $this->apcu->state();
+		$file   = "{$this->inode_text}:{$this->origin}";
+		$is_old = $state && $state[0] === $file
+			&& 1 === $this->db->querySingle( "SELECT count(*) FROM segment WHERE id = '$segment'" );
+		$this->replay( $is_old ? $state[1] : null );
+		$this->register( $segment, $is_old, $now );
+		$checked = $this->db->querySingle( 'SELECT checked FROM mark' );
+		return $this->apcu->keep_state( array( $file, $this->told, $checked ) );
+	}
+
+	/** Does in the shared memory what was told since a position; null is for what is unknown. */
+	private function replay( $from ) {
+		$now     = array_map( 'intval', explode( ':', $this->told ) );
+		$records = null === $from ? null : self::records( $this->invalidation, $from, $now );
+		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0 ) ) as $record ) {
+			if ( Tidemark_Invalidation::KEY !== $record[0] ) {
+				$this->apcu->flush();
+				return;
+			}
+			$this->apcu->drop( pack( 'q', $record[1] ) );
+		}
+	}
+
+	/** The stamp rises with a new one: from then on each write is told to it. */
+	private function register( $segment, $is_old, $now ) {
+		$this->segment = $segment;
+		$late          = self::SEGMENT_SECONDS;
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->db->exec( "REPLACE INTO segment VALUES ('$segment', $now);
+			DELETE FROM segment WHERE abs($now - seen) > $late"
+			. ( $is_old ? '' : '; UPDATE mark SET stamp = stamp + 1' ) );
+		$this->db->exec( 'COMMIT' );
+		$this->refresh();
+		$this->has_others = $this->other_segments() > 0;
+	}
+
+	private function other_segments() {
+		$query = "SELECT count(*) FROM segment WHERE id <> '{$this->segment}'";
+		return $this->db->querySingle( $query );
+	}
 	/** Reads what all processes must hear of. @throws Exception When the file was given up. */
 	private function refresh( $mark = null ) {
 		$mark = $mark ? $mark : $this->db->querySingle( 'SELECT stamp, flushed FROM mark', true );
@@ -375,6 +508,7 @@ class Tidemark_Store {
 				$this->cleared[ $row[0] ] = $row[1];
 			}
 			$rows->finalize();
+			$this->has_others = $this->other_segments() > 0;
 		}
 		$this->stamp   = $mark['stamp'];
 		$this->flushed = $mark['flushed'];
@@ -446,7 +580,8 @@ class Tidemark_Store {
 	}
 
 	/** Does what guests told since the last time. @throws Exception */
-	public function follow( Tidemark_Invalidation $told ) {
+	public function follow() {
+		$told     = $this->invalidation;
 		$position = implode( ':', $told->position() );
 		if ( $position === $this->told ) {
 			return;
@@ -481,8 +616,11 @@ class Tidemark_Store {
 
 	private function obey( $records ) {
 		$next = $this->stamp + 1;
-		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0 ) ) as $record ) {
-			list( $kind, $id ) = $record;
+		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0, '' ) ) as $record ) {
+			list( $kind, $id, $origin ) = $record;
+			if ( $origin === $this->origin ) {
+				continue; // It was written here already.
+			}
 			if ( Tidemark_Invalidation::KEY === $kind ) {
 				$number = random_int( 1, PHP_INT_MAX );
 				$this->db->exec( "INSERT INTO entry (id, k, v, x, q, g, c)

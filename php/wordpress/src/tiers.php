@@ -8,6 +8,7 @@ class Tidemark_Tiers {
 	const PRESENT = 0;
 	/** Not stored: the key was deleted by another process since this one missed it. */
 	const REFUSED = -1;
+	const FULL_TRIES = 8;
 
 	public $place;
 	public $notices;
@@ -21,6 +22,11 @@ class Tidemark_Tiers {
 	/** @var Tidemark_Invalidation */
 	private $invalidation;
 	private $looked;
+	/** @var Tidemark_Apcu|null */
+	private $apcu;
+	private $apcu_refusal = '';
+	/** When the shared memory was last seen to be current. */
+	private $apcu_at;
 	private $is_row_due = false;
 	private $row_changed;
 	private static $shared;
@@ -52,31 +58,96 @@ class Tidemark_Tiers {
 			$this->is_off = true;
 			$this->notices->note( 'off', $place->refusal );
 		}
+		$this->apcu_refusal = $this->is_off ? 'there is no tier 2' : Tidemark_Apcu::refusal();
+		if ( '' === $this->apcu_refusal ) {
+			$this->apcu = new Tidemark_Apcu( $place->identity );
+		}
 	}
 
 	/** @return array|false|null Value and expiry; false for a miss; null where nobody knows. */
 	public function get( $prefix, $key, $force ) {
-		return $this->guarded( function ( $store ) use ( $prefix, $key, $force ) {
+		$full = $prefix . $key;
+		if ( $this->apcu && $this->is_apcu_current( $force ) ) {
+			$found = $this->apcu->get( $full, time() );
+			if ( $found && is_array( $value = $this->answer( $full, array( $found[0], $found[1], null ) ) ) ) {
+				return $value;
+			}
+		}
+		return $this->guarded( function ( $store ) use ( $prefix, $key, $full, $force ) {
 			if ( $force ) {
 				$store->end_reads();
-				$store->follow( $this->invalidation );
+				$store->follow();
 			}
-			return $this->answer( $prefix . $key, $store->get( $prefix, $key, time() ) );
+			return $this->answer( $full, $store->get( $prefix, $key, time() ) );
 		} );
 	}
 
 	public function get_multiple( $prefix, array $keys, $force ) {
-		return $this->guarded( function ( $store ) use ( $prefix, $keys, $force ) {
+		$answers = $this->apcu && $this->is_apcu_current( $force )
+			? $this->get_apcu( $prefix, $keys ) : array();
+		$missing = array();
+		foreach ( $keys as $key ) {
+			isset( $answers[ $key ] ) || $missing[] = $key;
+		}
+		if ( ! $missing ) {
+			return $answers;
+		}
+		$below = $this->guarded( function ( $store ) use ( $prefix, $missing, $force ) {
 			if ( $force ) {
 				$store->end_reads();
-				$store->follow( $this->invalidation );
+				$store->follow();
 			}
 			$answers = array();
-			foreach ( $store->get_multiple( $prefix, $keys, time() ) as $key => $found ) {
+			foreach ( $store->get_multiple( $prefix, $missing, time() ) as $key => $found ) {
 				$answers[ $key ] = $this->answer( $prefix . $key, $found );
 			}
 			return $answers;
 		} );
+		return null === $below && ! $answers ? null : $answers + (array) $below;
+	}
+
+	private function get_apcu( $prefix, array $keys ) {
+		$fulls = array();
+		foreach ( $keys as $key ) {
+			$fulls[ $prefix . $key ] = $key;
+		}
+		$answers = array();
+		foreach ( $this->apcu->get_multiple( array_keys( $fulls ), time() ) as $full => $found ) {
+			$answer = $this->answer( $full, array( $found[0], $found[1], null ) );
+			if ( is_array( $answer ) ) {
+				$answers[ $fulls[ $full ] ] = $answer;
+			}
+		}
+		return $answers;
+	}
+
+	/** At the first use in a request, when a read is forced, and each minute of a long one. */
+	private function is_apcu_current( $is_forced ) {
+		$now = time();
+		if ( ! $is_forced && null !== $this->apcu_at && abs( $now - $this->apcu_at ) < 60 ) {
+			return true;
+		}
+		$file     = $this->place->file( 'store.sqlite' );
+		$position = implode( ':', $this->invalidation->position() );
+		if ( ! $this->apcu->is_current( $file, $position, $now ) ) {
+			$is_joined = $this->guarded( function ( $store ) use ( $now ) {
+				$store->follow();
+				$store->check_token( $now );
+				return $store->join( $now );
+			} );
+			if ( true !== $is_joined ) {
+				$this->leave_apcu( 'its state cannot be kept' );
+				return false;
+			}
+		}
+		$this->apcu_at = $now;
+		return true;
+	}
+
+	private function leave_apcu( $reason ) {
+		$this->notices->note( 'shared', "APCu: $reason" );
+		$this->apcu_refusal = $reason;
+		$this->apcu         = null;
 	}
 
 	private function answer( $full, array $found ) {
@@ -94,7 +165,9 @@ class Tidemark_Tiers {
 		if ( count( $this->leases ) > 50000 ) {
 			$this->leases = array_slice( $this->leases, 25000, null, true );
 		}
-		$this->leases[ $full ] = $lease;
+		if ( $lease ) {
+			$this->leases[ $full ] = $lease;
+		}
 		return false;
 	}
 
@@ -257,6 +330,9 @@ class Tidemark_Tiers {
 
 	/** An old value cannot be removed here: the others are told, else the store is emptied. */
 	private function give_up( $kind, $text ) {
+		if ( $this->apcu ) {
+			$this->apcu->flush();
+		}
 		$this->tell( $kind, $text );
 		$file = $this->place->file( 'store.sqlite' );
 		if ( '' !== $this->place->refusal || ! is_file( $file ) ) {
@@ -284,21 +360,37 @@ class Tidemark_Tiers {
 		return strlen( $bytes ) > Tidemark_Store::LARGEST ? null : $bytes;
 	}
 
-	/** Runs one use of the store. A failure opens it anew once; the second turns it off. */
+	/**
+	 * Runs one use of the store. A failure opens it anew once; the second turns it off. Where it
+	 * is full there are more tries: another process may take the room that was made.
+	 */
 	private function guarded( $use ) {
-		for ( $tries = 0; $tries < 2 && ! $this->is_off; ++$tries ) {
+		$most = 2;
+		for ( $tries = 0; $tries < $most && ! $this->is_off; ++$tries ) {
 			try {
 				$file        = $this->place->file( 'store.sqlite' );
-				$this->store = $this->store
-					?? new Tidemark_Store( $file, $this->place->boot_id, $this->limit );
+				$this->store = $this->store ?? new Tidemark_Store(
+					$file,
+					$this->place->boot_id,
+					$this->limit,
+					$this->invalidation,
+					$this->apcu
+				);
 				$this->look_around();
-				return $use( $this->store );
+				$answer = $use( $this->store );
+				if ( $this->store->is_untold ) {
+					$this->store->is_untold = false;
+					$this->mark_untold();
+				}
+				return $answer;
 			} catch ( Throwable $failed ) {
 				if ( $this->store && false !== strpos( $failed->getMessage(), 'full' ) ) {
+					$most = self::FULL_TRIES;
 					$this->make_room();
 				}
 				$this->store = null;
-				$this->notices->note( 0 === $tries ? 'retried' : 'failed', $failed->getMessage() );
+				$is_last     = $tries + 1 === $most;
+				$this->notices->note( $is_last ? 'failed' : 'retried', $failed->getMessage() );
 			}
 		}
 		$this->is_off = true;
@@ -312,18 +404,25 @@ class Tidemark_Tiers {
 			return;
 		}
 		$this->looked = $now;
-		$this->store->follow( $this->invalidation );
+		$this->store->follow();
 		$this->store->check_token( $now );
+		if ( $this->apcu && ! $this->store->join( $now ) ) {
+			$this->leave_apcu( 'its state cannot be kept' );
+		}
 	}
 
 	/** What a process that has no store wrote, for those that have one. */
 	private function tell( $kind, $text ) {
 		$is_told = is_dir( $this->place->folder ) && $this->invalidation->append( $kind, $text );
 		if ( ! $is_told ) {
-			$this->notices->note( 'untold', 'a write could not be told to the other processes' );
-			$this->is_row_due = true;
-			$this->change_row( time() );
+			$this->mark_untold();
 		}
+	}
+
+	private function mark_untold() {
+		$this->notices->note( 'untold', 'a write could not be told to the other processes' );
+		$this->is_row_due = true;
+		$this->change_row( time() );
 	}
 
 	/** The last resort: all will flush within a minute. Once a second, and when a request ends. */
@@ -344,12 +443,15 @@ class Tidemark_Tiers {
 		}
 	}
 
-	/** Which tiers serve, and why not the others: name => text. */
+	/** Which tiers serve, and why: name => text. */
 	public function status() {
 		$reason = $this->place->refusal ? $this->place->refusal : 'the store cannot be used';
 		$is_on  = null !== $this->counts();
+		$shared = $this->apcu && $this->is_apcu_current( true );
 		return array(
 			'tier 0 (request)' => 'on',
+			'tier 1 (APCu)'    => $shared ? 'on, shared by the processes of this PHP-FPM master'
+				: "off, {$this->apcu_refusal}",
 			'tier 2 (SQLite)'  => $is_on ? 'on, ' . $this->place->file( 'store.sqlite' ) : "off, $reason",
 			'guest'            => $this->place->is_guest ? 'yes, writes are told to the others' : 'no',
 		);
