@@ -14,7 +14,7 @@ pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
 /// In this order: the header stops a request that did not come through WordPress.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "header",
     "functions",
     "runtime",
@@ -23,6 +23,7 @@ const PARTS: [&str; 11] = [
     "sqlite",
     "place",
     "invalidation",
+    "clean-mark",
     "site-row",
     "notices",
     "command",

@@ -53,6 +53,17 @@ class Tidemark_Command {
 		WP_CLI::success( "The group {$arguments[0]} is empty." );
 	}
 
+	/** Brings the store to the disk: it outlives a restart of the machine if no write follows. */
+	public function sync() {
+		$is_done = $this->tiers->sync();
+		if ( null === $is_done ) {
+			WP_CLI::error( 'the store cannot be used: ' . $this->tiers->place->refusal );
+		} elseif ( ! $is_done ) {
+			WP_CLI::error( 'other processes use the store; stop PHP-FPM before' );
+		}
+		WP_CLI::success( 'The store is on the disk.' );
+	}
+
 	/** Reads the whole store and says whether it is sound. */
 	public function verify() {
 		$damage = $this->tiers->damage();

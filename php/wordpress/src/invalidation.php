@@ -14,10 +14,19 @@ class Tidemark_Invalidation {
 	const GROUP = 'g';
 	const FLUSH = 'f';
 
+	/** @var Tidemark_Clean_Mark What is appended ends it. */
+	public $mark;
 	private $path;
 
-	public function __construct( $path ) {
+	public function __construct( $path, Tidemark_Clean_Mark $mark ) {
 		$this->path = $path;
+		$this->mark = $mark;
+	}
+
+	/** @return bool Whether it is on the disk. */
+	public function sync() {
+		$file = is_file( $this->path ) ? @fopen( $this->path, 'r+b' ) : null;
+		return null === $file || ( $file && fsync( $file ) );
 	}
 
 	/** Inode and size; both 0 where there is no file. */
@@ -32,7 +41,7 @@ class Tidemark_Invalidation {
 		$origin = str_pad( (string) hex2bin( $origin ), self::ORIGIN, "\0" );
 		$body   = $kind . $origin . hash( 'xxh3', $text, true );
 		$record = $body . hash( 'xxh3', $body, true );
-		for ( $tries = 0; $tries < 3; ++$tries ) {
+		for ( $tries = 0; $tries < 3 && $this->mark->take_away(); ++$tries ) {
 			$file = is_link( $this->path ) ? false : @fopen( $this->path, 'c+b' );
 			if ( ! $file || ! flock( $file, LOCK_EX ) ) {
 				return false;

@@ -38,6 +38,10 @@ class Tidemark_Store {
 	/** Whether there are shared memories that this process cannot write to. */
 	private $has_others = false;
 	private $origin;
+	/** @var Tidemark_Clean_Mark */
+	private $mark;
+	/** Whether the mark must be taken away before the next write. */
+	private $is_clean = false;
 
 	const SELECT = 'SELECT k, v, x, q, g, c FROM entry WHERE id = ?1';
 	const UPSERT = 'INSERT INTO entry (id, k, v, x, q, g, c)
@@ -62,7 +66,8 @@ class Tidemark_Store {
 	public function __construct( $path, $boot_id, $limit, $invalidation, $shared ) {
 		$this->path         = $path;
 		$this->invalidation = $invalidation;
-		$this->apcu       = $shared;
+		$this->mark         = $invalidation->mark;
+		$this->apcu         = $shared;
 		clearstatcache( true, $path );
 		if ( ! is_file( $path ) ) {
 			self::make( $path, $boot_id );
@@ -92,9 +97,16 @@ class Tidemark_Store {
 		$this->db       = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
 		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
 		$mark = $this->db->querySingle( 'SELECT * FROM mark', true );
-		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['boot'] !== $boot_id
-			|| $mark['inode'] !== $this->inode_text ) {
-			throw new RuntimeException( 'the store is of another boot, place or format' );
+		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['inode'] !== $this->inode_text ) {
+			throw new RuntimeException( 'the store is of another place or format' );
+		}
+		if ( $mark['boot'] !== $boot_id ) {
+			if ( ! $mark['clean'] || ! $this->mark->is_of( $mark['origin'] ) ) {
+				throw new RuntimeException( 'the store is of another boot' );
+			}
+			$boot = $this->statement( 'UPDATE mark SET boot = ?1' );
+			$boot->bindValue( 1, $boot_id, SQLITE3_TEXT );
+			$boot->execute()->finalize();
 		}
 		$this->origin = $mark['origin'];
 		$this->refresh( $mark );
@@ -123,10 +135,10 @@ class Tidemark_Store {
 				CREATE TABLE segment (id TEXT PRIMARY KEY, seen INTEGER NOT NULL);
 				CREATE TABLE mark (format INTEGER, boot TEXT, inode TEXT, stamp INTEGER,
 					flushed INTEGER, swept INTEGER, told TEXT, token TEXT, next TEXT,
-					checked INTEGER, changed INTEGER, purged INTEGER, origin TEXT)' );
+					checked INTEGER, changed INTEGER, purged INTEGER, origin TEXT, clean INTEGER)' );
 			$found = stat( $temporary );
 			$entry = $db->prepare( 'INSERT INTO mark
-				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5, ?6)' );
+				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5, ?6, 0)' );
 			$entry->bindValue( 1, self::FORMAT );
 			$entry->bindValue( 2, $boot_id );
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
@@ -328,6 +340,7 @@ class Tidemark_Store {
 			$select->reset();
 			list( $bytes, $expires ) = $this->judge( $row, $prefix, $full, $now );
 			if ( null !== $bytes ) {
+				$this->take_mark_away();
 				$bytes = $change( $bytes );
 				$this->run( self::REPLACE, $prefix, array( self::id( $full ), $full, $bytes, $expires,
 					$this->stamp, $this->sum( $bytes, $expires ) ) );
@@ -377,6 +390,9 @@ class Tidemark_Store {
 	private function write_row( $sql, array $values, $lease, $prefix ) {
 		$this->end_reads();
 		for ( $tries = 0; $tries < 20; ++$tries ) {
+			if ( $this->is_clean ) {
+				$this->begin_dirty();
+			}
 			if ( $lease ) {
 				if ( $lease[0] !== $this->stamp ) {
 					return false;
@@ -394,6 +410,15 @@ class Tidemark_Store {
 			}
 		}
 		throw new RuntimeException( 'the stamp of the store changes without end' );
+	}
+
+	private function begin_dirty() {
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		try {
+			$this->take_mark_away();
+		} finally {
+			$this->db->exec( 'COMMIT' );
+		}
 	}
 
 	private function run( $sql, $prefix, array $values ) {
@@ -424,6 +449,7 @@ class Tidemark_Store {
 		$this->end_reads();
 		$this->db->exec( 'BEGIN IMMEDIATE' );
 		$this->refresh();
+		$this->take_mark_away();
 		$next = $this->stamp + 1;
 		$kind = Tidemark_Invalidation::FLUSH;
 		if ( null === $prefix || count( $this->cleared ) >= 10000 ) {
@@ -497,7 +523,7 @@ class Tidemark_Store {
 	}
 	/** Reads what all processes must hear of. @throws Exception When the file was given up. */
 	private function refresh( $mark = null ) {
-		$mark = $mark ? $mark : $this->db->querySingle( 'SELECT stamp, flushed FROM mark', true );
+		$mark = $mark ? $mark : $this->db->querySingle( 'SELECT stamp, flushed, clean FROM mark', true );
 		if ( ! isset( $mark['stamp'] ) || $mark['stamp'] < 0 ) {
 			throw new RuntimeException( 'the store was replaced' );
 		}
@@ -511,7 +537,38 @@ class Tidemark_Store {
 			$this->has_others = $this->other_segments() > 0;
 		}
 		$this->stamp   = $mark['stamp'];
-		$this->flushed = $mark['flushed'];
+		$this->flushed  = $mark['flushed'];
+		$this->is_clean = 0 !== $mark['clean'];
+	}
+
+	/** Within a transaction that writes. @throws Exception */
+	private function take_mark_away() {
+		if ( $this->is_clean ) {
+			if ( ! $this->mark->take_away() ) {
+				throw new RuntimeException( 'the mark of a sync cannot be taken away' );
+			}
+			$this->db->exec( 'UPDATE mark SET clean = 0' );
+			$this->is_clean = false;
+		}
+	}
+
+	/**
+	 * Brings all to the disk and sets the mark, which rises the stamp: each writer meets it.
+	 * False where another process wrote or read meanwhile.
+	 *
+	 * @throws Exception
+	 */
+	public function sync() {
+		$this->end_reads();
+		$this->db->exec( 'PRAGMA synchronous = FULL; BEGIN IMMEDIATE;
+			UPDATE mark SET stamp = stamp + 1, clean = 1; COMMIT' );
+		$left = $this->db->querySingle( 'PRAGMA wal_checkpoint(TRUNCATE)', true );
+		$this->db->exec( 'PRAGMA synchronous = OFF; BEGIN IMMEDIATE' );
+		$is_done = 0 === $left['busy'] && 1 === $this->db->querySingle( 'SELECT clean FROM mark' )
+			&& $this->invalidation->sync() && $this->mark->set( $this->origin );
+		$this->db->exec( 'COMMIT' );
+		$this->refresh();
+		return $is_done;
 	}
 
 	/** Reads of one second share a snapshot: that spares each a lock. */
@@ -615,6 +672,9 @@ class Tidemark_Store {
 	}
 
 	private function obey( $records ) {
+		if ( array() !== $records ) {
+			$this->take_mark_away();
+		}
 		$next = $this->stamp + 1;
 		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0, '' ) ) as $record ) {
 			list( $kind, $id, $origin ) = $record;

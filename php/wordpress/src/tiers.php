@@ -50,7 +50,10 @@ class Tidemark_Tiers {
 	public function __construct( Tidemark_Place $place ) {
 		$this->place   = $place;
 		$this->notices = new Tidemark_Notices( $place->folder );
-		$this->invalidation = new Tidemark_Invalidation( $place->file( 'invalidate' ) );
+		$this->invalidation = new Tidemark_Invalidation(
+			$place->file( 'invalidate' ),
+			new Tidemark_Clean_Mark( $place->file( 'clean' ) )
+		);
 
 		$megabytes     = defined( 'TIDEMARK_CACHE_MB' ) ? (int) TIDEMARK_CACHE_MB : 256;
 		$this->limit   = min( 65536, max( 8, $megabytes ) ) * 1048576;
@@ -461,6 +464,13 @@ class Tidemark_Tiers {
 	public function counts() {
 		return $this->guarded( function ( $store ) {
 			return $store->counts();
+		} );
+	}
+
+	/** @return bool|null Whether the store may outlive the machine now; null where there is none. */
+	public function sync() {
+		return $this->guarded( function ( $store ) {
+			return $store->sync();
 		} );
 	}
 
