@@ -14,13 +14,14 @@ pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
 /// In this order: the header stops a request that did not come through WordPress.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "header",
     "functions",
     "runtime",
     "tiers",
     "apcu",
     "sqlite",
+    "ahead",
     "place",
     "invalidation",
     "clean-mark",

@@ -18,6 +18,8 @@ class Tidemark_Store {
 	const SEGMENT_SECONDS = 600;
 
 	public $stamp = 0;
+	/** Reads of one key each, by this process. */
+	public $selects = 0;
 	private $flushed = 0;
 	private $cleared = array();
 	private $path;
@@ -201,6 +203,7 @@ class Tidemark_Store {
 		if ( 0 !== $token || $this->reads_since !== $now ) {
 			$this->begin_reads( $now );
 		}
+		++$this->selects;
 		$select = $this->statement( self::SELECT );
 		$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
 		$row = $select->execute()->fetchArray( SQLITE3_NUM );
@@ -244,6 +247,33 @@ class Tidemark_Store {
 			$rows->finalize();
 		}
 		return $answers;
+	}
+
+	/** Full key => what `get` answers, for the pairs of prefix and key that are there. @throws Exception */
+	public function get_pairs( array $pairs, $bytes_max, $now ) {
+		$ids    = array();
+		$tokens = array();
+		foreach ( array_slice( $pairs, 0, Tidemark_Ahead::KEYS_MAX ) as $pair ) {
+			if ( 2 === count( (array) $pair ) && is_string( $pair[0] ) && is_string( $pair[1] ) ) {
+				$full                    = $pair[0] . $pair[1];
+				$ids[ self::id( $full ) ] = array( $pair[0], $full );
+				$tokens[ $full ]         = $this->apcu ? $this->apcu->token( $full ) : 0;
+			}
+		}
+		$this->begin_reads( $now );
+		$rows  = $this->db->query( 'SELECT k, v, x, q, g, c, id FROM entry WHERE id IN ('
+			. implode( ',', array_keys( $ids ) ) . ') AND length(v) <= ' . (int) $bytes_max );
+		$found = array();
+		while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
+			list( $prefix, $full ) = $ids[ $row[6] ];
+			$answer = $this->judge( $row, $prefix, $full, $now );
+			if ( null !== $answer[0] ) {
+				$found[ $full ] = $answer;
+				$this->apcu && $this->apcu->fill( $full, $tokens[ $full ], $answer[0], $answer[1] );
+			}
+		}
+		$rows->finalize();
+		return $found;
 	}
 
 	private function judge( $row, $prefix, $full, $now ) {

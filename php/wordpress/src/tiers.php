@@ -22,6 +22,8 @@ class Tidemark_Tiers {
 	/** @var Tidemark_Invalidation */
 	private $invalidation;
 	private $looked;
+	/** @var Tidemark_Ahead */
+	private $ahead;
 	/** @var Tidemark_Apcu|null */
 	private $apcu;
 	private $apcu_refusal = '';
@@ -54,6 +56,7 @@ class Tidemark_Tiers {
 			$place->file( 'invalidate' ),
 			new Tidemark_Clean_Mark( $place->file( 'clean' ) )
 		);
+		$this->ahead        = new Tidemark_Ahead();
 
 		$megabytes     = defined( 'TIDEMARK_CACHE_MB' ) ? (int) TIDEMARK_CACHE_MB : 256;
 		$this->limit   = min( 65536, max( 8, $megabytes ) ) * 1048576;
@@ -80,8 +83,9 @@ class Tidemark_Tiers {
 			if ( $force ) {
 				$store->end_reads();
 				$store->follow();
+				return $this->answer( $full, $store->get( $prefix, $key, time() ) );
 			}
-			return $this->answer( $full, $store->get( $prefix, $key, time() ) );
+			return $this->answer( $full, $this->ahead->get( $store, $prefix, $key, time() ) );
 		} );
 	}
 
@@ -230,6 +234,7 @@ class Tidemark_Tiers {
 
 	/** @return bool|null Whether it was there. */
 	public function delete( $prefix, $key ) {
+		$this->ahead->forget( $prefix . $key );
 		$deleted = $this->guarded( function ( $store ) use ( $prefix, $key ) {
 			list( $found, $lease ) = $store->delete( $prefix, $key );
 			$this->leases[ $prefix . $key ] = $lease;
@@ -247,6 +252,7 @@ class Tidemark_Tiers {
 
 	/** @return array|false|null The new number and its expiry. */
 	public function incr( $prefix, $key, $offset ) {
+		$this->ahead->forget( $prefix . $key );
 		$raised = $this->guarded( function ( $store ) use ( $prefix, $key, $offset ) {
 			$changed = $store->change( $prefix, $key, time(), function ( $bytes ) use ( $offset ) {
 				$value = @unserialize( $bytes, array( 'allowed_classes' => false ) );
@@ -273,6 +279,7 @@ class Tidemark_Tiers {
 	}
 
 	private function flush_by( $prefix ) {
+		$this->ahead->forget();
 		$flushed = $this->guarded( function ( $store ) use ( $prefix ) {
 			$store->flush( $prefix );
 			if ( $store->is_replaced() ) {
@@ -296,6 +303,7 @@ class Tidemark_Tiers {
 			$this->sweep();
 		}
 		$this->guarded( function ( $store ) {
+			$this->ahead->close( $store, time() );
 			$store->end_reads();
 			return true;
 		} );
@@ -311,6 +319,7 @@ class Tidemark_Tiers {
 
 	/** A write that failed removes the key: neither the old value nor half of the new stays. */
 	private function written( $prefix, $key, $write ) {
+		$this->ahead->forget( $prefix . $key );
 		if ( ++$this->writes >= 512 ) {
 			$this->sweep();
 		}
@@ -407,6 +416,7 @@ class Tidemark_Tiers {
 			return;
 		}
 		$this->looked = $now;
+		$this->ahead->forget();
 		$this->store->follow();
 		$this->store->check_token( $now );
 		if ( $this->apcu && ! $this->store->join( $now ) ) {
