@@ -674,6 +674,11 @@ class Tidemark_Store {
 			return;
 		}
 		$this->end_reads();
+		if ( $this->db->querySingle( 'SELECT told FROM mark' ) === $position ) {
+			$this->told = $position;
+			$this->refresh();
+			return;
+		}
 		$this->db->exec( 'BEGIN IMMEDIATE' );
 		try {
 			$this->refresh();
