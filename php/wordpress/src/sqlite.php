@@ -155,14 +155,23 @@ class Tidemark_Store {
 				@unlink( "$path-wal" );
 				@unlink( "$path-shm" );
 				rename( $temporary, $path );
-			} else {
-				@link( $temporary, $path );
+			} elseif ( ! @link( $temporary, $path ) ) {
+				self::take_name( $temporary, $path );
 			}
 		} finally {
 			umask( $mask );
 			foreach ( array( '', '-wal', '-shm' ) as $end ) {
 				is_file( $temporary . $end ) && @unlink( $temporary . $end );
 			}
+		}
+	}
+
+	/** For file systems without hard links; the first that comes gives its file the name. */
+	private static function take_name( $temporary, $path ) {
+		$lock = @fopen( "$path.lock", 'c' );
+		if ( $lock && flock( $lock, LOCK_EX ) ) {
+			clearstatcache( true, $path );
+			is_file( $path ) || @rename( $temporary, $path );
 		}
 	}
 
