@@ -19,3 +19,28 @@ Suite::same( 'churn beyond the size keeps serving, within file and log',
 	array( Suite::finish( $requests[0] ), Suite::finish( $requests[1] ),
 		filesize( Suite::store( $site ) ) <= 8388608 ),
 	array( array( true, 0, true ), array( true, 0, true ), true ) );
+
+/** The clock of all later requests steps: what the store holds moves the other way. */
+function step_clock( $site, $seconds ) {
+	$db = new SQLite3( Suite::store( $site ) );
+	$db->exec( "UPDATE entry SET x = x - $seconds WHERE x > 0;
+		UPDATE mark SET checked = checked - $seconds, changed = changed - $seconds,
+		purged = purged - $seconds; UPDATE segment SET seen = seen - $seconds" );
+	$db->close();
+}
+
+foreach ( array( 'forward' => 86400, 'back' => -86400 ) as $way => $seconds ) {
+	$site = Suite::site();
+	$use  = array( 'table' => true );
+	Suite::request( $site, 'wp_cache_set( "never", 1 ); wp_cache_set( "b", 1, "", 3600 );
+		wp_cache_delete( "gone" );', $use );
+	// The checksum covers the time, so that one is written once more with its own.
+	step_clock( $site, $seconds );
+	Suite::same( "clock that steps $way loses nothing that does not expire", Suite::request( $site,
+		'return array( wp_cache_get( "never" ), wp_cache_get( "b" ), wp_cache_get( "gone" ),
+		wp_cache_set( "b", 2, "", 60 ), wp_cache_delete( "never" ), wp_cache_add( "never", 3 ),
+		Tidemark_Tiers::shared()->notices->counts );', $use ),
+		array( 1, false, false, true, true, true, array() ) );
+	Suite::same( "clock that stepped $way lets later requests go on", Suite::request( $site,
+		'return array( wp_cache_get( "never" ), wp_cache_get( "b" ) );', $use ), array( 3, 2 ) );
+}
