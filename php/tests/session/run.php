@@ -1,0 +1,126 @@
+<?php
+/**
+ * The session of a user on a real host, and each fault of the store while pages are served:
+ * `php run.php object-cache.php`, as root, because it mounts file systems and changes owners.
+ */
+require dirname( __DIR__ ) . '/suite.php';
+require __DIR__ . '/host.php';
+if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
+	fwrite( STDERR, "usage: php run.php target/dist/object-cache.php\n" );
+	exit( 2 );
+}
+$missing = Host::missing();
+foreach ( array( 'bindfs', 'faketime', 'setpriv', 'mount' ) as $program ) {
+	Host::program( $program ) || $missing[] = $program;
+}
+if ( $missing || 0 !== posix_geteuid() ) {
+	fwrite( STDERR, 'needed: root, and: apt-get install -y ' . implode( ' ', $missing ) . "\n" );
+	exit( 2 );
+}
+pcntl_async_signals( true );
+pcntl_signal( SIGTERM, function () {
+	exit( 143 ); // Which ends what the host started.
+} );
+$start   = hrtime( true );
+$drop_in = realpath( $argv[1] );
+$host    = new Host();
+$content = $host->site . '/wp-content';
+const PAGES = array( '/', '/post-1/', '/tag/tag1/', '/none/' );
+
+function pages( $master = 'one' ) {
+	global $host;
+	return array_combine( PAGES, array_map( function ( $path ) use ( $host, $master ) {
+		return $host->page( $path, $master );
+	}, PAGES ) );
+}
+
+/** As a user does it. */
+function install( $file ) {
+	global $content;
+	Host::shell( 'cp ' . escapeshellarg( $file ) . " $content/object-cache.php.new" );
+	Host::shell( "chown www-data: $content/object-cache.php.new" );
+	rename( "$content/object-cache.php.new", "$content/object-cache.php" );
+}
+
+function remove() {
+	global $content;
+	Host::shell( "rm -rf $content/object-cache.php $content/.ht-tidemark-*" );
+}
+
+function store() {
+	global $content;
+	return ( glob( "$content/.ht-tidemark-*/store.sqlite" ) ?: array( null ) )[0];
+}
+
+/** Hits of 10,000 look-ups over so many requests. */
+function hit_ratio( $requests ) {
+	global $host, $content;
+	@unlink( "$content/counts" );
+	for ( $i = 0; $i < $requests; ++$i ) {
+		$host->page( '/post-' . ( 1 + $i % 40 ) . '/' );
+	}
+	$sums = array( 0, 0 );
+	foreach ( file( "$content/counts" ) as $line ) {
+		list( $hits, $misses ) = explode( ' ', trim( $line ) );
+		$sums = array( $sums[0] + $hits, $sums[1] + $misses );
+	}
+	return 10000 * $sums[0] / max( 1, array_sum( $sums ) );
+}
+
+function command( ...$words ) {
+	global $host;
+	return $host->run_in_site( 'wp-cli.php', array_merge( array( 'tidemark' ), $words ) );
+}
+
+pages(); // The first ones fill caches of WordPress that lie in its database.
+$plain = pages();
+Suite::same( 'site serves pages before', array_column( $plain, 0 ),
+	array( '200', '200', '200', '404' ) );
+$requests = 'night' === getenv( 'TIDEMARK_LANE' ) ? 1000 : 100;
+
+install( $drop_in );
+Suite::same( 'first pages with the drop-in are those without', pages(), $plain );
+Suite::same( 'next pages with the drop-in are those without', pages(), $plain );
+list( $code, $lines ) = command( 'status' );
+printf( "status: %s\n", implode( '; ', $lines ) );
+Suite::same( 'status names the tiers and why one is off', array( $code, $lines ), array( 0, array(
+	'tier 0 (request): on',
+	'tier 1 (APCu): off, apc.enable_cli is off',
+	'tier 2 (SQLite): on, ' . store(),
+	'guest: no',
+) ) );
+$before = hit_ratio( $requests );
+$host->restart_fpm( 'one' );
+$after = hit_ratio( $requests );
+printf( "hit ratio of %d requests: %.2f %% before, %.2f %% after the restart\n",
+	$requests, $before / 100, $after / 100 );
+Suite::same( 'hit ratio after a restart is within 1 %', abs( $after - $before ) <= 100, true );
+remove();
+$without = hit_ratio( 20 );
+Suite::same( 'hit ratio without the drop-in is another', $without < $before - 100, true );
+Suite::same( 'site without the drop-in is as it was', pages(), $plain );
+
+/** Pages of both masters while the store has a fault, and what the log says of it. */
+function during( $name, $fault, $repair = null, $log = null ) {
+	global $plain, $host, $drop_in;
+	install( $drop_in );
+	pages();
+	file_put_contents( "{$host->folder}/php.log", '' );
+	$fault( store() );
+	$seen = array( pages(), pages( 'two' ) );
+	Suite::same( "pages are those without a cache: $name", $seen, array( $plain, $plain ) );
+	$told = (string) file_get_contents( "{$host->folder}/php.log" );
+	if ( null !== $log ) {
+		Suite::same( "log names the fault: $name", false !== strpos( $told, $log ) ? $log : $told, $log );
+	}
+	Suite::same( "log is not flooded: $name", substr_count( $told, 'Tidemark' ) <= 6, true );
+	Suite::same( "no warning of PHP: $name", preg_match( '/PHP (Warning|Notice|Fatal|Deprecated)/', $told ), 0 );
+	$repair && $repair();
+	remove();
+	array_map( 'unlink', glob( '/tmp/tidemark-*-33' ) );
+}
+
+require __DIR__ . '/faults.php';
+printf( "%s%d passed in %.1fs\n", Suite::$failed ? Suite::$failed . ' failed, ' : '',
+	Suite::$passed, ( hrtime( true ) - $start ) / 1e9 );
+exit( Suite::$failed ? 1 : 0 );
