@@ -44,8 +44,9 @@ class Tidemark_Apcu {
 			return false;
 		}
 		clearstatcache( true, $file );
-		$found = @stat( $file );
-		return $found && 0 === strpos( $state[0], "{$found['dev']}:{$found['ino']}:" );
+		$found  = @stat( $file );
+		$origin = (string) @file_get_contents( "$file.origin", false, null, 0, 32 );
+		return $found && $state[0] === "{$found['dev']}:{$found['ino']}:$origin";
 	}
 
 	/** False where it cannot be kept; then this memory must not be used. */

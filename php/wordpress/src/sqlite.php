@@ -146,10 +146,12 @@ class Tidemark_Store {
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
 			$entry->bindValue( 4, PHP_INT_MIN );
 			$entry->bindValue( 5, time() );
-			$entry->bindValue( 6, bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) ) );
+			$origin = bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) );
+			$entry->bindValue( 6, $origin );
 			$entry->execute();
 			$entry->close();
 			$db->close();
+			self::keep_origin( $path, $origin );
 			if ( $over ) {
 				// The log of the old file would be taken for one of the new.
 				@unlink( "$path-wal" );
@@ -163,6 +165,16 @@ class Tidemark_Store {
 			foreach ( array( '', '-wal', '-shm' ) as $end ) {
 				is_file( $temporary . $end ) && @unlink( $temporary . $end );
 			}
+		}
+	}
+
+	/**
+	 * Beside the store, before it takes its name: who does not open the store sees that it is
+	 * another. The inode does not tell, it may be that of a file that is gone.
+	 */
+	private static function keep_origin( $path, $origin ) {
+		if ( @file_get_contents( "$path.origin", false, null, 0, 32 ) !== $origin ) {
+			is_link( "$path.origin" ) || @file_put_contents( "$path.origin", $origin );
 		}
 	}
 
@@ -527,6 +539,7 @@ class Tidemark_Store {
 		$this->replay( $is_old ? $state[1] : null );
 		$this->register( $segment, $is_old, $now );
 		$checked = $this->db->querySingle( 'SELECT checked FROM mark' );
+		self::keep_origin( $this->path, $this->origin );
 		return $this->apcu->keep_state( array( $file, $this->told, $checked ) );
 	}
 
