@@ -9,7 +9,7 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, dist, fast, fuzz, live, python_cache};
+use crate::{deny, drop_in, fast, fuzz, live, python_cache};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -46,7 +46,6 @@ const JS_CLIENT: &str = "clients/js";
 const GUIDES: &str = "tests/guides";
 /// Names the Go that is there to the guides' tests.
 const GO_VARIABLE: &str = "TIDEMARK_GO";
-const PHP_SUITE: &str = "php/tests";
 const BENCH_SUITE: &str = "bench/ttl";
 const REPORT_SUITE: &str = "bench/report";
 /// Each with a suite of its own.
@@ -93,7 +92,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     go_client(checkout, &mut lane, binary_is_built)?;
     guides(checkout, &mut lane, binary_is_built)?;
     python_cache::steps(checkout, &mut lane)?;
-    drop_in(checkout, &mut lane)?;
+    drop_in::steps(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
     over_time(checkout, &mut lane);
     fuzz::replay(checkout, &mut lane);
@@ -221,19 +220,6 @@ fn guides(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result
     tests.env(live::BINARY_VARIABLE, checkout.binary()?);
     tests.env(GO_VARIABLE, prerequisite::go());
     lane.run(&name, Runner::Pytest, &mut tests);
-    Ok(())
-}
-
-/// The tests of the WordPress drop-in, as users get it: joined into one file.
-fn drop_in(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
-    let mut command = checkout.command("php");
-    command.arg("run.php").arg(dist::drop_in(checkout)?);
-    command.current_dir(checkout.root.join(PHP_SUITE));
-    lane.run(
-        &format!("tests of {PHP_SUITE}"),
-        Runner::Pytest,
-        &mut command,
-    );
     Ok(())
 }
 

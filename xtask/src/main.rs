@@ -12,6 +12,7 @@ mod checkout;
 mod demo;
 mod deny;
 mod dist;
+mod drop_in;
 mod fast;
 mod full;
 mod fuzz;

@@ -7,11 +7,12 @@ use anyhow::Result;
 use crate::checkout::Checkout;
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
-use crate::{bench, deny, full, fuzz, live, prerequisite};
+use crate::{bench, deny, drop_in, full, fuzz, live, prerequisite};
 
-/// The same tests at their long sizes, what is known against the dependencies, ten minutes of
-/// fuzzing for each target, hundreds of requests of each kind that the OpenAPI document describes,
-/// then the benchmarks (hours; for the night).
+/// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
+/// of PHP, what is known against the dependencies, ten minutes of fuzzing for each target, hundreds
+/// of requests of each kind that the OpenAPI document describes, then the benchmarks (hours; for
+/// the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -44,6 +45,9 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         prerequisite::for_rust(checkout),
         prerequisite::for_fuzz(),
         full::missing_for_document(checkout)?,
+        prerequisite::for_node(),
+        prerequisite::for_php(),
+        prerequisite::for_wordpress(),
         bench::missing(&benches),
     ]
     .concat();
@@ -61,6 +65,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     rooms.args(LONG.iter().flat_map(|room| ["-p", room]));
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
 
+    drop_in::long_steps(checkout, &mut lane)?;
     deny::advisories(checkout, &mut lane)?;
     fuzz::search(checkout, &mut lane)?;
 

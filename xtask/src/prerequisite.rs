@@ -1,5 +1,6 @@
 //! What must be on the machine, and how to get what is not.
 
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::checkout::Checkout;
@@ -226,6 +227,39 @@ pub fn for_fuzz() -> Vec<Missing> {
         return Vec::new();
     }
     vec![Missing::new("a C++ compiler", Remedy::Apt(&["g++"]))]
+}
+
+/// A host for WordPress, and what its faults are made with.
+pub fn for_wordpress() -> Vec<Missing> {
+    let programs = [
+        "mariadbd", "nginx", "bindfs", "faketime", "setpriv", "mount",
+    ];
+    let found = |name: &str| {
+        let folders = ["/usr/bin", "/usr/sbin"];
+        let mut places = folders.iter().map(|folder| Path::new(folder).join(name));
+        places.any(|place| place.is_file())
+    };
+    let code = "exit(extension_loaded('mysqli') && 0 === posix_geteuid() ? 0 : 1);";
+    let is_php_fit = Command::new("php").args(["-r", code]).output();
+    if programs.into_iter().all(found)
+        && Path::new("/usr/share/wordpress/wp-load.php").is_file()
+        && is_php_fit.is_ok_and(|output| output.status.success())
+    {
+        return Vec::new();
+    }
+    vec![Missing::new(
+        "a host for WordPress, and to be root",
+        Remedy::Apt(&[
+            "php-fpm",
+            "php-mysql",
+            "mariadb-server",
+            "nginx-light",
+            "wordpress",
+            "wordpress-theme-twentytwentythree",
+            "bindfs",
+            "faketime",
+        ]),
+    )]
 }
 
 /// The workspace's own `rust-version`, so that the number is written once.
