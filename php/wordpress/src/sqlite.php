@@ -218,33 +218,59 @@ class Tidemark_Store {
 
 	/** Value, expiry and lease; the value is null for a miss. @throws Exception */
 	public function get( $prefix, $key, $now ) {
-		$full  = $prefix . $key;
-		$token = $this->apcu ? $this->apcu->token( $full ) : 0;
-		// What is filled in above must be as new as the token.
-		if ( 0 !== $token || $this->reads_since !== $now ) {
+		if ( $this->reads_since !== $now ) {
 			$this->begin_reads( $now );
 		}
-		++$this->selects;
-		$select = $this->statement( self::SELECT );
-		$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
-		$row = $select->execute()->fetchArray( SQLITE3_NUM );
-		$select->reset();
-		$found = $this->judge( $row, $prefix, $full, $now );
-		if ( null !== $found[0] && $this->apcu ) {
+		$full  = $prefix . $key;
+		$found = $this->select( $prefix, $full, $now );
+		if ( null === $found[0] || ! $this->apcu ) {
+			return $found;
+		}
+		// What is filled in above must be as new as the token, so it is read once more.
+		$token = $this->apcu->token( $full );
+		$this->begin_reads( $now );
+		$found = $this->select( $prefix, $full, $now );
+		if ( null !== $found[0] ) {
 			$this->apcu->fill( $full, $token, $found[0], $found[1] );
 		}
 		return $found;
 	}
 
+	private function select( $prefix, $full, $now ) {
+		++$this->selects;
+		$select = $this->statement( self::SELECT );
+		$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
+		$row = $select->execute()->fetchArray( SQLITE3_NUM );
+		$select->reset();
+		return $this->judge( $row, $prefix, $full, $now );
+	}
+
 	/** Key => what `get` answers, by one query for each hundred. @throws Exception */
 	public function get_multiple( $prefix, array $keys, $now ) {
-		$tokens = array();
-		foreach ( $this->apcu ? $keys : array() as $key ) {
-			$tokens[ $key ] = $this->apcu->token( $prefix . $key );
-		}
-		if ( $tokens || $this->reads_since !== $now ) {
+		if ( $this->reads_since !== $now ) {
 			$this->begin_reads( $now );
 		}
+		$answers = $this->select_all( $prefix, $keys, $now );
+		$tokens  = array();
+		foreach ( $this->apcu ? $answers : array() as $key => $found ) {
+			if ( null !== $found[0] ) {
+				$tokens[ $key ] = $this->apcu->token( $prefix . $key );
+			}
+		}
+		if ( $tokens ) {
+			$this->begin_reads( $now );
+			$newer = $this->select_all( $prefix, array_keys( $tokens ), $now );
+			foreach ( $newer as $key => list( $bytes, $expires ) ) {
+				if ( null !== $bytes ) {
+					$this->apcu->fill( $prefix . $key, $tokens[ $key ], $bytes, $expires );
+				}
+			}
+			$answers = array_replace( $answers, $newer );
+		}
+		return $answers;
+	}
+
+	private function select_all( $prefix, array $keys, $now ) {
 		$answers = array();
 		foreach ( array_chunk( $keys, 100 ) as $some ) {
 			$ids = array();
@@ -260,10 +286,6 @@ class Tidemark_Store {
 			while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
 				$key             = $ids[ $row[6] ];
 				$answers[ $key ] = $this->judge( $row, $prefix, $prefix . $key, $now );
-				if ( $tokens && null !== $answers[ $key ][0] ) {
-					list( $bytes, $expires ) = $answers[ $key ];
-					$this->apcu->fill( $prefix . $key, $tokens[ $key ], $bytes, $expires );
-				}
 			}
 			$rows->finalize();
 		}
@@ -385,11 +407,7 @@ class Tidemark_Store {
 		$this->db->exec( 'BEGIN IMMEDIATE' );
 		try {
 			$this->refresh();
-			$select = $this->statement( self::SELECT );
-			$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
-			$row = $select->execute()->fetchArray( SQLITE3_NUM );
-			$select->reset();
-			list( $bytes, $expires ) = $this->judge( $row, $prefix, $full, $now );
+			list( $bytes, $expires ) = $this->select( $prefix, $full, $now );
 			if ( null !== $bytes ) {
 				$this->take_mark_away();
 				$bytes = $change( $bytes );
