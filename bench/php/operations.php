@@ -4,7 +4,10 @@
  * database. Values are built before the clock starts. Each pair is a new process and a new
  * store for each drop-in, in turn; printed are medians in microseconds for each operation.
  *
- *     php operations.php [--pairs=10] NAME=object-cache.php [NAME=object-cache.php …]
+ *     php operations.php [--pairs=10] NAME=object-cache.php [NAME:no-apcu=object-cache.php …]
+ *
+ * APCu is on, but for a name that ends in `:no-apcu`. The same file under two names shows what
+ * the run can tell apart.
  *
  * Drop-ins of others are fetched by the person who runs this.
  */
@@ -78,8 +81,9 @@ function compare( array $drop_ins, $pairs ) {
 		foreach ( $drop_ins as $name => $path ) {
 			$folder = sys_get_temp_dir() . '/bench-php-' . bin2hex( random_bytes( 6 ) );
 			mkdir( $folder, 0700 );
-			$command = array( PHP_BINARY, '-d', 'apc.enable_cli=1', '-d', 'error_reporting=8191',
-				__FILE__, '--measure', $path );
+			$has_apcu = ':no-apcu' === substr( $name, -8 ) ? '0' : '1';
+			$command  = array( PHP_BINARY, '-d', "apc.enable_cli=$has_apcu", '-d', 'apc.shm_size=256M',
+				'-d', 'error_reporting=8191', __FILE__, '--measure', $path );
 			$process = proc_open( $command, array( 1 => array( 'pipe', 'w' ) ), $pipes, null,
 				array( 'BENCH_CONTENT' => $folder ) );
 			$printed = stream_get_contents( $pipes[1] );

@@ -8,8 +8,9 @@ define( 'DB_NAME', 'bench' );
 global $table_prefix, $blog_id;
 $table_prefix = 'wp_';
 $blog_id      = 1;
-mkdir( WP_CONTENT_DIR . '/.ht-tidemark-' . substr( hash( 'sha256',
-	serialize( array( 'bench', 'wp_', '' ) ) ), 0, 16 ), 0770 );
+$folder       = WP_CONTENT_DIR . '/.ht-tidemark-' . substr( hash( 'sha256',
+	serialize( array( 'bench', 'wp_', '' ) ) ), 0, 16 );
+is_dir( $folder ) || @mkdir( $folder, 0770 );
 
 function wp_suspend_cache_addition() {
 	return false;

@@ -44,3 +44,47 @@ foreach ( array( 'forward' => 86400, 'back' => -86400 ) as $way => $seconds ) {
 	Suite::same( "clock that stepped $way lets later requests go on", Suite::request( $site,
 		'return array( wp_cache_get( "never" ), wp_cache_get( "b" ) );', $use ), array( 3, 2 ) );
 }
+
+/**
+ * A day of a busy site, in ten minutes: entries that expire after a minute to six hours, some
+ * hot and many cold, deletes, flushes of groups. The clock of these processes runs 144 times as
+ * fast; that of their own upkeep does not.
+ */
+const DAY = '
+	set_time_limit( 0 );
+	$ends = time() + 86400; $log = 0; $file = 0; $times = array(); mt_srand( $number );
+	$store = Tidemark_Tiers::shared()->place->file( "store.sqlite" );
+	for ( $i = 0; time() < $ends; ++$i ) {
+		$k = "k" . (int) ( 20000 * ( mt_rand() / mt_getrandmax() ) ** 3 ); $r = mt_rand( 0, 99 );
+		if ( $r < 30 ) { wp_cache_set( $k, str_repeat( "x", mt_rand( 10, 6000 ) ), "g",
+			mt_rand( 60, 21600 ) ); }
+		elseif ( $r < 35 ) { wp_cache_delete( $k, "g" ); }
+		elseif ( 35 === $r && 0 === mt_rand( 0, 99 ) ) { wp_cache_flush_group( "h" ); }
+		else { $at = hrtime( true ); wp_cache_get( $k, "g" );
+			$times[ (int) ( ( $ends - time() ) / 8640 ) ][] = hrtime( true ) - $at; }
+		if ( 0 === $i % 50 ) { wp_cache_flush_runtime(); clearstatcache();
+			$log  = max( $log, @filesize( "$store-wal" ) ); $file = max( $file, filesize( $store ) );
+			wp_cache_close(); usleep( 2000 ); }
+	}
+	$median = function ( $part ) use ( $times ) { sort( $times[ $part ] );
+		return $times[ $part ][ intdiv( count( $times[ $part ] ), 2 ) ] / 1000; };
+	$counts = Tidemark_Tiers::shared()->notices->counts;
+	return array( $log, $file, $counts["failed"] ?? 0, $i, $median( 9 ), $median( 0 ) );';
+
+if ( 'night' === getenv( 'TIDEMARK_LANE' ) ) {
+	$site     = Suite::site();
+	$speed    = (int) ( getenv( 'TIDEMARK_CLOCK' ) ?: 144 );
+	$requests = array();
+	for ( $i = 0; $i < 2; ++$i ) {
+		$requests[] = Suite::start( $site, "\$number = $i;" . DAY, array(
+			'constants' => array( 'TIDEMARK_CACHE_MB' => 16 ),
+			'before'    => array( 'env', 'DONT_FAKE_MONOTONIC=1', 'faketime', '-f', "+0 x$speed" ),
+		) );
+	}
+	foreach ( array_map( array( 'Suite', 'finish' ), $requests ) as $found ) {
+		list( $log, $file, $failed, $done, $first, $last ) = is_array( $found ) ? $found : array_fill( 0, 6, $found );
+		echo "a day: $done operations, file $file, log $log bytes; get p50 $first us at first, $last us at last\n";
+		Suite::same( 'day of churn stays within file and log',
+			array( $file <= 16777216, $log <= 67108864, $failed ), array( true, true, 0 ) );
+	}
+}

@@ -100,14 +100,16 @@ function other_process( $master = null ) {
 	return $cache;
 }
 
-/** As at the end of a request: the next one looks around again. */
+/** As at the end of a request: the next one looks around again, which is needed with APCu only. */
 function end_request( $cache ) {
 	$cache->flush_runtime();
 	forget_leases( $cache );
 	$cache->tidemark_tiers()->close();
 	$end = function () {
-		$this->looked  = null;
-		$this->apcu_at = null;
+		if ( $this->apcu ) {
+			$this->looked  = null;
+			$this->apcu_at = null;
+		}
 	};
 	$end->call( $cache->tidemark_tiers() );
 }

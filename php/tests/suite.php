@@ -44,7 +44,8 @@ class Suite {
 				. strlen( $asked ) . "\r\n\r\n" . $asked );
 			return array( null, array( 1 => $socket ) );
 		}
-		$command = array_merge( array( PHP_BINARY, '-d', 'apc.enable_cli=0' ), $settings['php'] ?? array() );
+		$command = array_merge( $settings['before'] ?? array(), array( PHP_BINARY, '-d', 'apc.enable_cli=0' ) );
+		$command = array_merge( $command, $settings['php'] ?? array() );
 		$process = proc_open(
 			array_merge( $command, array( __DIR__ . '/request.php' ) ),
 			array( array( 'pipe', 'r' ), array( 'pipe', 'w' ), array( 'pipe', 'w' ) ),

@@ -1,0 +1,88 @@
+<?php
+/**
+ * Sixteen processes that write at once: how long a set of 5 KB takes, and what fails.
+ *
+ *     php writers.php [--seconds=60] NAME=object-cache.php [NAME=object-cache.php …]
+ *
+ * Drop-ins of others are fetched by the person who runs this. Wall time in microseconds: it
+ * says something where nothing else runs, and only beside the others of the same run.
+ */
+const WRITERS = 16;
+
+/** Runs in a process of its own: prints JSON of the times of its sets. */
+function write_for( $drop_in, $seconds, $number ) {
+	require __DIR__ . '/wordpress.php';
+	require $drop_in;
+	wp_cache_init();
+	$value  = str_repeat( md5( (string) $number ), 160 );
+	$ends   = hrtime( true ) + $seconds * 1e9;
+	$times  = array();
+	$failed = 0;
+	for ( $i = 0; hrtime( true ) < $ends; ++$i ) {
+		$start   = hrtime( true );
+		$failed += wp_cache_set( 'k' . $i % 500 . "-$number", $value, 'transient' ) ? 0 : 1;
+		$times[] = ( hrtime( true ) - $start ) / 1000;
+	}
+	$tiers = method_exists( $GLOBALS['wp_object_cache'], 'tidemark_tiers' )
+		? $GLOBALS['wp_object_cache']->tidemark_tiers() : null;
+	echo json_encode( array( $times, $failed, $tiers ? $tiers->notices->counts : array() ) );
+}
+
+function measure_writers( $name, $drop_in, $seconds ) {
+	$folder = sys_get_temp_dir() . '/bench-php-' . bin2hex( random_bytes( 6 ) );
+	mkdir( $folder, 0700 );
+	$running = array();
+	for ( $i = 0; $i < WRITERS; ++$i ) {
+		$command   = array( PHP_BINARY, '-d', 'memory_limit=-1', __FILE__, '--write', $drop_in, $seconds, $i );
+		$process   = proc_open( array_map( 'strval', $command ), array( 1 => array( 'pipe', 'w' ) ), $pipes,
+			null, array( 'BENCH_CONTENT' => $folder ) );
+		$running[] = array( $process, $pipes[1] );
+	}
+	$times  = array();
+	$faults = array();
+	$failed = 0;
+	foreach ( $running as list( $process, $pipe ) ) {
+		$printed = stream_get_contents( $pipe );
+		proc_close( $process );
+		$found = json_decode( $printed, true );
+		if ( ! is_array( $found ) ) {
+			$faults[] = substr( $printed, 0, 200 );
+			continue;
+		}
+		array_push( $times, ...$found[0] );
+		$failed += $found[1];
+		$faults  = array_merge( $faults, array_keys( $found[2] ) );
+	}
+	sort( $times );
+	$at = function ( $part ) use ( $times ) {
+		return $times ? $times[ (int) ( $part * ( count( $times ) - 1 ) ) ] : NAN;
+	};
+	printf( "%-24s%10d sets%10.0f p50%10.0f p99%10.0f p99.9%8d refused   %s\n", $name, count( $times ),
+		$at( 0.5 ), $at( 0.99 ), $at( 0.999 ), $failed, $faults ? implode( ', ', $faults ) : 'no fault' );
+	exec( 'rm -rf ' . escapeshellarg( $folder ) );
+}
+
+if ( isset( $argv[4] ) && '--write' === $argv[1] ) {
+	write_for( $argv[2], (int) $argv[3], (int) $argv[4] );
+	exit( 0 );
+}
+$drop_ins = array();
+$seconds  = 60;
+foreach ( array_slice( $argv, 1 ) as $argument ) {
+	$parts = explode( '=', $argument, 2 );
+	if ( '--seconds' === $parts[0] ) {
+		$seconds = max( 1, (int) ( $parts[1] ?? 0 ) );
+	} elseif ( 2 === count( $parts ) && is_file( $parts[1] ) ) {
+		$drop_ins[ $parts[0] ] = realpath( $parts[1] );
+	} else {
+		fwrite( STDERR, "$argument is not NAME=FILE with a file that is there\n" );
+		exit( 2 );
+	}
+}
+if ( ! $drop_ins ) {
+	fwrite( STDERR, "usage: php writers.php [--seconds=60] NAME=object-cache.php …\n" );
+	exit( 2 );
+}
+foreach ( $drop_ins as $name => $path ) {
+	measure_writers( $name, $path, $seconds );
+}
