@@ -623,7 +623,7 @@ class Tidemark_Store {
 	}
 
 	/**
-	 * Brings all to the disk and sets the mark, which rises the stamp: each writer meets it.
+	 * Brings all to the disk and sets the mark. It raises the stamp, so that each writer meets the mark.
 	 * False where another process wrote or read meanwhile.
 	 *
 	 * @throws Exception
