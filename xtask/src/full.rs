@@ -9,12 +9,13 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, drop_in, fast, fuzz, live, python_cache};
+use crate::{deny, drop_in, fast, fuzz, live, notices, python_cache};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
 /// After the steps of `fast` it asks `cargo deny` about the dependencies (what is known against
-/// them is a matter of `night`), builds the release binary and runs against it: the black-box
+/// them is a matter of `night`), compares the third-party notices with the crates in use, builds
+/// the release binary and runs against it: the black-box
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
 /// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
@@ -85,6 +86,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     let mut lane = Lane::default();
     fast::steps(checkout, &mut lane);
     deny::check(checkout, &mut lane)?;
+    lane.step("third-party notices", |_| notices::check(checkout));
     let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
     for packages in SUITES {
         suite(checkout, &mut lane, packages, binary_is_built)?;

@@ -20,6 +20,7 @@ mod install;
 mod lane;
 mod live;
 mod night;
+mod notices;
 mod prerequisite;
 mod python_cache;
 mod tally;
@@ -51,6 +52,7 @@ enum Command {
     Bench(bench::Arguments),
     Demo(demo::Arguments),
     Dist(dist::Destination),
+    Notices(notices::NoticesArguments),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&checkout, &arguments),
         Command::Demo(arguments) => demo::run(&checkout, &arguments),
         Command::Dist(arguments) => dist::run(&checkout, &arguments).map(|()| ExitCode::SUCCESS),
+        Command::Notices(arguments) => notices::run(&checkout, &arguments),
     });
     ended.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

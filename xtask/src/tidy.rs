@@ -20,6 +20,7 @@ mod functions;
 mod graph;
 mod imports;
 mod leftovers;
+mod licence;
 mod links;
 mod manifest;
 mod mask;
@@ -65,6 +66,7 @@ use source::Tree;
 ///     word           no file or type called helper, manager, common and the like
 ///     machine-path   no path of somebody's machine
 ///     leftover       no note to finish something later
+///     licence        every manifest names the licence, every package carries its texts
 ///     link           relative links in Markdown lead somewhere
 ///     allow          xtask/tidy-allow.toml lists exactly what is excused, and why
 #[derive(clap::Args)]
@@ -140,7 +142,7 @@ pub fn report(checkout: &Checkout) -> Result<bool> {
 
 /// Every rule over the whole tree, in the order of path and line.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 13] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
         imports::check,
         storage::check,
         calls::check,
@@ -153,6 +155,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         prose::check,
         declarations::check,
         leftovers::check,
+        licence::check,
         links::check,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();

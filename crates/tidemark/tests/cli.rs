@@ -50,6 +50,22 @@ fn every_command_explains_itself_with_an_example() {
 }
 
 #[test]
+fn licenses_are_printed_with_those_of_the_libraries() {
+    let output = tidemark("licenses").output().unwrap();
+    assert!(output.status.success());
+    let printed = text(&output.stdout);
+    for expected in [
+        "Copyright (c) The Tidemark developers",
+        "Apache License",
+        "hyper ",
+        "mimalloc (C library): MIT",
+        "uPlot",
+    ] {
+        assert!(printed.contains(expected), "{expected} is missing");
+    }
+}
+
+#[test]
 fn help_never_shows_the_secret_that_the_environment_holds() {
     let mut command = tidemark("serve --help");
     let output = command

@@ -3,8 +3,11 @@
  * Plugin Name: Tidemark object cache
  * Description: A persistent object cache in one file: no extension and no server needed.
  * Version: 0.1.0
+ * Author: The Tidemark developers
  * License: GPL-2.0-or-later
  * License URI: https://www.gnu.org/licenses/gpl-2.0.html
+ *
+ * Copyright (c) The Tidemark developers
  *
  * This program is free software; you can redistribute it and/or modify it under the terms of
  * the GNU General Public License as published by the Free Software Foundation; either version

@@ -96,6 +96,8 @@ pub enum Command {
     /// Changes nothing, and works beside a running server. The exit code is 1 where something is
     /// bad.
     Doctor(DoctorArgs),
+    /// Print the licence of Tidemark and of the libraries in it
+    Licenses,
     /// Fill a table with data to try things on
     #[command(subcommand)]
     Seed(seed::SeedCommand),

@@ -20,6 +20,7 @@ mod doctor;
 mod export;
 mod import;
 pub mod key;
+mod licenses;
 mod log;
 pub mod past;
 pub mod project;
@@ -94,6 +95,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Import(args) => return import::run(args.check()?, outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,
+        Command::Licenses => licenses::run()?,
         Command::Seed(command) => seed::run(command, &outside)?,
         Command::Top(args) => top::run(args)?,
         Command::Bench(command) => bench::run(command, &outside)?,
