@@ -129,6 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn scopes_on_the_page_are_those_of_the_code() {
+        let page = include_str!("../../../docs/reference/scopes.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+        assert_eq!(listed, known, "the rows of docs/reference/scopes.md");
+    }
+
+    #[test]
     fn scope_names_and_their_older_forms_are_read() {
         for scope in Scope::ALL {
             assert_eq!(Scope::parse(scope.as_str()), Some(*scope));

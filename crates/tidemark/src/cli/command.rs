@@ -151,6 +151,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn commands_on_the_page_are_those_of_the_help() {
+        let page = include_str!("../../../../docs/reference/cli.md");
+        let row = |command: &clap::Command| {
+            let about = command.get_about().map(ToString::to_string);
+            format!(
+                "| `tidemark {}` | {} |",
+                command.get_name(),
+                about.unwrap_or_default()
+            )
+        };
+        let wanted: Vec<String> = Cli::command().get_subcommands().map(row).collect();
+        let rows: Vec<&str> = page
+            .lines()
+            .filter(|line| line.starts_with("| `tidemark "))
+            .collect();
+        assert_eq!(rows, wanted, "the rows of docs/reference/cli.md");
+    }
+
+    #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Cli::command().debug_assert();
     }

@@ -549,6 +549,23 @@ mod tests {
     }
 
     #[test]
+    fn column_kinds_on_the_page_are_those_of_the_routes() {
+        let page = include_str!("../../../../../docs/reference/column-types.md");
+        let table = page
+            .split("\n\n")
+            .find(|part| part.starts_with("| type | holds"));
+        let rows = table
+            .unwrap()
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"));
+        let mut listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        listed.sort_unstable();
+        let mut known = [&COLUMN_KINDS[..], &["relationship"]].concat();
+        known.sort_unstable();
+        assert_eq!(listed, known, "the rows of docs/reference/column-types.md");
+    }
+
+    #[test]
     fn both_families_lead_to_the_same_actions() {
         let tables = "/v1/tablesdb/d/tables/t/rows/r";
         let ids = check(Method::GET, tables, Action::GetRow, Family::Tables);
