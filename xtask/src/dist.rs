@@ -13,6 +13,7 @@ use crate::checkout::Checkout;
 pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
+const LICENCE: &str = "php/wordpress/LICENSE";
 /// In this order: the header stops a request that did not come through WordPress.
 const PARTS: [&str; 13] = [
     "header",
@@ -55,6 +56,9 @@ pub fn drop_in(checkout: &Checkout) -> Result<PathBuf> {
     fs::create_dir_all(&folder).with_context(|| checkout.shown(&folder))?;
     let path = folder.join("object-cache.php");
     fs::write(&path, join(&parts)?).with_context(|| checkout.shown(&path))?;
+    // Whoever passes the file on must pass the licence on.
+    let licence = folder.join("object-cache.LICENSE");
+    fs::copy(checkout.root.join(LICENCE), &licence).with_context(|| checkout.shown(&licence))?;
     Ok(path)
 }
 

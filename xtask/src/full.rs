@@ -9,7 +9,7 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, drop_in, fast, fuzz, live, notices, python_cache};
+use crate::{deny, docs, drop_in, fast, fuzz, live, notices, python_cache};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -87,6 +87,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     fast::steps(checkout, &mut lane);
     deny::check(checkout, &mut lane)?;
     lane.step("third-party notices", |_| notices::check(checkout));
+    docs::steps(checkout, &mut lane)?;
     let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
     for packages in SUITES {
         suite(checkout, &mut lane, packages, binary_is_built)?;

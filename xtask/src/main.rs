@@ -12,6 +12,7 @@ mod checkout;
 mod demo;
 mod deny;
 mod dist;
+mod docs;
 mod drop_in;
 mod fast;
 mod full;
@@ -31,6 +32,7 @@ Which one do I want?
   while working        cargo xtask fast
   before handing in    cargo xtask full --install
   to see it run        cargo xtask demo
+  to read the docs     cargo xtask docs --install
 
 Exit status: 0 all is well, 1 something failed, 2 something is missing on this machine
 (nothing was run; the message says what to install) or the command line was wrong.";
@@ -52,6 +54,7 @@ enum Command {
     Bench(bench::Arguments),
     Demo(demo::Arguments),
     Dist(dist::Destination),
+    Docs(docs::DocsArguments),
     Notices(notices::NoticesArguments),
 }
 
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&checkout, &arguments),
         Command::Demo(arguments) => demo::run(&checkout, &arguments),
         Command::Dist(arguments) => dist::run(&checkout, &arguments).map(|()| ExitCode::SUCCESS),
+        Command::Docs(arguments) => docs::run(&checkout, &arguments),
         Command::Notices(arguments) => notices::run(&checkout, &arguments),
     });
     ended.unwrap_or_else(|error| {
