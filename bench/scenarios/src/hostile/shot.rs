@@ -147,7 +147,7 @@ impl Kind {
                 "`or` and `and` inside each other as deep as may be",
             ),
             Kind::Orders => ("orders", "orders by large texts and by chance, far offsets"),
-            Kind::Unread => ("unread", "lists of 10,000 rows whose answers nobody reads"),
+            Kind::Unread => ("unread", "lists of 10,000 rows whose answers are not read"),
             Kind::Abandoned => ("abandoned", "costly lists whose clients go at once"),
             Kind::Drip => ("drip", "bodies that come byte by byte"),
             Kind::Bodies => ("bodies", "bodies of 16 MiB, many at once"),
@@ -165,7 +165,7 @@ impl Kind {
                 "batch",
                 "batches that ask for the largest row a thousand times",
             ),
-            Kind::Streams => ("streams", "streams of reads that nobody reads"),
+            Kind::Streams => ("streams", "streams of reads that are not read"),
             Kind::Ttl => ("ttl", "lists with `ttl`, each with a key of its own"),
             Kind::Cursors => ("cursors", "cursors at rows that are hidden, absent or odd"),
             Kind::Past => (

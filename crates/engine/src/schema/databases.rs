@@ -34,7 +34,7 @@ impl Engine {
         authorize::need_key(caller, WRITE)?;
         check_name(&name)?;
         if RESERVED.contains(&id.as_str()) {
-            let why = format!("`{id}` is the name of a route beside the databases.");
+            let why = format!("`{id}` is the name of a route, so no database can have this id.");
             return Err(EngineError::Argument {
                 name: "databaseId",
                 why,

@@ -50,25 +50,25 @@ const DURATION_MAX_S: i64 = 86_400;
 /// Measure a server.
 #[derive(Subcommand)]
 pub enum BenchCommand {
-    /// Time the published list query uncached, exact and with ttl, beside a static responder
+    /// Time the published list query uncached, exact and with ttl, compared with a static responder
     ///
-    /// Four phases take turns in slices: the list read again each time (X-Tidemark-Cache: bypass),
-    /// the list as it is, which comes from the exact cache, with ttl=300, and the same bytes from
-    /// a static responder in this process (the floor: what client, network and HTTP library cost
-    /// by themselves). Before and after, every column of the page and the total are compared with
-    /// an answer computed from the catalog's definition; a difference ends the run. Writes a
-    /// folder with a report in Markdown, a page to look at, and the samples as JSON.
+    /// Four phases alternate in slices: the list read each time (X-Tidemark-Cache: bypass), the
+    /// list from the exact cache, the list with ttl=300, and the same bytes from a static responder
+    /// in this process (the floor: the cost of client, network and HTTP library). Before and after,
+    /// every column of the page and the total are compared with an answer computed from the
+    /// catalog's definition; a difference ends the run. Writes a folder with a report in Markdown,
+    /// a web page, and the samples as JSON.
     #[command(after_help = "Example:
   tidemark serve &
   tidemark seed catalog --rows 10000
   tidemark bench ttl --iterations 20000")]
     Ttl(TtlArgs),
-    /// Take the published load test: rows added, read and fetched, over few and many connections
+    /// Run the published load test: rows added, read and fetched, over few and many connections
     ///
     /// Starts this program as server and as static responder, bound to one core and to two, on
-    /// copies of one seeded data directory, and asks it with oha. Then lists and changes at once,
-    /// nine to one and one to one. Writes a folder with a report in Markdown, a page to look at,
-    /// and the samples. Some forty minutes; --quick takes under two minutes.
+    /// copies of one seeded data directory, and loads it with oha. Then mixes lists and changes,
+    /// nine to one and one to one. Writes a folder with a report in Markdown, a web page, and the
+    /// samples. Takes about forty minutes; --quick takes under two.
     #[command(after_help = "Example:
   cargo install oha --locked
   tidemark bench load --quick")]
@@ -78,38 +78,37 @@ pub enum BenchCommand {
     /// Starts this program as server on a new data directory. One client and eight write new
     /// objects one by one and in batches, and read them back: in one query, in batches, one by
     /// one by a unique key and by id. Then rows with many versions are read as they are and as
-    /// they were. Says of each target whether it is met, beside the published figures and the
-    /// time of a sync in the same minutes. Writes a folder with a report in Markdown, a page to
-    /// look at, and the samples. About ten minutes; --quick takes under two.
+    /// they were. Reports for each target whether it is met, with the published figures and the
+    /// time of a sync in the same minutes. Writes a folder with a report in Markdown, a web page,
+    /// and the samples. Takes about ten minutes; --quick takes under two.
     #[command(after_help = "Example:
   tidemark bench bitemporal --quick
   cargo build --release -p store --example bare
   tidemark bench bitemporal --bare target/release/examples/bare")]
     Bitemporal(bitemporal::BitemporalArgs),
-    /// Let strangers send the worst that any route allows, and see who else is served meanwhile
+    /// Send the most expensive requests that guests may send, and measure the other callers
     ///
     /// Starts this program as server with its defaults on a new data directory, and attacks it
-    /// kind by kind: slow expressions, deep queries, answers that are not read, bodies that come
-    /// byte by byte, mutilated requests and so on, and the costliest lists that a search over
-    /// drawn queries finds. Meanwhile single rows are read and written by key at a fixed rate.
-    /// Reports their percentiles to those without an attack, the server's memory, and as findings
-    /// whatever came back that is neither a success nor a refusal that names its type, with the
-    /// request to send again. Some fifteen minutes; --quick takes at most 90 s. Everything stays
-    /// on this machine's loopback addresses.
+    /// kind by kind: slow expressions, deep queries, unread answers, bodies sent byte by byte,
+    /// malformed requests and so on, and the most expensive lists that a search over random
+    /// queries finds. Meanwhile single rows are read and written with a key at a fixed rate.
+    /// Reports their percentiles compared with those without an attack, the server's memory, and
+    /// as findings every answer that is neither a success nor a refusal with a type, with the
+    /// request to repeat. Takes about fifteen minutes; --quick takes at most 90 s. Everything
+    /// stays on this machine's loopback addresses.
     #[command(after_help = "Example:
   tidemark bench hostile --quick
   tidemark bench hostile --kind regex,nesting --seed 7 --strict")]
     Hostile(hostile::HostileArgs),
     /// Print two runs side by side, with the noise of each
     ///
-    /// Says what differs between their machines and parameters, then compares every series that
-    /// both have. A difference no larger than what the point differs from itself within either run,
-    /// and the floor from one run to the other, is called the same. Runs that were asked for
-    /// different things, or on different machines, are shown and not judged.
+    /// Prints what differs between their machines and parameters, then compares every series that
+    /// both have. A difference within the noise of either run, or of the floor between them, is
+    /// called the same. Runs with different parameters or machines are shown and not judged.
     #[command(after_help = "Example:
   tidemark bench compare bench/results/2026-11-21T12-00-00Z-ttl bench/results/2026-11-22T…-ttl")]
     Compare(CompareArgs),
-    /// Draw the page of every run in a folder again, and one page that leads to all of them
+    /// Write the web page of every run in a folder again, and an index of them
     #[command(after_help = "Example:
   tidemark bench gallery bench/results")]
     Gallery(GalleryArgs),
@@ -132,7 +131,7 @@ pub struct TtlArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     #[arg(allow_negative_numbers = true, value_parser = between::<2, CALLS_MAX>())]
     iterations: u32,
-    /// Time each phase for so many seconds, in place of a number of calls
+    /// Seconds of each phase, instead of a number of calls
     #[arg(long, value_name = "SECONDS", conflicts_with = "iterations")]
     #[arg(allow_negative_numbers = true, value_parser = between::<1, DURATION_MAX_S>())]
     duration: Option<u32>,

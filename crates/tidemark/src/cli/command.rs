@@ -10,8 +10,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use super::{bench, key, past, project, seed, top};
 use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, ServeArgs, file};
 
-/// A backend database that remembers: rows kept in time, served over the wire protocol of the
-/// official Appwrite SDKs.
+/// A backend database with exact cached lists and the history of every row, for the official
+/// Appwrite SDKs.
 #[derive(Parser)]
 #[command(
     name = "tidemark",
@@ -23,7 +23,7 @@ use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, Ser
   tidemark serve                       serves ./tidemark-data at http://127.0.0.1:8280/v1
                                        and prints a project id and an API key, once
   tidemark key create --name ci        one more key, while the server runs or not
-  tidemark seed catalog --rows 10000   a table to try queries on
+  tidemark seed catalog --rows 10000   example data to try queries on
   tidemark <command> --help            what a command does, with an example
 
 APPWRITE_ENDPOINT, APPWRITE_PROJECT_ID and APPWRITE_API_KEY are read where the variables of the
@@ -37,68 +37,67 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Serve a data directory until told to stop
+    /// Serve a data directory until stopped
     ///
-    /// The first start makes project `default` and an API key with every scope, and prints
+    /// The first start creates project `default` and an API key with every scope, and prints
     /// endpoint, project id and key, once: only a hash of the key is kept. Later starts print
-    /// endpoint and projects. Where the environment gives TIDEMARK_PROJECT_ID and
-    /// TIDEMARK_API_KEY, that project and key are made instead if they are absent, the same on
-    /// every start.
+    /// endpoint and projects. If TIDEMARK_PROJECT_ID and TIDEMARK_API_KEY are set, the server
+    /// creates that project and key instead, on every start, if they do not exist.
     ///
-    /// SIGINT or SIGTERM ends it in order: what was acknowledged is kept, what runs is finished. A
-    /// second signal ends it at once; what was acknowledged is kept even then.
+    /// SIGINT or SIGTERM stops the server in order: running requests are finished. A second signal
+    /// stops it at once. Acknowledged writes are kept in both cases.
     Serve(Box<ServeArgs>),
     /// Create, list and delete projects
     ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does.
+    /// Talks to the server that runs on the data directory, or opens the directory itself if none
+    /// does.
     #[command(subcommand)]
     Project(project::ProjectCommand),
     /// Create, list and revoke API keys
     ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does.
+    /// Talks to the server that runs on the data directory, or opens the directory itself if none
+    /// does.
     #[command(subcommand)]
     Key(key::KeyCommand),
     /// Write a database to a file: schema, rows, permissions
     ///
-    /// Every row is read at one mark, whatever is written meanwhile. Speaks to the server that
-    /// runs on the data directory, or opens the directory itself when none does. The exit code is 3
-    /// where rows were left out because an encrypted value of theirs is damaged: each is named.
+    /// Every row is read at one mark, whatever is written meanwhile. Talks to the server that runs
+    /// on the data directory, or opens the directory itself if none does. The exit code is 3 where
+    /// rows were left out because an encrypted value of theirs is damaged: each is named.
     Export(Box<ExportArgs>),
     /// Read a database from a file, or copy databases from another server
     ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does. Ids, times and permissions of rows are kept. An imported database is closed to
-    /// callers without a key until it is complete.
+    /// Talks to the server that runs on the data directory, or opens the directory itself if none
+    /// does. Ids, times and permissions of rows are kept. An imported database is closed to callers
+    /// without a key until it is complete.
     Import(Box<ImportArgs>),
-    /// Show every version of a row: when it was valid, and from when until when that was known
+    /// Show every version of a row: when it was valid, and when that was known
     ///
-    /// Speaks to the server that runs on the data directory, or opens the directory itself when
-    /// none does. Changes nothing.
+    /// Talks to the server that runs on the data directory, or opens the directory itself if none
+    /// does. Changes nothing.
     History(past::HistoryArgs),
     /// Erase a row with its past: every version, at every time
     ///
-    /// What is erased is in no answer any more, and its bytes leave the data directory as soon as
-    /// no read that began before is left; exports and copies made before keep theirs. Rows that
-    /// belong to it by a relationship are deleted as the relationship says. Says how many versions
-    /// there are and asks first; without a terminal nothing is erased unless --yes is given. The
-    /// exit code is 1 where nothing was erased. Speaks to the server that runs on the data
-    /// directory, or opens the directory itself when none does.
+    /// No answer shows the row any more, and its bytes leave the data directory as soon as no read
+    /// that began before is left. Exports and copies made before keep it. Rows that belong to it
+    /// by a relationship are deleted as the relationship says. Prints the number of versions and
+    /// asks first; without a terminal nothing is erased unless --yes is given. The exit code is 1
+    /// if nothing was erased. Talks to the server that runs on the data
+    /// directory, or opens the directory itself if none does.
     Erase(past::EraseArgs),
-    /// Show what a running server does: rates, times, hits, the hottest and slowest queries
+    /// Show the activity of a running server: rates, times, hits, the most frequent and slowest
+    /// queries
     ///
-    /// Asks the server that runs on the data directory, twice a look apart, and shows what came
-    /// between. Changes nothing.
+    /// Asks the server that runs on the data directory in regular intervals, and shows what
+    /// happened in between. Changes nothing.
     Top(top::TopArgs),
-    /// Look at data directory, settings and machine, and say what to do
+    /// Check the data directory, the settings and the machine, and print what to do
     ///
-    /// Changes nothing, and works beside a running server. The exit code is 1 where something is
-    /// bad.
+    /// Changes nothing, and works while a server runs. The exit code is 1 if something is bad.
     Doctor(DoctorArgs),
     /// Print the licence of Tidemark and of the libraries in it
     Licenses,
-    /// Fill a table with data to try things on
+    /// Fill a table with example data
     #[command(subcommand)]
     Seed(seed::SeedCommand),
     /// Measure a server

@@ -20,20 +20,20 @@ pub enum KeyCommand {
         /// Whose key.
         #[command(flatten)]
         project: ProjectArgs,
-        /// What people call it
+        /// Display name
         #[arg(long, default_value = "key")]
         name: String,
-        /// What it may call, such as rows.read,rows.write [default: everything]
+        /// Scopes, such as rows.read,rows.write [default: all]
         #[arg(long, value_name = "SCOPE,…", value_delimiter = ',')]
         scopes: Vec<String>,
-        /// From when on it is refused, such as 2027-06-30 or 2027-06-30T12:00Z [default: never]
+        /// When the key expires, such as 2027-06-30 or 2027-06-30T12:00Z [default: never]
         #[arg(long, value_name = "INSTANT")]
         expire: Option<String>,
         /// Where, and how to answer.
         #[command(flatten)]
         how: HowArgs,
     },
-    /// List the keys of a project, without their secrets, which are not stored
+    /// List the keys of a project; secrets are not stored and not shown
     #[command(after_help = "Example:\n  tidemark key list --project shop")]
     List {
         /// Whose key.

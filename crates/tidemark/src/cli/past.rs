@@ -53,7 +53,7 @@ tidemark erase shop customers c1 --yes")]
 pub struct EraseArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// Do not ask whether this is meant. Without it and without a terminal nothing is erased
+    /// Do not ask for confirmation. Without it and without a terminal nothing is erased
     #[arg(long, short)]
     yes: bool,
 }

@@ -25,7 +25,7 @@ pub enum ProjectCommand {
         /// Its id: 1 to 36 of A-Z a-z 0-9 _ . - and not one of the last three first; drawn when
         /// none is given
         id: Option<String>,
-        /// What people call it [default: its id]
+        /// Display name [default: its id]
         #[arg(long)]
         name: Option<String>,
         /// Where, and how to answer.
@@ -45,7 +45,7 @@ pub enum ProjectCommand {
     Delete {
         /// Its id
         id: String,
-        /// Do not ask whether this is meant. Without a terminal nothing is asked
+        /// Do not ask for confirmation. Without a terminal nothing is asked
         #[arg(long, short)]
         yes: bool,
         /// Where, and how to answer.

@@ -11,19 +11,19 @@ use super::connection::with_access;
 use super::{Outside, runtime, say};
 use crate::config::ConnectionArgs;
 
-/// Fill a table with data to try things on.
+/// Fill a table with example data.
 #[derive(Subcommand)]
 pub enum SeedCommand {
     /// Build the product catalog of the list benchmark: table `products` in database `bench_db`
     ///
     /// Fifteen columns; every value follows from the row's number, so each run makes the same
-    /// rows. Works over the wire, on every compatible server. A table that holds exactly what is
-    /// wanted is left alone; one that does not is dropped and built again.
+    /// rows. Works over HTTP, on every compatible server. A table with exactly these rows is left
+    /// as it is; any other table of this name is deleted and created again.
     #[command(after_help = "Examples:
   tidemark seed catalog --rows 10000 --index      the server that runs on ./tidemark-data
   TIDEMARK_API_KEY=… tidemark seed catalog --endpoint http://db.example/v1 --project shop")]
     Catalog {
-        /// How many rows
+        /// Number of rows
         #[arg(long, value_name = "N", default_value_t = 10_000)]
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         rows: u32,

@@ -357,7 +357,7 @@ impl Opening<'_> {
         if !bound.ip().is_loopback() {
             tracing::warn!(
                 listen = %bound,
-                "metrics are shown beyond this machine, to every client that can connect"
+                "metrics can be read from other machines, by every client that can connect"
             );
         }
         Ok(listener)

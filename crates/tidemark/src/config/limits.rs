@@ -9,7 +9,7 @@ use super::size::size_bytes;
 #[derive(Args)]
 #[command(next_help_heading = "Limits of connections and requests")]
 pub struct LimitArgs {
-    /// Most open connections; one more is answered 503
+    /// Most open connections; 503 beyond
     #[arg(
         long,
         env = "TIDEMARK_CONNECTIONS_MAX",
@@ -37,8 +37,8 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 30))]
     body_max: usize,
-    /// Most bytes of bodies that all requests with an API key together hold, beyond 16 KiB of
-    /// each; 503 beyond
+    /// Most bytes of bodies of all requests with an API key together, not counting 16 KiB of each;
+    /// 503 beyond
     #[arg(
         long,
         env = "TIDEMARK_BODIES_MEMORY",
@@ -47,7 +47,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
     bodies_memory: usize,
-    /// The same of all requests without a key; one address has a quarter, or room for one body
+    /// The same for all requests without a key; one address gets a quarter, or one body; 503 beyond
     #[arg(
         long,
         env = "TIDEMARK_GUEST_BODIES_MEMORY",
@@ -56,7 +56,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
     guest_bodies_memory: usize,
-    /// Most bytes of the answer to one read, 64KiB to 1GiB; 400 beyond, and how to page
+    /// Most bytes of the answer to one read, 64KiB to 1GiB; 400 beyond
     #[arg(
         long,
         env = "TIDEMARK_ANSWER_MAX",
@@ -65,7 +65,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 64 << 10, 1 << 30))]
     answer_max: usize,
-    /// Most bytes of answers over 16 KiB that clients have not taken, half of them of callers
+    /// Most bytes of answers over 16 KiB that wait for their clients, half of them for callers
     /// without a key; 503 beyond
     #[arg(
         long,
@@ -75,7 +75,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 40))]
     answers_memory: usize,
-    /// Longest time for a request's head, and for agreeing on TLS, in milliseconds
+    /// Time limit of a request's head and of a TLS handshake, in milliseconds
     #[arg(
         long,
         env = "TIDEMARK_HEAD_LIMIT_MS",
@@ -84,7 +84,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     head_limit_ms: u64,
-    /// Longest time without a byte of a body, in milliseconds; it must come at --rate-min
+    /// Longest time without a byte of a body, in milliseconds; see --rate-min
     #[arg(
         long,
         env = "TIDEMARK_BODY_LIMIT_MS",
@@ -93,7 +93,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     body_limit_ms: u64,
-    /// Longest time between requests, and for taking an answer, in milliseconds
+    /// Longest time between requests, and without a byte of an answer taken, in milliseconds
     #[arg(
         long,
         env = "TIDEMARK_IDLE_LIMIT_MS",
@@ -102,9 +102,9 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..))]
     idle_limit_ms: u64,
-    /// So many bytes of a body or an answer win a second
+    /// Least bytes per second of a body or an answer; slower ones use up their time limit
     ///
-    /// The default is what the slowest mobile lines carry. Below it a body or an answer is cut
+    /// The default is the rate of the slowest mobile connections. A slower body or answer is cut
     /// off once its limit has passed.
     #[arg(
         long,
@@ -114,7 +114,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1, 1 << 30))]
     rate_min: usize,
-    /// Longest life of a stream of lines, in milliseconds; it can be opened again
+    /// Longest life of a stream, in milliseconds; it can be opened again
     #[arg(
         long,
         env = "TIDEMARK_STREAM_LIMIT_MS",
@@ -123,7 +123,7 @@ pub struct LimitArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..=86_400_000))]
     stream_limit_ms: u64,
-    /// Longest time from a signal that stops the server to its end, in milliseconds
+    /// Time limit from the signal that stops the server to its end, in milliseconds
     #[arg(
         long,
         env = "TIDEMARK_DRAIN_LIMIT_MS",

@@ -38,13 +38,13 @@ impl FormatArg {
 pub struct ExportArgs {
     /// The database's id
     database: String,
-    /// This table alone
+    /// Export only this table
     #[arg(long, value_name = "ID")]
     table: Option<String>,
-    /// The shape of the file [default: jsonl; csv where the file's name ends so]
+    /// Format of the file [default: csv if its name ends in .csv, else jsonl]
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
-    /// Where to; - is standard output. A file appears when it is whole
+    /// Output file; - is standard output. The file appears when it is complete
     #[arg(long, short, value_name = "PATH", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub struct ImportArgs {
     /// Copy from this server, over the wire
     #[arg(long, value_name = "ENDPOINT", value_parser = str::parse::<Endpoint>)]
     from_appwrite: Option<Endpoint>,
-    /// The project of the server to copy from; of a file, the same as --into
+    /// The project of the server to copy from; for a file, the same as --into
     #[arg(long, value_name = "ID")]
     project: Option<String>,
     /// An API key of that project that may read databases, tables and rows
@@ -119,24 +119,24 @@ pub struct ImportArgs {
         hide_env_values = true
     )]
     key: Option<String>,
-    /// Of a file: the database to import into, whatever the file says. Of a server: the
-    /// databases to copy [default: all]
+    /// For a file: the database to import into, instead of the one named in the file. For a server:
+    /// the databases to copy [default: all]
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     database: Vec<String>,
     /// The table that CSV rows go into; it must exist
     #[arg(long, value_name = "ID")]
     table: Option<String>,
-    /// The shape of the file [default: jsonl; csv where the file's name ends so]
+    /// Format of the file [default: csv if its name ends in .csv, else jsonl]
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
-    /// Go on with an import that was broken off: what is there is compared, not written again.
-    /// A copy from a server always goes on
+    /// Continue an interrupted import: existing rows are compared, not written again. A copy from a
+    /// server always continues
     #[arg(long)]
     resume: bool,
-    /// Where a copy keeps how far it has come [default: import.state in the data directory]
+    /// File for the progress of a copy [default: import.state in the data directory]
     #[arg(long, value_name = "PATH")]
     state: Option<PathBuf>,
-    /// The project here, which must exist
+    /// The target project, which must exist
     #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID", default_value = PROJECT_DEFAULT)]
     into: String,
     #[command(flatten)]

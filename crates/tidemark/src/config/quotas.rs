@@ -31,7 +31,7 @@ pub struct QuotaArgs {
         default_value_t = 50
     )]
     guest_transactions: u32,
-    /// Most bytes that those hold together; 429 beyond
+    /// Most bytes in these transactions together; 429 beyond
     #[arg(
         long,
         env = "TIDEMARK_GUEST_TRANSACTIONS_MEMORY",
@@ -48,7 +48,7 @@ pub struct QuotaArgs {
         default_value_t = 5_000
     )]
     key_transactions: u32,
-    /// Most bytes that those hold together; 429 beyond
+    /// Most bytes in these transactions together; 429 beyond
     #[arg(
         long,
         env = "TIDEMARK_KEY_TRANSACTIONS_MEMORY",
@@ -57,7 +57,8 @@ pub struct QuotaArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
     key_transactions_memory: usize,
-    /// Most bytes of answers kept for one API key under its Idempotency-Keys; the oldest go beyond
+    /// Most bytes of answers kept for one API key under its Idempotency-Keys; beyond, the oldest
+    /// are removed
     #[arg(
         long,
         env = "TIDEMARK_KEY_ANSWERS_MAX",
@@ -83,7 +84,7 @@ pub struct QuotaArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
     project_bytes: usize,
-    /// Most bytes stored, of all projects and their past together; 0 for any number; 507 beyond
+    /// Most bytes stored, all projects and their past together; 0 for any number; 507 beyond
     #[arg(
         long,
         env = "TIDEMARK_DATA_MAX",

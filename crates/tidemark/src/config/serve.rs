@@ -47,11 +47,11 @@ pub struct ServeArgs {
     /// it is there]
     #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen. Port 0 takes a free one, which is printed
+    /// Address and port to listen on. Port 0 chooses a free port and prints it
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]
     listen: SocketAddr,
-    /// The port to listen on, in place of the one in --listen
+    /// Port to listen on, instead of the one in --listen
     #[arg(long, env = "TIDEMARK_PORT", value_name = "PORT")]
     port: Option<u16>,
     /// What a commit waits for before it is acknowledged
@@ -66,10 +66,10 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = list_cache_bytes)]
     list_cache: u64,
-    /// Compare one of so many exact answers from the cache with a fresh read; 0 for none
+    /// Compare one of N exact answers from the cache with a fresh read; 0 for none
     ///
-    /// Without a number one of 64. Differences are logged as errors, counted in the last line of
-    /// the log, and turn /v1/health/cache to `fail`.
+    /// Without a number N is 64. Differences are logged as errors, counted in the last line of the
+    /// log, and set /v1/health/cache to `fail`.
     #[arg(
         long,
         env = "TIDEMARK_AUDIT_HITS",
@@ -88,7 +88,7 @@ pub struct ServeArgs {
     )]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "64")]
     former_audit_hits: u32,
-    /// How far the total of a list is counted; 0 counts all, which may take long
+    /// Most rows counted for the total of a list; 0 counts all, which may take long
     #[arg(
         long,
         env = "TIDEMARK_TOTAL_CAP",
@@ -96,14 +96,14 @@ pub struct ServeArgs {
         default_value_t = 5_000
     )]
     total_cap: u64,
-    /// How much of its past a new table keeps: keep, days(n) or none
+    /// How much of its past a new table keeps: keep (all), days(n) or none
     #[arg(long, env = "TIDEMARK_TABLE_HISTORY", value_name = "HISTORY")]
     #[arg(default_value = "keep", value_parser = table_history)]
     table_history: Retention,
-    /// Who may look at the past of a new table: keys, both or now
+    /// Who may read the past of a new table: keys, both or now
     ///
-    /// `keys`: API keys alone. `both`: also who may see a row now and might then. `now`: also
-    /// callers that may see a row now. Tables that are there keep what they have.
+    /// `keys`: API keys only. `both`: also callers who may read a row now and could at that time.
+    /// `now`: also all callers who may read a row now. Existing tables keep their option.
     #[arg(long, env = "TIDEMARK_TABLE_PAST", value_name = "PAST")]
     #[arg(default_value = "keys", value_parser = table_past)]
     table_past: Past,
@@ -111,7 +111,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_THREADS", value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
     threads: Option<u16>,
-    /// Longest run of one read, in milliseconds; after it the request fails
+    /// Time limit of one read, in milliseconds
     #[arg(
         long,
         env = "TIDEMARK_READ_LIMIT_MS",
@@ -125,8 +125,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEMARK_LONG_READ_THREADS", value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
     long_read_threads: Option<u16>,
-    /// Most such reads of callers with a key that wait for a thread, and half as many of others;
-    /// one more is answered 503
+    /// Most such reads that may wait for a thread, for callers with a key; half as many for others;
+    /// 503 beyond
     #[arg(
         long,
         env = "TIDEMARK_LONG_READS_WAITING",
@@ -143,7 +143,7 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     page_rows_max: u32,
-    /// A host whose pages may call from browsers, beside localhost: example.com or *.example.com
+    /// A host whose web pages may call, in addition to localhost: example.com or *.example.com
     #[arg(
         long,
         env = "TIDEMARK_CORS_ORIGIN",
@@ -152,10 +152,10 @@ pub struct ServeArgs {
     )]
     #[arg(action = ArgAction::Append)]
     cors_origin: Vec<String>,
-    /// Proxies that are believed when they name the client in X-Forwarded-For and -Proto: their
-    /// networks, such as 10.0.0.0/8, or how many stand in a row
+    /// Trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto name the client: their
+    /// networks, such as 10.0.0.0/8, or their number
     ///
-    /// Without it the peer that connects is the client. A number is safe only where no client can
+    /// Without it the client is the address that connects. A number is safe only if no client can
     /// connect past the proxies.
     #[arg(
         long,
@@ -165,17 +165,18 @@ pub struct ServeArgs {
     )]
     #[arg(hide_default_value = true, value_parser = TrustedProxies::parse)]
     trust_proxy: TrustedProxies,
-    /// Serve TLS with this certificate, then those that vouch for it, in PEM
+    /// Serve TLS with this certificate, followed by its chain, in PEM
     #[arg(long, env = "TIDEMARK_TLS_CERT", value_name = "PATH")]
     tls_cert: Option<String>,
     /// The certificate's private key, in PEM
     #[arg(long, env = "TIDEMARK_TLS_KEY", value_name = "PATH")]
     tls_key: Option<String>,
-    /// The project to make if it is absent
+    /// The project to create if it does not exist
     #[arg(long, env = "TIDEMARK_PROJECT_ID", value_name = "ID")]
     project_id: Option<String>,
-    /// The API key to make if it is absent: 16 to 512 printable ASCII characters. It replaces the
-    /// one an earlier start was given. The variable hides it from other users of the machine
+    /// The API key to create if it does not exist: 16 to 512 printable ASCII characters. It
+    /// replaces the key of an earlier start. Use the variable to hide it from other users of the
+    /// machine
     #[arg(
         long,
         env = "TIDEMARK_API_KEY",
@@ -183,7 +184,8 @@ pub struct ServeArgs {
         hide_env_values = true
     )]
     api_key: Option<String>,
-    /// Write {endpoint, projectId, apiKey} there, for its owner only, once the server answers
+    /// Write {endpoint, projectId, apiKey} to this file, readable by its owner only, once the
+    /// server answers
     ///
     /// The key is the one of this start if it is known (the first start, or TIDEMARK_API_KEY),
     /// else the one the file holds if it still opens the project. Otherwise a new key named
@@ -193,8 +195,8 @@ pub struct ServeArgs {
     /// Accept writes although the clock is far ahead of the last commit
     #[arg(long, env = "TIDEMARK_ACCEPT_CLOCK")]
     accept_clock: bool,
-    /// How long, in hours, a server may have been down before its clock looks wrong at a start,
-    /// where the machine was started since; on one that ran on, that time is known
+    /// Hours that a server may have been down before a start takes its clock for wrong, if the
+    /// machine was restarted since; otherwise that time is known
     #[arg(
         long,
         env = "TIDEMARK_DOWNTIME_MAX_H",
@@ -203,11 +205,11 @@ pub struct ServeArgs {
     )]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     downtime_max_h: u32,
-    /// Start although commits are missing that were acknowledged, or the whole database; from then
-    /// on they are missed no more
+    /// Start although acknowledged commits, or the whole database, are missing; later starts do not
+    /// report them again
     #[arg(long, env = "TIDEMARK_ACCEPT_LOSS")]
     accept_loss: bool,
-    /// Let each request set the clock by its header X-Tidemark-Clock; for tests alone
+    /// Let each request set the clock by its header X-Tidemark-Clock; for tests only
     ///
     /// Refuses a data directory that was ever served without it.
     #[arg(long, env = "TIDEMARK_TEST_CLOCK")]
@@ -225,10 +227,10 @@ pub struct ServeArgs {
 /// How to log.
 #[derive(Args)]
 struct LogArgs {
-    /// The shape of log lines, which go to standard error
+    /// Format of log lines, which are written to standard error
     #[arg(long, env = "TIDEMARK_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
-    /// What is logged: error, warn, info, debug or trace; access=debug adds a line per request
+    /// Log level: error, warn, info, debug or trace; access=debug adds a line per request
     #[arg(
         long,
         env = "TIDEMARK_LOG_LEVEL",

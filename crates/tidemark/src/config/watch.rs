@@ -20,10 +20,10 @@ const COLLECTOR_FORM: &str = "http://host:port or https://host, to which /v1/tra
 #[derive(Args)]
 #[command(next_help_heading = "Watching")]
 pub struct WatchArgs {
-    /// An address of its own where Prometheus reads /metrics: off, or such as 127.0.0.1:8281
+    /// Separate address for Prometheus metrics at /metrics, such as 127.0.0.1:8281; or off
     ///
-    /// Who can connect there can read, without a key: patterns of routes, counts and times, no ids
-    /// and no rows. Port 0 takes a free one, which is printed.
+    /// Anyone who can connect can read it without a key: patterns of routes, counts and times, no
+    /// ids and no rows. Port 0 chooses a free port and prints it.
     #[arg(
         long,
         env = "TIDEMARK_METRICS_LISTEN",
@@ -31,7 +31,7 @@ pub struct WatchArgs {
         default_value = "off"
     )]
     metrics_listen: OwnAddress,
-    /// Log reads of lists that take so many milliseconds or longer, with their plan; 0 logs none
+    /// Log lists that take this many milliseconds or longer to read, with their plan; 0 logs none
     #[arg(
         long,
         env = "TIDEMARK_SLOW_QUERY_MS",
@@ -40,13 +40,12 @@ pub struct WatchArgs {
     )]
     #[arg(allow_negative_numbers = true, value_parser = value_parser!(u64).range(0..=86_400_000))]
     slow_query_ms: u64,
-    /// Send traces to this collector, by OTLP over HTTP: http://127.0.0.1:4318, say
+    /// Send traces to this collector, by OTLP over HTTP, such as http://127.0.0.1:4318
     ///
     /// /v1/traces is added. Over https the collector must prove to be that host.
     #[arg(long, env = "TIDEMARK_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Trace one of so many requests that come without a trace; 0 for none. Those that come with
-    /// one are traced as their callers say
+    /// Trace one of N requests that carry no trace; 0 for none. For the others their caller decides
     #[arg(
         long,
         env = "TIDEMARK_OTLP_ONE_OF",
@@ -55,8 +54,8 @@ pub struct WatchArgs {
     )]
     #[arg(allow_negative_numbers = true, value_parser = value_parser!(u64).range(0..))]
     otlp_one_of: u64,
-    /// Headers of each request to the collector, as name=value,name=value: a token, say. The
-    /// variable hides them from other users of the machine
+    /// Headers of each request to the collector, as name=value,name=value, such as a token. Use the
+    /// variable to hide them from other users of the machine
     #[arg(
         long,
         env = "TIDEMARK_OTLP_HEADERS",
@@ -64,11 +63,10 @@ pub struct WatchArgs {
         hide_env_values = true
     )]
     otlp_headers: Option<String>,
-    /// Choose by --otlp-one-of also among requests that come with a trace, whatever their callers
-    /// say
+    /// Apply --otlp-one-of also to requests that carry a trace, whatever their caller decided
     #[arg(long, env = "TIDEMARK_OTLP_IGNORE_CALLERS")]
     otlp_ignore_callers: bool,
-    /// Most spans a second; requests beyond are not traced
+    /// Most spans a second; further requests are not traced
     #[arg(
         long,
         env = "TIDEMARK_OTLP_SPANS_MAX",

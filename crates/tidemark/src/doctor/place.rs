@@ -147,10 +147,7 @@ fn network(path: &Path) -> Option<Finding> {
     let (_, name) = NETWORK.iter().find(|(number, _)| *number == kind)?;
     Some(Finding::bad(
         "file system",
-        format!(
-            "{} lies on {name}, a file system over a network.",
-            path.display()
-        ),
+        format!("{} is on {name}, a network file system.", path.display()),
         "Give a directory on a local disk with --data: locks and shared memory do not hold there",
     ))
 }

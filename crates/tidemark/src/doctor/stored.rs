@@ -55,7 +55,7 @@ fn commits(inspection: &Inspection) -> Finding {
     match inspection.holds_all() {
         Ok(()) => Finding::good(
             CHECK,
-            "The last commit is there, as far as is known beside it.",
+            "The last commit is there, according to tidemark.marks.",
         ),
         Err(error @ StoreError::CommitsLost { .. }) => Finding::bad(
             CHECK,

@@ -68,7 +68,7 @@ pub fn least(fields: &mut Fields, kind: &str) -> Result<Option<Json>, ApiError> 
     match min {
         None | Some(Json::Null) => Ok(Some(Json::Int(0))),
         Some(Json::Int(least)) if least < 0 => {
-            let why = format!("Value must not be false beside a `min` of {least}.");
+            let why = format!("Value must not be false with a `min` of {least}.");
             Err(ApiError::invalid("signed", why))
         }
         min => Ok(min),

@@ -85,7 +85,7 @@ pub fn run(args: HostileArgs, outside: &Outside) -> Result<()> {
     let (written, findings) = until_stopped(&stop, || hostile::run(&options))?;
     told(&written)?;
     if args.strict && findings > 0 {
-        bail!("{findings} findings; their requests stand beside the report");
+        bail!("{findings} findings; their requests are in the folder of the report");
     }
     Ok(())
 }
