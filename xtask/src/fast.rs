@@ -2,17 +2,20 @@
 
 use std::process::ExitCode;
 
+use anyhow::Result;
+
 use crate::checkout::Checkout;
 use crate::lane::Lane;
 use crate::tally::Runner;
-use crate::{prerequisite, tidy};
+use crate::{prerequisite, prose, tidy};
 
 /// Format, lint, tidy and the tests that need no running server (while working).
 ///
 /// Runs in this order, and goes on after a failure so that everything wrong is seen at once:
-/// `cargo fmt --check`, clippy with warnings as errors, `cargo xtask tidy`, then the unit,
-/// golden, property, conformance and simulation tests of the crates. Prints the seconds of
-/// each step and closes with `N passed, N failed`. Under 3 minutes when warm.
+/// `cargo fmt --check`, clippy with warnings as errors, `cargo xtask tidy`, the linter of the
+/// documentation (installed by npm the first time), then the unit, golden, property, conformance
+/// and simulation tests of the crates. Prints the seconds of each step and closes with `N passed,
+/// N failed`. Under 3 minutes when warm.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {}
@@ -34,18 +37,27 @@ const ROOMS: [&str; 12] = [
 ];
 
 /// The lane, or status 2 when the toolchain is not whole.
-pub fn run(checkout: &Checkout, _: &Arguments) -> ExitCode {
-    let missing = prerequisite::for_rust(checkout);
+///
+/// # Errors
+/// When the files of the project cannot be listed.
+pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
+    let missing = [prerequisite::for_rust(checkout), prerequisite::for_node()].concat();
     if !missing.is_empty() {
-        return prerequisite::refuse(&missing, "install these and start again");
+        return Ok(prerequisite::refuse(
+            &missing,
+            "install these and start again",
+        ));
     }
     let mut lane = Lane::default();
-    steps(checkout, &mut lane);
-    lane.finish()
+    steps(checkout, &mut lane)?;
+    Ok(lane.finish())
 }
 
 /// The steps themselves, also the first part of `full`.
-pub fn steps(checkout: &Checkout, lane: &mut Lane) {
+///
+/// # Errors
+/// When the files of the project cannot be listed.
+pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     let mut format = checkout.cargo();
     format.args(["fmt", "--all", "--check"]);
     lane.run("format", Runner::None, &mut format);
@@ -62,6 +74,7 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane) {
     lane.run("clippy", Runner::None, &mut clippy);
 
     lane.step("tidy", |_| tidy::report(checkout));
+    prose::pages(checkout, lane)?;
 
     let mut rooms = checkout.cargo();
     rooms.args(["test", "--no-fail-fast"]);
@@ -73,4 +86,5 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane) {
     let mut own = checkout.cargo();
     own.args(["test", "--no-fail-fast", "-p", "xtask"]);
     lane.run("tests of xtask", Runner::Cargo, &mut own);
+    Ok(())
 }

@@ -9,7 +9,7 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, docs, drop_in, fast, fuzz, live, notices, python_cache};
+use crate::{deny, docs, drop_in, fast, fuzz, live, notices, prose, python_cache};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -84,11 +84,14 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let mut lane = Lane::default();
-    fast::steps(checkout, &mut lane);
+    fast::steps(checkout, &mut lane)?;
     deny::check(checkout, &mut lane)?;
     lane.step("third-party notices", |_| notices::check(checkout));
     docs::steps(checkout, &mut lane)?;
     let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
+    if binary_is_built {
+        prose::help(checkout, &mut lane)?;
+    }
     for packages in SUITES {
         suite(checkout, &mut lane, packages, binary_is_built)?;
     }
@@ -148,7 +151,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
 
 fn missing_packages(checkout: &Checkout) -> Result<Vec<Missing>> {
     let mut missing = Vec::new();
-    let others = [python_cache::PACKAGES, deny::PACKAGES];
+    let others = [python_cache::PACKAGES, deny::PACKAGES, prose::PACKAGES];
     for packages in SUITES.into_iter().chain(others) {
         if !packages.are_present(checkout)? {
             missing.push(packages.missing());

@@ -23,6 +23,7 @@ mod live;
 mod night;
 mod notices;
 mod prerequisite;
+mod prose;
 mod python_cache;
 mod tally;
 mod tidy;
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
     let command = Arguments::parse().command;
     let ended = checkout::Checkout::find().and_then(|checkout| match command {
         Command::Tidy(arguments) => tidy::run(&checkout, &arguments),
-        Command::Fast(arguments) => Ok(fast::run(&checkout, &arguments)),
+        Command::Fast(arguments) => fast::run(&checkout, &arguments),
         Command::Full(arguments) => full::run(&checkout, &arguments),
         Command::Night(arguments) => night::run(&checkout, &arguments),
         Command::Bench(arguments) => bench::run(&checkout, &arguments),
