@@ -10,8 +10,8 @@ use hyper::StatusCode;
 use model::{Actor, Database, DatabaseId, DatabaseKind, KeyId, Mark, ProjectId, Scope, Table};
 use serde_json::{Value, json};
 use server::http::routes::native;
-use server::http::wire;
 use server::http::wire::error::CLOCK_ADVICE;
+use server::http::wire::{self, InstantForm};
 
 use super::ask::{Ask, PageEnd, PortResponse, Start, StartTable, TablePath, TablePut};
 use super::definition;
@@ -162,7 +162,10 @@ fn describe_wire(bytes: &[u8]) -> Value {
 fn describe(table: &Table) -> Value {
     let words = wire::words(engine::Family::Tables);
     let mut described = definition::table(&describe_wire(&wire::table(table, words)));
-    definition::add_options(&mut described, &native::options_shown(table.options));
+    definition::add_options(
+        &mut described,
+        &native::options_shown(table.options, InstantForm::Iso),
+    );
     described
 }
 

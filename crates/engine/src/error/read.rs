@@ -54,7 +54,8 @@ pub enum ReadError {
     TooManyPieces,
     /// A mark that cannot be read yet.
     #[error(
-        "What will be known at {} is not known yet; the horizon is {}.", .mark.0, .horizon.0
+        "What will be known at {} is not known yet; the horizon is {}.",
+        .mark.timestamp(), .horizon.timestamp()
     )]
     FutureMark {
         /// The mark.

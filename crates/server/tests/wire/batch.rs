@@ -1,7 +1,10 @@
 //! Many reads and many writes in one request, and requests that are sent again.
 
-use crate::fixture::{Answer, KEY, PROJECT, TestServer};
+use model::Timestamp;
+use model::calendar::iso_us;
 use serde_json::{Value, json};
+
+use crate::fixture::{Answer, KEY, PROJECT, TestServer};
 
 const READS: &str = "/v1/tidemark/databases/d/batch/reads";
 const WRITES: &str = "/v1/tidemark/databases/d/batch/writes";
@@ -314,7 +317,10 @@ fn each_part_is_read_at_its_own_time() {
     assert_eq!(results[8]["error"]["type"], "future_tt");
     assert_eq!(
         (&results[1]["asOf"], &results[1]["validAt"]),
-        (&json!(first), &json!(first))
+        (
+            &json!(iso_us(Timestamp(first))),
+            &json!(iso_us(Timestamp(first)))
+        )
     );
     assert!(results[0].get("asOf").is_none(), "{}", results[0]);
     assert_eq!(

@@ -36,3 +36,4 @@ mod transactions_at;
 mod transport;
 mod ttl;
 mod unseen;
+mod vocabulary;

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
+use model::Timestamp;
+use model::calendar::iso_us;
 use serde_json::{Value, json};
 
 use crate::fixture::{KEY, LIMITS, PROJECT, ROWS_KEY, TestServer};
@@ -170,7 +172,7 @@ fn each_line_is_answered_before_the_next_is_sent() {
     stream.end();
     let rest = stream.rest();
     assert_eq!(rest[0]["rows"], json!([null]), "the last line needs no end");
-    assert_eq!(rest[0]["asOf"], marks[2]);
+    assert_eq!(rest[0]["asOf"], iso_us(Timestamp(marks[2])));
 }
 
 #[test]

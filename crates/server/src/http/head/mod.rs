@@ -1,5 +1,6 @@
 //! What the head of a request says: its line, its headers, and what they mean.
 
+pub mod accept;
 pub mod cors;
 pub mod credentials;
 pub mod etag;

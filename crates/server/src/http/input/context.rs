@@ -16,6 +16,7 @@ use model::{Actor, ModelError, Scope, Timestamp};
 use super::commit_meta;
 use super::fields::{Fields, read_flag};
 use super::idempotency_key::Named;
+use crate::http::head::accept;
 use crate::http::head::credentials::secret_of;
 use crate::http::head::forwarded::Client;
 use crate::http::head::headers::{
@@ -31,7 +32,7 @@ use crate::http::limits::guest_turns::GuestTurns;
 use crate::http::state::app::{App, Shared};
 use crate::http::state::generated_ids::{UNIQUE, unique_id};
 use crate::http::wire::error::{ApiError, Kind};
-use crate::http::wire::{self, Words};
+use crate::http::wire::{self, InstantForm, Words};
 use crate::secret::sha256;
 
 /// Longest age a reader may allow a cached list, in seconds (wire protocol, TTL list cache).
@@ -345,6 +346,11 @@ impl<'a> RequestContext<'a> {
         check: impl Fn(&str) -> Result<T, ModelError>,
     ) -> Result<T, ApiError> {
         self.sender().id(name, text, check)
+    }
+
+    /// How the client wants instants written, if it says so.
+    pub fn instant_form(&self) -> Result<Option<InstantForm>, ApiError> {
+        accept::instant_form(&self.head.headers)
     }
 
     /// What is needed to read operations on rows.

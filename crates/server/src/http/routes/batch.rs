@@ -8,8 +8,8 @@ use super::transactions::read_operation;
 use crate::http::input::context::{RequestContext, check_queries};
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
-use crate::http::wire;
 use crate::http::wire::error::ApiError;
+use crate::http::wire::{self, InstantForm};
 
 /// Most parts of one request that reads.
 pub const READS_MAX: usize = 100;
@@ -19,6 +19,7 @@ pub const OPERATIONS_MAX: usize = 1_000;
 /// `POST /v1/tidemark/databases/{database}/batch/reads`
 pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
+    let form = context.instant_form()?.unwrap_or(InstantForm::Iso);
     let mut fields = context.fields().await?;
     if !fields.holds("reads") {
         return Err(ApiError::missing("reads"));
@@ -35,12 +36,12 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
         .into_iter()
         .map(|part| part.map_err(ApiError::from));
     let results: Vec<Result<BatchPart, ApiError>> = results.collect();
-    let (mark, words) = (read.mark, context.words);
+    let (mark, wording) = (read.mark, (context.words, form));
     let bytes = wire::size_bytes(&results);
     let of_guest = caller.is_guest();
     context.app.sending.need_room(bytes, of_guest)?;
     let body = engine.offload(bytes, of_guest, move || {
-        wire::batch_read(mark, &results, words)
+        wire::batch_read(mark, &results, wording)
     });
     Ok(Reply::ok(body.await?))
 }

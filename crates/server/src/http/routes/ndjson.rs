@@ -31,7 +31,7 @@ use crate::http::reply::Reply;
 use crate::http::reply::ndjson_body::{Answers, Lines, NextLines};
 use crate::http::state::app::Shared;
 use crate::http::wire::error::{ApiError, Kind};
-use crate::http::wire::{self, Words};
+use crate::http::wire::{self, InstantForm, Words};
 
 /// The media type of lines of JSON.
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -79,6 +79,7 @@ pub fn answer(mut context: RequestContext<'_>, does: Does) -> Result<Reply, ApiE
     });
     let place = Place::take(&shared.streams, network)?;
     let identity = context.identity()?;
+    let form = context.instant_form()?;
     let body = context.take_body();
     let Some(body) = body else {
         return Err(ApiError::internal("the body was taken"));
@@ -91,6 +92,7 @@ pub fn answer(mut context: RequestContext<'_>, does: Does) -> Result<Reply, ApiE
             ending: shared.streams.ending.subscribe(),
             database: context.ids.database.to_string(),
             words: context.words,
+            form: form.unwrap_or(InstantForm::Iso),
             does,
             pending: Vec::new(),
             wanted: VecDeque::new(),
@@ -119,6 +121,8 @@ struct Source {
     ending: watch::Receiver<bool>,
     database: String,
     words: &'static Words,
+    /// How answers write instants.
+    form: InstantForm,
     does: Does,
     body: Paced,
     /// What has come and is not answered.
@@ -292,9 +296,9 @@ impl Source {
         mark: Option<Mark>,
         found: Vec<Result<BatchPart, ApiError>>,
     ) -> Result<Answers, ApiError> {
-        let (bytes, words) = (wire::size_bytes(&found), self.words);
+        let (bytes, wording) = (wire::size_bytes(&found), (self.words, self.form));
         self.sending.need_room(bytes, self.is_guest())?;
-        let lines = move || wire::found_lines(mark, &found, words);
+        let lines = move || wire::found_lines(mark, &found, wording);
         let lines = self
             .shared
             .engine

@@ -4,7 +4,7 @@ use engine::BatchPart;
 use model::Mark;
 
 use super::object::Object;
-use super::{Words, encode_one, error_body};
+use super::{Wording, Words, encode_one, error_body};
 use crate::http::wire::error::ApiError;
 
 /// Bytes of the rows that are shown.
@@ -27,13 +27,17 @@ fn room_for(results: &[Result<BatchPart, ApiError>]) -> Vec<u8> {
 }
 
 /// Rows that were read, or `null` for each that is not there, by the parts of the request.
-pub fn batch_read(mark: Mark, results: &[Result<BatchPart, ApiError>], words: &Words) -> Vec<u8> {
+pub fn batch_read(
+    mark: Mark,
+    results: &[Result<BatchPart, ApiError>],
+    wording: Wording<'_>,
+) -> Vec<u8> {
     let mut out = room_for(results);
     let mut object = Object::open(&mut out);
     object.number("mark", mark.0);
     object.array("results", results, |result, out| {
         let mut object = Object::open(out);
-        write_found(&mut object, result, words);
+        write_found(&mut object, result, wording);
         object.close();
     });
     object.close();
@@ -44,11 +48,11 @@ pub fn batch_read(mark: Mark, results: &[Result<BatchPart, ApiError>], words: &W
 pub fn found_lines(
     mark: Option<Mark>,
     results: &[Result<BatchPart, ApiError>],
-    words: &Words,
+    wording: Wording<'_>,
 ) -> Vec<u8> {
     let mut out = room_for(results);
     for result in results {
-        found_line(mark, result, words, &mut out);
+        found_line(mark, result, wording, &mut out);
     }
     out
 }
@@ -56,29 +60,34 @@ pub fn found_lines(
 fn found_line(
     mark: Option<Mark>,
     result: &Result<BatchPart, ApiError>,
-    words: &Words,
+    wording: Wording<'_>,
     out: &mut Vec<u8>,
 ) {
     let mut object = Object::open(out);
     if let (Some(mark), Ok(_)) = (mark, result) {
         object.number("mark", mark.0);
     }
-    write_found(&mut object, result, words);
+    write_found(&mut object, result, wording);
     object.close();
     out.push(b'\n');
 }
 
-fn write_found(object: &mut Object<'_>, result: &Result<BatchPart, ApiError>, words: &Words) {
+fn write_found(
+    object: &mut Object<'_>,
+    result: &Result<BatchPart, ApiError>,
+    wording: Wording<'_>,
+) {
     let part = match result {
         Ok(part) => part,
-        Err(refusal) => return write_refusal(object, refusal, words),
+        Err(refusal) => return write_refusal(object, refusal, wording.0),
     };
     if let Some(at) = part.at {
-        object.number("asOf", at.system.0);
-        object.number("validAt", at.valid.0);
+        let (_, form) = wording;
+        form.write(object, "asOf", Some(at.system.timestamp()));
+        form.write(object, "validAt", Some(at.valid));
     }
     object.array("rows", &part.places, |place, out| match place {
-        Some(at) => encode_one(&part.page, (*at, &part.page.rows[*at]), words, out),
+        Some(at) => encode_one(&part.page, (*at, &part.page.rows[*at]), wording, out),
         None => out.extend_from_slice(b"null"),
     });
 }

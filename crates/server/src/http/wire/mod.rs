@@ -5,7 +5,7 @@
 use engine::Family;
 use hyper::StatusCode;
 use model::{
-    Content, Field, Page, Related, Relation, Row, Selection, Span, Table, Timestamp, Value,
+    Content, Field, Mark, Page, Related, Relation, Row, Selection, Span, Table, Timestamp, Value,
     calendar,
 };
 use serde::Serialize;
@@ -14,6 +14,7 @@ mod batch;
 mod containers;
 pub mod error;
 mod export;
+mod instants;
 mod object;
 mod project;
 mod staged;
@@ -21,6 +22,7 @@ mod staged;
 pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
+pub use instants::InstantForm;
 use object::Object;
 pub use project::{key, keys, project};
 pub use staged::{sent_row, staged_rows, transaction, transactions};
@@ -85,6 +87,9 @@ pub fn words(family: Family) -> &'static Words {
         Family::Documents => &DOCUMENTS,
     }
 }
+
+/// In which words an answer is written, and how its instants are.
+pub type Wording<'a> = (&'a Words, InstantForm);
 
 impl Words {
     /// The family whose words these are.
@@ -195,12 +200,14 @@ pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
         if position > 0 {
             out.push(b',');
         }
-        encode_one(page, (position, row), words(family), &mut out);
+        let wording = (words(family), InstantForm::Iso);
+        encode_one(page, (position, row), wording, &mut out);
     }
     out
 }
 
-fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut Vec<u8>) {
+fn encode_one(page: &Page, (nth, row): (usize, &Row), wording: Wording<'_>, out: &mut Vec<u8>) {
+    let (words, form) = wording;
     let shows = |field: Field| match &page.selection {
         Selection::All => true,
         Selection::Some { fields, .. } => fields.contains(&field),
@@ -231,7 +238,7 @@ fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut V
     object.plain("$databaseId", page.table.database.as_str());
     object.plain(words.table_of_row, page.table.id.as_str());
     if let Some(span) = &row.span {
-        span_of(row.id.as_str(), span, &mut object);
+        span_of(row.id.as_str(), span, form, &mut object);
     }
     object.close_with(|out| {
         let before = out.len();
@@ -240,53 +247,39 @@ fn encode_one(page: &Page, (nth, row): (usize, &Row), words: &Words, out: &mut V
             if out.len() > before {
                 out.push(b',');
             }
-            related_of(page, related, nth, words, out);
+            related_of(page, related, nth, wording, out);
         }
     });
 }
 
 /// Where a row stands in time.
-fn span_of(id: &str, span: &Span, object: &mut Object<'_>) {
+fn span_of(id: &str, span: &Span, form: InstantForm, object: &mut Object<'_>) {
     let from = span.valid.from();
-    object.text("$validFrom", &instant_us(from));
-    match span.valid.to() {
-        Some(to) => object.text("$validTo", &instant_us(to)),
-        None => object.raw("$validTo", b"null"),
-    }
-    object.text("$systemFrom", &instant_us(span.system_from.timestamp()));
+    form.write(object, "$validFrom", Some(from));
+    form.write(object, "$validTo", span.valid.to());
+    form.write(object, "$systemFrom", Some(span.system_from.timestamp()));
     if span.shows_end {
-        match span.system_to {
-            Some(to) => object.text("$systemTo", &instant_us(to.timestamp())),
-            None => object.raw("$systemTo", b"null"),
-        }
+        form.write(object, "$systemTo", span.system_to.map(Mark::timestamp));
     }
     object.text("$version", &version_name(id, from, span.system_from));
 }
 
 /// The name of one version: the cursor value of lists in which an id may appear more than once.
-fn version_name(id: &str, from: Timestamp, system_from: model::Mark) -> String {
+fn version_name(id: &str, from: Timestamp, system_from: Mark) -> String {
     match from {
         Timestamp::BOT => format!("{id}@min@{}", system_from.0),
         Timestamp(from) => format!("{id}@{from}@{}", system_from.0),
     }
 }
 
-/// An instant with all its digits; the beginning of time is `min`.
-pub fn instant_us(instant: Timestamp) -> String {
-    match instant {
-        Timestamp::BOT => "min".to_owned(),
-        instant => calendar::iso_us(instant),
-    }
-}
-
 /// Appends the rows that the page's `nth` row is related to through one column, as a member.
-fn related_of(page: &Page, related: &Related, nth: usize, words: &Words, out: &mut Vec<u8>) {
+fn related_of(page: &Page, related: &Related, nth: usize, wording: Wording<'_>, out: &mut Vec<u8>) {
     let column = &page.table.columns[related.column];
     out.push(b'"');
     out.extend_from_slice(column.key.as_str().as_bytes());
     out.extend_from_slice(b"\":");
     let one = |at: usize, out: &mut Vec<u8>| {
-        encode_one(&related.page, (at, &related.page.rows[at]), words, out);
+        encode_one(&related.page, (at, &related.page.rows[at]), wording, out);
     };
     let links = &related.links[nth];
     if !column.relation().is_some_and(Relation::is_list) {

@@ -7,10 +7,14 @@ use engine::{CommitRecord, EngineError, PiecesRead, ReadError};
 use model::history::{History, VersionNumber};
 use model::period::join;
 use model::timeline::{Aggregate, Number, timeline};
-use model::{ColumnNumber, Content, Coordinates, Mark, Period, Row, Span, Table, Value, Version};
+use model::{ColumnNumber, Content, Coordinates, Period, Row, Span, Table, Value, Version};
 use serde_json::{Value as Out, json};
 
-use super::json::{doc, from, meta, to};
+use super::json::{doc, meta};
+use super::vocabulary::{
+    COMMITTED, CONTENT, LEFT_CONTENT, ORIGIN, RIGHT_CONTENT, SHOWN_ROW, STEP_FROM, STEP_TO,
+    SYSTEM_FROM, SYSTEM_TO, VALID_FROM, VALID_TO, Vocabulary,
+};
 use crate::http::wire::error::{ApiError, Kind};
 
 /// A row as it was at one time: its columns, and how it is shown.
@@ -43,11 +47,12 @@ impl PartialEq for Seen {
 pub(super) struct Histories {
     table: Arc<Table>,
     rows: BTreeMap<String, Vec<Version<Seen>>>,
+    words: Vocabulary,
 }
 
 /// The one row that was read with all its versions, on both axes.
 pub fn rectangles(read: &PiecesRead, at: Coordinates) -> Out {
-    let shown = Histories::new(read).along("both", false, at);
+    let shown = Histories::new(read, Vocabulary::CASES).along("both", false, at);
     shown.unwrap_or_else(|_| unreachable!("this axis is known"))
 }
 
@@ -56,7 +61,7 @@ fn span(row: &Row) -> &Span {
 }
 
 impl Histories {
-    pub(super) fn new(read: &PiecesRead) -> Histories {
+    pub(super) fn new(read: &PiecesRead, words: Vocabulary) -> Histories {
         let key = |at: usize| read.table.columns[at].key.to_string();
         let mut rows: BTreeMap<String, Vec<Version<Seen>>> = BTreeMap::new();
         for row in &read.rows {
@@ -82,7 +87,7 @@ impl Histories {
             versions.sort_by_key(|version| version.valid.from());
         }
         let table = Arc::clone(&read.table);
-        Histories { table, rows }
+        Histories { table, rows, words }
     }
 
     fn versions(&self) -> impl Iterator<Item = (&String, &Version<Seen>)> {
@@ -114,9 +119,11 @@ impl Histories {
     pub(super) fn along(&self, axis: &str, joins: bool, at: Coordinates) -> Result<Out, ApiError> {
         let versions = self.rows.values().next().map_or(&[][..], Vec::as_slice);
         let history = History::new(versions);
+        let words = self.words;
         let piece = |valid: &Period, seen: &Seen| {
-            let (from, to) = (from(valid.from()), to(valid));
-            seen.mark(json!({"valid_from": from, "valid_to": to, "doc": seen.doc}))
+            let mut shown = self.over(valid);
+            shown[words.name(CONTENT)] = seen.doc.clone();
+            seen.mark(shown)
         };
         Ok(match axis {
             "valid" if joins => {
@@ -131,21 +138,21 @@ impl Histories {
                 let entries = history.along_system(at).into_iter();
                 let shown = entries.map(|held| {
                     held.value.mark(json!({
-                        "sys_from": held.sys_from.0,
-                        "sys_to": mark(held.sys_to),
-                        "origin": held.origin.0,
-                        "doc": held.value.doc,
+                        (words.name(SYSTEM_FROM)): words.mark(held.sys_from),
+                        (words.name(SYSTEM_TO)): words.mark_or_null(held.sys_to),
+                        (words.name(ORIGIN)): words.mark(held.origin),
+                        (words.name(CONTENT)): held.value.doc,
                     }))
                 });
                 shown.collect()
             }
             "both" => {
                 let rectangles = history.rectangles(at.system).into_iter();
-                let shown = rectangles.map(|rectangle| {
-                    let mut shown = piece(&rectangle.valid, rectangle.value);
-                    shown["sys_from"] = json!(rectangle.sys_from.0);
-                    shown["sys_to"] = mark(rectangle.sys_to);
-                    shown["origin"] = json!(rectangle.origin.0);
+                let shown = rectangles.map(|known| {
+                    let mut shown = piece(&known.valid, known.value);
+                    shown[words.name(SYSTEM_FROM)] = words.mark(known.sys_from);
+                    shown[words.name(SYSTEM_TO)] = words.mark_or_null(known.sys_to);
+                    shown[words.name(ORIGIN)] = words.mark(known.origin);
                     shown
                 });
                 shown.collect()
@@ -157,22 +164,35 @@ impl Histories {
         })
     }
 
+    /// A period, as the members of an object.
+    fn over(&self, valid: &Period) -> Out {
+        let words = self.words;
+        json!({
+            (words.name(VALID_FROM)): words.at(valid.from()),
+            (words.name(VALID_TO)): words.end(valid),
+        })
+    }
+
     pub(super) fn where_period(&self, test: impl Fn(&Period) -> bool) -> Out {
         let found = self.versions().filter(|(_, version)| test(&version.valid));
         let shown = found.map(|(id, version)| {
-            json!({
-                "id": id,
-                "valid_from": from(version.valid.from()),
-                "valid_to": to(&version.valid),
-            })
+            let mut shown = self.over(&version.valid);
+            shown[self.words.name(SHOWN_ROW)] = json!(id);
+            shown
         });
         shown.collect()
     }
 
     pub(super) fn classified(&self, relation: impl Fn(&Period) -> &'static str) -> Out {
+        let words = self.words;
         let shown = self.versions().map(|(_, version)| {
-            let valid = &version.valid;
-            json!([from(valid.from()), to(valid), relation(valid)])
+            let (valid, relation) = (&version.valid, relation(&version.valid));
+            if !words.is_own() {
+                return json!([words.at(valid.from()), words.end(valid), relation]);
+            }
+            let mut shown = self.over(valid);
+            shown["relation"] = json!(relation);
+            shown
         });
         shown.collect()
     }
@@ -202,14 +222,12 @@ impl Histories {
             let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
             let pairs_of_both = join(&[version.valid], &periods).into_iter();
             for pair in pairs_of_both.filter(|pair| pair.valid.intersect(range).is_some()) {
-                pairs.push(json!({
-                    "left": id,
-                    "right": link,
-                    "valid_from": from(pair.valid.from()),
-                    "valid_to": to(&pair.valid),
-                    "left_doc": version.value.doc,
-                    "right_doc": others[pair.right].value.doc,
-                }));
+                let mut shown = self.over(&pair.valid);
+                shown["left"] = json!(id);
+                shown["right"] = json!(link);
+                shown[self.words.name(LEFT_CONTENT)] = version.value.doc.clone();
+                shown[self.words.name(RIGHT_CONTENT)] = others[pair.right].value.doc.clone();
+                pairs.push(shown);
             }
         }
         Ok(Out::Array(pairs))
@@ -224,11 +242,12 @@ impl Histories {
         let values = self
             .versions()
             .filter_map(|(_, version)| Some((version.valid, value(&version.value.values)?)));
+        let words = self.words;
         let steps = timeline(aggregate, period, values).into_iter();
         let shown = steps.map(|step| {
             json!({
-                "from": from(step.valid.from()),
-                "to": to(&step.valid),
+                (words.name(STEP_FROM)): words.at(step.valid.from()),
+                (words.name(STEP_TO)): words.end(&step.valid),
                 "value": number(step.value),
             })
         });
@@ -254,8 +273,13 @@ impl Histories {
         let shown = ids.into_iter().filter_map(|id| {
             let (before, after) = (seen(self, id), seen(newer, id));
             let doc = |seen: &Option<Seen>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
-            (!is_same(&before, &after))
-                .then(|| json!({"id": id, "before": doc(&before), "after": doc(&after)}))
+            (!is_same(&before, &after)).then(|| {
+                json!({
+                    (self.words.name(SHOWN_ROW)): id,
+                    "before": doc(&before),
+                    "after": doc(&after),
+                })
+            })
         });
         shown.collect()
     }
@@ -280,10 +304,6 @@ fn meeting<'v>(pieces: &'v [Version<Seen>], period: &Period) -> &'v [Version<See
     &pieces[first..after.max(first)]
 }
 
-fn mark(mark: Option<Mark>) -> Out {
-    mark.map_or(Out::Null, |mark| json!(mark.0))
-}
-
 pub(super) fn number(number: Option<Number>) -> Out {
     match number {
         None => Out::Null,
@@ -293,23 +313,31 @@ pub(super) fn number(number: Option<Number>) -> Out {
 }
 
 /// A row with where it stands in time; never until when it was known.
-pub(super) fn full(row: &Row, doc: Out) -> Out {
+pub(super) fn full(row: &Row, doc: Out, words: Vocabulary) -> Out {
     let span = span(row);
     json!({
-        "doc": doc,
-        "valid_from": from(span.valid.from()),
-        "valid_to": to(&span.valid),
-        "sys_from": span.system_from.0,
-        "origin": span.origin.0,
+        (words.name(CONTENT)): doc,
+        (words.name(VALID_FROM)): words.at(span.valid.from()),
+        (words.name(VALID_TO)): words.end(&span.valid),
+        (words.name(SYSTEM_FROM)): words.mark(span.system_from),
+        (words.name(ORIGIN)): words.mark(span.origin),
     })
 }
 
 /// The record of a commit, as its lookup shows it.
-pub(super) fn record(record: &CommitRecord) -> Out {
+pub(super) fn record(record: &CommitRecord, words: Vocabulary) -> Out {
     let changes = record.changes.iter();
-    let changes: Vec<Out> = changes.map(|(table, id)| json!([table, id])).collect();
+    let changes: Vec<Out> = changes
+        .map(|(table, id)| {
+            if words.is_own() {
+                json!({"tableId": table, "rowId": id})
+            } else {
+                json!([table, id])
+            }
+        })
+        .collect();
     let mut shown = json!({
-        "tt": record.mark.0,
+        (words.name(COMMITTED)): words.mark(record.mark),
         "changes": changes,
     });
     if record.is_damaged {
@@ -324,27 +352,30 @@ pub(super) fn record(record: &CommitRecord) -> Out {
 }
 
 /// The same with who wrote, as the feed shows it.
-pub(super) fn recorded(one: &CommitRecord) -> Out {
-    let mut shown = record(one);
+pub(super) fn recorded(one: &CommitRecord, words: Vocabulary) -> Out {
+    let mut shown = record(one, words);
     shown["user"] = json!(one.author);
     shown
 }
 
 #[cfg(test)]
 mod tests {
+    use model::Mark;
+
     use super::*;
 
     #[test]
     fn a_damaged_note_is_not_shown_as_none() {
         let of = |meta: Option<&str>, is_damaged| {
-            record(&CommitRecord {
+            let one = CommitRecord {
                 mark: Mark(7),
                 meta: meta.map(str::to_owned),
                 is_damaged,
                 author: None,
                 changes: Vec::new(),
                 erased: None,
-            })
+            };
+            record(&one, Vocabulary::CASES)
         };
         assert_eq!(
             of(None, false),

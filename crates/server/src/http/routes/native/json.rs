@@ -48,18 +48,6 @@ pub(super) fn read(
     engine::instant(json).map_err(|why| fields.wrong(name, &why))
 }
 
-/// Where a period begins, as answers show it.
-pub(super) fn from(at: Timestamp) -> Out {
-    match at {
-        Timestamp::BOT => json!("min"),
-        Timestamp(us) => json!(us),
-    }
-}
-
-pub(super) fn to(period: &Period) -> Out {
-    period.to().map_or(Out::Null, |to| json!(to.0))
-}
-
 /// The columns of a row that have a value. Of relationships those that the row itself holds are
 /// shown, as ids.
 pub(super) fn doc(table: &Table, row: &Row) -> Out {

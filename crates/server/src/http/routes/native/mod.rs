@@ -1,8 +1,7 @@
 //! Tidemark's own routes: what the query language has no words for.
 //!
 //! Transactions over valid periods and reads of pieces, versions and records of commits, in the
-//! words of the bitemporal case files, which are served as written. Times are microseconds since
-//! 1970 as integers, or dates and times; `"min"`, `"next"` and null are what they are there.
+//! words of all routes of our own or of the bitemporal case files, which are served as written.
 
 mod answer;
 mod constraints;
@@ -10,11 +9,13 @@ mod json;
 mod options;
 pub(in crate::http) mod read;
 mod transaction;
+mod vocabulary;
 
 use serde_json::json;
 
 use crate::http::input::context::RequestContext;
 use crate::http::reply::Reply;
+use crate::http::wire::InstantForm;
 use crate::http::wire::error::{ApiError, Kind};
 
 pub use answer::rectangles;
@@ -27,11 +28,12 @@ pub use transaction::transact;
 /// `GET /v1/tidemark/status`
 pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller()?;
+    let form = marks(context)?;
     let status = context.app.shared.engine.status();
     let body = json!({
         "role": "both",
-        "mark": status.mark.0,
-        "horizon": status.horizon.0,
+        "mark": form.mark(status.mark),
+        "horizon": form.mark(status.horizon),
         "lineage": status.lineage,
     });
     Ok(Reply::ok(body.to_string().into_bytes()))
@@ -40,12 +42,18 @@ pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
 pub async fn heartbeat(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
+    let form = marks(&context)?;
     // The body is empty, but a connection whose body is not read cannot be used again.
     context.load().await?;
     let engine = &context.app.shared.engine;
     let horizon = engine.heartbeat(&caller, &context.ids.database).await?;
-    let body = json!({ "horizon": horizon.0 });
+    let body = json!({ "horizon": form.mark(horizon) });
     Ok(Reply::ok(body.to_string().into_bytes()))
+}
+
+/// Marks are given back and compared by programs, so they are integers unless asked for otherwise.
+fn marks(context: &RequestContext<'_>) -> Result<InstantForm, ApiError> {
+    Ok(context.instant_form()?.unwrap_or(InstantForm::Integer))
 }
 
 /// A refusal with the error types of the case language.

@@ -6,19 +6,21 @@ use serde_json::{Value, json};
 
 use crate::http::input::context::RequestContext;
 use crate::http::reply::Reply;
-use crate::http::wire;
+use crate::http::wire::InstantForm;
 use crate::http::wire::error::ApiError;
 
 /// `GET /v1/tidemark/databases/{database}/tables/{table}/options`
 pub fn options(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.key_caller()?;
     let engine = &context.app.shared.engine;
-    Ok(shown(engine.table_options(&caller, context.place())?))
+    let form = form(context)?;
+    Ok(shown(engine.table_options(&caller, context.place())?, form))
 }
 
 /// `PATCH /v1/tidemark/databases/{database}/tables/{table}/options`
 pub async fn set_options(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.key_caller()?;
+    let form = form(&context)?;
     let mut fields = context.fields().await?;
     // The last one is shown only, and may be sent back as it was.
     fields.need_known(&["pinnedMaxAge", "history", "past", "ttlMax", "keptFrom"])?;
@@ -30,17 +32,21 @@ pub async fn set_options(mut context: RequestContext<'_>) -> Result<Reply, ApiEr
     };
     let engine = &context.app.shared.engine;
     let set = engine.set_table_options(&caller, context.place(), &change);
-    Ok(shown(set.await?))
+    Ok(shown(set.await?, form))
 }
 
-fn shown(options: TableOptions) -> Reply {
-    Reply::ok(options_shown(options).to_string().into_bytes())
+fn form(context: &RequestContext<'_>) -> Result<InstantForm, ApiError> {
+    Ok(context.instant_form()?.unwrap_or(InstantForm::Iso))
+}
+
+fn shown(options: TableOptions, form: InstantForm) -> Reply {
+    Reply::ok(options_shown(options, form).to_string().into_bytes())
 }
 
 /// Options as they are shown.
-pub fn options_shown(options: TableOptions) -> Value {
+pub fn options_shown(options: TableOptions, form: InstantForm) -> Value {
     let kept_from = options.kept_from;
-    let kept_from = (kept_from > Timestamp::BOT).then(|| wire::instant_us(kept_from));
+    let kept_from = form.at_or_null((kept_from > Timestamp::BOT).then_some(kept_from));
     json!({
         "pinnedMaxAge": options.pinned_max_age_s,
         "history": options.history.to_string(),

@@ -15,6 +15,7 @@ use serde_json::{Value as Out, json};
 use super::answer::{self, Histories};
 use super::in_case_language;
 use super::json::{CLOCK, doc, mark, period, time};
+use super::vocabulary::{RANGE, ROW, SHOWN_ROW, SYSTEM, TABLE, VALID, Vocabulary, need_known};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
@@ -31,10 +32,12 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let mut fields = context.fields().await?;
     let engine = &context.app.shared.engine;
     let room = Cell::new(engine::PIECES_MAX as usize);
-    let reading = |fields| Reading {
+    let form = context.instant_form()?;
+    let reading = |fields: Fields| Reading {
         engine,
         caller: caller.clone(),
         database: &context.ids.database,
+        words: Vocabulary::of(&fields, form),
         fields,
         room: &room,
     };
@@ -57,6 +60,7 @@ struct Reading<'a> {
     engine: &'a Engine,
     caller: Rc<Caller>,
     database: &'a str,
+    words: Vocabulary,
     fields: Fields,
     /// How many pieces the request may still look at, or pair.
     room: &'a Cell<usize>,
@@ -66,13 +70,11 @@ impl Reading<'_> {
     async fn answer(mut self) -> Result<Out, ApiError> {
         let kind = self.fields.required_text("kind")?;
         if let Some(known) = members_of(&kind) {
-            self.fields
-                .need_known(&[known, &["vt", "tt", CLOCK]].concat())?;
+            let known = [known, &["vt", "tt", CLOCK]].concat();
+            need_known(&self.fields, &known)?;
         }
-        let named = mark(&mut self.fields, "tt")?;
-        let system = self.engine.settle(named).await?;
-        let valid = time(&mut self.fields, "vt")?.unwrap_or(system.timestamp());
-        let mut at = Coordinates { valid, system };
+        let mut at = coordinates(self.engine, &mut self.fields).await?;
+        let system = at.system;
         let rows = match kind.as_str() {
             "get" => self.get(at).await?,
             "scan" => self.scan(at).await?,
@@ -89,7 +91,7 @@ impl Reading<'_> {
             }
             "tx" => self.commit(system).await?,
             "feed" => self.feed(system).await?,
-            "stable_until" => self.stable_until(at).await?,
+            "stable_until" | "stableUntil" => self.stable_until(at).await?,
             other => {
                 let other: String = other.chars().take(100).collect();
                 return Err(ApiError::invalid(
@@ -99,31 +101,35 @@ impl Reading<'_> {
             }
         };
         let stable_until = match kind.as_str() {
-            "stable_until" => rows.clone(),
+            "stable_until" | "stableUntil" => rows.clone(),
             "get" | "scan" | "aggregate" => self.stable_until(at).await?,
             // What is read along an axis, or of records, does not change as the instant moves on.
             _ => Out::Null,
         };
+        let words = self.words;
         Ok(json!({
             "rows": rows,
-            "vt": super::json::from(at.valid),
-            "tt": at.system.0,
+            (words.name(VALID)): words.at(at.valid),
+            (words.name(SYSTEM)): words.mark(at.system),
             "stableUntil": stable_until,
         }))
     }
 
-    fn table(&mut self, name: &'static str) -> Result<String, ApiError> {
+    fn table(&mut self) -> Result<String, ApiError> {
+        let name = TABLE.sent(&self.fields)?;
         self.fields.required_text(name)
     }
 
     fn id(&mut self) -> Result<Option<RowId>, ApiError> {
-        let id = self.fields.text("id")?;
+        let name = ROW.sent(&self.fields)?;
+        let id = self.fields.text(name)?;
         let id = id.map(|id| RowId::new(&id)).transpose();
-        id.map_err(|error| ApiError::invalid("id", error.to_string()))
+        id.map_err(|error| ApiError::invalid(name, error.to_string()))
     }
 
     fn required_id(&mut self) -> Result<RowId, ApiError> {
-        self.id()?.ok_or_else(|| ApiError::missing("id"))
+        let name = ROW.sent(&self.fields)?;
+        self.id()?.ok_or_else(|| ApiError::missing(name))
     }
 
     /// Rows of a table, or one of them.
@@ -167,15 +173,16 @@ impl Reading<'_> {
 
     /// The period that what is read must share an instant with: all of time, unless it is named.
     fn valid_range(&mut self) -> Result<Period, ApiError> {
-        if self.fields.holds("valid") {
-            period(&mut self.fields, "valid")
+        let name = RANGE.sent(&self.fields)?;
+        if self.fields.holds(name) {
+            period(&mut self.fields, name)
         } else {
             Ok(Period::ALWAYS)
         }
     }
 
     async fn get(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table("table")?, self.required_id()?);
+        let (table, id) = (self.table()?, self.required_id()?);
         let full = self.fields.flag("full")?.unwrap_or(false);
         let read = self.rows(&table, Some(&id), at, Frame::One).await?;
         self.remember(table, Some(id));
@@ -184,7 +191,7 @@ impl Reading<'_> {
         };
         let value = doc(&read.table, row);
         Ok(if full {
-            answer::full(row, value)
+            answer::full(row, value, self.words)
         } else {
             value
         })
@@ -203,7 +210,7 @@ impl Reading<'_> {
     }
 
     async fn scan(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, equal) = (self.table("table")?, self.equalities()?);
+        let (table, equal) = (self.table()?, self.equalities()?);
         let order = self
             .fields
             .text("order")?
@@ -235,14 +242,14 @@ impl Reading<'_> {
         self.remember(table, None);
         let rows = read.rows.iter().map(|row| {
             let mut shown = doc(&read.table, row);
-            shown["id"] = json!(row.id.as_str());
+            shown[self.words.name(SHOWN_ROW)] = json!(row.id.as_str());
             shown
         });
         Ok(rows.collect())
     }
 
     async fn aggregate(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, equal) = (self.table("table")?, self.equalities()?);
+        let (table, equal) = (self.table()?, self.equalities()?);
         let (aggregate, column) = self.function()?;
         let read = self
             .read(Pieces {
@@ -257,7 +264,7 @@ impl Reading<'_> {
             .await?;
         self.remember(table, None);
         let mut gathered = Gathered::new(aggregate);
-        let histories = Histories::new(&read);
+        let histories = Histories::new(&read, self.words);
         let position = histories.position(column.as_deref())?;
         for value in histories.values() {
             if let Some(number) = number(value, position, aggregate) {
@@ -279,14 +286,15 @@ impl Reading<'_> {
     }
 
     async fn history(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table("table")?, self.required_id()?);
+        let (table, id) = (self.table()?, self.required_id()?);
         let axis = self.fields.required_text("axis")?;
         let joins = self.fields.flag("coalesce")?.unwrap_or(false);
         let range = match axis.as_str() {
             // Of all that was ever known, only what was known of this instant is shown.
-            "system" if self.fields.holds("valid") => {
-                let why = "A history along system time is of the instant `vt`; leave `valid` out.";
-                return Err(ApiError::invalid("valid", why));
+            "system" if self.fields.holds(RANGE.sent(&self.fields)?) => {
+                let why = "A history along system time is of the instant `validAt` or `vt`; leave \
+                           the period out.";
+                return Err(ApiError::invalid(RANGE.sent(&self.fields)?, why));
             }
             "system" => {
                 let next = Timestamp(at.valid.0.saturating_add(1));
@@ -296,11 +304,11 @@ impl Reading<'_> {
         };
         let frame = Frame::Versions(range);
         let read = self.rows(&table, Some(&id), at, frame).await?;
-        Histories::new(&read).along(&axis, joins, at)
+        Histories::new(&read, self.words).along(&axis, joins, at)
     }
 
     async fn period(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table("table")?, self.id()?);
+        let (table, id) = (self.table()?, self.id()?);
         let relation = self.fields.required_text("relation")?;
         let context = period(&mut self.fields, "period")?;
         let predicate = PeriodPredicate::named(&relation).ok_or_else(|| {
@@ -324,11 +332,12 @@ impl Reading<'_> {
         let valid = system.timestamp();
         let at = Coordinates { valid, system };
         let frame = Frame::Pieces(range);
-        Ok(Histories::new(&self.rows(table, id, at, frame).await?))
+        let read = self.rows(table, id, at, frame).await?;
+        Ok(Histories::new(&read, self.words))
     }
 
     async fn allen(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table("table")?, self.required_id()?);
+        let (table, id) = (self.table()?, self.required_id()?);
         let context = period(&mut self.fields, "period")?;
         let range = self.valid_range()?;
         let found = self
@@ -338,7 +347,8 @@ impl Reading<'_> {
     }
 
     async fn join(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (left, right) = (self.table("left")?, self.table("right")?);
+        let left = self.fields.required_text("left")?;
+        let right = self.fields.required_text("right")?;
         let on = self.fields.required_text("on")?;
         let range = self.valid_range()?;
         let left = self.pieces_of((&left, None), at.system, range).await?;
@@ -347,7 +357,7 @@ impl Reading<'_> {
     }
 
     async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let table = self.table("table")?;
+        let table = self.table()?;
         let (aggregate, column) = self.function()?;
         let context = period(&mut self.fields, "period")?;
         let found = self.pieces_of((&table, None), at.system, context).await?;
@@ -358,11 +368,12 @@ impl Reading<'_> {
 
     /// What differs between two points, and the second of them.
     async fn diff(&mut self) -> Result<(Out, Coordinates), ApiError> {
-        let table = self.table("table")?;
+        let table = self.table()?;
         let before = self.point("from").await?;
         let after = self.point("to").await?;
-        let older = Histories::new(&self.rows(&table, None, before, Frame::One).await?);
-        let newer = Histories::new(&self.rows(&table, None, after, Frame::One).await?);
+        let older = self.rows(&table, None, before, Frame::One).await?;
+        let newer = self.rows(&table, None, after, Frame::One).await?;
+        let [older, newer] = [older, newer].map(|read| Histories::new(&read, self.words));
         Ok((older.difference(&newer), after))
     }
 
@@ -372,11 +383,8 @@ impl Reading<'_> {
             .take(name)
             .ok_or_else(|| ApiError::missing(name))?;
         let mut point = Fields::within(name, json)?;
-        point.need_known(&["vt", "tt"])?;
-        let named = mark(&mut point, "tt")?;
-        let system = self.engine.settle(named).await?;
-        let valid = time(&mut point, "vt")?.unwrap_or(system.timestamp());
-        Ok(Coordinates { valid, system })
+        need_known(&point, &["vt", "tt"])?;
+        coordinates(self.engine, &mut point).await
     }
 
     async fn commit(&mut self, system: Mark) -> Result<Out, ApiError> {
@@ -390,7 +398,7 @@ impl Reading<'_> {
             .commits(&self.caller, self.database, after, wanted);
         let found = found.await?;
         let of_mark = found.iter().find(|record| record.mark == system);
-        Ok(of_mark.map_or(Out::Null, answer::record))
+        Ok(of_mark.map_or(Out::Null, |one| answer::record(one, self.words)))
     }
 
     async fn feed(&mut self, system: Mark) -> Result<Out, ApiError> {
@@ -418,21 +426,33 @@ impl Reading<'_> {
         let found = self
             .engine
             .commits(&self.caller, self.database, (after, system), wanted);
-        Ok(found.await?.iter().map(answer::recorded).collect())
+        let found = found.await?;
+        let records = found.iter();
+        Ok(records
+            .map(|one| answer::recorded(one, self.words))
+            .collect())
     }
 
     async fn stable_until(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table("table")?, self.id()?);
+        let (table, id) = (self.table()?, self.id()?);
         let place = self.place(&table);
         let next = self
             .engine
             .next_boundary(&self.caller, place, id.as_ref(), at);
         let next = next.await?;
-        Ok(next.map_or(Out::Null, |at| json!(at.0)))
+        Ok(next.map_or(Out::Null, |at| self.words.at(at)))
     }
 }
 
-/// The members of a read of this kind, beside its coordinates.
+/// The point that is named; what is not, is as known now, and valid then.
+async fn coordinates(engine: &Engine, fields: &mut Fields) -> Result<Coordinates, ApiError> {
+    let (named_system, named_valid) = (SYSTEM.sent(fields)?, VALID.sent(fields)?);
+    let system = engine.settle(mark(fields, named_system)?).await?;
+    let valid = time(fields, named_valid)?.unwrap_or(system.timestamp());
+    Ok(Coordinates { valid, system })
+}
+
+/// The members of a read of this kind, beside its coordinates, in the case language.
 fn members_of(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "get" => &["table", "id", "full"],
@@ -446,7 +466,7 @@ fn members_of(kind: &str) -> Option<&'static [&'static str]> {
         "diff" => &["table", "from", "to"],
         "tx" => &[],
         "feed" => &["after", "limit", "user", "meta"],
-        "stable_until" => &["table", "id"],
+        "stable_until" | "stableUntil" => &["table", "id"],
         _ => return None,
     })
 }

@@ -9,6 +9,9 @@ use serde_json::{Value as Out, json};
 
 use super::in_case_language;
 use super::json::{CLOCK, mark, read, sent, time};
+use super::vocabulary::{
+    COMMITTED, CONTENT, ROW, TABLE, UNCHANGED, VALID, VALID_FROM, VALID_TO, Vocabulary, need_known,
+};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
@@ -22,6 +25,10 @@ pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError
     let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
+    let form = context.instant_form()?;
+    let wordings = ops.iter().map(|op| Vocabulary::of(op, form));
+    let own = wordings.into_iter().find(|words| words.is_own());
+    let words = own.unwrap_or(Vocabulary::CASES);
     let read = |(nth, fields)| op(fields).map_err(|error| error.of_part(Parts::Operations, nth));
     let ops = ops.into_iter().enumerate().map(read);
     let ops = ops.collect::<Result<Vec<_>, _>>()?;
@@ -37,41 +44,44 @@ pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError
     let caller = context.writer_at(caller, {
         let about = about.clone();
         move |effect, mark| match effect {
-            Effect::Timed(affected) => done(mark, &about, affected),
+            Effect::Timed(affected) => done(mark, &about, affected, words),
             _ => unreachable!("operations over valid periods were run"),
         }
     });
     let transaction = TimedTransaction { ops, meta };
     let transacted = engine.transact(&caller, &context.ids.database, &transaction);
     let transacted = transacted.await.map_err(in_case_language)?;
-    Ok(done(transacted.mark, &about, &transacted.affected).at(transacted.mark))
+    Ok(done(transacted.mark, &about, &transacted.affected, words).at(transacted.mark))
 }
 
 /// The row of an operation.
 type About = (String, RowId);
 
-fn done(mark: Mark, about: &[About], affected: &[bool]) -> Reply {
+fn done(mark: Mark, about: &[About], affected: &[bool], words: Vocabulary) -> Reply {
     let row = |((table, id), affected): (&About, &bool)| {
         json!({
-            "table": table,
-            "id": id.as_str(),
+            (words.name(TABLE)): table,
+            (words.name(ROW)): id.as_str(),
             "affected": u8::from(*affected),
         })
     };
     let rows: Vec<Out> = about.iter().zip(affected).map(row).collect();
-    let body = json!({ "tt": mark.0, "rows": rows });
+    let body = json!({ (words.name(COMMITTED)): words.mark(mark), "rows": rows });
     Reply::created(body.to_string().into_bytes())
 }
 
 fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
     let word = fields.required_text("op")?;
-    fields.need_known(members_of(&word))?;
-    let table = fields.required_text("table")?;
-    let id = fields.required_text("id")?;
+    need_known(&fields, members_of(&word))?;
+    let table = TABLE.sent(&fields)?;
+    let table = fields.required_text(table)?;
+    let id = ROW.sent(&fields)?;
+    let id = fields.required_text(id)?;
     let id = RowId::new(&id).map_err(|error| ApiError::invalid("ops", error.to_string()))?;
     let act = act(&word, &mut fields)?;
+    let from = VALID_FROM.sent(&fields)?;
     let range = Range {
-        from: time(&mut fields, "valid_from")?,
+        from: time(&mut fields, from)?,
         until: until(&mut fields)?,
     };
     Ok(TransactionOp {
@@ -82,7 +92,7 @@ fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {
     })
 }
 
-/// The members of an operation.
+/// The members of an operation, in the case language.
 fn members_of(word: &str) -> &'static [&'static str] {
     match word {
         "delete" => &["table", "id", "valid_from", "valid_to"],
@@ -93,15 +103,17 @@ fn members_of(word: &str) -> &'static [&'static str] {
 }
 
 fn until(fields: &mut Fields) -> Result<Until, ApiError> {
-    match fields.take("valid_to") {
+    let name = VALID_TO.sent(fields)?;
+    match fields.take(name) {
         None => Ok(Until::Open),
         Some(Json::Text(text)) if text == "next" => Ok(Until::Next),
-        Some(json) => read(fields, "valid_to", &json).map(Until::At),
+        Some(json) => read(fields, name, &json).map(Until::At),
     }
 }
 
 fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
-    let mut doc = || Ok::<_, ApiError>(fields.object("doc")?.unwrap_or_default());
+    let name = CONTENT.sent(fields)?;
+    let mut doc = || Ok::<_, ApiError>(fields.object(name)?.unwrap_or_default());
     Ok(match word {
         "insert" => TransactionAct::Insert(doc()?),
         "put" => TransactionAct::Put(doc()?),
@@ -120,10 +132,12 @@ fn act(word: &str, fields: &mut Fields) -> Result<TransactionAct, ApiError> {
 
 /// All that an assertion claims: each of it must hold.
 fn claims(fields: &mut Fields) -> Result<Vec<RowClaim>, ApiError> {
-    let at = time(fields, "vt")?;
+    let at = VALID.sent(fields)?;
+    let at = time(fields, at)?;
     let exists = fields.flag("exists")?;
     let equals = fields.object("equals")?;
-    let since = mark(fields, "unchanged_since")?;
+    let since = UNCHANGED.sent(fields)?;
+    let since = mark(fields, since)?;
     let exists = exists.map(|expected| RowClaim::Exists(expected, at));
     let equals = equals.map(|members| RowClaim::Equals(members, at));
     let since = since.map(RowClaim::UnchangedSince);

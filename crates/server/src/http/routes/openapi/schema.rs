@@ -59,6 +59,11 @@ fn mark() -> Value {
     json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX})
 }
 
+/// A mark, which is a text where `Accept` asks for texts.
+fn mark_in_any_form() -> Value {
+    json!({"anyOf": [mark(), {"type": "string", "format": "date-time"}]})
+}
+
 fn id() -> Value {
     json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": ID_CHARS_MAX})
 }
@@ -330,12 +335,23 @@ fn operation() -> Value {
     )
 }
 
-/// The words of the case language.
+/// Transactions and reads over time, in our own words and in those of the case language.
 fn of_times() -> Vec<Named> {
-    let affected = object(
-        &["table", "id", "affected"],
-        json!({"table": text(), "id": text(), "affected": {"enum": [0, 1]}}),
-    );
+    let count = json!({"enum": [0, 1]});
+    let affected = json!({"anyOf": [
+        object(
+            &["tableId", "rowId", "affected"],
+            json!({"tableId": text(), "rowId": text(), "affected": count}),
+        ),
+        object(
+            &["table", "id", "affected"],
+            json!({"table": text(), "id": text(), "affected": count}),
+        ),
+    ]});
+    let committed = |name: &str, instant: Value| {
+        let rows = list_of(affected.clone());
+        object(&[name, "rows"], json!({(name): instant, "rows": rows}))
+    };
     vec![
         (
             "Time",
@@ -367,20 +383,23 @@ fn of_times() -> Vec<Named> {
         ),
         (
             "Transacted",
-            object(
-                &["tt", "rows"],
-                json!({"tt": mark(), "rows": list_of(affected)}),
-            ),
+            json!({"anyOf": [
+                committed("$systemFrom", reference("Time")),
+                committed("tt", mark()),
+            ]}),
         ),
-        ("Horizon", object(&["horizon"], json!({"horizon": mark()}))),
+        (
+            "Horizon",
+            object(&["horizon"], json!({"horizon": mark_in_any_form()})),
+        ),
         (
             "Status",
             object(
                 &["role", "mark", "horizon", "lineage"],
                 json!({
                     "role": {"enum": ["both"]},
-                    "mark": mark(),
-                    "horizon": mark(),
+                    "mark": mark_in_any_form(),
+                    "horizon": mark_in_any_form(),
                     "lineage": text(),
                 }),
             ),
@@ -401,33 +420,47 @@ fn timed_operation() -> Value {
     let operations = [
         "insert", "put", "patch", "update", "delete", "erase", "assert",
     ];
-    object(
-        &["op", "table", "id"],
+    let end = json!({"anyOf": [reference("Time"), {"const": "next"}, {"type": "null"}]});
+    let mut operation = object(
+        &["op"],
         json!({
             "op": {"enum": operations},
+            "tableId": id(),
+            "rowId": id(),
+            "data": content(),
+            "$validFrom": reference("Time"),
+            "$validTo": end,
+            "exists": {"type": "boolean"},
+            "equals": content(),
+            "validAt": reference("Time"),
+            "unchangedSince": reference("Time"),
             "table": id(),
             "id": id(),
             "doc": content(),
             "valid_from": reference("Time"),
-            "valid_to": {"anyOf": [reference("Time"), {"const": "next"}, {"type": "null"}]},
-            "exists": {"type": "boolean"},
-            "equals": content(),
+            "valid_to": end,
             "vt": reference("Time"),
             "unchanged_since": reference("Time"),
         }),
-    )
+    );
+    operation["anyOf"] = json!([{"required": ["tableId", "rowId"]}, {"required": ["table", "id"]}]);
+    operation
 }
 
 fn of_timed_reads() -> Vec<Named> {
-    let answer = object(
-        &["rows", "vt", "tt", "stableUntil"],
-        json!({
-            "rows": true,
-            "vt": reference("Time"),
-            "tt": integer(),
-            "stableUntil": {"anyOf": [integer(), {"type": "null"}]},
-        }),
-    );
+    let time_or_null = json!({"anyOf": [reference("Time"), {"type": "null"}]});
+    let answer = |valid: &str, system: &str| {
+        object(
+            &["rows", valid, system, "stableUntil"],
+            json!({
+                "rows": true,
+                (valid): reference("Time"),
+                (system): {"anyOf": [integer(), reference("Time")]},
+                "stableUntil": time_or_null,
+            }),
+        )
+    };
+    let answer = json!({"anyOf": [answer("validAt", "asOf"), answer("vt", "tt")]});
     let several =
         json!({"type": "array", "maxItems": read::READS_MAX, "items": reference("TimedRead")});
     let answers = list_of(reference("TimedAnswerOfOne"));
@@ -451,7 +484,7 @@ fn of_timed_reads() -> Vec<Named> {
     ]
 }
 
-/// A read of the case language.
+/// A read at given times.
 fn timed_read() -> Value {
     let kinds = [
         "get",
@@ -465,11 +498,13 @@ fn timed_read() -> Value {
         "diff",
         "tx",
         "feed",
+        "stableUntil",
         "stable_until",
     ];
+    let times = || reference("Time");
     let point = object(
         &[],
-        json!({"vt": reference("Time"), "tt": reference("Time")}),
+        json!({"validAt": times(), "asOf": times(), "vt": times(), "tt": times()}),
     );
     let period = json!({"type": "array", "minItems": 2, "maxItems": 2,
         "items": {"anyOf": [reference("Time"), {"type": "null"}]}});
@@ -477,8 +512,12 @@ fn timed_read() -> Value {
         &["kind"],
         json!({
             "kind": {"enum": kinds},
-            "vt": reference("Time"),
-            "tt": reference("Time"),
+            "validAt": times(),
+            "asOf": times(),
+            "tableId": id(),
+            "rowId": id(),
+            "vt": times(),
+            "tt": times(),
             "table": id(),
             "id": id(),
             "full": {"type": "boolean"},
@@ -491,6 +530,7 @@ fn timed_read() -> Value {
             "coalesce": {"type": "boolean"},
             "relation": text(),
             "period": period.clone(),
+            "validBetween": period.clone(),
             "valid": period,
             "user": text(),
             "meta": {"type": "object", "maxProperties": read::META_MEMBERS_MAX},
@@ -499,7 +539,7 @@ fn timed_read() -> Value {
             "on": text(),
             "from": point,
             "to": point,
-            "after": reference("Time"),
+            "after": times(),
         }),
     )
 }
@@ -515,7 +555,7 @@ fn options(are_shown: bool) -> Value {
     if !are_shown {
         return object(&[], properties);
     }
-    properties["keptFrom"] = json!({"anyOf": [text(), {"type": "null"}]});
+    properties["keptFrom"] = json!({"anyOf": [reference("Time"), {"type": "null"}]});
     let shown = ["pinnedMaxAge", "history", "past", "ttlMax", "keptFrom"];
     object(&shown, properties)
 }
@@ -562,7 +602,9 @@ fn of_batches() -> Vec<Named> {
     let refused = object(&["error"], json!({"error": reference("Refusal")}));
     let found = object(
         &["rows"],
-        json!({"rows": list_of(row_or_null), "asOf": integer(), "validAt": integer()}),
+        json!({
+            "rows": list_of(row_or_null), "asOf": reference("Time"), "validAt": reference("Time"),
+        }),
     );
     let mark_or_null = json!({"anyOf": [mark(), {"type": "null"}]});
     let written = object(&["mark"], json!({"mark": mark_or_null}));
