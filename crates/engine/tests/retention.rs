@@ -109,6 +109,10 @@ fn reads_before_the_line_are_refused() {
     assert!(kept.contains("Int("), "{kept}");
     list(&engine, &[&at("validAt", risen)]).unwrap();
     let since = format!(r#"{{"method":"validBetween","values":[{risen},null]}}"#);
+    let changes = |from: i64| format!(r#"{{"method":"systemBetween","values":[{from},null]}}"#);
+    is_gone(&engine, &[&changes(risen)]);
+    is_gone(&engine, &[&since, &changes(risen - 1)]);
+    list(&engine, &[&since, &changes(risen)]).unwrap();
     let versions = list(
         &engine,
         &[

@@ -281,7 +281,11 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
     let of_now = |method: &&Method| {
         !matches!(
             method,
-            Method::AsOf | Method::ValidAt | Method::ValidBetween | Method::Versions
+            Method::AsOf
+                | Method::ValidAt
+                | Method::ValidBetween
+                | Method::SystemBetween
+                | Method::Versions
         )
     };
     let methods = Method::ALL.iter().filter(of_now);
@@ -346,6 +350,32 @@ fn an_answer_about_a_settled_time_is_the_same_for_ever() {
     let tally = tally_of(times * TRAVEL_SEEDS, World::travel_in_time);
     let of_time = ["asOf", "validAt", "validBetween", "versions"];
     for what in HAPPENS_IN_TIME.iter().copied().chain(of_time) {
+        assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
+    }
+}
+
+/// Runs in which lists look at where rows stand in time.
+const ENDS_SEEDS: u64 = 60;
+
+#[test]
+fn no_answer_is_older_where_lists_look_at_ends() {
+    if asked().is_some_and(|asked| !asked.starts_with("seeds=")) {
+        return;
+    }
+    let tally = tally_of(ENDS_SEEDS, |world| {
+        world.travel_in_time();
+        world.look_at_ends();
+    });
+    let happens = [
+        "boundaries that passed",
+        "Timed",
+        "exact hits",
+        "invalidations",
+    ];
+    for what in happens
+        .into_iter()
+        .chain(["hits at other times", "systemBetween"])
+    {
         assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
     }
 }

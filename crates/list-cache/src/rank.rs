@@ -4,7 +4,7 @@
 //! A rank never turns an order around: a lesser value has no greater rank. Two values may share
 //! one, as long texts with one beginning do; then only the values can tell.
 
-use model::{Change, Direction, Field, Image, Value};
+use model::{Change, Direction, Field, Image, SpanEnd, Value};
 use query::predicate::{Look, Seen, field_of};
 use query::{Filter, OrderKey, Test};
 
@@ -45,6 +45,17 @@ fn of_beginning(text: &[u8], fill: u8) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// The fields that every table has, in the order in which their ranks stand.
+const SYSTEM_FIELDS: [Field; 7] = [
+    Field::Id,
+    Field::Sequence,
+    Field::Created,
+    Field::Updated,
+    Field::Span(SpanEnd::ValidFrom),
+    Field::Span(SpanEnd::ValidTo),
+    Field::Span(SpanEnd::SystemFrom),
+];
+
 /// Where the rank of a field stands among those of its row.
 fn position(field: Field) -> u32 {
     match field {
@@ -52,7 +63,10 @@ fn position(field: Field) -> u32 {
         Field::Sequence => 1,
         Field::Created => 2,
         Field::Updated => 3,
-        Field::Column(position) => position as u32 + 4,
+        Field::Span(SpanEnd::ValidFrom) => 4,
+        Field::Span(SpanEnd::ValidTo) => 5,
+        Field::Span(SpanEnd::SystemFrom) => 6,
+        Field::Column(position) => position as u32 + SYSTEM_FIELDS.len() as u32,
     }
 }
 
@@ -68,7 +82,7 @@ impl Ranks {
         self.is_there = image.is_some();
         self.ranks.clear();
         let Some(image) = image else { return };
-        for field in [Field::Id, Field::Sequence, Field::Created, Field::Updated] {
+        for field in SYSTEM_FIELDS {
             self.ranks.push(rank(field_of(change, image, field)));
         }
         let columns = image.values.iter().map(|value| rank(value.look()));
@@ -188,6 +202,11 @@ impl Fields {
         }
         if before.updated != after.updated {
             bits |= Fields::bit(position(Field::Updated));
+        }
+        for end in SpanEnd::ALL {
+            if before.span_end(end) != after.span_end(end) {
+                bits |= Fields::bit(position(Field::Span(end)));
+            }
         }
         let columns = before.values.iter().zip(&after.values).enumerate();
         for (column, _) in columns.filter(|(_, (was, is))| was != is) {
@@ -380,7 +399,7 @@ mod tests {
                 for value in values {
                     let ranks = Ranks {
                         is_there: true,
-                        ranks: vec![0, 0, 0, 0, rank(value.look())],
+                        ranks: vec![0, 0, 0, 0, 0, 0, 0, rank(value.look())],
                     };
                     let passes = query::predicate::satisfies(&filter, &|_| value.look());
                     let is_let = guards.let_pass(&ranks);

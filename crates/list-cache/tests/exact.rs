@@ -8,7 +8,7 @@ use fixture::{
     CAP, EVERYBODY, EXACT, NOBODY, TABLE, World, guests, image, query, row, says, seen_by,
 };
 use list_cache::{Batch, Fill, ListFetch, Step, Waiter};
-use model::TableNumber;
+use model::{Image, Mark, Period, TableNumber, Timestamp};
 use query::Query;
 
 fn is(column: &str, value: i64) -> String {
@@ -62,6 +62,56 @@ fn a_change_drops_the_lists_that_it_alters_and_no_others() {
     assert_eq!(hits("b", None), [false, true, false, true, true]);
     assert_eq!(hits("e", Some((6, 6))), [true, true, true, false, false]);
     assert_eq!(hits("e", Some((0, 0))), [true; 5]);
+}
+
+/// A row with these ends of valid time, known since then.
+fn over(from: i64, to: Option<i64>, known: i64) -> Image {
+    let valid = Period::new(Timestamp(from), to.map(Timestamp)).unwrap();
+    Image {
+        valid,
+        system_from: Mark(known),
+        ..image(1, 1, EVERYBODY)
+    }
+}
+
+#[test]
+fn an_end_that_moves_drops_the_lists_that_look_at_it() {
+    let by = |method: &str, field: &str, values: &str| {
+        let values = format!(r#""values":[{values}]"#);
+        query(&[&format!(
+            r#"{{"method":"{method}","attribute":"{field}",{values}}}"#
+        )])
+    };
+    let queries = [
+        by("isNull", "$validTo", ""),
+        by("lessThan", "$validTo", "50"),
+        by("equal", "$validFrom", "20"),
+        by("greaterThan", "$systemFrom", "8"),
+        by("orderDesc", "$validFrom", ""),
+        by("orderAsc", "$systemFrom", ""),
+        // Its values stay as they are, and so does what is shown.
+        query(&[&is("n", 2)]),
+    ];
+    let hits = |before: Image, after: Image| {
+        let mut world = World::new();
+        world.commit(&[("a", Some(before)), ("b", Some(over(-10, None, 1)))]);
+        let others = [("c", over(-20, None, 2)), ("d", over(-30, None, 3))];
+        world.commit(&others.map(|(id, image)| (id, Some(image))));
+        for query in &queries {
+            world.ask(query, EXACT);
+        }
+        world.commit(&[("a", Some(after))]);
+        let hits: Vec<bool> = queries.iter().map(|query| world.is_hit(query)).collect();
+        assert!(queries.iter().all(|query| world.is_exact(query)));
+        hits
+    };
+    // Beyond the page in ascending order, and the first in descending order.
+    let ended = hits(over(20, None, 7), over(20, Some(40), 7));
+    assert_eq!(ended, [false, false, false, true, false, true, true]);
+    let later = hits(over(20, None, 7), over(30, None, 7));
+    assert_eq!(later, [false, true, false, true, false, true, true]);
+    let known = hits(over(-40, Some(90), 7), over(-40, Some(90), 9));
+    assert_eq!(known, [true, true, true, false, true, true, true]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What a commit did to rows.
 
 use crate::id::RowId;
-use crate::schema::TableNumber;
-use crate::time::Timestamp;
+use crate::period::Period;
+use crate::schema::{SpanEnd, TableNumber};
+use crate::time::{Mark, Timestamp};
 use crate::value::Value;
 
 /// One row before and after, inside a commit.
@@ -27,6 +28,10 @@ pub struct Image {
     pub created: Timestamp,
     /// `$updatedAt`
     pub updated: Timestamp,
+    /// What it is valid over, as known on that side.
+    pub valid: Period,
+    /// Known as exactly this since.
+    pub system_from: Mark,
     /// The row's grants, as in [`crate::Row::permissions`]: they decide who saw it.
     pub permissions: Box<str>,
     /// One value for each of the table's columns, in its order.
@@ -34,6 +39,15 @@ pub struct Image {
 }
 
 impl Image {
+    /// One end of where it stands in time.
+    pub fn span_end(&self, end: SpanEnd) -> Timestamp {
+        match end {
+            SpanEnd::ValidFrom => self.valid.from(),
+            SpanEnd::ValidTo => self.valid.end(),
+            SpanEnd::SystemFrom => self.system_from.timestamp(),
+        }
+    }
+
     /// Bytes this image takes in memory, about.
     pub fn size_bytes(&self) -> usize {
         let values: usize = self.values.iter().map(Value::size_bytes).sum();

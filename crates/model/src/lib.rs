@@ -43,7 +43,7 @@ pub use relation::{OnDelete, Relation, RelationKind, Side};
 pub use row::{Content, Marked, Page, Related, Row, Selection, Span};
 pub use schema::{
     Column, ColumnKind, Direction, Field, INDEX_CHARS_MAX, Index, IndexColumn, IndexKind,
-    IndexStatus, Storage, Table, TableNumber,
+    IndexStatus, SpanEnd, Storage, Table, TableNumber,
 };
 pub use time::{Coordinates, Mark, Timestamp};
 pub use value::Value;

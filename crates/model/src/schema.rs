@@ -269,8 +269,36 @@ pub enum Field {
     Created,
     /// `$updatedAt`
     Updated,
+    /// Where the row stands on the two axes of time.
+    Span(SpanEnd),
     /// The column at this position of [`Table::columns`].
     Column(usize),
+}
+
+/// One end of what a row is valid and known over. Until when it is known is none of them: the
+/// answer to it would tell the future of the time at which it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpanEnd {
+    /// `$validFrom`
+    ValidFrom,
+    /// `$validTo`; of a row without an end it is [`Timestamp::END`], later than every instant.
+    ValidTo,
+    /// `$systemFrom`
+    SystemFrom,
+}
+
+impl SpanEnd {
+    /// Each of them.
+    pub const ALL: [SpanEnd; 3] = [SpanEnd::ValidFrom, SpanEnd::ValidTo, SpanEnd::SystemFrom];
+
+    /// Its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SpanEnd::ValidFrom => "$validFrom",
+            SpanEnd::ValidTo => "$validTo",
+            SpanEnd::SystemFrom => "$systemFrom",
+        }
+    }
 }
 
 /// Ascending or descending.

@@ -85,6 +85,7 @@ methods! {
     AsOf "asOf";
     ValidAt "validAt";
     ValidBetween "validBetween";
+    SystemBetween "systemBetween";
     Versions "versions";
 }
 
@@ -126,6 +127,7 @@ impl Method {
             | Method::AsOf
             | Method::ValidAt
             | Method::ValidBetween
+            | Method::SystemBetween
             | Method::Versions => false,
         }
     }

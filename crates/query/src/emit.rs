@@ -215,7 +215,7 @@ impl<'a> Arm<'a> {
             }
             Part::Nulls => {
                 clause.open(out);
-                keyset::write_null(out, query);
+                keyset::write_null(out, query, &self.source);
             }
         }
         self.source.write_seen(out, &mut clause, query);
@@ -281,7 +281,7 @@ pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
     let mut out = Writer::new(dialect);
     let write_keys = |out: &mut Writer, source: &Source<'_>| {
         for key in &query.order {
-            out.push_field(&query.table, key.field);
+            source.write_field(out, key.field);
             out.push(", ");
         }
         out.push("t.seq");

@@ -1,6 +1,6 @@
 //! What is known of a field of a table, whether it is a column or the system's.
 
-use model::{Field, Relation, Storage, Table};
+use model::{Field, Relation, SpanEnd, Storage, Table};
 
 /// The field called `name`, where such a one can be filtered and ordered by.
 pub fn named(table: &Table, name: &str) -> Option<Field> {
@@ -9,7 +9,10 @@ pub fn named(table: &Table, name: &str) -> Option<Field> {
         "$sequence" => Some(Field::Sequence),
         "$createdAt" => Some(Field::Created),
         "$updatedAt" => Some(Field::Updated),
-        key => table.position(key).map(Field::Column),
+        key => match SpanEnd::ALL.iter().find(|end| end.as_str() == key) {
+            Some(end) => Some(Field::Span(*end)),
+            None => table.position(key).map(Field::Column),
+        },
     }
 }
 
@@ -18,7 +21,7 @@ pub fn storage(table: &Table, field: Field) -> Storage {
     match field {
         Field::Id => Storage::Text,
         Field::Sequence => Storage::Int,
-        Field::Created | Field::Updated => Storage::Instant,
+        Field::Created | Field::Updated | Field::Span(_) => Storage::Instant,
         Field::Column(position) => table.columns[position].kind.storage(),
     }
 }

@@ -4,7 +4,7 @@
 //! whatever has a length says it first. The table is not part of it, but the numbers of its
 //! columns are, so the form belongs to one table.
 
-use model::{Direction, Field, Selection, Table, Value};
+use model::{Direction, Field, Selection, SpanEnd, Table, Value};
 
 use crate::canonical::{Canonical, canonical};
 use crate::query::{Cursor, Filter, Frame, Query, Side, Test};
@@ -69,6 +69,12 @@ impl Query {
                 out.extend(period.from().0.to_be_bytes());
                 out.extend(period.end().0.to_be_bytes());
             }
+            Frame::Changes(valid, system) => {
+                out.push(4);
+                for end in [valid.from(), valid.end(), system.from(), system.end()] {
+                    out.extend(end.0.to_be_bytes());
+                }
+            }
         }
     }
 
@@ -101,6 +107,9 @@ impl Form<'_> {
             Field::Sequence => out.push(1),
             Field::Created => out.push(2),
             Field::Updated => out.push(3),
+            Field::Span(SpanEnd::ValidFrom) => out.push(5),
+            Field::Span(SpanEnd::ValidTo) => out.push(6),
+            Field::Span(SpanEnd::SystemFrom) => out.push(7),
             Field::Column(position) => {
                 out.push(4);
                 out.extend(self.table.columns[position].number.0.to_be_bytes());

@@ -69,6 +69,7 @@ pub fn field_of<'a>(change: &'a Change, image: &'a Image, field: Field) -> Seen<
         Field::Sequence => Seen::Int(change.seq),
         Field::Created => Seen::Instant(image.created),
         Field::Updated => Seen::Instant(image.updated),
+        Field::Span(end) => Seen::Instant(image.span_end(end)),
         Field::Column(position) => image.values.get(position).map_or(Seen::Null, Look::look),
     }
 }

@@ -71,12 +71,27 @@ pub enum Frame {
     Pieces(Period),
     /// Every version that was known at that mark or before it, and shares an instant with this.
     Versions(Period),
+    /// Those of these versions that began or ceased to be known in the second period.
+    Changes(Period, Period),
 }
 
 impl Frame {
     /// Whether it may show more than one version of a row.
     pub fn is_wide(self) -> bool {
-        matches!(self, Frame::Pieces(_) | Frame::Versions(_))
+        self.valid_range().is_some()
+    }
+
+    /// The valid time that what it shows shares an instant with, where that is a period.
+    pub fn valid_range(self) -> Option<Period> {
+        match self {
+            Frame::One | Frame::Due(_) => None,
+            Frame::Pieces(valid) | Frame::Versions(valid) | Frame::Changes(valid, _) => Some(valid),
+        }
+    }
+
+    /// Whether it shows until when something was known.
+    pub fn shows_end(self) -> bool {
+        matches!(self, Frame::Versions(_) | Frame::Changes(..))
     }
 }
 
@@ -114,6 +129,23 @@ impl Query {
             }
         }
         has(&self.filter)
+    }
+
+    /// Whether filter or order look at where rows stand in time. Such a query shows it, too.
+    pub fn names_span(&self) -> bool {
+        fn names(filter: &Filter) -> bool {
+            match filter {
+                Filter::All(branches) | Filter::Any(branches) => branches.iter().any(names),
+                Filter::Field(field, _) => matches!(field, Field::Span(_)),
+            }
+        }
+        let in_order = |key: &OrderKey| matches!(key.field, Field::Span(_));
+        names(&self.filter) || self.order.iter().any(in_order)
+    }
+
+    /// Whether it reads rows of now whole, as they are kept encoded.
+    pub fn reads_bodies(&self) -> bool {
+        self.at.is_none() && self.frame == Frame::One && !self.shows_span
     }
 
     /// The order with its tie-break: no two rows are equal in it. Without meaning when

@@ -72,7 +72,8 @@ pub fn resolve(
     } else {
         (total_order(&draft.order), tie(&draft.order))
     };
-    Ok(Query {
+    let shows_span = draft.chosen.shows_span();
+    let mut query = Query {
         table: table.clone(),
         filter: Filter::All(draft.filters),
         order,
@@ -87,7 +88,9 @@ pub fn resolve(
         at,
         frame: Frame::One,
         shows_span: false,
-    })
+    };
+    query.shows_span = shows_span || query.names_span();
+    Ok(query)
 }
 
 /// What `ast` selects of one row of `table`: a read by id takes `select` and nothing else.
@@ -105,6 +108,7 @@ pub fn resolve_selection(ast: &Ast, table: &Table) -> Result<Selection, QueryErr
         }
         chosen.take(table, &call.values)?;
     }
+    chosen.need_no_span()?;
     Ok(chosen.selection())
 }
 
@@ -136,6 +140,7 @@ pub fn select_names(
     for name in names {
         chosen.take_one(table, name)?;
     }
+    chosen.need_no_span()?;
     let related = chosen.related();
     Ok((chosen.selection(), related))
 }
@@ -193,7 +198,11 @@ impl<'a> Draft<'a> {
                 self.cursor.get_or_insert(cursor);
             }
             // Said by `asked_times`, and settled before the query is resolved.
-            Method::AsOf | Method::ValidAt | Method::ValidBetween | Method::Versions => {}
+            Method::AsOf
+            | Method::ValidAt
+            | Method::ValidBetween
+            | Method::SystemBetween
+            | Method::Versions => {}
             Method::Select => self.chosen.take(self.table, &call.values)?,
             _ => self.filters.push(self.conditions.filter(call)?),
         }
@@ -240,7 +249,7 @@ fn total_order(asked: &[OrderKey]) -> Vec<OrderKey> {
 fn tie(asked: &[OrderKey]) -> Direction {
     match asked.first() {
         Some(OrderKey {
-            field: model::Field::Created | model::Field::Updated,
+            field: model::Field::Created | model::Field::Updated | model::Field::Span(_),
             direction,
         }) => *direction,
         _ => Direction::Asc,

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use model::{Direction, Field, Selection, Table};
+use model::{Direction, Field, Selection, SpanEnd, Table};
 
 use crate::canonical::{Canonical, canonical};
 use crate::query::{Filter, OrderKey, Query, Side, Test};
@@ -99,7 +99,10 @@ fn field_number(field: Field) -> u64 {
         Field::Sequence => 1,
         Field::Created => 2,
         Field::Updated => 3,
-        Field::Column(position) => 4 + position as u64,
+        Field::Span(SpanEnd::ValidFrom) => 4,
+        Field::Span(SpanEnd::ValidTo) => 5,
+        Field::Span(SpanEnd::SystemFrom) => 6,
+        Field::Column(position) => 7 + position as u64,
     }
 }
 
@@ -144,6 +147,7 @@ pub fn name(table: &Table, field: Field) -> &str {
         Field::Sequence => "$sequence",
         Field::Created => "$createdAt",
         Field::Updated => "$updatedAt",
+        Field::Span(end) => end.as_str(),
         Field::Column(position) => table.columns[position].key.as_str(),
     }
 }

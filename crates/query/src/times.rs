@@ -6,7 +6,7 @@ use crate::ast::{Ast, Call, Method};
 use crate::error::QueryError;
 use crate::instant::{instant, mark};
 
-/// What the methods `asOf`, `validAt`, `validBetween` and `versions` ask for.
+/// What the methods `asOf`, `validAt`, `validBetween`, `systemBetween` and `versions` ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedTimes {
     /// As known at this mark; `None` is now.
@@ -15,6 +15,15 @@ pub struct AskedTimes {
     pub valid: AskedValid,
     /// Whether every version counts that was known up to then, with the time it was known for.
     pub versions: bool,
+    /// Whether those versions count alone that began or ceased to be known in this period.
+    pub changed: Option<Period>,
+}
+
+impl AskedTimes {
+    /// Whether versions are shown that are known no more.
+    pub fn shows_versions(&self) -> bool {
+        self.versions || self.changed.is_some()
+    }
 }
 
 /// Which valid time a query looks at.
@@ -38,7 +47,11 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
     for call in &ast.calls {
         let says_time = matches!(
             call.method,
-            Method::AsOf | Method::ValidAt | Method::ValidBetween | Method::Versions
+            Method::AsOf
+                | Method::ValidAt
+                | Method::ValidBetween
+                | Method::SystemBetween
+                | Method::Versions
         );
         if !says_time {
             continue;
@@ -47,6 +60,7 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
             system: None,
             valid: AskedValid::Unsaid,
             versions: false,
+            changed: None,
         });
         let is_again = match call.method {
             Method::AsOf => {
@@ -61,8 +75,12 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
                 let valid = AskedValid::At(one_value(call, instant)?);
                 std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
             }
+            Method::SystemBetween => {
+                let end = |json: &Json| mark(json).map(Mark::timestamp);
+                asked.changed.replace(period(call, end)?).is_some()
+            }
             _ => {
-                let valid = AskedValid::Between(period(call)?);
+                let valid = AskedValid::Between(period(call, instant)?);
                 std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
             }
         };
@@ -87,18 +105,24 @@ fn one_value<T>(call: &Call, read: impl Fn(&Json) -> Result<T, String>) -> Resul
     }
 }
 
-fn period(call: &Call) -> Result<Period, QueryError> {
+fn period(
+    call: &Call,
+    read: impl Fn(&Json) -> Result<Timestamp, String>,
+) -> Result<Period, QueryError> {
+    let name = call.method.as_str();
     let [from, to] = call.values.as_slice() else {
-        let why = "`validBetween` needs two dates and times, the second of which may be null";
-        return Err(refuse(why));
+        return Err(refuse(format!(
+            "`{name}` needs two dates and times, the second of which may be null, got {} values",
+            call.values.len()
+        )));
     };
-    let end = |json: &Json| instant(json).map_err(|why| refuse(format!("`validBetween`: {why}")));
+    let end = |json: &Json| read(json).map_err(|why| refuse(format!("`{name}`: {why}")));
     let to = match to {
         Json::Null => None,
         to => Some(end(to)?),
     };
     Period::new(end(from)?, to)
-        .map_err(|_| refuse("`validBetween` needs a second time after the first"))
+        .map_err(|_| refuse(format!("`{name}` needs a second time after the first")))
 }
 
 fn no_values(call: &Call) -> Result<(), QueryError> {
@@ -130,6 +154,7 @@ mod tests {
                 system,
                 valid,
                 versions,
+                changed: None,
             }))
         };
         let as_of = r#"{"method":"asOf","values":[7]}"#;
@@ -142,8 +167,17 @@ mod tests {
         let period = Period::new(Timestamp::BOT, Some(Timestamp(9))).unwrap();
         let period = AskedValid::Between(period);
         assert_eq!(asked(&[between, versions]), times(None, period, true));
+        let changes = r#"{"method":"systemBetween","values":[3,null]}"#;
+        let since = Period::new(Timestamp(3), None).unwrap();
+        let times_of = asked(&[changes]).unwrap().unwrap();
+        assert_eq!(times_of.changed, Some(since));
+        assert!(!times_of.versions && times_of.valid == AskedValid::Unsaid);
         for refused in [
-            &[as_of, as_of] as &[&str],
+            &[changes, changes] as &[&str],
+            &[r#"{"method":"systemBetween","values":[7,7]}"#],
+            &[r#"{"method":"systemBetween","values":[null,7]}"#],
+            &[r#"{"method":"systemBetween","values":["2026",null]}"#],
+            &[as_of, as_of],
             &[valid_at, between],
             &[versions, versions],
             &[r#"{"method":"asOf"}"#],

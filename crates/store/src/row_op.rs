@@ -184,6 +184,16 @@ pub struct Stamps {
     pub updated: Option<Timestamp>,
 }
 
+impl Stamps {
+    /// Whether one was set that is another than the row has.
+    pub(crate) fn differ_from(self, created: Timestamp, updated: Timestamp) -> bool {
+        let differs = |stamp: Option<Timestamp>, is: Timestamp| {
+            stamp.is_some_and(|stamp| stamp.cut_to_ms() != is)
+        };
+        differs(self.created, created) || differs(self.updated, updated)
+    }
+}
+
 /// Who may change the row, judged inside the transaction, where its grants cannot move.
 #[derive(Clone, Debug)]
 pub enum Guard {

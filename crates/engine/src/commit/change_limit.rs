@@ -78,7 +78,7 @@ fn tables_of(images: &[Change]) -> impl Iterator<Item = TableNumber> {
 mod tests {
     use std::sync::Arc;
 
-    use model::{Image, RowId, Timestamp, Value};
+    use model::{Image, Mark, Period, RowId, Timestamp, Value};
 
     use super::*;
 
@@ -92,6 +92,8 @@ mod tests {
             after: Some(Image {
                 created: Timestamp(0),
                 updated: Timestamp(0),
+                valid: Period::ALWAYS,
+                system_from: Mark(1),
                 permissions: "[]".into(),
                 values: vec![Value::Text("x".repeat(text_bytes))],
             }),

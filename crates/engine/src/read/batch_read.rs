@@ -268,7 +268,7 @@ fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineEr
             Field::Column(position) => table.columns[position]
                 .check_single(json)
                 .map_err(WriteError::Structure)?,
-            Field::Sequence | Field::Created | Field::Updated => {
+            Field::Sequence | Field::Created | Field::Updated | Field::Span(_) => {
                 let why = format!("Index `{}` has a column of times.", index.key);
                 return Err(EngineError::from(IndexFault::Invalid(why)));
             }

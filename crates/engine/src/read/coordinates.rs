@@ -1,4 +1,5 @@
-//! Lists and rows at other times than now: `asOf`, `validAt`, `validBetween`, `versions`.
+//! Lists and rows at other times than now: `asOf`, `validAt`, `validBetween`, `systemBetween`,
+//! `versions`.
 //!
 //! Coordinates are settled before anything is read: a mark that is not named is the highest one
 //! that no write can change any more, and the horizon is raised to it. So a request that names the
@@ -298,9 +299,9 @@ impl Engine {
     /// Whether nothing that the query looks at is yet to come.
     fn is_over(&self, query: &Query) -> bool {
         let now = self.shared.now();
-        let last = match query.frame {
-            Frame::One | Frame::Due(_) => query.at.map(|at| at.valid),
-            Frame::Pieces(period) | Frame::Versions(period) => period.to(),
+        let last = match query.frame.valid_range() {
+            None => query.at.map(|at| at.valid),
+            Some(period) => period.to(),
         };
         last.is_some_and(|last| last <= now)
     }
@@ -443,7 +444,7 @@ impl AskedAt<'_> {
     /// Whether it asks for no earlier time than now.
     fn is_of_now(&self) -> bool {
         let times = self.timed.times;
-        times.system.is_none() && times.valid == AskedValid::Unsaid && !times.versions
+        times.system.is_none() && times.valid == AskedValid::Unsaid && !times.shows_versions()
     }
 }
 
@@ -493,7 +494,7 @@ pub(crate) fn need_mark(timed: Option<&Timed>, grants: GrantsAsOf) -> Result<(),
 /// What has no meaning for one row.
 pub(crate) fn need_one_instant(asked: &Timed) -> Result<(), EngineError> {
     let times = asked.times;
-    if times.versions || matches!(times.valid, AskedValid::Between(_)) {
+    if times.shows_versions() || matches!(times.valid, AskedValid::Between(_)) {
         return refuse("one row is read at one instant; list its versions instead");
     }
     let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
@@ -519,17 +520,21 @@ fn look_through(query: &mut Query, times: AskedTimes, mark: Mark) -> Result<(), 
     if query.table.has_relationships() && query.filters_relationships() {
         return refuse("relationships are filtered as of now only");
     }
-    let (valid, frame) = match (times.valid, times.versions) {
+    let versions = |valid| match times.changed {
+        Some(system) => Frame::Changes(valid, system),
+        None => Frame::Versions(valid),
+    };
+    let (valid, frame) = match (times.valid, times.shows_versions()) {
         (AskedValid::Unsaid, false) => (mark.timestamp(), Frame::One),
         (AskedValid::At(at), false) => (at, Frame::One),
         (AskedValid::Between(period), false) => (period.from(), Frame::Pieces(period)),
-        (AskedValid::Unsaid, true) => (mark.timestamp(), Frame::Versions(Period::ALWAYS)),
+        (AskedValid::Unsaid, true) => (mark.timestamp(), versions(Period::ALWAYS)),
         (AskedValid::At(at), true) => {
             let instant = Period::new(at, Some(Timestamp(at.0.saturating_add(1))));
             let instant = instant.map_err(WriteError::Structure)?;
-            (at, Frame::Versions(instant))
+            (at, versions(instant))
         }
-        (AskedValid::Between(period), true) => (period.from(), Frame::Versions(period)),
+        (AskedValid::Between(period), true) => (period.from(), versions(period)),
     };
     let names_version = query.cursor.as_ref().map(|cursor| cursor.version.is_some());
     match (frame.is_wide(), names_version) {

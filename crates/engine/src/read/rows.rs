@@ -18,6 +18,7 @@ use crate::read::related::Gathering;
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Cached, Caller, ListAnswer, ListRows, Place};
+use crate::request::past;
 
 impl Engine {
     /// A list of the present.
@@ -234,7 +235,11 @@ impl Engine {
         let visibility =
             query::visibility(table, &caller.actor).ok_or(AccessError::Unauthorized)?;
         let ast = query::parse(texts)?;
-        Ok(query::resolve(&ast, table, visibility, None, &self.limits)?)
+        let query = query::resolve(&ast, table, visibility, None, &self.limits)?;
+        if query.shows_span {
+            past::need_spans(table, &caller.actor)?;
+        }
+        Ok(query)
     }
 }
 

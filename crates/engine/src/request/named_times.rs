@@ -14,7 +14,7 @@ pub(crate) struct Timed {
 /// for it.
 pub(crate) fn timed(texts: &[String]) -> Result<Option<Timed>, EngineError> {
     let may_name = |text: &String| {
-        let methods = ["asOf", "valid", "versions"];
+        let methods = ["asOf", "valid", "systemBetween", "versions"];
         methods.iter().any(|method| text.contains(method))
             // A method may be written with escapes.
             || text.contains('\\')

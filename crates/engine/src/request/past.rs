@@ -26,6 +26,18 @@ pub(crate) fn need_open(table: &Table, actor: &Actor) -> Result<(), EngineError>
     }
 }
 
+/// Whether the actor may ask from when to when rows of now are valid and known. Those are times,
+/// too: one that is yet to come is part of what is scheduled.
+///
+/// # Errors
+/// [`AccessError::PastClosed`] where no time but now is open to the actor.
+pub(crate) fn need_spans(table: &Table, actor: &Actor) -> Result<(), EngineError> {
+    match rule(table, actor) {
+        Past::Now | Past::Both => Ok(()),
+        Past::Keys => Err(AccessError::PastClosed(Past::Keys).into()),
+    }
+}
+
 /// Whether the grants of then decide as well.
 ///
 /// What lies at one instant of both axes may be looked at so. Of several versions, or of what was
@@ -45,7 +57,7 @@ pub(crate) fn judges_then(
     };
     match rule(table, actor) {
         Past::Now => Ok(false),
-        Past::Both if is_one_instant && !times.versions => Ok(true),
+        Past::Both if is_one_instant && !times.shows_versions() => Ok(true),
         closed => Err(AccessError::PastClosed(closed).into()),
     }
 }

@@ -110,6 +110,7 @@ fn named(table: &Table, index: &Index) -> NamedIndex {
         Field::Sequence => "$sequence",
         Field::Created => "$createdAt",
         Field::Updated => "$updatedAt",
+        Field::Span(end) => end.as_str(),
         Field::Column(position) => table.columns[position].key.as_str(),
     };
     let columns = index.columns.iter();

@@ -174,6 +174,10 @@ fn resolve(
         return Err(QueryError::Invalid(why).into());
     }
     let query = query::resolve(&ast, attributes, Visibility::Everything, None, &limits)?;
+    if query.shows_span {
+        let why = "when something is valid or known is asked of rows only".to_owned();
+        return Err(QueryError::Invalid(why).into());
+    }
     if query.random {
         let why = "`orderRandom` is for lists of rows only".to_owned();
         return Err(QueryError::Invalid(why).into());
@@ -251,6 +255,8 @@ fn value_of(item: &impl Listable, field: Field) -> Value {
         Field::Sequence => Value::Int(item.sequence()),
         Field::Created => Value::Instant(item.times().0),
         Field::Updated => Value::Instant(item.times().1),
+        // Refused when the query was resolved.
+        Field::Span(_) => Value::Null,
         Field::Column(position) => item.attribute(position),
     }
 }

@@ -61,10 +61,15 @@ impl Engine {
                 }
             };
         }
-        if timed.times.versions {
-            let why = "inside a transaction `versions` needs `asOf`: what is staged is no version \
-                       yet";
-            return Err(QueryError::Invalid(why.to_owned()).into());
+        if timed.times.shows_versions() {
+            let name = match timed.times.changed {
+                Some(_) => "systemBetween",
+                None => "versions",
+            };
+            let why = format!(
+                "inside a transaction `{name}` needs `asOf`: what is staged is no version yet"
+            );
+            return Err(QueryError::Invalid(why).into());
         }
         self.under_catalogue(async |catalogue| {
             self.list_tried_at(catalogue, caller, id, (list, only), timed)

@@ -120,6 +120,13 @@ pub static SYSTEM: [Attribute; 4] = [
     attribute("$updatedAt", "", Kind::Instant, INSTANTS),
 ];
 
+/// Where rows stand in time. In runs of their own: the seeds of others would draw other runs.
+pub static ENDS: [Attribute; 3] = [
+    attribute("$validFrom", "", Kind::Instant, INSTANTS),
+    attribute("$validTo", "", Kind::Instant, INSTANTS),
+    attribute("$systemFrom", "", Kind::Instant, INSTANTS),
+];
+
 /// The column of a relationship, in some runs, from the first table to the second.
 pub const LINK: &str = "link";
 

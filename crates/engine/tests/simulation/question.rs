@@ -76,6 +76,16 @@ pub const RANDOM_ROWS_MAX: usize = 100;
 
 impl Question {
     pub fn draw(chance: &mut Chance, catalogue: &Catalogue, number: usize) -> Question {
+        Question::draw_of(chance, catalogue, number, &[])
+    }
+
+    /// One that may look at these attributes as well.
+    pub fn draw_of(
+        chance: &mut Chance,
+        catalogue: &Catalogue,
+        number: usize,
+        more: &'static [Attribute],
+    ) -> Question {
         let database = chance.weighed(&[(9, DATABASES[0]), (1, DATABASES[1])]);
         let table = chance.weighed(&[(3, TABLES[0]), (1, TABLES[1])]);
         let is_there = table_at(catalogue, database, table).is_some();
@@ -86,7 +96,7 @@ impl Question {
         };
         let known = table_at(catalogue, database, table);
         let mut columns = known.map_or_else(|| COLUMNS.iter().collect(), domain::columns_of);
-        columns.extend(&SYSTEM);
+        columns.extend(SYSTEM.iter().chain(more));
         let is_random = chance.one_in(40);
         let mut texts: Vec<String> = Vec::new();
         for _ in 0..chance.weighed(&[(3, 0), (5, 1), (2, 2), (1, 3)]) {
@@ -173,7 +183,14 @@ impl Question {
         table: &'static str,
     ) -> Question {
         let may_stand = |text: &String| {
-            let of_commit = ["$createdAt", "$updatedAt", "\"link\"", "orderRandom"];
+            let of_commit = [
+                "$createdAt",
+                "$updatedAt",
+                "$valid",
+                "$system",
+                "\"link\"",
+                "orderRandom",
+            ];
             !of_commit.iter().any(|word| text.contains(word))
         };
         self.texts.retain(may_stand);

@@ -15,6 +15,8 @@ pub struct Times {
     pub as_of: Option<Mark>,
     valid: Valid,
     versions: bool,
+    /// The period in which versions began or ceased to be known.
+    changed: Option<Period>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,17 @@ impl Times {
             as_of,
             valid: if says_nothing { Valid::At(now) } else { valid },
             versions,
+            changed: None,
         }
+    }
+
+    /// The same, sometimes only of what changed in a period.
+    pub fn or_changes(self, chance: &mut Chance, marks: &[Mark], now: Timestamp) -> Times {
+        let changed = match between(instant(chance, marks, now), instant(chance, marks, now)) {
+            Valid::Between(period) if chance.one_in(3) => Some(period),
+            _ => None,
+        };
+        Times { changed, ..self }
     }
 
     /// The same, as known at this mark.
@@ -64,7 +76,7 @@ impl Times {
 
     /// Whether an answer may show a row more than once.
     pub fn is_wide(self) -> bool {
-        self.versions || matches!(self.valid, Valid::Between(_))
+        self.versions || self.changed.is_some() || matches!(self.valid, Valid::Between(_))
     }
 
     /// As queries.
@@ -81,8 +93,15 @@ impl Times {
                 call("validBetween", format!("{},{to}", period.from().0))
             }
         };
+        let period = |period: Period| {
+            let to = period.to().map_or("null".to_owned(), |to| to.0.to_string());
+            format!("{},{to}", period.from().0)
+        };
+        let changed = self.changed.map(period);
+        let changed = changed.and_then(|period| call("systemBetween", period));
         let versions = self.versions.then(|| r#"{"method":"versions"}"#.to_owned());
-        as_of.into_iter().chain(valid).chain(versions).collect()
+        let said = [as_of, valid, changed, versions];
+        said.into_iter().flatten().collect()
     }
 
     /// Lets the query look there, as known at `mark`.
@@ -92,10 +111,11 @@ impl Times {
             Valid::At(at) => (at, moment(at)),
             Valid::Between(period) => (period.from(), period),
         };
-        query.frame = match (self.versions, self.valid) {
-            (true, _) => Frame::Versions(period),
-            (false, Valid::Between(_)) => Frame::Pieces(period),
-            (false, _) => Frame::One,
+        query.frame = match (self.changed, self.versions, self.valid) {
+            (Some(changed), ..) => Frame::Changes(period, changed),
+            (None, true, _) => Frame::Versions(period),
+            (None, false, Valid::Between(_)) => Frame::Pieces(period),
+            (None, false, _) => Frame::One,
         };
         query.at = Some(Coordinates {
             valid,

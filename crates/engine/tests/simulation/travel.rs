@@ -31,6 +31,14 @@ impl World {
         self.stages = Some(0);
     }
 
+    /// From now on lists look at where rows stand in time, and at what changed, as well.
+    pub fn look_at_ends(&mut self) {
+        self.ends = &domain::ENDS;
+        for place in 0..self.pool.len() {
+            self.pool[place] = self.draw_question();
+        }
+    }
+
     /// From now on reads may settle at marks that are pending, to show that it is noticed.
     pub fn ignore_pending_marks(&mut self) {
         self.engine.ignore_pending_marks();
@@ -79,10 +87,19 @@ impl World {
         self.asked += 1;
         let states = self.judge.states.iter().rev().take(MARKS);
         let marks: Vec<Mark> = states.map(|state| state.mark).collect();
-        let times = Times::draw(&mut self.chance, &marks, self.clock.look());
+        let now = self.clock.look();
+        let mut times = Times::draw(&mut self.chance, &marks, now);
+        if !self.ends.is_empty() {
+            times = times.or_changes(&mut self.chance, &marks, now);
+        }
         let is_of_row = !times.is_wide() && self.chance.one_in(4);
         let only = is_of_row.then(|| *self.chance.pick(&domain::IDS));
-        let question = Question::draw(&mut self.chance, self.judge.catalogue(), self.asked);
+        let question = Question::draw_of(
+            &mut self.chance,
+            self.judge.catalogue(),
+            self.asked,
+            self.ends,
+        );
         Arc::new(question.at(times, only))
     }
 

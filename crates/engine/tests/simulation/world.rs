@@ -13,7 +13,7 @@ use store::{Outcome, TotalCap};
 use testing::Hooked;
 
 use super::chance::Chance;
-use super::domain::{self, DATABASES, TABLES};
+use super::domain::{self, Attribute, DATABASES, TABLES};
 use super::fixture::{self, NEW_YEAR_US, TickingClock};
 use super::gate::{self, Fate, GatedClock, Moment, Stop};
 use super::gated::Gated;
@@ -101,6 +101,8 @@ pub struct World {
     stages: Option<u64>,
     /// Whether other times than now are asked about.
     travels: bool,
+    /// Whether lists look at where rows stand in time.
+    pub(super) ends: &'static [Attribute],
     /// Questions about a time that is settled, or soon is.
     settled: Vec<Arc<Question>>,
     /// What was answered to them.
@@ -158,6 +160,7 @@ impl World {
             kind: plan.kind,
             stages: None,
             travels: false,
+            ends: &[],
             settled: Vec::new(),
             given: Vec::new(),
             ledger: Ledger::default(),
@@ -308,7 +311,8 @@ impl World {
             return Arc::new(like.vary(&mut self.chance, self.asked));
         }
         let catalogue = self.judge.catalogue();
-        Arc::new(Question::draw(&mut self.chance, catalogue, self.asked))
+        let drawn = Question::draw_of(&mut self.chance, catalogue, self.asked, self.ends);
+        Arc::new(drawn)
     }
 
     /// Somebody asks: mostly what was asked before, often what somebody else asks right now.

@@ -1,7 +1,7 @@
 //! Filters as SQL. What a filter means must be the same in both dialects, and the same as the
 //! list cache's predicate decides: text compares by bytes, null satisfies nothing but IS NULL.
 
-use model::{Field, Index, Table, Value};
+use model::{Field, Index, Value};
 
 use crate::dialect::Dialect;
 use crate::names;
@@ -83,9 +83,9 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
     if beginning::write(out, table, field, test) {
         return;
     }
-    let subject = Subject { table, field };
+    let subject = Subject { source, field };
     match test {
-        Test::In(values) => match subject.links(out.dialect, source) {
+        Test::In(values) => match subject.links(out.dialect) {
             Some(links) => write_any_link(out, &links, values),
             None => subject.write_in(out, values),
         },
@@ -120,18 +120,18 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
             }
         }
         Test::HasNoPart(parts) => subject.write_parts(out, parts, " = 0", " AND "),
-        Test::Finds(search) => subject.write_search(out, source, true, search),
+        Test::Finds(search) => subject.write_search(out, true, search),
         Test::FindsNot(search) => {
             out.push("(");
             subject.write_null(out, " IS NOT NULL AND ");
-            subject.write_search(out, source, false, search);
+            subject.write_search(out, false, search);
             out.push(")");
         }
         Test::Matches(pattern) => {
             let wanted = Value::Text(pattern.as_str().to_owned());
             subject.write_compared(out, out.dialect.matches(), &wanted);
         }
-        Test::HasAny(values) => match subject.links(out.dialect, source) {
+        Test::HasAny(values) => match subject.links(out.dialect) {
             Some(links) => write_any_link(out, &links, values),
             None => subject.write_any_element(out, "EXISTS", values),
         },
@@ -148,13 +148,13 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
 
 /// The field that a test is about.
 struct Subject<'a> {
-    table: &'a Table,
+    source: &'a Source<'a>,
     field: Field,
 }
 
 impl Subject<'_> {
     fn write_compared(&self, out: &mut Writer, operator: &str, value: &Value) {
-        out.push_comparable(self.table, self.field);
+        self.source.write_comparable(out, self.field);
         out.push(operator);
         out.bind(value.clone());
     }
@@ -163,13 +163,13 @@ impl Subject<'_> {
         if let [value] = values {
             return self.write_compared(out, " = ", value);
         }
-        out.push_comparable(self.table, self.field);
+        self.source.write_comparable(out, self.field);
         out.push(" IN ");
         out.bind_list(values.iter().cloned());
     }
 
     fn write_null(&self, out: &mut Writer, test: &str) {
-        out.push_field(self.table, self.field);
+        self.source.write_field(out, self.field);
         out.push(test);
     }
 
@@ -192,7 +192,7 @@ impl Subject<'_> {
             Dialect::Sqlite => {
                 out.push(names::ENDS_WITH);
                 out.push("(");
-                out.push_field(self.table, self.field);
+                self.source.write_field(out, self.field);
                 out.push(", ");
                 out.bind(end);
                 out.push(if wanted { ") = 1" } else { ") = 0" });
@@ -206,9 +206,9 @@ impl Subject<'_> {
     fn write_last(&self, out: &mut Writer, wanted: bool, end: Value) {
         let end = out.parameter(end);
         out.push("substr(");
-        out.push_field(self.table, self.field);
+        self.source.write_field(out, self.field);
         out.push(", length(");
-        out.push_field(self.table, self.field);
+        self.source.write_field(out, self.field);
         out.push(") - length(");
         out.push_parameter(end);
         out.push(") + 1)");
@@ -222,7 +222,7 @@ impl Subject<'_> {
             out.push(before);
             out.push(out.dialect.has_part());
             out.push("(");
-            out.push_field(self.table, self.field);
+            self.source.write_field(out, self.field);
             out.push(", ");
             out.bind(Value::Text(part.clone()));
             out.push(")");
@@ -233,15 +233,15 @@ impl Subject<'_> {
     }
 
     /// Asks the index of words; older versions, which stand in none, are searched one by one.
-    fn write_search(&self, out: &mut Writer, source: &Source<'_>, wanted: bool, search: &Search) {
+    fn write_search(&self, out: &mut Writer, wanted: bool, search: &Search) {
         if search.is_empty() {
             return out.push(if wanted { "FALSE" } else { "TRUE" });
         }
         let is_indexed = |index: &&Index| index.is_fulltext_of(self.field);
-        let index = self.table.indexes.iter().find(is_indexed);
+        let index = self.source.table().indexes.iter().find(is_indexed);
         match (out.dialect, index) {
-            (Dialect::Sqlite, Some(index)) if !source.is_of_versions() => {
-                let words = names::fulltext(self.table.number, index.number);
+            (Dialect::Sqlite, Some(index)) if !self.source.is_of_versions() => {
+                let words = names::fulltext(self.source.table().number, index.number);
                 out.push(if wanted { "t.seq IN " } else { "t.seq NOT IN " });
                 out.push(&format!("(SELECT rowid FROM {words} WHERE {words} MATCH "));
                 out.bind(Value::Text(search.to_fts5()));
@@ -254,7 +254,7 @@ impl Subject<'_> {
                 out.push(if wanted { "" } else { "NOT " });
                 out.push(names::FINDS);
                 out.push("(");
-                out.push_field(self.table, self.field);
+                self.source.write_field(out, self.field);
                 out.push(", ");
                 out.bind(Value::Text(text));
             }
@@ -264,7 +264,7 @@ impl Subject<'_> {
 
     fn write_longer(&self, out: &mut Writer, chars: u32) {
         let is_list = match self.field {
-            Field::Column(position) => self.table.columns[position].array,
+            Field::Column(position) => self.source.table().columns[position].array,
             _ => false,
         };
         if is_list {
@@ -273,7 +273,7 @@ impl Subject<'_> {
             out.push(" WHERE length(e.value) > ");
         } else {
             out.push("length(");
-            out.push_field(self.table, self.field);
+            self.source.write_field(out, self.field);
             out.push(") > ");
         }
         out.bind(Value::Int(i64::from(chars)));
@@ -296,14 +296,14 @@ impl Subject<'_> {
 
     /// The table of the links that rows of now hold in this column, if there is one. PostgreSQL
     /// indexes the elements of lists, and indexes while others write.
-    fn links(&self, dialect: Dialect, source: &Source<'_>) -> Option<String> {
+    fn links(&self, dialect: Dialect) -> Option<String> {
         let Field::Column(position) = self.field else {
             return None;
         };
-        let column = &self.table.columns[position];
-        let is_kept = dialect == Dialect::Sqlite && !source.is_of_versions();
-        (is_kept && self.table.has_links_table(position))
-            .then(|| names::links(self.table.number, column.number))
+        let column = &self.source.table().columns[position];
+        let is_kept = dialect == Dialect::Sqlite && !self.source.is_of_versions();
+        (is_kept && self.source.table().has_links_table(position))
+            .then(|| names::links(self.source.table().number, column.number))
     }
 
     /// No wanted element is missing. Of an array that is null they all are.
@@ -319,7 +319,7 @@ impl Subject<'_> {
     fn write_elements(&self, out: &mut Writer) {
         let (open, close) = out.dialect.elements("e");
         out.push(open);
-        out.push_field(self.table, self.field);
+        self.source.write_field(out, self.field);
         out.push(&close);
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn write_order(out: &mut Writer, query: &Query, source: &Source<'_>) 
     if query.random {
         return out.push(" ORDER BY random()");
     }
-    write_order_by(out, query, |out, key, _| key.write(out, query, source));
+    write_order_by(out, query, |out, key, _| key.write(out, source));
 }
 
 /// Writes ORDER BY of a statement whose SELECTs give the keys as `k0`, `k1` …
@@ -66,9 +66,9 @@ impl Key {
     }
 
     /// Writes it so that it compares by bytes.
-    fn write(&self, out: &mut Writer, query: &Query, source: &Source<'_>) {
+    fn write(&self, out: &mut Writer, source: &Source<'_>) {
         match self {
-            Key::Field(key) => out.push_comparable(&query.table, key.field),
+            Key::Field(key) => source.write_comparable(out, key.field),
             Key::ValidFrom(_) => out.push("t.vf"),
             Key::SystemFrom(_) => source.write_system_from(out),
         }
@@ -93,7 +93,7 @@ pub(super) fn write_keys(out: &mut Writer, query: &Query, source: &Source<'_>) {
     }
     for (position, key) in keys_of(query).iter().enumerate() {
         out.push(", ");
-        key.write(out, query, source);
+        key.write(out, source);
         out.push(" AS k");
         out.push_number(position);
     }
@@ -113,8 +113,8 @@ fn nulls_beyond(query: &Query, key: Key) -> bool {
 }
 
 /// Writes that the row has no value in the first key.
-pub(super) fn write_null(out: &mut Writer, query: &Query) {
-    out.push_field(&query.table, query.read_order()[0].field);
+pub(super) fn write_null(out: &mut Writer, query: &Query, source: &Source<'_>) {
+    source.write_field(out, query.read_order()[0].field);
     out.push(" IS NULL");
 }
 
@@ -124,7 +124,7 @@ pub(super) fn write_null(out: &mut Writer, query: &Query) {
 /// other rows may hold nulls: ascending they come before any value, descending after all.
 pub(super) fn write_beyond(out: &mut Writer, query: &Query, source: &Source<'_>, values: &[Value]) {
     let bounds = bounds(out, query, values);
-    write_bounds(out, query, source, &bounds);
+    write_bounds(out, source, &bounds);
 }
 
 /// Writes the same for the rows that have a value in the first key.
@@ -136,7 +136,7 @@ pub(super) fn write_values_beyond(
 ) {
     let mut bounds = bounds(out, query, values);
     bounds[0].nulls_beyond = false;
-    write_bounds(out, query, source, &bounds);
+    write_bounds(out, source, &bounds);
 }
 
 /// One key of the order, and where the cursor's row stands in it.
@@ -164,20 +164,20 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
     .collect()
 }
 
-fn write_bounds(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[Bound]) {
+fn write_bounds(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
     // `(keys) > (values)`, or `<`, says it all where there is one direction and no null.
     let direction = bounds[0].key.direction();
     let is_one_comparison = bounds
         .iter()
         .all(|bound| bound.key.direction() == direction && !bound.nulls_beyond);
     if is_one_comparison {
-        write_row_comparison(out, query, source, bounds);
+        write_row_comparison(out, source, bounds);
     } else {
-        write_nested(out, query, source, bounds);
+        write_nested(out, source, bounds);
     }
 }
 
-fn write_row_comparison(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[Bound]) {
+fn write_row_comparison(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
     let (open, close) = if bounds.len() > 1 {
         ("(", ")")
     } else {
@@ -186,7 +186,7 @@ fn write_row_comparison(out: &mut Writer, query: &Query, source: &Source<'_>, bo
     let mut separator = open;
     for bound in bounds {
         out.push(separator);
-        bound.key.write(out, query, source);
+        bound.key.write(out, source);
         separator = ", ";
     }
     out.push(close);
@@ -202,11 +202,11 @@ fn write_row_comparison(out: &mut Writer, query: &Query, source: &Source<'_>, bo
 
 /// Key by key: beyond in this one, or equal in it and beyond in the rest. Where no null can lie
 /// beyond, a plain bound comes first, which an index can start at.
-fn write_nested(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[Bound]) {
+fn write_nested(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
     let (bound, rest) = bounds.split_first().expect("a total order has a key");
     let direction = bound.key.direction();
     let compare = |out: &mut Writer, operator: &str| {
-        bound.key.write(out, query, source);
+        bound.key.write(out, source);
         out.push(operator);
         out.push_parameter(bound.value);
     };
@@ -222,7 +222,7 @@ fn write_nested(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[
     if bound.nulls_beyond {
         out.push(" OR ");
         if let Key::Field(key) = bound.key {
-            out.push_field(&query.table, key.field);
+            source.write_field(out, key.field);
         }
         out.push(" IS NULL");
     }
@@ -232,7 +232,7 @@ fn write_nested(out: &mut Writer, query: &Query, source: &Source<'_>, bounds: &[
             compare(out, " = ");
             out.push(" AND ");
         }
-        write_nested(out, query, source, rest);
+        write_nested(out, source, rest);
     }
     out.push(")");
     out.push(out.dialect.unplanned());

@@ -6,9 +6,10 @@
 //! were cut stands in the same row as what was there before.
 
 use model::{
-    Action, Coordinates, Field, Mark, Period, RoleSet, Selection, Table, Timestamp, Value,
+    Action, Coordinates, Field, Mark, Period, RoleSet, Selection, SpanEnd, Table, Timestamp, Value,
 };
 
+use crate::field;
 use crate::index_choice::is_of_one_row;
 use crate::names;
 use crate::query::{Frame, Query};
@@ -23,6 +24,8 @@ pub(super) struct Source<'a> {
     shows_span: bool,
     /// The mark whose grants are shown; `None` shows those of today.
     grants_at: Option<Mark>,
+    /// The period in which versions began or ceased to be known, if only such ones are read.
+    changed: Option<Period>,
 }
 
 /// Which rows of a table.
@@ -71,6 +74,7 @@ impl<'a> Source<'a> {
             rows: Rows::Now,
             shows_span: false,
             grants_at: None,
+            changed: None,
         }
     }
 
@@ -78,6 +82,10 @@ impl<'a> Source<'a> {
     pub(super) fn of(query: &'a Query) -> Vec<Source<'a>> {
         let system = query.at.map_or(Mark(i64::MAX - 1), |at| at.system);
         let grants_at = query.then.as_ref().map(|then| then.mark);
+        let changed = match query.frame {
+            Frame::Changes(_, system) => Some(system),
+            _ => None,
+        };
         let rows = match query.frame {
             Frame::One if is_of_one_row(query) => return Source::of_cursor(query),
             Frame::One => return Source::for_query(Source::all(&query.table, query.at), query),
@@ -88,7 +96,7 @@ impl<'a> Source<'a> {
                     Rows::Pieces(period, system),
                 ]
             }
-            Frame::Versions(period) => vec![
+            Frame::Versions(period) | Frame::Changes(period, _) => vec![
                 Rows::TwinPieces(period, system),
                 Rows::Written(period, system),
                 Rows::Left(period, system),
@@ -99,6 +107,7 @@ impl<'a> Source<'a> {
             rows,
             shows_span: query.shows_span,
             grants_at,
+            changed,
         };
         rows.into_iter().map(source).collect()
     }
@@ -146,6 +155,7 @@ impl<'a> Source<'a> {
             rows: *rows,
             shows_span: false,
             grants_at: None,
+            changed: None,
         };
         rows.iter().map(source).collect()
     }
@@ -186,7 +196,7 @@ impl<'a> Source<'a> {
             }
             _ => self.write_permissions(out),
         }
-        if let (Rows::Now, Selection::All) = (self.rows, selection) {
+        if let (Rows::Now, Selection::All, false) = (self.rows, selection, self.shows_span) {
             out.push(", CASE WHEN t.body_epoch = ");
             out.push_number(self.table.schema_epoch);
             out.push(" THEN t.body END");
@@ -208,6 +218,30 @@ impl<'a> Source<'a> {
         out.push(", ");
         self.write_system_to(out);
         out.push(", t.origin");
+    }
+
+    /// Writes a field of the row.
+    pub(super) fn write_field(&self, out: &mut Writer, field: Field) {
+        match field {
+            Field::Id => out.push("t.id"),
+            Field::Sequence => out.push("t.seq"),
+            Field::Created => out.push("t.created"),
+            Field::Updated => out.push("t.updated"),
+            Field::Span(SpanEnd::ValidFrom) => out.push("t.vf"),
+            Field::Span(SpanEnd::ValidTo) => self.write_end(out),
+            Field::Span(SpanEnd::SystemFrom) => self.write_system_from(out),
+            Field::Column(position) => {
+                out.push("t.");
+                out.push(&names::column(self.table.columns[position].number));
+            }
+        }
+    }
+
+    /// Writes a field so that it compares by bytes.
+    pub(super) fn write_comparable(&self, out: &mut Writer, field: Field) {
+        self.write_field(out, field);
+        let collation = out.dialect.collation(field::storage(self.table, field));
+        out.push(collation);
     }
 
     /// Writes to when the row was believed to be valid.
@@ -236,6 +270,11 @@ impl<'a> Source<'a> {
                 out.bind(Value::Int(system.0));
                 out.push(" THEN t.cut_tt ELSE t.sf END");
             }
+            Rows::Due(_) => {
+                out.push("CASE WHEN t.cut_tt < ");
+                out.push_number(Timestamp::END.0);
+                out.push(" THEN t.cut_tt ELSE t.sf END");
+            }
             Rows::Left(..) => out.push("t.cut_tt"),
             _ => out.push("t.sf"),
         }
@@ -244,15 +283,7 @@ impl<'a> Source<'a> {
     /// Writes until when, as far as that was over; the end of time otherwise. Only what shows
     /// every version says it: elsewhere it would leak the mark's own future.
     fn write_system_to(&self, out: &mut Writer) {
-        let column = match self.rows {
-            Rows::Written(_, system) => Some((
-                "CASE WHEN t.cut_tt < t.st THEN t.cut_tt ELSE t.st END",
-                system,
-            )),
-            Rows::Left(_, system) => Some(("t.st", system)),
-            _ => None,
-        };
-        let Some((column, system)) = column else {
+        let Some((column, system)) = self.known_until() else {
             return out.push_number(Timestamp::END.0);
         };
         out.push("CASE WHEN ");
@@ -264,6 +295,55 @@ impl<'a> Source<'a> {
         out.push(" ELSE ");
         out.push_number(Timestamp::END.0);
         out.push(" END");
+    }
+
+    /// What says until when the version was known, and the mark at which it is asked; `None` where
+    /// nothing that is read has ceased to be known.
+    fn known_until(&self) -> Option<(&'static str, Mark)> {
+        match self.rows {
+            Rows::Written(_, system) => Some((
+                "CASE WHEN t.cut_tt < t.st THEN t.cut_tt ELSE t.st END",
+                system,
+            )),
+            Rows::Left(_, system) => Some(("t.st", system)),
+            _ => None,
+        }
+    }
+
+    /// Writes that the version began or ceased to be known in the period.
+    fn write_changed(&self, out: &mut Writer, clause: &mut Clause, period: Period) {
+        clause.open(out);
+        let from = out.parameter(Value::Instant(period.from()));
+        let to = period.to().map(|to| out.parameter(Value::Instant(to)));
+        let write_within = |out: &mut Writer, column: &str| {
+            out.push(column);
+            out.push(" >= ");
+            out.push_parameter(from);
+            if let Some(to) = to {
+                out.push(" AND ");
+                out.push(column);
+                out.push(" < ");
+                out.push_parameter(to);
+            }
+        };
+        let begun = match self.rows {
+            Rows::Left(..) => "t.cut_tt",
+            _ => "t.sf",
+        };
+        let Some((ended, system)) = self.known_until() else {
+            return write_within(out, begun);
+        };
+        out.push("(");
+        write_within(out, begun);
+        out.push(" OR ");
+        write_within(out, ended);
+        // What ceased after the mark is open as known then.
+        out.push(" AND ");
+        out.push(ended);
+        out.push(" <= ");
+        out.bind(Value::Int(system.0));
+        out.push(")");
+        out.push(out.dialect.unplanned());
     }
 
     fn write_user_columns(&self, out: &mut Writer, selection: &Selection) {
@@ -341,7 +421,11 @@ impl<'a> Source<'a> {
             | Rows::Pieces(period, system)
             | Rows::Written(period, system)
             | Rows::Left(period, system) => {
-                return self.write_within(out, clause, period, system);
+                self.write_within(out, clause, period, system);
+                if let Some(changed) = self.changed {
+                    self.write_changed(out, clause, changed);
+                }
+                return;
             }
         };
         let system = out.parameter(Value::Int(at.system.0));
@@ -441,7 +525,7 @@ impl<'a> Source<'a> {
 
     /// Writes that the row has this id.
     pub(super) fn write_id(&self, out: &mut Writer, id: &str) {
-        out.push_comparable(self.table, Field::Id);
+        self.write_comparable(out, Field::Id);
         out.push(" = ");
         out.bind(Value::Text(id.to_owned()));
     }

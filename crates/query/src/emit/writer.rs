@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use model::{Field, Table, Value};
+use model::Value;
 
 use crate::dialect::Dialect;
-use crate::{field, names};
 
 use super::Statement;
 
@@ -102,24 +101,6 @@ impl Writer {
             separator = ", ";
         }
         self.push(")");
-    }
-
-    /// Writes a field of the table read.
-    pub(super) fn push_field(&mut self, table: &Table, field: Field) {
-        self.push("t.");
-        match field {
-            Field::Id => self.push("id"),
-            Field::Sequence => self.push("seq"),
-            Field::Created => self.push("created"),
-            Field::Updated => self.push("updated"),
-            Field::Column(position) => self.push(&names::column(table.columns[position].number)),
-        }
-    }
-
-    /// Writes a field so that it compares by bytes.
-    pub(super) fn push_comparable(&mut self, table: &Table, field: Field) {
-        self.push_field(table, field);
-        self.push(self.dialect.collation(field::storage(table, field)));
     }
 
     pub(super) fn finish(self) -> Statement {

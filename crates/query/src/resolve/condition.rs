@@ -1,11 +1,12 @@
 //! Filters: methods and values become tests of fields.
 
 use model::calendar::parse_iso;
-use model::{Field, Index, Json, Storage, Table, Value};
+use model::{Field, Index, Json, Mark, SpanEnd, Storage, Table, Timestamp, Value};
 
 use crate::ast::{Call, Method};
 use crate::error::QueryError;
 use crate::field;
+use crate::instant::{instant, mark};
 use crate::parse::echo;
 use crate::pattern::Pattern;
 use crate::query::{Filter, Test};
@@ -80,7 +81,7 @@ impl<'a> Conditions<'a> {
             name,
             method: call.method,
             storage: field::storage(self.table, field),
-            is_sequence: field == Field::Sequence,
+            field,
         };
         let is_relation = field::relation(self.table, field).is_some();
         let test = if is_relation {
@@ -179,7 +180,7 @@ struct Subject<'a> {
     name: &'a str,
     method: Method,
     storage: Storage,
-    is_sequence: bool,
+    field: Field,
 }
 
 impl Subject<'_> {
@@ -197,6 +198,9 @@ impl Subject<'_> {
             Method::NotBetween => self
                 .two(values)
                 .map(|(low, high)| Test::NotBetween(low, high))?,
+            // No end is the end of time, which no client can name.
+            Method::IsNull if self.is_end() => Test::In(vec![Value::Instant(Timestamp::END)]),
+            Method::IsNotNull if self.is_end() => Test::Less(Value::Instant(Timestamp::END)),
             Method::IsNull => Test::IsNull,
             Method::IsNotNull => Test::IsNotNull,
             Method::StartsWith => Test::StartsWith(self.text(values)?),
@@ -217,6 +221,10 @@ impl Subject<'_> {
                 return Err(refuse(format!("`{name}` is no test of an attribute")));
             }
         })
+    }
+
+    fn is_end(&self) -> bool {
+        self.field == Field::Span(SpanEnd::ValidTo)
     }
 
     /// A link is one id, never a part of one.
@@ -323,6 +331,9 @@ impl Subject<'_> {
 
     /// `json` as the field stores it; no conversion that could change which rows match.
     fn value(&self, json: &Json) -> Result<Value, QueryError> {
+        if let Field::Span(end) = self.field {
+            return self.instant(end, json);
+        }
         let value = match (self.storage, json) {
             (Storage::Text, Json::Text(text)) if text.contains('\0') => {
                 return Err(self.wrong_value("text may not hold the character U+0000"));
@@ -330,7 +341,7 @@ impl Subject<'_> {
             (Storage::Text, Json::Text(text)) => Some(Value::Text(text.clone())),
             (Storage::Int, Json::Int(number)) => Some(Value::Int(*number)),
             // Answers carry `$sequence` as text, so it comes back as text.
-            (Storage::Int, Json::Text(text)) if self.is_sequence => {
+            (Storage::Int, Json::Text(text)) if self.field == Field::Sequence => {
                 text.parse().ok().map(Value::Int)
             }
             (Storage::Float, Json::Int(number)) => Some(Value::Float(*number as f64)),
@@ -350,6 +361,16 @@ impl Subject<'_> {
                 self.shown(json)
             ))
         })
+    }
+
+    /// An instant with all its digits, in any form in which one is taken.
+    fn instant(&self, end: SpanEnd, json: &Json) -> Result<Value, QueryError> {
+        let read = match end {
+            SpanEnd::ValidFrom | SpanEnd::ValidTo => instant(json),
+            SpanEnd::SystemFrom => mark(json).map(Mark::timestamp),
+        };
+        read.map(Value::Instant)
+            .map_err(|why| self.wrong_value(&why))
     }
 
     /// What was sent instead: of most values the kind says enough.

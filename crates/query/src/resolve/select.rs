@@ -16,6 +16,14 @@ const FIELDS: [(&str, Field); 4] = [
     ("$createdAt", Field::Created),
     ("$updatedAt", Field::Updated),
 ];
+/// Where a row stands in time: shown whole as soon as one of them is named.
+const SPAN: [&str; 5] = [
+    "$validFrom",
+    "$validTo",
+    "$systemFrom",
+    "$systemTo",
+    "$version",
+];
 /// Shown whether or not they are named; the last one is the older word for the second.
 const ALWAYS_SHOWN: [&str; 3] = ["$databaseId", "$tableId", "$collectionId"];
 
@@ -27,6 +35,8 @@ pub(super) struct Chosen {
     columns: Vec<usize>,
     fields: Vec<Field>,
     permissions: bool,
+    /// Which of [`SPAN`] was named, if any.
+    span: Option<&'static str>,
     related: Vec<RelatedNames>,
     /// Names so far, in all selections.
     count: usize,
@@ -82,6 +92,8 @@ impl Chosen {
             self.everything = true;
         } else if name == "$permissions" {
             self.permissions = true;
+        } else if let Some(of_span) = SPAN.iter().find(|known| **known == name) {
+            self.span = Some(*of_span);
         } else if !ALWAYS_SHOWN.contains(&name) {
             match table.position(name) {
                 Some(column) if table.columns[column].relation().is_some() => {
@@ -123,6 +135,22 @@ impl Chosen {
     pub(super) fn take_one(&mut self, table: &Table, name: &str) -> Result<(), QueryError> {
         self.any = true;
         self.take_name(table, name)
+    }
+
+    /// Whether it is to be shown where rows stand in time.
+    pub(super) fn shows_span(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// # Errors
+    /// [`QueryError::Invalid`] where it is to be shown, of what is read as of now only.
+    pub(super) fn need_no_span(&self) -> Result<(), QueryError> {
+        match self.span {
+            None => Ok(()),
+            Some(name) => Err(refuse(format!(
+                "`select` shows \"{name}\" in lists, and of one row beside `asOf` or `validAt`"
+            ))),
+        }
     }
 
     /// What was selected of related rows.

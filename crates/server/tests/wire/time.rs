@@ -310,3 +310,217 @@ fn a_member_that_no_route_of_time_has_is_refused_with_the_nearest_one() {
     let shown = server.ask("GET", &options, "").text;
     assert_eq!(server.ask("PATCH", &options, &shown).status, 200);
 }
+
+/// Three rows: one that ends, one that began long ago, one from now on.
+fn with_ends() -> TestServer {
+    let server = server();
+    let ends = json!({"n": 1, "$validFrom": "2001-01-01", "$validTo": "2100-01-01"});
+    assert_eq!(create(&server, "ends", ends).status, 201);
+    let old = json!({"n": 2, "$validFrom": "min"});
+    assert_eq!(create(&server, "old", old).status, 201);
+    assert_eq!(create(&server, "new", json!({"n": 3})).status, 201);
+    server
+}
+
+fn about(name: &str, field: &str, values: Value) -> Value {
+    json!({"method": name, "attribute": field, "values": values})
+}
+
+#[test]
+fn ends_of_rows_are_filtered_and_ordered_by() {
+    let server = with_ends();
+    let ids = |queries: &[Value]| -> Vec<Value> {
+        let rows = shown(&listed(&server, queries), &["$id"]);
+        rows.into_iter().map(|row| row[0].clone()).collect()
+    };
+    let known = listed(&server, &[method("validAt", json!(["2050-01-01"]))]);
+    let since = known.json()["rows"][1]["$systemFrom"].clone();
+    for (query, rows) in [
+        (about("isNull", "$validTo", json!([])), vec!["old", "new"]),
+        (about("isNotNull", "$validTo", json!([])), vec!["ends"]),
+        (
+            about("lessThan", "$validTo", json!(["2100-01-02"])),
+            vec!["ends"],
+        ),
+        // No end is later than every instant.
+        (
+            about("greaterThan", "$validTo", json!(["2100-01-01"])),
+            vec!["old", "new"],
+        ),
+        (
+            about("equal", "$validTo", json!([4_102_444_800_000_000_i64])),
+            vec!["ends"],
+        ),
+        (about("equal", "$validFrom", json!(["min"])), vec!["old"]),
+        (
+            about("between", "$validFrom", json!(["2000-12-31", "2001-01-02"])),
+            vec!["ends"],
+        ),
+        (
+            about("greaterThan", "$systemFrom", json!([since])),
+            vec!["new"],
+        ),
+        (
+            about("orderAsc", "$validFrom", json!([])),
+            vec!["old", "ends", "new"],
+        ),
+        (
+            about("orderDesc", "$systemFrom", json!([])),
+            vec!["new", "old", "ends"],
+        ),
+        (
+            about("orderAsc", "$validTo", json!([])),
+            vec!["ends", "old", "new"],
+        ),
+    ] {
+        assert_eq!(ids(std::slice::from_ref(&query)), rows, "{query}");
+        // As known and valid now, the same.
+        let both = [query.clone(), method("validAt", json!(["2050-01-01"]))];
+        assert_eq!(ids(&both), rows, "{query}");
+    }
+}
+
+#[test]
+fn ends_of_rows_are_paged_by_and_shown() {
+    let server = with_ends();
+    let after = method("cursorAfter", json!(["ends"]));
+    let order = about("orderDesc", "$validFrom", json!([]));
+    let beyond = listed(&server, &[order, after]);
+    assert_eq!(shown(&beyond, &["$id"]), [json!(["old"])]);
+    // What such a list looks at it shows.
+    let row = listed(&server, &[about("isNotNull", "$validTo", json!([]))]);
+    let members = ["n", "$validFrom", "$validTo"];
+    assert_eq!(
+        shown(&row, &members),
+        [json!([
+            1,
+            "2001-01-01T00:00:00.000000+00:00",
+            "2100-01-01T00:00:00.000000+00:00"
+        ])]
+    );
+    let chosen = listed(&server, &[method("select", json!(["n", "$validTo"]))]);
+    assert_eq!(shown(&chosen, &["n", "$validTo"])[1], json!([2, null]));
+    for (wrong, why) in [
+        (
+            about("equal", "$validFrom", json!(["2026"])),
+            "microseconds",
+        ),
+        (about("equal", "$validTo", json!([null])), "got null"),
+        (about("isNull", "$systemTo", json!([])), "not found"),
+        (about("contains", "$validTo", json!(["2"])), "Cannot use"),
+    ] {
+        let refused = listed(&server, &[wrong]);
+        assert_eq!(refused.refusal(), "400 general_query_invalid");
+        assert!(refused.text.contains(why), "{}", refused.text);
+    }
+}
+
+#[test]
+fn a_list_by_ends_is_exact_when_an_end_moves() {
+    let server = with_ends();
+    let open = about("isNull", "$validTo", json!([]));
+    let ids = || {
+        let answer = listed(&server, std::slice::from_ref(&open));
+        let is_hit = answer.header("x-tidemark-cache").starts_with("hit");
+        (shown(&answer, &["$id"]), is_hit)
+    };
+    assert_eq!(ids(), (vec![json!(["old"]), json!(["new"])], false));
+    assert_eq!(ids(), (vec![json!(["old"]), json!(["new"])], true));
+    // Not a value changes, only the end.
+    let path = format!("{ROWS}/old");
+    let end = server.ask("PATCH", &path, r#"{"data":{"$validTo":"2100-01-01"}}"#);
+    assert_eq!(end.status, 200, "{}", end.text);
+    assert_eq!(ids(), (vec![json!(["new"])], false));
+    assert_eq!(ids(), (vec![json!(["new"])], true));
+    let again = server.ask("PATCH", &path, r#"{"data":{"$validTo":null}}"#);
+    assert_eq!(again.status, 200, "{}", again.text);
+    assert_eq!(ids().0, [json!(["old"]), json!(["new"])]);
+}
+
+#[test]
+fn changes_are_what_began_or_ceased_to_be_known() {
+    let server = with_ends();
+    let mark = |answer: &Answer| -> i64 { answer.header("x-tidemark-mark").parse().unwrap() };
+    let changed = |from: Value, to: Value, more: &[Value]| {
+        let mut queries = vec![method("systemBetween", json!([from, to]))];
+        queries.extend_from_slice(more);
+        shown(&listed(&server, &queries), &["$id", "n"])
+    };
+    let patch = |n: i64| {
+        let data = json!({"data": {"n": n}}).to_string();
+        mark(&server.ask("PATCH", &format!("{ROWS}/new"), &data))
+    };
+    let first = patch(4);
+    let second = patch(5);
+    // What was believed until then, what remains of it, and what replaced it.
+    let of_first = vec![json!(["new", 3]), json!(["new", 3]), json!(["new", 4])];
+    assert_eq!(changed(json!(first), json!(second), &[]), of_first);
+    let began = about("greaterThanEqual", "$systemFrom", json!([first]));
+    let of_now = about("equal", "n", json!([4]));
+    assert_eq!(
+        changed(json!(first), json!(second), &[began, of_now]),
+        [json!(["new", 4])]
+    );
+    server.ask("DELETE", &format!("{ROWS}/old"), "");
+    let gone = changed(json!(second + 1), Value::Null, &[]);
+    // The belief that it lasts ended, and what it was until now is known since.
+    assert_eq!(gone, [json!(["old", 2]), json!(["old", 2])]);
+    // As known before the deletion nothing of it was over.
+    let then = method("asOf", json!([second]));
+    assert!(changed(json!(second + 1), Value::Null, &[then]).is_empty());
+    let row = format!("{ROWS}/new?queries%5B0%5D={}", {
+        let query = method("systemBetween", json!([first, null])).to_string();
+        percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC)
+            .to_string()
+    });
+    assert_eq!(
+        server.ask("GET", &row, "").refusal(),
+        "400 general_query_invalid"
+    );
+    let twice = method("systemBetween", json!([second, first]));
+    let refused = listed(&server, &[twice]);
+    assert_eq!(refused.refusal(), "400 general_query_invalid");
+}
+
+#[test]
+fn ends_are_times_that_guests_need_leave_to_ask_for() {
+    let server = with_ends();
+    let open = r#"{"name":"T","permissions":["read(\"any\")"]}"#;
+    let opened = server.ask("PUT", "/v1/tablesdb/d/tables/t", open);
+    assert_eq!(opened.status, 200, "{}", opened.text);
+    let asks = [
+        about("lessThan", "$validTo", json!(["2100-01-02"])),
+        about("orderAsc", "$validFrom", json!([])),
+        method("select", json!(["$validTo"])),
+        method("systemBetween", json!(["min", null])),
+    ];
+    let statuses = || {
+        asks.iter()
+            .map(|query| {
+                let query = query.to_string();
+                let query = percent_encoding::utf8_percent_encode(
+                    &query,
+                    percent_encoding::NON_ALPHANUMERIC,
+                );
+                let path = format!("{ROWS}?queries%5B0%5D={query}");
+                server.ask_as(None, "GET", &path, "").status.as_u16()
+            })
+            .collect::<Vec<u16>>()
+    };
+    assert_eq!(statuses(), [401; 4]);
+    let options = "/v1/tidemark/databases/d/tables/t/options";
+    server.ask("PATCH", options, r#"{"past":"both"}"#);
+    assert_eq!(statuses(), [200, 200, 200, 401]);
+    server.ask("PATCH", options, r#"{"past":"now"}"#);
+    assert_eq!(statuses(), [200; 4]);
+    // Lists of containers have no such ends.
+    let tables = format!("/v1/tablesdb/d/tables?queries%5B0%5D={}", {
+        let query = about("isNull", "$validTo", json!([])).to_string();
+        percent_encoding::utf8_percent_encode(&query, percent_encoding::NON_ALPHANUMERIC)
+            .to_string()
+    });
+    assert_eq!(
+        server.ask("GET", &tables, "").refusal(),
+        "400 general_query_invalid"
+    );
+}

@@ -123,10 +123,14 @@ fn reads_of_the_past_ignore_staged_writes() {
         let list = read(&server, words, "", &versions, &id);
         assert_eq!(shown(words, &list), ["a=1", "b=2", "c=3"]);
 
-        let versions = [at("versions", json!([]))];
-        let list = read(&server, words, "", &versions, &id);
-        refused(&list, "400 general_query_invalid");
-        assert!(list.text.contains("needs `asOf`"), "{}", list.text);
+        for method in [
+            at("versions", json!([])),
+            at("systemBetween", json!([THEN, null])),
+        ] {
+            let list = read(&server, words, "", &[method], &id);
+            refused(&list, "400 general_query_invalid");
+            assert!(list.text.contains("needs `asOf`"), "{}", list.text);
+        }
         let future = at("asOf", json!([i64::MAX - 1]));
         let list = read(&server, words, "", &[future], &id);
         refused(&list, "400 future_tt");

@@ -92,7 +92,6 @@ fn reads_in_our_words_are_answered_in_them() {
         piece
     };
     let row = json!({"tableId": "t", "rowId": "a", "asOf": mark});
-    let of_table = json!({"tableId": "t", "asOf": known, "validAt": SPRING_US});
     for (kind, more, rows) in [
         ("get", json!({"validAt": SPRING}), json!({"n": 1, "u": "b"})),
         ("get", json!({"full": true}), known_so(&second)),
@@ -138,6 +137,14 @@ fn reads_in_our_words_are_answered_in_them() {
             "{answer}"
         );
     }
+}
+
+#[test]
+fn reads_of_tables_are_answered_in_our_words_too() {
+    let server = server();
+    let mark = fill(&server);
+    let known = iso_us(Mark(mark).timestamp());
+    let of_table = json!({"tableId": "t", "asOf": known, "validAt": SPRING_US});
     let of_rows = [
         ("scan", json!({}), json!([{"$id": "a", "n": 1, "u": "b"}])),
         (

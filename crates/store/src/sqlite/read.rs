@@ -398,10 +398,10 @@ impl Reader {
         } else {
             emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
         };
-        let is_now = query.at.is_none() && query.frame == Frame::One;
+        let is_now = query.reads_bodies();
         let shape = Shape {
             shows_span: query.shows_span,
-            shows_end: matches!(query.frame, Frame::Versions(_)),
+            shows_end: query.frame.shows_end(),
             shows_damaged,
             ..self.shape(shared, &query.table, &query.selection, is_now)
         };

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use model::calendar::iso_ms;
-use model::{Field, RowId, Table, Timestamp, Value};
+use model::calendar::iso_us;
+use model::{Field, Mark, Period, RowId, SpanEnd, Table, Timestamp, Value};
 
 /// A row as it should be.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Known {
     pub id: RowId,
     pub created: Timestamp,
     pub updated: Timestamp,
+    pub valid: Period,
+    pub system_from: Mark,
     pub values: Vec<Value>,
     /// The one role that may read it.
     pub role: &'static str,
@@ -35,6 +37,9 @@ impl Known {
             Field::Sequence => Value::Int(self.seq),
             Field::Created => Value::Instant(self.created),
             Field::Updated => Value::Instant(self.updated),
+            Field::Span(SpanEnd::ValidFrom) => Value::Instant(self.valid.from()),
+            Field::Span(SpanEnd::ValidTo) => Value::Instant(self.valid.end()),
+            Field::Span(SpanEnd::SystemFrom) => Value::Instant(self.system_from.timestamp()),
             Field::Column(position) => self.values[position].clone(),
         }
     }
@@ -45,6 +50,9 @@ impl Known {
             "$sequence" => Value::Int(self.seq),
             "$createdAt" => Value::Instant(self.created),
             "$updatedAt" => Value::Instant(self.updated),
+            "$validFrom" => Value::Instant(self.valid.from()),
+            "$validTo" => Value::Instant(self.valid.end()),
+            "$systemFrom" => Value::Instant(self.system_from.timestamp()),
             key => self.values[table.position(key).unwrap()].clone(),
         }
     }
@@ -88,13 +96,16 @@ fn json(value: &Value) -> String {
         Value::Int(number) => number.to_string(),
         Value::Float(number) => format!("{number:?}"),
         Value::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
-        Value::Instant(instant) => format!("{:?}", iso_ms(*instant)),
+        Value::Instant(instant) => format!("{:?}", iso_us(*instant)),
         Value::Null | Value::List(_) => panic!("{value:?} is no value of a query"),
     }
 }
 
 fn holds(method: &str, held: &Value, wanted: &[Value]) -> bool {
     if *held == Value::Null {
+        return method == "isNull";
+    }
+    if *held == Value::Instant(Timestamp::END) && method.starts_with("is") {
         return method == "isNull";
     }
     if let Value::List(elements) = held {
@@ -166,7 +177,8 @@ pub fn order(table: &Table, keys: &[Key], one: &Known, other: &Known) -> Orderin
         }
     }
     let by_time = |(attribute, descends): &Key| {
-        *descends && (attribute == "$createdAt" || attribute == "$updatedAt")
+        let is_time = attribute.starts_with("$valid") || attribute == "$systemFrom";
+        *descends && (is_time || attribute == "$createdAt" || attribute == "$updatedAt")
     };
     let tie = one.seq.cmp(&other.seq);
     if keys.first().is_some_and(by_time) {

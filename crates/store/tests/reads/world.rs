@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Coordinates, DatabaseId, Mark, ProjectId, Table, TableId, Timestamp, Value};
+use model::{Coordinates, DatabaseId, Mark, Period, ProjectId, Table, TableId, Timestamp, Value};
 use store::{CatalogueOp, Durability, Guard, Op, Options, RowAct, RowOp, Stamps, Store};
 use testing::golden;
 
@@ -104,7 +104,8 @@ pub fn domain(key: &str) -> Vec<Value> {
             .to_vec(),
         "stock" | "scores" => [-3, 0, 1, 2, 7, i64::MAX].map(Value::Int).to_vec(),
         "inStock" => vec![Value::Bool(false), Value::Bool(true)],
-        "releasedAt" | "days" | "$createdAt" | "$updatedAt" => [-1_000, 0, 1_767_225_600_000_000]
+        "releasedAt" | "days" | "$createdAt" | "$updatedAt" | "$validFrom" | "$validTo"
+        | "$systemFrom" => [-1_000, 0, 1_767_225_600_000_000]
             .map(|us| Value::Instant(Timestamp(us)))
             .to_vec(),
         "tags" => texts(&["red", "a\"b", "grün", "1"]),
@@ -162,8 +163,9 @@ impl World {
                     Op::Row(RowOp::now(table.clone(), db::row_id(id), act.clone()))
                 };
                 let applied = self.db.ok(acts.iter().map(op).collect());
+                let mark = applied.mark.unwrap_or(Mark::ZERO);
                 for ((id, act, role), written) in acts.iter().zip(applied.rows) {
-                    follow(rows, id, act, role, written);
+                    follow(rows, (id, mark), act, role, written);
                 }
             }
         }
@@ -250,7 +252,7 @@ fn act(chance: &mut Chance, id: &str, step: Step) -> (String, RowAct, &'static s
 /// Does to the known rows what the act must have done to the stored ones.
 fn follow(
     rows: &mut Vec<Known>,
-    id: &str,
+    (id, mark): (&str, Mark),
     act: &RowAct,
     role: &'static str,
     written: Option<model::Row>,
@@ -275,7 +277,14 @@ fn follow(
         }
         (act, position) => panic!("{act:?} at {position:?}"),
     };
+    // What stays as it was is no other piece.
+    let same = position
+        .map(|at| &rows[at])
+        .filter(|row| row.values == values);
+    let from_now_on = || Period::new(mark.timestamp(), None).unwrap();
     let known = Known {
+        valid: same.map_or_else(from_now_on, |row| row.valid),
+        system_from: same.map_or(mark, |row| row.system_from),
         seq: written.seq,
         id: written.id,
         created: written.created,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Action, Change, Image, Role, RoleSet, Row, Timestamp, Value};
+use model::{Action, Change, Image, Mark, Period, Role, RoleSet, Row, Timestamp, Value};
 use query::{Filter, Test, Visibility};
 use store::{Changes, Guard, Op, Refusal, RowAct, Stamps};
 
@@ -365,7 +365,10 @@ pub fn sequence_belongs_to_the_id(place: &dyn Place) {
 pub fn changes_carry_both_images(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     let table = db.table().number;
-    let image = |row: &Row, values: Vec<Value>| Image {
+    // From the commit on, and known since it; a change of grants leaves the piece as it is.
+    let image = |row: &Row, mark: Option<Mark>, values: Vec<Value>| Image {
+        valid: Period::new(mark.unwrap().timestamp(), None).unwrap(),
+        system_from: mark.unwrap(),
         created: row.created,
         updated: row.updated,
         permissions: row.permissions.clone(),
@@ -376,7 +379,7 @@ pub fn changes_carry_both_images(place: &dyn Place) {
         note("one"),
         &["read(\"any\")"],
     )]);
-    let first = image(applied.rows[0].as_ref().unwrap(), note("one"));
+    let first = image(applied.rows[0].as_ref().unwrap(), applied.mark, note("one"));
     let seq = applied.rows[0].as_ref().unwrap().seq;
     let change = |before: Option<&Image>, after: Option<&Image>| {
         Changes::Images(Arc::new(vec![Change {
@@ -391,10 +394,15 @@ pub fn changes_carry_both_images(place: &dyn Place) {
     let applied = db.ok(vec![db.update("a", vec![(COUNT, Value::Int(8))])]);
     let mut values = note("one");
     values[COUNT] = Value::Int(8);
-    let second = image(applied.rows[0].as_ref().unwrap(), values.clone());
+    let second = image(
+        applied.rows[0].as_ref().unwrap(),
+        applied.mark,
+        values.clone(),
+    );
+    let known_since = applied.mark;
     assert_eq!(applied.changes, change(Some(&first), Some(&second)));
     let applied = db.ok(vec![db.grant("a", &[])]);
-    let third = image(applied.rows[0].as_ref().unwrap(), values);
+    let third = image(applied.rows[0].as_ref().unwrap(), known_since, values);
     assert_eq!(applied.changes, change(Some(&second), Some(&third)));
     let applied = db.ok(vec![db.delete("a")]);
     assert_eq!(applied.changes, change(Some(&third), None));

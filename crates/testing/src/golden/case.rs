@@ -167,6 +167,9 @@ impl PreparedCase {
                 ["at", valid, system] => asked.0 = Some(coordinates(valid, system)),
                 ["pieces", from, to] => frame = Frame::Pieces(period(from, to)),
                 ["versions", from, to] => frame = Frame::Versions(period(from, to)),
+                ["changes", from, to, since, until] => {
+                    frame = Frame::Changes(period(from, to), period(since, until));
+                }
                 ["total", "all"] => asked.2 = CaseSubject::Total(None),
                 ["total", cap] => asked.2 = CaseSubject::Total(Some(cap.parse().unwrap())),
                 ["point", id] => asked.2 = CaseSubject::Point((*id).to_owned()),
@@ -190,7 +193,7 @@ impl PreparedCase {
         let query = query::resolve(&ast, &self.table, visibility, self.at, &LIMITS)?;
         Ok(Query {
             frame: self.frame,
-            shows_span: self.frame.is_wide(),
+            shows_span: self.frame.is_wide() || query.shows_span,
             ..query
         })
     }

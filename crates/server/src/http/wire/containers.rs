@@ -214,6 +214,7 @@ fn field_word(table: &Table, field: Field) -> &str {
         Field::Sequence => "$sequence",
         Field::Created => "$createdAt",
         Field::Updated => "$updatedAt",
+        Field::Span(end) => end.as_str(),
         Field::Column(position) => table.columns[position].key.as_str(),
     }
 }

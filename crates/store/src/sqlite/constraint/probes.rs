@@ -355,8 +355,8 @@ fn clash_by(
         Field::Created => Value::Instant(piece.value.created),
         Field::Updated => Value::Instant(piece.value.updated),
         Field::Id => Value::Text(id.to_string()),
-        // It belongs to one id for ever.
-        Field::Sequence => Value::Null,
+        // It belongs to one id for ever; and no index is of the ends of rows.
+        Field::Sequence | Field::Span(_) => Value::Null,
     };
     let values: Vec<Value> = fields.iter().map(value).collect();
     if values.contains(&Value::Null) {

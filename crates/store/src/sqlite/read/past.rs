@@ -18,6 +18,8 @@ pub(super) fn check_line(query: &Query, snapshot: Mark) -> Step<()> {
     let lowest = match query.frame {
         Frame::One | Frame::Due(_) => at.valid,
         Frame::Pieces(period) | Frame::Versions(period) => period.from(),
+        // What had ceased to be known before the line is gone.
+        Frame::Changes(valid, system) => valid.from().min(system.from()),
     };
     check_table(&query.table, at.system, lowest, snapshot)
 }

@@ -1,7 +1,7 @@
 //! Reading inside the open transaction of a preview, on the connection that writes.
 
 use model::{Mark, Row};
-use query::{Dialect, Frame, Query, Side, emit};
+use query::{Dialect, Query, Side, emit};
 use rusqlite::Connection;
 
 use super::cursor::cursor_values;
@@ -62,7 +62,7 @@ impl Reading<'_> {
             coding: self.coding,
             table: &query.table,
             selection: &query.selection,
-            is_now: query.at.is_none() && query.frame == Frame::One,
+            is_now: query.reads_bodies(),
             shows_span: query.shows_span,
             shows_end: false,
             shows_damaged: false,

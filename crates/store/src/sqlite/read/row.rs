@@ -23,7 +23,7 @@ pub(super) struct Shape<'a> {
     pub(super) coding: &'a Coding,
     pub(super) table: &'a Table,
     pub(super) selection: &'a Selection,
-    /// Whether the statement reads the rows of now, which carry their body.
+    /// Whether the statement reads the bodies of rows of now.
     pub(super) is_now: bool,
     /// Whether it says after the columns where each row stands in time.
     pub(super) shows_span: bool,

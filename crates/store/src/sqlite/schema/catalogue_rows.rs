@@ -290,6 +290,7 @@ fn index_column(table: &Table, part: &IndexColumn) -> serde_json::Value {
         Field::Sequence => json!("$sequence"),
         Field::Created => json!("$createdAt"),
         Field::Updated => json!("$updatedAt"),
+        Field::Span(end) => json!(end.as_str()),
         Field::Column(position) => json!(table.columns[position].number.0),
     };
     let direction = match part.direction {

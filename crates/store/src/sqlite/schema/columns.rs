@@ -1,6 +1,6 @@
 //! What columns are called and how they are declared in the physical tables.
 
-use model::{ColumnKind, Field, Storage, Table};
+use model::{ColumnKind, Field, SpanEnd, Storage, Table};
 use query::names;
 
 /// The user columns, each after a comma.
@@ -19,6 +19,9 @@ pub(crate) fn physical_field(table: &Table, field: Field) -> String {
         Field::Sequence => "seq".to_owned(),
         Field::Created => "created".to_owned(),
         Field::Updated => "updated".to_owned(),
+        Field::Span(SpanEnd::ValidFrom) => "vf".to_owned(),
+        Field::Span(SpanEnd::ValidTo) => "vt".to_owned(),
+        Field::Span(SpanEnd::SystemFrom) => "sf".to_owned(),
         Field::Column(position) => names::column(table.columns[position].number),
     }
 }

@@ -17,7 +17,7 @@ use rusqlite::{OptionalExtension, ToSql, params};
 use super::halt::Step;
 use super::row_write::{Target, field_value};
 use super::run::Run;
-use super::versions::{self, Asserted};
+use super::versions::{self, Asserted, stored_period};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
 use crate::sqlite::schema::bind::Bound;
@@ -172,10 +172,9 @@ impl Run<'_> {
         let Some((rid, from, end, sys_from)) = found else {
             return Ok(None);
         };
-        let valid = Period::new(Timestamp(from), Some(Timestamp(end)));
         Ok(Some(Shown {
             number: VersionNumber(rid),
-            valid: valid.map_err(|error| corrupt(error.to_string()))?,
+            valid: stored_period(from, end)?,
             sys_from: Mark(sys_from),
         }))
     }
@@ -261,6 +260,8 @@ impl Run<'_> {
     fn image_of(&self, showing: &Showing) -> Step<Image> {
         let Showing {
             stale,
+            valid,
+            sys_from,
             asserted,
             before,
             ..
@@ -268,6 +269,8 @@ impl Run<'_> {
         Ok(Image {
             created: asserted.created,
             updated: asserted.updated,
+            valid: *valid,
+            system_from: *sys_from,
             permissions: match before {
                 Some(before) => before.permissions.clone(),
                 None => self.permissions_of(&stale.table, stale.seq)?.into(),

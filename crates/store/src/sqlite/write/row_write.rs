@@ -15,13 +15,15 @@ use std::sync::Arc;
 
 use model::{Content, Index, Value};
 use model::{
-    Field, Image, IndexKind, Patch, Permission, RelationKind, Row, RowId, Table, Timestamp,
+    Field, Image, IndexKind, Mark, Patch, Period, Permission, RelationKind, Row, RowId, Table,
+    Timestamp,
 };
 use query::names;
 use rusqlite::params;
 
 use super::halt::Step;
 use super::run::Run;
+use super::versions::stored_period;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
@@ -293,11 +295,18 @@ impl Run<'_> {
             image: Image {
                 created: Timestamp(row.get(3)?),
                 updated: Timestamp(row.get(4)?),
+                valid: stored_period(from, end)?,
+                system_from: Mark(known_from),
                 permissions: row.get::<_, String>(5)?.into(),
                 values,
             },
         };
         Ok(Some(current))
+    }
+
+    /// What an everyday write is valid over.
+    fn everyday_period(&self) -> Period {
+        Period::spanning(self.mark.timestamp(), Timestamp::END).expect("a mark is before the end")
     }
 
     fn insert(
@@ -312,6 +321,8 @@ impl Run<'_> {
         let image = Image {
             created: stamps.created.unwrap_or(now).cut_to_ms(),
             updated: stamps.updated.unwrap_or(now).cut_to_ms(),
+            valid: self.everyday_period(),
+            system_from: self.mark,
             permissions: permissions_text(permissions).into(),
             values: values.to_vec(),
         };
@@ -371,19 +382,22 @@ impl Run<'_> {
         let permissions = permissions
             .map(|list| (list, permissions_text(list)))
             .filter(|(_, text)| **text != *before.permissions);
-        let differs = |stamp: Option<Timestamp>, is: Timestamp| {
-            stamp.is_some_and(|stamp| stamp.cut_to_ms() != is)
-        };
         let values = patch
             .apply(target.table, &before.values, self.mark.timestamp())
             .map_err(Refusal::Invalid)?;
         let makes_piece = values != before.values
             || left != row.damaged
-            || differs(stamps.created, before.created)
-            || differs(stamps.updated, before.updated);
+            || stamps.differ_from(before.created, before.updated);
+        let (valid, system_from) = if makes_piece {
+            (self.everyday_period(), self.mark)
+        } else {
+            (before.valid, before.system_from)
+        };
         let after = Image {
             created: stamps.created.unwrap_or(before.created).cut_to_ms(),
             updated: stamps.updated.unwrap_or(self.mark.timestamp()).cut_to_ms(),
+            valid,
+            system_from,
             permissions: match &permissions {
                 Some((_, text)) => text.as_str().into(),
                 None => before.permissions.clone(),
@@ -670,6 +684,7 @@ pub(crate) fn field_value(target: &Target<'_>, seq: i64, image: &Image, field: F
         Field::Sequence => Value::Int(seq),
         Field::Created => Value::Instant(image.created),
         Field::Updated => Value::Instant(image.updated),
+        Field::Span(end) => Value::Instant(image.span_end(end)),
         Field::Column(position) => image.values[position].clone(),
     }
 }

@@ -51,6 +51,12 @@ pub(crate) struct Source<'a> {
 const VERSION: &str = "rid, vf, vt, sf, cut_tt, cut_vt, st, origin, created, updated";
 const VERSION_COLUMNS: usize = 10;
 
+/// A period as it is stored.
+pub(crate) fn stored_period(from: i64, end: i64) -> Step<Period> {
+    let stored = Period::new(Timestamp(from), Some(Timestamp(end)));
+    Ok(stored.map_err(|error| corrupt(error.to_string()))?)
+}
+
 /// The versions of `id` that are not gone, have no twin, and are valid somewhere from `low` to
 /// before `high`, by their beginnings; perhaps the one before them, too. At most `count_max`.
 ///

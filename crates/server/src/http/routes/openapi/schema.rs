@@ -337,21 +337,6 @@ fn operation() -> Value {
 
 /// Transactions and reads over time, in our own words and in those of the case language.
 fn of_times() -> Vec<Named> {
-    let count = json!({"enum": [0, 1]});
-    let affected = json!({"anyOf": [
-        object(
-            &["tableId", "rowId", "affected"],
-            json!({"tableId": text(), "rowId": text(), "affected": count}),
-        ),
-        object(
-            &["table", "id", "affected"],
-            json!({"table": text(), "id": text(), "affected": count}),
-        ),
-    ]});
-    let committed = |name: &str, instant: Value| {
-        let rows = list_of(affected.clone());
-        object(&[name, "rows"], json!({(name): instant, "rows": rows}))
-    };
     vec![
         (
             "Time",
@@ -384,8 +369,8 @@ fn of_times() -> Vec<Named> {
         (
             "Transacted",
             json!({"anyOf": [
-                committed("$systemFrom", reference("Time")),
-                committed("tt", mark()),
+                committed("$systemFrom", reference("Time"), ["tableId", "rowId"]),
+                committed("tt", mark(), ["table", "id"]),
             ]}),
         ),
         (
@@ -413,6 +398,16 @@ fn of_times() -> Vec<Named> {
     .chain(of_timed_reads())
     .chain(of_constraints())
     .collect()
+}
+
+/// What was committed at an instant, and which rows operations affected.
+fn committed(name: &str, instant: Value, [table, row]: [&str; 2]) -> Value {
+    let affected = object(
+        &[table, row, "affected"],
+        json!({(table): text(), (row): text(), "affected": {"enum": [0, 1]}}),
+    );
+    let rows = list_of(affected);
+    object(&[name, "rows"], json!({(name): instant, "rows": rows}))
 }
 
 /// An operation over a valid period.
