@@ -41,6 +41,7 @@ pub use request::inputs::{
     Cached, Caller, ColumnChange, Effect, Fixed, GrantsAsOf, ListAnswer, ListContainers, ListRows,
     Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
 };
+pub use schema::constraints::{NamedChange, NamedConstraints};
 pub use schema::definition::{column_type, index_status, index_type};
 pub use schema::indexes::IndexOf;
 pub use schema::options::OptionsChange;
@@ -57,7 +58,7 @@ pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
-    LongReadCounts, LongReads, StoreError, accept_loss, inspect,
+    LongReadCounts, LongReads, StoreError, Violation, Violations, accept_loss, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -2,6 +2,7 @@
 
 pub(crate) mod column_resize;
 pub(crate) mod columns;
+pub(crate) mod constraints;
 pub(crate) mod containers;
 pub(crate) mod databases;
 pub(crate) mod definition;

@@ -22,7 +22,7 @@ use futures_executor::block_on;
 use model::{Actor, IndexStatus, Json, Mark, Role, RoleSet, RowId, Timestamp};
 use store::{
     CatalogueOp, DUE_ROWS_MAX, Listed, Listing, OffloadKind, Op, Pending, Preview, SchemaChange,
-    Snapshot, Store, StoreError, StoreFuture, Work, WriteBatch,
+    Snapshot, Store, StoreError, StoreFuture, Trial, Work, WriteBatch,
 };
 use testing::{Hooked, StoreHooks};
 
@@ -129,12 +129,12 @@ impl StoreHooks for Noted {
 
     fn preview<'a>(
         &'a self,
-        batches: &'a [WriteBatch],
+        trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>> {
         self.note(Step::DryRun);
-        self.inner.preview(batches, first, limit_ms)
+        self.inner.preview(trials, first, limit_ms)
     }
 }
 

@@ -27,6 +27,8 @@ pub const INDEXED_AT_ONCE_MAX: i64 = 100_000;
 /// the physical tables stay taken. PostgreSQL has room for 1,600 (its manual, "Limits"), SQLite
 /// for 2,000 (its manual, "Implementation Limits"); the rest is for our own.
 pub const COLUMNS_EVER_MAX: u32 = 1_500;
+/// Most keys, and most references, over valid time of one table: each is looked at by each write.
+pub const CONSTRAINTS_MAX: usize = 20;
 /// Above so many changed rows, or …
 pub const IMAGES_MAX: usize = 1_000;
 /// … so many bytes of images, a batch reports tables instead of images.
@@ -103,19 +105,6 @@ impl WriteBatch {
         self.ops.iter().map(bytes).sum()
     }
 
-    /// The refusal of a batch over its operation `nth`, as its author sees it.
-    pub(crate) fn blame(&self, nth: Option<usize>, refusal: Refusal) -> Refusal {
-        match (nth, refusal) {
-            (Some(nth), refusal) if self.noted_in.is_some() && refusal.is_about_content() => {
-                Refusal::Of {
-                    nth,
-                    refusal: Box::new(refusal),
-                }
-            }
-            (_, refusal) => refusal,
-        }
-    }
-
     /// The last operation that wrote this row.
     pub(crate) fn last_on(&self, table: TableNumber, id: &RowId) -> Option<usize> {
         self.ops.iter().rposition(|op| match op {
@@ -186,7 +175,8 @@ impl Op {
 /// report it.
 #[derive(Clone, Debug)]
 pub enum RelatedOp {
-    /// The row must be there, and the guard must let it be read: [`Refusal::LinkMissing`].
+    /// The row must be there at the end of the batch, if it is not now, and the guard must let it
+    /// be read: [`Refusal::LinkMissing`].
     Need {
         /// Its table.
         table: Arc<Table>,
@@ -379,13 +369,13 @@ pub enum CatalogueOp {
     /// Removes a table: at once for readers, its rows in slices by
     /// [`crate::StoreUpkeep::run_upkeep`].
     DeleteTable(ProjectId, DatabaseId, TableId),
-    /// Replaces what must hold of a table's rows over valid time. Refused with
-    /// [`Refusal::UniqueOverTime`] or [`Refusal::ReferenceOverTime`] when it does not hold now.
+    /// Changes what must hold of a table's rows over valid time. Refused with
+    /// [`Refusal::NotKept`] when it does not hold now.
     Constrain {
         /// The table.
         table: Arc<Table>,
-        /// What must hold.
-        constraints: TableConstraints,
+        /// What changes.
+        change: ConstraintChange,
     },
     /// Changes the columns or indexes of a table. [`Refusal::CatalogueMoved`] when they are not
     /// those of `table` any more: the change was checked against those.
@@ -405,6 +395,44 @@ pub struct TableConstraints {
     pub unique: Vec<Vec<ColumnNumber>>,
     /// While a row has a text in the column, the row of this id in the table is valid, too.
     pub refs: Vec<(ColumnNumber, TableNumber)>,
+}
+
+impl TableConstraints {
+    /// Adds one at the end.
+    pub fn add(&mut self, constraint: Constraint) {
+        match constraint {
+            Constraint::Unique(columns) => self.unique.push(columns),
+            Constraint::Ref(column, table) => self.refs.push((column, table)),
+        }
+    }
+
+    /// One by one: keys first.
+    pub fn each(&self) -> impl Iterator<Item = Constraint> {
+        let keys = self.unique.iter().cloned().map(Constraint::Unique);
+        let refs = self.refs.iter();
+        keys.chain(refs.map(|(column, table)| Constraint::Ref(*column, *table)))
+    }
+}
+
+/// One constraint over valid time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Constraint {
+    /// One of [`TableConstraints::unique`].
+    Unique(Vec<ColumnNumber>),
+    /// One of [`TableConstraints::refs`].
+    Ref(ColumnNumber, TableNumber),
+}
+
+/// A change of what must hold over valid time.
+#[derive(Clone, Debug)]
+pub enum ConstraintChange {
+    /// These take the place of all.
+    Replace(TableConstraints),
+    /// These are added: [`Refusal::ConstraintExists`], or [`Refusal::TooManyConstraints`] above
+    /// [`CONSTRAINTS_MAX`] of a kind.
+    Add(TableConstraints),
+    /// These are removed: [`Refusal::ConstraintNotFound`].
+    Remove(TableConstraints),
 }
 
 /// A change of a table's columns or indexes. None of them rewrites rows before it is committed.

@@ -24,11 +24,11 @@ pub mod staged;
 mod written;
 
 pub use batch::{
-    Applied, CatalogueOp, Changes, HoldOp, LinkOp, MatchingAct, MatchingOp, Op, Outcome, RelatedOp,
-    SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
+    Applied, CatalogueOp, Changes, Constraint, ConstraintChange, HoldOp, LinkOp, MatchingAct,
+    MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
-pub use refusal::{Container, Counted, Full, Refusal};
+pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use sqlite::disk::directory::accept_loss;
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
@@ -54,12 +54,26 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// One writer: what is in [`StoreWrites`], `reserve` and `run_upkeep` are called by one caller at a
 /// time, and no two [`Pending`] exist at once. Reads come from anywhere, at any time.
 pub trait Store:
-    StoreReads + StoreWrites + StoreTransactions + StoreUsage + StoreUpkeep + Send + Sync
+    StoreReads
+    + StoreConstraints
+    + StoreWrites
+    + StoreTransactions
+    + StoreUsage
+    + StoreUpkeep
+    + Send
+    + Sync
 {
 }
 
 impl<T> Store for T where
-    T: StoreReads + StoreWrites + StoreTransactions + StoreUsage + StoreUpkeep + Send + Sync
+    T: StoreReads
+        + StoreConstraints
+        + StoreWrites
+        + StoreTransactions
+        + StoreUsage
+        + StoreUpkeep
+        + Send
+        + Sync
 {
 }
 
@@ -125,6 +139,32 @@ pub trait StoreReads {
     }
 }
 
+/// Reads of what must hold over valid time.
+pub trait StoreConstraints {
+    /// What must hold of a table's rows over valid time, as of the latest commit.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn constraints(&self, table: TableNumber) -> StoreFuture<'_, TableConstraints>;
+
+    /// The tables that references over valid time join with this one, over any number of tables;
+    /// itself among them.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>>;
+}
+
+/// Batches that are tried as one: what they need of each other is judged when all are done, and
+/// those that keep the others from being done are left out.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Each whole or not at all.
+    pub batches: Vec<WriteBatch>,
+    /// Whether it is judged at all. If not, unique values of rows are not always shown.
+    pub judges_end: bool,
+}
+
 /// Writes, by one caller at a time: no two [`Pending`] exist at once.
 pub trait StoreWrites {
     /// Runs each batch whole or not at all, inside one transaction that no reader sees yet.
@@ -155,15 +195,17 @@ pub trait StoreWrites {
     /// What the database says.
     fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
 
-    /// Runs each batch whole or not at all, to look at what would be: no other reader ever sees it,
-    /// and nothing of it stays. `first` is a mark that was never given.
+    /// Runs batches to look at what would be: no other reader ever sees it, and nothing
+    /// of it stays.
+    /// [`Preview::outcomes`] has one for each batch of each trial, in order; of a trial of several
+    /// it does not tell what changed. `first` is a mark that was never given.
     ///
     /// # Errors
     /// [`StoreError::Timeout`] past `limit_ms`, within which the preview must end, too: as long
     /// as it exists nothing can be written.
     fn preview<'a>(
         &'a self,
-        batches: &'a [WriteBatch],
+        trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>>;

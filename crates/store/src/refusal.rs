@@ -37,6 +37,8 @@ pub enum Refusal {
     Unique {
         /// The index's key, where the database names it.
         index: Option<String>,
+        /// The other row, and what both are valid over, where that is known.
+        clash: Option<(RowId, Period)>,
     },
     /// What the batch asserts of the row does not hold.
     AssertFailed(RowId),
@@ -60,6 +62,22 @@ pub enum Refusal {
         /// Where that one is missing.
         missing: Period,
     },
+    /// Rows break a constraint over valid time that is to be declared.
+    NotKept {
+        /// What one of them would be refused with.
+        first: Box<Refusal>,
+        /// Which they are.
+        violations: Violations,
+    },
+    /// The table has this constraint over valid time already.
+    ConstraintExists,
+    /// The table has no such constraint over valid time.
+    ConstraintNotFound,
+    /// The table has as many constraints of a kind as it can have.
+    TooManyConstraints {
+        /// The limit.
+        constraints_max: usize,
+    },
     /// References over valid time lead to a table that is to be deleted.
     TableReferenced {
         /// The table.
@@ -73,6 +91,16 @@ pub enum Refusal {
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// More pieces of a row in the period of an operation than it may meet.
+    TooManyPieces {
+        /// The limit.
+        pieces_max: usize,
+    },
+    /// More pieces than one commit may end and write.
+    TooManySteps {
+        /// The limit.
+        pieces_max: usize,
     },
     /// More bytes than one commit may write.
     TooManyBytes {
@@ -149,6 +177,32 @@ impl Refusal {
         }
     }
 
+    /// Another row has the same values in the unique index of this key.
+    pub(crate) fn unique(index: &str, clash: Option<(RowId, Period)>) -> Refusal {
+        Refusal::Unique {
+            index: Some(index.to_owned()),
+            clash,
+        }
+    }
+
+    /// Whether a row has the values of another in a unique index.
+    pub(crate) fn is_unique(&self) -> bool {
+        match self {
+            Refusal::Unique { .. } => true,
+            Refusal::Of { refusal, .. } => refusal.is_unique(),
+            _ => false,
+        }
+    }
+
+    /// The same, over one operation of the batch.
+    pub(crate) fn over(self, nth: usize) -> Refusal {
+        if !self.is_about_content() {
+            return self;
+        }
+        let refusal = Box::new(self);
+        Refusal::Of { nth, refusal }
+    }
+
     /// Whether it says something about the operation, in whatever state the server is and whichever
     /// caller sent it before.
     pub(crate) fn is_about_content(&self) -> bool {
@@ -162,6 +216,29 @@ impl Refusal {
                 | Refusal::Failed(_)
         )
     }
+}
+
+/// Rows that break a constraint over valid time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Violations {
+    /// The first ones that were found, at most [`VIOLATIONS_MAX`].
+    pub found: Vec<Violation>,
+    /// Whether these need not be all.
+    pub more: bool,
+}
+
+/// Most violations that one refusal names.
+pub const VIOLATIONS_MAX: usize = 100;
+
+/// A row that breaks a constraint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The row.
+    pub row: RowId,
+    /// The row with equal values, or that which is referred to, as far as an id is long.
+    pub against: String,
+    /// Over which period.
+    pub period: Period,
 }
 
 /// Of what there is, or would be, too much.

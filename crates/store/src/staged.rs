@@ -118,8 +118,8 @@ pub enum OperationsOf<'a> {
     Nothing,
     /// All of them.
     Everything,
-    /// Those about one table.
-    Place(&'a str),
+    /// Those about these tables.
+    Places(&'a [String]),
 }
 
 /// A change of a transaction. It takes no mark and changes no row; a batch that ends one may do

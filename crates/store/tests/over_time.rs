@@ -12,11 +12,11 @@ use model::{
 };
 use query::Visibility;
 use store::{
-    CatalogueOp, DUE_ROWS_MAX, Guard, Op, Refusal, RowAct, RowOp, SchemaChange, Since, Stamps,
-    TableConstraints, TransactionRefusal,
+    CatalogueOp, ConstraintChange, DUE_ROWS_MAX, Guard, Op, Refusal, RowAct, RowOp, SchemaChange,
+    Since, Stamps, TableConstraints, TransactionRefusal,
 };
 use suite::db::{
-    CODE, COUNT, Db, Directory, TAGS, TITLE, grants, index, note, notes_called, row_id,
+    CODE, COUNT, Db, Directory, TAGS, TITLE, grants, index, index_of, note, notes_called, row_id,
 };
 use suite::schema::change;
 
@@ -199,19 +199,16 @@ fn a_change_of_permissions_counts_where_the_time_of_change_is_unique() {
         };
         timed(db, "b", from(db.next.0 + DAY_US), act)
     };
-    let clash = Refusal::Unique {
-        index: Some("by_updated".to_owned()),
-    };
     let shown = db.get("a").unwrap().updated;
     let op = scheduled(&db, shown);
-    assert_eq!(db.refused(vec![op]), clash);
+    assert_eq!(index_of(db.refused(vec![op])), "by_updated");
     // The other way round: first what is scheduled, then the change of permissions.
     let next = Timestamp(db.next.0 + 5_000_000).cut_to_ms();
     let op = scheduled(&db, next);
     db.ok(vec![op]);
     db.next = Mark(next.0 + 200);
     let op = db.grant("a", &[]);
-    assert_eq!(db.refused(vec![op]), clash);
+    assert_eq!(index_of(db.refused(vec![op])), "by_updated");
 }
 
 #[test]
@@ -302,7 +299,7 @@ fn with_parts(db: &mut Db) -> Arc<model::Table> {
     };
     db.ok(vec![Op::Catalogue(CatalogueOp::Constrain {
         table,
-        constraints,
+        change: ConstraintChange::Replace(constraints),
     })]);
     parts
 }
@@ -486,7 +483,10 @@ fn a_key_is_declared_over_rows_of_many_versions() {
             unique: vec![vec![table.columns[TITLE].number]],
             refs: Vec::new(),
         };
-        Op::Catalogue(CatalogueOp::Constrain { table, constraints })
+        Op::Catalogue(CatalogueOp::Constrain {
+            table,
+            change: ConstraintChange::Replace(constraints),
+        })
     };
     // It ends where the first piece begins, then it shares one instant with the last one.
     db.ok(vec![timed(&db, "b", within(-5, 0), act.clone())]);
@@ -498,13 +498,16 @@ fn a_key_is_declared_over_rows_of_many_versions() {
     ));
     let none = Op::Catalogue(CatalogueOp::Constrain {
         table: db.table(),
-        constraints: TableConstraints::default(),
+        change: ConstraintChange::Replace(TableConstraints::default()),
     });
     db.ok(vec![none]);
     db.ok(vec![shared]);
     let refusal = db.refused(vec![declare(&db)]);
-    let Refusal::UniqueOverTime { shared, .. } = refusal else {
+    let Refusal::NotKept { first, .. } = refusal else {
         panic!("{refusal:?}");
+    };
+    let Refusal::UniqueOverTime { shared, .. } = *first else {
+        panic!("{first:?}");
     };
     assert_eq!((shared.from().0, shared.end().0), (89_999, 90_000));
 }

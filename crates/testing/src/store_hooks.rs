@@ -5,12 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use model::{Mark, ProjectId, Row, Table, Timestamp};
+use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
     Boundaries, BoundaryOf, Changes, KeptRequest, Listed, Listing, Loaded, OffloadKind,
     OperationsOf, Outcome, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction,
-    Work, WriteBatch,
+    StoreConstraints, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage,
+    StoreWrites, TableConstraints, Transaction, Trial, Work, WriteBatch,
 };
 
 /// The methods of a store that tests change; those that are not written are those of
@@ -58,11 +58,11 @@ pub trait StoreHooks: Send + Sync {
     /// See [`StoreWrites::preview`].
     fn preview<'a>(
         &'a self,
-        batches: &'a [WriteBatch],
+        trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>> {
-        self.inner().preview(batches, first, limit_ms)
+        self.inner().preview(trials, first, limit_ms)
     }
 }
 
@@ -103,6 +103,16 @@ impl<H: StoreHooks> StoreReads for Hooked<H> {
     }
 }
 
+impl<H: StoreHooks> StoreConstraints for Hooked<H> {
+    fn constraints(&self, table: TableNumber) -> StoreFuture<'_, TableConstraints> {
+        self.0.inner().constraints(table)
+    }
+
+    fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>> {
+        self.0.inner().referring(table)
+    }
+}
+
 impl<H: StoreHooks> StoreWrites for Hooked<H> {
     fn apply<'a>(
         &'a self,
@@ -118,11 +128,11 @@ impl<H: StoreHooks> StoreWrites for Hooked<H> {
 
     fn preview<'a>(
         &'a self,
-        batches: &'a [WriteBatch],
+        trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>> {
-        self.0.preview(batches, first, limit_ms)
+        self.0.preview(trials, first, limit_ms)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use store::{Preview, StoreError, WriteBatch};
+use store::{Preview, StoreError, Trial};
 
 use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
@@ -33,7 +33,7 @@ const DRY_RUN_OF_GUEST_MS_MAX: u64 = 100;
 
 /// Batches to try, and what to look at then.
 pub(crate) struct DryRun {
-    pub(crate) batches: Vec<WriteBatch>,
+    pub(crate) trials: Vec<Trial>,
     pub(crate) is_of_guest: bool,
     pub(crate) look: Box<Look>,
 }
@@ -49,7 +49,7 @@ impl DryRun {
         } else {
             DRY_RUN_MS_MAX
         };
-        let preview = shared.store.preview(&self.batches, first, limit_ms);
+        let preview = shared.store.preview(&self.trials, first, limit_ms);
         match block_on(preview) {
             Ok(preview) => (self.look)(Ok(&*preview)),
             Err(error) => (self.look)(Err(error)),

@@ -1,7 +1,9 @@
 //! What the store refuses, as the error that its caller sees.
 
-use model::counted;
-use store::{Applied, Container, Full, Outcome, Refusal, StoreError, TransactionRefusal};
+use model::{RowId, counted};
+use store::{
+    Applied, Container, Full, Outcome, Refusal, StoreError, TransactionRefusal, Violations,
+};
 
 use crate::error::{
     AccessError, ColumnFault, EngineError, ReadError, SchemaError, TransactionError, Unavailable,
@@ -15,7 +17,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::RowNotFound(id) => ReadError::RowNotFound(id).into(),
         Refusal::RowForbidden(_) => AccessError::Unauthorized.into(),
         Refusal::RowMoved(id) => WriteError::RowMoved(id).into(),
-        Refusal::Unique { index } => WriteError::UniqueViolation { index }.into(),
+        Refusal::Unique { index, clash } => WriteError::UniqueViolation { index, clash }.into(),
         Refusal::Invalid(error) => WriteError::Structure(error).into(),
         Refusal::AssertFailed(id) => WriteError::AssertFailed(id).into(),
         Refusal::UniqueOverTime {
@@ -38,8 +40,14 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
             target,
             missing,
         }),
+        Refusal::NotKept { first, violations } => not_kept(*first, violations),
+        Refusal::ConstraintExists => SchemaError::ConstraintExists.into(),
+        Refusal::ConstraintNotFound => SchemaError::ConstraintNotFound.into(),
+        Refusal::TooManyConstraints { constraints_max } => too_many_constraints(constraints_max),
         Refusal::TableReferenced { table, by } => SchemaError::TableReferenced { table, by }.into(),
         Refusal::TooManyRows { rows_max } => WriteError::TooManyRows { rows_max }.into(),
+        Refusal::TooManyPieces { pieces_max } => WriteError::TooManyPieces { pieces_max }.into(),
+        Refusal::TooManySteps { pieces_max } => WriteError::TooManySteps { pieces_max }.into(),
         Refusal::TooManyBytes { bytes_max } => WriteError::TooManyBytes { bytes_max }.into(),
         Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),
         Refusal::HistoryGone(kept_from) => ReadError::HistoryGone(kept_from).into(),
@@ -47,14 +55,10 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::CursorNull(id) => ReadError::CursorNull(id).into(),
         Refusal::ValuesTooLong { column, chars_max } => values_too_long(&column, chars_max).into(),
         Refusal::ColumnsUsedUp { columns_max } => columns_used_up(columns_max).into(),
-        Refusal::LinkMissing { column, id } => EngineError::Write(WriteError::Relationship(
-            format!("Column `{column}`: there is no row `{id}` to link to."),
-        )),
+        Refusal::LinkMissing { column, id } => link_missing(&column, &id),
         Refusal::DeleteRestricted { id, related } => {
-            EngineError::Write(WriteError::DeleteRestricted {
-                id,
-                related: related.to_string(),
-            })
+            let related = related.to_string();
+            WriteError::DeleteRestricted { id, related }.into()
         }
         Refusal::Of { nth, refusal } => EngineError::Transaction(TransactionError::OfOperation {
             nth,
@@ -96,6 +100,23 @@ fn has_run(is_same: bool) -> EngineError {
         WriteError::RequestRepeated.into()
     } else {
         WriteError::RequestKeyReused.into()
+    }
+}
+
+fn not_kept(first: Refusal, violations: Violations) -> EngineError {
+    let first = Box::new(refused(first));
+    SchemaError::NotKept { first, violations }.into()
+}
+
+fn link_missing(column: &str, id: &RowId) -> EngineError {
+    let why = format!("Column `{column}`: there is no row `{id}` to link to.");
+    WriteError::Relationship(why).into()
+}
+
+fn too_many_constraints(constraints_max: usize) -> EngineError {
+    EngineError::Argument {
+        name: "constraints",
+        why: format!("a table has at most {constraints_max} keys, and as many references"),
     }
 }
 

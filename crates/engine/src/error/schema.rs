@@ -1,7 +1,10 @@
 //! Failures about projects, keys, databases, tables, columns and indexes.
 
 use model::TableId;
+use store::Violations;
 use thiserror::Error;
+
+use super::EngineError;
 
 /// Tables that a message names; of more it says how many there are.
 const NAMED_TABLES_MAX: usize = 5;
@@ -45,6 +48,20 @@ pub enum SchemaError {
         /// The tables that refer to it.
         by: Vec<TableId>,
     },
+    /// Rows break a constraint over valid time that is to be declared.
+    #[error("{first}")]
+    NotKept {
+        /// What one of them would be refused with.
+        first: Box<EngineError>,
+        /// Which they are.
+        violations: Violations,
+    },
+    /// The table has this constraint over valid time already.
+    #[error("The table has this constraint already.")]
+    ConstraintExists,
+    /// The table has no such constraint over valid time.
+    #[error("The table has no such constraint.")]
+    ConstraintNotFound,
     /// Callers make and change no keys.
     #[error("API keys are not made or changed by callers; they can be revoked.")]
     KeyCreationDenied,

@@ -26,6 +26,9 @@ pub enum WriteError {
     UniqueViolation {
         /// The index's key, where it is known.
         index: Option<String>,
+        /// The other row, and what both are valid over. A caller that writes need not be permitted
+        /// to read it, so the message does not name it.
+        clash: Option<(RowId, Period)>,
     },
     /// Row content breaks the schema.
     #[error("Invalid document structure: {0}")]
@@ -80,6 +83,24 @@ pub enum WriteError {
     TooManyRows {
         /// The limit.
         rows_max: usize,
+    },
+    /// More pieces of a row in the period than one operation may meet.
+    #[error(
+        "The row has more than {pieces_max} pieces in the period, the most that one operation may \
+         meet. Take shorter periods."
+    )]
+    TooManyPieces {
+        /// The limit.
+        pieces_max: usize,
+    },
+    /// More pieces than one commit may end and write.
+    #[error(
+        "One commit may end and write at most {pieces_max} pieces of rows. Take shorter periods, \
+         or fewer rows."
+    )]
+    TooManySteps {
+        /// The limit.
+        pieces_max: usize,
     },
     /// More bytes than one commit may write.
     #[error(

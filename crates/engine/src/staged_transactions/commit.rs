@@ -124,6 +124,9 @@ fn conflict_of(error: EngineError) -> EngineError {
             let why = format!("A transaction can change {rows_max} rows.");
             EngineError::Transaction(TransactionError::TooLarge(why))
         }
+        EngineError::Write(
+            error @ (WriteError::TooManyPieces { .. } | WriteError::TooManySteps { .. }),
+        ) => EngineError::Transaction(TransactionError::TooLarge(error.to_string())),
         EngineError::Write(WriteError::TooManyBytes { bytes_max }) => {
             let why = format!("A transaction can write rows of {bytes_max} bytes.");
             EngineError::Transaction(TransactionError::TooLarge(why))

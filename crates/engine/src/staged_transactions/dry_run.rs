@@ -2,7 +2,7 @@
 
 use futures_channel::oneshot;
 use model::{Catalogue, Mark};
-use store::{Op, Outcome, Preview, StagedOperation, StoreError, WriteBatch};
+use store::{Op, Outcome, Preview, StagedOperation, StoreError, Trial, WriteBatch};
 
 use super::text::doer;
 use super::text::{self, Kept};
@@ -22,11 +22,11 @@ pub(super) struct DryRunOutcome<T> {
 }
 
 impl Engine {
-    /// Tries the batches one after the other, each whole or not at all, and then looks.
+    /// Tries batches, and then looks.
     pub(super) async fn dry_run<T: Send + 'static>(
         &self,
         caller: &Caller,
-        batches: Vec<WriteBatch>,
+        trials: Vec<Trial>,
         look: impl FnOnce(&dyn Preview) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<DryRunOutcome<T>, EngineError> {
         let (reply, answer) = oneshot::channel();
@@ -42,7 +42,7 @@ impl Engine {
             let _ = reply.send(tried);
         };
         self.writer.enqueue_dry_run(DryRun {
-            batches,
+            trials,
             is_of_guest: !caller.actor.bypasses_grants(),
             look: Box::new(look),
         })?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_executor::block_on;
 use model::{Catalogue, Marked, Page, RowId, Table};
 use query::{Query, QueryError, RelatedNames};
-use store::{OperationsOf, Refusal, StoreError, WriteBatch};
+use store::{OperationsOf, Refusal, StagedOperation, StoreError, Trial, WriteBatch};
 
 use super::dry_run::{DryRunOutcome, batches, kept};
 use crate::Engine;
@@ -130,15 +130,38 @@ impl Engine {
         place: Place<'_>,
         table: &Arc<Table>,
     ) -> Result<Vec<WriteBatch>, EngineError> {
-        let named = format!("{}/{}", place.database, place.table);
-        // Deletions and links reach into related tables.
-        let wanted = if table.has_relationships() {
-            OperationsOf::Everything
-        } else {
-            OperationsOf::Place(&named)
+        let joined = self.joined_with(catalogue, table).await?;
+        let wanted = match &joined {
+            Some(places) => OperationsOf::Places(places),
+            None => OperationsOf::Everything,
         };
         let (_, staged) = self.find_open(caller, READ_ROWS, id, wanted).await?;
+        let named = format!("{}/{}", place.database, place.table);
+        let is_own = |operation: &StagedOperation| operation.place == named;
+        if !table.has_relationships() && !staged.iter().any(is_own) {
+            return Ok(Vec::new());
+        }
         Ok(batches(catalogue, caller, &kept(&staged)?))
+    }
+
+    /// The tables whose operations decide what becomes of those on this one; `None` is any.
+    async fn joined_with(
+        &self,
+        catalogue: &Catalogue,
+        table: &Table,
+    ) -> Result<Option<Vec<String>>, EngineError> {
+        let numbers = self.shared.store.referring(table.number).await?;
+        let tables = numbers.into_iter();
+        let tables = tables.filter_map(|number| catalogue.table_by_number(number));
+        let mut places = Vec::new();
+        for table in tables {
+            // Deletions and links reach into related tables.
+            if table.has_relationships() {
+                return Ok(None);
+            }
+            places.push(format!("{}/{}", table.database, table.id));
+        }
+        Ok(Some(places))
     }
 
     async fn tried<T: Send + 'static>(
@@ -147,7 +170,11 @@ impl Engine {
         batches: Vec<WriteBatch>,
         look: impl FnOnce(&dyn store::Preview) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<DryRunOutcome<T>, EngineError> {
-        let tried = self.dry_run(caller, batches, look).await?;
+        let trial = Trial {
+            batches,
+            judges_end: true,
+        };
+        let tried = self.dry_run(caller, vec![trial], look).await?;
         let has_moved = |outcome: &store::Outcome| matches!(outcome, Err(Refusal::CatalogueMoved));
         if tried.outcomes.iter().any(has_moved) {
             return Err(StoreError::CatalogueMoved.into());

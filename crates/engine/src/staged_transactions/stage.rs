@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Actor, Catalogue, Mark, Page, Selection, Table};
 use store::{
     Applied, OperationsOf, Outcome, Refusal, StagedOperation, StoreError, Transaction,
-    TransactionOp, WriteBatch,
+    TransactionOp, Trial, WriteBatch,
 };
 
 use super::dry_run::{batches, kept};
@@ -88,15 +88,8 @@ impl Engine {
         operations: &[Operation],
     ) -> Result<Option<(Mark, Vec<Echo>)>, EngineError> {
         let published = self.shared.marks.published();
-        let place = operations.first().map(Operation::place);
-        let is_of_one = operations
-            .iter()
-            .all(|op| Some(op.place()) == place && !has_relationships(catalogue, caller, op));
-        let wanted = match &place {
-            Some(place) if is_of_one => OperationsOf::Place(place),
-            _ => OperationsOf::Everything,
-        };
-        let (_, staged) = self.find_open(caller, WRITE_ROWS, id, wanted).await?;
+        let nothing = OperationsOf::Nothing;
+        self.find_open(caller, WRITE_ROWS, id, nothing).await?;
         let attempts = operations.iter().map(|op| attempt(catalogue, caller, op));
         let attempts = attempts.collect::<Result<Vec<_>, _>>()?;
         if attempts
@@ -109,27 +102,100 @@ impl Engine {
                 .collect::<Result<_, _>>()?;
             return Ok(Some((published, echoes)));
         }
+        let attempted = Attempted {
+            catalogue,
+            caller,
+            operations,
+            attempts,
+        };
+        let first = self.try_after_own(&attempted, id).await?;
+        match attempted.echoes(first) {
+            // Perhaps it needs what others of the transaction do.
+            Err(_) => attempted.echoes(self.try_together(&attempted, id).await?),
+            echoes => echoes,
+        }
+    }
+
+    /// Tries each operation after those that were staged before on its row.
+    async fn try_after_own(&self, attempted: &Attempted<'_>, id: &str) -> Tried {
+        let (catalogue, caller) = (attempted.catalogue, attempted.caller);
+        let operations = attempted.operations;
+        let place = operations.first().map(Operation::place);
+        let is_of_one = operations
+            .iter()
+            .all(|op| Some(op.place()) == place && !has_relationships(catalogue, caller, op));
+        let places: Vec<String> = place.into_iter().collect();
+        let wanted = if is_of_one {
+            OperationsOf::Places(&places)
+        } else {
+            OperationsOf::Everything
+        };
+        let (_, staged) = self.find_open(caller, WRITE_ROWS, id, wanted).await?;
         let kept = kept(&staged)?;
         let before = kept
             .iter()
             .filter(|kept| concerns(kept, operations, is_of_one));
-        let mut all = batches(catalogue, caller, before);
+        let before = batches(catalogue, caller, before);
+        let first = before.len();
+        let trials = before.into_iter().chain(attempted.batches());
+        let trials = trials.map(|batch| Trial {
+            batches: vec![batch],
+            judges_end: true,
+        });
+        let tried = self.dry_run(caller, trials.collect(), |_| Ok(())).await?;
+        Ok((tried.mark, tried.outcomes.into_iter().skip(first).collect()))
+    }
+
+    /// Tries all operations of the transaction as its commit does them, but for what that judges at
+    /// its end: more may be staged until then.
+    async fn try_together(&self, attempted: &Attempted<'_>, id: &str) -> Tried {
+        let (catalogue, caller) = (attempted.catalogue, attempted.caller);
+        let everything = OperationsOf::Everything;
+        let (_, staged) = self.find_open(caller, WRITE_ROWS, id, everything).await?;
+        let mut all = batches(catalogue, caller, &kept(&staged)?);
         let first = all.len();
-        all.extend(attempts.iter().filter_map(|attempt| match attempt {
+        all.extend(attempted.batches());
+        let trial = Trial {
+            batches: all,
+            judges_end: false,
+        };
+        let tried = self.dry_run(caller, vec![trial], |_| Ok(())).await?;
+        Ok((tried.mark, tried.outcomes.into_iter().skip(first).collect()))
+    }
+}
+
+/// The mark of the state that operations were tried on, and what became of each that was.
+type Tried = Result<(Mark, Vec<Outcome>), EngineError>;
+
+/// Operations that are to be staged, and what is tried for each.
+struct Attempted<'a> {
+    catalogue: &'a Catalogue,
+    caller: &'a Caller,
+    operations: &'a [Operation],
+    attempts: Vec<Attempt>,
+}
+
+impl Attempted<'_> {
+    fn batches(&self) -> impl Iterator<Item = WriteBatch> {
+        self.attempts.iter().filter_map(|attempt| match attempt {
             Attempt::Whole(batch) | Attempt::Probe(batch) => Some(batch.clone()),
             Attempt::Nothing => None,
-        }));
-        let tried = self.dry_run(caller, all, |_| Ok(())).await?;
-        let mut outcomes = tried.outcomes.into_iter().skip(first);
-        let mut echoes = Vec::with_capacity(operations.len());
-        for (operation, attempt) in operations.iter().zip(&attempts) {
-            let outcome = match attempt {
-                Attempt::Nothing => None,
-                Attempt::Whole(_) | Attempt::Probe(_) => outcomes.next(),
-            };
-            let whole = match attempt {
-                Attempt::Whole(batch) => Some(batch),
-                Attempt::Probe(_) | Attempt::Nothing => None,
+        })
+    }
+
+    /// The mark, and the answer to each operation. `None` when the catalogue is another one by now.
+    fn echoes(
+        &self,
+        (mark, outcomes): (Mark, Vec<Outcome>),
+    ) -> Result<Option<(Mark, Vec<Echo>)>, EngineError> {
+        let (catalogue, caller) = (self.catalogue, self.caller);
+        let mut outcomes = outcomes.into_iter();
+        let mut echoes = Vec::with_capacity(self.operations.len());
+        for (operation, attempt) in self.operations.iter().zip(&self.attempts) {
+            let (whole, outcome) = match attempt {
+                Attempt::Whole(batch) => (Some(batch), outcomes.next()),
+                Attempt::Probe(_) => (None, outcomes.next()),
+                Attempt::Nothing => (None, None),
             };
             match judge(operation, whole.is_some(), outcome)? {
                 GrantsAsOf::Row(applied) => {
@@ -142,7 +208,7 @@ impl Engine {
                 GrantsAsOf::Moved => return Ok(None),
             }
         }
-        Ok(Some((tried.mark, echoes)))
+        Ok(Some((mark, echoes)))
     }
 }
 

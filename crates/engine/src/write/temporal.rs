@@ -1,30 +1,22 @@
 //! Use cases on two time axes that the query language has no words for: pieces and versions of
-//! rows, records of commits, constraints over valid time.
+//! rows, records of commits.
 
 use std::sync::Arc;
 
 use model::{
-    Catalogue, ColumnNumber, Coordinates, Direction, Field, Json, Mark, Row, RowId, Scope,
-    Selection, Table, TableNumber, Timestamp, Value,
+    Coordinates, Direction, Field, Json, Mark, Row, RowId, Selection, Table, TableNumber,
+    Timestamp, Value,
 };
 use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
-use store::{
-    BoundaryOf, CatalogueOp, Listing, Op, RecordFilter, Recorded, RecordsOf, TableConstraints,
-};
+use store::{BoundaryOf, Listing, RecordFilter, Recorded, RecordsOf};
 
 use crate::Engine;
-use crate::commit::batch::batch;
-use crate::error::refused::answer;
 use crate::error::{AccessError, EngineError, PIECES_MAX, ReadError, WriteError};
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Caller, Place};
 use crate::request::past;
 use crate::write::content::values;
 
-/// Most keys, and most references, over valid time of one table: each is looked at by each write.
-pub const CONSTRAINTS_MAX: usize = 20;
-/// Most columns of such a key.
-pub const KEY_COLUMNS_MAX: usize = 16;
 /// Most records of commits in one answer.
 pub const RECORDS_MAX: u32 = 1_000;
 
@@ -242,34 +234,6 @@ impl Engine {
         Ok(recorded.into_iter().map(record).collect())
     }
 
-    /// Replaces what must hold of a table's rows over valid time: keys of columns that are unique,
-    /// and columns that refer to tables of the same database. For keys only.
-    ///
-    /// # Errors
-    /// [`EngineError::Argument`] for what cannot be declared, [`WriteError::UniqueOverTime`] and
-    /// [`WriteError::ReferenceOverTime`] for what does not hold now.
-    pub async fn constrain(
-        &self,
-        caller: &Caller,
-        place: Place<'_>,
-        unique: &[Vec<String>],
-        refs: &[(String, String)],
-    ) -> Result<Mark, EngineError> {
-        authorize::need_key(caller, &[Scope::IndexesWrite])?;
-        self.under_catalogue(async |catalogue| {
-            let table = authorize::table(catalogue, caller, place)?;
-            let constraints = constraints(catalogue, caller, place, unique, refs)?;
-            let op = CatalogueOp::Constrain {
-                table: Arc::clone(table),
-                constraints,
-            };
-            let batch = batch(catalogue, caller, vec![Op::Catalogue(op)]);
-            let mark = answer(self.writer.commit(batch).await?)?.mark;
-            Ok(mark.expect("a declaration takes a mark"))
-        })
-        .await
-    }
-
     /// Forgets every mark, as if nothing had ever been committed: for servers whose clock is set
     /// by their clients, between two tests. What the catalogue holds stays.
     ///
@@ -341,68 +305,5 @@ fn pieces_query(
         at: Some(asked.at),
         frame: asked.frame,
         shows_span: true,
-    })
-}
-
-fn constraints(
-    catalogue: &Catalogue,
-    caller: &Caller,
-    place: Place<'_>,
-    unique: &[Vec<String>],
-    refs: &[(String, String)],
-) -> Result<TableConstraints, EngineError> {
-    let table = authorize::table(catalogue, caller, place)?;
-    let refuse = |name, why: String| EngineError::Argument { name, why };
-    let column = |key: &String, name| -> Result<ColumnNumber, EngineError> {
-        let position = table.named(key).map_err(WriteError::Structure)?;
-        let column = &table.columns[position];
-        if column.array || column.relation().is_some() {
-            let why = format!("column `{key}` holds lists or links");
-            return Err(refuse(name, why));
-        }
-        if column.encrypt {
-            return Err(refuse(name, format!("column `{key}` is encrypted")));
-        }
-        Ok(column.number)
-    };
-    if unique.len() > CONSTRAINTS_MAX || refs.len() > CONSTRAINTS_MAX {
-        let name = if refs.len() > CONSTRAINTS_MAX {
-            "refs"
-        } else {
-            "unique"
-        };
-        return Err(refuse(
-            name,
-            format!("a table has at most {CONSTRAINTS_MAX}"),
-        ));
-    }
-    if let Some(twice) = (1..unique.len()).find(|nth| unique[..*nth].contains(&unique[*nth])) {
-        let why = format!("the key of {} stands there twice", unique[twice].join(", "));
-        return Err(refuse("unique", why));
-    }
-    let key = |columns: &Vec<String>| {
-        let is_twice = |nth: usize| columns[..nth].contains(&columns[nth]);
-        if !(1..=KEY_COLUMNS_MAX).contains(&columns.len()) || (1..columns.len()).any(is_twice) {
-            let why = format!("a key has 1 to {KEY_COLUMNS_MAX} columns, each once");
-            return Err(refuse("unique", why));
-        }
-        columns.iter().map(|key| column(key, "unique")).collect()
-    };
-    let reference = |(key, to): &(String, String)| {
-        let related = Place {
-            database: place.database,
-            table: to,
-        };
-        let related = authorize::table(catalogue, caller, related)?;
-        let number = column(key, "refs")?;
-        let position = table.numbered(number).expect("the column was just found");
-        if table.columns[position].kind.storage() != model::Storage::Text {
-            return Err(refuse("refs", format!("column `{key}` holds no texts")));
-        }
-        Ok((number, related.number))
-    };
-    Ok(TableConstraints {
-        unique: unique.iter().map(key).collect::<Result<_, _>>()?,
-        refs: refs.iter().map(reference).collect::<Result<_, _>>()?,
     })
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Instant;
 
-use engine::Family;
+use engine::{Family, NamedChange};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
@@ -181,7 +181,10 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::Transact => native::transact(context).await,
         Action::ReadAtTimes => native::read(context).await,
         Action::Heartbeat => native::heartbeat(context).await,
-        Action::Constrain => native::constrain(context).await,
+        Action::ListConstraints => native::constraints_shown(&context).await,
+        Action::Constrain => native::constrain(context, NamedChange::Replace).await,
+        Action::AddConstraints => native::constrain(context, NamedChange::Add).await,
+        Action::RemoveConstraints => native::constrain(context, NamedChange::Remove).await,
         Action::TableOptions => native::options(&context),
         Action::SetTableOptions => native::set_options(context).await,
         Action::ResetTests => native::reset(context).await,

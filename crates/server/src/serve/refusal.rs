@@ -89,7 +89,7 @@ fn answer(connections_max: usize) -> Vec<u8> {
     let error = ApiError::new(Kind::ServiceUnavailable, message);
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let (family, kind) = (Family::Tables, error.kind.name(Family::Tables));
-    let body = wire::error_body(&error.message(family), status, kind, error.index());
+    let body = wire::error_body(&error.message(family), status, kind, error.index(), &[]);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json; charset=UTF-8\r\n\
          cache-control: private, no-cache\r\nretry-after: 1\r\nconnection: close\r\n\

@@ -31,6 +31,7 @@ mod schema;
 mod streams;
 mod time;
 mod tls;
+mod together;
 mod transactions;
 mod transactions_at;
 mod transport;

@@ -19,6 +19,7 @@ pub(crate) mod inspect;
 mod preview;
 mod read;
 mod schema;
+mod together;
 mod upkeep;
 mod write;
 
@@ -40,12 +41,12 @@ use self::disk::vault::Vault;
 use self::read::Readers;
 use self::schema::coding::Coding;
 use self::schema::{catalogue_read, fulltext, migrate};
-use crate::batch::{Changes, Outcome, WriteBatch};
+use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded, OffloadKind,
     OpenTransactions, OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf,
-    Snapshot, Staged, Store, StoreError, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
-    StoreUsage, StoreWrites, Transaction, Work,
+    Snapshot, Staged, Store, StoreConstraints, StoreError, StoreFuture, StoreReads,
+    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Work,
 };
 
 /// The store behind the border.
@@ -279,16 +280,21 @@ impl StoreWrites for SqliteStore {
 
     fn preview<'a>(
         &'a self,
-        batches: &'a [WriteBatch],
+        trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>> {
-        Box::pin(ready(preview::begin(
-            &self.shared,
-            batches,
-            first,
-            limit_ms,
-        )))
+        Box::pin(ready(preview::begin(&self.shared, trials, first, limit_ms)))
+    }
+}
+
+impl StoreConstraints for SqliteStore {
+    fn constraints(&self, table: TableNumber) -> StoreFuture<'_, TableConstraints> {
+        Box::pin(ready(self.readers.constraints(table)))
+    }
+
+    fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>> {
+        Box::pin(ready(self.readers.referring(table)))
     }
 }
 

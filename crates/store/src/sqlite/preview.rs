@@ -12,9 +12,11 @@ use model::{Mark, Row};
 use super::Shared;
 use super::commit::writer::{End, Writer};
 use super::read::preview;
+use super::together::Together;
+use super::write::run::RunManner;
 use crate::batch::{Outcome, WriteBatch};
 use crate::refusal::Refusal;
-use crate::{Listed, Listing, Point, Preview, StoreError};
+use crate::{Listed, Listing, Point, Preview, StoreError, Trial};
 
 /// An open transaction with what became of its batches.
 struct Previewing {
@@ -28,7 +30,7 @@ struct Previewing {
 /// What [`crate::StoreWrites::preview`] promises.
 pub(super) fn begin(
     shared: &Arc<Shared>,
-    batches: &[WriteBatch],
+    trials: &[Trial],
     first: Mark,
     limit_ms: u64,
 ) -> Result<Box<dyn Preview>, StoreError> {
@@ -38,35 +40,23 @@ pub(super) fn begin(
         outcomes: Vec::new(),
         limit_ms,
     };
-    let ran = previewing.run(batches, first);
+    let ran = previewing.run(trials, first);
     ran.map_err(|error| previewing.explain(error))?;
     Ok(Box::new(previewing))
 }
 
 impl Previewing {
-    fn run(&mut self, batches: &[WriteBatch], first: Mark) -> Result<(), StoreError> {
+    fn run(&mut self, trials: &[Trial], first: Mark) -> Result<(), StoreError> {
         let writer = self.writer.as_mut().expect("given back at the end only");
         let limit = Duration::from_millis(self.limit_ms);
         writer.deadline.limit(Some(limit));
         writer.begin()?;
-        let mut mark = first;
-        for batch in batches {
-            // A statement that moves a large row takes few steps, at which alone SQLite looks.
-            if writer.deadline.is_past() {
-                return Err(StoreError::Interrupted);
-            }
-            writer.activate_all(mark.timestamp())?;
-            let outcome = match writer.run(batch, mark) {
-                Ok(applied) => {
-                    if applied.mark.is_some() {
-                        mark = mark.next();
-                    }
-                    Ok(applied)
-                }
-                Err(End::Alone(Refusal::Failed(error)) | End::WithAll(error)) => return Err(error),
-                Err(End::Alone(refusal)) => Err(refusal),
-            };
-            self.outcomes.push(outcome);
+        let mut trying = Trying {
+            writer,
+            mark: first,
+        };
+        for trial in trials {
+            self.outcomes.extend(trying.run(trial)?);
         }
         Ok(())
     }
@@ -90,6 +80,62 @@ impl Previewing {
             Ok(())
         } else {
             Err(StoreError::CatalogueMoved)
+        }
+    }
+}
+
+/// Batches as they are tried, one trial after the other.
+struct Trying<'w> {
+    writer: &'w mut Writer,
+    /// The next one that was never given.
+    mark: Mark,
+}
+
+/// So often a trial is begun again without the batch that kept it from being done. Then each is
+/// tried on its own.
+const ROUNDS_MAX: usize = 16;
+
+impl Trying<'_> {
+    /// Tries batches that are to be committed together. Those that keep the others from being done
+    /// are left out.
+    fn run(&mut self, trial: &Trial) -> Result<Vec<Outcome>, StoreError> {
+        let group = &*trial.batches;
+        let manner = |blames| RunManner {
+            blames,
+            judges_end: trial.judges_end,
+        };
+        if group.len() > 1 {
+            let mut refused: Vec<Option<Refusal>> = vec![None; group.len()];
+            for _ in 0..ROUNDS_MAX {
+                let together = Together::of(group, &refused);
+                match self.one(&together.batch, manner(true))? {
+                    Ok(applied) => return Ok(together.outcomes(applied, refused)),
+                    Err(Refusal::Of { nth, refusal }) => {
+                        refused[together.batch_of(nth)] = Some(*refusal);
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        let each = group.iter();
+        each.map(|batch| self.one(batch, manner(false))).collect()
+    }
+
+    fn one(&mut self, batch: &WriteBatch, manner: RunManner) -> Result<Outcome, StoreError> {
+        // A statement that moves a large row takes few steps, at which alone SQLite looks.
+        if self.writer.deadline.is_past() {
+            return Err(StoreError::Interrupted);
+        }
+        self.writer.activate_all(self.mark.timestamp())?;
+        match self.writer.run_so(batch, self.mark, manner) {
+            Ok(applied) => {
+                if applied.mark.is_some() {
+                    self.mark = self.mark.next();
+                }
+                Ok(Ok(applied))
+            }
+            Err(End::Alone(Refusal::Failed(error)) | End::WithAll(error)) => Err(error),
+            Err(End::Alone(refusal)) => Ok(Err(refusal)),
         }
     }
 }

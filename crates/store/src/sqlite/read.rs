@@ -42,6 +42,7 @@ use crate::{
 };
 
 mod boundary;
+mod constraints;
 pub(super) mod cursor;
 mod explain;
 mod past;

@@ -368,6 +368,17 @@ pub fn content(row: &Row, table: &Table) -> String {
     }
 }
 
+/// The key of the unique index over which a batch was refused.
+#[track_caller]
+pub fn index_of(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Unique {
+            index: Some(index), ..
+        } => index,
+        other => panic!("{other:?}"),
+    }
+}
+
 pub fn row_id(id: &str) -> RowId {
     RowId::new(id).unwrap()
 }

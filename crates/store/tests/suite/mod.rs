@@ -15,6 +15,7 @@ pub mod related;
 mod rows;
 pub mod schema;
 pub mod search;
+mod swaps;
 mod time;
 
 use db::Place;
@@ -49,6 +50,12 @@ cases! {
         grants_change_without_a_version
         sequence_belongs_to_the_id
         changes_carry_both_images;
+    swaps:
+        unique_values_change_places_within_a_batch
+        a_unique_value_is_handed_over_within_a_batch
+        a_batch_that_ends_in_a_duplicate_names_index_row_and_period
+        rows_that_match_shift_their_unique_values
+        writes_over_a_period_and_from_now_on_change_places;
     matching:
         all_that_match_are_changed_at_one_mark
         what_matches_nothing_or_changes_nothing_takes_no_mark

@@ -498,7 +498,16 @@ const SPECS: &[Spec] = specs! {
         optional("vt", Takes::Time, "5"), optional("tt", Takes::PastTime, "5"),
         optional("full", Takes::Flag, "true"), optional("reads", Takes::TimedReads, ""),
     ]);
+    GET "/v1/tidemark/databases/{database}/tables/{table}/constraints" Keys &[], None;
     PUT "/v1/tidemark/databases/{database}/tables/{table}/constraints" Keys &[], Some(&[
+        optional("unique", Takes::UniqueKeys, r#"[["s"]]"#),
+        optional("refs", Takes::References, r#"[{"column":"spare","table":"t"}]"#),
+    ]);
+    POST "/v1/tidemark/databases/{database}/tables/{table}/constraints" Keys &[], Some(&[
+        optional("unique", Takes::UniqueKeys, r#"[["s"]]"#),
+        optional("refs", Takes::References, r#"[{"column":"spare","table":"t"}]"#),
+    ]);
+    DELETE "/v1/tidemark/databases/{database}/tables/{table}/constraints" Keys &[], Some(&[
         optional("unique", Takes::UniqueKeys, r#"[["s"]]"#),
         optional("refs", Takes::References, r#"[{"column":"spare","table":"t"}]"#),
     ]);

@@ -451,7 +451,8 @@ impl ApiError {
     pub fn reply(&self, family: Family) -> Reply {
         let status = self.kind.status();
         let message = self.message(family);
-        let body = wire::error_body(&message, status, self.kind.name(family), self.index());
+        let kind = self.kind.name(family);
+        let body = wire::error_body(&message, status, kind, self.index(), &self.members());
         let passes = [
             StatusCode::SERVICE_UNAVAILABLE,
             StatusCode::TOO_MANY_REQUESTS,

@@ -137,6 +137,7 @@ fn write_refusal(object: &mut Object<'_>, refusal: &ApiError, words: &Words) {
         kind.status(),
         kind.name(family),
         None,
+        &[],
     );
     object.raw("error", &body);
 }

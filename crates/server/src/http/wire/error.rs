@@ -4,8 +4,10 @@ mod from_engine;
 
 use std::borrow::Cow;
 
-use engine::Family;
+use engine::{Family, Violations};
 use hyper::StatusCode;
+use model::Timestamp;
+use serde_json::json;
 
 use crate::http::wire;
 
@@ -85,6 +87,7 @@ kinds! {
     TableNotFound 404 "table_not_found" legacy "collection_not_found";
     ColumnNotFound 404 "column_not_found" legacy "attribute_not_found";
     ColumnIndexNotFound 404 "column_index_not_found" legacy "index_not_found";
+    ConstraintNotFound 404 "constraint_not_found";
     RowNotFound 404 "row_not_found" legacy "document_not_found";
     TransactionNotFound 404 "transaction_not_found";
     NotImplemented 405 "general_not_implemented";
@@ -98,6 +101,7 @@ kinds! {
     ColumnExists 409 "column_already_exists" legacy "attribute_already_exists";
     ColumnIndexDependency 409 "column_index_dependency" legacy "index_dependency";
     ColumnIndexExists 409 "column_index_already_exists" legacy "index_already_exists";
+    ConstraintExists 409 "constraint_already_exists";
     RowExists 409 "row_already_exists" legacy "document_already_exists";
     RowUniqueViolation 409 "row_unique_constraint_violation"
         legacy "document_unique_constraint_violation";
@@ -143,6 +147,16 @@ pub struct ApiError {
     /// The part of the request that it is about, and its index. Refusals are returned by value
     /// everywhere, so this is small.
     part: Option<(Parts, u32)>,
+    further: Option<Box<Further>>,
+}
+
+/// What few refusals say.
+#[derive(Clone, Debug, PartialEq)]
+enum Further {
+    /// A sentence that only a caller with a key may read.
+    ForKeys(String),
+    /// The rows that break a constraint which was to be declared.
+    Violations(Violations),
 }
 
 /// The parts that a request may consist of.
@@ -186,6 +200,7 @@ impl ApiError {
             allow: None,
             rows_before: 0,
             part: None,
+            further: None,
         }
     }
 
@@ -237,6 +252,51 @@ impl ApiError {
         let index = u32::try_from(index).expect("a list has fewer parts");
         self.part = Some((parts, index));
         self
+    }
+
+    /// The same refusal with a further sentence for callers with a key.
+    fn for_keys(mut self, sentence: Option<String>) -> ApiError {
+        self.further = sentence.map(|sentence| Box::new(Further::ForKeys(sentence)));
+        self
+    }
+
+    /// The same refusal, to a caller with a key.
+    #[must_use]
+    pub(in crate::http) fn in_full(mut self) -> ApiError {
+        if let (Message::Sentence(text), Some(Further::ForKeys(more))) =
+            (&mut self.message, self.further.as_deref())
+        {
+            *text = format!("{text} {more}").into();
+        }
+        self
+    }
+
+    fn with_violations(mut self, violations: Violations) -> ApiError {
+        self.further = Some(Box::new(Further::Violations(violations)));
+        self
+    }
+
+    /// What the body of the answer holds beside what every refusal does, as JSON.
+    pub(in crate::http) fn members(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let Some(Further::Violations(violations)) = self.further.as_deref() else {
+            return Vec::new();
+        };
+        let found = violations.found.iter().map(|violation| {
+            let period = violation.period;
+            let from = period.from();
+            json!({
+                "row": violation.row.as_str(),
+                "against": violation.against,
+                "valid_from": if from == Timestamp::BOT { json!("min") } else { json!(from.0) },
+                "valid_to": period.to().map(|to| to.0),
+            })
+        });
+        let found: serde_json::Value = found.collect();
+        let more = violations.more.to_string();
+        vec![
+            ("violations", found.to_string().into_bytes()),
+            ("more", more.into_bytes()),
+        ]
     }
 
     /// The index of the part of the request that it is about.

@@ -348,8 +348,15 @@ pub fn rows_of(total: u64, page: &Page, words: &Words) -> Vec<u8> {
     out
 }
 
-/// The body of a refusal, which may be about one part of the request.
-pub fn error_body(message: &str, status: StatusCode, kind: &str, index: Option<u32>) -> Vec<u8> {
+/// The body of a refusal, which may be about one part of the request, and may have further members:
+/// JSON, each with its name.
+pub fn error_body(
+    message: &str,
+    status: StatusCode,
+    kind: &str,
+    index: Option<u32>,
+    members: &[(&str, Vec<u8>)],
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     let mut object = Object::open(&mut out);
     object.text("message", message);
@@ -358,6 +365,9 @@ pub fn error_body(message: &str, status: StatusCode, kind: &str, index: Option<u
     object.text("version", WIRE_VERSION);
     if let Some(index) = index {
         object.number("index", i64::from(index));
+    }
+    for (name, json) in members {
+        object.raw(name, json);
     }
     object.close();
     out

@@ -465,7 +465,13 @@ fn a_database_shows_the_family_it_was_made_by() {
 
 #[test]
 fn a_refusal_has_four_members() {
-    let body = error_body("No \"r\".", StatusCode::NOT_FOUND, "row_not_found", None);
+    let body = error_body(
+        "No \"r\".",
+        StatusCode::NOT_FOUND,
+        "row_not_found",
+        None,
+        &[],
+    );
     let wanted = r#"{"message":"No \"r\".","code":404,"type":"row_not_found","version":"1.9.6"}"#;
     assert_eq!(shown(body), wanted);
 }

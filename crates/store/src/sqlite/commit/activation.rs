@@ -172,7 +172,7 @@ impl Writer {
             .map_err(End::WithAll)?;
         if looks.tables.is_empty() {
             let ran = self.run(batch, mark);
-            let is_refused = matches!(ran, Err(End::Alone(Refusal::Unique { .. })));
+            let is_refused = matches!(&ran, Err(End::Alone(refusal)) if refusal.is_unique());
             if !is_refused || looks.rows.is_empty() {
                 return ran;
             }

@@ -9,7 +9,7 @@ use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, SpaceLimit, WriteBatch}
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::state::State;
-use crate::sqlite::write::halt::Step;
+use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::run::Run;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
@@ -30,6 +30,14 @@ struct Performed {
 }
 
 impl Run<'_> {
+    /// The halt of the batch over one of its operations, as its author is to see it.
+    fn blaming(&self, halt: Halt, nth: Option<usize>) -> Halt {
+        match nth.filter(|_| self.manner.blames) {
+            Some(nth) => halt.over(nth),
+            None => halt,
+        }
+    }
+
     /// Runs the operations and records the commit. The state is what the next batch goes on
     /// from; it is unchanged when the batch changed nothing. Beside it: bytes of the images of all
     /// steps, whatever became of them.
@@ -49,15 +57,17 @@ impl Run<'_> {
             timed: &mut timed,
         };
         for (nth, op) in batch.ops.iter().enumerate() {
+            self.nth = nth;
             let ran = self.op(op, &mut done);
-            ran.map_err(|halt| halt.of(batch, Some(nth)))?;
+            ran.map_err(|halt| self.blaming(halt, Some(nth)))?;
         }
         if let SpaceLimit::None(full) = &batch.space {
             return Err(Refusal::Full(full.clone()).into());
         }
         self.end_timed()?;
-        let checked = self.check_over_time();
-        checked.map_err(|(table, id, halt)| halt.of(batch, batch.last_on(table, &id)))?;
+        if self.manner.judges_end {
+            self.judge_end(batch)?;
+        }
         self.touched.drop_transient();
         let changes_nothing = self.touched.len() == 0
             && self.catalogue.is_empty()
@@ -89,6 +99,14 @@ impl Run<'_> {
         })
     }
 
+    /// Judges what need not hold between two operations.
+    fn judge_end(&mut self, batch: &WriteBatch) -> Step<()> {
+        let needed = self.check_needed();
+        needed.map_err(|(nth, halt)| self.blaming(halt, Some(nth)))?;
+        let checked = self.show_parked().and_then(|()| self.check_over_time());
+        checked.map_err(|(table, id, halt)| self.blaming(halt, batch.last_on(table, &id)))
+    }
+
     fn op(&mut self, op: &Op, done: &mut Reports<'_>) -> Step<()> {
         let over = match op {
             Op::Row(op) if op.range.is_some() => Some(op),
@@ -111,7 +129,11 @@ impl Run<'_> {
             },
             Op::Matching(op) => done.matched.push(self.matching_op(op)?),
             Op::Related(op) => self.related_op(op)?,
-            Op::Catalogue(op) => self.catalogue_op(op)?,
+            Op::Catalogue(op) => {
+                // An index, say, is made of the rows as they are shown.
+                self.show_parked().map_err(|(.., halt)| halt)?;
+                self.catalogue_op(op)?;
+            }
             Op::Transaction(op) => self.transaction_op(op)?,
             Op::Since(since) => self.hold_since(*since),
             Op::Once(once) => self.need_first_time(once)?,

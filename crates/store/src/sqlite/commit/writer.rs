@@ -17,9 +17,10 @@ use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
 use crate::sqlite::schema::sizes::Totals;
 use crate::sqlite::schema::state::State;
+use crate::sqlite::write::awaited::ParkedRows;
 use crate::sqlite::write::halt::Halt;
 use crate::sqlite::write::matching::SEARCH_MAX;
-use crate::sqlite::write::run::{Run, TableSet};
+use crate::sqlite::write::run::{Run, RunManner, TableSet};
 use crate::sqlite::write::staged_run::StagedRun;
 use crate::sqlite::write::timed_rows::Timed;
 use crate::sqlite::write::touched::Touched;
@@ -205,6 +206,20 @@ impl Writer {
 
     /// Runs one batch in its own savepoint.
     pub(crate) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+        let manner = RunManner {
+            blames: batch.noted_in.is_some(),
+            judges_end: true,
+        };
+        self.run_so(batch, mark, manner)
+    }
+
+    /// The same in another manner.
+    pub(crate) fn run_so(
+        &mut self,
+        batch: &WriteBatch,
+        mark: Mark,
+        manner: RunManner,
+    ) -> Result<Applied, End> {
         let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
         if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(End::Alone(Refusal::CatalogueMoved));
@@ -228,6 +243,10 @@ impl Writer {
             staged: StagedRun::default(),
             catalogue: Vec::new(),
             timed: Timed::default(),
+            parked: ParkedRows::default(),
+            manner,
+            nth: 0,
+            needed: Vec::new(),
             erased: Vec::new(),
             shows_no_row: false,
             constrained: false,
@@ -270,6 +289,13 @@ impl Writer {
             deadline: &self.deadline,
             catalogue: Vec::new(),
             timed: Timed::default(),
+            parked: ParkedRows::default(),
+            manner: RunManner {
+                blames: false,
+                judges_end: true,
+            },
+            nth: 0,
+            needed: Vec::new(),
             erased: Vec::new(),
             shows_no_row: false,
             constrained: false,

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use model::{Period, RowId, Table, TableNumber};
+use model::{Table, TableNumber};
 use query::names;
 use rusqlite::params;
 
-use super::probes::{BELIEVED_END, period};
-use crate::batch::TableConstraints;
+use crate::batch::{CONSTRAINTS_MAX, Constraint, ConstraintChange, TableConstraints};
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::corrupt;
-use crate::sqlite::schema::constraints::{beginnings, held};
+use crate::sqlite::schema::constraints::{held, stored};
 use crate::sqlite::schema::tables::END;
 use crate::sqlite::write::halt::Step;
 use crate::sqlite::write::run::Run;
@@ -28,121 +26,109 @@ fn create_index(table: &Table, key: &[usize], place: i64) -> String {
     )
 }
 
-/// Looks for two rows that share values in these columns, and an instant. One pass along each key:
-/// pieces of one row never overlap, so what begins before all that came before it has ended belongs
-/// to another row.
-fn overlap_sql(table: TableNumber, columns: &[String]) -> String {
-    let key = columns.join(", ");
-    let has_value = columns
-        .iter()
-        .map(|name| format!(" AND {name} IS NOT NULL"));
-    let has_value: String = has_value.collect();
-    format!(
-        "SELECT id, vf, min(e, before) FROM (\
-           SELECT id, vf, {BELIEVED_END} AS e, max({BELIEVED_END}) OVER (\
-             PARTITION BY {key} ORDER BY vf \
-             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
-           FROM {} WHERE st = {END}{has_value}) WHERE vf < before LIMIT 1",
-        names::versions(table)
-    )
-}
-
 impl Run<'_> {
-    /// Gives a table other constraints over valid time. What is known now must keep them.
-    pub(crate) fn constrain(&mut self, table: &Table, new: &TableConstraints) -> Step<()> {
+    /// Changes the constraints of a table over valid time. What is known now must keep those that
+    /// are new.
+    pub(crate) fn constrain(&mut self, table: &Table, change: &ConstraintChange) -> Step<()> {
         let number = table.number;
-        for place in 0..self.places(number)? {
-            let index = names::constraint_index(number, place);
-            self.connection
-                .execute_batch(&format!("DROP INDEX IF EXISTS {index};"))?;
+        let mut before = Vec::new();
+        for (_, place, constraint) in stored(self.connection, Some(number))? {
+            if is_of(table, &constraint) {
+                before.push((place, constraint));
+            } else {
+                // Its column is gone.
+                self.drop_constraint(number, place)?;
+            }
         }
-        self.statement("DELETE FROM over_time WHERE tab = ?1")?
-            .execute(params![number.0])?;
-        let keys = new.unique.iter().map(|key| ("unique", key.clone(), None));
-        let refs = new.refs.iter();
-        let refs = refs.map(|(column, to)| ("ref", vec![*column], Some(to.0)));
-        for (place, (kind, columns, related)) in keys.chain(refs).enumerate() {
-            let place = place as i64;
-            let stored: Vec<String> = columns.iter().map(|c| c.0.to_string()).collect();
-            self.statement(
-                "INSERT INTO over_time (tab, kind, place, columns, related) \
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![number.0, kind, place, stored.join(","), related])?;
-            let key: Vec<usize> = columns.iter().filter_map(|c| table.numbered(*c)).collect();
-            self.connection
-                .execute_batch(&create_index(table, &key, place))?;
+        let after = changed(before.iter().map(|(_, constraint)| constraint), change)?;
+        let wanted: Vec<Constraint> = after.each().collect();
+        for (place, constraint) in &before {
+            if !wanted.contains(constraint) {
+                self.drop_constraint(number, *place)?;
+            }
         }
-        Arc::make_mut(&mut self.state.constraints).set(number, new);
-        self.need_kept(table, new)?;
+        let is_new = |constraint: &&Constraint| before.iter().all(|(_, old)| old != *constraint);
+        let new: Vec<&Constraint> = wanted.iter().filter(is_new).collect();
+        for constraint in &new {
+            self.add_constraint(table, constraint)?;
+        }
+        Arc::make_mut(&mut self.state.constraints).set(number, &after);
+        for constraint in new {
+            self.need_kept(table, constraint)?;
+        }
         self.constrained = true;
         Ok(())
     }
 
-    /// A row that shares equal values in these columns and an instant with another, as known now.
-    pub(crate) fn overlap(
-        &self,
-        table: TableNumber,
-        columns: &[String],
-    ) -> Step<Option<(RowId, Period)>> {
-        let sql = overlap_sql(table, columns);
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query(())?;
-        let Some(row) = rows.next()? else {
-            return Ok(None);
-        };
-        let other: String = row.get(0)?;
-        let other = RowId::new(&other).map_err(|error| corrupt(error.to_string()))?;
-        let shared = period(row.get(1)?, row.get(2)?)?;
-        Ok(Some((other, shared)))
-    }
-
-    fn places(&self, table: TableNumber) -> Step<i64> {
-        let sql = "SELECT coalesce(max(place) + 1, 0) FROM over_time WHERE tab = ?1";
-        Ok(self
-            .statement(sql)?
-            .query_row(params![table.0], |row| row.get(0))?)
-    }
-
-    /// # Errors
-    /// [`Refusal::UniqueOverTime`] and [`Refusal::ReferenceOverTime`] for what breaks them today.
-    fn need_kept(&self, table: &Table, new: &TableConstraints) -> Step<()> {
-        for key in &new.unique {
-            let key: Vec<usize> = key.iter().filter_map(|c| table.numbered(*c)).collect();
-            // In the order of the index, so that no more is sorted than has one beginning.
-            let mut columns = beginnings(table, &key);
-            columns.extend(held(table, &key).into_iter().map(|(name, _)| name));
-            if let Some((other, shared)) = self.overlap(table.number, &columns)? {
-                let columns = key.iter().map(|at| table.columns[*at].key.to_string());
-                return Err(Refusal::UniqueOverTime {
-                    columns: columns.collect(),
-                    other,
-                    shared,
-                }
-                .into());
-            }
-        }
-        for (column, to) in &new.refs {
-            let Some(position) = table.numbered(*column) else {
-                continue;
-            };
-            let sql = format!(
-                "SELECT {}, vf, {BELIEVED_END} FROM {} WHERE st = {END} AND {} IS NOT NULL",
-                names::column(*column),
-                names::versions(table.number),
-                names::column(*column),
-            );
-            let related = self.table_numbered(*to)?;
-            let mut statement = self.connection.prepare(&sql)?;
-            let mut rows = statement.query(())?;
-            while let Some(row) = rows.next()? {
-                let target: String = row.get(0)?;
-                let valid = period(row.get(1)?, row.get(2)?)?;
-                self.need_covered(&related, &target, valid, table, position)?;
-            }
-        }
+    fn drop_constraint(&self, table: TableNumber, place: i64) -> Step<()> {
+        let index = names::constraint_index(table, place);
+        self.connection
+            .execute_batch(&format!("DROP INDEX IF EXISTS {index};"))?;
+        self.statement("DELETE FROM over_time WHERE tab = ?1 AND place = ?2")?
+            .execute(params![table.0, place])?;
         Ok(())
     }
+
+    fn add_constraint(&self, table: &Table, constraint: &Constraint) -> Step<()> {
+        let (kind, columns, related) = match constraint {
+            Constraint::Unique(columns) => ("unique", columns.clone(), None),
+            Constraint::Ref(column, to) => ("ref", vec![*column], Some(to.0)),
+        };
+        let numbers: Vec<String> = columns.iter().map(|c| c.0.to_string()).collect();
+        let sql = "INSERT INTO over_time (tab, kind, place, columns, related) \
+                   SELECT ?1, ?2, coalesce(max(place) + 1, 0), ?3, ?4 \
+                   FROM over_time WHERE tab = ?1 RETURNING place";
+        let parameters = params![table.number.0, kind, numbers.join(","), related];
+        let place: i64 = self
+            .statement(sql)?
+            .query_row(parameters, |row| row.get(0))?;
+        let key: Vec<usize> = columns.iter().filter_map(|c| table.numbered(*c)).collect();
+        self.connection
+            .execute_batch(&create_index(table, &key, place))?;
+        Ok(())
+    }
+}
+
+/// Whether the table has its columns.
+fn is_of(table: &Table, constraint: &Constraint) -> bool {
+    let has = |column| table.numbered(column).is_some();
+    match constraint {
+        Constraint::Unique(columns) => columns.iter().all(|column| has(*column)),
+        Constraint::Ref(column, _) => has(*column),
+    }
+}
+
+/// # Errors
+/// What is to be added is there, or too much; what is to be removed is not there.
+fn changed<'c>(
+    before: impl Iterator<Item = &'c Constraint>,
+    change: &ConstraintChange,
+) -> Result<TableConstraints, Refusal> {
+    let mut all: Vec<Constraint> = before.cloned().collect();
+    let added = match change {
+        ConstraintChange::Replace(new) => return Ok(new.clone()),
+        ConstraintChange::Add(new) => new.each().collect(),
+        ConstraintChange::Remove(old) => {
+            for old in old.each() {
+                let place = all.iter().position(|constraint| *constraint == old);
+                all.remove(place.ok_or(Refusal::ConstraintNotFound)?);
+            }
+            Vec::new()
+        }
+    };
+    if added.iter().any(|new| all.contains(new)) {
+        return Err(Refusal::ConstraintExists);
+    }
+    let is_longer = !added.is_empty();
+    let mut after = TableConstraints::default();
+    for constraint in all.into_iter().chain(added) {
+        after.add(constraint);
+    }
+    let constraints_max = CONSTRAINTS_MAX;
+    if is_longer && after.unique.len().max(after.refs.len()) > constraints_max {
+        return Err(Refusal::TooManyConstraints { constraints_max });
+    }
+    Ok(after)
 }
 
 #[cfg(test)]
@@ -155,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::sqlite::constraint::probes::key_sql;
+    use crate::sqlite::constraint::violations::overlap_sql;
     use crate::sqlite::schema::tables::create_table;
 
     fn table() -> Table {
@@ -247,6 +234,7 @@ mod tests {
             &overlap_sql(
                 table.number,
                 &["substr(c1, 1, 240)".to_owned(), "c1".to_owned()],
+                1,
             ),
         );
         assert!(plan.contains("USING INDEX t1_v_k0"), "{plan}");

@@ -25,28 +25,6 @@ use crate::sqlite::write::version_write::VERSIONS_TO_NEXT;
 use crate::sqlite::write::versions::{self, Stored};
 
 impl Run<'_> {
-    /// A row that may be read by rows that link to it, and was known at some time.
-    pub(crate) fn need_known(
-        &mut self,
-        table: &Table,
-        id: &RowId,
-        guard: &Guard,
-        column: &str,
-    ) -> Step<()> {
-        let target = self.target(table, id);
-        self.part_twin(&target)?;
-        if let Some(seq) = self.known_seq(&target)?
-            && self.permits_seq(&target, seq, guard)?
-        {
-            return Ok(());
-        }
-        Err(Refusal::LinkMissing {
-            column: column.to_owned(),
-            id: id.clone(),
-        }
-        .into())
-    }
-
     /// As `link`, over a period.
     pub(crate) fn link_over(&mut self, op: &LinkOp, range: Range) -> Step<()> {
         let valid = self.period_of(op, range)?;
@@ -101,17 +79,12 @@ impl Run<'_> {
                 continue;
             }
             if gives && is_exclusive && value != Value::Null {
-                let index = Some(column.key.to_string());
-                return Err(Refusal::Unique { index }.into());
+                return Err(Refusal::unique(column.key.as_str(), None).into());
             }
             changes.push((piece, relinked(column, &value, &op.target, gives)?));
         }
         if gives && !is_met {
-            return Err(Refusal::LinkMissing {
-                column: column.key.to_string(),
-                id: id.clone(),
-            }
-            .into());
+            return Err(self.link_missing(&op.table, op.column, id).into());
         }
         for (piece, value) in changes {
             let mut patch = Patch::default();

@@ -4,3 +4,4 @@ pub(crate) mod constrain;
 pub(crate) mod links_over_time;
 pub(crate) mod probes;
 pub(crate) mod ties_over_time;
+pub(crate) mod violations;

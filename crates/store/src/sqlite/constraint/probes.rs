@@ -20,7 +20,7 @@ use crate::sqlite::schema::constraints::key_tests;
 use crate::sqlite::schema::tables::END;
 use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::run::Run;
-use crate::sqlite::write::versions::{self, Stored};
+use crate::sqlite::write::versions::{self, Stored, stored_period};
 
 /// The end of a version as it is believed now.
 pub(crate) const BELIEVED_END: &str =
@@ -105,9 +105,9 @@ impl Run<'_> {
                 None
             };
             for piece in pieces.iter().chain(&shown) {
-                if clash(self.connection, table, id, &fields, piece)?.is_some() {
-                    let index = Some(index.key.to_string());
-                    return Err(Refusal::Unique { index }.into());
+                let clash = clash(self.connection, table, id, &fields, piece)?;
+                if clash.is_some() {
+                    return Err(Refusal::unique(index.key.as_str(), clash).into());
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Run<'_> {
             let (Some(from), Some(end)) = (from, end) else {
                 continue;
             };
-            let covered = self.covered(table, id.as_str(), period(from.0, end.0)?)?;
+            let covered = self.covered(table, id.as_str(), stored_period(from.0, end.0)?)?;
             for valid in referring {
                 self.need_within(&covered, table, id.as_str(), valid, (&holder, position))?;
             }
@@ -227,7 +227,9 @@ impl Run<'_> {
                 _ => found.push((from, end)),
             }
         }
-        let periods = found.into_iter().map(|(from, end)| period(from, end));
+        let periods = found
+            .into_iter()
+            .map(|(from, end)| stored_period(from, end));
         periods.collect()
     }
 
@@ -285,7 +287,7 @@ impl Run<'_> {
         let mut rows = statement.query([id.as_str()])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(period(row.get(0)?, row.get(1)?)?);
+            found.push(stored_period(row.get(0)?, row.get(1)?)?);
         }
         Ok(found)
     }
@@ -343,7 +345,7 @@ pub(crate) fn key_sql(table: &Table, key: &[usize]) -> String {
     )
 }
 
-fn clash_by(
+pub(crate) fn clash_by(
     connection: &Connection,
     sql: &str,
     id: &RowId,
@@ -378,11 +380,6 @@ fn clash_by(
     };
     let other: String = row.get(0)?;
     let other = RowId::new(&other).map_err(|error| corrupt(error.to_string()))?;
-    let shared = period(row.get(1)?, row.get(2)?)?.intersect(&valid);
+    let shared = stored_period(row.get(1)?, row.get(2)?)?.intersect(&valid);
     Ok(shared.map(|shared| (other, shared)))
-}
-
-pub(crate) fn period(from: i64, end: i64) -> Step<Period> {
-    let period = Period::new(Timestamp(from), Some(Timestamp(end)));
-    Ok(period.map_err(|error| corrupt(error.to_string()))?)
 }

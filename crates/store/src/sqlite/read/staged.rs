@@ -48,11 +48,12 @@ impl Readers {
             let place = match operations {
                 OperationsOf::Nothing => return Ok(Some((found, Vec::new()))),
                 OperationsOf::Everything => None,
-                OperationsOf::Place(place) => Some(place),
+                OperationsOf::Places(places) => Some(serde_json::Value::from(places).to_string()),
             };
             let mut statement = snapshot.prepare_cached(
                 "SELECT seen, place, id, body, n FROM staged_op \
-                 WHERE tx = ?1 AND (?2 IS NULL OR place = ?2) ORDER BY n",
+                 WHERE tx = ?1 \
+                 AND (?2 IS NULL OR place IN (SELECT value FROM json_each(?2))) ORDER BY n",
             )?;
             let mut rows = statement.query(params![found.seq, place])?;
             let mut staged = Vec::new();
@@ -124,7 +125,7 @@ impl Readers {
         })
     }
 
-    fn look<T>(
+    pub(super) fn look<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> Step<T>,
     ) -> Result<T, StoreError> {

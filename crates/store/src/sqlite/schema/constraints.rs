@@ -7,7 +7,7 @@ use query::names;
 use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::batch::TableConstraints;
+use crate::batch::{Constraint, TableConstraints};
 use crate::sqlite::disk::fault::corrupt;
 
 /// The constraints of all tables that have some.
@@ -118,22 +118,47 @@ pub(crate) fn key_tests(table: &Table, key: &[usize], first: usize) -> String {
 
 /// All constraints, as they are stored.
 pub(crate) fn load(connection: &Connection) -> Result<Constraints, StoreError> {
-    let mut statement = connection
-        .prepare("SELECT tab, kind, place, columns, related FROM over_time ORDER BY tab, place")?;
-    let mut rows = statement.query(())?;
     let mut found = Constraints::default();
+    for (table, _, constraint) in stored(connection, None)? {
+        found.0.entry(table).or_default().add(constraint);
+    }
+    Ok(found)
+}
+
+/// Those of one table.
+pub(crate) fn load_of(
+    connection: &Connection,
+    table: TableNumber,
+) -> Result<TableConstraints, StoreError> {
+    let mut found = TableConstraints::default();
+    for (_, _, constraint) in stored(connection, Some(table))? {
+        found.add(constraint);
+    }
+    Ok(found)
+}
+
+/// Constraints with their tables, and their places there, in the order of both.
+pub(crate) fn stored(
+    connection: &Connection,
+    table: Option<TableNumber>,
+) -> Result<Vec<(TableNumber, i64, Constraint)>, StoreError> {
+    let sql = "SELECT tab, kind, place, columns, related FROM over_time \
+               WHERE tab = coalesce(?1, tab) ORDER BY tab, place";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([table.map(|table| table.0)])?;
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let of = found.0.entry(TableNumber(row.get(0)?)).or_default();
         let columns: String = row.get(3)?;
         let columns: Vec<ColumnNumber> = columns
             .split(',')
             .map(|number| number.parse().map(ColumnNumber))
             .collect::<Result<_, _>>()
             .map_err(|_| corrupt("a constraint names no column"))?;
-        match row.get::<_, String>(1)?.as_str() {
-            "unique" => of.unique.push(columns),
-            _ => of.refs.push((columns[0], TableNumber(row.get(4)?))),
-        }
+        let constraint = match row.get::<_, String>(1)?.as_str() {
+            "unique" => Constraint::Unique(columns),
+            _ => Constraint::Ref(columns[0], TableNumber(row.get(4)?)),
+        };
+        found.push((TableNumber(row.get(0)?), row.get(2)?, constraint));
     }
     Ok(found)
 }

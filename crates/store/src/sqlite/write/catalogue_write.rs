@@ -88,12 +88,12 @@ impl Run<'_> {
                 self.delete_table(project, database, id)
             }
             CatalogueOp::ChangeSchema { table, change } => self.change_schema(table, change),
-            CatalogueOp::Constrain { table, constraints } => {
+            CatalogueOp::Constrain { table, change } => {
                 let known = self.state.catalogue.table_by_number(table.number);
                 if known.is_none_or(|known| known.schema_epoch != table.schema_epoch) {
                     return Err(Refusal::CatalogueMoved.into());
                 }
-                self.constrain(table, constraints)
+                self.constrain(table, change)
             }
         }
     }

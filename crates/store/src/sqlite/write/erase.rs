@@ -27,8 +27,7 @@ impl Run<'_> {
         self.part_twin(&target)?;
         let seq = self.known_seq(&target)?;
         if let Some(row) = self.current_to_go(&target)? {
-            self.statement(&target.sql.delete_now)?
-                .execute(params![row.seq])?;
+            self.withdraw_now(&target, row.seq)?;
             self.touched
                 .record(table, id, row.seq, Some(row.image), None);
         }

@@ -1,7 +1,6 @@
 //! How a batch stops before its end.
 
 use crate::StoreError;
-use crate::batch::WriteBatch;
 use crate::refusal::Refusal;
 
 /// Why a batch stopped half-way. The caller rolls back to its savepoint.
@@ -34,9 +33,9 @@ impl From<Refusal> for Halt {
 
 impl Halt {
     /// The same, over one operation of the batch.
-    pub(crate) fn of(self, batch: &WriteBatch, nth: Option<usize>) -> Halt {
+    pub(crate) fn over(self, nth: usize) -> Halt {
         match self {
-            Halt::Refused(refusal) => Halt::Refused(batch.blame(nth, refusal)),
+            Halt::Refused(refusal) => Halt::Refused(refusal.over(nth)),
             failed @ Halt::Failed(_) => failed,
         }
     }

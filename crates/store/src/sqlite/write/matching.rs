@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::history::Range;
-use model::{Row, RowId, Selection, Table};
+use model::{Coordinates, Row, RowId, Selection, Table};
 use query::{Dialect, Query, Side, emit, names};
 
 use super::halt::{Halt, Step};
@@ -72,7 +72,14 @@ impl Run<'_> {
         let wanted_max = (op.query.limit as usize).min(BATCH_ROWS_MAX);
         let found_max = wanted_max.min(self.finds_left);
         let may_leave_rows = op.may_leave_rows && found_max == wanted_max;
+        // Some rows of now lack values; their pieces have them.
+        let as_pieces = || Coordinates {
+            valid: self.mark.timestamp(),
+            system: self.mark,
+        };
+        let lacks_values = self.parked.is_any_of(op.query.table.number);
         let query = Query {
+            at: lacks_values.then(as_pieces).or(op.query.at),
             // One more row tells whether that is all.
             limit: found_max as u32 + u32::from(!may_leave_rows),
             selection: Selection::Some {

@@ -1,6 +1,7 @@
 //! The operations of a batch: each changes rows or containers inside the open transaction.
 
 pub(crate) mod answers;
+pub(crate) mod awaited;
 pub(crate) mod catalogue_write;
 pub(crate) mod claims;
 pub(crate) mod erase;
@@ -8,6 +9,8 @@ pub(crate) mod forget;
 pub(crate) mod grants_over_time;
 pub(crate) mod halt;
 pub(crate) mod matching;
+pub(crate) mod needed;
+pub(crate) mod parked;
 pub(crate) mod present;
 pub(crate) mod related;
 pub(crate) mod relation_write;

@@ -85,7 +85,7 @@ impl Run<'_> {
             showings.extend(self.withdraw(row, instant, batch)?);
         }
         while let Some(mut showing) = showings.pop_front() {
-            let Some(refusal) = self.show(&mut showing)? else {
+            let Some(refusal) = self.show(&mut showing, batch)? else {
                 continue;
             };
             if batch.is_some() {
@@ -135,8 +135,7 @@ impl Run<'_> {
         }
         let before = self.current_to_go(&target)?;
         if let Some(row) = &before {
-            self.statement(&target.sql.delete_now)?
-                .execute(params![row.seq])?;
+            self.withdraw_now(&target, row.seq)?;
         }
         let before = before.map(|row| row.image);
         let Refresh::Show(piece) = refresh else {
@@ -195,9 +194,41 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The second pass; why the row cannot be shown, if it cannot.
-    fn show(&mut self, showing: &mut Showing) -> Step<Option<Refusal>> {
+    /// The second pass; why the row cannot be shown, if it cannot. Within a batch it is shown
+    /// without the values that another row has in unique indexes, for the time being.
+    fn show(&mut self, showing: &mut Showing, batch: Option<Mark>) -> Step<Option<Refusal>> {
         let image = self.image_of(showing)?;
+        if !self.try_show(showing, &image, &image.values)? {
+            let Stale { table, id, seq } = &showing.stale;
+            let target = Target {
+                table,
+                id,
+                sql: self.texts.of(table),
+            };
+            let asked = (&image, showing.valid);
+            if batch.is_none() {
+                return self.unique_refusal(&target, *seq, asked).map(Some);
+            }
+            let (parked, values) = self.parked(&target, *seq, asked)?;
+            if !self.try_show(showing, &image, &values)? {
+                return self.unique_refusal(&target, *seq, asked).map(Some);
+            }
+            self.parked.park(table.number, *seq, parked);
+        }
+        let before = showing.before.take();
+        let stale = &showing.stale;
+        if showing.asserted.damaged.is_any() {
+            let why = "an encrypted value of it is damaged";
+            tracing::error!(table = %stale.table.id, row = %stale.id, why, "a row cannot be read");
+            self.touched.drop_images();
+        }
+        self.touched
+            .record(&stale.table, &stale.id, stale.seq, before, Some(image));
+        Ok(None)
+    }
+
+    /// Whether no unique index was against it.
+    fn try_show(&self, showing: &Showing, image: &Image, values: &[Value]) -> Step<bool> {
         let Showing {
             stale,
             rid,
@@ -205,7 +236,7 @@ impl Run<'_> {
             sys_from,
             origin,
             ..
-        } = &*showing;
+        } = showing;
         let table = &*stale.table;
         let sql = format!(
             "INSERT INTO {} (seq, id, vf, vt, sf, origin, created, updated, perms, body, \
@@ -230,31 +261,15 @@ impl Run<'_> {
         statement.raw_bind_parameter(11, table.schema_epoch as i64)?;
         statement.raw_bind_parameter(12, rid)?;
         let place = (table, stale.id.as_str());
-        self.coding.bind(&mut statement, 13, place, &image.values)?;
+        self.coding.bind(&mut statement, 13, place, values)?;
         showing.asserted.damaged.bind(&mut statement, 13)?;
-        let shown = statement.raw_execute();
-        drop(statement);
-        match shown {
-            Err(error) if is_unique_violation(&error) => {
-                let target = Target {
-                    table,
-                    id: &stale.id,
-                    sql: self.texts.of(table),
-                };
-                return self.unique_refusal(&target, stale.seq, &image).map(Some);
+        match statement.raw_execute() {
+            Err(error) if is_unique_violation(&error) => Ok(false),
+            result => {
+                result?;
+                Ok(true)
             }
-            result => result?,
-        };
-        let before = showing.before.take();
-        let stale = &showing.stale;
-        if showing.asserted.damaged.is_any() {
-            let why = "an encrypted value of it is damaged";
-            tracing::error!(table = %stale.table.id, row = %stale.id, why, "a row cannot be read");
-            self.touched.drop_images();
         }
-        self.touched
-            .record(&stale.table, &stale.id, stale.seq, before, Some(image));
-        Ok(None)
     }
 
     fn image_of(&self, showing: &Showing) -> Step<Image> {

@@ -50,13 +50,7 @@ impl Run<'_> {
                 guard,
                 column,
                 at_any_time,
-            } => {
-                if *at_any_time {
-                    self.need_known(table, id, guard, column)
-                } else {
-                    self.need(table, id, guard, column)
-                }
-            }
+            } => self.need(table, id, guard, column, *at_any_time),
             RelatedOp::Write(op) => match op.range {
                 Some(_) => self.timed_op(op).map(drop),
                 None => self.row_op(op).map(drop),
@@ -67,25 +61,11 @@ impl Run<'_> {
         }
     }
 
-    fn need(&mut self, table: &Table, id: &RowId, guard: &Guard, column: &str) -> Step<()> {
-        let target = self.target(table, id);
-        if let Some(row) = self.current_found(&target)?
-            && self.permits(&target, &row, guard)?
-        {
-            return Ok(());
-        }
-        Err(Refusal::LinkMissing {
-            column: column.to_owned(),
-            id: id.clone(),
-        }
-        .into())
-    }
-
     fn hold(&mut self, op: &HoldOp) -> Step<()> {
         let row = self.holder(op)?;
         let column = &op.table.columns[op.column];
         for id in &op.links {
-            self.need(&op.related, id, &Guard::Open, column.key.as_str())?;
+            self.need(&op.related, id, &Guard::Open, column.key.as_str(), false)?;
         }
         need_room(column, op.links.len())?;
         self.set_links(op, row, wanted(op))
@@ -165,18 +145,14 @@ impl Run<'_> {
             return self.relink_over(op, id, from_now_on, gives);
         }
         let row = self.current_found(&target)?;
-        let row = row.ok_or_else(|| Refusal::LinkMissing {
-            column: column.key.to_string(),
-            id: id.clone(),
-        })?;
+        let row = row.ok_or_else(|| self.link_missing(&op.table, op.column, id))?;
         if !self.permits(&target, &row, &op.guard)? {
             return Err(Refusal::RowForbidden(id.clone()).into());
         }
         let value = &row.image.values[op.column];
         let is_exclusive = |relation: &Relation| relation.kind == RelationKind::OneToOne;
         if gives && *value != Value::Null && column.relation().is_some_and(is_exclusive) {
-            let index = Some(column.key.to_string());
-            return Err(Refusal::Unique { index }.into());
+            return Err(Refusal::unique(column.key.as_str(), None).into());
         }
         let value = relinked(column, value, &op.target, gives)?;
         let mut patch = Patch::default();

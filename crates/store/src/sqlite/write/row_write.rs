@@ -13,10 +13,8 @@
 
 use std::sync::Arc;
 
-use model::{Content, Index, Value};
 use model::{
-    Field, Image, IndexKind, Mark, Patch, Period, Permission, RelationKind, Row, RowId, Table,
-    Timestamp,
+    Content, Field, Image, Mark, Patch, Period, Permission, Row, RowId, Table, Timestamp, Value,
 };
 use query::names;
 use rusqlite::params;
@@ -27,9 +25,8 @@ use super::versions::stored_period;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
-use crate::sqlite::schema::bind::{Bound, grants, permissions_text};
+use crate::sqlite::schema::bind::{grants, permissions_text};
 use crate::sqlite::schema::coding::Damaged;
-use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
 use crate::sqlite::schema::sizes;
 use crate::written::WrittenRow;
@@ -57,6 +54,8 @@ pub(crate) struct Current {
     pub(crate) is_own: bool,
     /// The mark from which its values are known.
     pub(crate) known_from: i64,
+    /// What its piece is valid over.
+    pub(crate) valid: Period,
     /// Whether its piece has no end, and begins where an everyday change can cut or drop it.
     is_everyday: bool,
     /// Encrypted values of it that cannot be opened, which are null in the image.
@@ -282,14 +281,17 @@ impl Run<'_> {
             return Ok(None);
         };
         let known_from: i64 = row.get(2)?;
-        let (values, damaged) = self.coding.values_found(row, 8, target.place())?;
+        let (mut values, damaged) = self.coding.values_found(row, 8, target.place())?;
+        let seq = row.get(0)?;
+        self.parked.complete(target.table.number, seq, &mut values);
         let is_own = known_from == self.mark.0;
         let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
         let current = Current {
-            seq: row.get(0)?,
+            seq,
             rid: row.get(1)?,
             is_own,
             known_from,
+            valid: stored_period(from, end)?,
             is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
             damaged,
             image: Image {
@@ -436,7 +438,7 @@ impl Run<'_> {
 
     /// Ends the piece believed now, and shows the next one in its place.
     fn replace_piece(
-        &self,
+        &mut self,
         target: &Target<'_>,
         row: &Current,
         (after, left): (&Image, &Damaged),
@@ -475,8 +477,7 @@ impl Run<'_> {
             return self.detour(target, RowAct::Delete { guard }).map(drop);
         }
         self.end_piece(target, &row)?;
-        self.statement(&target.sql.delete_now)?
-            .execute(params![row.seq])?;
+        self.withdraw_now(target, row.seq)?;
         if self.touched.was_there(target.table, target.id) == Some(false) {
             // The batch itself had inserted the row: its grants were never known, and those of
             // an earlier life are the last ones again.
@@ -491,6 +492,14 @@ impl Run<'_> {
         self.touched
             .record(target.table, target.id, row.seq, Some(row.image), None);
         self.need_room()?;
+        Ok(())
+    }
+
+    /// Shows the row no more.
+    pub(crate) fn withdraw_now(&mut self, target: &Target<'_>, seq: i64) -> Step<()> {
+        self.statement(&target.sql.delete_now)?
+            .execute(params![seq])?;
+        self.parked.forget(target.table.number, seq);
         Ok(())
     }
 
@@ -540,15 +549,45 @@ impl Run<'_> {
         Ok(Place { seq, rid })
     }
 
-    /// Writes the row of now by `sql`, `insert_now` or `update_now`.
+    /// Writes the row of now by `sql`, `insert_now` or `update_now`; for the time being without
+    /// the values in unique indexes that another row has.
     fn write_now(
+        &mut self,
+        target: &Target<'_>,
+        sql: &str,
+        place: Place,
+        (image, left): (&Image, &Damaged),
+        body: Option<&[u8]>,
+    ) -> Step<()> {
+        let number = target.table.number;
+        if self.try_write_now(target, sql, place, (image, left), body)? {
+            self.parked.forget(number, place.seq);
+            return Ok(());
+        }
+        let valid = Period::new(self.mark.timestamp(), None).map_err(Refusal::Invalid)?;
+        let (parked, values) = self.parked(target, place.seq, (image, valid))?;
+        let shown = Image {
+            values,
+            ..image.clone()
+        };
+        if !self.try_write_now(target, sql, place, (&shown, left), body)? {
+            let refusal = self.unique_refusal(target, place.seq, (image, valid))?;
+            return Err(refusal.into());
+        }
+        self.part_twin(target)?;
+        self.parked.park(number, place.seq, parked);
+        Ok(())
+    }
+
+    /// Whether no unique index was against it.
+    fn try_write_now(
         &self,
         target: &Target<'_>,
         sql: &str,
         Place { seq, rid }: Place,
         (image, left): (&Image, &Damaged),
         body: Option<&[u8]>,
-    ) -> Step<()> {
+    ) -> Step<bool> {
         let mut statement = self.statement(sql)?;
         statement.raw_bind_parameter(1, seq)?;
         statement.raw_bind_parameter(2, target.id.as_str())?;
@@ -564,73 +603,12 @@ impl Run<'_> {
             .bind(&mut statement, first, target.place(), &image.values)?;
         left.bind(&mut statement, first)?;
         match statement.raw_execute() {
-            Err(error) if is_unique_violation(&error) => {
-                Err(self.unique_refusal(target, seq, image)?.into())
-            }
+            Err(error) if is_unique_violation(&error) => Ok(false),
             result => {
                 result?;
-                Ok(())
+                Ok(true)
             }
         }
-    }
-
-    /// Which unique index another row stands in the way of. The failed statement is undone, so
-    /// asking each index finds it; the driver's message would have to be taken apart.
-    pub(crate) fn unique_refusal(
-        &self,
-        target: &Target<'_>,
-        seq: i64,
-        image: &Image,
-    ) -> Step<Refusal> {
-        let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
-        for index in target.table.indexes.iter().filter(unique) {
-            let fields = index.columns.iter().map(|part| part.field);
-            let names = fields
-                .clone()
-                .map(|field| physical_field(target.table, field));
-            let test: String = names
-                .flat_map(|name| [" AND ".to_owned(), name, " = ?".to_owned()])
-                .collect();
-            let sql = format!(
-                "SELECT EXISTS (SELECT 1 FROM {} WHERE seq <> ?{test})",
-                names::now(target.table.number)
-            );
-            let values: Vec<Value> = fields.map(|f| field_value(target, seq, image, f)).collect();
-            let parameters = std::iter::once(Value::Int(seq)).chain(values);
-            let parameters: Vec<Value> = parameters.collect();
-            let bound = rusqlite::params_from_iter(parameters.iter().map(Bound));
-            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
-                return Ok(Refusal::Unique {
-                    index: Some(index.key.to_string()),
-                });
-            }
-        }
-        let index = self.link_held_twice(target, seq, image)?;
-        Ok(Refusal::Unique { index })
-    }
-
-    /// The key of a column whose one link another row holds, where a table of links guards it.
-    fn link_held_twice(
-        &self,
-        target: &Target<'_>,
-        seq: i64,
-        image: &Image,
-    ) -> Step<Option<String>> {
-        let table = target.table;
-        for (position, relation) in table.relations() {
-            if relation.kind != RelationKind::OneToOne || !table.has_links_table(position) {
-                continue;
-            }
-            let column = &table.columns[position];
-            let links = names::links(table.number, column.number);
-            let sql =
-                format!("SELECT EXISTS (SELECT 1 FROM {links} WHERE target = ? AND seq <> ?)");
-            let bound = params![Bound(&image.values[position]), seq];
-            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
-                return Ok(Some(column.key.to_string()));
-            }
-        }
-        Ok(None)
     }
 
     pub(crate) fn add_grants(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection};
 
+use super::awaited::{NeededRow, ParkedRows};
 use super::halt::Step;
 use super::staged_run::StagedRun;
 use super::timed_rows::Timed;
@@ -47,8 +48,15 @@ pub(crate) struct Run<'w> {
     /// What the batch has to do with transactions of clients.
     pub(crate) staged: StagedRun,
     pub(crate) catalogue: Vec<CatalogueChange>,
+    pub(crate) manner: RunManner,
+    /// The place in the batch of the operation that runs.
+    pub(crate) nth: usize,
+    /// Rows that links lead to and that were not there when these were made.
+    pub(crate) needed: Vec<NeededRow>,
     /// What it wrote over valid periods.
     pub(crate) timed: Timed,
+    /// The rows of now that lack values which other rows have in unique indexes.
+    pub(crate) parked: ParkedRows,
     /// The rows it erased.
     pub(crate) erased: Vec<(Arc<Table>, RowId)>,
     /// Whether what runs now is the change of a row that is not shown.
@@ -61,6 +69,15 @@ pub(crate) struct Run<'w> {
     pub(crate) past_changed: TableSet,
     /// See [`crate::Applied::erased`].
     pub(crate) erased_in: TableSet,
+}
+
+/// How a batch runs.
+#[derive(Clone, Copy)]
+pub(crate) struct RunManner {
+    /// Whether a refusal names the operation that it is about.
+    pub(crate) blames: bool,
+    /// Whether what is judged at the end of a batch is judged. If not, nothing of it may stay.
+    pub(crate) judges_end: bool,
 }
 
 /// Tables whose past looks otherwise.

@@ -344,7 +344,7 @@ impl Run<'_> {
             let columns = index.columns.iter();
             let columns = columns.map(|part| physical_field(table, part.field));
             let columns: Vec<String> = columns.collect();
-            if self.overlap(table.number, &columns)?.is_some() {
+            if self.overlaps(table.number, &columns)? {
                 return Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()));
             }
         }

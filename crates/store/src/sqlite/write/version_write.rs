@@ -19,7 +19,7 @@ use super::halt::{Halt, Step};
 use super::resize::{Resized, Resizing};
 use super::row_write::{Current, Target};
 use super::run::Run;
-use super::versions::{self, Asserted, Stored};
+use super::versions::{self, Asserted, PIECES_MET_MAX, Stored};
 use crate::batch::BATCH_ROWS_MAX;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
@@ -429,9 +429,9 @@ impl Run<'_> {
             }
             RowAct::Erase | RowAct::Assert(_) => unreachable!("they make no plan"),
         };
-        let rows_max = BATCH_ROWS_MAX;
-        if plan.endings.len() + plan.writes.len() > 2 * rows_max {
-            return Err(Refusal::TooManyRows { rows_max }.into());
+        if plan.endings.len() + plan.writes.len() > 2 * PIECES_MET_MAX {
+            let pieces_max = PIECES_MET_MAX;
+            return Err(Refusal::TooManyPieces { pieces_max }.into());
         }
         Ok(plan)
     }
@@ -511,8 +511,8 @@ impl Run<'_> {
         let removed = plan.endings.iter().filter(is_removed).count();
         self.timed.steps += plan.endings.len() + plan.writes.len();
         if self.timed.steps > STEPS_MAX {
-            let rows_max = BATCH_ROWS_MAX;
-            return Err(Refusal::TooManyRows { rows_max }.into());
+            let pieces_max = STEPS_MAX;
+            return Err(Refusal::TooManySteps { pieces_max }.into());
         }
         let row = self.timed.row(table, target.id, seq);
         row.is_behind = true;

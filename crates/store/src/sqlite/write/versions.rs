@@ -13,7 +13,6 @@ use rusqlite::{Connection, Row, params};
 
 use super::halt::Step;
 use crate::StoreError;
-use crate::batch::BATCH_ROWS_MAX;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::coding::{Coding, Damaged};
@@ -34,6 +33,8 @@ pub(crate) struct Asserted {
 /// A version as the store keeps it.
 pub(crate) type Stored = Version<Arc<Asserted>>;
 
+/// Most pieces of its row that one operation meets.
+pub(crate) const PIECES_MET_MAX: usize = 10_000;
 /// Most bytes of values that one operation holds of a row's versions, beside as much again for
 /// what it writes …
 const PIECES_BYTES_MAX: usize = 64 << 20;
@@ -99,17 +100,17 @@ pub(crate) fn known(
 /// The same, all of them.
 ///
 /// # Errors
-/// [`Refusal::TooManyRows`] when there are more than one commit may change.
+/// [`Refusal::TooManyPieces`] when there are more than one operation may meet.
 pub(crate) fn known_within(
     source: Source<'_>,
     table: &Table,
     id: &str,
     within: (Timestamp, Timestamp),
 ) -> Step<Vec<Stored>> {
-    let rows_max = BATCH_ROWS_MAX;
-    let found = known(source, table, id, within, rows_max + 1)?;
-    if found.len() > rows_max {
-        return Err(Refusal::TooManyRows { rows_max }.into());
+    let pieces_max = PIECES_MET_MAX;
+    let found = known(source, table, id, within, pieces_max + 1)?;
+    if found.len() > pieces_max {
+        return Err(Refusal::TooManyPieces { pieces_max }.into());
     }
     Ok(found)
 }

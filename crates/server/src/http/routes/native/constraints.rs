@@ -1,6 +1,6 @@
 //! Constraints over valid time, and tables for tests.
 
-use engine::{Caller, NewColumn, NewTable, Place};
+use engine::{Caller, NamedChange, NamedConstraints, NewColumn, NewTable, Place};
 use model::{DatabaseId, DatabaseKind, Json, TableId};
 use serde_json::json;
 
@@ -14,55 +14,62 @@ use crate::http::wire::error::{ApiError, Kind};
 const CASES: &str = "cases";
 
 /// What is to hold of one table.
-struct Declared {
-    unique: Vec<Vec<String>>,
-    refs: Vec<(String, String)>,
+fn declared(fields: &mut Fields) -> Result<NamedConstraints, ApiError> {
+    fields.need_known(&["unique", "refs"])?;
+    let wrong = || ApiError::invalid("unique", "Value must be an array of arrays of columns.");
+    let key = |json: Json| match json {
+        Json::List(columns) => {
+            let columns = columns.iter().map(|c| c.as_str().map(str::to_owned));
+            columns.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    };
+    let unique = fields.list("unique")?.unwrap_or_default();
+    let refs = fields.list("refs")?.unwrap_or_default();
+    let reference = |json: Json| {
+        let mut fields = Fields::within("refs", json)?;
+        fields.need_known(&["column", "table"])?;
+        Ok((
+            fields.required_text("column")?,
+            fields.required_text("table")?,
+        ))
+    };
+    Ok(NamedConstraints {
+        unique: unique.into_iter().map(key).collect::<Result<_, _>>()?,
+        refs: refs
+            .into_iter()
+            .map(reference)
+            .collect::<Result<_, ApiError>>()?,
+    })
 }
 
-impl Declared {
-    fn read(fields: &mut Fields) -> Result<Declared, ApiError> {
-        fields.need_known(&["unique", "refs"])?;
-        let wrong = || ApiError::invalid("unique", "Value must be an array of arrays of columns.");
-        let key = |json: Json| match json {
-            Json::List(columns) => {
-                let columns = columns.iter().map(|c| c.as_str().map(str::to_owned));
-                columns.collect::<Option<Vec<_>>>().ok_or_else(wrong)
-            }
-            _ => Err(wrong()),
-        };
-        let unique = fields.list("unique")?.unwrap_or_default();
-        let refs = fields.list("refs")?.unwrap_or_default();
-        let reference = |json: Json| {
-            let mut fields = Fields::within("refs", json)?;
-            fields.need_known(&["column", "table"])?;
-            Ok((
-                fields.required_text("column")?,
-                fields.required_text("table")?,
-            ))
-        };
-        Ok(Declared {
-            unique: unique.into_iter().map(key).collect::<Result<_, _>>()?,
-            refs: refs
-                .into_iter()
-                .map(reference)
-                .collect::<Result<_, ApiError>>()?,
-        })
-    }
-}
-
-/// `PUT /v1/tidemark/databases/{database}/tables/{table}/constraints`
-pub async fn constrain(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+/// `GET /v1/tidemark/databases/{database}/tables/{table}/constraints`
+pub async fn constraints_shown(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.key_caller()?;
-    let declared = Declared::read(&mut context.fields().await?)?;
     let engine = &context.app.shared.engine;
-    let done = engine.constrain(&caller, context.place(), &declared.unique, &declared.refs);
-    done.await.map_err(in_case_language)?;
-    let refs = declared.refs.iter();
+    Ok(shown(&engine.constraints(&caller, context.place()).await?))
+}
+
+/// `PUT`, `POST` and `DELETE /v1/tidemark/databases/{database}/tables/{table}/constraints`
+pub async fn constrain(
+    mut context: RequestContext<'_>,
+    change: impl FnOnce(NamedConstraints) -> NamedChange,
+) -> Result<Reply, ApiError> {
+    let caller = context.key_caller()?;
+    let declared = declared(&mut context.fields().await?)?;
+    let engine = &context.app.shared.engine;
+    let change = change(declared);
+    let done = engine.constrain(&caller, context.place(), &change).await;
+    Ok(shown(&done.map_err(in_case_language)?))
+}
+
+fn shown(constraints: &NamedConstraints) -> Reply {
+    let refs = constraints.refs.iter();
     let refs: Vec<_> = refs
         .map(|(column, table)| json!({"column": column, "table": table}))
         .collect();
-    let body = json!({"unique": declared.unique, "refs": refs});
-    Ok(Reply::ok(body.to_string().into_bytes()))
+    let body = json!({"unique": constraints.unique, "refs": refs});
+    Reply::ok(body.to_string().into_bytes())
 }
 
 /// `POST /v1/tidemark/test/reset`: empties the project's databases, forgets every mark, and makes
@@ -103,14 +110,15 @@ pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     for (id, json) in tables {
         let mut fields = Fields::within("tables", json)?;
         make_table(&context, &caller, &id, &mut fields).await?;
-        declared.push((id, Declared::read(&mut fields)?));
+        let constraints = self::declared(&mut fields)?;
+        declared.push((id, NamedChange::Replace(constraints)));
     }
-    for (table, Declared { unique, refs }) in &declared {
+    for (table, change) in &declared {
         let place = Place {
             database: CASES,
             table,
         };
-        engine.constrain(&caller, place, unique, refs).await?;
+        engine.constrain(&caller, place, change).await?;
     }
     engine.rewind().await?;
     Ok(Reply::ok(json!({"horizon": 0}).to_string().into_bytes()))

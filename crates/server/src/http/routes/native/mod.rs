@@ -19,7 +19,7 @@ use crate::http::wire::InstantForm;
 use crate::http::wire::error::{ApiError, Kind};
 
 pub use answer::rectangles;
-pub use constraints::{constrain, reset};
+pub use constraints::{constrain, constraints_shown, reset};
 pub use json::{mark, time};
 pub use options::{options, options_shown, set_options};
 pub use read::read;
@@ -58,7 +58,7 @@ fn marks(context: &RequestContext<'_>) -> Result<InstantForm, ApiError> {
 
 /// A refusal with the error types of the case language.
 fn in_case_language(error: impl Into<ApiError>) -> ApiError {
-    let error = error.into();
+    let error = error.into().in_full();
     let kind = match error.kind {
         Kind::RowExists => Kind::Exists,
         Kind::RowUniqueViolation => Kind::UniqueOverTime,

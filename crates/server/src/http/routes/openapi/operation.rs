@@ -113,7 +113,10 @@ impl Operation {
             | Action::Transact
             | Action::ReadAtTimes
             | Action::Heartbeat
+            | Action::ListConstraints
             | Action::Constrain
+            | Action::AddConstraints
+            | Action::RemoveConstraints
             | Action::TableOptions
             | Action::SetTableOptions
             | Action::ResetTests
@@ -364,15 +367,23 @@ fn of_own(action: Action) -> Operation {
             "Raises the horizon to the clock.",
             &[(200, Some("Horizon"))],
         ),
-        Action::Constrain => Operation {
-            refusals: &[409],
-            ..asked_by(
-                "constrain",
-                "Replaces what must hold of a table's rows at every instant.",
-                "Constraints",
-                &[(200, Some("Constraints"))],
-            )
-        },
+        Action::ListConstraints => read(
+            "listConstraints",
+            "Tells what must hold of a table's rows at every instant.",
+            &[(200, Some("Constraints")), (304, None)],
+        ),
+        Action::Constrain => constraining(
+            "constrain",
+            "Replaces what must hold of a table's rows at every instant.",
+        ),
+        Action::AddConstraints => constraining(
+            "addConstraints",
+            "Adds to what must hold of a table's rows at every instant.",
+        ),
+        Action::RemoveConstraints => constraining(
+            "removeConstraints",
+            "Removes some of what must hold of a table's rows at every instant.",
+        ),
         Action::ResetTests => Operation {
             refusals: &[409],
             ..asked_by(
@@ -383,6 +394,13 @@ fn of_own(action: Action) -> Operation {
             )
         },
         other => of_options_and_batches(other),
+    }
+}
+
+const fn constraining(name: &'static str, summary: &'static str) -> Operation {
+    Operation {
+        refusals: &[409],
+        ..asked_by(name, summary, "Constraints", &[(200, Some("Constraints"))])
     }
 }
 

@@ -589,10 +589,15 @@ fn of_constraints() -> Vec<Named> {
 
 fn of_batches() -> Vec<Named> {
     let row_or_null = json!({"anyOf": [reference("Row"), {"type": "null"}]});
+    let violation = object(
+        &["row", "against", "valid_from", "valid_to"],
+        json!({"row": id(), "against": text(), "valid_from": {"type": ["integer", "string"]},
+            "valid_to": {"type": ["integer", "null"]}}),
+    );
     let refusal = object(
         &["message", "code", "type", "version"],
         json!({"message": text(), "code": integer(), "type": text(), "version": text(),
-            "index": integer()}),
+            "index": integer(), "violations": list_of(violation), "more": {"type": "boolean"}}),
     );
     let refused = object(&["error"], json!({"error": reference("Refusal")}));
     let found = object(

@@ -68,6 +68,11 @@ fn of_schema(error: &SchemaError) -> ApiError {
         E::DatabaseExists => Kind::DatabaseExists,
         E::TableExists => Kind::TableExists,
         E::TableReferenced { .. } => Kind::TableReferenced,
+        E::NotKept { first, violations } => {
+            return ApiError::from(EngineError::clone(first)).with_violations(violations.clone());
+        }
+        E::ConstraintExists => Kind::ConstraintExists,
+        E::ConstraintNotFound => Kind::ConstraintNotFound,
         E::KeyCreationDenied => return ApiError::new(Kind::KeyCreationDenied, KEYS_BY_COMMAND),
         E::Column(fault) => return of_column(fault),
         E::Index(fault) => kind_of_index(fault),
@@ -106,7 +111,12 @@ fn of_write(error: WriteError) -> ApiError {
         E::RowMoved(_) => Kind::RowUpdateConflict,
         E::ColumnNotFound(_) => Kind::ColumnNotFound,
         E::NotNumeric(_) => Kind::AttributeTypeInvalid,
-        E::UniqueViolation { .. } => Kind::RowUniqueViolation,
+        E::UniqueViolation { ref clash, .. } => {
+            let named = clash.as_ref();
+            let named = named.map(|(row, shared)| format!("It is row `{row}`, {shared}."));
+            let refusal = ApiError::new(Kind::RowUniqueViolation, error.to_string());
+            return refusal.for_keys(named);
+        }
         E::Relationship(_) => Kind::RelationshipValueInvalid,
         E::DeleteRestricted { .. } => Kind::RowDeleteRestricted,
         E::AssertFailed(_) => Kind::AssertFailed,
@@ -114,9 +124,11 @@ fn of_write(error: WriteError) -> ApiError {
         E::ReferenceOverTime { .. } => Kind::ReferenceOverTime,
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
-        E::BulkOfRelationships(_) | E::TooManyRows { .. } | E::TooManyBytes { .. } => {
-            Kind::BadRequest
-        }
+        E::BulkOfRelationships(_)
+        | E::TooManyRows { .. }
+        | E::TooManyPieces { .. }
+        | E::TooManySteps { .. }
+        | E::TooManyBytes { .. } => Kind::BadRequest,
         E::QuotaExceeded { .. } => Kind::QuotaExceeded,
         E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
     };

@@ -110,13 +110,21 @@ fn write_cases() -> Vec<(WriteError, Kind)> {
     vec![
         (W::RowExists(row()), Kind::RowExists),
         (W::RowMoved(row()), Kind::RowUpdateConflict),
-        (W::UniqueViolation { index: None }, Kind::RowUniqueViolation),
+        (
+            W::UniqueViolation {
+                index: None,
+                clash: None,
+            },
+            Kind::RowUniqueViolation,
+        ),
         (W::RowDataMissing, Kind::RowMissingData),
         (W::PayloadMissing, Kind::RowMissingPayload),
         (W::NotNumeric(text()), Kind::AttributeTypeInvalid),
         (W::Relationship(text()), Kind::RelationshipValueInvalid),
         (W::AssertFailed(row()), Kind::AssertFailed),
         (W::TooManyRows { rows_max: 1 }, Kind::BadRequest),
+        (W::TooManyPieces { pieces_max: 1 }, Kind::BadRequest),
+        (W::TooManySteps { pieces_max: 1 }, Kind::BadRequest),
         (W::TooManyBytes { bytes_max: 1 }, Kind::BadRequest),
         (
             W::QuotaExceeded {
