@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::isolate::CopyMode;
 use crate::key::{AskedKey, BuiltKey, is_plain};
 use crate::object::{HeldObject, Outcome, Raised};
@@ -27,8 +28,6 @@ pub struct CachePlan {
     pub takes_names: bool,
     /// `async def`.
     pub is_async: bool,
-    /// Entries of one table.
-    pub entries_max: usize,
     /// The lifetime, if there is one for all.
     pub lifetime_us: Option<u64>,
     /// The isolation asked for.
@@ -38,12 +37,48 @@ pub struct CachePlan {
     /// Gives the key in the arguments' stead.
     pub key: Option<HeldObject>,
     /// Gives the lifetime of a result, or says whether to store it, or names tags: slow paths,
-    /// all in `_values.policy`.
+    /// all in `_settings.policy`.
     pub policy: Option<HeldObject>,
+    /// Gives the lifetime of an exception that is to be stored, else None.
+    pub errors: Option<HeldObject>,
+    /// What happens near and after the end of a lifetime.
+    pub freshness: Freshness,
+    /// Whether entries are weighed in bytes.
+    pub weighs: bool,
+    /// Whether any entry may have a lifetime.
+    pub reads_clock: bool,
     /// Hashes of the tags every entry has.
     pub tags: Vec<u64>,
     /// Gives the tags of a call.
     pub tags_of: Option<HeldObject>,
+}
+
+/// What happens near and after the end of a lifetime.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Freshness {
+    /// A hit after this share of the lifetime has the entry refreshed, or begins its lifetime
+    /// again.
+    pub refresh_share: Option<f64>,
+    /// Whether such a hit begins the lifetime again, instead of having the body run.
+    pub extends: bool,
+    /// How long after its lifetime an entry still answers, while somebody refreshes it.
+    pub stale_us: u64,
+    /// How long after its lifetime an entry answers if the body fails.
+    pub error_us: u64,
+    /// Lifetimes are shortened by a random part up to this share.
+    pub jitter: f64,
+}
+
+impl Freshness {
+    /// Whether hits have entries refreshed at all.
+    pub fn refreshes(&self) -> bool {
+        self.refresh_share.is_some() || self.stale_us > 0
+    }
+
+    /// Whether entries have to know when they were fresh.
+    pub fn is_wanted(&self) -> bool {
+        self.refreshes() || self.error_us > 0
+    }
 }
 
 /// Functions of more parameters than this are bound into memory of their own.
@@ -82,15 +117,10 @@ impl GivenCall {
         let count = if names.is_null() {
             0
         } else {
-            ffi::PyTuple_GET_SIZE(names)
+            api::tuple_len(names)
         };
         let values = self.arguments.add(self.count);
-        (0..count).map(move |index| {
-            (
-                ffi::PyTuple_GET_ITEM(names, index),
-                *values.add(index as usize),
-            )
-        })
+        (0..count).map(move |index| (api::tuple_item(names, index), *values.add(index as usize)))
     }
 
     pub unsafe fn run(&self, function: *mut ffi::PyObject) -> Outcome<HeldObject> {

@@ -1,20 +1,20 @@
 //! One call's key as an object of Python: what everything but the call itself goes through.
 
-use std::cell::RefCell;
-
-use cache::TagTokens;
+use cache::EntryPlace;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::api;
 use crate::bind::GivenCall;
 use crate::callable::{self, Inner};
-use crate::entry::{self, KeptEntry};
+use crate::entry::KeptEntry;
 use crate::flight::FlightRun;
-use crate::isolate;
-use crate::key::HeldKey;
+use crate::guard::{Count, Guarded};
+use crate::key::{AskedKey, BuiltKey, HeldKey};
+use crate::miss::{BodyStart, EntryUse, MissedCall};
 use crate::object::{HeldObject, Outcome, PlainRc};
-use crate::store::CallStore;
+use crate::store::{CallStore, FoundEntry};
 use crate::{owned, raised, to_python};
 
 /// The key of one call of one function (or method of one instance).
@@ -28,18 +28,12 @@ struct AttachedKey {
     key: HeldKey,
     arguments: HeldObject,
     names: HeldObject,
-    begun: RefCell<Option<BegunRun>>,
+    begun: Guarded<Option<BodyStart>>,
+    /// The entry that a refresh started from.
+    place: Guarded<Option<EntryPlace>>,
+    /// Set once an invalidation meant this call: what its run gives is not stored.
+    detached: Count,
 }
-
-/// What was true before a body ran.
-struct BegunRun {
-    generation: u64,
-    tokens: Option<Box<TagTokens>>,
-}
-
-// Used and dropped only by threads that hold the interpreter's lock, which this module keeps on.
-unsafe impl Send for AttachedKey {}
-unsafe impl Sync for AttachedKey {}
 
 /// A tuple and a dict of arguments, laid out for a vectorcall.
 unsafe fn laid_out<R>(
@@ -47,13 +41,13 @@ unsafe fn laid_out<R>(
     names: *mut ffi::PyObject,
     use_it: impl FnOnce(&GivenCall) -> Outcome<R>,
 ) -> Outcome<R> {
-    let count = ffi::PyTuple_GET_SIZE(arguments) as usize;
-    let items = (0..count).map(|index| ffi::PyTuple_GET_ITEM(arguments, index as isize));
+    let count = api::tuple_len(arguments) as usize;
+    let items = (0..count).map(|index| api::tuple_item(arguments, index as isize));
     let mut all: Vec<_> = items.collect();
     let keys = HeldObject::owned(ffi::PyDict_Keys(names))?;
     let keys = HeldObject::owned(ffi::PySequence_Tuple(keys.as_ptr()))?;
-    for index in 0..ffi::PyTuple_GET_SIZE(keys.as_ptr()) {
-        let name = ffi::PyTuple_GET_ITEM(keys.as_ptr(), index);
+    for index in 0..api::tuple_len(keys.as_ptr()) {
+        let name = api::tuple_item(keys.as_ptr(), index);
         all.push(ffi::PyDict_GetItemWithError(names, name));
     }
     use_it(&GivenCall {
@@ -80,6 +74,30 @@ impl CallKey {
     }
 }
 
+impl CallKey {
+    /// Gives the entry of this call, if there is one whose tags are current.
+    unsafe fn with_entry<R>(
+        &self,
+        use_it: impl FnOnce(&CallStore, &FoundEntry) -> Outcome<R>,
+    ) -> Outcome<Option<R>> {
+        let inner = self.inner();
+        self.with_store(|store| {
+            let found = self
+                .0
+                .key
+                .with_asked(|asked| store.find_current(self.0.hash, asked, inner.now_us()))?;
+            found.map(|entry| use_it(store, &entry)).transpose()
+        })
+    }
+
+    fn may_keep(&self, store: &CallStore) -> bool {
+        let begun = self.0.begun.lock();
+        let start = begun.as_ref();
+        self.0.detached.get() == 0
+            && start.is_none_or(|start| self.inner().is_current(store, start))
+    }
+}
+
 #[pymethods]
 impl CallKey {
     /// Binds the call; None when the function itself must refuse it.
@@ -96,8 +114,7 @@ impl CallKey {
                 inner.with_key(call, |_, asked, hash| Ok((hash, asked.held())))
             })
         };
-        let is_method = inner.slot_name.borrow().is_some();
-        let instance = if is_method {
+        let instance = if inner.is_method() {
             arguments.get_item(0).ok()
         } else {
             None
@@ -110,7 +127,9 @@ impl CallKey {
                 key,
                 arguments: owned(arguments.as_any()),
                 names: owned(names.as_any()),
-                begun: RefCell::new(None),
+                begun: Guarded::default(),
+                place: Guarded::default(),
+                detached: Count::default(),
             })
         }))
     }
@@ -119,19 +138,32 @@ impl CallKey {
     fn find(&self, py: Python<'_>, counted: bool) -> PyResult<Option<(Py<PyAny>,)>> {
         let inner = self.inner();
         let value = unsafe {
+            self.with_entry(|store, entry| {
+                let good_for = inner.use_of(entry, inner.now_us());
+                if good_for == EntryUse::OnError {
+                    return Ok(None);
+                }
+                match counted {
+                    true => inner.serve(store, entry),
+                    false => entry.item.answer(),
+                }
+                .map(Some)
+            })
+        };
+        let value = raised(py, value)?.flatten();
+        Ok(value.map(|value| (to_python(py, value),)))
+    }
+
+    /// What of an old value may stand in for a body that failed: `(value,)`, or None.
+    fn stand_in(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>,)>> {
+        let inner = self.inner();
+        let value = unsafe {
             self.with_store(|store| {
                 let found = self
                     .0
                     .key
-                    .with_asked(|asked| store.find_current(self.0.hash, asked, inner.now_us()))?;
-                let Some(entry) = found else {
-                    return Ok(None);
-                };
-                if counted {
-                    store.table.borrow_mut().hit(entry.place);
-                    inner.hits.set(inner.hits.get() + 1);
-                }
-                entry.item.answer().map(Some)
+                    .with_asked(|asked| inner.stand_in(store, asked, self.0.hash))?;
+                found.map(|entry| inner.serve(store, &entry)).transpose()
             })
         };
         Ok(raised(py, value)?.map(|value| (to_python(py, value),)))
@@ -140,14 +172,74 @@ impl CallKey {
     /// Whether the call would be answered, without a copy of the answer.
     fn contains(&self, py: Python<'_>) -> PyResult<bool> {
         let inner = self.inner();
-        let found = unsafe {
+        let found = unsafe { self.with_entry(|_, entry| Ok(inner.use_of(entry, inner.now_us()))) };
+        Ok(raised(py, found)?.is_some_and(|good_for| good_for != EntryUse::OnError))
+    }
+
+    /// Remembers the entry there is now as the one that a refresh starts from. False without one.
+    fn start_refresh(&self, py: Python<'_>) -> PyResult<bool> {
+        let place = unsafe { self.with_entry(|_, entry| Ok(entry.place)) };
+        let place = raised(py, place)?;
+        *self.0.place.lock() = place;
+        Ok(place.is_some())
+    }
+
+    /// Runs the body, with these arguments in the place of the call's own, and stores what it
+    /// gives: in the place of the entry of `start_refresh` if `only_there`. None if another run is
+    /// under way, or that entry has left.
+    fn refresh(
+        &self,
+        py: Python<'_>,
+        arguments: &Bound<'_, PyTuple>,
+        names: &Bound<'_, PyDict>,
+        only_there: bool,
+    ) -> PyResult<Option<(Py<PyAny>,)>> {
+        let inner = self.inner();
+        let place = *self.0.place.lock();
+        let value = unsafe {
             self.with_store(|store| {
-                self.0
-                    .key
-                    .with_asked(|asked| store.find_current(self.0.hash, asked, inner.now_us()))
+                laid_out(arguments.as_ptr(), names.as_ptr(), |call| {
+                    self.0.key.with_asked(|asked| {
+                        let missed = MissedCall {
+                            store,
+                            asked,
+                            hash: self.0.hash,
+                            call,
+                        };
+                        inner.refresh(missed, place.filter(|_| only_there))
+                    })
+                })
             })
         };
-        Ok(raised(py, found)?.is_some())
+        Ok(raised(py, value)?.map(|value| (to_python(py, value),)))
+    }
+
+    /// Begins the lifetime of the entry again. Whether there is one.
+    fn touch(&self, py: Python<'_>, lifetime_us: u64) -> PyResult<bool> {
+        let inner = self.inner();
+        let touched = unsafe {
+            self.with_entry(|store, entry| {
+                Ok(inner.prolong(store, entry.place, &entry.item, lifetime_us))
+            })
+        };
+        Ok(raised(py, touched)?.unwrap_or(false))
+    }
+
+    /// The canonical bytes of the arguments: the same in every process.
+    fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = unsafe {
+            self.0.key.with_asked(|asked| match asked {
+                AskedKey::Built(key) => key.canonical(),
+                AskedKey::Plain(arguments) => {
+                    let mut key = BuiltKey::default();
+                    for argument in *arguments {
+                        key.encode(*argument)?;
+                    }
+                    key.canonical()
+                }
+            })
+        };
+        Ok(PyBytes::new(py, &raised(py, bytes)?))
     }
 
     /// Whether this is a call of that instance's method.
@@ -156,74 +248,79 @@ impl CallKey {
         mine.is_some_and(|mine| mine.as_ptr() == instance.as_ptr())
     }
 
-    /// To be called before the body runs, so that an invalidation meanwhile counts.
-    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+    /// To be called before the body runs, so that an invalidation meanwhile counts. Counts as a
+    /// miss if `counted`.
+    fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
         let inner = self.inner();
         let begun = unsafe {
             self.with_store(|store| {
                 let (arguments, names) = (self.0.arguments.as_ptr(), self.0.names.as_ptr());
-                let tags = laid_out(arguments, names, |call| inner.tag_hashes(call))?;
-                Ok(BegunRun {
-                    generation: store.generation.get(),
-                    tokens: entry::tag_tokens(&tags),
-                })
+                laid_out(arguments, names, |call| inner.start(store, call))
             })
         };
-        inner.misses.set(inner.misses.get() + 1);
-        self.0.begun.replace(Some(raised(py, begun)?));
+        if counted {
+            inner.misses.raise();
+        }
+        let begun = raised(py, begun)?;
+        let before = self.0.begun.lock().replace(begun);
+        drop(before);
         Ok(())
     }
 
     /// Whether nothing that the run began with was invalidated since.
     fn is_current(&self, py: Python<'_>) -> PyResult<bool> {
-        let is_current = unsafe {
-            self.with_store(|store| {
-                let begun = self.0.begun.borrow();
-                Ok(begun.as_ref().is_none_or(|begun| {
-                    let tokens = begun.tokens.as_ref();
-                    begun.generation == store.generation.get()
-                        && tokens.is_none_or(|tokens| entry::tags_are_current(tokens))
-                }))
-            })
-        };
-        raised(py, is_current)
+        raised(py, unsafe {
+            self.with_store(|store| Ok(self.may_keep(store)))
+        })
     }
 
-    /// Keeps `value`, if `stored` and if it may be kept, and gives what makes copies of it for
-    /// other callers.
-    fn keep(&self, value: &Bound<'_, PyAny>, stored: bool) -> PyResult<KeptValue> {
-        let py = value.py();
+    /// Lets this call's run store nothing.
+    fn detach(&self) {
+        self.0.detached.set(1);
+    }
+
+    /// Keeps `value`, if it may be kept and in the place of the entry of `start_refresh` if
+    /// `only_there`, and gives what makes copies of it for other callers.
+    fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<KeptValue> {
         let inner = self.inner();
+        let only = self.0.place.lock().filter(|_| only_there);
         let entry = unsafe {
-            let value = owned(value);
-            isolate::kept(&value, inner.plan.copy_mode).and_then(|(kept, isolation)| {
-                let tokens = self
-                    .0
-                    .begun
-                    .borrow()
-                    .as_ref()
-                    .and_then(|begun| begun.tokens.clone());
+            self.with_store(|store| {
+                let start = self.0.begun.lock().take().unwrap_or_default();
                 let key = self.0.key.with_asked(|asked| asked.held());
-                let entry = PlainRc::new(KeptEntry {
-                    key,
-                    value: kept,
-                    isolation,
-                    tokens,
-                });
-                let lifetime = inner.lifetime(&value)?;
-                Ok((entry, lifetime))
+                let (entry, lifetime) = inner.kept(&owned(value), key, &start)?;
+                *self.0.begun.lock() = Some(start);
+                if let Some(lifetime) = lifetime {
+                    let may_keep = || self.may_keep(store);
+                    let stored = entry.clone();
+                    inner.store_entry(store, self.0.hash, stored, lifetime, only, may_keep)?;
+                }
+                Ok(entry)
             })
         };
-        let (entry, lifetime) = raised(py, entry)?;
-        if let (true, Some(lifetime), true) = (stored, lifetime, self.is_current(py)?) {
-            let insert = unsafe {
-                self.with_store(|store| {
-                    store.insert(self.0.hash, entry.clone(), inner.now_us(), lifetime)
-                })
-            };
-            raised(py, insert)?;
+        Ok(KeptValue(raised(value.py(), entry)?))
+    }
+
+    /// Stores an exception, if the function's settings say so.
+    fn keep_error(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
+        let inner = self.inner();
+        let kept = unsafe {
+            self.with_store(|store| {
+                let key = self.0.key.with_asked(|asked| asked.held());
+                let may_keep = || self.may_keep(store);
+                inner.keep_error(store, self.0.hash, key, &owned(error), may_keep)
+            })
+        };
+        raised(error.py(), kept)
+    }
+
+    /// Says how a refresh of an async function ended.
+    fn count_refresh(&self, is_whole: bool) {
+        let inner = self.inner();
+        match is_whole {
+            true => inner.refreshes.raise(),
+            false => inner.refresh_failures.raise(),
         }
-        Ok(KeptValue(AttachedEntry(entry)))
     }
 
     /// Takes the entry out, and lets no run of now store its value. Whether there was an entry.
@@ -266,41 +363,53 @@ impl CallKey {
 
 /// A value that every waiter gets a copy of his own of.
 #[pyclass(frozen, module = "tidemark_cache._native")]
-pub struct KeptValue(AttachedEntry);
-
-struct AttachedEntry(PlainRc<KeptEntry>);
-
-unsafe impl Send for AttachedEntry {}
-unsafe impl Sync for AttachedEntry {}
+pub struct KeptValue(PlainRc<KeptEntry>);
 
 #[pymethods]
 impl KeptValue {
     fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(to_python(py, raised(py, unsafe { self.0.0.answer() })?))
+        Ok(to_python(py, raised(py, unsafe { self.0.answer() })?))
     }
+}
+
+unsafe fn with_store_of<R>(
+    cached: &Bound<'_, PyAny>,
+    instance: Option<&Bound<'_, PyAny>>,
+    use_it: impl FnOnce(&CallStore) -> R,
+) -> Outcome<R> {
+    let inner = callable::inner(cached.as_ptr());
+    let Some(instance) = instance else {
+        return Ok(use_it(&inner.store));
+    };
+    let table = inner.instance_table(instance.as_ptr())?;
+    let store = crate::instance::InstanceTable::store(&table, &inner.store);
+    Ok(use_it(store))
 }
 
 /// Takes every entry out; of one instance, if there is one.
 #[pyfunction]
 #[pyo3(signature = (cached, instance=None))]
 pub fn clear(cached: &Bound<'_, PyAny>, instance: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let inner = unsafe { callable::inner(cached.as_ptr()) };
-    match instance {
-        None => inner.store.clear(),
-        Some(instance) => {
-            let table = unsafe { inner.instance_table(instance.as_ptr()) };
-            let table = raised(cached.py(), table)?;
-            unsafe { crate::instance::InstanceTable::store(&table, &inner.store) }.clear();
-        }
-    }
-    Ok(())
+    let cleared = unsafe { with_store_of(cached, instance, |store| store.clear_telling()) };
+    raised(cached.py(), cleared)
 }
 
-/// Hits and misses.
+/// Hits, misses, stale hits, refreshes, failed refreshes, evicted and expired entries, and bytes.
 #[pyfunction]
-pub fn counts(cached: &Bound<'_, PyAny>) -> (u64, u64) {
+pub fn counts(cached: &Bound<'_, PyAny>) -> [u64; 8] {
     let inner = unsafe { callable::inner(cached.as_ptr()) };
-    (inner.hits.get(), inner.misses.get())
+    let shared = &inner.store.shared;
+    [
+        &inner.hits,
+        &inner.misses,
+        &inner.stale_hits,
+        &inner.refreshes,
+        &inner.refresh_failures,
+        &shared.evicted,
+        &shared.expired,
+        &shared.bytes,
+    ]
+    .map(Count::get)
 }
 
 /// Entries held, those past their lifetime included that nothing has met yet; of one instance, if
@@ -308,16 +417,8 @@ pub fn counts(cached: &Bound<'_, PyAny>) -> (u64, u64) {
 #[pyfunction]
 #[pyo3(signature = (cached, instance=None))]
 pub fn entries(cached: &Bound<'_, PyAny>, instance: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
-    let inner = unsafe { callable::inner(cached.as_ptr()) };
-    let Some(instance) = instance else {
-        return Ok(inner.store.table.borrow().entries());
-    };
-    let table = raised(cached.py(), unsafe {
-        inner.instance_table(instance.as_ptr())
-    })?;
-    let store = unsafe { crate::instance::InstanceTable::store(&table, &inner.store) };
-    let count = store.table.borrow().entries();
-    Ok(count)
+    let count = unsafe { with_store_of(cached, instance, |store| store.table.lock().entries()) };
+    raised(cached.py(), count)
 }
 
 /// Takes `run` out of the runs of an async function, if it is the one under its key: one step, so

@@ -2,6 +2,7 @@
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::key::BuiltKey;
 use crate::object::{HeldObject, Outcome, Raised};
 use crate::python::{self, PythonFunction};
@@ -56,7 +57,7 @@ impl BuiltKey {
             return self.integer(object);
         } else if kind == &raw mut ffi::PyFloat_Type {
             self.bytes.push(b'f');
-            let bits = ffi::PyFloat_AS_DOUBLE(object).to_bits();
+            let bits = api::float_of(object).to_bits();
             self.bytes.extend_from_slice(&bits.to_le_bytes());
         } else if kind == &raw mut ffi::PyUnicode_Type {
             return self.text(object);
@@ -116,10 +117,10 @@ impl BuiltKey {
     ) -> Outcome<()> {
         // A copy: a `__hash__` or an encoder below may change the list.
         let items = HeldObject::owned(ffi::PySequence_Tuple(object))?;
-        let count = ffi::PyTuple_GET_SIZE(items.as_ptr());
+        let count = api::tuple_len(items.as_ptr());
         self.count(tag, count as usize);
         for index in 0..count {
-            self.encode_at(ffi::PyTuple_GET_ITEM(items.as_ptr(), index), depth + 1)?;
+            self.encode_at(api::tuple_item(items.as_ptr(), index), depth + 1)?;
         }
         Ok(())
     }
@@ -127,12 +128,12 @@ impl BuiltKey {
     unsafe fn mapping(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<()> {
         let items = HeldObject::owned(ffi::PyDict_Items(object))?;
         let mut parts = Vec::new();
-        for index in 0..ffi::PyList_GET_SIZE(items.as_ptr()) {
-            let pair = ffi::PyList_GET_ITEM(items.as_ptr(), index);
+        for index in 0..api::list_len(items.as_ptr()) {
+            let pair = api::list_item(items.as_ptr(), index);
             let mut key = BuiltKey::default();
-            key.encode_at(ffi::PyTuple_GET_ITEM(pair, 0), depth + 1)?;
+            key.encode_at(api::tuple_item(pair, 0), depth + 1)?;
             let order = key.order()?;
-            key.encode_at(ffi::PyTuple_GET_ITEM(pair, 1), depth + 1)?;
+            key.encode_at(api::tuple_item(pair, 1), depth + 1)?;
             parts.push((order, key));
         }
         self.unordered(b'd', parts)
@@ -141,9 +142,9 @@ impl BuiltKey {
     unsafe fn set(&mut self, tag: u8, object: *mut ffi::PyObject, depth: usize) -> Outcome<()> {
         let items = HeldObject::owned(ffi::PySequence_List(object))?;
         let mut parts = Vec::new();
-        for index in 0..ffi::PyList_GET_SIZE(items.as_ptr()) {
+        for index in 0..api::list_len(items.as_ptr()) {
             let mut part = BuiltKey::default();
-            part.encode_at(ffi::PyList_GET_ITEM(items.as_ptr(), index), depth + 1)?;
+            part.encode_at(api::list_item(items.as_ptr(), index), depth + 1)?;
             parts.push((part.order()?, part));
         }
         self.unordered(tag, parts)
@@ -170,6 +171,7 @@ impl BuiltKey {
         for (_, part) in parts {
             self.run(b'_', &part.bytes)?;
             self.opaque.extend(part.opaque);
+            self.classes += part.classes;
         }
         Ok(())
     }
@@ -179,10 +181,7 @@ impl BuiltKey {
     unsafe fn other(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<()> {
         let parts = python::call_one(PythonFunction::PartsOf, object)?;
         if parts.as_ptr() != ffi::Py_None() {
-            self.bytes.push(b'o');
-            let kind = HeldObject::borrowed(ffi::Py_TYPE(object).cast());
-            self.opaque.push(kind);
-            return self.encode_at(parts.as_ptr(), depth + 1);
+            return self.parts(object, &parts, depth);
         }
         if ffi::PyObject_Hash(object) == -1 {
             if ffi::PyErr_ExceptionMatches(ffi::PyExc_TypeError) == 0 {
@@ -198,5 +197,45 @@ impl BuiltKey {
         self.bytes.push(b'?');
         self.opaque.push(HeldObject::borrowed(object));
         Ok(())
+    }
+
+    /// The class stands in the bytes by its name, for whoever reads them elsewhere, and beside
+    /// them itself: two classes of one name are two.
+    unsafe fn parts(
+        &mut self,
+        object: *mut ffi::PyObject,
+        parts: &HeldObject,
+        depth: usize,
+    ) -> Outcome<()> {
+        let kind = ffi::Py_TYPE(object).cast::<ffi::PyObject>();
+        self.bytes.push(b'o');
+        for attribute in [c"__module__", c"__qualname__"] {
+            let name = ffi::PyObject_GetAttrString(kind, attribute.as_ptr());
+            let name = HeldObject::owned(ffi::PyObject_Str(HeldObject::owned(name)?.as_ptr()))?;
+            self.text(name.as_ptr())?;
+        }
+        self.opaque.push(HeldObject::borrowed(kind));
+        self.classes += 1;
+        self.encode_at(parts.as_ptr(), depth + 1)
+    }
+
+    /// The bytes, when they say all there is to say.
+    pub unsafe fn canonical(&self) -> Outcome<Vec<u8>> {
+        let without = self.opaque.iter().find(|object| {
+            // A class is named in the bytes.
+            ffi::PyType_Check(object.as_ptr()) == 0
+        });
+        if let (Some(object), true) = (without, self.opaque.len() > self.classes) {
+            return Err(python::raise_type(&format!(
+                "an argument holds an object of type {}, which has no canonical encoding",
+                python::type_name(object.as_ptr())
+            )));
+        }
+        if self.opaque.len() > self.classes {
+            return Err(python::raise_type(
+                "an argument holds a class, which has no canonical encoding",
+            ));
+        }
+        Ok(self.bytes.clone())
     }
 }

@@ -1,9 +1,8 @@
 //! What is kept of one call, and the tags it may be under.
 
-use std::cell::RefCell;
-
 use cache::{TagTokens, Tags};
 
+use crate::guard::{Count, Guarded};
 use crate::isolate::{self, Isolation};
 use crate::key::HeldKey;
 use crate::object::{HeldObject, Outcome};
@@ -16,32 +15,69 @@ pub struct KeptEntry {
     pub value: HeldObject,
     /// How it is handed out.
     pub isolation: Isolation,
+    /// What most entries have no need of.
+    pub extras: Option<Box<EntryExtras>>,
+}
+
+/// What an entry has under tags, or in a function that refreshes, or serves what is stale.
+#[derive(Default)]
+pub struct EntryExtras {
     /// What its tags were before the body ran.
-    pub tokens: Option<Box<TagTokens>>,
+    pub tokens: Option<TagTokens>,
+    /// The end of its lifetime, without the window for stale answers.
+    pub fresh_until_us: Count,
+    /// From when on a hit has it refreshed; [`cache::NEVER_US`] if none does.
+    pub refresh_at_us: Count,
+    /// Until then nobody else begins a refresh.
+    pub claimed_until_us: Count,
+    /// Until then it answers though its windows are over, because the body failed lately.
+    pub error_until_us: Count,
+}
+
+impl EntryExtras {
+    /// Whether none of its tags was invalidated since the body began.
+    #[inline]
+    pub fn is_current(&self) -> bool {
+        self.tokens.as_ref().is_none_or(tags_are_current)
+    }
+
+    /// Whether a hit now should have the entry refreshed, by somebody.
+    #[inline]
+    pub fn is_due(&self, now_us: u64) -> bool {
+        now_us >= self.refresh_at_us.get() && now_us >= self.claimed_until_us.get()
+    }
+
+    /// Whether this caller is the one to have it refreshed; until `until_us` no other is.
+    pub fn claim(&self, now_us: u64, until_us: u64) -> bool {
+        let before = self.claimed_until_us.get();
+        now_us >= before && self.claimed_until_us.exchange(before, until_us)
+    }
 }
 
 impl KeptEntry {
-    /// The value for a caller.
+    /// The value for a caller, or its exception.
     #[inline]
     pub unsafe fn answer(&self) -> Outcome<HeldObject> {
         isolate::handed_out(&self.value, self.isolation)
     }
+
+    /// Whether none of its tags was invalidated since the body began.
+    #[inline]
+    pub fn is_current(&self) -> bool {
+        let extras = self.extras.as_ref();
+        extras.is_none_or(|extras| extras.is_current())
+    }
 }
 
-struct AttachedTags(RefCell<Option<Tags>>);
-
-// Touched only by threads that hold the interpreter's lock, and never across a call of it.
-unsafe impl Sync for AttachedTags {}
-
-static TAGS: AttachedTags = AttachedTags(RefCell::new(None));
+static TAGS: Guarded<Option<Tags>> = Guarded::new(None);
 
 fn with_tags<R>(use_them: impl FnOnce(&mut Tags) -> R) -> R {
-    use_them(TAGS.0.borrow_mut().get_or_insert_default())
+    use_them(TAGS.lock().get_or_insert_default())
 }
 
 /// What the tags are now.
-pub fn tag_tokens(hashes: &[u64]) -> Option<Box<TagTokens>> {
-    (!hashes.is_empty()).then(|| Box::new(with_tags(|tags| tags.tokens(hashes))))
+pub fn tag_tokens(hashes: &[u64]) -> Option<TagTokens> {
+    (!hashes.is_empty()).then(|| with_tags(|tags| tags.tokens(hashes)))
 }
 
 /// Whether none of the tags was invalidated since.

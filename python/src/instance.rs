@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
 use crate::python;
 use crate::store::CallStore;
@@ -26,24 +27,22 @@ impl InstanceTable {
     /// The table of `instance` for one decorated method, made if there is none.
     pub unsafe fn of(
         of_function: &CallStore,
-        entries_max: usize,
-        slot_name: &HeldObject,
+        slot_name: *mut ffi::PyObject,
         instance: *mut ffi::PyObject,
     ) -> Outcome<HeldObject> {
         let dict = HeldObject::owned(ffi::PyObject_GenericGetDict(instance, std::ptr::null_mut()))?;
-        let held = ffi::PyDict_GetItemWithError(dict.as_ptr(), slot_name.as_ptr());
-        if held.is_null() {
-            if !ffi::PyErr_Occurred().is_null() {
-                return Err(Raised);
-            }
-        } else if ffi::Py_TYPE(held) == TYPE.load(Ordering::Acquire) {
-            let owner = (*held.cast::<InstanceTable>()).owner;
-            if !owner.is_null() && ffi::PyWeakref_GetObject(owner) == instance {
-                return Ok(HeldObject::borrowed(held));
-            }
+        let mut held = api::dict_item(dict.as_ptr(), slot_name)?;
+        if held.is_none() {
+            // One step, so that of several threads that make a table one table stays.
+            let new = create(of_function, instance)?;
+            held = Some(api::dict_item_or(dict.as_ptr(), slot_name, new)?);
         }
-        let table = create(of_function, entries_max, instance)?;
-        if ffi::PyDict_SetItem(dict.as_ptr(), slot_name.as_ptr(), table.as_ptr()) != 0 {
+        if let Some(held) = held.filter(|held| is_table_of(held.as_ptr(), instance)) {
+            return Ok(held);
+        }
+        // Another instance's, copied with the `__dict__`, or what unpickling left in its place.
+        let table = create(of_function, instance)?;
+        if ffi::PyDict_SetItem(dict.as_ptr(), slot_name, table.as_ptr()) != 0 {
             return Err(Raised);
         }
         Ok(table)
@@ -60,40 +59,42 @@ impl InstanceTable {
             ffi::PyErr_Clear();
             return None;
         };
-        let held = ffi::PyDict_GetItemWithError(dict.as_ptr(), slot_name);
-        if held.is_null() {
-            ffi::PyErr_Clear();
-            return None;
+        match api::dict_item(dict.as_ptr(), slot_name) {
+            Ok(held) => held.filter(|held| is_table_of(held.as_ptr(), instance)),
+            Err(Raised) => {
+                ffi::PyErr_Clear();
+                None
+            }
         }
-        if ffi::Py_TYPE(held) != TYPE.load(Ordering::Acquire) {
-            return None;
-        }
-        let owner = (*held.cast::<InstanceTable>()).owner;
-        let is_own = !owner.is_null() && ffi::PyWeakref_GetObject(owner) == instance;
-        is_own.then(|| HeldObject::borrowed(held))
     }
 
     /// Its entries, none of them from before the function was cleared.
     #[inline]
     pub unsafe fn store<'a>(table: &'a HeldObject, of_function: &CallStore) -> &'a CallStore {
         let store = &*(*table.as_ptr().cast::<InstanceTable>()).store;
-        if store.cleared.get() != of_function.generation.get() {
-            store.cleared.set(of_function.generation.get());
-            store.clear();
+        let (cleared, generation) = (store.cleared.get(), of_function.generation.get());
+        if cleared != generation && store.cleared.exchange(cleared, generation) {
+            store.clear_telling();
         }
         store
     }
 }
 
-unsafe fn create(
-    of_function: &CallStore,
-    entries_max: usize,
-    instance: *mut ffi::PyObject,
-) -> Outcome<HeldObject> {
+/// Whether `object` is the table of that very instance.
+#[inline]
+unsafe fn is_table_of(object: *mut ffi::PyObject, instance: *mut ffi::PyObject) -> bool {
+    if ffi::Py_TYPE(object) != TYPE.load(Ordering::Acquire) {
+        return false;
+    }
+    let owner = (*object.cast::<InstanceTable>()).owner;
+    !owner.is_null() && api::weak_target(owner) == instance
+}
+
+unsafe fn create(of_function: &CallStore, instance: *mut ffi::PyObject) -> Outcome<HeldObject> {
     let owner = HeldObject::owned(ffi::PyWeakref_NewRef(instance, std::ptr::null_mut()))?;
     let table = ffi::PyType_GenericAlloc(TYPE.load(Ordering::Acquire), 0);
     let table = HeldObject::owned(table)?;
-    let store = CallStore::new(entries_max);
+    let store = CallStore::new(of_function.shared.clone());
     store.cleared.set(of_function.generation.get());
     let layout = table.as_ptr().cast::<InstanceTable>();
     (*layout).owner = owner.into_ptr();
@@ -136,7 +137,7 @@ unsafe extern "C" fn traverse(
 
 unsafe extern "C" fn clear(table: *mut ffi::PyObject) -> c_int {
     if let Some(store) = (*table.cast::<InstanceTable>()).store.as_ref() {
-        store.clear();
+        drop(store.clear());
     }
     0
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
 use crate::python::{self, PythonFunction};
 
@@ -24,6 +25,10 @@ pub enum Isolation {
     Graph,
     /// `copy.deepcopy`.
     Deep,
+    /// The value is a pair: a function of ours, and what it makes each caller's value from.
+    OwnWay,
+    /// The value is an exception, and is raised.
+    Raise,
 }
 
 /// What the decorator asks for.
@@ -127,10 +132,10 @@ impl Walk {
         if kind == &raw mut ffi::PyList_Type {
             for index in 0.. {
                 // AskedKey anew each time: the walk may run code of the value's own.
-                if index >= ffi::PyList_GET_SIZE(object) {
+                if index >= api::list_len(object) {
                     break;
                 }
-                let item = HeldObject::borrowed(ffi::PyList_GET_ITEM(object, index));
+                let item = HeldObject::borrowed(api::list_item(object, index));
                 if self.part(item.as_ptr(), depth + 1)? == Isolation::Deep {
                     return Ok(Isolation::Deep);
                 }
@@ -149,13 +154,13 @@ impl Walk {
 
     unsafe fn dict(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
         let items = HeldObject::owned(ffi::PyDict_Items(object))?;
-        for index in 0..ffi::PyList_GET_SIZE(items.as_ptr()) {
-            let pair = ffi::PyList_GET_ITEM(items.as_ptr(), index);
+        for index in 0..api::list_len(items.as_ptr()) {
+            let pair = api::list_item(items.as_ptr(), index);
             // The copy sets values under the same keys, and that must run no code of theirs.
-            if !crate::key::is_plain(ffi::PyTuple_GET_ITEM(pair, 0)) {
+            if !crate::key::is_plain(api::tuple_item(pair, 0)) {
                 return Ok(Isolation::Deep);
             }
-            let value = ffi::PyTuple_GET_ITEM(pair, 1);
+            let value = api::tuple_item(pair, 1);
             if self.part(value, depth + 1)? == Isolation::Deep {
                 return Ok(Isolation::Deep);
             }
@@ -170,8 +175,8 @@ impl Walk {
             return Ok(Isolation::Tree);
         }
         let mut whole = Isolation::Same;
-        for index in 0..ffi::PyTuple_GET_SIZE(object) {
-            match self.part(ffi::PyTuple_GET_ITEM(object, index), depth + 1)? {
+        for index in 0..api::tuple_len(object) {
+            match self.part(api::tuple_item(object, index), depth + 1)? {
                 Isolation::Same => {}
                 Isolation::Deep => return Ok(Isolation::Deep),
                 other => whole = other,
@@ -182,8 +187,8 @@ impl Walk {
 
     unsafe fn all_same(&mut self, set: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
         let items = HeldObject::owned(ffi::PySequence_List(set))?;
-        for index in 0..ffi::PyList_GET_SIZE(items.as_ptr()) {
-            let item = ffi::PyList_GET_ITEM(items.as_ptr(), index);
+        for index in 0..api::list_len(items.as_ptr()) {
+            let item = api::list_item(items.as_ptr(), index);
             if self.part(item, depth + 1)? != Isolation::Same {
                 return Ok(Isolation::Deep);
             }
@@ -196,8 +201,8 @@ impl Walk {
         if fields.as_ptr() == ffi::Py_None() {
             return Ok(Isolation::Deep);
         }
-        for index in 0..ffi::PyTuple_GET_SIZE(fields.as_ptr()) {
-            let field = ffi::PyTuple_GET_ITEM(fields.as_ptr(), index);
+        for index in 0..api::tuple_len(fields.as_ptr()) {
+            let field = api::tuple_item(fields.as_ptr(), index);
             if self.part(field, depth + 1)? != Isolation::Same {
                 return Ok(Isolation::Deep);
             }
@@ -208,6 +213,12 @@ impl Walk {
 
 /// The value an entry keeps, isolated from the caller's, and how a hit hands it out.
 pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, Isolation)> {
+    if mode == CopyMode::Auto && !is_built_in(value.as_ptr()) {
+        let own_way = python::call_one(PythonFunction::OwnWay, value.as_ptr())?;
+        if own_way.as_ptr() != ffi::Py_None() {
+            return Ok((own_way, Isolation::OwnWay));
+        }
+    }
     let isolation = match mode {
         CopyMode::Share => Isolation::Same,
         CopyMode::Deep => Isolation::Deep,
@@ -230,7 +241,22 @@ pub unsafe fn handed_out(value: &HeldObject, isolation: Isolation) -> Outcome<He
         Isolation::Tree => copy(value.as_ptr(), &mut None),
         Isolation::Graph => copy(value.as_ptr(), &mut Some(HashMap::default())),
         Isolation::Deep => python::call_one(PythonFunction::DeepCopy, value.as_ptr()),
+        Isolation::OwnWay => {
+            let (way, stored) = (
+                api::tuple_item(value.as_ptr(), 0),
+                api::tuple_item(value.as_ptr(), 1),
+            );
+            HeldObject::owned(api::call_one(way, stored))
+        }
+        Isolation::Raise => {
+            let error = python::call_one(PythonFunction::ErrorForCaller, value.as_ptr())?;
+            Err(python::raise_object(&error))
+        }
     }
+}
+
+unsafe fn is_built_in(object: *mut ffi::PyObject) -> bool {
+    is_immutable_leaf(object) || is_copied(object)
 }
 
 /// Addresses are spread well by one multiplication, and no caller chooses them.
@@ -282,7 +308,7 @@ unsafe fn copy(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObjec
     let new = if kind == &raw mut ffi::PyDict_Type {
         ffi::PyDict_Copy(object)
     } else if kind == &raw mut ffi::PyList_Type {
-        ffi::PyList_GetSlice(object, 0, ffi::PyList_GET_SIZE(object))
+        ffi::PyList_GetSlice(object, 0, api::list_len(object))
     } else if kind == &raw mut ffi::PySet_Type {
         ffi::PySet_New(object)
     } else if kind == &raw mut ffi::PyByteArray_Type {
@@ -305,8 +331,8 @@ unsafe fn copy(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObjec
             }
         }
     } else if kind == &raw mut ffi::PyList_Type {
-        for index in 0..ffi::PyList_GET_SIZE(object) {
-            let item = ffi::PyList_GET_ITEM(object, index);
+        for index in 0..api::list_len(object) {
+            let item = api::list_item(object, index);
             if is_copied(item) {
                 let item = copy(item, memo)?;
                 if ffi::PyList_SetItem(new.as_ptr(), index, item.into_ptr()) != 0 {
@@ -319,11 +345,11 @@ unsafe fn copy(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObjec
 }
 
 unsafe fn copy_tuple(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObject> {
-    let count = ffi::PyTuple_GET_SIZE(object);
+    let count = api::tuple_len(object);
     let mut items = Vec::with_capacity(count as usize);
     let mut is_other = false;
     for index in 0..count {
-        let item = ffi::PyTuple_GET_ITEM(object, index);
+        let item = api::tuple_item(object, index);
         let new = match is_copied(item) {
             true => copy(item, memo)?,
             false => HeldObject::borrowed(item),

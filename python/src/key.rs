@@ -6,6 +6,7 @@
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
 
 /// What a key is made from, borrowed for the length of a call.
@@ -35,8 +36,10 @@ pub enum HeldKey {
 pub struct BuiltKey {
     /// With one tag for each object in `opaque`, at its place.
     pub bytes: Vec<u8>,
-    /// Compared by exact type and `==`.
+    /// Compared by exact type and `==`; classes by identity.
     pub opaque: Vec<HeldObject>,
+    /// How many of them are classes, which the bytes name as well.
+    pub classes: usize,
 }
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -67,7 +70,7 @@ pub unsafe fn hash_plain(arguments: &[*mut ffi::PyObject]) -> u64 {
     for argument in arguments {
         let kind = ffi::Py_TYPE(*argument);
         let own = if kind == &raw mut ffi::PyFloat_Type {
-            ffi::PyFloat_AS_DOUBLE(*argument).to_bits()
+            api::float_of(*argument).to_bits()
         } else {
             ffi::PyObject_Hash(*argument) as u64
         };
@@ -86,7 +89,7 @@ unsafe fn plain_are_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool 
         return false;
     }
     if kind == &raw mut ffi::PyFloat_Type {
-        return ffi::PyFloat_AS_DOUBLE(a).to_bits() == ffi::PyFloat_AS_DOUBLE(b).to_bits();
+        return api::float_of(a).to_bits() == api::float_of(b).to_bits();
     }
     ffi::PyObject_RichCompareBool(a, b, ffi::Py_EQ) == 1
 }

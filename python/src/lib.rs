@@ -1,25 +1,29 @@
 //! The native half of `tidemark_cache`: the callable, its keys, its table, and isolation.
 //!
-//! Only threads that hold the interpreter's lock touch anything here; on free-threaded builds
-//! loading this module switches the lock back on.
+//! Only threads that are attached to the interpreter touch anything here. What several of them
+//! share stands behind the guards of `guard.rs`.
 
 // SAFETY, once for the crate: every function is reached from the interpreter, on a thread that
-// holds its lock, with pointers the interpreter owns for the length of the call.
+// is attached to it, with pointers the interpreter owns for the length of the call.
 #![allow(unsafe_code)]
 
+mod api;
 mod bind;
 mod call_key;
 mod callable;
 mod encode;
 mod entry;
 mod flight;
+mod guard;
 mod instance;
 mod isolate;
 mod key;
+mod miss;
 mod object;
 mod plan;
 mod python;
 mod ready;
+mod run_graph;
 mod store;
 
 use pyo3::prelude::*;
@@ -42,7 +46,10 @@ fn to_python(py: Python<'_>, object: HeldObject) -> Py<PyAny> {
 
 /// Gives this module the functions written in Python.
 #[pyfunction]
-fn set_up(functions: [Bound<'_, PyAny>; 6], immutable: Vec<Bound<'_, PyAny>>) -> bool {
+fn set_up(
+    functions: [Bound<'_, PyAny>; python::KNOWN_COUNT],
+    immutable: Vec<Bound<'_, PyAny>>,
+) -> bool {
     let known = [
         PythonFunction::PartsOf,
         PythonFunction::FrozenFields,
@@ -50,6 +57,10 @@ fn set_up(functions: [Bound<'_, PyAny>; 6], immutable: Vec<Bound<'_, PyAny>>) ->
         PythonFunction::Bound,
         PythonFunction::AsyncMiss,
         PythonFunction::Ownership,
+        PythonFunction::Refresh,
+        PythonFunction::ErrorForCaller,
+        PythonFunction::OwnWay,
+        PythonFunction::Weight,
     ];
     for (known, function) in known.into_iter().zip(&functions) {
         python::remember(known, owned(function));
@@ -65,7 +76,7 @@ fn invalidate_tag(tag: &str) {
     entry::invalidate_tag(cache::fingerprint(0, tag.as_bytes()) as u64);
 }
 
-#[pymodule(gil_used = true)]
+#[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     if !flight::watch_forks() {
@@ -78,6 +89,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     raised(py, unsafe { ready::create_type() })?;
     module.add("Cached", to_python(py, kind))?;
     module.add_class::<call_key::CallKey>()?;
+    module.add_class::<run_graph::TaskRun>()?;
     module.add_function(wrap_pyfunction!(set_up, module)?)?;
     module.add_function(wrap_pyfunction!(invalidate_tag, module)?)?;
     module.add_function(wrap_pyfunction!(plan::make, module)?)?;

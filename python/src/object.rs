@@ -3,11 +3,12 @@
 //! PyO3's own reference asks at every drop whether the thread is attached. All code here runs
 //! attached, by the law of the callable, so it need not ask.
 
-use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
 use pyo3::ffi;
+
+use crate::guard::Holders;
 
 /// An exception is set on this thread.
 #[derive(Debug)]
@@ -19,6 +20,10 @@ pub type Outcome<T> = Result<T, Raised>;
 /// One counted reference. Made, cloned and dropped only by a thread that holds the interpreter.
 #[repr(transparent)]
 pub struct HeldObject(NonNull<ffi::PyObject>);
+
+// A thread counts only while it is attached to the interpreter.
+unsafe impl Send for HeldObject {}
+unsafe impl Sync for HeldObject {}
 
 impl HeldObject {
     /// Takes over a reference that an API call has given; null means that it has raised.
@@ -62,19 +67,23 @@ impl Drop for HeldObject {
     }
 }
 
-/// A value with a plain count of its holders, all of whom hold the interpreter when they count.
+/// A value with a count of its holders, all of them attached to the interpreter when they count.
 /// Half the size of `Rc`, which matters once for every entry.
 pub struct PlainRc<T>(NonNull<PlainCount<T>>);
 
 struct PlainCount<T> {
-    holders: Cell<u32>,
+    holders: Holders,
     value: T,
 }
+
+// Counted under the interpreter's lock, or atomically where it has none.
+unsafe impl<T> Send for PlainRc<T> {}
+unsafe impl<T> Sync for PlainRc<T> {}
 
 impl<T> PlainRc<T> {
     /// One holder.
     pub fn new(value: T) -> PlainRc<T> {
-        let holders = Cell::new(1);
+        let holders = Holders::one();
         PlainRc(NonNull::from(Box::leak(Box::new(PlainCount {
             holders,
             value,
@@ -85,9 +94,7 @@ impl<T> PlainRc<T> {
 impl<T> Clone for PlainRc<T> {
     #[inline]
     fn clone(&self) -> PlainRc<T> {
-        let holders = unsafe { &self.0.as_ref().holders };
-        assert!(holders.get() < u32::MAX, "holders are counted in 32 bits");
-        holders.set(holders.get() + 1);
+        unsafe { self.0.as_ref() }.holders.add();
         PlainRc(self.0)
     }
 }
@@ -104,9 +111,7 @@ impl<T> Deref for PlainRc<T> {
 impl<T> Drop for PlainRc<T> {
     #[inline]
     fn drop(&mut self) {
-        let holders = unsafe { &self.0.as_ref().holders };
-        holders.set(holders.get() - 1);
-        if holders.get() == 0 {
+        if unsafe { self.0.as_ref() }.holders.leave() {
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use cache::TableLimits;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::bind::CachePlan;
+use crate::bind::{CachePlan, Freshness};
 use crate::callable;
+use crate::guard::Count;
 use crate::isolate::CopyMode;
 use crate::object::HeldObject;
+use crate::store::StoreShared;
 use crate::{instance, owned, raised, to_python};
 
 fn optional(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<HeldObject>> {
@@ -48,6 +51,27 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
         _ => CopyMode::Auto,
     };
     let tags: Bound<'_, PyAny> = required(settings, "tags")?;
+    let lifetime_us: Option<u64> = required(settings, "lifetime_us")?;
+    let (policy, errors) = (optional(settings, "policy")?, optional(settings, "errors")?);
+    let bytes_max: Option<u64> = required(settings, "bytes_max")?;
+    let freshness = Freshness {
+        refresh_share: required(settings, "refresh_share")?,
+        extends: required(settings, "extends")?,
+        stale_us: required(settings, "stale_us")?,
+        error_us: required(settings, "error_us")?,
+        jitter: required(settings, "jitter")?,
+    };
+    let shared = StoreShared {
+        limits: TableLimits {
+            entries_max: required(settings, "entries_max")?,
+            bytes_max: bytes_max.unwrap_or(u64::MAX),
+            stale_us: freshness.stale_us.max(freshness.error_us),
+        },
+        on_evict: optional(settings, "on_evict")?,
+        bytes: Count::new(0),
+        evicted: Count::new(0),
+        expired: Count::new(0),
+    };
     let plan = CachePlan {
         names: names.collect(),
         defaults: defaults.collect(),
@@ -57,16 +81,21 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
         takes_more: required(settings, "takes_more")?,
         takes_names: required(settings, "takes_names")?,
         is_async: required(settings, "is_async")?,
-        entries_max: required(settings, "entries_max")?,
-        lifetime_us: required(settings, "lifetime_us")?,
+        reads_clock: lifetime_us.is_some() || policy.is_some() || errors.is_some(),
+        lifetime_us,
         copy_mode,
         flight_wait: Duration::from_secs_f64(required(settings, "flight_wait")?),
         key: optional(settings, "key")?,
-        policy: optional(settings, "policy")?,
+        policy,
+        errors,
+        freshness,
+        weighs: bytes_max.is_some(),
         tags: raised(py, unsafe { callable::tags_in(tags.as_ptr()) })?,
         tags_of: optional(settings, "tags_of")?,
     };
-    let cached = raised(py, unsafe { callable::create(owned(function), plan) })?;
+    let cached = raised(py, unsafe {
+        callable::create(owned(function), plan, shared)
+    })?;
     Ok(to_python(py, cached))
 }
 
@@ -89,10 +118,7 @@ pub fn mark_method(
         }
     }
     let name = owned(PyString::intern(py, name).as_any());
-    let before = unsafe { callable::inner(cached.as_ptr()) }
-        .slot_name
-        .replace(Some(name));
-    drop(before);
+    unsafe { callable::inner(cached.as_ptr()) }.become_method(name);
     // The offset of the instances' own `__dict__` is what the table needs; a class may still
     // refuse to have entries set in it, and then the first call says so.
     debug_assert!(unsafe { ffi::PyType_Check(class.as_ptr()) } != 0);

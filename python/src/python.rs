@@ -1,10 +1,11 @@
 //! What the callable asks of the interpreter, and the few functions written in Python.
 
-use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
 
 /// Functions written in Python, given once when the package is imported.
@@ -22,9 +23,18 @@ pub enum PythonFunction {
     AsyncMiss,
     /// The context variable that names the runs a call belongs to.
     Ownership,
+    /// `_refresh.begin(cached, arguments, keywords)`.
+    Refresh,
+    /// `_values.error_for_caller(error)`: one that no other caller has.
+    ErrorForCaller,
+    /// `_values.own_way(value)`: how a value is handed out that has a way of its own, or None.
+    OwnWay,
+    /// `_weight.bytes_of(value, key)`.
+    Weight,
 }
 
-const KNOWN_COUNT: usize = 6;
+/// How many there are.
+pub const KNOWN_COUNT: usize = 10;
 static KNOWN: [AtomicPtr<ffi::PyObject>; KNOWN_COUNT] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN_COUNT];
 
@@ -44,7 +54,7 @@ pub unsafe fn call_one(
     function: PythonFunction,
     argument: *mut ffi::PyObject,
 ) -> Outcome<HeldObject> {
-    HeldObject::owned(ffi::PyObject_CallOneArg(known(function), argument))
+    HeldObject::owned(api::call_one(known(function), argument))
 }
 
 fn raise(kind: *mut ffi::PyObject, text: &str) -> Raised {
@@ -70,8 +80,57 @@ pub fn raise_runtime(text: &str) -> Raised {
 
 /// The name of an object's type.
 pub unsafe fn type_name(object: *mut ffi::PyObject) -> String {
-    let name = (*ffi::Py_TYPE(object)).tp_name;
-    CStr::from_ptr(name).to_string_lossy().into_owned()
+    let kind = ffi::Py_TYPE(object).cast();
+    let name = HeldObject::owned(ffi::PyObject_GetAttrString(kind, c"__qualname__".as_ptr()));
+    let text = name.and_then(|name| text_of(name.as_ptr()).map(<[u8]>::to_vec));
+    match text {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(Raised) => {
+            ffi::PyErr_Clear();
+            "?".to_owned()
+        }
+    }
+}
+
+/// Takes the exception that is set on this thread.
+#[cfg(Py_3_12)]
+pub unsafe fn take_exception() -> Option<HeldObject> {
+    HeldObject::owned(ffi::PyErr_GetRaisedException()).ok()
+}
+
+/// Takes the exception that is set on this thread.
+#[cfg(not(Py_3_12))]
+pub unsafe fn take_exception() -> Option<HeldObject> {
+    let mut kind = std::ptr::null_mut();
+    let (mut value, mut trace) = (kind, kind);
+    ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
+    if kind.is_null() {
+        return None;
+    }
+    ffi::PyErr_NormalizeException(&raw mut kind, &raw mut value, &raw mut trace);
+    if !trace.is_null() {
+        ffi::PyException_SetTraceback(value, trace);
+    }
+    drop((HeldObject::owned(kind), HeldObject::owned(trace)));
+    HeldObject::owned(value).ok()
+}
+
+/// Sets an exception.
+pub unsafe fn raise_object(raised: &HeldObject) -> Raised {
+    ffi::PyErr_SetObject(ffi::Py_TYPE(raised.as_ptr()).cast(), raised.as_ptr());
+    Raised
+}
+
+/// Runs code of the user's that the caller did not ask for: an exception of its own goes to
+/// `sys.unraisablehook`, and one that is set already stays.
+pub unsafe fn apart(run: impl FnOnce() -> Outcome<HeldObject>) {
+    let before = take_exception();
+    if run().is_err() {
+        ffi::PyErr_WriteUnraisable(std::ptr::null_mut());
+    }
+    if let Some(before) = before {
+        raise_object(&before);
+    }
 }
 
 /// The bytes of a `bytes` object, for as long as it is held.
@@ -117,4 +176,34 @@ pub fn now_us() -> u64 {
     // Cannot fail: the clock exists and the pointer is ours.
     unsafe { libc::clock_gettime(CLOCK, &raw mut time) };
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+/// Bytes of a value, as the package weighs it.
+pub unsafe fn weight(value: &HeldObject) -> Outcome<u32> {
+    let bytes = call_one(PythonFunction::Weight, value.as_ptr())?;
+    let bytes = ffi::PyLong_AsUnsignedLongLong(bytes.as_ptr());
+    if !ffi::PyErr_Occurred().is_null() {
+        return Err(Raised);
+    }
+    Ok(u32::try_from(bytes).unwrap_or(u32::MAX).max(1))
+}
+
+/// A number from 0 to 1, by chance: no secret, only spread.
+pub fn chance() -> f64 {
+    static STATE: AtomicU64 = AtomicU64::new(0);
+    let step = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut mixed = STATE.fetch_add(step, Ordering::Relaxed) ^ fine_now_ns();
+    // The finisher of SplitMix64.
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn fine_now_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000) ^ time.tv_nsec as u64
 }

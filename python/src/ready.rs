@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 
+use crate::api;
 use crate::object::{HeldObject, Outcome};
 use crate::python;
 
@@ -14,7 +15,7 @@ use crate::python;
 struct Ready {
     base: ffi::PyObject,
     /// Null once it has been awaited.
-    value: *mut ffi::PyObject,
+    value: AtomicPtr<ffi::PyObject>,
 }
 
 /// `Py_am_send` of CPython's `typeslots.h`, which PyO3 does not declare.
@@ -31,12 +32,21 @@ pub unsafe fn awaitable(value: HeldObject) -> Outcome<HeldObject> {
         return Err(crate::object::Raised);
     }
     ffi::PyObject_Init(ready.cast(), TYPE.load(Ordering::Acquire));
-    (*ready).value = value.into_ptr();
+    (&raw mut (*ready).value).write(AtomicPtr::new(value.into_ptr()));
     HeldObject::owned(ready.cast())
 }
 
 unsafe fn take(ready: *mut ffi::PyObject) -> Outcome<HeldObject> {
-    let value = std::mem::replace(&mut (*ready.cast::<Ready>()).value, std::ptr::null_mut());
+    let value = &(*ready.cast::<Ready>()).value;
+    // Single use, whoever of several threads comes first.
+    let value = match cfg!(Py_GIL_DISABLED) {
+        true => value.swap(std::ptr::null_mut(), Ordering::AcqRel),
+        false => {
+            let held = value.load(Ordering::Relaxed);
+            value.store(std::ptr::null_mut(), Ordering::Relaxed);
+            held
+        }
+    };
     if value.is_null() {
         return Err(python::raise_runtime(
             "cannot reuse already awaited coroutine",
@@ -69,7 +79,7 @@ unsafe extern "C" fn am_send(
 /// The value leaves as `StopIteration`; made by hand, since raising a tuple would spread it.
 unsafe extern "C" fn next(ready: *mut ffi::PyObject) -> *mut ffi::PyObject {
     if let Ok(value) = take(ready) {
-        let stop = ffi::PyObject_CallOneArg(ffi::PyExc_StopIteration, value.as_ptr());
+        let stop = api::call_one(ffi::PyExc_StopIteration, value.as_ptr());
         if let Ok(stop) = HeldObject::owned(stop) {
             ffi::PyErr_SetObject(ffi::PyExc_StopIteration, stop.as_ptr());
         }
@@ -118,7 +128,7 @@ unsafe extern "C" fn close(
 
 unsafe extern "C" fn dealloc(ready: *mut ffi::PyObject) {
     let kind = ffi::Py_TYPE(ready);
-    let value = (*ready.cast::<Ready>()).value;
+    let value = (*ready.cast::<Ready>()).value.load(Ordering::Relaxed);
     if !value.is_null() {
         ffi::Py_DECREF(value);
     }

@@ -1,60 +1,87 @@
 //! The entries and the runs in progress of one function, or of one instance's method.
 
-use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use cache::{EntryPlace, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal, TableLimits};
+use pyo3::ffi;
 
-use crate::entry::{KeptEntry, tags_are_current};
+use crate::entry::KeptEntry;
 use crate::flight::FlightRuns;
+use crate::guard::{Count, Guarded};
 use crate::key::AskedKey;
 use crate::object::{HeldObject, Outcome, PlainRc};
+use crate::python;
 
-/// Entries and runs. Borrowed only between calls of the interpreter, never across one.
+/// What all stores of one function share: its own, or those of a method's instances.
+pub struct StoreShared {
+    /// What each table may hold.
+    pub limits: TableLimits,
+    /// Called with the reason and the value when an entry leaves.
+    pub on_evict: Option<HeldObject>,
+    /// Bytes of all entries of all tables, where bytes are bounded.
+    pub bytes: Count,
+    /// Entries that left for want of space.
+    pub evicted: Count,
+    /// Entries that left because their time was over.
+    pub expired: Count,
+}
+
+/// Entries and runs. Locked only between calls of the interpreter, never across one.
 pub struct CallStore {
     /// The entries.
-    pub table: RefCell<ObjectTable<PlainRc<KeptEntry>>>,
-    /// FlightRuns that callers may join.
+    pub table: Guarded<ObjectTable<PlainRc<KeptEntry>>>,
+    /// Runs that callers may join.
     pub runs: FlightRuns,
     /// The generation of the function's own store when an instance's was last cleared with it.
-    pub cleared: Cell<u64>,
+    pub cleared: Count,
     /// Rises when everything is invalidated.
-    pub generation: Cell<u64>,
+    pub generation: Count,
+    /// What it shares with the others of its function.
+    pub shared: Arc<StoreShared>,
+}
+
+/// What [`CallStore::find`] gives.
+pub type FoundEntry = ProbedEntry<PlainRc<KeptEntry>>;
+
+/// An entry on its way into a store.
+pub struct StoredEntry {
+    /// Of the key.
+    pub hash: u64,
+    /// Key and value.
+    pub entry: PlainRc<KeptEntry>,
+    /// Bytes, or 1 where bytes are not bounded.
+    pub weight: u32,
+    /// `None` if it never expires.
+    pub lifetime_us: Option<u64>,
+    /// Stored only in the place of this very entry.
+    pub only: Option<EntryPlace>,
 }
 
 /// A comparison that keeps changing the table finds nothing in the end.
 const TRIES_MAX: usize = 8;
 
 impl CallStore {
-    /// An empty one. Entries are bounded by number; each weighs one byte for the table.
-    pub fn new(entries_max: usize) -> CallStore {
-        let limits = TableLimits {
-            entries_max,
-            bytes_max: u64::MAX,
-            stale_us: 0,
-        };
+    /// An empty one.
+    pub fn new(shared: Arc<StoreShared>) -> CallStore {
         CallStore {
-            table: RefCell::new(ObjectTable::new(limits)),
+            table: Guarded::new(ObjectTable::new(shared.limits)),
             runs: FlightRuns::default(),
-            cleared: Cell::new(0),
-            generation: Cell::new(0),
+            cleared: Count::new(0),
+            generation: Count::new(0),
+            shared,
         }
     }
 
-    /// What was found of entries and runs stays whole while these are the same.
-    pub fn editions(&self) -> (u64, u64) {
-        (self.table.borrow().edition(), self.runs.edition())
-    }
-
-    /// The entry of that key. May run Python code, with nothing borrowed.
+    /// The entry of that key. May run Python code, with nothing locked.
     #[inline]
     pub unsafe fn find(
         &self,
         hash: u64,
         asked: &AskedKey<'_>,
         now_us: u64,
-    ) -> Outcome<Option<ProbedEntry<PlainRc<KeptEntry>>>> {
+    ) -> Outcome<Option<FoundEntry>> {
         for _ in 0..TRIES_MAX {
-            let probed = self.table.borrow().probe(hash, now_us);
+            let probed = self.table.lock().probe(hash, now_us);
             let Some(first) = probed.first else {
                 return Ok(None);
             };
@@ -63,7 +90,7 @@ impl CallStore {
                 if !asked.equals(&entry.item.key)? {
                     continue;
                 }
-                if !asked.runs_python() || self.table.borrow().confirm(entry.place) {
+                if !asked.runs_python() || self.table.lock().confirm(entry.place) {
                     return Ok(Some(entry));
                 }
                 is_changed = true;
@@ -82,64 +109,157 @@ impl CallStore {
         hash: u64,
         asked: &AskedKey<'_>,
         now_us: u64,
-    ) -> Outcome<Option<ProbedEntry<PlainRc<KeptEntry>>>> {
+    ) -> Outcome<Option<FoundEntry>> {
         let found = self.find(hash, asked, now_us)?;
-        Ok(found.filter(|entry| match &entry.item.tokens {
-            None => true,
-            Some(tokens) => tags_are_current(tokens),
-        }))
+        Ok(found.filter(|entry| entry.item.is_current()))
     }
 
-    /// Stores an entry in the place of the one with its key.
+    /// Stores an entry in the place of the one with its key, if `may_keep` still says so once
+    /// nothing can come in between. Whether it was stored.
     pub unsafe fn insert(
         &self,
-        hash: u64,
-        entry: PlainRc<KeptEntry>,
+        new: StoredEntry,
         now_us: u64,
-        lifetime_us: Option<u64>,
-    ) -> Outcome<()> {
+        may_keep: impl Fn() -> bool,
+    ) -> Outcome<bool> {
         for _ in 0..TRIES_MAX {
-            let edition = self.table.borrow().edition();
+            let edition = self.table.lock().edition();
             // Whatever its lifetime: two entries of one key would be two answers.
-            let older = entry.key.with_asked(|asked| self.find(hash, asked, 0))?;
-            if self.table.borrow().edition() != edition {
+            let older = new
+                .entry
+                .key
+                .with_asked(|asked| self.find(new.hash, asked, 0))?;
+            let mut table = self.table.lock();
+            if table.edition() != edition {
                 continue;
             }
-            let new = NewEntry {
-                hash,
-                item: entry,
-                weight: 1,
-                expires_us: lifetime_us.map_or(NEVER_US, |us| now_us.saturating_add(us)),
-                replaces: older.as_ref().map(|older| older.place),
-            };
-            let gone = self.table.borrow_mut().insert(new, now_us);
-            debug_assert!(gone.iter().all(|gone| gone.why != Removal::Refused));
-            // Dropped here, with nothing borrowed: a destructor may call the cache.
-            drop(gone);
-            return Ok(());
+            let replaces = older.as_ref().map(|older| older.place);
+            if !may_keep() || new.only.is_some_and(|only| Some(only) != replaces) {
+                drop(table);
+                return Ok(false);
+            }
+            let before = table.bytes();
+            let lifetime = new.lifetime_us;
+            let gone = table.insert(
+                NewEntry {
+                    hash: new.hash,
+                    item: new.entry.clone(),
+                    weight: new.weight,
+                    expires_us: lifetime.map_or(NEVER_US, |us| now_us.saturating_add(us)),
+                    replaces,
+                },
+                now_us,
+            );
+            self.shared.move_bytes(before, table.bytes());
+            drop(table);
+            let mut is_stored = true;
+            for gone in gone {
+                is_stored &= gone.why != Removal::Refused;
+                self.shared.leaves(gone.why, &gone.item);
+                // Dropped here, with nothing locked: a destructor may call the cache.
+            }
+            self.make_room(now_us);
+            return Ok(is_stored);
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Takes an entry out, and drops it with nothing borrowed.
-    pub fn remove(&self, place: EntryPlace) -> bool {
-        let gone = self.table.borrow_mut().remove(place);
+    /// Evicts from this table until all tables together keep to the bytes they share.
+    unsafe fn make_room(&self, now_us: u64) {
+        while self.shared.bytes.get() > self.shared.limits.bytes_max {
+            let gone = {
+                let mut table = self.table.lock();
+                let before = table.bytes();
+                let gone = table.evict(now_us);
+                self.shared.move_bytes(before, table.bytes());
+                gone
+            };
+            match gone {
+                Some(gone) => self.shared.leaves(gone.why, &gone.item),
+                None => return,
+            }
+        }
+    }
+
+    /// Takes an entry out, and drops it with nothing locked.
+    pub unsafe fn remove(&self, place: EntryPlace) -> bool {
+        let gone = {
+            let mut table = self.table.lock();
+            let before = table.bytes();
+            let gone = table.remove(place);
+            self.shared.move_bytes(before, table.bytes());
+            gone
+        };
+        if let Some(entry) = &gone {
+            self.shared.tell(c"invalidated", entry);
+        }
         gone.is_some()
     }
 
     /// Takes every entry out, and lets no run of now store its value.
-    pub fn clear(&self) {
-        self.generation.set(self.generation.get() + 1);
+    pub fn clear(&self) -> Vec<PlainRc<KeptEntry>> {
+        self.generation.raise();
         self.runs.detach();
-        let gone = self.table.borrow_mut().drain();
-        drop(gone);
+        let mut table = self.table.lock();
+        self.shared.move_bytes(table.bytes(), 0);
+        table.drain()
+    }
+
+    /// As `clear`, and says of each entry that it left.
+    pub unsafe fn clear_telling(&self) {
+        for entry in self.clear() {
+            self.shared.tell(c"cleared", &entry);
+        }
     }
 
     /// Shows every object the entries hold, to the collector.
     pub fn visit(&self, show: &mut dyn FnMut(&HeldObject)) {
-        self.table.borrow().visit(|_, entry| {
+        self.table.lock().visit(|_, entry| {
             entry.key.visit(show);
             show(&entry.value);
+        });
+    }
+}
+
+impl StoreShared {
+    fn move_bytes(&self, before: u64, after: u64) {
+        if self.limits.bytes_max == u64::MAX {
+            return;
+        }
+        loop {
+            let all = self.bytes.get();
+            if self.bytes.exchange(all, all + after - before) {
+                return;
+            }
+        }
+    }
+
+    unsafe fn leaves(&self, why: Removal, entry: &KeptEntry) {
+        let reason = match why {
+            Removal::Evicted => {
+                self.evicted.raise();
+                c"evicted"
+            }
+            Removal::Expired => {
+                self.expired.raise();
+                c"expired"
+            }
+            Removal::Replaced => c"replaced",
+            Removal::Refused => c"too large",
+        };
+        self.tell(reason, entry);
+    }
+
+    /// Tells the function of the user's. What it raises goes to `sys.unraisablehook`: whoever
+    /// called the cache did not ask for this entry.
+    unsafe fn tell(&self, reason: &std::ffi::CStr, entry: &KeptEntry) {
+        let Some(on_evict) = &self.on_evict else {
+            return;
+        };
+        python::apart(|| {
+            let reason = HeldObject::owned(ffi::PyUnicode_FromString(reason.as_ptr()))?;
+            let parts = [reason.as_ptr(), entry.value.as_ptr()];
+            python::call(on_evict.as_ptr(), parts.as_ptr(), 2, std::ptr::null_mut())
         });
     }
 }

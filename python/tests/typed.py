@@ -1,9 +1,12 @@
-"""Checked by mypy, not run: what a decorated function's types are. See test_types.py."""
+"""Checked by mypy and pyright, not run: what a decorated function's types are. See test_types.py.
+"""
 
 from collections.abc import Callable
-from typing import assert_type
+from typing import TypeVar, assert_type
 
-from tidemark_cache import cache, invalidate_tags
+from tidemark_cache import CacheConfig, cache, invalidate_tags
+
+T = TypeVar("T")
 
 
 @cache
@@ -27,6 +30,21 @@ class Shop:
         return number
 
 
+@cache
+def first(items: list[T]) -> T:
+    return items[0]
+
+
+@cache.production(max_bytes=1_000_000, config=CacheConfig(ttl=5))
+def of_preset(number: int) -> int:
+    return number
+
+
+@cache.local(ttl=5, max_entries=3)
+async def of_local(number: int) -> bytes:
+    return b""
+
+
 async def main() -> None:
     assert_type(bare(1, text="a"), list[int])
     assert_type(await awaited(1), str)
@@ -34,6 +52,13 @@ async def main() -> None:
     assert_type(Shop().price.cache_info().hits, int)
     assert_type(bare.cache_contains(1), bool)
     assert_type(await awaited.ainvalidate_cache(1), bool)
+    assert_type(of_preset(1), int)
+    assert_type(await of_local(1), bytes)
+    assert_type(of_preset.cache_peek(1), int)
+    assert_type(awaited.cache_get(1), str)
+    assert_type(await awaited.cache_refresh(1), str)
+    assert_type(Shop().price.cache_key("tea"), str)
+    assert_type(first([1]), int)
     plain: Callable[[int], list[int]] = bare
     plain(1)
     invalidate_tags("a")
@@ -44,4 +69,6 @@ def wrong() -> None:
     bare(1, other=2)  # expect: call-arg
     Shop().price(1)  # expect: arg-type
     cache(max_size=3)  # expect: call-overload
+    cache.local(jitter=0.5)  # expect: call-overload
+    bare.cache_touch("x")  # expect: arg-type
     invalidate_tags(1)  # expect: arg-type

@@ -10,6 +10,8 @@
 1
 """
 
-from tidemark_cache._decorator import CacheCounts, cache, invalidate_tags
+from tidemark_cache._attributes import CacheCounts
+from tidemark_cache._decorator import cache, invalidate_namespace, invalidate_tags
+from tidemark_cache._settings import CacheConfig
 
-__all__ = ["CacheCounts", "cache", "invalidate_tags"]
+__all__ = ["CacheConfig", "CacheCounts", "cache", "invalidate_namespace", "invalidate_tags"]

@@ -1,8 +1,8 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import timedelta
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar, overload
 
-__all__ = ["CacheCounts", "cache", "invalidate_tags"]
+__all__ = ["CacheConfig", "CacheCounts", "cache", "invalidate_namespace", "invalidate_tags"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -10,11 +10,56 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 
+_Copy = Literal["auto", "share", "deep"]
+_Duration = float | timedelta
+_Errors = bool | type[Exception] | tuple[type[Exception], ...]
+
 class CacheCounts(NamedTuple):
     hits: int
     misses: int
     maxsize: int
     currsize: int | None
+    bytes: int | None = None
+    stale_hits: int = 0
+    refreshes: int = 0
+    refresh_failures: int = 0
+    evictions: int = 0
+    expirations: int = 0
+    l1_hits: int = 0
+    l2_hits: int = 0
+
+class CacheConfig:
+    def __init__(
+        self,
+        *,
+        ttl: _Duration | Callable[[Any], _Duration | None] | None = None,
+        jitter: float = 0.0,
+        maxsize: int = 10_000,
+        max_bytes: int | None = None,
+        namespace: str | None = None,
+        version: str | int | None = None,
+        copy: _Copy = "auto",
+        key: Callable[..., Any] | None = None,
+        ignore: Iterable[str] = (),
+        when: Callable[[Any], Any] | None = None,
+        unless: Callable[[Any], Any] | None = None,
+        cache_errors: _Errors = False,
+        error_ttl: _Duration = 10.0,
+        tags: Iterable[str] | Callable[..., Iterable[str]] = (),
+        on_evict: Callable[[str, Any], Any] | None = None,
+        flight_wait: _Duration = 30.0,
+        refresh_ahead: bool | float = False,
+        refresh_ttl_on_get: bool = False,
+        ttl_refresh_threshold: float = 0.5,
+        stale_ttl: _Duration = 0.0,
+        stale_if_error: _Duration = 0.0,
+        backend: None = None,
+        l1_enabled: bool = True,
+    ) -> None: ...
+    @property
+    def ttl(self) -> _Duration | Callable[[Any], _Duration | None] | None: ...
+    @property
+    def maxsize(self) -> int: ...
 
 class CachedFunction(Generic[P, R_co]):
     """A decorated function: what it was, and what the cache adds."""
@@ -31,24 +76,89 @@ class CachedFunction(Generic[P, R_co]):
     ) -> CachedFunction[Q, R]: ...
     def cache_info(self) -> CacheCounts: ...
     def cache_clear(self) -> None: ...
+    async def acache_clear(self) -> None: ...
     def cache_contains(self, *args: P.args, **kwargs: P.kwargs) -> bool: ...
+    # The value itself, also of an async function: it is there already.
+    @overload
+    def cache_get(
+        self: CachedFunction[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    def cache_get(self: CachedFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def cache_peek(
+        self: CachedFunction[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    def cache_peek(self: CachedFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def cache_set(self, value: Any, /, *args: P.args, **kwargs: P.kwargs) -> None: ...
+    def cache_touch(self, *args: P.args, **kwargs: P.kwargs) -> bool: ...
+    def cache_refresh(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def cache_bypass(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    def cache_key(self, *args: P.args, **kwargs: P.kwargs) -> str: ...
     # Any arguments: without any, everything is forgotten.
     def invalidate_cache(self, *args: Any, **kwargs: Any) -> bool: ...
     async def ainvalidate_cache(self, *args: Any, **kwargs: Any) -> bool: ...
+    def get_health_status(self) -> dict[str, Any]: ...
+    def check_health(self) -> Any: ...
 
-@overload
-def cache(function: Callable[P, R], /) -> CachedFunction[P, R]: ...
-@overload
-def cache(
-    *,
-    ttl: float | timedelta | Callable[[Any], float | timedelta | None] | None = None,
-    maxsize: int = 10_000,
-    copy: str = "auto",
-    key: Callable[..., Any] | None = None,
-    ignore: Iterable[str] = (),
-    when: Callable[[Any], Any] | None = None,
-    unless: Callable[[Any], Any] | None = None,
-    tags: Iterable[str] | Callable[..., Iterable[str]] = (),
-    flight_wait: float | timedelta = 30.0,
-) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
+class _Preset:
+    """The decorator, with lifetimes of its own."""
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> CachedFunction[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        config: CacheConfig | None = None,
+        ttl: _Duration | Callable[[Any], _Duration | None] | None = ...,
+        jitter: float = 0.0,
+        maxsize: int = 10_000,
+        max_entries: int = 10_000,
+        max_bytes: int | None = None,
+        namespace: str | None = None,
+        version: str | int | None = None,
+        copy: _Copy = "auto",
+        key: Callable[..., Any] | None = None,
+        ignore: Iterable[str] = (),
+        when: Callable[[Any], Any] | None = None,
+        unless: Callable[[Any], Any] | None = None,
+        cache_errors: _Errors = False,
+        error_ttl: _Duration = 10.0,
+        tags: Iterable[str] | Callable[..., Iterable[str]] = (),
+        on_evict: Callable[[str, Any], Any] | None = None,
+        flight_wait: _Duration = 30.0,
+        refresh_ahead: bool | float = ...,
+        refresh_ttl_on_get: bool = False,
+        ttl_refresh_threshold: float = 0.5,
+        stale_ttl: _Duration = 0.0,
+        stale_if_error: _Duration = 0.0,
+        backend: None = None,
+        l1_enabled: bool = True,
+    ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
+
+class _Local:
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> CachedFunction[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        ttl: int = 300,
+        max_entries: int = 256,
+        namespace: str | None = None,
+        key: Callable[..., Any] | None = None,
+    ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
+
+class _Cache(_Preset):
+    minimal: _Preset
+    production: _Preset
+    dev: _Preset
+    test: _Preset
+    local: _Local
+
+cache: _Cache
+
 def invalidate_tags(*tags: str) -> None: ...
+def invalidate_namespace(namespace: str) -> int: ...

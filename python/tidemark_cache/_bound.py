@@ -8,7 +8,7 @@ class BoundCached:
     # ``instance.method``: calls with the instance in front, and so do the attributes.
     __slots__ = ("__self__", "__func__", "__weakref__")
 
-    __doc__ = property(lambda self: self.__func__.__doc__)  # type: ignore[assignment]
+    __doc__ = property(lambda self: self.__func__.__doc__)
 
     def __init__(self, cached: Any, instance: Any) -> None:
         self.__func__ = cached
@@ -23,6 +23,8 @@ class BoundCached:
             return found
 
         def of_instance(*args: Any, **kwargs: Any) -> Any:
+            if name == "cache_set":
+                return found(args[0], self.__self__, *args[1:], **kwargs)
             return found(self.__self__, *args, **kwargs)
 
         return of_instance
@@ -50,4 +52,17 @@ class BoundCached:
         return f"<cached method {self.__func__.__qualname__} of {self.__self__!r}>"
 
 
-_PER_CALL = frozenset({"ainvalidate_cache", "cache_contains", "invalidate_cache"})
+_PER_CALL = frozenset(
+    (
+        "ainvalidate_cache",
+        "cache_bypass",
+        "cache_contains",
+        "cache_get",
+        "cache_key",
+        "cache_peek",
+        "cache_refresh",
+        "cache_set",
+        "cache_touch",
+        "invalidate_cache",
+    )
+)

@@ -1,24 +1,18 @@
-"""The decorator: checks what it is told, and makes the native callable."""
+"""The decorator and its presets: from a function and its settings to the native callable."""
 
-import contextvars
-import datetime
 import functools
 import inspect
 import itertools
-import math
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+import weakref
+from typing import Any
 
-from tidemark_cache import _async, _bound, _encoders, _native, _values
-
-_ENTRIES_MAX = 10_000
-_FLIGHT_WAIT_S = 30.0
-#: A lifetime above a thousand years is a mistake in units.
-_TTL_S_MAX = 1000 * 366 * 86_400.0
-_MAXSIZE_MAX = 2**31
-_COPY_MODES = ("auto", "share", "deep")
+from tidemark_cache import _async, _bound, _encoders, _native, _refresh, _settings, _values, _weight
+from tidemark_cache._settings import CacheConfig
 
 _slots = itertools.count(1)
+
+#: The functions of each namespace.
+_namespaces: dict[str, "weakref.WeakSet[Any]"] = {}
 
 _native.set_up(
     (
@@ -27,28 +21,28 @@ _native.set_up(
         _values.deep_copy,
         _bound.BoundCached,
         _async.miss,
-        contextvars.ContextVar("tidemark_cache_ownership"),
+        _async._OWNERSHIP,
+        _refresh.begin,
+        _values.error_for_caller,
+        _values.own_way,
+        _weight.bytes_of,
     ),
     _values.IMMUTABLE,
 )
 
 
-class CacheCounts(NamedTuple):
-    """What ``cache_info()`` gives; the names are those of ``functools.lru_cache``."""
-
-    #: Calls answered without running the body, those that waited for another's run included.
-    hits: int
-    misses: int
-    maxsize: int
-    #: Entries held; None for a method, whose instances hold their own.
-    currsize: int | None
+def _decorator(config: CacheConfig, function: Any) -> Any:
+    if function is None:
+        return lambda function: _decorated(function, config)
+    return _decorated(function, config)
 
 
 def cache(function: Any = None, /, **settings: Any) -> Any:
     """Answer repeated calls with equal arguments from memory.
 
     Callers that miss together share one run of the body; its exception reaches them all and is
-    not stored. No caller can change what another one gets.
+    not stored unless ``cache_errors`` says so. No caller can change what another one gets. The
+    settings are those of ``CacheConfig``; the guide explains each.
 
     Args:
         ttl: Lifetime in seconds or as a ``timedelta``; a callable gets the result and returns
@@ -58,12 +52,12 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
             same object, ``"deep"`` always uses ``copy.deepcopy``.
         key: Callable that gets the call's arguments and returns what stands for them.
         ignore: Names of parameters left out of the key.
-        when: Callable that gets the result and says whether to store it.
-        unless: Callable that gets the result and says whether not to store it.
         tags: Texts, or a callable that gets the call's arguments and returns texts;
             ``invalidate_tags`` makes every entry with one of them invalid.
-        flight_wait: Seconds a caller waits for another's run of the same call before it runs the
-            body itself. Default: 30.
+        refresh_ahead: Share of the lifetime after which a hit has the body run again in the
+            background; True for one half.
+        stale_ttl: Seconds after its lifetime in which an entry still answers while the body runs.
+        stale_if_error: Seconds after its lifetime in which an entry answers if the body fails.
 
     Raises:
         TypeError: while decorating, for an unknown keyword or an argument of the wrong type;
@@ -71,10 +65,37 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
             handed out twice.
         ValueError: while decorating, when a limit is out of range.
     """
-    checked = _checked(**settings)
-    if function is None:
-        return lambda function: _decorated(function, checked)
-    return _decorated(function, checked)
+    return _decorator(_settings.configured(settings), function)
+
+
+def _preset(name: str, preset: dict[str, Any]) -> Any:
+    def decorate(function: Any = None, /, **settings: Any) -> Any:
+        return _decorator(_settings.configured(settings, preset), function)
+
+    decorate.__name__ = decorate.__qualname__ = name
+    settings = ", ".join(f"{key}={value}" for key, value in preset.items())
+    decorate.__doc__ = f"``cache`` with {settings}."
+    return decorate
+
+
+def _local(function: Any = None, /, **settings: Any) -> Any:
+    """``cache`` with ``ttl=300`` and ``max_entries=256``; takes only these two, ``namespace`` and
+    ``key``."""
+    return _decorator(_settings.local(**settings), function)
+
+
+def _not_yet(name: str, why: str) -> Any:
+    def refuse(function: Any = None, /, **settings: Any) -> Any:
+        raise TypeError(f"cache.{name} is not supported yet: {why}")
+
+    return refuse
+
+
+for _name_of_preset, _its_settings in _settings.PRESETS.items():
+    setattr(cache, _name_of_preset, _preset(_name_of_preset, _its_settings))
+cache.local = _local  # type: ignore[attr-defined]
+cache.secure = _not_yet("secure", "it needs an encrypted tier below memory")  # type: ignore[attr-defined]
+cache.io = _not_yet("io", "it needs a managed backend")  # type: ignore[attr-defined]
 
 
 def invalidate_tags(*tags: str) -> None:
@@ -86,113 +107,50 @@ def invalidate_tags(*tags: str) -> None:
         _native.invalidate_tag(tag)
 
 
-def _checked(
-    *,
-    ttl: float | datetime.timedelta | Callable[[Any], Any] | None = None,
-    maxsize: int = _ENTRIES_MAX,
-    copy: str = "auto",
-    key: Callable[..., Any] | None = None,
-    ignore: Iterable[str] = (),
-    when: Callable[[Any], Any] | None = None,
-    unless: Callable[[Any], Any] | None = None,
-    tags: Iterable[str] | Callable[..., Iterable[str]] = (),
-    flight_wait: float = _FLIGHT_WAIT_S,
-) -> dict[str, Any]:
-    for name, value in (("key", key), ("when", when), ("unless", unless)):
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} must be callable, not {type(value).__name__}")
-    if isinstance(maxsize, bool) or not isinstance(maxsize, int):
-        raise TypeError(f"maxsize must be an int, not {type(maxsize).__name__}")
-    if not 1 <= maxsize <= _MAXSIZE_MAX:
-        raise ValueError(f"maxsize must be from 1 to {_MAXSIZE_MAX} entries, not {maxsize}")
-    if copy not in _COPY_MODES:
-        raise ValueError(f"copy must be one of {', '.join(_COPY_MODES)}, not {copy!r}")
-    wait_s = _seconds("flight_wait", flight_wait)
-    lifetime_s = None if ttl is None or callable(ttl) else _seconds("ttl", ttl)
-    static_tags = () if callable(tags) else _texts("tags", tags)
-    return {
-        "lifetime_us": None if lifetime_s is None else round(lifetime_s * 1e6),
-        "entries_max": maxsize,
-        "copy": copy,
-        "key": key,
-        "ignore": _texts("ignore", ignore),
-        "policy": _policy(ttl if callable(ttl) else None, when, unless),
-        "tags": static_tags,
-        "tags_of": tags if callable(tags) else None,
-        "flight_wait": wait_s,
-    }
+def invalidate_namespace(namespace: str) -> int:
+    """Forget every answer of every function of a namespace; how many functions it has."""
+    if not isinstance(namespace, str):
+        raise TypeError(f"a namespace must be a str, not {type(namespace).__name__}")
+    functions = list(_namespaces.get(namespace, ()))
+    for function in functions:
+        function.cache_clear()
+    return len(functions)
 
 
-def _seconds(name: str, value: object) -> float:
-    if isinstance(value, datetime.timedelta):
-        value = value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    if not 0 <= value <= _TTL_S_MAX:
-        raise ValueError(f"{name} must be from 0 to {_TTL_S_MAX:.0f} seconds, not {value}")
-    return float(value)
-
-
-def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(values, str):
-        raise TypeError(f"{name} must be several texts, not one: write [{values!r}]")
-    texts = tuple(values)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"{name} must hold texts, not {type(text).__name__}")
-    return texts
-
-
-def _policy(
-    ttl: Callable[[Any], Any] | None,
-    when: Callable[[Any], Any] | None,
-    unless: Callable[[Any], Any] | None,
-) -> Callable[[Any], float | None] | None:
-    """What the native side asks about each result: seconds, 0 not to store it, None for `ttl`."""
-    if ttl is None and when is None and unless is None:
-        return None
-
-    def policy(value: Any) -> float | None:
-        if when is not None and not when(value):
-            return 0.0
-        if unless is not None and unless(value):
-            return 0.0
-        if ttl is None:
-            return None
-        lifetime = ttl(value)
-        return math.inf if lifetime is None else _seconds("the result of ttl", lifetime)
-
-    return policy
-
-
-def _decorated(function: Any, settings: dict[str, Any]) -> Any:
+def _decorated(function: Any, config: CacheConfig) -> Any:
     # Either order of the two decorators works.
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(_decorated(function.__func__, settings))
+        return type(function)(_decorated(function.__func__, config))
     if inspect.isclass(function) or not callable(function):
         raise TypeError(f"cache decorates functions, not {type(function).__name__}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(
-            f"{_name(function)} is a generator function: its first caller would use up the "
+            f"{name_of(function)} is a generator function: its first caller would use up the "
             "result; return a list instead"
         )
+    settings = _settings.native(config)
     is_async = inspect.iscoroutinefunction(function)
-    cached = _native.make(function, settings | _parameters(function, settings["ignore"])
-                          | {"is_async": is_async})
+    parameters = _parameters(function, settings["ignore"])
+    cached = _native.make(function, settings | parameters | {"is_async": is_async})
     functools.update_wrapper(cached, function)
     # With these, `inspect.iscoroutinefunction` sees what kind of function it is.
     for name in ("__code__", "__defaults__", "__kwdefaults__"):
         if hasattr(function, name):
             setattr(cached, name, getattr(function, name))
+    cached._config = config
     cached._maxsize = settings["entries_max"]
     cached._flight_wait_s = settings["flight_wait"]
+    cached._is_async = is_async
     cached._runs = {}
-    cached._invalidations = 0
+    cached._refreshing = set()
     cached._is_method = False
+    if config.namespace is not None:
+        _namespaces.setdefault(config.namespace, weakref.WeakSet()).add(cached)
     return cached
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """The qualified name, or what kind of thing it is."""
     name = getattr(function, "__qualname__", None)
     return str(name or f"a {type(function).__name__}")
 
@@ -215,7 +173,7 @@ def _parameters(function: Any, ignore: tuple[str, ...]) -> dict[str, Any]:
     names = [parameter.name for parameter in named_parameters]
     for name in ignore:
         if name not in names:
-            raise ValueError(f"ignore names {name!r}, which is no parameter of {_name(function)}")
+            raise ValueError(f"ignore names {name!r}, which is no parameter of {name_of(function)}")
     only = kinds.count(inspect.Parameter.POSITIONAL_ONLY)
     return {
         "names": names,
@@ -238,86 +196,4 @@ def _set_name(self: Any, owner: type, name: str) -> None:
     self._is_method = True
 
 
-def _cache_info(self: Any) -> CacheCounts:
-    hits, misses = _native.counts(self)
-    held = None if self._is_method else _native.entries(self)
-    return CacheCounts(hits, misses, self._maxsize, held)
-
-
-def _info_of(self: Any, instance: Any) -> CacheCounts:
-    held = _native.entries(self, instance) if self._is_method else _native.entries(self)
-    return _cache_info(self)._replace(currsize=held)
-
-
-def _cache_clear(self: Any) -> None:
-    """Forget every answer; runs in progress are not stored."""
-    self._invalidations += 1
-    self._runs.clear()
-    _native.clear(self)
-
-
-def _clear_of(self: Any, instance: Any) -> None:
-    if not self._is_method:
-        return _cache_clear(self)
-    self._invalidations += 1
-    for run in list(self._runs.values()):
-        if run.key.is_of(instance):
-            _native.discard_run(self._runs, run.key, run)
-    _native.clear(self, instance)
-    return None
-
-
-def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
-    """Forget the answer to one call, or every answer when there are no arguments.
-
-    Returns:
-        Whether something was forgotten; always True without arguments.
-    """
-    if not args and not kwargs:
-        _cache_clear(self)
-        return True
-    if self._is_method and len(args) == 1 and not kwargs:
-        _clear_of(self, args[0])
-        return True
-    key = _native.CallKey.of(self, args, kwargs)
-    if key is None:
-        raise TypeError(f"{_name(self)} cannot be called with these arguments")
-    self._invalidations += 1
-    self._runs.pop(key, None)
-    return bool(key.invalidate())
-
-
-async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
-    """As ``invalidate_cache``, to be awaited."""
-    return _invalidate_cache(self, *args, **kwargs)
-
-
-def _cache_contains(self: Any, *args: Any, **kwargs: Any) -> bool:
-    """Whether this call would be answered from memory."""
-    key = _native.CallKey.of(self, args, kwargs)
-    if key is None:
-        raise TypeError(f"{_name(self)} cannot be called with these arguments")
-    return bool(key.contains())
-
-
-def _reduce(self: Any) -> str:
-    return _name(self)
-
-
-def _repr(self: Any) -> str:
-    return f"<cached function {_name(self)}>"
-
-
-for _attribute, _method in {
-    "__set_name__": _set_name,
-    "__reduce__": _reduce,
-    "__repr__": _repr,
-    "_clear_of": _clear_of,
-    "_info_of": _info_of,
-    "ainvalidate_cache": _ainvalidate_cache,
-    "cache_clear": _cache_clear,
-    "cache_contains": _cache_contains,
-    "cache_info": _cache_info,
-    "invalidate_cache": _invalidate_cache,
-}.items():
-    setattr(_native.Cached, _attribute, _method)
+setattr(_native.Cached, "__set_name__", _set_name)

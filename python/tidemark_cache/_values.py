@@ -10,9 +10,11 @@ import fractions
 import io
 import ipaddress
 import pathlib
+import sys
 import types
 import uuid
 import zoneinfo
+from collections.abc import Callable
 from typing import Any
 
 #: Types whose objects cannot change. `datetime` and `time` are not here: their zone may.
@@ -35,6 +37,8 @@ IMMUTABLE: list[type] = [
     uuid.UUID,
     zoneinfo.ZoneInfo,
 ]
+
+_UNCHANGEABLE = frozenset(IMMUTABLE)
 
 _ONCE_ONLY = (
     collections.abc.Iterator,
@@ -62,6 +66,124 @@ def frozen_fields(value: object) -> tuple[Any, ...] | None:
     return None
 
 
+def error_for_caller(error: BaseException) -> BaseException:
+    """An exception that no other caller raises: each raising adds to the traceback.
+
+    One that cannot be copied is shared, its traceback taken off.
+    """
+    try:
+        new = copy.copy(error)
+        if type(new) is not type(error) or new is error:
+            raise TypeError
+        new.__cause__ = error.__cause__
+        new.__suppress_context__ = error.__suppress_context__
+    except Exception:
+        return error.with_traceback(None)
+    return new
+
+
+def own_way(value: object) -> tuple[Callable[[Any], Any], Any] | None:
+    """A function, and what it makes each caller's value from; None if `deep_copy` or the native
+    copy is the way."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    if kind is memoryview:
+        return _memory(value)
+    if package == "numpy":
+        return _numpy(value, kind)
+    if package == "pandas":
+        return _pandas(value)
+    if package == "polars":
+        return _polars(value)
+    return None
+
+
+def _memory(value: Any) -> tuple[Callable[[Any], Any], Any]:
+    content, shape, form = value.tobytes(), value.shape, value.format
+    is_readonly = value.readonly
+
+    def view(_: object) -> memoryview:
+        whole = memoryview(content if is_readonly else bytearray(content))
+        if form == "B" and len(shape) == 1:
+            return whole
+        return whole.cast(form, shape)
+
+    return view, None
+
+
+#: Arrays up to this size are copied for each caller; of larger ones each gets a read-only view.
+_ARRAY_COPIED_BYTES = 64 << 10
+
+
+def _numpy(value: Any, kind: Any) -> tuple[Callable[[Any], Any], Any] | None:
+    numpy: Any = sys.modules["numpy"]
+    if kind is not numpy.ndarray or value.dtype.hasobject:
+        return None
+    if value.nbytes <= _ARRAY_COPIED_BYTES:
+        return kind.copy, value.copy()
+    # Over `bytes` numpy lets nobody make it writable again.
+    order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+    content, shape, dtype = value.tobytes(order), value.shape, value.dtype
+
+    def view(_: object) -> Any:
+        return numpy.ndarray(shape, dtype, content, order=order)
+
+    return view, None
+
+
+def _pandas(value: Any) -> tuple[Callable[[Any], Any], Any] | None:
+    pandas = sys.modules["pandas"]
+    if type(value) not in (pandas.DataFrame, pandas.Series):
+        return None
+    if int(pandas.__version__.partition(".")[0]) < 3 or value.attrs:
+        return None
+    columns = [value] if value.ndim == 1 else [value.iloc[:, n] for n in range(value.shape[1])]
+    for column in columns:
+        # A shallow copy shares the cells, and these could be changed in place.
+        if column.dtype == object and not all(map(_is_unchangeable, column)):
+            return _pickled_cells(value)
+    stored = value.copy(deep=True)
+    return _SHALLOW, stored
+
+
+def _SHALLOW(frame: Any) -> Any:
+    return frame.copy(deep=False)
+
+
+def _pickled_cells(value: Any) -> tuple[Callable[[Any], Any], Any]:
+    """`deepcopy` of pandas leaves the cells shared: they are copied one by one."""
+
+    def cells(frame: Any) -> Any:
+        new = frame.copy(deep=True)
+        parts = [new] if new.ndim == 1 else [new.iloc[:, n] for n in range(new.shape[1])]
+        for number, part in enumerate(parts):
+            if part.dtype != object:
+                continue
+            numpy = sys.modules["numpy"]
+            copied = numpy.empty(len(part), dtype=object)
+            copied[:] = [deep_copy(cell) for cell in part]
+            if new.ndim == 1:
+                return type(new)(copied, index=new.index, name=new.name)
+            new.isetitem(number, copied)
+        return new
+
+    return cells, cells(value)
+
+
+def _is_unchangeable(cell: object) -> bool:
+    return cell is None or isinstance(cell, (str, bytes, int, float, complex)) or (
+        type(cell) in _UNCHANGEABLE
+    )
+
+
+def _polars(value: Any) -> tuple[Callable[[Any], Any], Any] | None:
+    polars = sys.modules["polars"]
+    if type(value) not in (polars.DataFrame, polars.Series):
+        return None
+    # Columns are immutable and shared; `clone` copies the frame around them.
+    return type(value).clone, value.clone()
+
+
 def deep_copy(value: object) -> object:
     """A private copy.
 
@@ -73,6 +195,9 @@ def deep_copy(value: object) -> object:
             f"a cached function returned an object of type {type(value).__name__}, which the "
             "first caller uses up; return a list, or a value that can be read again"
         )
+    if type(value) is memoryview:
+        way, stored = _memory(value)
+        return way(stored)
     memo: dict[int, Any] = {}
     try:
         return copy.deepcopy(value, memo)

@@ -209,6 +209,17 @@ impl<T: Clone> ObjectTable<T> {
         gone
     }
 
+    /// Takes out the entry that would leave next for want of space.
+    pub fn evict(&mut self, now_us: u64) -> Option<Removed<T>> {
+        if self.entries() == 0 {
+            return None;
+        }
+        let slot = self.sieve.victim(&mut self.slots);
+        let mut gone = Vec::with_capacity(1);
+        self.take_out(slot, now_us, &mut gone);
+        gone.pop()
+    }
+
     /// Takes the entry out, unless it has left already.
     pub fn remove(&mut self, place: EntryPlace) -> Option<T> {
         self.confirm(place).then(|| self.unlink(place.slot))

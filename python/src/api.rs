@@ -1,0 +1,147 @@
+//! Calls of the interpreter that have one form in the stable interface and a quicker one beside
+//! it.
+
+use std::ffi::c_int;
+
+use pyo3::ffi;
+
+use crate::object::{HeldObject, Outcome, Raised};
+
+unsafe extern "C" {
+    // Public since 3.8; PyO3 declares it for some builds only.
+    pub fn PyVectorcall_Call(
+        callable: *mut ffi::PyObject,
+        arguments: *mut ffi::PyObject,
+        names: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
+    // Public since 3.7, though never part of the stable interface.
+    pub fn PyContextVar_Get(
+        variable: *mut ffi::PyObject,
+        default: *mut ffi::PyObject,
+        value: *mut *mut ffi::PyObject,
+    ) -> c_int;
+    pub fn PyContextVar_Set(
+        variable: *mut ffi::PyObject,
+        value: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
+    pub fn PyContextVar_Reset(variable: *mut ffi::PyObject, token: *mut ffi::PyObject) -> c_int;
+}
+
+/// The items of a tuple.
+#[inline(always)]
+pub unsafe fn tuple_len(tuple: *mut ffi::PyObject) -> isize {
+    #[cfg(not(Py_LIMITED_API))]
+    return ffi::PyTuple_GET_SIZE(tuple);
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyTuple_Size(tuple)
+}
+
+/// One item of a tuple, borrowed from it.
+#[inline(always)]
+pub unsafe fn tuple_item(tuple: *mut ffi::PyObject, index: isize) -> *mut ffi::PyObject {
+    #[cfg(not(Py_LIMITED_API))]
+    return ffi::PyTuple_GET_ITEM(tuple, index);
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyTuple_GetItem(tuple, index)
+}
+
+/// The items of a list.
+#[inline(always)]
+pub unsafe fn list_len(list: *mut ffi::PyObject) -> isize {
+    #[cfg(not(Py_LIMITED_API))]
+    return ffi::PyList_GET_SIZE(list);
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyList_Size(list)
+}
+
+/// One item of a list that nothing else can change meanwhile, borrowed from it.
+#[inline(always)]
+pub unsafe fn list_item(list: *mut ffi::PyObject, index: isize) -> *mut ffi::PyObject {
+    #[cfg(not(Py_LIMITED_API))]
+    return ffi::PyList_GET_ITEM(list, index);
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyList_GetItem(list, index)
+}
+
+/// The number in a `float`.
+#[inline(always)]
+pub unsafe fn float_of(float: *mut ffi::PyObject) -> f64 {
+    #[cfg(not(Py_LIMITED_API))]
+    return ffi::PyFloat_AS_DOUBLE(float);
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyFloat_AsDouble(float)
+}
+
+/// How many arguments of a vectorcall are positional.
+#[inline(always)]
+pub fn positional_count(count: usize) -> usize {
+    // The highest bit lends the callee the place before the first argument.
+    count & (usize::MAX >> 1)
+}
+
+/// Calls `function` with one argument.
+#[inline]
+pub unsafe fn call_one(
+    function: *mut ffi::PyObject,
+    argument: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    ffi::PyObject_Vectorcall(function, &raw const argument, 1, std::ptr::null_mut())
+}
+
+/// What a dict holds under a key.
+#[inline]
+pub unsafe fn dict_item(
+    dict: *mut ffi::PyObject,
+    key: *mut ffi::PyObject,
+) -> Outcome<Option<HeldObject>> {
+    #[cfg(Py_GIL_DISABLED)]
+    {
+        let mut item = std::ptr::null_mut();
+        match ffi::PyDict_GetItemRef(dict, key, &raw mut item) {
+            -1 => Err(Raised),
+            0 => Ok(None),
+            _ => HeldObject::owned(item).map(Some),
+        }
+    }
+    #[cfg(not(Py_GIL_DISABLED))]
+    {
+        let item = ffi::PyDict_GetItemWithError(dict, key);
+        if item.is_null() && !ffi::PyErr_Occurred().is_null() {
+            return Err(Raised);
+        }
+        Ok((!item.is_null()).then(|| HeldObject::borrowed(item)))
+    }
+}
+
+/// What a dict holds under a key, after `new` was put there if it held nothing.
+pub unsafe fn dict_item_or(
+    dict: *mut ffi::PyObject,
+    key: *mut ffi::PyObject,
+    new: HeldObject,
+) -> Outcome<HeldObject> {
+    let name = HeldObject::owned(ffi::PyUnicode_FromString(c"setdefault".as_ptr()))?;
+    let method = HeldObject::owned(ffi::PyObject_GetAttr(dict, name.as_ptr()))?;
+    let parts = [key, new.as_ptr()];
+    let none = std::ptr::null_mut();
+    HeldObject::owned(ffi::PyObject_Vectorcall(
+        method.as_ptr(),
+        parts.as_ptr(),
+        2,
+        none,
+    ))
+}
+
+/// Where a weak reference points, only to be compared with an object that is held.
+#[inline]
+pub unsafe fn weak_target(reference: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    #[cfg(Py_GIL_DISABLED)]
+    {
+        let mut target = std::ptr::null_mut();
+        if ffi::PyWeakref_GetRef(reference, &raw mut target) == 1 {
+            ffi::Py_DECREF(target);
+        }
+        target
+    }
+    #[cfg(not(Py_GIL_DISABLED))]
+    ffi::PyWeakref_GetObject(reference)
+}

@@ -1,0 +1,242 @@
+"""What a decorated function offers beside being called."""
+
+import hashlib
+from typing import Any, NamedTuple
+
+from tidemark_cache import _async, _native, _settings
+from tidemark_cache._decorator import name_of
+
+
+class CacheCounts(NamedTuple):
+    """What ``cache_info()`` gives; the first names are those of ``functools.lru_cache``."""
+
+    #: Calls answered without running the body, those that waited for another's run included.
+    hits: int
+    misses: int
+    maxsize: int
+    #: Entries held; None for a method, whose instances hold their own.
+    currsize: int | None
+    #: Bytes held, for all instances of a method together; None unless ``max_bytes`` is given.
+    bytes: int | None = None
+    #: Those of the hits that were past their lifetime.
+    stale_hits: int = 0
+    #: Refreshes that brought a value, and those that failed.
+    refreshes: int = 0
+    refresh_failures: int = 0
+    #: Entries that left for want of space, and because their time was over.
+    evictions: int = 0
+    expirations: int = 0
+    #: Hits of each tier; their sum is ``hits``.
+    l1_hits: int = 0
+    l2_hits: int = 0
+
+    def __repr__(self) -> str:
+        """The names of ``lru_cache``, and of the others what is not zero."""
+        others = zip(self._fields[4:-2], self[4:-2], strict=True)
+        shown = [*zip(self._fields[:4], self[:4], strict=True), *(one for one in others if one[1])]
+        return f"CacheCounts({', '.join(f'{name}={value!r}' for name, value in shown)})"
+
+
+def _cache_info(self: Any) -> CacheCounts:
+    held = None if self._is_method else _native.entries(self)
+    return _counts(self, held)
+
+
+def _counts(self: Any, held: int | None) -> CacheCounts:
+    hits, misses, stale, refreshes, failures, evicted, expired, used = _native.counts(self)
+    return CacheCounts(
+        hits=hits,
+        misses=misses,
+        maxsize=self._maxsize,
+        currsize=held,
+        bytes=None if self._config.max_bytes is None else used,
+        stale_hits=stale,
+        refreshes=refreshes,
+        refresh_failures=failures,
+        evictions=evicted,
+        expirations=expired,
+        l1_hits=hits,
+        l2_hits=0,
+    )
+
+
+def _info_of(self: Any, instance: Any) -> CacheCounts:
+    held = _native.entries(self, instance) if self._is_method else _native.entries(self)
+    return _counts(self, held)
+
+
+def _forget_runs(self: Any, runs: list[Any]) -> None:
+    for run in runs:
+        run.key.detach()
+        _native.discard_run(self._runs, run.key, run)
+
+
+def _cache_clear(self: Any) -> None:
+    """Forget every answer; runs in progress are not stored."""
+    _forget_runs(self, list(self._runs.values()))
+    _native.clear(self)
+
+
+async def _acache_clear(self: Any) -> None:
+    """As ``cache_clear``, to be awaited."""
+    _cache_clear(self)
+
+
+def _clear_of(self: Any, instance: Any) -> None:
+    if not self._is_method:
+        return _cache_clear(self)
+    _forget_runs(self, [run for run in list(self._runs.values()) if run.key.is_of(instance)])
+    _native.clear(self, instance)
+    return None
+
+
+def _key_of(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _native.CallKey:
+    key = _native.CallKey.of(self, args, kwargs)
+    if key is None:
+        raise TypeError(f"{name_of(self)} cannot be called with these arguments")
+    return key
+
+
+def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
+    """Forget the answer to one call, or every answer when there are no arguments.
+
+    Returns:
+        Whether something was forgotten; always True without arguments.
+    """
+    if not args and not kwargs:
+        _cache_clear(self)
+        return True
+    if self._is_method and len(args) == 1 and not kwargs:
+        _clear_of(self, args[0])
+        return True
+    key = _key_of(self, args, kwargs)
+    run = self._runs.get(key)
+    if run is not None:
+        _forget_runs(self, [run])
+    return bool(key.invalidate())
+
+
+async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
+    """As ``invalidate_cache``, to be awaited."""
+    return _invalidate_cache(self, *args, **kwargs)
+
+
+def _cache_contains(self: Any, *args: Any, **kwargs: Any) -> bool:
+    """Whether this call would be answered from memory."""
+    return bool(_key_of(self, args, kwargs).contains())
+
+
+def _cache_get(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The answer in memory, which counts as a hit; ``KeyError`` if there is none."""
+    return _found(self, args, kwargs, True)
+
+
+def _cache_peek(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The answer in memory, without counting it as a use; ``KeyError`` if there is none."""
+    return _found(self, args, kwargs, False)
+
+
+def _found(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_counted: bool) -> Any:
+    found = _key_of(self, args, kwargs).find(is_counted)
+    if found is None:
+        raise KeyError(f"no answer of {name_of(self)} to these arguments is in memory")
+    return found[0]
+
+
+def _cache_set(self: Any, value: Any, /, *args: Any, **kwargs: Any) -> None:
+    """Store ``value`` as the answer to the call with the other arguments."""
+    key = _key_of(self, args, kwargs)
+    key.begin(False)
+    key.keep(value, False)
+
+
+def _cache_touch(self: Any, *args: Any, **kwargs: Any) -> bool:
+    """Begin the lifetime of an answer again; whether there is one."""
+    ttl = self._config.ttl
+    if ttl is None or callable(ttl):
+        raise TypeError(f"cache_touch needs a ttl in seconds, which {name_of(self)} has not")
+    lifetime_s = _settings.seconds("ttl", ttl)
+    return bool(_key_of(self, args, kwargs).touch(round(lifetime_s * 1e6)))
+
+
+def _cache_refresh(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run the body now, keep its answer and return it; to be awaited if the function is. If
+    another run of this call is under way, its answer is the one. A body that fails leaves the
+    older answer where it is."""
+    if self._is_async:
+        return _async.refreshed(self, args, kwargs)
+    refreshed = _key_of(self, args, kwargs).refresh(args, kwargs, False)
+    return self(*args, **kwargs) if refreshed is None else refreshed[0]
+
+
+def _cache_bypass(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the function itself: nothing is looked up, and nothing stored."""
+    return self.__wrapped__(*args, **kwargs)
+
+
+def _cache_key(self: Any, *args: Any, **kwargs: Any) -> str:
+    """A text that two calls share only if they share an answer, the same in every process:
+    namespace, function, version, and BLAKE2b-256 of the canonical bytes of the arguments.
+
+    Raises:
+        TypeError: when an argument has no canonical encoding.
+    """
+    content = _key_of(self, args, kwargs).canonical()
+    digest = hashlib.blake2b(content, digest_size=32).hexdigest()
+    function = f"{self.__module__}.{self.__qualname__}"
+    parts = [self._config.namespace, function, self._config.version, digest]
+    return ":".join(str(part) for part in parts if part is not None)
+
+
+def _get_health_status(self: Any) -> dict[str, Any]:
+    """What works and what was counted. Memory has no state but healthy."""
+    return {
+        "status": "healthy",
+        "tiers": {"memory": "healthy"},
+        "function": name_of(self),
+        "counts": _cache_info(self)._asdict(),
+    }
+
+
+def _check_health(self: Any) -> Any:
+    """As ``get_health_status``; to be awaited if the function is."""
+    status = _get_health_status(self)
+    if not self._is_async:
+        return status
+
+    async def checked() -> dict[str, Any]:
+        return status
+
+    return checked()
+
+
+def _reduce(self: Any) -> str:
+    return name_of(self)
+
+
+def _repr(self: Any) -> str:
+    return f"<cached function {name_of(self)}>"
+
+
+for _attribute, _method in {
+    "__reduce__": _reduce,
+    "__repr__": _repr,
+    "_clear_of": _clear_of,
+    "_info_of": _info_of,
+    "acache_clear": _acache_clear,
+    "ainvalidate_cache": _ainvalidate_cache,
+    "cache_bypass": _cache_bypass,
+    "cache_clear": _cache_clear,
+    "cache_contains": _cache_contains,
+    "cache_get": _cache_get,
+    "cache_info": _cache_info,
+    "cache_key": _cache_key,
+    "cache_peek": _cache_peek,
+    "cache_refresh": _cache_refresh,
+    "cache_set": _cache_set,
+    "cache_touch": _cache_touch,
+    "check_health": _check_health,
+    "get_health_status": _get_health_status,
+    "invalidate_cache": _invalidate_cache,
+}.items():
+    setattr(_native.Cached, _attribute, _method)

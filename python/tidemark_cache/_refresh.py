@@ -1,0 +1,163 @@
+"""Bodies that run again before, or shortly after, the lifetime of their entry is over.
+
+Sync functions are refreshed on a few Python threads, async ones in a task of the loop that asks.
+The threads end a moment after their work does, and at the latest with the interpreter: what a
+refresh brings after that is dropped.
+"""
+
+import asyncio
+import atexit
+import contextvars
+import copy
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tidemark_cache import _async
+from tidemark_cache._native import CallKey
+
+#: Refreshes at once, in the process and of one function.
+_REFRESHES_MAX = 32
+#: A thread without work ends after this time.
+_IDLE_S = 5.0
+#: So long the interpreter's end waits for refreshes in progress, all together.
+_EXIT_WAIT_S = 1.0
+
+_log = logging.getLogger("tidemark_cache")
+
+#: Arguments of these types are copied for the refresh, since the caller may change them meanwhile.
+_CHANGEABLE = (list, dict, set, bytearray, tuple)
+
+
+class _Pool:
+    """Threads that are begun when there is work and end when there is none."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.threads: set[threading.Thread] = set()
+        self.is_over = False
+        #: Refreshes waiting or under way, by function.
+        self.pending: dict[int, int] = {}
+
+    def submit(self, function: Any, work: Callable[[], None]) -> bool:
+        """Whether there was room for it."""
+        number = id(function)
+
+        def counted() -> None:
+            try:
+                work()
+            finally:
+                with self.lock:
+                    self.pending[number] -= 1
+                    if not self.pending[number]:
+                        del self.pending[number]
+
+        with self.lock:
+            if self.is_over or self.pending.get(number, 0) >= _REFRESHES_MAX:
+                return False
+            self.pending[number] = self.pending.get(number, 0) + 1
+            self.work.put(counted)
+            wanted = min(sum(self.pending.values()), _REFRESHES_MAX)
+            if len(self.threads) < wanted:
+                name = "tidemark-cache-refresh"
+                thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self.threads.add(thread)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # No new thread, as at the interpreter's end. The work stays undone.
+                    self.threads.discard(thread)
+            return True
+
+    def _run(self) -> None:
+        while True:
+            try:
+                work = self.work.get(timeout=_IDLE_S)
+            except queue.Empty:
+                work = None
+            with self.lock:
+                if self.is_over or (work is None and self.work.empty()):
+                    self.threads.discard(threading.current_thread())
+                    return
+            if work is not None:
+                work()
+
+    def stop(self) -> None:
+        """Begin no further refresh, and give those under way a moment."""
+        with self.lock:
+            self.is_over = True
+            threads = list(self.threads)
+        for _ in threads:
+            # Wakes those that wait for work.
+            self.work.put(lambda: None)
+        end = time.monotonic() + _EXIT_WAIT_S
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+
+_pool = _Pool()
+
+
+def _new_pool() -> None:
+    global _pool
+    # The threads of the parent, and maybe its lock, are not this process's.
+    _pool = _Pool()
+
+
+def _stop() -> None:
+    _pool.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_pool)
+try:
+    # Before threads are joined and destroyed; `atexit` comes later.
+    threading._register_atexit(_stop)  # type: ignore[attr-defined]
+except (AttributeError, RuntimeError):
+    atexit.register(_stop)
+
+
+def _private(value: Any) -> Any:
+    if type(value) not in _CHANGEABLE:
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value
+
+
+def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Have the entry of this call refreshed, if there is one and there is room for a refresh."""
+    key = CallKey.of(cached, args, kwargs)
+    if key is None or not key.start_refresh():
+        return
+    if cached._is_async:
+        _in_task(cached, key, args, kwargs)
+        return
+    own_args = tuple(_private(value) for value in args)
+    own_kwargs = {name: _private(value) for name, value in kwargs.items()}
+    context = contextvars.copy_context()
+
+    def refresh() -> None:
+        try:
+            context.run(key.refresh, own_args, own_kwargs, True)
+        except BaseException as error:
+            # The old value goes on serving; nobody waits for this one.
+            _log.debug("a refresh of %s failed: %r", cached, error)
+
+    _pool.submit(cached, refresh)
+
+
+def _in_task(cached: Any, key: CallKey, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        _async.refresh_elsewhere(cached, key, args, kwargs)
+        return
+    if len(cached._refreshing) < _REFRESHES_MAX:
+        _async.refresh_in_loop(loop, cached, key, args, kwargs)
