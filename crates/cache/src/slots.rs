@@ -21,9 +21,16 @@ pub(crate) struct EntrySlot<T> {
     pub is_visited: bool,
 }
 
+/// Slots of one chunk. A table grows by a chunk, and moves nothing: growing one vector would copy
+/// every slot again and again, and leave holes in the heap as large as the table.
+const CHUNK_BITS: u32 = 8;
+const CHUNK: usize = 1 << CHUNK_BITS;
+
 /// Slots under their numbers.
 pub(crate) struct EntrySlots<T> {
-    all: Vec<EntrySlot<T>>,
+    /// All of them full but the last, which has room for a whole chunk unless it is the only one.
+    chunks: Vec<Vec<EntrySlot<T>>>,
+    count: usize,
     free: u32,
     taken: usize,
     /// The generation of slots that never held anything. It rises with each drain, so that a place
@@ -34,7 +41,8 @@ pub(crate) struct EntrySlots<T> {
 impl<T> Default for EntrySlots<T> {
     fn default() -> EntrySlots<T> {
         EntrySlots {
-            all: Vec::new(),
+            chunks: Vec::new(),
+            count: 0,
             free: NO_SLOT,
             taken: 0,
             first_generation: 0,
@@ -45,7 +53,7 @@ impl<T> Default for EntrySlots<T> {
 impl<T> EntrySlots<T> {
     /// Slots, the free ones included.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.count
     }
 
     pub fn taken(&self) -> usize {
@@ -53,30 +61,42 @@ impl<T> EntrySlots<T> {
     }
 
     pub fn holds(&self, slot: u32, generation: u32) -> bool {
-        self.all
-            .get(slot as usize)
-            .is_some_and(|held| held.generation == generation && held.item.is_some())
+        if slot as usize >= self.count {
+            return false;
+        }
+        let held = &self[slot];
+        held.generation == generation && held.item.is_some()
     }
 
     pub fn take(&mut self, mut new: EntrySlot<T>) -> u32 {
         self.taken += 1;
         if self.free != NO_SLOT {
             let slot = self.free;
-            let held = &mut self.all[slot as usize];
-            self.free = held.older;
+            let held = &mut self[slot];
+            let next_free = held.older;
             new.generation = held.generation;
             *held = new;
+            self.free = next_free;
             return slot;
         }
-        if self.all.len() == self.all.capacity() {
-            // An eighth more, not twice as many: a full table shall not be half empty.
-            self.all.reserve_exact(self.all.len() / 8 + 4);
-        }
+        assert!(
+            self.count < NO_SLOT as usize,
+            "slots are numbered in 32 bits"
+        );
         new.generation = self.first_generation;
-        self.all.push(new);
-        let slot = self.all.len() - 1;
-        assert!(slot < NO_SLOT as usize, "slots are numbered in 32 bits");
-        slot as u32
+        self.last_chunk().push(new);
+        self.count += 1;
+        (self.count - 1) as u32
+    }
+
+    /// A chunk with room for one more. The first one grows with its entries: most instances of a
+    /// cached method hold few.
+    fn last_chunk(&mut self) -> &mut Vec<EntrySlot<T>> {
+        if self.count.is_multiple_of(CHUNK) {
+            let room = if self.count == 0 { 4 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(room));
+        }
+        self.chunks.last_mut().expect("there is one")
     }
 
     pub fn give_back(&mut self, slot: u32) -> T {
@@ -91,15 +111,16 @@ impl<T> EntrySlots<T> {
     }
 
     pub fn drain(&mut self) -> Vec<T> {
-        let newest = self.all.iter().map(|slot| slot.generation).max();
+        let newest = self.iter().map(|(_, slot)| slot.generation).max();
         self.first_generation = newest.unwrap_or(self.first_generation).wrapping_add(1);
-        (self.free, self.taken) = (NO_SLOT, 0);
-        let all = std::mem::take(&mut self.all);
-        all.into_iter().filter_map(|slot| slot.item).collect()
+        (self.free, self.taken, self.count) = (NO_SLOT, 0, 0);
+        let chunks = std::mem::take(&mut self.chunks);
+        let all = chunks.into_iter().flatten();
+        all.filter_map(|slot| slot.item).collect()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &EntrySlot<T>)> {
-        (0..).zip(&self.all)
+        (0..).zip(self.chunks.iter().flatten())
     }
 }
 
@@ -108,13 +129,13 @@ impl<T> Index<u32> for EntrySlots<T> {
 
     #[inline]
     fn index(&self, slot: u32) -> &EntrySlot<T> {
-        &self.all[slot as usize]
+        &self.chunks[(slot >> CHUNK_BITS) as usize][slot as usize % CHUNK]
     }
 }
 
 impl<T> IndexMut<u32> for EntrySlots<T> {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut EntrySlot<T> {
-        &mut self.all[slot as usize]
+        &mut self.chunks[(slot >> CHUNK_BITS) as usize][slot as usize % CHUNK]
     }
 }

@@ -254,3 +254,61 @@ fn item_whose_drop_calls_the_table_again_meets_no_borrow() {
         }
     }
 }
+
+#[test]
+fn evict_takes_unused_entries_first_and_nothing_from_an_empty_table() {
+    let mut table = ObjectTable::new(LIMITS);
+    for key in 0..3u8 {
+        drop(table.insert(entry(u64::from(key), (key, 0), 1), 0));
+    }
+    let used = table.probe(0, 0).first.expect("it is there").place;
+    table.hit(used);
+    let gone = |table: &mut ObjectTable<Item>| table.evict(0).map(|gone| gone.item.0);
+    assert_eq!([gone(&mut table), gone(&mut table)], [Some(1), Some(2)]);
+    assert_eq!(
+        (gone(&mut table), gone(&mut table), table.bytes()),
+        (Some(0), None, 0)
+    );
+}
+
+#[test]
+fn places_stay_good_while_a_table_grows_by_chunks() {
+    let limits = TableLimits {
+        entries_max: 10_000,
+        bytes_max: u64::MAX,
+        stale_us: 0,
+    };
+    let mut table: ObjectTable<u32> = ObjectTable::new(limits);
+    let mut places = Vec::new();
+    for key in 0..2_000u32 {
+        let new = NewEntry {
+            hash: u64::from(key),
+            item: key,
+            weight: 1,
+            expires_us: NEVER_US,
+            replaces: None,
+        };
+        assert!(table.insert(new, 0).is_empty());
+        places.push(
+            table
+                .probe(u64::from(key), 0)
+                .first
+                .expect("it is there")
+                .place,
+        );
+    }
+    for (key, place) in (0..).zip(&places) {
+        assert!(table.confirm(*place));
+        let found = table.probe(key, 0).first.expect("it is there");
+        assert_eq!((u64::from(found.item), found.place), (key, *place));
+    }
+    for place in places.iter().step_by(3) {
+        assert!(table.remove(*place).is_some() && !table.confirm(*place));
+    }
+    assert_eq!(table.entries(), 2_000 - places.iter().step_by(3).count());
+    let mut shown = 0;
+    table.visit(|_, _| shown += 1);
+    assert_eq!(shown, table.entries());
+    assert_eq!(table.drain().len(), shown);
+    assert!(!table.confirm(places[1]) && table.entries() == 0);
+}
