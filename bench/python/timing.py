@@ -1,0 +1,147 @@
+"""How a row is timed: in pairs, in turns, by the processor time of the thread."""
+
+import asyncio
+import dataclasses
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+#: Nanoseconds for so many calls.
+Timed = Callable[[int], float]
+
+
+@dataclasses.dataclass
+class Side:
+    """One thing that is measured, and how many calls make a batch."""
+
+    timed: Timed
+    calls: int = 20_000
+
+
+@dataclasses.dataclass
+class Row:
+    """A pair; `target` is the greatest ratio that the requirement allows."""
+
+    what: str
+    beside: str
+    target: float | None
+    ours: Side
+    theirs: Side
+    unit: str = "ns"
+
+
+def loop(call: str, **names: Any) -> Side:
+    text = f"def run(count):\n for _ in range(count): {call}\n"
+    exec(text, names)
+    run = names["run"]
+
+    def timed(count: int) -> float:
+        start = time.thread_time_ns()
+        run(count)
+        return time.thread_time_ns() - start
+
+    timed(100)
+    return Side(timed, 20_000 if timed(100) < 1_000_000 else 200)
+
+
+def awaited(function: Any, *, is_task: bool = False, new: Any = None) -> Side:
+    async def run(count: int) -> None:
+        called = new() if new else function
+        for number in range(count):
+            if is_task:
+                await asyncio.create_task(called(number))
+            else:
+                await called(number if new else 1)
+
+    def timed(count: int) -> float:
+        start = time.thread_time_ns()
+        asyncio.run(run(count))
+        return time.thread_time_ns() - start
+
+    timed(100)
+    return Side(timed, 20_000 if timed(100) < 1_000_000 else 1_000)
+
+
+def misses(make: Callable[[], Any]) -> Side:
+    def timed(count: int) -> float:
+        function = make()
+        start = time.thread_time_ns()
+        for number in range(count):
+            function(number)
+        return time.thread_time_ns() - start
+
+    timed(100)
+    return Side(timed, 20_000 if timed(100) < 1_000_000 else 500)
+
+
+def threads(function: Any, count_of_threads: int = 10) -> Side:
+    """Wall time of one call in one thread, while as many call the same."""
+
+    def timed(count: int) -> float:
+        ready = threading.Barrier(count_of_threads + 1)
+        spent: list[int] = []
+
+        def work() -> None:
+            ready.wait()
+            start = time.perf_counter_ns()
+            for _ in range(count):
+                function(1)
+            spent.append(time.perf_counter_ns() - start)
+
+        running = [threading.Thread(target=work) for _ in range(count_of_threads)]
+        [thread.start() for thread in running]
+        ready.wait()
+        [thread.join() for thread in running]
+        return statistics.median(spent)
+
+    return Side(timed, 10_000)
+
+
+def process(program: str) -> Side:
+    """What a new interpreter prints, once for each call."""
+
+    def timed(count: int) -> float:
+        command = [sys.executable, "-c", program]
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return float(done.stdout.split()[-1]) * count
+
+    return Side(timed, 1)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def measured(row: Row, runs: int, batches: int) -> dict[str, Any]:
+    count = min(row.ours.calls, row.theirs.calls)
+    if row.ours.calls == 1:
+        batches = 1
+    pairs = []
+    for _ in range(runs):
+        turns = [
+            (row.ours.timed(count) / count, row.theirs.timed(count) / count)
+            for _ in range(batches)
+        ]
+        ours, theirs = zip(*turns, strict=True)
+        pairs.append((ours, theirs))
+    ratios = sorted(statistics.median(o) / statistics.median(t) for o, t in pairs)
+    tails = sorted(percentile(o, 0.95) / percentile(t, 0.95) for o, t in pairs)
+    ratio = statistics.median(ratios)
+    return {
+        "what": row.what,
+        "beside": row.beside,
+        "target": row.target,
+        "met": None if row.target is None else ratio <= row.target,
+        "ratio": ratio,
+        "ratios": ratios,
+        "p95_ratio": statistics.median(tails),
+        "ours": statistics.median(statistics.median(o) for o, _ in pairs),
+        "theirs": statistics.median(statistics.median(t) for _, t in pairs),
+        "unit": row.unit,
+    }
