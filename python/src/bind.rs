@@ -42,7 +42,7 @@ pub struct CachePlan {
     /// Gives the lifetime of an exception that is to be stored, else None.
     pub errors: Option<HeldObject>,
     /// What happens near and after the end of a lifetime.
-    pub freshness: Freshness,
+    pub freshness: LifetimePolicy,
     /// Whether entries are weighed in bytes.
     pub weighs: bool,
     /// Whether any entry may have a lifetime.
@@ -55,7 +55,7 @@ pub struct CachePlan {
 
 /// What happens near and after the end of a lifetime.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Freshness {
+pub struct LifetimePolicy {
     /// A hit after this share of the lifetime has the entry refreshed, or begins its lifetime
     /// again.
     pub refresh_share: Option<f64>,
@@ -69,7 +69,7 @@ pub struct Freshness {
     pub jitter: f64,
 }
 
-impl Freshness {
+impl LifetimePolicy {
     /// Whether hits have entries refreshed at all.
     pub fn refreshes(&self) -> bool {
         self.refresh_share.is_some() || self.stale_us > 0

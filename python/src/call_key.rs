@@ -10,11 +10,11 @@ use crate::bind::GivenCall;
 use crate::callable::{self, Inner};
 use crate::entry::KeptEntry;
 use crate::flight::FlightRun;
-use crate::guard::{Count, Guarded};
+use crate::guard::{Guarded, SharedCount};
 use crate::key::{AskedKey, BuiltKey, HeldKey};
 use crate::miss::{BodyStart, EntryUse, MissedCall};
 use crate::object::{HeldObject, Outcome, PlainRc};
-use crate::store::{CallStore, FoundEntry};
+use crate::store::{CallStore, EntryWay, FoundEntry};
 use crate::{owned, raised, to_python};
 
 /// The key of one call of one function (or method of one instance).
@@ -32,7 +32,7 @@ struct AttachedKey {
     /// The entry that a refresh started from.
     place: Guarded<Option<EntryPlace>>,
     /// Set once an invalidation meant this call: what its run gives is not stored.
-    detached: Count,
+    detached: SharedCount,
 }
 
 /// A tuple and a dict of arguments, laid out for a vectorcall.
@@ -129,7 +129,7 @@ impl CallKey {
                 names: owned(names.as_any()),
                 begun: Guarded::default(),
                 place: Guarded::default(),
-                detached: Count::default(),
+                detached: SharedCount::default(),
             })
         }))
     }
@@ -205,6 +205,8 @@ impl CallKey {
                             asked,
                             hash: self.0.hash,
                             call,
+                            runs_seen: None,
+                            absent_at: None,
                         };
                         inner.refresh(missed, place.filter(|_| only_there))
                     })
@@ -293,7 +295,11 @@ impl CallKey {
                 if let Some(lifetime) = lifetime {
                     let may_keep = || self.may_keep(store);
                     let stored = entry.clone();
-                    inner.store_entry(store, self.0.hash, stored, lifetime, only, may_keep)?;
+                    let way = EntryWay {
+                        only,
+                        absent_at: None,
+                    };
+                    inner.store_entry(store, self.0.hash, stored, lifetime, way, may_keep)?;
                 }
                 Ok(entry)
             })
@@ -409,7 +415,7 @@ pub fn counts(cached: &Bound<'_, PyAny>) -> [u64; 8] {
         &shared.expired,
         &shared.bytes,
     ]
-    .map(Count::get)
+    .map(SharedCount::get)
 }
 
 /// Entries held, those past their lifetime included that nothing has met yet; of one instance, if

@@ -12,7 +12,7 @@ use pyo3::ffi;
 
 use crate::api;
 use crate::bind::{BoundCall, CachePlan, DIRECT_MAX, GivenCall, asked};
-use crate::guard::Count;
+use crate::guard::SharedCount;
 use crate::instance::InstanceTable;
 use crate::isolate::Isolation;
 use crate::key::{AskedKey, BuiltKey, hash_plain, is_plain};
@@ -35,15 +35,15 @@ pub struct Inner {
     /// Whether every parameter can be given by position and counts, and there are no others.
     pub is_simple: bool,
     /// Calls answered without running the body.
-    pub hits: Count,
+    pub hits: SharedCount,
     /// Calls that were not.
-    pub misses: Count,
+    pub misses: SharedCount,
     /// Those of the hits that were past their lifetime.
-    pub stale_hits: Count,
+    pub stale_hits: SharedCount,
     /// Refreshes that brought a value.
-    pub refreshes: Count,
+    pub refreshes: SharedCount,
     /// Refreshes that did not.
-    pub refresh_failures: Count,
+    pub refresh_failures: SharedCount,
 }
 
 /// The layout the interpreter sees.
@@ -348,11 +348,11 @@ pub unsafe fn create(
         plan,
         store,
         slot_name: AtomicPtr::default(),
-        hits: Count::new(0),
-        misses: Count::new(0),
-        stale_hits: Count::new(0),
-        refreshes: Count::new(0),
-        refresh_failures: Count::new(0),
+        hits: SharedCount::new(0),
+        misses: SharedCount::new(0),
+        stale_hits: SharedCount::new(0),
+        refreshes: SharedCount::new(0),
+        refresh_failures: SharedCount::new(0),
     });
     let cached = ffi::PyType_GenericAlloc(kind, 0);
     let cached = HeldObject::owned(cached)?;

@@ -2,10 +2,10 @@
 
 use cache::{TagTokens, Tags};
 
-use crate::guard::{Count, Guarded};
+use crate::guard::{Guarded, Holders, SharedCount};
 use crate::isolate::{self, Isolation};
 use crate::key::HeldKey;
-use crate::object::{HeldObject, Outcome};
+use crate::object::{HasHolders, HeldObject, Outcome};
 
 /// A key, its value, and how a hit hands the value out.
 pub struct KeptEntry {
@@ -17,6 +17,15 @@ pub struct KeptEntry {
     pub isolation: Isolation,
     /// What most entries have no need of.
     pub extras: Option<Box<EntryExtras>>,
+    /// Here, where it shares a word with the isolation: every entry pays for each word.
+    pub holders: Holders,
+}
+
+impl HasHolders for KeptEntry {
+    #[inline(always)]
+    fn holders(&self) -> &Holders {
+        &self.holders
+    }
 }
 
 /// What an entry has under tags, or in a function that refreshes, or serves what is stale.
@@ -25,13 +34,13 @@ pub struct EntryExtras {
     /// What its tags were before the body ran.
     pub tokens: Option<TagTokens>,
     /// The end of its lifetime, without the window for stale answers.
-    pub fresh_until_us: Count,
+    pub fresh_until_us: SharedCount,
     /// From when on a hit has it refreshed; [`cache::NEVER_US`] if none does.
-    pub refresh_at_us: Count,
+    pub refresh_at_us: SharedCount,
     /// Until then nobody else begins a refresh.
-    pub claimed_until_us: Count,
+    pub claimed_until_us: SharedCount,
     /// Until then it answers though its windows are over, because the body failed lately.
-    pub error_until_us: Count,
+    pub error_until_us: SharedCount,
 }
 
 impl EntryExtras {

@@ -10,7 +10,7 @@ use cache::{Flight, TagTokens};
 use pyo3::ffi;
 
 use crate::entry::{self, KeptEntry};
-use crate::guard::{Count, Guarded};
+use crate::guard::{Guarded, SharedCount};
 use crate::key::{AskedKey, HeldKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::run_graph::{RunNode, WaitEdges};
@@ -53,7 +53,7 @@ pub struct FlightRun {
     signal: Flight<()>,
     ending: Guarded<Option<RunEnding>>,
     tokens: Guarded<Option<TagTokens>>,
-    detached: Count,
+    detached: SharedCount,
     /// Its place among the runs that wait for each other.
     pub node: Arc<RunNode>,
 }
@@ -117,7 +117,7 @@ impl FlightRun {
             tokens: Guarded::default(),
             signal: Flight::default(),
             ending: Guarded::default(),
-            detached: Count::default(),
+            detached: SharedCount::default(),
             node: Arc::default(),
         });
         let mut all = runs.all.lock();

@@ -10,14 +10,14 @@ use crate::bind::GivenCall;
 use crate::callable::{Inner, tags_in};
 use crate::entry::{self, EntryExtras, KeptEntry};
 use crate::flight::{FlightRun, FlightWait, RunEnding};
-use crate::guard::Count;
+use crate::guard::{Holders, SharedCount};
 use crate::isolate::{self, Isolation};
 use crate::key::{AskedKey, HeldKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::python::{self, PythonFunction};
 use crate::ready;
 use crate::run_graph;
-use crate::store::{CallStore, FoundEntry, StoredEntry};
+use crate::store::{CallStore, EntryWay, FoundEntry, StoredEntry};
 
 /// After a refresh began, or a body failed for which an old value stood in, the next one begins no
 /// sooner than this.
@@ -41,6 +41,10 @@ pub struct MissedCall<'a> {
     pub asked: &'a AskedKey<'a>,
     pub hash: u64,
     pub call: &'a GivenCall,
+    /// The edition of the runs when the store was looked through, if it just was.
+    pub runs_seen: Option<u64>,
+    /// The edition of the table at which no entry of this key was there.
+    pub absent_at: Option<u64>,
 }
 
 /// What was true before a body ran.
@@ -78,8 +82,11 @@ impl Inner {
     ) -> Outcome<HeldObject> {
         let found = self.with_key(call, |store, asked, hash| {
             let now_us = self.now_us();
-            let found = store.find_current(hash, asked, now_us)?;
-            if let Some(entry) = found {
+            let (runs_seen, seen) = (store.runs.edition(), store.table.lock().edition());
+            let found = store.find(hash, asked, now_us)?;
+            // Where nothing expires, what is not found is not there.
+            let absent_at = (found.is_none() && !self.plan.reads_clock).then_some(seen);
+            if let Some(entry) = found.filter(|entry| entry.item.is_current()) {
                 let good_for = self.use_of(&entry, now_us);
                 let is_later = entry.item.isolation == Isolation::Raise && self.plan.is_async;
                 if good_for != EntryUse::OnError && !is_later {
@@ -98,6 +105,8 @@ impl Inner {
                 asked,
                 hash,
                 call,
+                runs_seen: Some(runs_seen),
+                absent_at,
             };
             match self.plan.is_async {
                 true => Ok(None),
@@ -189,14 +198,21 @@ impl Inner {
         let MissedCall {
             store, asked, hash, ..
         } = missed;
+        let mut seen = missed.runs_seen;
         let run = loop {
-            let edition = store.runs.edition();
-            let now_us = self.now_us();
-            if let Some(entry) = store.find_current(hash, asked, now_us)?
-                && self.use_of(&entry, now_us) != EntryUse::OnError
-            {
-                return self.serve(store, &entry);
-            }
+            let edition = match seen.take() {
+                Some(edition) => edition,
+                None => {
+                    let edition = store.runs.edition();
+                    let now_us = self.now_us();
+                    if let Some(entry) = store.find_current(hash, asked, now_us)?
+                        && self.use_of(&entry, now_us) != EntryUse::OnError
+                    {
+                        return self.serve(store, &entry);
+                    }
+                    edition
+                }
+            };
             let Some(run) = FlightRun::find(&store.runs, hash, asked)? else {
                 match FlightRun::begin(&store.runs, edition, hash, asked) {
                     Some(run) => break run,
@@ -247,8 +263,17 @@ impl Inner {
         let may_keep = || !run.is_detached() && self.is_current(missed.store, &start);
         if let Some(lifetime) = lifetime {
             let entry = entry.clone();
-            self.store_entry(missed.store, missed.hash, entry, lifetime, only, may_keep)?;
+            let place = EntryWay {
+                only,
+                absent_at: missed.absent_at,
+            };
+            self.store_entry(missed.store, missed.hash, entry, lifetime, place, may_keep)?;
         }
+        // Who misses gets what a hit would get: of a large array, a view that nobody can change.
+        let value = match entry.isolation {
+            Isolation::OwnWay => entry.answer()?,
+            _ => value,
+        };
         Ok((value, entry))
     }
 
@@ -288,6 +313,7 @@ impl Inner {
             value: kept,
             isolation,
             extras,
+            holders: Holders::one(),
         };
         Ok((PlainRc::new(entry), lifetime))
     }
@@ -300,10 +326,10 @@ impl Inner {
         let until_us = lifetime_us.map_or(NEVER_US, |us| now_us.saturating_add(us));
         Some(Box::new(EntryExtras {
             tokens: start.tokens.clone(),
-            fresh_until_us: Count::new(until_us),
-            refresh_at_us: Count::new(self.refresh_at(now_us, lifetime_us)),
-            claimed_until_us: Count::new(0),
-            error_until_us: Count::new(0),
+            fresh_until_us: SharedCount::new(until_us),
+            refresh_at_us: SharedCount::new(self.refresh_at(now_us, lifetime_us)),
+            claimed_until_us: SharedCount::new(0),
+            error_until_us: SharedCount::new(0),
         }))
     }
 
@@ -324,7 +350,7 @@ impl Inner {
         hash: u64,
         entry: PlainRc<KeptEntry>,
         lifetime_us: Option<u64>,
-        only: Option<EntryPlace>,
+        way: EntryWay,
         may_keep: impl Fn() -> bool,
     ) -> Outcome<bool> {
         let weight = match self.plan.weighs {
@@ -336,7 +362,7 @@ impl Inner {
             entry,
             weight,
             lifetime_us,
-            only,
+            way,
         };
         store.insert(new, self.now_us(), may_keep)
     }
@@ -431,15 +457,17 @@ impl Inner {
             key,
             value: error,
             isolation: Isolation::Raise,
+            holders: Holders::one(),
             extras: Some(Box::new(EntryExtras {
                 tokens: None,
-                fresh_until_us: Count::new(until_us),
-                refresh_at_us: Count::new(NEVER_US),
-                claimed_until_us: Count::new(0),
-                error_until_us: Count::new(0),
+                fresh_until_us: SharedCount::new(until_us),
+                refresh_at_us: SharedCount::new(NEVER_US),
+                claimed_until_us: SharedCount::new(0),
+                error_until_us: SharedCount::new(0),
             })),
         });
-        self.store_entry(store, hash, entry, Some(lifetime_us), None, may_keep)?;
+        let way = EntryWay::default();
+        self.store_entry(store, hash, entry, Some(lifetime_us), way, may_keep)?;
         Ok(())
     }
 

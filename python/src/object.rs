@@ -67,51 +67,48 @@ impl Drop for HeldObject {
     }
 }
 
-/// A value with a count of its holders, all of them attached to the interpreter when they count.
-/// Half the size of `Rc`, which matters once for every entry.
-pub struct PlainRc<T>(NonNull<PlainCount<T>>);
-
-struct PlainCount<T> {
-    holders: Holders,
-    value: T,
+/// A value that says itself how many hold it.
+pub trait HasHolders {
+    /// How many, which is one when it is made.
+    fn holders(&self) -> &Holders;
 }
 
-// Counted under the interpreter's lock, or atomically where it has none.
-unsafe impl<T> Send for PlainRc<T> {}
-unsafe impl<T> Sync for PlainRc<T> {}
+/// A value with a count of its holders, all of them attached to the interpreter when they count.
+/// Half the size of `Rc`, which matters once for every entry.
+pub struct PlainRc<T: HasHolders>(NonNull<T>);
 
-impl<T> PlainRc<T> {
+// HasHolders under the interpreter's lock, or atomically where it has none.
+unsafe impl<T: HasHolders> Send for PlainRc<T> {}
+unsafe impl<T: HasHolders> Sync for PlainRc<T> {}
+
+impl<T: HasHolders> PlainRc<T> {
     /// One holder.
     pub fn new(value: T) -> PlainRc<T> {
-        let holders = Holders::one();
-        PlainRc(NonNull::from(Box::leak(Box::new(PlainCount {
-            holders,
-            value,
-        }))))
+        PlainRc(NonNull::from(Box::leak(Box::new(value))))
     }
 }
 
-impl<T> Clone for PlainRc<T> {
+impl<T: HasHolders> Clone for PlainRc<T> {
     #[inline]
     fn clone(&self) -> PlainRc<T> {
-        unsafe { self.0.as_ref() }.holders.add();
+        self.holders().add();
         PlainRc(self.0)
     }
 }
 
-impl<T> Deref for PlainRc<T> {
+impl<T: HasHolders> Deref for PlainRc<T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        unsafe { &self.0.as_ref().value }
+        unsafe { self.0.as_ref() }
     }
 }
 
-impl<T> Drop for PlainRc<T> {
+impl<T: HasHolders> Drop for PlainRc<T> {
     #[inline]
     fn drop(&mut self) {
-        if unsafe { self.0.as_ref() }.holders.leave() {
+        if self.holders().leave() {
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }

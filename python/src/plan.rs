@@ -7,9 +7,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::bind::{CachePlan, Freshness};
+use crate::bind::{CachePlan, LifetimePolicy};
 use crate::callable;
-use crate::guard::Count;
+use crate::guard::SharedCount;
 use crate::isolate::CopyMode;
 use crate::object::HeldObject;
 use crate::store::StoreShared;
@@ -54,7 +54,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
     let lifetime_us: Option<u64> = required(settings, "lifetime_us")?;
     let (policy, errors) = (optional(settings, "policy")?, optional(settings, "errors")?);
     let bytes_max: Option<u64> = required(settings, "bytes_max")?;
-    let freshness = Freshness {
+    let freshness = LifetimePolicy {
         refresh_share: required(settings, "refresh_share")?,
         extends: required(settings, "extends")?,
         stale_us: required(settings, "stale_us")?,
@@ -68,9 +68,9 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
             stale_us: freshness.stale_us.max(freshness.error_us),
         },
         on_evict: optional(settings, "on_evict")?,
-        bytes: Count::new(0),
-        evicted: Count::new(0),
-        expired: Count::new(0),
+        bytes: SharedCount::new(0),
+        evicted: SharedCount::new(0),
+        expired: SharedCount::new(0),
     };
     let plan = CachePlan {
         names: names.collect(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::api;
-use crate::guard::{Count, Guarded};
+use crate::guard::{Guarded, SharedCount};
 use crate::object::{HeldObject, Outcome, Raised};
 use crate::python::{self, PythonFunction};
 use crate::raised;
@@ -15,7 +15,7 @@ use crate::raised;
 /// A run, as far as others wait for it.
 #[derive(Default)]
 pub struct RunNode {
-    over: Count,
+    over: SharedCount,
     /// Runs for which something inside this one waits at the moment.
     waits_for: Guarded<Vec<Arc<RunNode>>>,
 }
@@ -88,7 +88,7 @@ impl Drop for WaitEdges {
 }
 
 /// What a context variable says: which run the code belongs to, and which that run belongs to.
-#[pyclass(frozen, module = "tidemark_cache._native")]
+#[pyclass(frozen, freelist = 16, module = "tidemark_cache._native")]
 pub struct Ownership {
     run: Arc<RunNode>,
     parent: Option<Py<Ownership>>,
@@ -140,6 +140,9 @@ pub unsafe fn enter(run: &Arc<RunNode>) -> Outcome<HeldObject> {
     let Ok(ownership) = Py::new(py, Ownership { run, parent }) else {
         return Err(python::raise_runtime("no memory for the context of a run"));
     };
+    // Held as ours: PyO3 does not know that this thread is attached, and would keep what it drops
+    // until some later call of its own.
+    let ownership = HeldObject::owned(ownership.into_ptr())?;
     let variable = python::known(PythonFunction::Ownership);
     HeldObject::owned(api::PyContextVar_Set(variable, ownership.as_ptr()))
 }

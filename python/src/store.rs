@@ -7,7 +7,7 @@ use pyo3::ffi;
 
 use crate::entry::KeptEntry;
 use crate::flight::FlightRuns;
-use crate::guard::{Count, Guarded};
+use crate::guard::{Guarded, SharedCount};
 use crate::key::AskedKey;
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::python;
@@ -19,11 +19,11 @@ pub struct StoreShared {
     /// Called with the reason and the value when an entry leaves.
     pub on_evict: Option<HeldObject>,
     /// Bytes of all entries of all tables, where bytes are bounded.
-    pub bytes: Count,
+    pub bytes: SharedCount,
     /// Entries that left for want of space.
-    pub evicted: Count,
+    pub evicted: SharedCount,
     /// Entries that left because their time was over.
-    pub expired: Count,
+    pub expired: SharedCount,
 }
 
 /// Entries and runs. Locked only between calls of the interpreter, never across one.
@@ -33,9 +33,9 @@ pub struct CallStore {
     /// Runs that callers may join.
     pub runs: FlightRuns,
     /// The generation of the function's own store when an instance's was last cleared with it.
-    pub cleared: Count,
+    pub cleared: SharedCount,
     /// Rises when everything is invalidated.
-    pub generation: Count,
+    pub generation: SharedCount,
     /// What it shares with the others of its function.
     pub shared: Arc<StoreShared>,
 }
@@ -53,8 +53,17 @@ pub struct StoredEntry {
     pub weight: u32,
     /// `None` if it never expires.
     pub lifetime_us: Option<u64>,
-    /// Stored only in the place of this very entry.
+    /// Where it may stand.
+    pub way: EntryWay,
+}
+
+/// Where an entry may stand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EntryWay {
+    /// Only in the place of this very entry.
     pub only: Option<EntryPlace>,
+    /// The edition of the table at which no entry of its key was there.
+    pub absent_at: Option<u64>,
 }
 
 /// A comparison that keeps changing the table finds nothing in the end.
@@ -66,8 +75,8 @@ impl CallStore {
         CallStore {
             table: Guarded::new(ObjectTable::new(shared.limits)),
             runs: FlightRuns::default(),
-            cleared: Count::new(0),
-            generation: Count::new(0),
+            cleared: SharedCount::new(0),
+            generation: SharedCount::new(0),
             shared,
         }
     }
@@ -125,16 +134,19 @@ impl CallStore {
         for _ in 0..TRIES_MAX {
             let edition = self.table.lock().edition();
             // Whatever its lifetime: two entries of one key would be two answers.
-            let older = new
-                .entry
-                .key
-                .with_asked(|asked| self.find(new.hash, asked, 0))?;
+            let older = match new.way.absent_at {
+                Some(absent_at) if absent_at == edition => None,
+                _ => {
+                    let key = &new.entry.key;
+                    key.with_asked(|asked| self.find(new.hash, asked, 0))?
+                }
+            };
             let mut table = self.table.lock();
             if table.edition() != edition {
                 continue;
             }
             let replaces = older.as_ref().map(|older| older.place);
-            if !may_keep() || new.only.is_some_and(|only| Some(only) != replaces) {
+            if !may_keep() || new.way.only.is_some_and(|only| Some(only) != replaces) {
                 drop(table);
                 return Ok(false);
             }

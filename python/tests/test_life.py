@@ -366,6 +366,19 @@ time.sleep(0.05)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_misses_leave_no_object_behind() -> None:
+    small = cache(maxsize=1)(lambda number: None)
+
+    def missed(count: int) -> int:
+        before = sys.getallocatedblocks()
+        for number in range(1000, 1000 + count):
+            small(number)
+        return sys.getallocatedblocks() - before
+
+    missed(10)
+    assert missed(10_000) < 100
+
+
 def test_hits_and_misses_leave_no_reference_behind() -> None:
     class Thing:
         pass

@@ -125,8 +125,8 @@ for number in range(int(sys.argv[1])):
     leader.start()
     while not slow.cache_info().misses > number: time.sleep(0.0005)
     pause = chance.random() * 0.02
-    threading.Timer(pause, lambda: signal.raise_signal(signal.SIGINT)).start()
     try:
+        threading.Timer(pause, lambda: signal.raise_signal(signal.SIGINT)).start()
         slow(number)
         raise SystemExit("the wait ended without Ctrl-C")
     except KeyboardInterrupt:

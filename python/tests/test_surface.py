@@ -327,4 +327,4 @@ def test_import_brings_nothing_that_is_not_needed() -> None:
     program = "import sys, tidemark_cache; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     loaded = set(done.stdout.split())
-    assert not loaded & {"numpy", "pandas", "polars", "trio", "uvloop"}
+    assert not loaded & {"asyncio", "logging", "numpy", "pandas", "polars", "trio"}

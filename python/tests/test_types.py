@@ -25,6 +25,12 @@ def test_types_are_those_of_the_function_for_mypy() -> None:
     assert {int(line): code for line, code in found} == expected(), done.stdout + done.stderr
 
 
+def test_package_is_typed() -> None:
+    command = [sys.executable, "-m", "mypy", "--no-incremental", "tidemark_cache"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=TYPED.parents[1])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_types_are_those_of_the_function_for_pyright() -> None:
     command = [sys.executable, "-m", "basedpyright", "--outputjson", "-p", "."]
     done = subprocess.run(command, capture_output=True, text=True, cwd=TYPED.parents[1])

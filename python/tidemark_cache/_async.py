@@ -4,19 +4,26 @@ Under asyncio a run is a task of its own, in a copy of the first caller's contex
 caller cancels nobody else's call, and cancelling the last one cancels the run. Under Trio the
 first caller runs the body itself; if it is cancelled, one of those who wait begins anew. Who waits
 in another loop or another kind of loop is woken through that loop's own thread-safe call.
+
+asyncio is imported where it runs already: it is most of what importing this package would cost.
 """
 
-import asyncio
+from __future__ import annotations
+
 import contextvars
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
 
 from tidemark_cache import _values
 from tidemark_cache._native import CallKey, TaskRun, discard_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from typing import Any
 
 #: How often a waiter looks whether the loop that runs the body is still open.
 _SLICE_S = 0.5
@@ -25,7 +32,7 @@ _SLICE_S = 0.5
 _OWNERSHIP: contextvars.ContextVar[Any] = contextvars.ContextVar("tidemark_cache_ownership")
 
 #: Tasks of refreshes, which the loop itself holds only weakly.
-_tasks: set["asyncio.Task[None]"] = set()
+_tasks: set[asyncio.Task[None]] = set()
 
 
 class _Run:
@@ -180,6 +187,8 @@ class _Asyncio:
 
     @staticmethod
     async def lead(run: _Run, cached: Any, call: tuple[Any, Any]) -> Any:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         _start(loop, run, cached, call, False)
         edges = run.node.wait_edges()
@@ -195,6 +204,8 @@ class _Asyncio:
     @staticmethod
     async def wait(run: _Run, limit_s: float) -> bool:
         """Wait for the end of the run; False when it takes too long."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         number = run.add(_waker(loop, waiter))
@@ -220,7 +231,7 @@ class _Asyncio:
             run.remove(number)
 
 
-def _waker(loop: asyncio.AbstractEventLoop, waiter: "asyncio.Future[None]") -> Callable[[], None]:
+def _waker(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> Callable[[], None]:
     def set_result() -> None:
         if not waiter.done():
             waiter.set_result(None)
@@ -237,7 +248,7 @@ def _waker(loop: asyncio.AbstractEventLoop, waiter: "asyncio.Future[None]") -> C
 
 def _start(
     loop: asyncio.AbstractEventLoop, run: _Run, cached: Any, call: tuple[Any, Any], only_there: bool
-) -> "asyncio.Task[None]":
+) -> asyncio.Task[None]:
     context = contextvars.copy_context()
     context.run(run.node.enter)
 
@@ -343,11 +354,13 @@ def _host() -> type[_Asyncio] | type[_Trio] | None:
             return _Trio
         except RuntimeError:
             pass
+    loops = sys.modules.get("asyncio")
     try:
-        asyncio.get_running_loop()
+        if loops is not None and loops.get_running_loop():
+            return _Asyncio
     except RuntimeError:
-        return None
-    return _Asyncio
+        pass
+    return None
 
 
 def refresh_in_loop(

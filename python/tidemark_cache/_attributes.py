@@ -1,6 +1,5 @@
 """What a decorated function offers beside being called."""
 
-import hashlib
 from typing import Any, NamedTuple
 
 from tidemark_cache import _async, _native, _settings
@@ -181,6 +180,8 @@ def _cache_key(self: Any, *args: Any, **kwargs: Any) -> str:
     Raises:
         TypeError: when an argument has no canonical encoding.
     """
+    import hashlib
+
     content = _key_of(self, args, kwargs).canonical()
     digest = hashlib.blake2b(content, digest_size=32).hexdigest()
     function = f"{self.__module__}.{self.__qualname__}"

@@ -93,9 +93,9 @@ def _not_yet(name: str, why: str) -> Any:
 
 for _name_of_preset, _its_settings in _settings.PRESETS.items():
     setattr(cache, _name_of_preset, _preset(_name_of_preset, _its_settings))
-cache.local = _local  # type: ignore[attr-defined]
-cache.secure = _not_yet("secure", "it needs an encrypted tier below memory")  # type: ignore[attr-defined]
-cache.io = _not_yet("io", "it needs a managed backend")  # type: ignore[attr-defined]
+setattr(cache, "local", _local)
+setattr(cache, "secure", _not_yet("secure", "it needs an encrypted tier below memory"))
+setattr(cache, "io", _not_yet("io", "it needs a managed backend"))
 
 
 def invalidate_tags(*tags: str) -> None:

@@ -139,7 +139,7 @@ def _of_base(value: object, kind: Any) -> Any:
     return None
 
 
-def _fields_of(value: Any, kind: type) -> Any:
+def _fields_of(value: Any, kind: Any) -> Any:
     """The fields of an object whose class compares by them: every one, those included that
     `==` leaves out, since the body may read them."""
     if _equality(kind) is _equality(object):
@@ -149,14 +149,14 @@ def _fields_of(value: Any, kind: type) -> Any:
         if parameters is not None and parameters.eq:
             return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
         if "__attrs_attrs__" in base.__dict__:
-            return [getattr(value, field.name, None) for field in kind.__attrs_attrs__]  # type: ignore[attr-defined]
+            return [getattr(value, field.name, None) for field in kind.__attrs_attrs__]
         if "__pydantic_validator__" in base.__dict__:
             private = getattr(value, "__pydantic_private__", None)
             return [value.__dict__, getattr(value, "__pydantic_extra__", None), private]
         if "__eq__" in base.__dict__ and "__struct_fields__" not in base.__dict__:
             return None
         if hasattr(base, "__struct_fields__"):
-            return [getattr(value, name, None) for name in kind.__struct_fields__]  # type: ignore[attr-defined]
+            return [getattr(value, name, None) for name in kind.__struct_fields__]
     return None
 
 

@@ -5,20 +5,24 @@ The threads end a moment after their work does, and at the latest with the inter
 refresh brings after that is dropped.
 """
 
-import asyncio
+from __future__ import annotations
+
 import atexit
 import contextvars
 import copy
-import logging
 import os
 import queue
+import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 from tidemark_cache import _async
 from tidemark_cache._native import CallKey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 #: Refreshes at once, in the process and of one function.
 _REFRESHES_MAX = 32
@@ -26,8 +30,6 @@ _REFRESHES_MAX = 32
 _IDLE_S = 5.0
 #: So long the interpreter's end waits for refreshes in progress, all together.
 _EXIT_WAIT_S = 1.0
-
-_log = logging.getLogger("tidemark_cache")
 
 #: Arguments of these types are copied for the refresh, since the caller may change them meanwhile.
 _CHANGEABLE = (list, dict, set, bytearray, tuple)
@@ -148,14 +150,19 @@ def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             context.run(key.refresh, own_args, own_kwargs, True)
         except BaseException as error:
             # The old value goes on serving; nobody waits for this one.
-            _log.debug("a refresh of %s failed: %r", cached, error)
+            import logging
+
+            logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", cached, error)
 
     _pool.submit(cached, refresh)
 
 
 def _in_task(cached: Any, key: CallKey, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    loops = sys.modules.get("asyncio")
     try:
-        loop = asyncio.get_running_loop()
+        if loops is None:
+            raise RuntimeError
+        loop = loops.get_running_loop()
     except RuntimeError:
         _async.refresh_elsewhere(cached, key, args, kwargs)
         return

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -118,6 +117,8 @@ def _check_name(name: str) -> None:
             f"cache() does not support {name!r} yet: it is for tiers below memory, and this "
             "version has none"
         )
+    import difflib
+
     near = difflib.get_close_matches(name, _NAMES, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise TypeError(f"cache() has no setting {name!r}{hint}")
