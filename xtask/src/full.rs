@@ -97,7 +97,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     }
     go_client(checkout, &mut lane, binary_is_built)?;
     guides(checkout, &mut lane, binary_is_built)?;
-    python_cache::steps(checkout, &mut lane)?;
+    python_cache::steps(checkout, &mut lane, false)?;
     drop_in::steps(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
     over_time(checkout, &mut lane);

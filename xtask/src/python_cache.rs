@@ -4,18 +4,18 @@ use anyhow::Result;
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
-use crate::lane::Lane;
+use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 
 const FOLDER: &str = "python";
 /// What builds and tests it.
 pub const PACKAGES: Packages = Packages::PyPi(FOLDER);
 
-/// Its format, lints, build and tests.
+/// Its format, lints, build and tests, at their long sizes if `is_night`.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
-pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+pub fn steps(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> {
     let name = format!("tests of {FOLDER}");
     let folder = checkout.root.join(FOLDER);
     let built = checkout.target()?.join("python");
@@ -35,6 +35,12 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
         Runner::None,
         &mut cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]),
     );
+    // The binary for 3.12 and later, which calls other functions of the interpreter.
+    lane.run(
+        &format!("lints of {FOLDER}, stable interface"),
+        Runner::None,
+        cargo(&["clippy", "--features", "abi3", "--", "-D", "warnings"]).env("PYO3_NO_PYTHON", "1"),
+    );
     if !install::provide(checkout, lane, PACKAGES)? {
         lane.not_run(&name);
         return Ok(());
@@ -51,6 +57,9 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     let mut tests = checkout.command(install::python(checkout)?);
     tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
     tests.current_dir(&folder);
+    if is_night {
+        tests.env(LANE_VARIABLE, "night");
+    }
     lane.run(&name, Runner::Pytest, &mut tests);
     Ok(())
 }

@@ -53,9 +53,9 @@ pub const ROOMS: [Room; 18] = [
         name: "tidemark-cache",
         kind: Kind::Active,
         ours: &["cache"],
-        // The binding to CPython, and two calls of the C library.
-        outside: Outside::Only(&["libc", "pyo3"]),
-        outside_max: 2,
+        // The binding to CPython and what tells its builds apart, and two calls of the C library.
+        outside: Outside::Only(&["libc", "pyo3", "pyo3-build-config"]),
+        outside_max: 3,
     },
     Room {
         name: "query",

@@ -6,6 +6,8 @@
         print(books.get("dune"))
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import query
 from ._async_client import AsyncClient
 from ._client import Client
@@ -68,3 +70,17 @@ __all__ = [
     "to_datetime",
     "unique",
 ]
+
+if TYPE_CHECKING:
+    from tidemark_cache import cache as cache  # type: ignore[import-not-found,unused-ignore]
+else:
+
+    def __getattr__(name: str) -> Any:
+        """`cache`, from a package of its own that need not be installed."""
+        if name != "cache":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            from tidemark_cache import cache
+        except ImportError as error:
+            raise ImportError("tidemark.cache needs `pip install 'tidemark[cache]'`") from error
+        return cache
