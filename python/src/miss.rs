@@ -253,12 +253,23 @@ impl Inner {
         run: &Arc<FlightRun>,
         only: Option<EntryPlace>,
     ) -> Outcome<(HeldObject, PlainRc<KeptEntry>)> {
+        // The whole of it owns the run: destructors and policies of the user's run here as well,
+        // and what they ask of the cache must not wait for this run.
+        let entered = run_graph::enter(&run.node)?;
+        let led = self.lead_inside(missed, run, only);
+        run_graph::leave(entered);
+        led
+    }
+
+    unsafe fn lead_inside(
+        &self,
+        missed: MissedCall<'_>,
+        run: &Arc<FlightRun>,
+        only: Option<EntryPlace>,
+    ) -> Outcome<(HeldObject, PlainRc<KeptEntry>)> {
         let start = self.start(missed.store, missed.call)?;
         run.set_tokens(start.tokens.clone());
-        let entered = run_graph::enter(&run.node)?;
-        let value = missed.call.run(self.function.as_ptr());
-        run_graph::leave(entered);
-        let value = value?;
+        let value = missed.call.run(self.function.as_ptr())?;
         let (entry, lifetime) = self.kept(&value, missed.asked.held(), &start)?;
         let may_keep = || !run.is_detached() && self.is_current(missed.store, &start);
         if let Some(lifetime) = lifetime {
