@@ -76,7 +76,8 @@ fn invalidate_tag(tag: &str) {
     entry::invalidate_tag(cache::fingerprint(0, tag.as_bytes()) as u64);
 }
 
-#[pymodule(gil_used = false)]
+// The interpreter's lock stays on: the guards for free-threaded interpreters are not tested yet.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     if !flight::watch_forks() {
