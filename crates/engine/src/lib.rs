@@ -57,8 +57,9 @@ pub use state::observed::{Asked as AskedLists, SlowQuery, TellSlow};
 pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
-    Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, Inspection,
-    LongReadCounts, LongReads, StoreError, Violation, Violations, accept_loss, inspect,
+    Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, HistoryCount,
+    HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, StoreError,
+    Violation, Violations, accept_loss, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};
@@ -123,6 +124,28 @@ pub struct Config {
     pub encode_page: EncodePage,
 }
 
+impl Config {
+    fn store_options(&self) -> store::Options {
+        store::Options {
+            directory: self.directory.clone(),
+            durability: self.durability,
+            encode_row: self.encode_row,
+            reader_cache_bytes: self.reader_cache_bytes,
+            read_limit_ms: self.read_limit_ms,
+            long_reads: self.long_reads,
+            vfs: None,
+        }
+    }
+
+    /// Begins to make the store of its directory, which must be empty, of a history.
+    ///
+    /// # Errors
+    /// As [`HistoryImport::begin`].
+    pub fn begin_history(&self) -> Result<HistoryImport, HistoryFault> {
+        HistoryImport::begin(self.store_options())
+    }
+}
+
 /// Everything above the store and below the wire.
 pub struct Engine {
     /// For work on other threads.
@@ -169,15 +192,7 @@ impl Engine {
     /// # Errors
     /// What the store says; see [`StoreError`].
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Arc<Engine>, EngineError> {
-        let store = store::open(store::Options {
-            directory: config.directory.clone(),
-            durability: config.durability,
-            encode_row: config.encode_row,
-            reader_cache_bytes: config.reader_cache_bytes,
-            read_limit_ms: config.read_limit_ms,
-            long_reads: config.long_reads,
-            vfs: None,
-        })?;
+        let store = store::open(config.store_options())?;
         Engine::over(store, &config, clock)
     }
 

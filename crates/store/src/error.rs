@@ -86,6 +86,11 @@ pub enum StoreError {
         /// The directory.
         directory: PathBuf,
     },
+    /// An import of a history into the data directory did not end.
+    ImportUnfinished {
+        /// What it has left.
+        directory: PathBuf,
+    },
     /// The database ends before a commit that was made durable in it.
     CommitsLost {
         /// Where it ends.
@@ -147,6 +152,7 @@ impl StoreError {
             | StoreError::Stopped
             | StoreError::Locked { .. }
             | StoreError::DatabaseMissing { .. }
+            | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::Format { .. }
             | StoreError::KeyMissing { .. }
@@ -208,6 +214,7 @@ impl fmt::Display for StoreError {
                 directory.display()
             ),
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
+            StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
             StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
             StoreError::Format { found, newest } => write!(
                 f,
@@ -261,6 +268,15 @@ fn write_missing(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {
         "The data directory {} held a database, and tidemark.db is missing or empty now. \
          Put it and tidemark.db-wal back, or restore a copy of the whole directory. To \
          begin with an empty one, start once with --accept-loss.",
+        directory.display()
+    )
+}
+
+fn write_unfinished(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {
+    write!(
+        f,
+        "An import of a history did not end here, and nothing of it is stored. Run it again. To \
+         begin with an empty store, remove {}.",
         directory.display()
     )
 }

@@ -31,6 +31,7 @@ pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use sqlite::disk::directory::accept_loss;
+pub use sqlite::history::{HistoryCount, HistoryFault, HistoryImport, HistoryMembers};
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
 pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,

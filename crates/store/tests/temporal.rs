@@ -1,12 +1,13 @@
 //! Random sequences on the store itself: what it says is what the model's grid says, at every
-//! point, now and for ever.
+//! point, now and for ever; also after all it knew was exported and a store made of that.
 //!
 //! Every sequence has a row of its own, and its own stretch of time: instants and marks of the
 //! grid are counted from its beginning.
 
 mod suite;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,8 +21,9 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, TestRunner};
 use query::{Filter, Frame, Query, Test, Visibility};
 use store::{
-    CatalogueOp, Durability, Guard, Listing, Options, Point, Refusal, RowAct, RowAssertion, RowOp,
-    SchemaChange, Stamps, Store, TotalCap, WriteBatch,
+    CatalogueOp, Durability, Guard, HistoryImport, HistoryMembers, Listing, Options, Point,
+    Refusal, RowAct, RowAssertion, RowOp, SchemaChange, Stamps, Store, TotalCap, WriteBatch,
+    inspect,
 };
 use suite::db::{
     DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
@@ -55,16 +57,31 @@ fn encode(_: &Table, values: &[Value], out: &mut Vec<u8>) {
 }
 
 fn open(directory: &Path) -> Arc<dyn Store> {
-    store::open(Options {
-        directory: directory.join("data"),
+    store::open(options(directory.join("data"))).unwrap()
+}
+
+fn options(directory: PathBuf) -> Options {
+    Options {
+        directory,
         durability: Durability::Normal,
         encode_row: encode,
         reader_cache_bytes: 8 << 20,
         read_limit_ms: 60_000,
         long_reads: suite::db::LONG_READS,
         vfs: None,
-    })
-    .unwrap()
+    }
+}
+
+/// Everything that a store knew, as entries.
+fn entries(directory: &Path) -> Vec<(&'static str, HistoryMembers)> {
+    let mut entries = Vec::new();
+    let inspection = inspect(directory).unwrap().unwrap();
+    let mut output = |part, members| {
+        entries.push((part, members));
+        Ok(())
+    };
+    inspection.export_history(&mut output).unwrap();
+    entries
 }
 
 /// In memory, where the machine offers that: nothing here is about the disk.
@@ -151,6 +168,33 @@ impl World {
         self.store = open(self.directory.path());
     }
 
+    /// Puts a store in its place that is made of all it knew.
+    fn moves(&mut self) {
+        let before = block_on(self.store.load()).unwrap();
+        block_on(self.store.close(before.horizon)).unwrap();
+        let [data, moved] = ["data", "moved"].map(|name| self.directory.path().join(name));
+        let known = entries(&data);
+        let mut import = HistoryImport::begin(options(moved.clone())).unwrap();
+        for (part, members) in &known {
+            import.take(part, members.clone()).unwrap();
+        }
+        import.finish().unwrap();
+        let again = entries(&moved);
+        assert_eq!(again.len(), known.len());
+        for (one, other) in again.iter().zip(&known) {
+            assert_eq!(one, other);
+        }
+        fs::remove_dir_all(&data).unwrap();
+        fs::rename(&moved, &data).unwrap();
+        self.store = open(self.directory.path());
+        let after = block_on(self.store.load()).unwrap();
+        assert_eq!(after.mark, before.mark);
+        assert!(after.horizon >= before.horizon);
+        assert_ne!(after.lineage, before.lineage);
+        self.table = after.catalogue.tables().next().unwrap().clone();
+        self.epoch = after.catalogue.epoch;
+    }
+
     /// Changes the columns and indexes of the table, at a mark that no sequence uses.
     fn change_schema(&mut self, change: SchemaChange, mark: i64) {
         let table = Arc::clone(&self.table);
@@ -180,7 +224,7 @@ impl World {
             }
             _ => {
                 while block_on(self.store.run_upkeep()).unwrap() {}
-                self.restart(true);
+                self.moves();
             }
         }
     }
@@ -508,6 +552,7 @@ fn play_world(world_number: u32) {
         answered.push((row, log));
     }
     world.restart(true);
+    world.moves();
     for (row, log) in &answered {
         for (mark, answers) in log {
             assert_eq!(&world.ask(row, *mark), answers, "{} at {mark}", row.id);

@@ -21,7 +21,7 @@ mod serve;
 mod size;
 mod watch;
 
-pub use port::{ExportArgs, ExportSetup, FormatArg, ImportArgs, ImportSetup, Source};
+pub use port::{ExportArgs, ExportSetup, ExportedRows, FormatArg, ImportArgs, ImportSetup, Source};
 pub use serve::{Bootstrap, Log, LogFormat, ServeArgs, ServeSetup};
 pub use watch::WatchSetup;
 

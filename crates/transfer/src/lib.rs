@@ -11,6 +11,7 @@ pub mod copy;
 pub mod csv;
 pub mod definition;
 pub mod export;
+pub mod history;
 pub mod import;
 pub mod lines;
 pub mod links;
@@ -25,8 +26,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line that counts rows on a terminal; silent elsewhere.
 pub fn row_counter(what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} rows, {per_sec}")
-        .expect("the template is constant");
+    counter(what, "{spinner} {msg}: {human_pos} rows, {per_sec}")
+}
+
+fn counter(what: &str, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the template is constant");
     ProgressBar::new_spinner()
         .with_style(style)
         .with_message(what.to_owned())

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 /// The version of the format that is written, and the newest that is read.
 pub const VERSION: u64 = 1;
+/// What the header of a whole store's history calls it (`history.rs`).
+pub const HISTORY: &str = "history";
 /// Most bytes of one line: a row is at most a body of the wire, 20 MiB, and JSON may escape a
 /// byte with six.
 pub const LINE_BYTES_MAX: u64 = 48 << 20;
@@ -36,6 +38,15 @@ pub enum Line {
     End(u64),
 }
 
+/// # Errors
+/// When it begins as something that gzip has compressed.
+pub fn need_plain(text: &[u8]) -> Result<()> {
+    if text.starts_with(&GZIP) {
+        bail!("this is compressed with gzip. Import it as `gunzip -c FILE | tidemark import -`");
+    }
+    Ok(())
+}
+
 /// Reads what a line says. A row stays text.
 ///
 /// # Errors
@@ -45,9 +56,7 @@ pub fn parse(text: &[u8]) -> Result<Line> {
     if text.starts_with(b"{\"$id\"") {
         return Ok(Line::Row);
     }
-    if text.starts_with(&GZIP) {
-        bail!("this is compressed with gzip. Import it as `gunzip -c FILE | tidemark import -`");
-    }
+    need_plain(text)?;
     let value: Value = serde_json::from_slice(text).context("this is no JSON")?;
     if value["$id"].is_string() {
         return Ok(Line::Row);
@@ -64,6 +73,9 @@ pub fn parse(text: &[u8]) -> Result<Line> {
             )),
             None => Err(anyhow!("the header names no version")),
         };
+    }
+    if members.get("tidemark").and_then(Value::as_str) == Some(HISTORY) {
+        bail!("this is the history of a whole store. Import it with --history");
     }
     if let Some(database) = members.remove("database") {
         return Ok(Line::Database(database));

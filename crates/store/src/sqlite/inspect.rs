@@ -67,6 +67,11 @@ pub fn inspect(directory: &Path) -> Result<Option<Inspection>, StoreError> {
 }
 
 impl Inspection {
+    /// The directory, and the connection to its database.
+    pub(crate) fn place(&self) -> (&Path, &Connection) {
+        (&self.directory, &self.connection)
+    }
+
     /// Whether each commit is there that the file beside the database knows of.
     ///
     /// # Errors

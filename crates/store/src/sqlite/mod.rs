@@ -15,6 +15,7 @@
 mod commit;
 mod constraint;
 pub(crate) mod disk;
+pub(crate) mod history;
 pub(crate) mod inspect;
 mod preview;
 mod read;
@@ -78,41 +79,56 @@ enum Slot {
 }
 
 pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
-    let directory = Directory::open(&options.directory)?;
-    let kept = Kept::read(directory.path());
-    let database = directory.database()?;
-    let location = Location {
-        database: &database,
-        vfs: options.vfs.as_deref(),
-    };
-    let is_log_left = checkpoint::is_log_left(location);
-    let coding = Coding {
-        encode_row: options.encode_row,
-        vault: Arc::new(look(location, kept.as_ref(), directory.path())?),
-    };
-    let mut connection = connection::open_writer(location, options.durability)?;
-    migrate::migrate(&mut connection)?;
-    let known = catalogue_read::load(&connection)?;
-    fulltext::renew(&mut connection, &known.state.catalogue)?;
-    let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
-    let mark = known.state.mark;
-    let is_durable = options.durability == Durability::Full;
-    let at = (mark, &*known.lineage);
-    let keeping = Keeping::begin(directory.path(), at, kept.as_ref(), is_durable);
-    let writer = Writer::new(connection, coding.clone(), known.state, backlog, keeping)?;
-    let readers = Readers::new(&options, &database, coding);
-    let shared = Shared {
-        writer: Mutex::new(Slot::Free(Box::new(writer))),
-        database,
-        vfs: options.vfs,
-        rest_ms: kept.and_then(|kept| kept.rest_ms(mark)),
-        directory: Mutex::new(Some(directory)),
-    };
-    Ok(Arc::new(SqliteStore {
-        shared: Arc::new(shared),
-        readers,
-        checkpointer: Mutex::new(Some(checkpointer)),
-    }))
+    Ok(Arc::new(SqliteStore::open(options)?))
+}
+
+impl SqliteStore {
+    fn open(options: Options) -> Result<SqliteStore, StoreError> {
+        let directory = Directory::open(&options.directory)?;
+        history::site::settle(directory.path())?;
+        let kept = Kept::read(directory.path());
+        let database = directory.database()?;
+        let location = Location {
+            database: &database,
+            vfs: options.vfs.as_deref(),
+        };
+        let is_log_left = checkpoint::is_log_left(location);
+        let coding = Coding {
+            encode_row: options.encode_row,
+            vault: Arc::new(look(location, kept.as_ref(), directory.path())?),
+        };
+        let mut connection = connection::open_writer(location, options.durability)?;
+        migrate::migrate(&mut connection)?;
+        let known = catalogue_read::load(&connection)?;
+        fulltext::renew(&mut connection, &known.state.catalogue)?;
+        let (backlog, checkpointer) = checkpoint::start(&mut connection, location, is_log_left)?;
+        let mark = known.state.mark;
+        let is_durable = options.durability == Durability::Full;
+        let at = (mark, &*known.lineage);
+        let keeping = Keeping::begin(directory.path(), at, kept.as_ref(), is_durable);
+        let writer = Writer::new(connection, coding.clone(), known.state, backlog, keeping)?;
+        let readers = Readers::new(&options, &database, coding);
+        let shared = Shared {
+            writer: Mutex::new(Slot::Free(Box::new(writer))),
+            database,
+            vfs: options.vfs,
+            rest_ms: kept.and_then(|kept| kept.rest_ms(mark)),
+            directory: Mutex::new(Some(directory)),
+        };
+        Ok(SqliteStore {
+            shared: Arc::new(shared),
+            readers,
+            checkpointer: Mutex::new(Some(checkpointer)),
+        })
+    }
+
+    /// Lends the writer to one call.
+    fn with_writer<T>(
+        &self,
+        call: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.shared.with_writer(call)
+    }
 }
 
 /// Refuses a database that this binary must not touch, that has lost commits, or whose key is not

@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use engine::inspect;
 use model::counted;
 use server::offline::offline_engine;
 use transfer::export::{self, Exported};
+use transfer::history;
 use transfer::target::Target;
 
 use super::{Outside, runtime};
 use crate::admin::client::Administration;
-use crate::config::{ExportSetup, FormatArg};
+use crate::config::{ExportSetup, ExportedRows, FormatArg};
 
 /// The exit code of an export that lacks damaged rows and is whole otherwise.
 const LACKS_DAMAGED: u8 = 3;
@@ -24,12 +26,21 @@ const LACKS_DAMAGED: u8 = 3;
 /// When the data directory cannot be reached, the database is not there, or nothing can be
 /// written.
 pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
+    let ExportSetup {
+        directory,
+        rows,
+        output,
+    } = setup;
+    let Some(rows) = rows else {
+        return write_history(&directory, output.as_deref());
+    };
     let done = runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside;
-        let config = offline_engine(setup.directory.clone());
+        let config = offline_engine(directory);
         let store = Administration::open(config, clock, rng, false).await?;
-        let mut target = Target::new(store.into(), setup.project.to_string());
-        let done = write(&mut target, &setup).await;
+        let mut target = Target::new(store.into(), rows.project.to_string());
+        let written = async |out: &mut dyn Write| write_rows(&mut target, &rows, out).await;
+        let done = write(output.as_deref(), written).await;
         target.close()?;
         done
     })?;
@@ -47,16 +58,38 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
     Ok(ExitCode::from(LACKS_DAMAGED))
 }
 
-async fn write(target: &mut Target, setup: &ExportSetup) -> Result<Exported> {
-    let Some(path) = &setup.output else {
+/// The file of the store is read beside the server that may run on it, which is asked for
+/// nothing.
+fn write_history(directory: &Path, output: Option<&Path>) -> Result<ExitCode> {
+    let inspection = inspect(directory)?;
+    let inspection =
+        inspection.with_context(|| format!("there is no database in {}", directory.display()))?;
+    let written = async |out: &mut dyn Write| history::export(&inspection, out);
+    let done = runtime()?.block_on(write(output, written))?;
+    eprintln!(
+        "Exported {} in {} and {}, up to mark {}.",
+        counted(done.versions, "version"),
+        counted(done.tables, "table"),
+        counted(done.commits, "commit"),
+        done.mark.0
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has something written to the file, which appears when it is whole, or to standard output.
+async fn write<T>(
+    output: Option<&Path>,
+    written: impl AsyncFnOnce(&mut dyn Write) -> Result<T>,
+) -> Result<T> {
+    let Some(path) = output else {
         if io::stdout().is_terminal() {
             bail!("standard output is a terminal; name a file with --output, or a pipe");
         }
-        return write_to(target, setup, &mut BufWriter::new(io::stdout().lock())).await;
+        return written(&mut BufWriter::new(io::stdout().lock())).await;
     };
     let unfinished = unfinished(path)?;
     let done = match create(&unfinished) {
-        Ok(file) => write_file(target, setup, file).await,
+        Ok(file) => write_file(file, written).await,
         Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     };
     let done = done.and_then(|done| {
@@ -71,28 +104,33 @@ async fn write(target: &mut Target, setup: &ExportSetup) -> Result<Exported> {
     done
 }
 
-async fn write_file(target: &mut Target, setup: &ExportSetup, file: File) -> Result<Exported> {
+async fn write_file<T>(
+    file: File,
+    written: impl AsyncFnOnce(&mut dyn Write) -> Result<T>,
+) -> Result<T> {
     let mut out = BufWriter::new(file);
-    let done = write_to(target, setup, &mut out).await?;
+    let done = written(&mut out).await?;
     let file = out.into_inner().context("cannot write the export")?;
     file.sync_all().context("cannot sync the export")?;
     Ok(done)
 }
 
-async fn write_to(
+async fn write_rows(
     target: &mut Target,
-    setup: &ExportSetup,
-    out: &mut impl Write,
+    rows: &ExportedRows,
+    mut out: &mut dyn Write,
 ) -> Result<Exported> {
-    let database = &setup.database;
+    let database = &rows.database;
     let left_out = |table: &str, row: &str| {
         eprintln!("Left out row {row} of {database}/{table}: an encrypted value of it is damaged.");
     };
-    match (setup.format, &setup.table) {
+    match (rows.format, &rows.table) {
         (FormatArg::Csv, Some(table)) => {
-            export::as_csv(target, database, table, out, left_out).await
+            export::as_csv(target, database, table, &mut out, left_out).await
         }
-        (_, table) => export::as_lines(target, database, table.as_deref(), out, left_out).await,
+        (_, table) => {
+            export::as_lines(target, database, table.as_deref(), &mut out, left_out).await
+        }
     }
 }
 

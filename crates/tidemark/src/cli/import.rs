@@ -12,6 +12,7 @@ use server::http::state::generated_ids::unique_id;
 use server::offline::offline_engine;
 use transfer::ask::RowsPut;
 use transfer::copy::{self, Copied};
+use transfer::history;
 use transfer::import::{self, How, Imported};
 use transfer::remote::Remote;
 use transfer::state::State;
@@ -27,6 +28,10 @@ const READ_BYTES: usize = 1 << 20;
 /// # Errors
 /// With the line at fault, what was done before it, and how to go on.
 pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
+    if let Source::History { path } = setup.source {
+        // Before the store is opened, which would make one.
+        return read_history(&setup.directory, path);
+    }
     runtime()?.block_on(async {
         let config = offline_engine(setup.directory.clone());
         let Outside { clock, rng, .. } = outside.clone();
@@ -70,6 +75,7 @@ async fn read(
             say(&imported(&done?))?;
             Ok(ExitCode::SUCCESS)
         }
+        Source::History { .. } => unreachable!("read before a store is opened"),
         Source::Server {
             access,
             databases,
@@ -94,6 +100,23 @@ async fn read(
             })
         }
     }
+}
+
+fn read_history(directory: &Path, path: Option<PathBuf>) -> Result<ExitCode> {
+    let (from, bar) = open(path)?;
+    let mut from = BufReader::with_capacity(READ_BYTES, from);
+    let made = offline_engine(directory.to_owned()).begin_history()?;
+    let read = history::import(made, &mut from, &bar);
+    bar.finish_and_clear();
+    let done = read.context("nothing was imported")?;
+    say(&format!(
+        "Imported {} in {} and {}, up to mark {}.\n",
+        counted(done.versions, "version"),
+        counted(done.tables, "table"),
+        counted(done.commits, "commit"),
+        done.mark.0
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The file, and a bar that counts its bytes; silent where there is no terminal.

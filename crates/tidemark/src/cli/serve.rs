@@ -442,6 +442,7 @@ fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
         EngineError::Store(
             StoreError::Format { .. }
             | StoreError::DatabaseMissing { .. }
+            | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::KeyMissing { .. }
             | StoreError::KeyWrong { .. },

@@ -34,10 +34,16 @@ impl FormatArg {
 #[command(after_help = "Examples:
   tidemark export shop --output shop.jsonl
   tidemark export shop --table products --output products.csv
-  tidemark export shop | gzip > shop.jsonl.gz")]
+  tidemark export shop | gzip > shop.jsonl.gz
+  tidemark export --history --output all.history.jsonl")]
 pub struct ExportArgs {
     /// The database's id
-    database: String,
+    #[arg(required_unless_present = "history")]
+    database: Option<String>,
+    /// Export everything that the store knew at any time: all projects and databases with all
+    /// versions, schemas, grants and records of commits
+    #[arg(long, conflicts_with_all = ["database", "table", "format"])]
+    history: bool,
     /// Export only this table
     #[arg(long, value_name = "ID")]
     table: Option<String>,
@@ -57,6 +63,14 @@ pub struct ExportArgs {
 pub struct ExportSetup {
     /// The data directory.
     pub directory: PathBuf,
+    /// What of it; `None` is all of it, with its history.
+    pub rows: Option<ExportedRows>,
+    /// The file; `None` is standard output.
+    pub output: Option<PathBuf>,
+}
+
+/// Which rows are exported, as they are now.
+pub struct ExportedRows {
     /// The project.
     pub project: ProjectId,
     /// The database's id.
@@ -65,8 +79,6 @@ pub struct ExportSetup {
     pub table: Option<String>,
     /// The shape of the file.
     pub format: FormatArg,
-    /// The file; `None` is standard output.
-    pub output: Option<PathBuf>,
 }
 
 impl ExportArgs {
@@ -75,15 +87,21 @@ impl ExportArgs {
     pub fn check(self) -> Result<ExportSetup> {
         let output = file(self.output);
         let format = FormatArg::of(self.format, output.as_deref());
-        if format == FormatArg::Csv && self.table.is_none() {
+        if format == FormatArg::Csv && self.table.is_none() && !self.history {
             bail!("CSV holds the rows of one table; name it with --table");
         }
+        let (project, table) = (self.project, self.table);
+        let rows = self.database.map(|database| {
+            anyhow::Ok(ExportedRows {
+                project: project.check()?,
+                database,
+                table,
+                format,
+            })
+        });
         Ok(ExportSetup {
             directory: self.data.data,
-            project: self.project.check()?,
-            database: self.database,
-            table: self.table,
-            format,
+            rows: rows.transpose()?,
             output,
         })
     }
@@ -99,6 +117,7 @@ fn file(path: PathBuf) -> Option<PathBuf> {
   tidemark import shop.jsonl
   tidemark import shop.jsonl --database shop-copy
   tidemark import products.csv --database shop --table products
+  tidemark import --history all.history.jsonl --data /srv/new
   tidemark import --from-appwrite http://appwrite.example/v1 --project 6512… --key …")]
 pub struct ImportArgs {
     /// The file; - is standard input
@@ -129,6 +148,12 @@ pub struct ImportArgs {
     /// Format of the file [default: csv if its name ends in .csv, else jsonl]
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
+    /// The file is a history (`tidemark export --history`): import it as a new store, into a data
+    /// directory that holds none. The store appears when the whole file has been checked
+    #[arg(long, conflicts_with_all = [
+        "from_appwrite", "project", "database", "table", "format", "resume", "state",
+    ])]
+    history: bool,
     /// Continue an interrupted import: existing rows are compared, not written again. A copy from a
     /// server always continues
     #[arg(long)]
@@ -167,6 +192,11 @@ pub enum Source {
         table: Option<String>,
         /// Whether an import that was broken off goes on.
         resume: bool,
+    },
+    /// A history, which becomes the store.
+    History {
+        /// Its path; `None` is standard input.
+        path: Option<PathBuf>,
     },
     /// Another server.
     Server {
@@ -214,6 +244,9 @@ impl ImportArgs {
                     state: self.state.unwrap_or_else(|| directory.join("import.state")),
                 }
             }
+            None if self.history => Source::History {
+                path: self.file.and_then(file),
+            },
             None => of_file(
                 self.file,
                 self.format,

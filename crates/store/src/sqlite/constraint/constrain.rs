@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use model::{Table, TableNumber};
 use query::names;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
+use crate::StoreError;
 use crate::batch::{CONSTRAINTS_MAX, Constraint, ConstraintChange, TableConstraints};
 use crate::refusal::Refusal;
 use crate::sqlite::schema::constraints::{held, stored};
@@ -24,6 +25,22 @@ fn create_index(table: &Table, key: &[usize], place: i64) -> String {
         names::versions(table.number),
         terms.collect::<Vec<_>>().join(", ")
     )
+}
+
+/// Makes the indexes behind the constraints of a table as they are stored.
+pub(crate) fn create_indexes(connection: &Connection, table: &Table) -> Result<(), StoreError> {
+    for (_, place, constraint) in stored(connection, Some(table.number))? {
+        let columns = match &constraint {
+            Constraint::Unique(columns) => columns.clone(),
+            Constraint::Ref(column, _) => vec![*column],
+        };
+        let key: Vec<usize> = columns.iter().filter_map(|c| table.numbered(*c)).collect();
+        // One whose column is gone holds no more.
+        if is_of(table, &constraint) {
+            connection.execute_batch(&create_index(table, &key, place))?;
+        }
+    }
+    Ok(())
 }
 
 impl Run<'_> {
@@ -137,7 +154,6 @@ mod tests {
         Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, ProjectId, TableId, TableOptions,
         Timestamp,
     };
-    use rusqlite::Connection;
 
     use super::*;
     use crate::sqlite::constraint::probes::key_sql;

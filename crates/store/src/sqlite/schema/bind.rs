@@ -27,7 +27,8 @@ pub(crate) fn json_text(value: &Value) -> String {
     json(value).to_string()
 }
 
-fn json(value: &Value) -> serde_json::Value {
+/// A value as JSON.
+pub(crate) fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Bool(truth) => (*truth).into(),

@@ -104,6 +104,29 @@ fn containers(connection: &Connection) -> Read<Vec<CatalogueChange>> {
     Ok(changes)
 }
 
+/// Every column that a table ever had, as it was last, in the order of their numbers.
+pub(crate) fn columns_ever(connection: &Connection, table: TableNumber) -> Read<Vec<Column>> {
+    let sql = format!("SELECT {COLUMN} FROM column_ WHERE tab = ?1 ORDER BY number, sf, st");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([table.0])?;
+    let mut found: Vec<Column> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (_, column) = column(row)?;
+        found.pop_if(|former| former.number == column.number);
+        found.push(column);
+    }
+    Ok(found)
+}
+
+/// The catalogue of a database whose tables of rows are not made yet.
+pub(crate) fn load_without_rows(connection: &Connection) -> Read<Catalogue> {
+    let mut catalogue = Catalogue::default();
+    for change in containers(connection)? {
+        catalogue.apply(change);
+    }
+    Ok(catalogue)
+}
+
 /// A table and its columns as of a mark, without indexes; `None` if there was none.
 pub(crate) fn table_at(
     connection: &Connection,

@@ -19,6 +19,11 @@ impl Constraints {
         self.0.is_empty()
     }
 
+    /// What a table declares.
+    pub(crate) fn of(&self, table: TableNumber) -> TableConstraints {
+        self.0.get(&table).cloned().unwrap_or_default()
+    }
+
     /// Whether a write to this table may break one.
     pub(crate) fn concern(&self, table: TableNumber) -> bool {
         self.0.contains_key(&table)
