@@ -43,13 +43,12 @@ fn operation(chance: &mut Chance, held: &mut Held) -> Operation {
     let row = row(&id, &[("n", n), ("m", m)]);
     let act = match (held.contains_key(&id), chance.below(4)) {
         (false, 0..2) => Act::Create(row),
-        (_, 2) => Act::Upsert(row),
+        (_, 2) | (false, _) => Act::Upsert(row),
         (true, 3) => {
             held.remove(&id);
             Act::Delete(RowId::new(&id).unwrap().into())
         }
         (true, _) => Act::Update(row),
-        (false, _) => Act::Upsert(row),
     };
     if !matches!(act, Act::Delete(_)) {
         held.insert(id, (n, m));
