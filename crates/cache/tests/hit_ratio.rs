@@ -126,7 +126,10 @@ fn table_answers_at_least_as_often_as_lru_and_nearly_as_often_as_quick_cache() {
         let table = table_ratio(&trace);
         let (lru, quick) = (lru_ratio(&trace), quick_cache_ratio(&trace));
         println!("{name}: table {table:.4}, lru {lru:.4}, quick_cache {quick:.4}");
-        assert!(table >= lru - moving(name), "{name}: {table} beside {lru} of LRU");
+        assert!(
+            table >= lru - moving(name),
+            "{name}: {table} beside {lru} of LRU"
+        );
         assert!(
             table >= quick - 0.02,
             "{name}: {table} beside {quick} of quick_cache"
