@@ -27,6 +27,8 @@ pub struct Pieces<'a> {
     pub place: Place<'a>,
     /// Of this row alone.
     pub id: Option<&'a RowId>,
+    /// Of rows whose ids come after this one alone.
+    pub beyond: Option<&'a RowId>,
     /// With these values.
     pub equal: Vec<(String, Json)>,
     /// In the order of this column, ties by id; otherwise by id.
@@ -37,6 +39,8 @@ pub struct Pieces<'a> {
     pub at: Coordinates,
     /// How much of each row.
     pub frame: Frame,
+    /// Whether what has a damaged value is shown without it; otherwise it is refused.
+    pub shows_damaged: bool,
 }
 
 /// What was read, each row with all its columns and where it stands in time.
@@ -148,8 +152,7 @@ impl Engine {
                 bytes_max: self.answer_bytes_max,
                 catalogue_epoch: catalogue.epoch,
                 of_guest: caller.is_guest(),
-                // All that is known of a row: one damaged version hides none of the others.
-                shows_damaged: matches!(asked.frame, Frame::Versions(_)),
+                shows_damaged: asked.shows_damaged,
             };
             let rows = self.shared.store.list(listing).await?.answer.rows;
             if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
@@ -264,6 +267,10 @@ fn pieces_query(
     if let Some(id) = asked.id {
         let id = Value::Text(id.to_string());
         tests.push(Filter::Field(Field::Id, Test::In(vec![id])));
+    }
+    if let Some(id) = asked.beyond {
+        let id = Value::Text(id.to_string());
+        tests.push(Filter::Field(Field::Id, Test::Greater(id)));
     }
     for (position, value) in values(table, &asked.equal)? {
         need_plain(table, position)?;

@@ -18,6 +18,7 @@ mod long_reads;
 mod marks;
 mod metrics;
 mod not_modified;
+mod pages_of_time;
 mod periods;
 mod pinned;
 mod project;

@@ -30,11 +30,13 @@ pub(super) async fn history(
     let asked = Pieces {
         place: place(path),
         id: Some(&id),
+        beyond: None,
         equal: Vec::new(),
         order: None,
         limit: None,
         at,
         frame: Frame::Versions(Period::ALWAYS),
+        shows_damaged: true,
     };
     let read = engine.pieces(&caller, &asked).await.map_err(refusal)?;
     let versions = native::rectangles(&read, at);

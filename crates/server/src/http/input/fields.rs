@@ -128,6 +128,11 @@ impl Fields {
         Err(ApiError::invalid(self.within.unwrap_or("body"), why))
     }
 
+    /// What has not been taken, to look at.
+    pub fn members(&self) -> &[(String, Json)] {
+        &self.members
+    }
+
     /// What has not been taken, in the order sent.
     pub fn rest(self) -> Vec<(String, Json)> {
         self.members

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use engine::{CommitRecord, EngineError, PiecesRead, ReadError};
 use model::history::{History, VersionNumber};
 use model::period::join;
-use model::timeline::{Aggregate, Number, timeline};
-use model::{ColumnNumber, Content, Coordinates, Period, Row, Span, Table, Value, Version};
+use model::timeline::{Aggregate, Number, Step, timeline};
+use model::{
+    ColumnNumber, Content, Coordinates, Mark, Period, Row, Span, Storage, Table, Timestamp, Value,
+    Version,
+};
 use serde_json::{Value as Out, json};
 
 use super::json::{doc, meta};
@@ -19,14 +22,21 @@ use crate::http::wire::error::{ApiError, Kind};
 
 /// A row as it was at one time: its columns, and how it is shown.
 #[derive(Clone, Debug)]
-struct Seen {
-    values: Vec<Value>,
-    doc: Out,
+pub(super) struct Seen {
+    pub(super) values: Vec<Value>,
+    pub(super) doc: Out,
     /// The columns that it lacks because their encrypted value is damaged.
     damaged: Vec<String>,
 }
 
 impl Seen {
+    /// What is shown of it over a valid period.
+    pub(super) fn piece(&self, valid: &Period, words: Vocabulary) -> Out {
+        let mut shown = words.over(valid);
+        shown[words.name(CONTENT)] = self.doc.clone();
+        self.mark(shown)
+    }
+
     /// What is shown of it, with what is missing.
     fn mark(&self, mut shown: Out) -> Out {
         if !self.damaged.is_empty() {
@@ -52,11 +62,15 @@ pub(super) struct Histories {
 
 /// The one row that was read with all its versions, on both axes.
 pub fn rectangles(read: &PiecesRead, at: Coordinates) -> Out {
-    let shown = Histories::new(read, Vocabulary::CASES).along("both", false, at);
-    shown.unwrap_or_else(|_| unreachable!("this axis is known"))
+    let shown = Histories::new(read, Vocabulary::CASES).rectangles(at.system);
+    shown.into_iter().map(|(_, rectangle)| rectangle).collect()
 }
 
-fn span(row: &Row) -> &Span {
+/// Where a row of an answer stands in the order: from when it was known, then from when it is
+/// valid.
+pub(super) type Key = (Mark, Timestamp);
+
+pub(super) fn span(row: &Row) -> &Span {
     row.span.as_ref().expect("pieces say where they stand")
 }
 
@@ -90,7 +104,8 @@ impl Histories {
         Histories { table, rows, words }
     }
 
-    fn versions(&self) -> impl Iterator<Item = (&String, &Version<Seen>)> {
+    /// By the ids of their rows, then from when they are valid.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (&String, &Version<Seen>)> {
         let rows = self.rows.iter();
         rows.flat_map(|(id, versions)| versions.iter().map(move |version| (id, version)))
     }
@@ -100,13 +115,38 @@ impl Histories {
             .map(|(_, version)| version.value.values.as_slice())
     }
 
-    /// Where a column stands.
-    pub(super) fn position(&self, column: Option<&str>) -> Result<Option<usize>, ApiError> {
-        column.map(|column| self.plain(column)).transpose()
+    /// Where the column stands whose values an aggregate gathers; without a column it counts rows.
+    /// Values are counted whatever they are, and reckoned with if they are numbers; of none there
+    /// is nothing to refuse.
+    pub(super) fn gathered(
+        &self,
+        column: Option<&str>,
+        aggregate: Aggregate,
+    ) -> Result<Option<usize>, ApiError> {
+        let Some(key) = column else { return Ok(None) };
+        let position = self.plain(key)?;
+        let column = &self.table.columns[position];
+        let what = match column.kind.storage() {
+            _ if aggregate == Aggregate::Count => return Ok(Some(position)),
+            _ if column.relation().is_some() => "links",
+            _ if column.array => "arrays",
+            Storage::Int | Storage::Float => return Ok(Some(position)),
+            Storage::Bool => "booleans",
+            Storage::Text => "texts",
+            Storage::Instant => "dates and times",
+        };
+        if self.values().all(|values| values[position] == Value::Null) {
+            return Ok(Some(position));
+        }
+        let name = aggregate.as_str();
+        let why = format!(
+            "`{key}` holds {what}: `{name}` takes numbers, `count` whatever a column holds."
+        );
+        Err(ApiError::invalid("column", why))
     }
 
     /// The position of a column by which something can be found or reckoned.
-    fn plain(&self, column: &str) -> Result<usize, ApiError> {
+    pub(super) fn plain(&self, column: &str) -> Result<usize, ApiError> {
         let position = self.table.named(column)?;
         if self.table.columns[position].encrypt {
             let why = format!("Cannot query encrypted attribute: {column}");
@@ -115,99 +155,67 @@ impl Histories {
         Ok(position)
     }
 
-    /// The history of the one row that was read.
-    pub(super) fn along(&self, axis: &str, joins: bool, at: Coordinates) -> Result<Out, ApiError> {
-        let versions = self.rows.values().next().map_or(&[][..], Vec::as_slice);
-        let history = History::new(versions);
-        let words = self.words;
-        let piece = |valid: &Period, seen: &Seen| {
-            let mut shown = self.over(valid);
-            shown[words.name(CONTENT)] = seen.doc.clone();
-            seen.mark(shown)
-        };
-        Ok(match axis {
-            "valid" if joins => {
-                let stretches = history.along_valid_joined(at.system);
-                stretches.iter().map(|s| piece(&s.valid, s.value)).collect()
-            }
-            "valid" => {
-                let pieces = history.along_valid(at.system);
-                pieces.iter().map(|p| piece(&p.valid, p.value)).collect()
-            }
-            "system" => {
-                let entries = history.along_system(at).into_iter();
-                let shown = entries.map(|held| {
-                    held.value.mark(json!({
-                        (words.name(SYSTEM_FROM)): words.mark(held.sys_from),
-                        (words.name(SYSTEM_TO)): words.mark_or_null(held.sys_to),
-                        (words.name(ORIGIN)): words.mark(held.origin),
-                        (words.name(CONTENT)): held.value.doc,
-                    }))
-                });
-                shown.collect()
-            }
-            "both" => {
-                let rectangles = history.rectangles(at.system).into_iter();
-                let shown = rectangles.map(|known| {
-                    let mut shown = piece(&known.valid, known.value);
-                    shown[words.name(SYSTEM_FROM)] = words.mark(known.sys_from);
-                    shown[words.name(SYSTEM_TO)] = words.mark_or_null(known.sys_to);
-                    shown[words.name(ORIGIN)] = words.mark(known.origin);
-                    shown
-                });
-                shown.collect()
-            }
-            _ => {
-                let why = "Value must be valid, system or both.";
-                return Err(ApiError::invalid("axis", why));
-            }
-        })
+    /// Touching pieces of the one row that was read as one, where they are equal.
+    pub(super) fn stretches(&self, system: Mark) -> Out {
+        let stretches = History::new(self.of_one()).along_valid_joined(system);
+        let stretches = stretches.iter();
+        stretches
+            .map(|stretch| stretch.value.piece(&stretch.valid, self.words))
+            .collect()
     }
 
-    /// A period, as the members of an object.
-    fn over(&self, valid: &Period) -> Out {
+    /// Along system time: what was believed of one instant.
+    pub(super) fn along_system(&self, at: Coordinates) -> Vec<(Key, Out)> {
+        let entries = History::new(self.of_one()).along_system(at).into_iter();
         let words = self.words;
-        json!({
-            (words.name(VALID_FROM)): words.at(valid.from()),
-            (words.name(VALID_TO)): words.end(valid),
-        })
-    }
-
-    pub(super) fn where_period(&self, test: impl Fn(&Period) -> bool) -> Out {
-        let found = self.versions().filter(|(_, version)| test(&version.valid));
-        let shown = found.map(|(id, version)| {
-            let mut shown = self.over(&version.valid);
-            shown[self.words.name(SHOWN_ROW)] = json!(id);
-            shown
+        let shown = entries.map(|held| {
+            let shown = held.value.mark(json!({
+                (words.name(SYSTEM_FROM)): words.mark(held.sys_from),
+                (words.name(SYSTEM_TO)): words.mark_or_null(held.sys_to),
+                (words.name(ORIGIN)): words.mark(held.origin),
+                (words.name(CONTENT)): held.value.doc,
+            }));
+            ((held.sys_from, at.valid), shown)
         });
         shown.collect()
     }
 
-    pub(super) fn classified(&self, relation: impl Fn(&Period) -> &'static str) -> Out {
+    /// Along both axes.
+    pub(super) fn rectangles(&self, system: Mark) -> Vec<(Key, Out)> {
+        let rectangles = History::new(self.of_one()).rectangles(system).into_iter();
         let words = self.words;
-        let shown = self.versions().map(|(_, version)| {
-            let (valid, relation) = (&version.valid, relation(&version.valid));
-            if !words.is_own() {
-                return json!([words.at(valid.from()), words.end(valid), relation]);
-            }
-            let mut shown = self.over(valid);
-            shown["relation"] = json!(relation);
-            shown
+        let shown = rectangles.map(|rectangle| {
+            let mut shown = rectangle.value.piece(&rectangle.valid, words);
+            shown[words.name(SYSTEM_FROM)] = words.mark(rectangle.sys_from);
+            shown[words.name(SYSTEM_TO)] = words.mark_or_null(rectangle.sys_to);
+            shown[words.name(ORIGIN)] = words.mark(rectangle.origin);
+            ((rectangle.sys_from, rectangle.valid.from()), shown)
         });
         shown.collect()
     }
 
-    /// Pairs of pieces that share an instant of `range`, at most `pairs_max`: `on` is the column of
+    /// The versions of the one row that was read.
+    fn of_one(&self) -> &[Version<Seen>] {
+        self.rows.values().next().map_or(&[][..], Vec::as_slice)
+    }
+
+    /// Each piece that was read, as it is shown.
+    pub(super) fn shown(&self, show: impl Fn(&str, &Version<Seen>) -> Option<Out>) -> Out {
+        let shown = self.versions().filter_map(|(id, piece)| show(id, piece));
+        shown.collect()
+    }
+
+    /// Pairs of pieces that share an instant of `range`, at most so many, of at most so many bytes: `on` is the column of
     /// the left ones that holds the id of a right one.
     pub(super) fn joined(
         &self,
         right: &Histories,
         on: &str,
         range: &Period,
-        pairs_max: usize,
+        (pairs_max, bytes_max): (usize, usize),
     ) -> Result<Out, ApiError> {
         let position = self.plain(on)?;
-        let mut pairs = Vec::new();
+        let (mut pairs, mut bytes) = (Vec::new(), 0);
         for (id, version) in self.versions() {
             let Value::Text(link) = &version.value.values[position] else {
                 continue;
@@ -219,15 +227,16 @@ impl Histories {
             if pairs.len() + others.len() > pairs_max {
                 return Err(EngineError::Read(ReadError::TooManyPieces).into());
             }
+            let left_bytes = version.value.doc.to_string().len();
             let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
             let pairs_of_both = join(&[version.valid], &periods).into_iter();
-            for pair in pairs_of_both.filter(|pair| pair.valid.intersect(range).is_some()) {
-                let mut shown = self.over(&pair.valid);
-                shown["left"] = json!(id);
-                shown["right"] = json!(link);
-                shown[self.words.name(LEFT_CONTENT)] = version.value.doc.clone();
-                shown[self.words.name(RIGHT_CONTENT)] = others[pair.right].value.doc.clone();
-                pairs.push(shown);
+            for met in pairs_of_both.filter(|pair| pair.valid.intersect(range).is_some()) {
+                let right = &others[met.right];
+                bytes += left_bytes + right.value.doc.to_string().len();
+                if bytes > bytes_max {
+                    return Err(EngineError::Read(ReadError::AnswerTooLarge { bytes_max }).into());
+                }
+                pairs.push(pair(self.words, &met.valid, (id, version), (link, right)));
             }
         }
         Ok(Out::Array(pairs))
@@ -238,20 +247,11 @@ impl Histories {
         aggregate: Aggregate,
         period: &Period,
         value: impl Fn(&[Value]) -> Option<Number>,
-    ) -> Out {
+    ) -> Vec<Step> {
         let values = self
             .versions()
             .filter_map(|(_, version)| Some((version.valid, value(&version.value.values)?)));
-        let words = self.words;
-        let steps = timeline(aggregate, period, values).into_iter();
-        let shown = steps.map(|step| {
-            json!({
-                (words.name(STEP_FROM)): words.at(step.valid.from()),
-                (words.name(STEP_TO)): words.end(&step.valid),
-                "value": number(step.value),
-            })
-        });
-        shown.collect()
+        timeline(aggregate, period, values)
     }
 
     /// What differs between two points, by value.
@@ -283,6 +283,30 @@ impl Histories {
         });
         shown.collect()
     }
+}
+
+/// A pair of pieces, and where both are valid.
+pub(super) fn pair(
+    words: Vocabulary,
+    valid: &Period,
+    (left, left_piece): (&str, &Version<Seen>),
+    (right, right_piece): (&str, &Version<Seen>),
+) -> Out {
+    let mut shown = words.over(valid);
+    shown["left"] = json!(left);
+    shown["right"] = json!(right);
+    shown[words.name(LEFT_CONTENT)] = left_piece.value.doc.clone();
+    shown[words.name(RIGHT_CONTENT)] = right_piece.value.doc.clone();
+    shown
+}
+
+/// A step of a timeline.
+pub(super) fn step(step: &Step, words: Vocabulary) -> Out {
+    json!({
+        (words.name(STEP_FROM)): words.at(step.valid.from()),
+        (words.name(STEP_TO)): words.end(&step.valid),
+        "value": number(step.value),
+    })
 }
 
 /// The values of a row by the numbers of their columns, which a rename keeps and no other column

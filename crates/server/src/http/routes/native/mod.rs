@@ -3,10 +3,12 @@
 //! Transactions over valid periods and reads of pieces, versions and records of commits, in the
 //! words of all routes of our own or of the bitemporal case files, which are served as written.
 
+mod along;
 mod answer;
 mod constraints;
 mod json;
 mod options;
+mod page;
 pub(in crate::http) mod read;
 mod transaction;
 mod vocabulary;

@@ -7,14 +7,13 @@ use engine::{
     Caller, Engine, EngineError, Frame, Pieces, PiecesRead, Place, ReadError, RecordsWanted,
 };
 use model::timeline::{Aggregate, Gathered, Number};
-use model::{
-    Allen, Coordinates, Direction, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value,
-};
+use model::{Coordinates, Direction, Json, Mark, Period, RowId, Value};
 use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
 use super::in_case_language;
 use super::json::{CLOCK, doc, mark, period, time};
+use super::page::{Page, Position};
 use super::vocabulary::{RANGE, ROW, SHOWN_ROW, SYSTEM, TABLE, VALID, Vocabulary, need_known};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
@@ -23,6 +22,8 @@ use crate::http::wire::error::{ApiError, Parts};
 
 /// Most reads of one request.
 pub(in crate::http) const READS_MAX: usize = 100;
+/// The reads that are answered in pages where they name a `limit` or a `cursor`.
+const PAGED: [&str; 5] = ["history", "period", "allen", "join", "timeline"];
 /// Most members of metadata to find records by: each is looked for in each record.
 pub(in crate::http) const META_MEMBERS_MAX: usize = 16;
 
@@ -40,6 +41,9 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
         words: Vocabulary::of(&fields, form),
         fields,
         room: &room,
+        bytes_max: context.app.shared.limits.answer_bytes_max,
+        page: None,
+        next: None,
     };
     let body = if fields.holds("reads") {
         let mut answers = Vec::new();
@@ -56,14 +60,20 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
 }
 
 /// One read.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     engine: &'a Engine,
     caller: Rc<Caller>,
     database: &'a str,
-    words: Vocabulary,
-    fields: Fields,
+    pub(super) words: Vocabulary,
+    pub(super) fields: Fields,
     /// How many pieces the request may still look at, or pair.
-    room: &'a Cell<usize>,
+    pub(super) room: &'a Cell<usize>,
+    /// Most bytes of rows in one answer.
+    pub(super) bytes_max: usize,
+    /// The page that is asked for.
+    pub(super) page: Option<Page>,
+    /// Where it ends, if there may be a next one.
+    pub(super) next: Option<Position>,
 }
 
 impl Reading<'_> {
@@ -73,7 +83,7 @@ impl Reading<'_> {
             let known = [known, &["vt", "tt", CLOCK]].concat();
             need_known(&self.fields, &known)?;
         }
-        let mut at = coordinates(self.engine, &mut self.fields).await?;
+        let mut at = self.coordinates(&kind).await?;
         let system = at.system;
         let rows = match kind.as_str() {
             "get" => self.get(at).await?,
@@ -107,27 +117,51 @@ impl Reading<'_> {
             _ => Out::Null,
         };
         let words = self.words;
-        Ok(json!({
+        let mut answer = json!({
             "rows": rows,
             (words.name(VALID)): words.at(at.valid),
             (words.name(SYSTEM)): words.mark(at.system),
             "stableUntil": stable_until,
-        }))
+        });
+        if let Some(page) = &self.page {
+            let cursor = self.next.as_ref();
+            let cursor = cursor.map(|end| page.cursor(at, end, words.is_own()));
+            answer["cursor"] = json!(cursor);
+        }
+        Ok(answer)
     }
 
-    fn table(&mut self) -> Result<String, ApiError> {
+    /// The coordinates of the read: those named, those of its cursor, or those of now.
+    async fn coordinates(&mut self, kind: &str) -> Result<Coordinates, ApiError> {
+        let mut of_page = None;
+        if PAGED.contains(&kind) {
+            let of = (kind, &*self.engine.status().lineage);
+            self.page = Page::read(&mut self.fields, of, &self.caller, self.database)?;
+            if let Some(page) = &self.page {
+                self.words = self.words.or_own(page.was_own);
+                of_page = page.coordinates(&mut self.fields)?;
+            }
+        }
+        if let Some(at) = of_page {
+            self.engine.settle(Some(at.system)).await?;
+            return Ok(at);
+        }
+        coordinates(self.engine, &mut self.fields).await
+    }
+
+    pub(super) fn table(&mut self) -> Result<String, ApiError> {
         let name = TABLE.sent(&self.fields)?;
         self.fields.required_text(name)
     }
 
-    fn id(&mut self) -> Result<Option<RowId>, ApiError> {
+    pub(super) fn id(&mut self) -> Result<Option<RowId>, ApiError> {
         let name = ROW.sent(&self.fields)?;
         let id = self.fields.text(name)?;
         let id = id.map(|id| RowId::new(&id)).transpose();
         id.map_err(|error| ApiError::invalid(name, error.to_string()))
     }
 
-    fn required_id(&mut self) -> Result<RowId, ApiError> {
+    pub(super) fn required_id(&mut self) -> Result<RowId, ApiError> {
         let name = ROW.sent(&self.fields)?;
         self.id()?.ok_or_else(|| ApiError::missing(name))
     }
@@ -143,16 +177,18 @@ impl Reading<'_> {
         self.read(Pieces {
             place: self.place(table),
             id,
+            beyond: None,
             equal: Vec::new(),
             order: None,
             limit: None,
             at,
             frame,
+            shows_damaged: false,
         })
         .await
     }
 
-    async fn read(&self, context: Pieces<'_>) -> Result<PiecesRead, ApiError> {
+    pub(super) async fn read(&self, context: Pieces<'_>) -> Result<PiecesRead, ApiError> {
         let read = self.engine.pieces(&self.caller, &context).await?;
         self.room.set(self.after(read.rows.len())?);
         Ok(read)
@@ -164,7 +200,7 @@ impl Reading<'_> {
         left.ok_or(EngineError::Read(ReadError::TooManyPieces))
     }
 
-    fn place<'p>(&'p self, table: &'p str) -> Place<'p> {
+    pub(super) fn place<'p>(&'p self, table: &'p str) -> Place<'p> {
         Place {
             database: self.database,
             table,
@@ -172,7 +208,7 @@ impl Reading<'_> {
     }
 
     /// The period that what is read must share an instant with: all of time, unless it is named.
-    fn valid_range(&mut self) -> Result<Period, ApiError> {
+    pub(super) fn valid_range(&mut self) -> Result<Period, ApiError> {
         let name = RANGE.sent(&self.fields)?;
         if self.fields.holds(name) {
             period(&mut self.fields, name)
@@ -205,12 +241,15 @@ impl Reading<'_> {
             Fields::within("reads", Json::Object(members)).expect("an object was just made");
     }
 
-    fn equalities(&mut self) -> Result<Vec<(String, Json)>, ApiError> {
-        Ok(self.fields.object("where")?.unwrap_or_default())
+    pub(super) fn equalities(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Vec<(String, Json)>, ApiError> {
+        Ok(self.fields.object(name)?.unwrap_or_default())
     }
 
     async fn scan(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, equal) = (self.table()?, self.equalities()?);
+        let (table, equal) = (self.table()?, self.equalities("where")?);
         let order = self
             .fields
             .text("order")?
@@ -232,11 +271,13 @@ impl Reading<'_> {
             .read(Pieces {
                 place: self.place(&table),
                 id: None,
+                beyond: None,
                 equal,
                 order,
                 limit,
                 at,
                 frame: Frame::One,
+                shows_damaged: false,
             })
             .await?;
         self.remember(table, None);
@@ -249,32 +290,34 @@ impl Reading<'_> {
     }
 
     async fn aggregate(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, equal) = (self.table()?, self.equalities()?);
+        let (table, equal) = (self.table()?, self.equalities("where")?);
         let (aggregate, column) = self.function()?;
         let read = self
             .read(Pieces {
                 place: self.place(&table),
                 id: None,
+                beyond: None,
                 equal,
                 order: None,
                 limit: None,
                 at,
                 frame: Frame::One,
+                shows_damaged: false,
             })
             .await?;
         self.remember(table, None);
         let mut gathered = Gathered::new(aggregate);
         let histories = Histories::new(&read, self.words);
-        let position = histories.position(column.as_deref())?;
+        let position = histories.gathered(column.as_deref(), aggregate)?;
         for value in histories.values() {
-            if let Some(number) = number(value, position, aggregate) {
+            if let Some(number) = number(value, position) {
                 gathered.add(number);
             }
         }
         Ok(answer::number(gathered.value()))
     }
 
-    fn function(&mut self) -> Result<(Aggregate, Option<String>), ApiError> {
+    pub(super) fn function(&mut self) -> Result<(Aggregate, Option<String>), ApiError> {
         let name = self.fields.required_text("fn")?;
         let aggregate = Aggregate::named(&name)
             .ok_or_else(|| ApiError::invalid("fn", "Value must be count, sum, min, max or avg."))?;
@@ -283,87 +326,6 @@ impl Reading<'_> {
             return Err(ApiError::missing("column"));
         }
         Ok((aggregate, column))
-    }
-
-    async fn history(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table()?, self.required_id()?);
-        let axis = self.fields.required_text("axis")?;
-        let joins = self.fields.flag("coalesce")?.unwrap_or(false);
-        let range = match axis.as_str() {
-            // Of all that was ever known, only what was known of this instant is shown.
-            "system" if self.fields.holds(RANGE.sent(&self.fields)?) => {
-                let why = "A history along system time is of the instant `validAt` or `vt`; leave \
-                           the period out.";
-                return Err(ApiError::invalid(RANGE.sent(&self.fields)?, why));
-            }
-            "system" => {
-                let next = Timestamp(at.valid.0.saturating_add(1));
-                Period::new(at.valid, Some(next))?
-            }
-            _ => self.valid_range()?,
-        };
-        let frame = Frame::Versions(range);
-        let read = self.rows(&table, Some(&id), at, frame).await?;
-        Histories::new(&read, self.words).along(&axis, joins, at)
-    }
-
-    async fn period(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table()?, self.id()?);
-        let relation = self.fields.required_text("relation")?;
-        let context = period(&mut self.fields, "period")?;
-        let predicate = PeriodPredicate::named(&relation).ok_or_else(|| {
-            let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
-            ApiError::invalid("relation", format!("Value must be one of {names}."))
-        })?;
-        let range = self.valid_range()?;
-        let found = self
-            .pieces_of((&table, id.as_ref()), at.system, range)
-            .await?;
-        Ok(found.where_period(|valid| predicate.holds(valid, &context)))
-    }
-
-    /// The pieces of a table, or of one row of it, that share an instant with `range`, whole.
-    async fn pieces_of(
-        &self,
-        (table, id): (&str, Option<&RowId>),
-        system: Mark,
-        range: Period,
-    ) -> Result<Histories, ApiError> {
-        let valid = system.timestamp();
-        let at = Coordinates { valid, system };
-        let frame = Frame::Pieces(range);
-        let read = self.rows(table, id, at, frame).await?;
-        Ok(Histories::new(&read, self.words))
-    }
-
-    async fn allen(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let (table, id) = (self.table()?, self.required_id()?);
-        let context = period(&mut self.fields, "period")?;
-        let range = self.valid_range()?;
-        let found = self
-            .pieces_of((&table, Some(&id)), at.system, range)
-            .await?;
-        Ok(found.classified(|valid| Allen::of(valid, &context).as_str()))
-    }
-
-    async fn join(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let left = self.fields.required_text("left")?;
-        let right = self.fields.required_text("right")?;
-        let on = self.fields.required_text("on")?;
-        let range = self.valid_range()?;
-        let left = self.pieces_of((&left, None), at.system, range).await?;
-        let right = self.pieces_of((&right, None), at.system, range).await?;
-        left.joined(&right, &on, &range, self.room.get())
-    }
-
-    async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
-        let table = self.table()?;
-        let (aggregate, column) = self.function()?;
-        let context = period(&mut self.fields, "period")?;
-        let found = self.pieces_of((&table, None), at.system, context).await?;
-        let position = found.position(column.as_deref())?;
-        let value = |value: &[Value]| number(value, position, aggregate);
-        Ok(found.timeline(aggregate, &context, value))
     }
 
     /// What differs between two points, and the second of them.
@@ -458,11 +420,27 @@ fn members_of(kind: &str) -> Option<&'static [&'static str]> {
         "get" => &["table", "id", "full"],
         "scan" => &["table", "where", "order", "limit"],
         "aggregate" => &["table", "where", "fn", "column"],
-        "history" => &["table", "id", "axis", "coalesce", "valid"],
-        "period" => &["table", "id", "relation", "period", "valid"],
-        "allen" => &["table", "id", "period", "valid"],
-        "join" => &["left", "right", "on", "valid"],
-        "timeline" => &["table", "fn", "column", "period"],
+        "history" => &[
+            "table", "id", "where", "axis", "coalesce", "valid", "limit", "cursor",
+        ],
+        "period" => &[
+            "table", "id", "where", "relation", "period", "valid", "limit", "cursor",
+        ],
+        "allen" => &["table", "id", "where", "period", "valid", "limit", "cursor"],
+        "join" => &[
+            "left",
+            "right",
+            "on",
+            "id",
+            "where",
+            "right_where",
+            "valid",
+            "limit",
+            "cursor",
+        ],
+        "timeline" => &[
+            "table", "id", "where", "fn", "column", "period", "limit", "cursor",
+        ],
         "diff" => &["table", "from", "to"],
         "tx" => &[],
         "feed" => &["after", "limit", "user", "meta"],
@@ -471,15 +449,13 @@ fn members_of(kind: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// What a row adds to an aggregate: without a column, rows are counted.
-fn number(values: &[Value], position: Option<usize>, aggregate: Aggregate) -> Option<Number> {
-    let is_count = aggregate == Aggregate::Count;
+/// What a row adds to an aggregate: without a column rows are counted, and of a column that holds
+/// no numbers the values.
+pub(super) fn number(values: &[Value], position: Option<usize>) -> Option<Number> {
     match position.map(|position| &values[position]) {
-        None => Some(Number::Int(1)),
         Some(Value::Null) => None,
-        Some(_) if is_count => Some(Number::Int(1)),
         Some(Value::Int(int)) => Some(Number::Int(*int)),
         Some(Value::Float(float)) => Some(Number::Float(*float)),
-        Some(_) => None,
+        None | Some(_) => Some(Number::Int(1)),
     }
 }

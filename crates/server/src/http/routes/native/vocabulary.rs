@@ -5,7 +5,7 @@
 //! of our own names or a form of instants was asked for.
 
 use model::{Mark, Period, Timestamp};
-use serde_json::Value as Out;
+use serde_json::{Value as Out, json};
 
 use crate::http::input::fields::Fields;
 use crate::http::wire::InstantForm;
@@ -31,6 +31,7 @@ pub(super) const RANGE: Term = term("validBetween", "valid");
 pub(super) const VALID_FROM: Term = term("$validFrom", "valid_from");
 pub(super) const VALID_TO: Term = term("$validTo", "valid_to");
 pub(super) const UNCHANGED: Term = term("unchangedSince", "unchanged_since");
+pub(super) const RIGHT_EQUAL: Term = term("rightWhere", "right_where");
 
 /// Members of answers alone.
 pub(super) const SHOWN_ROW: Term = term("$id", "id");
@@ -44,8 +45,17 @@ pub(super) const LEFT_CONTENT: Term = term("leftData", "left_doc");
 pub(super) const RIGHT_CONTENT: Term = term("rightData", "right_doc");
 
 /// What may be sent by either name.
-const SENT: [Term; 9] = [
-    TABLE, ROW, CONTENT, SYSTEM, VALID, RANGE, VALID_FROM, VALID_TO, UNCHANGED,
+const SENT: [Term; 10] = [
+    TABLE,
+    ROW,
+    CONTENT,
+    SYSTEM,
+    VALID,
+    RANGE,
+    VALID_FROM,
+    VALID_TO,
+    UNCHANGED,
+    RIGHT_EQUAL,
 ];
 
 impl Term {
@@ -63,6 +73,12 @@ impl Term {
             (false, _) => Ok(self.case),
         }
     }
+}
+
+/// What the case language calls a member that may be sent by either name.
+pub(super) fn in_cases(name: &str) -> &str {
+    let term = SENT.iter().find(|term| term.own == name);
+    term.map_or(name, |term| term.case)
 }
 
 /// Whether something is called by one of our own names.
@@ -112,6 +128,17 @@ impl Vocabulary {
         }
     }
 
+    /// The same, or our own where the first page of the answer was in it.
+    pub(super) fn or_own(self, was_own: bool) -> Vocabulary {
+        if self.is_own || !was_own {
+            return self;
+        }
+        Vocabulary {
+            is_own: true,
+            form: InstantForm::Iso,
+        }
+    }
+
     /// Whether it is our own.
     pub(super) fn is_own(self) -> bool {
         self.is_own
@@ -130,6 +157,14 @@ impl Vocabulary {
     /// The end of a period; null for no end.
     pub(super) fn end(self, period: &Period) -> Out {
         self.form.at_or_null(period.to())
+    }
+
+    /// A period, as the members of an object.
+    pub(super) fn over(self, period: &Period) -> Out {
+        json!({
+            (self.name(VALID_FROM)): self.at(period.from()),
+            (self.name(VALID_TO)): self.end(period),
+        })
     }
 
     /// The instant of a mark.

@@ -452,6 +452,7 @@ fn of_timed_reads() -> Vec<Named> {
                 (valid): reference("Time"),
                 (system): {"anyOf": [integer(), reference("Time")]},
                 "stableUntil": time_or_null,
+                "cursor": {"anyOf": [text(), {"type": "null"}]},
             }),
         )
     };
@@ -517,6 +518,9 @@ fn timed_read() -> Value {
             "id": id(),
             "full": {"type": "boolean"},
             "where": content(),
+            "rightWhere": content(),
+            "right_where": content(),
+            "cursor": text(),
             "order": text(),
             "limit": {"type": "integer", "minimum": 1, "maximum": engine::PIECES_MAX},
             "fn": {"enum": ["count", "sum", "min", "max", "avg"]},
