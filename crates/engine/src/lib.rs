@@ -58,8 +58,8 @@ pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, HistoryCount,
-    HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, StoreError,
-    Violation, Violations, accept_loss, inspect,
+    HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, SchemaAct,
+    SchemaRecord, StoreError, Violation, Violations, accept_loss, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -19,6 +19,7 @@ pub mod batch;
 pub mod error;
 mod refusal;
 mod row_op;
+mod schema_record;
 mod sqlite;
 pub mod staged;
 mod written;
@@ -30,6 +31,7 @@ pub use batch::{
 pub use error::StoreError;
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
+pub use schema_record::{SchemaAct, SchemaRecord};
 pub use sqlite::disk::directory::accept_loss;
 pub use sqlite::history::{HistoryCount, HistoryFault, HistoryImport, HistoryMembers};
 pub use sqlite::inspect::{DAMAGED_ROWS_MAX, Damage, Inspection, inspect};
@@ -392,7 +394,8 @@ pub struct RecordsOf {
     pub limit: u32,
     /// Of this database, by [`model::Database::seq`]: what was noted for it.
     pub database: i64,
-    /// And what changed rows of these tables; rows of others are left out.
+    /// What changed it, or a table of it, and what changed rows of these tables; rows of others
+    /// are left out.
     pub tables: Vec<TableNumber>,
     /// Of these the ones for which this holds; damaged metadata counts as none.
     pub filter: Option<Arc<RecordFilter>>,
@@ -413,6 +416,8 @@ pub struct Recorded {
     pub erased: Option<u64>,
     /// The rows it changed, but those that were erased since.
     pub rows: Vec<(TableNumber, String)>,
+    /// How it changed the database, in order.
+    pub schema: Vec<SchemaRecord>,
 }
 
 /// A transaction and operations of it, in the order of their effect.

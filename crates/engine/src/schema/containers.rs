@@ -23,7 +23,7 @@ impl Engine {
             ops: vec![Op::Catalogue(op)],
             author: caller.and_then(|caller| author(&caller.actor)),
             unchanged_since: None,
-            meta: None,
+            meta: caller.and_then(|caller| caller.meta.clone()),
             noted_in: None,
             space: store::SpaceLimit::Any,
         };

@@ -8,7 +8,7 @@ use model::{
     Timestamp, Value,
 };
 use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
-use store::{BoundaryOf, Listing, RecordFilter, Recorded, RecordsOf};
+use store::{BoundaryOf, Listing, RecordFilter, Recorded, RecordsOf, SchemaRecord};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, PIECES_MAX, ReadError, WriteError};
@@ -67,6 +67,8 @@ pub struct CommitRecord {
     pub changes: Vec<(String, String)>,
     /// How many rows it erased.
     pub erased: Option<u64>,
+    /// How it changed this database and what is in it, in order.
+    pub schema: Vec<SchemaRecord>,
 }
 
 /// Which records of commits are wanted.
@@ -232,6 +234,7 @@ impl Engine {
                 author: one.author,
                 changes,
                 erased: one.erased,
+                schema: one.schema,
             }
         };
         Ok(recorded.into_iter().map(record).collect())

@@ -29,6 +29,7 @@ mod relationships;
 mod repeated;
 mod rows;
 mod schema;
+mod schema_records;
 mod streams;
 mod time;
 mod tls;

@@ -124,8 +124,32 @@ impl Action {
         self.is_about_stored_things() || self == Action::TidemarkStatus
     }
 
-    /// Whether it writes rows: it is done once under the key of a request, and its commits keep
-    /// what their author says.
+    /// Whether its commits keep what their author says.
+    pub fn keeps_meta(self) -> bool {
+        self.writes_rows()
+            || matches!(
+                self,
+                Action::CreateDatabase
+                    | Action::UpdateDatabase
+                    | Action::DeleteDatabase
+                    | Action::CreateTable
+                    | Action::UpdateTable
+                    | Action::DeleteTable
+                    | Action::CreateColumn(_)
+                    | Action::UpdateColumn(_)
+                    | Action::DeleteColumn
+                    | Action::CreateRelationship
+                    | Action::UpdateRelationship
+                    | Action::CreateIndex
+                    | Action::DeleteIndex
+                    | Action::Constrain
+                    | Action::AddConstraints
+                    | Action::RemoveConstraints
+                    | Action::SetTableOptions
+            )
+    }
+
+    /// Whether it writes rows: it is done once under the key of a request.
     pub fn writes_rows(self) -> bool {
         matches!(
             self,

@@ -179,10 +179,10 @@ impl<'a> RequestContext<'a> {
         Ok(identity)
     }
 
-    /// The caller with what the request says of the commits it makes, if it writes rows and says
+    /// The caller with what the request says of the commits it makes, if it makes any and says
     /// anything.
     fn who_says(&self, caller: &Caller) -> Result<Option<Caller>, ApiError> {
-        if !self.action.writes_rows() {
+        if !self.action.keeps_meta() {
             return Ok(None);
         }
         commit_meta::said_by(caller, &self.head.headers)

@@ -102,7 +102,10 @@ fn parameters(route: &Route, operation: &Operation) -> Value {
         named.push("minMark");
     }
     if route.action.writes_rows() {
-        named.extend(["idempotencyKey", "meta"]);
+        named.push("idempotencyKey");
+    }
+    if route.action.keeps_meta() {
+        named.push("meta");
     }
     let named = named.into_iter().map(|name| {
         let reference = format!("#/components/parameters/{name}");

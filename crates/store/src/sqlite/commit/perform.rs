@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::TableNumber;
 use rusqlite::{ToSql, params};
 
-use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, SpaceLimit, WriteBatch};
+use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::state::State;
@@ -132,7 +132,7 @@ impl Run<'_> {
             Op::Catalogue(op) => {
                 // An index, say, is made of the rows as they are shown.
                 self.show_parked().map_err(|(.., halt)| halt)?;
-                self.catalogue_op(op)?;
+                self.recorded_op(op)?;
             }
             Op::Transaction(op) => self.transaction_op(op)?,
             Op::Since(since) => self.hold_since(*since),
@@ -143,6 +143,17 @@ impl Run<'_> {
             return Err(Refusal::TooManyRows { rows_max }.into());
         }
         self.need_room()
+    }
+
+    /// Changes the catalogue, and takes note of it for the commit's record if that is a change.
+    fn recorded_op(&mut self, op: &CatalogueOp) -> Step<()> {
+        let changes = self.catalogue.len();
+        self.catalogue_op(op)?;
+        let constrains = matches!(op, CatalogueOp::Constrain { .. });
+        if self.catalogue.len() > changes || constrains {
+            self.note_schema(op);
+        }
+        Ok(())
     }
 
     /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
@@ -186,6 +197,7 @@ impl Run<'_> {
             row.execute(params![mark, table, id.as_str()])?;
         }
         drop(row);
+        self.record_schema()?;
         self.state.write(self.connection)?;
         Ok(())
     }

@@ -242,6 +242,7 @@ impl Writer {
             finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),
             catalogue: Vec::new(),
+            noted: Vec::new(),
             timed: Timed::default(),
             parked: ParkedRows::default(),
             manner,
@@ -288,6 +289,7 @@ impl Writer {
             unchanged_since: None,
             deadline: &self.deadline,
             catalogue: Vec::new(),
+            noted: Vec::new(),
             timed: Timed::default(),
             parked: ParkedRows::default(),
             manner: RunManner {

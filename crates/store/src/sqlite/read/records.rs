@@ -5,21 +5,25 @@ use rusqlite::params;
 
 use super::{OF_KEYS, Readers, Step};
 use crate::sqlite::disk::vault::{Place, Vault};
-use crate::{Recorded, RecordsOf, StoreError, StoreFuture};
+use crate::{Recorded, RecordsOf, SchemaAct, SchemaRecord, StoreError, StoreFuture};
 
 /// Rows of records in one answer, after which no further record is begun: ten of the largest
 /// commits.
 const ROWS_MAX: usize = 100_000;
 
-/// Of a database are the commits that were noted for it, and those that changed a row of its
-/// tables. Both kinds are looked for in the order of marks, so the first ones end the search.
+/// Of a database are the commits that were noted for it, those that changed it or a table of it, and
+/// those that changed a row of its tables. All kinds are looked for in the order of marks, so the first ones end the search.
 const RECORDS: &str = "SELECT tt, meta, user, erased FROM tx
  WHERE tt > ?1 AND tt <= ?2 AND (noted_in = ?3 OR EXISTS (
    SELECT 1 FROM tx_row WHERE tx_row.tt = tx.tt
-     AND tab IN (SELECT value FROM json_each(?4))))
+     AND tab IN (SELECT value FROM json_each(?4)))
+   OR EXISTS (SELECT 1 FROM tx_schema WHERE tx_schema.tt = tx.tt AND database = ?3))
  ORDER BY tt LIMIT ?5";
 const ROWS: &str = "SELECT tab, id FROM tx_row
  WHERE tt = ?1 AND tab IN (SELECT value FROM json_each(?2))";
+
+const SCHEMA: &str = "SELECT act, tab, key FROM tx_schema
+ WHERE tt = ?1 AND database = ?2 ORDER BY n";
 
 impl Readers {
     /// What [`crate::StoreReads::recorded`] promises. How many records of others lie between is not
@@ -48,6 +52,7 @@ fn read(
     let tables = format!("[{}]", numbers.join(","));
     let mut commits = snapshot.prepare_cached(RECORDS)?;
     let mut touched = snapshot.prepare_cached(ROWS)?;
+    let mut changed = snapshot.prepare_cached(SCHEMA)?;
     let (after, upto) = (asked.after.0, asked.upto.0);
     let at_most = match asked.filter {
         None => i64::from(asked.limit),
@@ -76,7 +81,9 @@ fn read(
         })?;
         let erased: Option<i64> = row.get(3)?;
         let of_commit: Vec<_> = of_commit.collect::<Result<_, _>>()?;
-        rows_read += of_commit.len();
+        let schema = changed.query_map(params![mark, asked.database], schema_record)?;
+        let schema: Vec<_> = schema.collect::<Result<_, _>>()?;
+        rows_read += of_commit.len() + schema.len();
         records.push(Recorded {
             mark: Mark(mark),
             meta,
@@ -84,10 +91,24 @@ fn read(
             author,
             erased: erased.map(i64::unsigned_abs),
             rows: of_commit,
+            schema: schema.into_iter().flatten().collect(),
         });
         if rows_read >= ROWS_MAX {
             break;
         }
     }
     Ok(records)
+}
+
+/// A change of the schema; of a word that only a later version knows there is none.
+fn schema_record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<SchemaRecord>> {
+    let act: String = row.get(0)?;
+    let Some(act) = SchemaAct::named(&act) else {
+        return Ok(None);
+    };
+    Ok(Some(SchemaRecord {
+        act,
+        table: row.get(1)?,
+        key: row.get(2)?,
+    }))
 }

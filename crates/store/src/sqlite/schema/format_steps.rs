@@ -291,3 +291,17 @@ INSERT INTO table_bytes (tab, bytes)
 INSERT INTO upkeep (tab, task, seq)
   SELECT number, 'count', 0 FROM table_ WHERE st = 9223372036854775807;
 ";
+
+/// A later format: how commits changed a database and what is in it, from here on. `n` is the order
+/// within a commit, `database` its number, `tab` the id of a table, which may be gone.
+pub(crate) const SCHEMA_RECORDS: &str = "
+CREATE TABLE tx_schema (
+  tt       INTEGER NOT NULL,
+  n        INTEGER NOT NULL,
+  database INTEGER NOT NULL,
+  tab      TEXT,
+  act      TEXT    NOT NULL,
+  key      TEXT,
+  PRIMARY KEY (tt, n)
+) WITHOUT ROWID;
+";

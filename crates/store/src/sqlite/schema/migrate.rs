@@ -4,7 +4,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::format_steps::{
     ANSWER_BYTES, BEGINNINGS, ENCRYPTION, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME, REQUEST_ANSWERS,
-    STAGED_TABLES, SYSTEM_TABLES, TABLE_BYTES, WHO_LOOKS_BACK,
+    SCHEMA_RECORDS, STAGED_TABLES, SYSTEM_TABLES, TABLE_BYTES, WHO_LOOKS_BACK,
 };
 use crate::StoreError;
 use crate::sqlite::disk::fault::corrupt;
@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     ANSWER_BYTES,
     BEGINNINGS,
     TABLE_BYTES,
+    SCHEMA_RECORDS,
 ];
 
 /// The format this binary writes.

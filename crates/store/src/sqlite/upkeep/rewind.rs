@@ -7,9 +7,10 @@ impl Writer {
     /// See [`crate::StoreUpkeep::rewind`].
     pub(crate) fn rewind(&mut self) -> Result<(), StoreError> {
         self.in_own_transaction(|writer| {
-            writer
-                .connection
-                .execute_batch("DELETE FROM tx; DELETE FROM tx_row; UPDATE meta SET x_at = 0;")?;
+            writer.connection.execute_batch(
+                "DELETE FROM tx; DELETE FROM tx_row; DELETE FROM tx_schema;
+                 UPDATE meta SET x_at = 0;",
+            )?;
             writer.forget_marks()
         })
     }

@@ -17,6 +17,7 @@ pub(crate) mod relation_write;
 pub(crate) mod resize;
 pub(crate) mod row_write;
 pub(crate) mod run;
+pub(crate) mod schema_records;
 pub(crate) mod schema_write;
 pub(crate) mod staged;
 pub(crate) mod staged_run;

@@ -10,6 +10,7 @@ use rusqlite::{CachedStatement, Connection};
 
 use super::awaited::{NeededRow, ParkedRows};
 use super::halt::Step;
+use super::schema_records::Noted;
 use super::staged_run::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
@@ -48,6 +49,8 @@ pub(crate) struct Run<'w> {
     /// What the batch has to do with transactions of clients.
     pub(crate) staged: StagedRun,
     pub(crate) catalogue: Vec<CatalogueChange>,
+    /// What the record of its commit says of these.
+    pub(crate) noted: Vec<Noted>,
     pub(crate) manner: RunManner,
     /// The place in the batch of the operation that runs.
     pub(crate) nth: usize,

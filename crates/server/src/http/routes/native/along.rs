@@ -151,12 +151,12 @@ enum PageEnd {
     NoRoom,
 }
 
-fn place_in(id: &str, instant: Timestamp) -> Option<Position> {
-    Some(Position {
+fn place_in(id: &str, instant: Timestamp) -> Position {
+    Position {
         id: id.to_owned(),
         first: instant.0,
         second: 0,
-    })
+    }
 }
 
 impl Reading<'_> {
@@ -239,7 +239,7 @@ impl Reading<'_> {
                     }
                     filling.rows.push(shown);
                 }
-                filling.end = place_in(id, piece.valid.end());
+                filling.end = Some(place_in(id, piece.valid.end()));
             }
         }
         self.end_page(filling, has_more, walk.is_cut)
@@ -351,7 +351,7 @@ impl Reading<'_> {
                 let next = (id.clone(), piece.valid, piece.value.clone());
                 if let Some((_, valid, seen)) = open.replace(next) {
                     filling.rows.push(seen.piece(&valid, self.words));
-                    filling.end = place_in(id, piece.valid.from());
+                    filling.end = Some(place_in(id, piece.valid.from()));
                     if !filling.has_room() {
                         break 'walk;
                     }
@@ -485,7 +485,7 @@ impl Reading<'_> {
                 if ended.is_some() {
                     break 'walk;
                 }
-                pairs.filling.end = place_in(id, piece.valid.end());
+                pairs.filling.end = Some(place_in(id, piece.valid.end()));
             }
         }
         let is_cut = walk.is_cut || ended == Some(PageEnd::NoRoom);
@@ -525,7 +525,7 @@ impl Reading<'_> {
                 pairs.bytes_left = pairs.bytes_left.saturating_sub(bytes);
                 let pair = answer::pair(self.words, &valid, (id, piece), (link, other));
                 filling.rows.push(pair);
-                filling.end = place_in(id, valid.end());
+                filling.end = Some(place_in(id, valid.end()));
             }
         }
         Ok(walk.is_cut.then_some(PageEnd::NoRoom))

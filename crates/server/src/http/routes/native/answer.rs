@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{CommitRecord, EngineError, PiecesRead, ReadError};
+use engine::{CommitRecord, EngineError, PiecesRead, ReadError, SchemaRecord};
 use model::history::{History, VersionNumber};
 use model::period::join;
 use model::timeline::{Aggregate, Number, Step, timeline};
@@ -16,7 +16,7 @@ use serde_json::{Value as Out, json};
 use super::json::{doc, meta};
 use super::vocabulary::{
     COMMITTED, CONTENT, LEFT_CONTENT, ORIGIN, RIGHT_CONTENT, SHOWN_ROW, STEP_FROM, STEP_TO,
-    SYSTEM_FROM, SYSTEM_TO, VALID_FROM, VALID_TO, Vocabulary,
+    SYSTEM_FROM, SYSTEM_TO, TABLE, VALID_FROM, VALID_TO, Vocabulary,
 };
 use crate::http::wire::error::{ApiError, Kind};
 
@@ -369,8 +369,23 @@ pub(super) fn record(record: &CommitRecord, words: Vocabulary) -> Out {
     } else {
         shown["meta"] = meta(record.meta.as_deref());
     }
+    if !record.schema.is_empty() {
+        let changes = record.schema.iter();
+        shown["schema"] = changes.map(|change| schema(change, words)).collect();
+    }
     if let Some(erased) = record.erased {
         shown["erased"] = json!(erased);
+    }
+    shown
+}
+
+/// A change of the database or of what is in it.
+fn schema(record: &SchemaRecord, words: Vocabulary) -> Out {
+    let mut shown = json!({"act": record.act.as_str()});
+    for (name, word) in [(words.name(TABLE), &record.table), ("key", &record.key)] {
+        if let Some(word) = word {
+            shown[name] = json!(word);
+        }
     }
     shown
 }
@@ -398,6 +413,7 @@ mod tests {
                 author: None,
                 changes: Vec::new(),
                 erased: None,
+                schema: Vec::new(),
             };
             record(&one, Vocabulary::CASES)
         };
