@@ -104,6 +104,22 @@ impl Shared {
     pub(crate) fn is_due(&self) -> bool {
         self.is_passed(self.lists.first_boundary())
     }
+
+    /// Up to when the writer activates what is due before anybody waits for it. No mark to come is
+    /// below that, and a clock that clients set is one request's: if that is refused, the next one
+    /// may come earlier. So there it is what was committed, read or waited for.
+    pub(crate) fn writers_instant(&self) -> Timestamp {
+        if self.clock.is_set() {
+            self.marks.passed().timestamp()
+        } else {
+            self.instant()
+        }
+    }
+
+    /// Whether the writer has something to activate.
+    pub(crate) fn is_due_to_writer(&self) -> bool {
+        self.is_due() && self.lists.first_boundary() <= self.writers_instant()
+    }
 }
 
 impl Engine {

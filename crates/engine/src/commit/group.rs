@@ -172,7 +172,7 @@ impl GroupCommit {
             if has_other_work && rest.is_zero() {
                 return Taken::Nothing;
             }
-            if std::mem::take(&mut queue.is_woken) && self.shared.is_due() {
+            if std::mem::take(&mut queue.is_woken) && self.shared.is_due_to_writer() {
                 return Taken::Due;
             }
             let until_due = self.until_due();
@@ -270,7 +270,7 @@ impl GroupCommit {
     fn run_dry_runs(&self) {
         let began = Instant::now();
         // A dry run activates all that is due, and has little time.
-        while !self.shared.is_due() || self.has_just_failed() {
+        while !self.shared.is_due_to_writer() || self.has_just_failed() {
             let dry_run_began = Instant::now();
             if dry_run_began - began >= DRY_RUNS_TAKE_MAX {
                 return;
@@ -333,7 +333,7 @@ impl GroupCommit {
         if !self.floors.take_in(&catalogue) {
             return false;
         }
-        let now = self.shared.now();
+        let now = self.shared.writers_instant();
         let Some(batch) = self.floors.due(&catalogue, now) else {
             return false;
         };
@@ -350,7 +350,7 @@ impl GroupCommit {
         if first == Timestamp::END {
             return None;
         }
-        let wait_us = first.0.saturating_sub(self.shared.instant().0);
+        let wait_us = first.0.saturating_sub(self.shared.writers_instant().0);
         let wait = Duration::from_micros(u64::try_from(wait_us).unwrap_or(0));
         Some(if self.has_just_failed() {
             CLOCK_WATCH
@@ -362,7 +362,7 @@ impl GroupCommit {
     /// Activates a part of what is due, if anything is. What cannot be activated is tried again
     /// with the next group, or a while later; reads go without it.
     fn activate_due(&mut self) {
-        if self.shared.is_due() && !self.has_just_failed() {
+        if self.shared.is_due_to_writer() && !self.has_just_failed() {
             let activated = self.activate_some_due();
             self.last_due_failure = activated.err().map(|error| (Instant::now(), error));
         }
@@ -391,7 +391,7 @@ impl GroupCommit {
     /// come is below the instant.
     fn activate_some_due(&mut self) -> Result<(), EngineError> {
         let shared = &self.shared;
-        let instant = shared.marks.mature(shared.now()).timestamp();
+        let instant = shared.marks.mature(shared.writers_instant()).timestamp();
         let pending = self.call(|store| block_on(store.activate_due(instant)))?;
         shared.note_activation(&pending.boundaries());
         let withheld = shared.lists.withhold(due(&*pending));

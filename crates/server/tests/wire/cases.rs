@@ -290,6 +290,7 @@ fn records_of_commits_are_those_of_the_database() {
         let body = json!({"ops": ops, "meta": {"why": id}}).to_string();
         server.ask("POST", &path, &body).json()["tt"].clone()
     };
+    let made = commit("d", "made");
     let theirs = commit("e", "theirs");
     let ours = commit("d", "ours");
     let row = r#"{"rowId":"plain","data":{"n":1}}"#;
@@ -299,10 +300,10 @@ fn records_of_commits_are_those_of_the_database() {
         server.ask("POST", &path, &read.to_string()).json()["rows"].clone()
     };
     // Others' commits do not count towards the limit either.
-    let feed = read(json!({"kind": "feed", "limit": 1}));
+    let feed = read(json!({"kind": "feed", "after": made, "limit": 1}));
     assert_eq!(feed[0]["tt"], ours);
     assert_eq!(feed[0]["meta"]["why"], "ours");
-    let feed = read(json!({"kind": "feed"}));
+    let feed = read(json!({"kind": "feed", "after": made}));
     let changes: Vec<&Value> = feed.as_array().unwrap().iter().collect();
     assert_eq!(changes.len(), 2, "{feed}");
     assert_eq!(feed[1]["changes"], json!([["t", "plain"]]));

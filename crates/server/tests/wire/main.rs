@@ -31,6 +31,7 @@ mod rows;
 mod schema;
 mod schema_records;
 mod streams;
+mod test_clock;
 mod time;
 mod tls;
 mod together;

@@ -283,7 +283,7 @@ fn a_member_that_no_route_of_time_has_is_refused_with_the_nearest_one() {
         (
             "POST",
             &reads,
-            json!({"kind": "timeline", "table": "t", "where": {}}),
+            json!({"kind": "timeline", "table": "t", "periods": {}}),
             "period",
         ),
         (

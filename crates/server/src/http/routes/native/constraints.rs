@@ -1,6 +1,6 @@
 //! Constraints over valid time, and tables for tests.
 
-use engine::{Caller, NamedChange, NamedConstraints, NewColumn, NewTable, Place};
+use engine::{NamedChange, NamedConstraints, NewColumn, NewTable, Place};
 use model::{DatabaseId, DatabaseKind, Json, TableId};
 use serde_json::json;
 
@@ -84,6 +84,9 @@ pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     }
     let mut fields = context.fields().await?;
     let tables = fields.object("tables")?.unwrap_or_default();
+    // All of it is read before anything goes.
+    let tables = tables.into_iter().map(|(id, json)| table(&id, json));
+    let tables = tables.collect::<Result<Vec<_>, ApiError>>()?;
     let engine = &context.app.shared.engine;
     let all = engine::ListContainers {
         texts: &[],
@@ -106,17 +109,13 @@ pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     engine
         .create_database(&caller, id, CASES.to_owned(), true, kind)
         .await?;
-    let mut declared = Vec::new();
-    for (id, json) in tables {
-        let mut fields = Fields::within("tables", json)?;
-        make_table(&context, &caller, &id, &mut fields).await?;
-        let constraints = self::declared(&mut fields)?;
-        declared.push((id, NamedChange::Replace(constraints)));
+    for (table, _) in &tables {
+        engine.create_table(&caller, CASES, table.clone()).await?;
     }
-    for (table, change) in &declared {
+    for (table, change) in &tables {
         let place = Place {
             database: CASES,
-            table,
+            table: table.id.as_str(),
         };
         engine.constrain(&caller, place, change).await?;
     }
@@ -124,12 +123,9 @@ pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(json!({"horizon": 0}).to_string().into_bytes()))
 }
 
-async fn make_table(
-    context: &RequestContext<'_>,
-    caller: &Caller,
-    id: &str,
-    fields: &mut Fields,
-) -> Result<(), ApiError> {
+/// A table of a test, and what is to hold of it.
+fn table(id: &str, json: Json) -> Result<(NewTable, NamedChange), ApiError> {
+    let mut fields = Fields::within("tables", json)?;
     let columns = fields.object("columns")?.unwrap_or_default();
     let columns = columns.iter().map(|(key, word)| column(key, word));
     let table = NewTable {
@@ -141,9 +137,8 @@ async fn make_table(
         columns: columns.collect::<Result<_, _>>()?,
         indexes: Vec::new(),
     };
-    let engine = &context.app.shared.engine;
-    engine.create_table(caller, CASES, table).await?;
-    Ok(())
+    let change = NamedChange::Replace(declared(&mut fields)?);
+    Ok((table, change))
 }
 
 /// A column that may be null, of one of the four types of the case language.
