@@ -121,6 +121,13 @@ pub trait StoreReads {
     /// What the database says.
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
+    /// The mark of the last commit that erased a row of one of these tables, if any did. To be asked
+    /// for after what it says something about was read.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>>;
+
     /// How the rows of a list are found: the database's own plan, a step a line, with the words
     /// of the schema in it. It is not read for it. Empty where the store cannot tell.
     ///

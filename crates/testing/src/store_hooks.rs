@@ -94,6 +94,10 @@ impl<H: StoreHooks> StoreReads for Hooked<H> {
         self.0.inner().next_boundary(asked)
     }
 
+    fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
+        self.0.inner().last_erasure(tables)
+    }
+
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
         self.0.inner().recorded(asked)
     }

@@ -9,6 +9,7 @@ mod cases_linked;
 mod columns;
 mod commit_meta;
 mod encrypted;
+mod erased_past;
 mod fixture;
 mod guest_transactions;
 mod idempotency;

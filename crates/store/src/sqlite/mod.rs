@@ -272,6 +272,10 @@ impl StoreReads for SqliteStore {
         self.readers.recorded(asked)
     }
 
+    fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
+        Box::pin(ready(self.readers.last_erasure(tables)))
+    }
+
     fn explain<'a>(&'a self, query: &'a Query) -> StoreFuture<'a, Vec<String>> {
         Box::pin(ready(self.readers.explain(query)))
     }

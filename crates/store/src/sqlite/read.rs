@@ -44,6 +44,7 @@ use crate::{
 mod boundary;
 mod constraints;
 pub(super) mod cursor;
+mod erasures;
 mod explain;
 mod past;
 mod point;

@@ -305,3 +305,16 @@ CREATE TABLE tx_schema (
   PRIMARY KEY (tt, n)
 ) WITHOUT ROWID;
 ";
+
+/// A later format: when a row of a table was erased last. Of erasures before it is not known in which
+/// table they were, so each table that was there says so: rather once too often than not.
+pub(crate) const ERASURES: &str = "
+CREATE TABLE erasure (
+  tab INTEGER PRIMARY KEY,
+  tt  INTEGER NOT NULL
+);
+INSERT INTO erasure (tab, tt)
+  SELECT number, (SELECT max(tt) FROM tx WHERE erased > 0) AS last FROM table_
+  GROUP BY number
+  HAVING max(st) = 9223372036854775807 AND min(sf) <= last;
+";

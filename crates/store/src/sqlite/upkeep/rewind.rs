@@ -8,7 +8,7 @@ impl Writer {
     pub(crate) fn rewind(&mut self) -> Result<(), StoreError> {
         self.in_own_transaction(|writer| {
             writer.connection.execute_batch(
-                "DELETE FROM tx; DELETE FROM tx_row; DELETE FROM tx_schema;
+                "DELETE FROM tx; DELETE FROM tx_row; DELETE FROM tx_schema; DELETE FROM erasure;
                  UPDATE meta SET x_at = 0;",
             )?;
             writer.forget_marks()

@@ -413,6 +413,8 @@ impl Run<'_> {
             .execute(params![number.0])?;
         self.statement("DELETE FROM table_bytes WHERE tab = ?1")?
             .execute(params![number.0])?;
+        self.statement("DELETE FROM erasure WHERE tab = ?1")?
+            .execute(params![number.0])?;
         self.statement("DELETE FROM over_time WHERE tab = ?1 OR related = ?1")?
             .execute(params![number.0])?;
         Arc::make_mut(&mut self.state.constraints).forget(number);

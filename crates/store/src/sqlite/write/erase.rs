@@ -61,6 +61,11 @@ impl Run<'_> {
         self.erased_in.add(number);
         self.take_in_boundary(number)?;
         if erased > 0 {
+            self.statement(
+                "INSERT INTO erasure (tab, tt) VALUES (?1, ?2) \
+                 ON CONFLICT (tab) DO UPDATE SET tt = excluded.tt",
+            )?
+            .execute(params![number.0, self.mark.0])?;
             self.erased.push((Arc::clone(table), id.clone()));
         }
         Ok(TimedDone {

@@ -1,6 +1,7 @@
 //! Reads of the case language: what is asked, and at which coordinates.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine::{
@@ -44,6 +45,8 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
         bytes_max: context.app.shared.limits.answer_bytes_max,
         page: None,
         next: None,
+        earliest: None,
+        tables: RefCell::default(),
     };
     let body = if fields.holds("reads") {
         let mut answers = Vec::new();
@@ -74,6 +77,10 @@ pub(super) struct Reading<'a> {
     pub(super) page: Option<Page>,
     /// Where it ends, if there may be a next one.
     pub(super) next: Option<Position>,
+    /// The earliest of the marks that are compared, or of the records that are shown.
+    earliest: Option<Mark>,
+    /// The tables that were read.
+    tables: RefCell<BTreeSet<String>>,
 }
 
 impl Reading<'_> {
@@ -128,7 +135,21 @@ impl Reading<'_> {
             let cursor = cursor.map(|end| page.cursor(at, end, words.is_own()));
             answer["cursor"] = json!(cursor);
         }
+        if self.is_of_erased_past(&kind, system).await? {
+            answer["erased"] = json!(true);
+        }
         Ok(answer)
+    }
+
+    /// Whether an erasure since may have taken away what the answer showed before it. Of records it
+    /// takes the rows that they name, of whatever table.
+    async fn is_of_erased_past(&self, kind: &str, system: Mark) -> Result<bool, EngineError> {
+        let since = self.earliest.map_or(system, |mark| mark.min(system));
+        let tables = self.tables.borrow().clone();
+        let tables = (!["tx", "feed"].contains(&kind)).then_some(&tables);
+        self.engine
+            .erased_after(&self.caller, self.database, tables, since)
+            .await
     }
 
     /// The coordinates of the read: those named, those of its cursor, or those of now.
@@ -189,6 +210,9 @@ impl Reading<'_> {
     }
 
     pub(super) async fn read(&self, context: Pieces<'_>) -> Result<PiecesRead, ApiError> {
+        self.tables
+            .borrow_mut()
+            .insert(context.place.table.to_owned());
         let read = self.engine.pieces(&self.caller, &context).await?;
         self.room.set(self.after(read.rows.len())?);
         Ok(read)
@@ -333,6 +357,7 @@ impl Reading<'_> {
         let table = self.table()?;
         let before = self.point("from").await?;
         let after = self.point("to").await?;
+        self.earliest = Some(before.system.min(after.system));
         let older = self.rows(&table, None, before, Frame::One).await?;
         let newer = self.rows(&table, None, after, Frame::One).await?;
         let [older, newer] = [older, newer].map(|read| Histories::new(&read, self.words));
@@ -389,6 +414,7 @@ impl Reading<'_> {
             .engine
             .commits(&self.caller, self.database, (after, system), wanted);
         let found = found.await?;
+        self.earliest = found.first().map(|record| record.mark);
         let records = found.iter();
         Ok(records
             .map(|one| answer::recorded(one, self.words))

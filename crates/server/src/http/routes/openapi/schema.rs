@@ -453,6 +453,7 @@ fn of_timed_reads() -> Vec<Named> {
                 (system): {"anyOf": [integer(), reference("Time")]},
                 "stableUntil": time_or_null,
                 "cursor": {"anyOf": [text(), {"type": "null"}]},
+                "erased": {"const": true},
             }),
         )
     };
