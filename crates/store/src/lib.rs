@@ -121,8 +121,8 @@ pub trait StoreReads {
     /// What the database says.
     fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
-    /// The mark of the last commit that erased a row of one of these tables, if any did. To be asked
-    /// for after what it says something about was read.
+    /// The mark of the last commit that erased a row of one of these tables, if any did. To be
+    /// asked for after what it says something about was read.
     ///
     /// # Errors
     /// What the database says.

@@ -105,7 +105,7 @@ impl Shared {
         self.is_passed(self.lists.first_boundary())
     }
 
-    /// Up to when the writer activates what is due before anybody waits for it. No mark to come is
+    /// Up to when the writer activates what is due before a read waits for it. No mark to come is
     /// below that, and a clock that clients set is one request's: if that is refused, the next one
     /// may come earlier. So there it is what was committed, read or waited for.
     pub(crate) fn writers_instant(&self) -> Timestamp {

@@ -193,8 +193,8 @@ impl Engine {
         .await
     }
 
-    /// Whether a row was erased after this mark in these tables of a database, by their ids; without
-    /// any, in one of all its tables. To be asked after they were read. For keys only.
+    /// Whether a row was erased after this mark in these tables of a database, by their ids;
+    /// without any, in one of all its tables. To be asked after they were read. For keys only.
     ///
     /// # Errors
     /// What keeps the caller from reading; what the store says.

@@ -26,26 +26,28 @@ fn erased(server: &TestServer, read: &Value) -> Value {
     answer.json()["erased"].clone()
 }
 
+/// A read of each kind, of a table at a mark.
+fn of(table: &str, tt: i64) -> [Value; 8] {
+    let period = json!([0, null]);
+    [
+        json!({"kind": "get", "table": table, "id": "1", "tt": tt}),
+        json!({"kind": "scan", "table": table, "tt": tt}),
+        json!({"kind": "aggregate", "table": table, "fn": "count", "tt": tt}),
+        json!({"kind": "history", "table": table, "id": "1", "axis": "both", "tt": tt}),
+        json!({"kind": "period", "table": table, "relation": "overlaps", "period": period,
+            "tt": tt, "limit": 1}),
+        json!({"kind": "join", "left": "b", "right": table, "on": "k", "tt": tt}),
+        json!({"kind": "timeline", "table": table, "fn": "count", "period": period, "tt": tt}),
+        json!({"kind": "diff", "table": table, "from": {"tt": tt}, "to": {"tt": tt}}),
+    ]
+}
+
 #[test]
 fn answers_of_an_erased_past_say_so_and_others_do_not() {
     let server = server();
     transact(&server, put("a", "gone"));
     transact(&server, put("b", "1"));
     let before = transact(&server, put("a", "1"));
-    let of = |table: &str, tt: i64| {
-        let period = json!([0, null]);
-        [
-            json!({"kind": "get", "table": table, "id": "1", "tt": tt}),
-            json!({"kind": "scan", "table": table, "tt": tt}),
-            json!({"kind": "aggregate", "table": table, "fn": "count", "tt": tt}),
-            json!({"kind": "history", "table": table, "id": "1", "axis": "both", "tt": tt}),
-            json!({"kind": "period", "table": table, "relation": "overlaps", "period": period,
-                "tt": tt, "limit": 1}),
-            json!({"kind": "join", "left": "b", "right": table, "on": "k", "tt": tt}),
-            json!({"kind": "timeline", "table": table, "fn": "count", "period": period, "tt": tt}),
-            json!({"kind": "diff", "table": table, "from": {"tt": tt}, "to": {"tt": tt}}),
-        ]
-    };
     let column = r#"{"key":"k","size":36,"required":false}"#;
     server.ask("POST", "/v1/tablesdb/d/tables/b/columns/string", column);
     let later = transact(&server, put("c", "1"));

@@ -90,7 +90,8 @@ fn reads() -> Vec<Value> {
         with(&history, json!({"axis": "both"})),
         json!({"kind": "period", "table": "a", "relation": "overlaps", "period": period}),
         json!({"kind": "period", "table": "a", "relation": "succeeds", "period": [100, 130]}),
-        json!({"kind": "period", "table": "a", "id": "2", "relation": "overlaps", "period": period}),
+        json!({"kind": "period", "table": "a", "id": "2", "relation": "overlaps",
+            "period": period}),
         json!({"kind": "allen", "table": "a", "id": "2", "period": period}),
         json!({"kind": "join", "left": "a", "right": "b", "on": "k"}),
         json!({"kind": "join", "left": "a", "right": "b", "on": "k", "id": "2"}),
@@ -163,8 +164,8 @@ fn pages_are_the_answer_without_pages_while_others_write() {
                             period,
                             json!({"n": nth % 4, "k": "0"}),
                         ),
-                        json!({"op": "delete", "table": "b", "id": "1", "valid_from": 100 + nth % 40,
-                        "valid_to": 150}),
+                        json!({"op": "delete", "table": "b", "id": "1",
+                            "valid_from": 100 + nth % 40, "valid_to": 150}),
                         put(
                             "a",
                             &format!("x{}", nth % 3),
@@ -287,6 +288,29 @@ fn cursors_that_no_answer_gave_are_refused_by_name() {
     }
     refused(&asked, json!({"cursor": 7}));
     refused(&asked, json!({"cursor": [cursor]}));
+}
+
+#[test]
+fn cursors_belong_to_the_read_that_gave_them() {
+    let server = server();
+    furnish(&server);
+    let asked = json!({"kind": "period", "table": "a", "relation": "overlaps", "period": [0, 900],
+        "limit": 2});
+    let cursor = answer(&server, &asked)["cursor"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let refused = |read_of: &Value, members: Value| {
+        let answer = read(&server, &with(read_of, members));
+        assert_eq!(
+            answer.refusal(),
+            "400 general_argument_invalid",
+            "{}",
+            answer.text
+        );
+        assert!(answer.text.contains("cursor"), "{}", answer.text);
+        answer.json()["message"].as_str().unwrap().to_owned()
+    };
     // Of another read, or other coordinates.
     for other in [
         json!({"period": [0, 901]}),
@@ -307,7 +331,8 @@ fn cursors_that_no_answer_gave_are_refused_by_name() {
     }
     // The members may come in another order, the page be of another size, and null is absent.
     let same = format!(
-        r#"{{"cursor":"{cursor}","period":[0,900],"limit":5,"id":null,"kind":"period","relation":"overlaps","table":"a"}}"#
+        r#"{{"cursor":"{cursor}","period":[0,900],"limit":5,"id":null,"kind":"period",
+            "relation":"overlaps","table":"a"}}"#
     );
     let same = server.ask("POST", &format!("{BASE}/reads"), &same);
     assert_eq!(same.status, 200, "{}", same.text);

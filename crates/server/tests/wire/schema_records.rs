@@ -25,53 +25,71 @@ fn feed(server: &TestServer, wanted: &Value) -> Vec<Value> {
     answer.json()["rows"].as_array().unwrap().clone()
 }
 
-/// Each change of the schema that a route makes, and what its record says.
-fn changes() -> Vec<(&'static str, String, Value, Value)> {
-    let tables = "/v1/tablesdb/d/tables";
-    let of_t = |rest: &str| format!("{tables}/t/{rest}");
+/// A change of the schema that a route makes, and what its record says.
+type Change = (&'static str, String, Value, Value);
+
+const TABLES: &str = "/v1/tablesdb/d/tables";
+
+fn of_t(rest: &str) -> String {
+    format!("{TABLES}/t/{rest}")
+}
+
+fn of_key(act: &str, key: &str) -> Value {
+    json!([{"act": act, "table": "t", "key": key}])
+}
+
+fn changes() -> Vec<Change> {
+    let mut all = changes_of_tables();
+    all.extend(changes_of_columns());
+    all.extend(last_changes());
+    all
+}
+
+fn changes_of_tables() -> Vec<Change> {
     let table = |id: &str| json!({"tableId": id, "name": id});
-    let change = |act: &str| json!([{"act": act, "table": "t"}]);
-    let of_key = |act: &str, key: &str| json!([{"act": act, "table": "t", "key": key}]);
-    let text = json!({"key": "s", "size": 36, "required": false});
-    let longer = json!({"size": 40, "required": false, "default": null, "newKey": "title"});
-    let index = json!({"key": "by_n", "type": "key", "columns": ["n"]});
-    let relationship = json!({"relatedTableId": "u", "type": "manyToOne", "key": "link"});
-    let constraints = json!({"unique": [["n"]]});
+    let act = |act: &str, table: &str| json!([{"act": act, "table": table}]);
+    let (databases, tables) = ("/v1/tablesdb".to_owned(), TABLES.to_owned());
+    let database = json!({"databaseId": "d", "name": "D"});
+    let made = json!([{"act": "database_created"}]);
+    let renamed = json!([{"act": "database_updated"}]);
     vec![
-        (
-            "POST",
-            "/v1/tablesdb".to_owned(),
-            json!({"databaseId": "d", "name": "D"}),
-            json!([{"act": "database_created"}]),
-        ),
+        ("POST", databases, database, made),
         (
             "PUT",
             "/v1/tablesdb/d".to_owned(),
             json!({"name": "E"}),
-            json!([{"act": "database_updated"}]),
+            renamed,
         ),
         (
             "POST",
-            tables.to_owned(),
+            tables.clone(),
             table("t"),
-            change("table_created"),
+            act("table_created", "t"),
         ),
-        (
-            "POST",
-            tables.to_owned(),
-            table("u"),
-            json!([{"act": "table_created", "table": "u"}]),
-        ),
+        ("POST", tables, table("u"), act("table_created", "u")),
         (
             "PUT",
-            format!("{tables}/t"),
+            format!("{TABLES}/t"),
             json!({"name": "T"}),
-            change("table_updated"),
+            act("table_updated", "t"),
         ),
+    ]
+}
+
+fn changes_of_columns() -> Vec<Change> {
+    let number = json!({"key": "n", "required": false});
+    let text = json!({"key": "s", "size": 36, "required": false});
+    let longer = json!({"size": 40, "required": false, "default": null, "newKey": "title"});
+    let index = json!({"key": "by_n", "type": "key", "columns": ["n"]});
+    let link = json!({"relatedTableId": "u", "type": "manyToOne", "key": "link"});
+    let cascade = json!({"onDelete": "cascade"});
+    let [related, tied] = ["relationship_created", "relationship_updated"];
+    let [indexed, unindexed] = ["index_created", "index_deleted"];
+    vec![
         (
             "POST",
             of_t("columns/integer"),
-            json!({"key": "n", "required": false}),
+            number,
             of_key("column_created", "n"),
         ),
         (
@@ -86,29 +104,24 @@ fn changes() -> Vec<(&'static str, String, Value, Value)> {
             longer,
             of_key("column_updated", "title"),
         ),
-        (
-            "POST",
-            of_t("indexes"),
-            index,
-            of_key("index_created", "by_n"),
-        ),
+        ("POST", of_t("indexes"), index, of_key(indexed, "by_n")),
         (
             "DELETE",
             of_t("indexes/by_n"),
             json!({}),
-            of_key("index_deleted", "by_n"),
+            of_key(unindexed, "by_n"),
         ),
         (
             "POST",
             of_t("columns/relationship"),
-            relationship,
-            of_key("relationship_created", "link"),
+            link,
+            of_key(related, "link"),
         ),
         (
             "PATCH",
             of_t("columns/link/relationship"),
-            json!({"onDelete": "cascade"}),
-            of_key("relationship_updated", "link"),
+            cascade,
+            of_key(tied, "link"),
         ),
         (
             "DELETE",
@@ -116,17 +129,25 @@ fn changes() -> Vec<(&'static str, String, Value, Value)> {
             json!({}),
             of_key("column_deleted", "link"),
         ),
+    ]
+}
+
+fn last_changes() -> Vec<Change> {
+    let of_table = |act: &str| json!([{"act": act, "table": "t"}]);
+    let (unique, options) = (json!({"unique": [["n"]]}), json!({"pinnedMaxAge": 9}));
+    let own = |rest: &str| format!("{OWN}/tables/t/{rest}");
+    vec![
         (
             "PUT",
-            format!("{OWN}/tables/t/constraints"),
-            constraints,
-            change("constraints_changed"),
+            own("constraints"),
+            unique,
+            of_table("constraints_changed"),
         ),
         (
             "PATCH",
-            format!("{OWN}/tables/t/options"),
-            json!({"pinnedMaxAge": 9}),
-            change("options_changed"),
+            own("options"),
+            options,
+            of_table("options_changed"),
         ),
         (
             "DELETE",
@@ -136,9 +157,9 @@ fn changes() -> Vec<(&'static str, String, Value, Value)> {
         ),
         (
             "DELETE",
-            format!("{tables}/t"),
+            format!("{TABLES}/t"),
             json!({}),
-            change("table_deleted"),
+            of_table("table_deleted"),
         ),
     ]
 }

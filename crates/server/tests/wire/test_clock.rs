@@ -153,7 +153,7 @@ fn a_refused_transaction_leaves_horizon_and_marks_where_they_were() {
 }
 
 #[test]
-fn what_is_due_at_the_clock_of_a_refused_request_moves_no_later_mark() {
+fn a_refused_request_with_rows_due_at_its_clock_moves_no_later_mark() {
     let server = TestServer::start_with_test_clock();
     let scheduled = json!({"op": "insert", "table": "t", "id": "later", "doc": {"n": 9},
         "valid_from": 5_000});

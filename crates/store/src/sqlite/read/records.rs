@@ -11,8 +11,9 @@ use crate::{Recorded, RecordsOf, SchemaAct, SchemaRecord, StoreError, StoreFutur
 /// commits.
 const ROWS_MAX: usize = 100_000;
 
-/// Of a database are the commits that were noted for it, those that changed it or a table of it, and
-/// those that changed a row of its tables. All kinds are looked for in the order of marks, so the first ones end the search.
+/// Of a database are the commits that were noted for it, those that changed it or a table of it,
+/// and those that changed a row of its tables. All kinds are looked for in the order of marks, so
+/// the first ones end the search.
 const RECORDS: &str = "SELECT tt, meta, user, erased FROM tx
  WHERE tt > ?1 AND tt <= ?2 AND (noted_in = ?3 OR EXISTS (
    SELECT 1 FROM tx_row WHERE tx_row.tt = tx.tt

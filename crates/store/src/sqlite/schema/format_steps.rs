@@ -306,8 +306,8 @@ CREATE TABLE tx_schema (
 ) WITHOUT ROWID;
 ";
 
-/// A later format: when a row of a table was erased last. Of erasures before it is not known in which
-/// table they were, so each table that was there says so: rather once too often than not.
+/// A later format: when a row of a table was erased last. Of erasures before it is not known in
+/// which table they were, so each table that was there says so: rather once too often than not.
 pub(crate) const ERASURES: &str = "
 CREATE TABLE erasure (
   tab INTEGER PRIMARY KEY,

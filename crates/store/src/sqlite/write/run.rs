@@ -10,13 +10,13 @@ use rusqlite::{CachedStatement, Connection};
 
 use super::awaited::{NeededRow, ParkedRows};
 use super::halt::Step;
-use super::schema_records::Noted;
 use super::staged_run::StagedRun;
 use super::timed_rows::Timed;
 use super::touched::Touched;
 use super::versions::Source;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::refusal::Refusal;
+use crate::schema_record::SchemaRecord;
 use crate::sqlite::disk::deadline::Deadline;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
@@ -49,8 +49,9 @@ pub(crate) struct Run<'w> {
     /// What the batch has to do with transactions of clients.
     pub(crate) staged: StagedRun,
     pub(crate) catalogue: Vec<CatalogueChange>,
-    /// What the record of its commit says of these.
-    pub(crate) noted: Vec<Noted>,
+    /// What the record of its commit says of these, each with its database by
+    /// [`model::Database::seq`].
+    pub(crate) noted: Vec<(i64, SchemaRecord)>,
     pub(crate) manner: RunManner,
     /// The place in the batch of the operation that runs.
     pub(crate) nth: usize,

@@ -9,9 +9,6 @@ use super::run::Run;
 use crate::batch::{CatalogueOp, SchemaChange};
 use crate::schema_record::{SchemaAct, SchemaRecord};
 
-/// A change, and the database by [`model::Database::seq`].
-pub(crate) type Noted = (i64, SchemaRecord);
-
 impl Run<'_> {
     /// Takes note of an operation that has changed something. The end of a project or a database
     /// is not noted: with it goes whatever could show it.
@@ -21,7 +18,15 @@ impl Run<'_> {
             | CatalogueOp::DeleteProject(_)
             | CatalogueOp::CreateKey(_)
             | CatalogueOp::RevokeKey(..)
-            | CatalogueOp::DeleteDatabase(..) => return,
+            | CatalogueOp::DeleteDatabase(..)
+            // The line of a table that forgets its past moves by itself.
+            | CatalogueOp::SetOptions {
+                pinned_max_age_s: None,
+                history: None,
+                past: None,
+                ttl_max_s: None,
+                ..
+            } => return,
             CatalogueOp::CreateDatabase { project, id, .. } => {
                 (project, id, record(SchemaAct::DatabaseCreated, None))
             }
@@ -38,14 +43,6 @@ impl Run<'_> {
                 let record = record(SchemaAct::TableUpdated, Some(id.as_str()));
                 (project, database, record)
             }
-            // The line of a table that forgets its past moves by itself.
-            CatalogueOp::SetOptions {
-                pinned_max_age_s: None,
-                history: None,
-                past: None,
-                ttl_max_s: None,
-                ..
-            } => return,
             CatalogueOp::SetOptions { number, .. } => {
                 let known = self.state.catalogue.table_by_number(*number).cloned();
                 let table = known.expect("its options were just set");

@@ -9,10 +9,10 @@ use model::history::Version;
 use model::{Allen, Coordinates, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value};
 use serde_json::{Value as Out, json};
 
-use super::answer::{self, Histories, Key, Seen};
+use super::answer::{self, Histories, Key, SeenRow};
 use super::json::period;
-use super::page::Position;
-use super::read::{Reading, number};
+use super::page::PagePosition;
+use super::read::{TimedReading, number};
 use super::vocabulary::{RANGE, RIGHT_EQUAL, SHOWN_ROW};
 use crate::http::wire::error::ApiError;
 
@@ -25,7 +25,7 @@ const LOOKUP_COST: usize = 10;
 const PIECES_A_TURN: usize = 100;
 
 /// Which pieces are looked at.
-struct Asked {
+struct PiecesAsked {
     table: String,
     /// Of this row alone.
     id: Option<RowId>,
@@ -37,18 +37,18 @@ struct Asked {
 }
 
 /// Goes along the pieces of a table, or of one row, by ids and from when they are valid.
-struct Walk<'a> {
-    asked: &'a Asked,
+struct PieceWalk<'a> {
+    asked: &'a PiecesAsked,
     system: Mark,
     /// Where it goes on.
-    place: Place,
+    place: WalkPlace,
     /// How many pieces the next step reads at most.
     step: usize,
     /// Whether it ended because the request may look at no more pieces.
     is_cut: bool,
 }
 
-enum Place {
+enum WalkPlace {
     Start,
     /// In this row from this instant on, then behind it.
     Within(RowId, Timestamp),
@@ -56,14 +56,19 @@ enum Place {
     End,
 }
 
-impl<'a> Walk<'a> {
-    fn new(asked: &'a Asked, system: Mark, start: Option<&Position>, limit: usize) -> Walk<'a> {
-        let row = |start: &Position| RowId::new(&start.id).ok();
+impl<'a> PieceWalk<'a> {
+    fn new(
+        asked: &'a PiecesAsked,
+        system: Mark,
+        start: Option<&PagePosition>,
+        limit: usize,
+    ) -> PieceWalk<'a> {
+        let row = |start: &PagePosition| RowId::new(&start.id).ok();
         let place = match start.and_then(|start| Some((row(start)?, Timestamp(start.first)))) {
-            Some((row, instant)) => Place::Within(row, instant),
-            None => Place::Start,
+            Some((row, instant)) => WalkPlace::Within(row, instant),
+            None => WalkPlace::Start,
         };
-        Walk {
+        PieceWalk {
             asked,
             system,
             place,
@@ -78,10 +83,10 @@ impl<'a> Walk<'a> {
         let range = self.asked.range;
         loop {
             match &self.place {
-                Place::Start => return Some((range, self.asked.id.clone(), None)),
-                Place::Behind(row) => return Some((range, None, Some(row.clone()))),
-                Place::End => return None,
-                Place::Within(row, instant) => {
+                WalkPlace::Start => return Some((range, self.asked.id.clone(), None)),
+                WalkPlace::Behind(row) => return Some((range, None, Some(row.clone()))),
+                WalkPlace::End => return None,
+                WalkPlace::Within(row, instant) => {
                     let left = Period::spanning(*instant, Timestamp::END);
                     if let Some(left) = left.and_then(|left| left.intersect(&range)) {
                         return Some((left, Some(row.clone()), None));
@@ -92,10 +97,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn behind(&self, row: RowId) -> Place {
+    fn behind(&self, row: RowId) -> WalkPlace {
         match self.asked.id {
-            Some(_) => Place::End,
-            None => Place::Behind(row),
+            Some(_) => WalkPlace::End,
+            None => WalkPlace::Behind(row),
         }
     }
 
@@ -103,25 +108,25 @@ impl<'a> Walk<'a> {
     fn go_on(&mut self, read: &PiecesRead, was_of_row: Option<RowId>, wanted: usize) {
         let last = read.rows.last().filter(|_| read.rows.len() >= wanted);
         self.place = match (last, was_of_row) {
-            (Some(row), _) => Place::Within(row.id.clone(), answer::span(row).valid.end()),
+            (Some(row), _) => WalkPlace::Within(row.id.clone(), answer::span(row).valid.end()),
             (None, Some(row)) => self.behind(row),
-            (None, None) => Place::End,
+            (None, None) => WalkPlace::End,
         };
         self.step = self.step.max((self.step * 2).min(STEP_MAX));
     }
 }
 
 /// The rows of a page, as they are found.
-struct Filling {
+struct RowsFilling {
     rows: Vec<Out>,
     limit: usize,
     /// Behind what was looked at so far.
-    end: Option<Position>,
+    end: Option<PagePosition>,
 }
 
-impl Filling {
-    fn new(limit: usize) -> Filling {
-        Filling {
+impl RowsFilling {
+    fn new(limit: usize) -> RowsFilling {
+        RowsFilling {
             rows: Vec::new(),
             limit,
             end: None,
@@ -136,32 +141,32 @@ impl Filling {
 
 /// A page of pairs, as they are found.
 struct Pairs {
-    right: Asked,
+    right: PiecesAsked,
     system: Mark,
-    filling: Filling,
+    filling: RowsFilling,
     bytes_left: usize,
 }
 
 /// Why a page ends before the answer does.
 #[derive(Clone, Copy, PartialEq)]
-enum PageEnd {
+enum PairsEnd {
     /// It has all the rows, or all the bytes, that it may have.
     Full,
     /// The request may look at no more pieces.
     NoRoom,
 }
 
-fn place_in(id: &str, instant: Timestamp) -> Position {
-    Position {
+fn place_in(id: &str, instant: Timestamp) -> PagePosition {
+    PagePosition {
         id: id.to_owned(),
         first: instant.0,
         second: 0,
     }
 }
 
-impl Reading<'_> {
+impl TimedReading<'_> {
     /// The next pieces of a walk, or none of a row; `None` at its end.
-    async fn next_of(&self, walk: &mut Walk<'_>) -> Result<Option<PiecesRead>, ApiError> {
+    async fn next_of(&self, walk: &mut PieceWalk<'_>) -> Result<Option<PiecesRead>, ApiError> {
         let Some((range, id, beyond)) = walk.target() else {
             return Ok(None);
         };
@@ -191,7 +196,7 @@ impl Reading<'_> {
     }
 
     /// The pieces, whole.
-    async fn pieces_of(&self, asked: &Asked, system: Mark) -> Result<Histories, ApiError> {
+    async fn pieces_of(&self, asked: &PiecesAsked, system: Mark) -> Result<Histories, ApiError> {
         let valid = system.timestamp();
         let at = Coordinates { valid, system };
         self.framed(asked, at, Frame::Pieces(asked.range)).await
@@ -199,7 +204,7 @@ impl Reading<'_> {
 
     async fn framed(
         &self,
-        asked: &Asked,
+        asked: &PiecesAsked,
         at: Coordinates,
         frame: Frame,
     ) -> Result<Histories, ApiError> {
@@ -220,15 +225,15 @@ impl Reading<'_> {
     /// What pieces are shown as, all of them or a page.
     async fn shown(
         &mut self,
-        asked: &Asked,
+        asked: &PiecesAsked,
         system: Mark,
-        show: impl Fn(&str, &Version<Seen>) -> Option<Out>,
+        show: impl Fn(&str, &Version<SeenRow>) -> Option<Out>,
     ) -> Result<Out, ApiError> {
         let Some(page) = &self.page else {
             return Ok(self.pieces_of(asked, system).await?.shown(show));
         };
-        let mut filling = Filling::new(page.limit);
-        let mut walk = Walk::new(asked, system, page.start.as_ref(), page.limit);
+        let mut filling = RowsFilling::new(page.limit);
+        let mut walk = PieceWalk::new(asked, system, page.start.as_ref(), page.limit);
         let mut has_more = false;
         'walk: while let Some(read) = self.next_of(&mut walk).await? {
             for (id, piece) in Histories::new(&read, self.words).versions() {
@@ -248,7 +253,7 @@ impl Reading<'_> {
     /// The rows of a page; where it ends is kept for its cursor, if there may be more.
     fn end_page(
         &mut self,
-        filling: Filling,
+        filling: RowsFilling,
         has_more: bool,
         is_cut: bool,
     ) -> Result<Out, ApiError> {
@@ -272,7 +277,7 @@ impl Reading<'_> {
         let ends = (begins + page.limit).min(rows.len());
         if ends < rows.len() {
             let (known, valid) = rows[ends - 1].0;
-            self.next = Some(Position {
+            self.next = Some(PagePosition {
                 id: String::new(),
                 first: known.0,
                 second: valid.0,
@@ -300,7 +305,7 @@ impl Reading<'_> {
             }
             _ => self.valid_range()?,
         };
-        let asked = Asked {
+        let asked = PiecesAsked {
             table,
             id: Some(id),
             equal,
@@ -312,8 +317,9 @@ impl Reading<'_> {
             "valid" if joins => self.stretches(&asked, at.system).await,
             "valid" => {
                 let words = self.words;
-                let show =
-                    |_: &str, piece: &Version<Seen>| Some(piece.value.piece(&piece.valid, words));
+                let show = |_: &str, piece: &Version<SeenRow>| {
+                    Some(piece.value.piece(&piece.valid, words))
+                };
                 self.shown(&asked, at.system, show).await
             }
             "system" | "both" => {
@@ -332,13 +338,13 @@ impl Reading<'_> {
     }
 
     /// The pieces of a row, those joined that touch and are equal.
-    async fn stretches(&mut self, asked: &Asked, system: Mark) -> Result<Out, ApiError> {
+    async fn stretches(&mut self, asked: &PiecesAsked, system: Mark) -> Result<Out, ApiError> {
         let Some(page) = &self.page else {
             return Ok(self.pieces_of(asked, system).await?.stretches(system));
         };
-        let mut filling = Filling::new(page.limit);
-        let mut walk = Walk::new(asked, system, page.start.as_ref(), page.limit);
-        let mut open: Option<(String, Period, Seen)> = None;
+        let mut filling = RowsFilling::new(page.limit);
+        let mut walk = PieceWalk::new(asked, system, page.start.as_ref(), page.limit);
+        let mut open: Option<(String, Period, SeenRow)> = None;
         'walk: while let Some(read) = self.next_of(&mut walk).await? {
             for (id, piece) in Histories::new(&read, self.words).versions() {
                 if let Some((_, valid, seen)) = &mut open
@@ -377,7 +383,7 @@ impl Reading<'_> {
             let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
             ApiError::invalid("relation", format!("Value must be one of {names}."))
         })?;
-        let asked = Asked {
+        let asked = PiecesAsked {
             table,
             id,
             equal,
@@ -385,7 +391,7 @@ impl Reading<'_> {
             shows_damaged: false,
         };
         let words = self.words;
-        let show = |id: &str, piece: &Version<Seen>| {
+        let show = |id: &str, piece: &Version<SeenRow>| {
             let valid = &piece.valid;
             let shown = || {
                 let mut shown = words.over(valid);
@@ -401,7 +407,7 @@ impl Reading<'_> {
         let (table, id) = (self.table()?, self.required_id()?);
         let equal = self.equalities("where")?;
         let context = period(&mut self.fields, "period")?;
-        let asked = Asked {
+        let asked = PiecesAsked {
             table,
             id: Some(id),
             equal,
@@ -409,7 +415,7 @@ impl Reading<'_> {
             shows_damaged: false,
         };
         let words = self.words;
-        let show = |_: &str, piece: &Version<Seen>| {
+        let show = |_: &str, piece: &Version<SeenRow>| {
             let valid = &piece.valid;
             let relation = Allen::of(valid, &context).as_str();
             if !words.is_own() {
@@ -429,7 +435,7 @@ impl Reading<'_> {
         let right_equal = self.equalities(RIGHT_EQUAL.sent(&self.fields)?)?;
         let on = self.fields.required_text("on")?;
         let range = self.valid_range()?;
-        let of = |table, id, equal| Asked {
+        let of = |table, id, equal| PiecesAsked {
             table,
             id,
             equal,
@@ -449,21 +455,21 @@ impl Reading<'_> {
     /// A page of pairs: for each piece of the left rows those of its right row that meet it.
     async fn pairs_page(
         &mut self,
-        left: &Asked,
-        right: Asked,
+        left: &PiecesAsked,
+        right: PiecesAsked,
         on: &str,
         system: Mark,
     ) -> Result<Out, ApiError> {
         let page = self.page.as_ref().expect("the caller has looked");
-        let mut walk = Walk::new(left, system, page.start.as_ref(), page.limit);
+        let mut walk = PieceWalk::new(left, system, page.start.as_ref(), page.limit);
         let mut pairs = Pairs {
             right,
             system,
-            filling: Filling::new(page.limit),
+            filling: RowsFilling::new(page.limit),
             bytes_left: self.bytes_max,
         };
         // Whether there is such a table, with such columns, does not depend on what is found.
-        self.next_of(&mut Walk::new(&pairs.right, system, None, 0))
+        self.next_of(&mut PieceWalk::new(&pairs.right, system, None, 0))
             .await?;
         let (mut begun, mut ended, mut count) = (page.start.clone(), None, 0);
         'walk: while let Some(read) = self.next_of(&mut walk).await? {
@@ -488,8 +494,8 @@ impl Reading<'_> {
                 pairs.filling.end = Some(place_in(id, piece.valid.end()));
             }
         }
-        let is_cut = walk.is_cut || ended == Some(PageEnd::NoRoom);
-        self.end_page(pairs.filling, ended == Some(PageEnd::Full), is_cut)
+        let is_cut = walk.is_cut || ended == Some(PairsEnd::NoRoom);
+        self.end_page(pairs.filling, ended == Some(PairsEnd::Full), is_cut)
     }
 
     /// Takes in the pairs of one left piece with the row of this id, as far as they share an
@@ -497,21 +503,21 @@ impl Reading<'_> {
     async fn pairs_of(
         &self,
         pairs: &mut Pairs,
-        (id, piece): (&str, &Version<Seen>),
+        (id, piece): (&str, &Version<SeenRow>),
         link: &str,
         within: Period,
-    ) -> Result<Option<PageEnd>, ApiError> {
+    ) -> Result<Option<PairsEnd>, ApiError> {
         let Ok(row) = RowId::new(link) else {
             return Ok(None);
         };
         let Some(left) = self.room.get().checked_sub(LOOKUP_COST) else {
-            return Ok(Some(PageEnd::NoRoom));
+            return Ok(Some(PairsEnd::NoRoom));
         };
         self.room.set(left);
         (pairs.right.id, pairs.right.range) = (Some(row), within);
         let left_bytes = piece.value.doc.to_string().len();
         let filling = &mut pairs.filling;
-        let mut walk = Walk::new(&pairs.right, pairs.system, None, filling.limit);
+        let mut walk = PieceWalk::new(&pairs.right, pairs.system, None, filling.limit);
         while let Some(read) = self.next_of(&mut walk).await? {
             for (link, other) in Histories::new(&read, self.words).versions() {
                 let Some(valid) = piece.valid.intersect(&other.valid) else {
@@ -520,7 +526,7 @@ impl Reading<'_> {
                 let bytes = left_bytes + other.value.doc.to_string().len();
                 let is_too_much = bytes > pairs.bytes_left && !filling.rows.is_empty();
                 if !filling.has_room() || is_too_much {
-                    return Ok(Some(PageEnd::Full));
+                    return Ok(Some(PairsEnd::Full));
                 }
                 pairs.bytes_left = pairs.bytes_left.saturating_sub(bytes);
                 let pair = answer::pair(self.words, &valid, (id, piece), (link, other));
@@ -528,7 +534,7 @@ impl Reading<'_> {
                 filling.end = Some(place_in(id, valid.end()));
             }
         }
-        Ok(walk.is_cut.then_some(PageEnd::NoRoom))
+        Ok(walk.is_cut.then_some(PairsEnd::NoRoom))
     }
 
     pub(super) async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
@@ -540,7 +546,7 @@ impl Reading<'_> {
         let begun = begun.map_or(context.from(), |begun| Timestamp(begun.first));
         // A cursor leads to an instant inside the period.
         let range = Period::spanning(begun, context.end()).unwrap_or(context);
-        let asked = Asked {
+        let asked = PiecesAsked {
             table,
             id,
             equal,
@@ -552,9 +558,9 @@ impl Reading<'_> {
         let value = |value: &[Value]| number(value, position);
         let steps = found.timeline(aggregate, &range, value);
         let limit = self.page.as_ref().map_or(steps.len(), |page| page.limit);
-        self.next = steps.get(limit).map(|next| Position {
+        self.next = steps.get(limit).map(|next| PagePosition {
             first: next.valid.from().0,
-            ..Position::default()
+            ..PagePosition::default()
         });
         let shown = steps.iter().take(limit);
         Ok(shown.map(|step| answer::step(step, self.words)).collect())

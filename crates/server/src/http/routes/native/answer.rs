@@ -22,14 +22,14 @@ use crate::http::wire::error::{ApiError, Kind};
 
 /// A row as it was at one time: its columns, and how it is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenRow {
     pub(super) values: Vec<Value>,
     pub(super) doc: Out,
     /// The columns that it lacks because their encrypted value is damaged.
     damaged: Vec<String>,
 }
 
-impl Seen {
+impl SeenRow {
     /// What is shown of it over a valid period.
     pub(super) fn piece(&self, valid: &Period, words: Vocabulary) -> Out {
         let mut shown = words.over(valid);
@@ -46,8 +46,8 @@ impl Seen {
     }
 }
 
-impl PartialEq for Seen {
-    fn eq(&self, other: &Seen) -> bool {
+impl PartialEq for SeenRow {
+    fn eq(&self, other: &SeenRow) -> bool {
         // What cannot be read is like nothing else.
         self.values == other.values && self.damaged.is_empty() && other.damaged.is_empty()
     }
@@ -56,7 +56,7 @@ impl PartialEq for Seen {
 /// Rows by their ids, each with the versions that were read of it.
 pub(super) struct Histories {
     table: Arc<Table>,
-    rows: BTreeMap<String, Vec<Version<Seen>>>,
+    rows: BTreeMap<String, Vec<Version<SeenRow>>>,
     words: Vocabulary,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn span(row: &Row) -> &Span {
 impl Histories {
     pub(super) fn new(read: &PiecesRead, words: Vocabulary) -> Histories {
         let key = |at: usize| read.table.columns[at].key.to_string();
-        let mut rows: BTreeMap<String, Vec<Version<Seen>>> = BTreeMap::new();
+        let mut rows: BTreeMap<String, Vec<Version<SeenRow>>> = BTreeMap::new();
         for row in &read.rows {
             let (span, Content::Values(values)) = (span(row), &row.content) else {
                 unreachable!("pieces are read by their columns");
@@ -90,7 +90,7 @@ impl Histories {
                 cut: None,
                 gone: span.system_to,
                 origin: span.origin,
-                value: Seen {
+                value: SeenRow {
                     values: values.clone(),
                     doc: doc(&read.table, row),
                     damaged: span.damaged.iter().map(|at| key(*at)).collect(),
@@ -105,7 +105,7 @@ impl Histories {
     }
 
     /// By the ids of their rows, then from when they are valid.
-    pub(super) fn versions(&self) -> impl Iterator<Item = (&String, &Version<Seen>)> {
+    pub(super) fn versions(&self) -> impl Iterator<Item = (&String, &Version<SeenRow>)> {
         let rows = self.rows.iter();
         rows.flat_map(|(id, versions)| versions.iter().map(move |version| (id, version)))
     }
@@ -140,7 +140,8 @@ impl Histories {
         }
         let name = aggregate.as_str();
         let why = format!(
-            "`{key}` holds {what}: `{name}` takes numbers, `count` whatever a column holds."
+            "`{key}` holds {what}: `{name}` takes numbers, `count` whatever a column \
+             holds."
         );
         Err(ApiError::invalid("column", why))
     }
@@ -195,18 +196,18 @@ impl Histories {
     }
 
     /// The versions of the one row that was read.
-    fn of_one(&self) -> &[Version<Seen>] {
+    fn of_one(&self) -> &[Version<SeenRow>] {
         self.rows.values().next().map_or(&[][..], Vec::as_slice)
     }
 
     /// Each piece that was read, as it is shown.
-    pub(super) fn shown(&self, show: impl Fn(&str, &Version<Seen>) -> Option<Out>) -> Out {
+    pub(super) fn shown(&self, show: impl Fn(&str, &Version<SeenRow>) -> Option<Out>) -> Out {
         let shown = self.versions().filter_map(|(id, piece)| show(id, piece));
         shown.collect()
     }
 
-    /// Pairs of pieces that share an instant of `range`, at most so many, of at most so many bytes: `on` is the column of
-    /// the left ones that holds the id of a right one.
+    /// Pairs of pieces that share an instant of `range`, at most so many, of at most so many bytes:
+    /// `on` is the column of the left ones that holds the id of a right one.
     pub(super) fn joined(
         &self,
         right: &Histories,
@@ -260,7 +261,7 @@ impl Histories {
             let version = rows.rows.get(id)?.first()?;
             Some(version.value.clone())
         };
-        let is_same = |before: &Option<Seen>, after: &Option<Seen>| match (before, after) {
+        let is_same = |before: &Option<SeenRow>, after: &Option<SeenRow>| match (before, after) {
             (Some(before), Some(after)) => {
                 let is_whole = before.damaged.is_empty() && after.damaged.is_empty();
                 is_whole && by_column(&self.table, before) == by_column(&newer.table, after)
@@ -272,7 +273,7 @@ impl Histories {
         ids.dedup();
         let shown = ids.into_iter().filter_map(|id| {
             let (before, after) = (seen(self, id), seen(newer, id));
-            let doc = |seen: &Option<Seen>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
+            let doc = |seen: &Option<SeenRow>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
             (!is_same(&before, &after)).then(|| {
                 json!({
                     (self.words.name(SHOWN_ROW)): id,
@@ -289,8 +290,8 @@ impl Histories {
 pub(super) fn pair(
     words: Vocabulary,
     valid: &Period,
-    (left, left_piece): (&str, &Version<Seen>),
-    (right, right_piece): (&str, &Version<Seen>),
+    (left, left_piece): (&str, &Version<SeenRow>),
+    (right, right_piece): (&str, &Version<SeenRow>),
 ) -> Out {
     let mut shown = words.over(valid);
     shown["left"] = json!(left);
@@ -311,7 +312,7 @@ pub(super) fn step(step: &Step, words: Vocabulary) -> Out {
 
 /// The values of a row by the numbers of their columns, which a rename keeps and no other column
 /// ever gets. A column that is null is like one that the table does not have.
-fn by_column<'s>(table: &Table, seen: &'s Seen) -> BTreeMap<ColumnNumber, &'s Value> {
+fn by_column<'s>(table: &Table, seen: &'s SeenRow) -> BTreeMap<ColumnNumber, &'s Value> {
     let columns = table.columns.iter().zip(&seen.values);
     let filled = columns.filter(|(_, value)| **value != Value::Null);
     filled
@@ -320,10 +321,10 @@ fn by_column<'s>(table: &Table, seen: &'s Seen) -> BTreeMap<ColumnNumber, &'s Va
 }
 
 /// Those of a row's pieces, which are disjoint and in order, that share an instant with a period.
-fn meeting<'v>(pieces: &'v [Version<Seen>], period: &Period) -> &'v [Version<Seen>] {
-    let ended = |piece: &Version<Seen>| piece.valid.to().is_some_and(|to| to <= period.from());
+fn meeting<'v>(pieces: &'v [Version<SeenRow>], period: &Period) -> &'v [Version<SeenRow>] {
+    let ended = |piece: &Version<SeenRow>| piece.valid.to().is_some_and(|to| to <= period.from());
     let first = pieces.partition_point(ended);
-    let begun = |piece: &Version<Seen>| period.to().is_none_or(|to| piece.valid.from() < to);
+    let begun = |piece: &Version<SeenRow>| period.to().is_none_or(|to| piece.valid.from() < to);
     let after = pieces.partition_point(begun);
     &pieces[first..after.max(first)]
 }

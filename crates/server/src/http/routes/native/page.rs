@@ -2,7 +2,7 @@
 //!
 //! A cursor holds the coordinates of the first page and the place of the last row that was shown.
 //! So the pages of a read are parts of one answer, whatever is written between them. It belongs to
-//! the read that gave it: whoever sends it with another one is refused.
+//! the read that gave it, and is refused with another one.
 
 use engine::{Caller, PIECES_MAX};
 use model::{Coordinates, Json, Mark, Timestamp};
@@ -27,7 +27,7 @@ const CHARS_MAX: usize = 2 * (HEAD_BYTES + 36 + HASH_BYTES);
 
 /// Where in the order of an answer a page ends. What the numbers are, each kind of read says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Position {
+pub(super) struct PagePosition {
     /// The row, where there are several.
     pub(super) id: String,
     pub(super) first: i64,
@@ -36,11 +36,11 @@ pub(super) struct Position {
 
 /// The page that a read asks for.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct ReadPage {
     /// At most so many rows.
     pub(super) limit: usize,
     /// Behind this place.
-    pub(super) start: Option<Position>,
+    pub(super) start: Option<PagePosition>,
     /// Whether the page before it was in our own words.
     pub(super) was_own: bool,
     /// The coordinates of the first page.
@@ -51,7 +51,7 @@ pub(super) struct Page {
 /// The read that a cursor belongs to, as a hash of all that makes its answer but the coordinates.
 type ReadName = [u8; HASH_BYTES];
 
-impl Page {
+impl ReadPage {
     /// The page that the members of a read ask for, and its coordinates where a cursor has them;
     /// `None` where all rows are wanted. `history` names the one history of the store's marks.
     pub(super) fn read(
@@ -59,7 +59,7 @@ impl Page {
         (kind, history): (&str, &str),
         caller: &Caller,
         database: &str,
-    ) -> Result<Option<Page>, ApiError> {
+    ) -> Result<Option<ReadPage>, ApiError> {
         let limit = limit(fields)?;
         let cursor = fields.text("cursor")?;
         if limit.is_none() && cursor.is_none() {
@@ -67,7 +67,7 @@ impl Page {
         }
         let scope = [kind, history, caller.project.as_str(), database];
         let read = name(&scope, fields);
-        let mut page = Page {
+        let mut page = ReadPage {
             limit: limit.unwrap_or(ROWS_DEFAULT),
             start: None,
             was_own: false,
@@ -108,7 +108,7 @@ impl Page {
     }
 
     /// The cursor that leads on from there.
-    pub(super) fn cursor(&self, at: Coordinates, end: &Position, is_own: bool) -> String {
+    pub(super) fn cursor(&self, at: Coordinates, end: &PagePosition, is_own: bool) -> String {
         let mut bytes = vec![FORMS[usize::from(is_own)]];
         bytes.extend(self.read);
         for number in [at.valid.0, at.system.0, end.first, end.second] {
@@ -151,7 +151,7 @@ fn hash(bytes: &[u8]) -> [u8; HASH_BYTES] {
 }
 
 /// What a cursor says; `None` of a text that no answer gave.
-fn opened(text: &str) -> Option<(bool, ReadName, Coordinates, Position)> {
+fn opened(text: &str) -> Option<(bool, ReadName, Coordinates, PagePosition)> {
     if text.len() > CHARS_MAX {
         return None;
     }
@@ -169,7 +169,7 @@ fn opened(text: &str) -> Option<(bool, ReadName, Coordinates, Position)> {
         valid: Timestamp(number(0)?),
         system: Mark(number(1)?),
     };
-    let position = Position {
+    let position = PagePosition {
         id: String::from_utf8(id.to_vec()).ok()?,
         first: number(2)?,
         second: number(3)?,

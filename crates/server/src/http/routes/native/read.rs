@@ -14,7 +14,7 @@ use serde_json::{Value as Out, json};
 use super::answer::{self, Histories};
 use super::in_case_language;
 use super::json::{CLOCK, doc, mark, period, time};
-use super::page::{Page, Position};
+use super::page::{PagePosition, ReadPage};
 use super::vocabulary::{RANGE, ROW, SHOWN_ROW, SYSTEM, TABLE, VALID, Vocabulary, need_known};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
@@ -35,7 +35,7 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let engine = &context.app.shared.engine;
     let room = Cell::new(engine::PIECES_MAX as usize);
     let form = context.instant_form()?;
-    let reading = |fields: Fields| Reading {
+    let reading = |fields: Fields| TimedReading {
         engine,
         caller: caller.clone(),
         database: &context.ids.database,
@@ -63,7 +63,7 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
 }
 
 /// One read.
-pub(super) struct Reading<'a> {
+pub(super) struct TimedReading<'a> {
     engine: &'a Engine,
     caller: Rc<Caller>,
     database: &'a str,
@@ -74,16 +74,16 @@ pub(super) struct Reading<'a> {
     /// Most bytes of rows in one answer.
     pub(super) bytes_max: usize,
     /// The page that is asked for.
-    pub(super) page: Option<Page>,
+    pub(super) page: Option<ReadPage>,
     /// Where it ends, if there may be a next one.
-    pub(super) next: Option<Position>,
+    pub(super) next: Option<PagePosition>,
     /// The earliest of the marks that are compared, or of the records that are shown.
     earliest: Option<Mark>,
     /// The tables that were read.
     tables: RefCell<BTreeSet<String>>,
 }
 
-impl Reading<'_> {
+impl TimedReading<'_> {
     async fn answer(mut self) -> Result<Out, ApiError> {
         let kind = self.fields.required_text("kind")?;
         if let Some(known) = members_of(&kind) {
@@ -157,7 +157,7 @@ impl Reading<'_> {
         let mut of_page = None;
         if PAGED.contains(&kind) {
             let of = (kind, &*self.engine.status().lineage);
-            self.page = Page::read(&mut self.fields, of, &self.caller, self.database)?;
+            self.page = ReadPage::read(&mut self.fields, of, &self.caller, self.database)?;
             if let Some(page) = &self.page {
                 self.words = self.words.or_own(page.was_own);
                 of_page = page.coordinates(&mut self.fields)?;
