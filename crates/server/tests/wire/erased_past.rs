@@ -88,6 +88,8 @@ fn answers_of_an_erased_past_say_so_and_others_do_not() {
         Value::Null
     );
     assert_eq!(erased(&server, &json!({"kind": "feed"})), json!(true));
+    let in_our_words = json!({"kind": "feed", "asOf": mark});
+    assert_eq!(erased(&server, &in_our_words), json!(true));
     assert_eq!(
         erased(&server, &json!({"kind": "feed", "after": later})),
         json!(true)

@@ -434,3 +434,80 @@ fn aggregates_say_what_they_cannot_gather() {
         assert_eq!(read(&server, &sum).status, 200);
     }
 }
+
+/// The same read by our own names.
+fn in_our_words(asked: &Value) -> Value {
+    let own = |name: &str| {
+        match name {
+            "table" => "tableId",
+            "id" => "rowId",
+            "vt" => "validAt",
+            "tt" => "asOf",
+            "valid" => "validBetween",
+            "right_where" => "rightWhere",
+            same => same,
+        }
+        .to_owned()
+    };
+    let members = asked.as_object().unwrap().iter();
+    Value::Object(
+        members
+            .map(|(name, json)| (own(name), json.clone()))
+            .collect(),
+    )
+}
+
+#[test]
+fn pages_in_our_words_go_on_in_them() {
+    let server = server();
+    furnish(&server);
+    for asked in reads() {
+        let mark = answer(&server, &asked)["tt"].clone();
+        let ours = in_our_words(&with(&asked, json!({ "tt": mark })));
+        let whole = answer(&server, &ours);
+        assert!(whole["asOf"].is_string(), "{ours}");
+        let text = whole["rows"].to_string();
+        for word in ["valid_from", "sys_from", "doc", "id", "from", "origin"] {
+            assert!(!text.contains(&format!("\"{word}\"")), "{ours}: {text}");
+        }
+        let mut rows = Vec::new();
+        let mut next = with(&ours, json!({"limit": 2}));
+        loop {
+            let page = answer(&server, &next);
+            assert!(page["asOf"].is_string() && page.get("tt").is_none());
+            rows.extend(page["rows"].as_array().unwrap().iter().cloned());
+            if page["cursor"].is_null() {
+                break;
+            }
+            // The cursor holds these, and whose words the answer is in.
+            let members = next.as_object_mut().unwrap();
+            members.remove("asOf");
+            members.remove("validAt");
+            next["cursor"] = page["cursor"].clone();
+        }
+        assert_eq!(json!(rows), whole["rows"], "{ours}");
+    }
+}
+
+#[test]
+fn a_cursor_leads_on_by_either_name() {
+    let server = server();
+    furnish(&server);
+    let join = json!({"kind": "join", "left": "a", "right": "b", "on": "k", "id": "2",
+        "right_where": {"n": 20}, "valid": [100, 400], "limit": 1});
+    let first = answer(&server, &join);
+    let join = with(&join, json!({"cursor": first["cursor"]}));
+    let second = answer(&server, &join)["rows"][0].clone();
+    let ours = answer(&server, &in_our_words(&join))["rows"][0].clone();
+    assert_eq!(ours["leftData"], second["left_doc"]);
+    assert_eq!(ours["rightData"], second["right_doc"]);
+    assert_ne!(second, first["rows"][0]);
+    let both = with(&join, json!({"rightWhere": {"n": 20}, "cursor": null}));
+    let refused = read(&server, &both);
+    assert_eq!(refused.refusal(), "400 general_argument_invalid");
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("`rightWhere` says the same as `right_where`"),
+        "{message}"
+    );
+}

@@ -195,6 +195,10 @@ fn records_of_commits_are_told_in_our_words() {
     let mut first = told["rows"][0].clone();
     first.as_object_mut().unwrap().remove("user");
     assert_eq!(first, record(json!(mark)));
+    let all = ask_in(&server, "iso", "POST", "reads", &json!({"kind": "feed"})).json();
+    let created = json!([{"act": "table_created", "tableId": "t"}]);
+    let mut records = all["rows"].as_array().unwrap().iter();
+    assert!(records.any(|record| record["schema"] == created), "{all}");
     let as_written = post(&server, "reads", &feed);
     assert_eq!(as_written["rows"][0]["tt"], mark);
     assert_eq!(

@@ -53,7 +53,7 @@ pub(super) const CHANGES: u8 = 3;
 /// What tables hold.
 pub(super) const ROWS: u8 = 4;
 
-pub(super) const PARTS: [HistoryPart; 9] = [
+pub(super) const PARTS: [HistoryPart; 11] = [
     HistoryPart {
         name: "project",
         table: "project",
@@ -208,6 +208,30 @@ pub(super) const PARTS: [HistoryPart; 9] = [
             must("mark", "tt", MemberShape::Mark),
             must("table", "tab", MemberShape::Int),
             must("row", "id", MemberShape::Text),
+        ],
+    },
+    HistoryPart {
+        name: "schemaChange",
+        table: "tx_schema",
+        order: "tt, n",
+        stage: CHANGES,
+        fields: &[
+            must("mark", "tt", MemberShape::Mark),
+            must("number", "n", MemberShape::Int),
+            must("database", "database", MemberShape::Int),
+            may("tableId", "tab", MemberShape::Text),
+            must("act", "act", MemberShape::Text),
+            may("key", "key", MemberShape::Text),
+        ],
+    },
+    HistoryPart {
+        name: "erasure",
+        table: "erasure",
+        order: "tab",
+        stage: CHANGES,
+        fields: &[
+            must("table", "tab", MemberShape::Int),
+            must("mark", "tt", MemberShape::Mark),
         ],
     },
 ];

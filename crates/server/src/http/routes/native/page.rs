@@ -139,7 +139,7 @@ fn name(scope: &[&str], fields: &Fields) -> ReadName {
     let mut members: Vec<(&str, &Json)> =
         members.map(|(key, json)| (in_cases(key), json)).collect();
     members.retain(|(name, json)| !["vt", "tt", CLOCK].contains(name) && **json != Json::Null);
-    members.sort_by(|(left, _), (right, _)| left.cmp(right));
+    members.sort_by_key(|(name, _)| *name);
     let members = members.into_iter();
     let members: Vec<_> = members.map(|(name, json)| (name, sent(json))).collect();
     hash(serde_json::json!([scope, members]).to_string().as_bytes())
