@@ -81,7 +81,11 @@ impl Choices<'_> {
 fn is_of_times(method: Method) -> bool {
     matches!(
         method,
-        Method::AsOf | Method::ValidAt | Method::ValidBetween | Method::Versions
+        Method::AsOf
+            | Method::ValidAt
+            | Method::ValidBetween
+            | Method::SystemBetween
+            | Method::Versions
     )
 }
 
