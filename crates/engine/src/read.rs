@@ -8,5 +8,6 @@ pub(crate) mod offload;
 pub(crate) mod pinned;
 pub(crate) mod prepared;
 pub(crate) mod related;
+pub(crate) mod related_plan;
 pub(crate) mod rows;
 pub(crate) mod view;

@@ -23,6 +23,9 @@ pub struct Relation {
     pub on_delete: OnDelete,
     /// Which of the two columns this is.
     pub side: Side,
+    /// Whether it is one of the past, which has ended since: its links are found in the versions
+    /// of rows alone.
+    pub has_ended: bool,
 }
 
 /// How many rows may be linked to how many.
@@ -144,6 +147,7 @@ mod tests {
             two_way,
             on_delete: OnDelete::Cascade,
             side,
+            has_ended: false,
         }
     }
 

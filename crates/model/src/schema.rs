@@ -86,8 +86,8 @@ impl Table {
             let first = index.columns.first().map(|part| part.field);
             index.is_available() && first == Some(Field::Column(position))
         };
-        column.relation().is_some_and(Relation::holds_links)
-            && (column.array || !self.indexes.iter().any(finds))
+        let is_kept = |relation: &Relation| relation.holds_links() && !relation.has_ended;
+        column.relation().is_some_and(is_kept) && (column.array || !self.indexes.iter().any(finds))
     }
 
     /// The columns that are an end of a relationship, hidden ones too, with their positions.

@@ -32,6 +32,7 @@ fn end(number: u32, key: &str, kind: RelationKind, side: Side, two_way: bool) ->
         two_way,
         on_delete: OnDelete::Restrict,
         side,
+        has_ended: false,
     };
     let array = relation.holds_links() && relation.is_list();
     column(number, key, ColumnKind::Relationship(relation), array)

@@ -11,14 +11,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use list_cache::{Family, Pinned};
-use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
+use model::{
+    Actor, Catalogue, Coordinates, Mark, Marked, Page, Period, Row, RowId, Table, Timestamp,
+};
 use query::ast::Method;
-use query::{AskedTimes, AskedValid, Filter, Frame, Query, Test, Then, Visibility};
+use query::{AskedTimes, AskedValid, Filter, Frame, Query, RelatedNames, Test, Then, Visibility};
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError, Unavailable, WriteError};
 use crate::read::hit_audit::Hit;
+use crate::read::related::Gathering;
+use crate::read::related_plan::{RelatedAsOf, RelatedPlan, TimesOfRelated, related_plan};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Cached, Caller, Fixed, GrantsAsOf, ListAnswer, ListRows, Place};
@@ -50,6 +54,12 @@ struct How<'a> {
     is_fixed: bool,
     bypasses: bool,
     of_guest: bool,
+}
+
+/// What is asked, resolved at its coordinates.
+pub(crate) struct Viewed {
+    pub(crate) query: Query,
+    pub(crate) related: Vec<RelatedPlan>,
 }
 
 /// Single rows of a table at coordinates that are over.
@@ -94,6 +104,9 @@ impl Engine {
         };
         // The grants of then are found where the row is read.
         if past::judges_then(table, &caller.actor, timed.times)? {
+            return Ok(None);
+        }
+        if !related_names(asked, table)?.is_empty() {
             return Ok(None);
         }
         let query = self.view_of(table.clone(), caller, visibility, asked, mark)?;
@@ -183,7 +196,7 @@ impl Engine {
         caller: &Caller,
         (list, only): (&ListRows<'_>, Option<&RowId>),
         timed: &Timed,
-    ) -> Result<Query, EngineError> {
+    ) -> Result<Viewed, EngineError> {
         let asked = AskedAt {
             list,
             only,
@@ -223,12 +236,12 @@ impl Engine {
 
     async fn answer_once(
         &self,
-        catalogue: &Catalogue,
+        catalogue: &Arc<Catalogue>,
         caller: &Caller,
         asked: AskedAt<'_>,
         mark: Mark,
     ) -> Result<ListAnswer, EngineError> {
-        let query = self.view(catalogue, caller, asked, mark).await?;
+        let Viewed { query, related } = self.view(catalogue, caller, asked, mark).await?;
         let asks_of_now = query.then.as_ref().is_some_and(|then| then.is_there_now);
         let names_mark = asked.timed.times.system.is_some();
         let is_fixed = names_mark && self.is_over(&query) && !asks_of_now;
@@ -241,7 +254,33 @@ impl Engine {
             bypasses: list.bypass && matches!(caller.actor, Actor::Key { .. }),
             of_guest: caller.is_guest(),
         };
-        self.answer_fixed(catalogue.epoch, query, how, mark).await
+        if related.is_empty() {
+            return self.answer_fixed(catalogue.epoch, query, how, mark).await;
+        }
+        self.answer_with(catalogue, caller, Viewed { query, related }, how)
+            .await
+    }
+
+    /// With related rows, at the same coordinates. No cache keeps it: an erasure in any of their
+    /// tables would alter it.
+    async fn answer_with(
+        &self,
+        catalogue: &Arc<Catalogue>,
+        caller: &Caller,
+        Viewed { query, related }: Viewed,
+        how: How<'_>,
+    ) -> Result<ListAnswer, EngineError> {
+        let at = query.at.expect("what names times has coordinates");
+        let total = how.total.then_some(self.total_cap);
+        let list =
+            async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
+        let answer = self.in_turns_at(catalogue, caller, at, list).await?;
+        if let (Some(id), true) = (how.only, answer.0.rows.is_empty()) {
+            return Err(ReadError::RowNotFound(id.clone()).into());
+        }
+        let mark = at.system;
+        let read = Marked { answer, mark };
+        self.uncached_answer(read, how.family, how.of_guest).await
     }
 
     /// The answer to a query that was resolved by a catalogue of this epoch.
@@ -313,24 +352,49 @@ impl Engine {
         caller: &Caller,
         asked: AskedAt<'_>,
         mark: Mark,
-    ) -> Result<Query, EngineError> {
+    ) -> Result<Viewed, EngineError> {
         let (today, visibility) = visible(catalogue, caller, asked.list.place)?;
         let judges_then = past::judges_then(today, &caller.actor, asked.timed.times)?;
         let mut table = self.table_as_of(today, mark).await?;
         if judges_then {
             table = past::without_gone(&table, today);
         }
+        let names = related_names(asked, &table)?;
         let mut query = self.view_of(table, caller, visibility, asked, mark)?;
         if let Some(at) = query.at.filter(|_| judges_then) {
             let seen_at = past::seen_at(at);
             let table = self.table_as_of(today, seen_at).await?;
-            let then = might_see(&table, caller, seen_at)?;
+            let then = past::might_see(&table, caller, seen_at)?;
             query.then = Some(Then {
                 is_there_now: true,
                 ..then
             });
         }
-        Ok(query)
+        let related = self.related_at(catalogue, caller, asked, (&query, &names));
+        let related = related.await?;
+        Ok(Viewed { query, related })
+    }
+
+    /// What is selected of related rows, at the coordinates of the query.
+    async fn related_at(
+        &self,
+        catalogue: &Catalogue,
+        caller: &Caller,
+        asked: AskedAt<'_>,
+        (query, names): (&Query, &[RelatedNames]),
+    ) -> Result<Vec<RelatedPlan>, EngineError> {
+        let Some(at) = query.at.filter(|_| !names.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        if query.frame.is_wide() {
+            return refuse(
+                "related rows are selected at one instant: a version is valid over a period, in \
+                 which what it is related to may change. Name an instant by `asOf` or `validAt`",
+            );
+        }
+        let (times, grants) = (asked.timed.times, asked.grants);
+        let looking = RelatedAsOf::At(self, TimesOfRelated { at, times, grants });
+        related_plan(catalogue, caller, looking, (&query.table, names)).await
     }
 
     fn view_of(
@@ -343,11 +407,8 @@ impl Engine {
     ) -> Result<Query, EngineError> {
         let ast = &asked.timed.ast;
         let mut query = query::resolve(ast, &table, visibility, None, &self.limits)?;
-        if table.has_relationships() && !query::resolve_related(ast, &table)?.is_empty() {
-            return refuse("related rows are selected as of now only");
-        }
         if asked.grants == GrantsAsOf::Mark {
-            query.then = Some(might_see(&table, caller, mark)?);
+            query.then = Some(past::might_see(&table, caller, mark)?);
         }
         if let Some(id) = asked.only {
             query.filter = is_row(id);
@@ -448,16 +509,12 @@ impl AskedAt<'_> {
     }
 }
 
-/// What the caller might see of the rows of a table as it was at the mark.
-fn might_see(table: &Table, caller: &Caller, mark: Mark) -> Result<Then, EngineError> {
-    let is_seen = table.enabled || caller.actor.bypasses_grants();
-    let visibility = query::visibility(table, &caller.actor).filter(|_| is_seen);
-    let visibility = visibility.ok_or(AccessError::Unauthorized)?;
-    Ok(Then {
-        visibility,
-        mark,
-        is_there_now: false,
-    })
+/// What is selected of related rows, by the names of the table.
+fn related_names(asked: AskedAt<'_>, table: &Table) -> Result<Vec<RelatedNames>, EngineError> {
+    if !table.has_relationships() {
+        return Ok(Vec::new());
+    }
+    Ok(query::resolve_related(&asked.timed.ast, table)?)
 }
 
 /// The table, and what the caller sees of its rows.
@@ -517,9 +574,6 @@ pub(crate) fn is_row(id: &RowId) -> Filter {
 
 /// Makes the query look at what was asked, as known at `mark`.
 fn look_through(query: &mut Query, times: AskedTimes, mark: Mark) -> Result<(), EngineError> {
-    if query.table.has_relationships() && query.filters_relationships() {
-        return refuse("relationships are filtered as of now only");
-    }
     let versions = |valid| match times.changed {
         Some(system) => Frame::Changes(valid, system),
         None => Frame::Versions(valid),

@@ -10,21 +10,18 @@ use model::{
     Catalogue, Content, Coordinates, Direction, Field, Mark, Marked, Page, Related, Relation,
     RelationKind, Row, Selection, Table, Value,
 };
-use query::{Filter, Frame, Query, QueryError, RelatedNames, Test, Visibility, select_names};
+use query::{Filter, Frame, Query, QueryError, Test};
 use store::{Listed, Listing, Point, Preview, Snapshot, StoreError, TotalCap};
 
 use crate::Engine;
 use crate::error::{EngineError, ReadError, Unavailable};
+use crate::read::related_plan::{RelatedPlan, Sight};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::inputs::Caller;
 use crate::request::turn::Turn;
 
-/// How deep relationships can be selected (wire protocol, 2.4).
-const DEPTH_MAX: usize = 3;
 /// Most related rows of one answer: as many as one commit may change.
 pub(crate) const RELATED_ROWS_MAX: usize = store::batch::BATCH_ROWS_MAX;
-/// Most relationships that one request may select, each of which is a query of its own.
-const RELATIONSHIPS_MAX: usize = 50;
 /// Most values that one statement compares with: far below what SQLite takes (its manual,
 /// "Implementation Limits"), and so few sizes of statements.
 const VALUES_MAX: usize = 1_000;
@@ -76,7 +73,6 @@ pub(crate) struct Gathering<'a> {
     /// Where everything is read; `None` is now.
     pub(crate) at: Option<Coordinates>,
     rows_left: usize,
-    relationships_left: usize,
     bytes_max: usize,
     bytes_left: usize,
     /// The mark of the snapshot of the first read.
@@ -103,7 +99,6 @@ impl<'a> Gathering<'a> {
             caller,
             at,
             rows_left: RELATED_ROWS_MAX,
-            relationships_left: RELATIONSHIPS_MAX,
             bytes_max,
             bytes_left: bytes_max,
             mark: None,
@@ -116,23 +111,17 @@ impl<'a> Gathering<'a> {
     pub(crate) async fn list(
         &mut self,
         query: &Query,
-        names: &[RelatedNames],
+        plans: &[RelatedPlan],
         total: Option<TotalCap>,
     ) -> Result<(Page, u64), EngineError> {
         let query = Query {
-            selection: with_links(&query.table, &query.selection, names),
+            selection: with_links(&query.table, &query.selection, plans),
             at: self.at,
             ..query.clone()
         };
         let listing = Listing {
-            query: &query,
-            rows: true,
             total,
-            place: false,
-            bytes_max: self.bytes_left,
-            catalogue_epoch: self.catalogue.epoch,
-            of_guest: self.caller.is_guest(),
-            shows_damaged: false,
+            ..self.listing(&query)
         };
         let listed = self.read_list(listing).await?;
         let page = Page {
@@ -141,7 +130,7 @@ impl<'a> Gathering<'a> {
             rows: listed.rows,
             related: Vec::new(),
         };
-        let page = self.related_to(page, names, 1).await?;
+        let page = self.related_to(page, plans).await?;
         self.need_room_for(&page)?;
         Ok((page, listed.total))
     }
@@ -197,9 +186,9 @@ impl<'a> Gathering<'a> {
     pub(crate) async fn get(
         &mut self,
         point: Point<'_>,
-        names: &[RelatedNames],
+        plans: &[RelatedPlan],
     ) -> Result<Option<Page>, EngineError> {
-        let selection = with_links(point.table, point.selection, names);
+        let selection = with_links(point.table, point.selection, plans);
         let point = Point {
             selection: &selection,
             at: self.at,
@@ -217,7 +206,7 @@ impl<'a> Gathering<'a> {
             related: Vec::new(),
             selection,
         };
-        let page = self.related_to(page, names, 1).await?;
+        let page = self.related_to(page, plans).await?;
         self.need_room_for(&page)?;
         Ok(Some(page))
     }
@@ -234,25 +223,10 @@ impl<'a> Gathering<'a> {
     }
 
     /// The page with the rows that its rows are related to.
-    fn related_to<'r>(
-        &'r mut self,
-        mut page: Page,
-        names: &'r [RelatedNames],
-        depth: usize,
-    ) -> Reading<'r, Page> {
+    fn related_to<'r>(&'r mut self, mut page: Page, plans: &'r [RelatedPlan]) -> Reading<'r, Page> {
         Box::pin(async move {
-            if depth > DEPTH_MAX && !names.is_empty() {
-                let why = format!("Relationships can be selected {DEPTH_MAX} levels deep");
-                return Err(QueryError::Invalid(why).into());
-            }
-            for names in names {
-                self.relationships_left =
-                    self.relationships_left.checked_sub(1).ok_or_else(|| {
-                        QueryError::Invalid(format!(
-                            "One request may select at most {RELATIONSHIPS_MAX} relationships"
-                        ))
-                    })?;
-                let related = self.through(&page, names, depth).await?;
+            for plan in plans {
+                let related = self.through(&page, plan).await?;
                 page.related.push(related);
             }
             Ok(page)
@@ -260,57 +234,42 @@ impl<'a> Gathering<'a> {
     }
 
     /// What the rows of `page` are related to through one column.
-    async fn through(
-        &mut self,
-        page: &Page,
-        names: &RelatedNames,
-        depth: usize,
-    ) -> Result<Related, EngineError> {
-        let relation = page.table.columns[names.column]
-            .relation()
-            .expect("names are of relationships");
-        let related = beside(self.catalogue, &page.table, relation)
-            .expect("a relationship has two ends in one catalogue");
-        let (selection, further) = select_names(related, &names.names)?;
-        let partner = related
-            .numbered(relation.partner)
-            .expect("a relationship has two ends in one catalogue");
-        let mut selection = holding(related, &selection, &further);
+    async fn through(&mut self, page: &Page, plan: &RelatedPlan) -> Result<Related, EngineError> {
+        let (column, relation) = (plan.column, &plan.relation);
+        let mut selection = holding(&plan.table, &plan.selection, &plan.further);
         if !relation.holds_links() {
-            select_column(&mut selection, partner);
+            select_column(&mut selection, plan.partner);
         }
-        let seen = related.enabled || self.caller.actor.bypasses_grants();
-        let visibility = query::visibility(related, &self.caller.actor).filter(|_| seen);
-        let rows = match visibility {
+        let rows = match &plan.sight {
             None => Vec::new(),
-            Some(visibility) => {
-                let lead = lead(page, names.column, relation, partner);
-                self.read(related, &selection, &visibility, lead).await?
+            Some(sight) => {
+                let lead = lead(page, column, relation, plan.partner);
+                self.read(plan, &selection, sight, lead).await?
             }
         };
         let links = if relation.holds_links() {
-            held_links(page, names.column, &rows)
+            held_links(page, column, &rows)
         } else {
-            links_to(page, &rows, &selection, partner)
+            links_to(page, &rows, &selection, plan.partner)
         };
         let found = Page {
-            table: Arc::clone(related),
+            table: Arc::clone(&plan.table),
             selection,
             rows,
             related: Vec::new(),
         };
         Ok(Related {
-            column: names.column,
-            page: self.related_to(found, &further, depth + 1).await?,
+            column,
+            page: self.related_to(found, &plan.further).await?,
             links,
         })
     }
 
     async fn read(
         &mut self,
-        table: &Arc<Table>,
+        plan: &RelatedPlan,
         selection: &Selection,
-        visibility: &Visibility,
+        sight: &Sight,
         lead: Lead,
     ) -> Result<Vec<Row>, EngineError> {
         let mut rows: Vec<Row> = Vec::new();
@@ -322,7 +281,7 @@ impl<'a> Gathering<'a> {
                 Test::In(values)
             };
             let query = Query {
-                table: Arc::clone(table),
+                table: Arc::clone(&plan.table),
                 filter: Filter::Field(lead.field, test),
                 order: Vec::new(),
                 tie: Direction::Asc,
@@ -331,23 +290,13 @@ impl<'a> Gathering<'a> {
                 offset: 0,
                 cursor: None,
                 selection: selection.clone(),
-                visibility: visibility.clone(),
-                then: None,
+                visibility: sight.visibility.clone(),
+                then: sight.then.clone(),
                 at: self.at,
                 frame: Frame::One,
-                shows_span: false,
+                shows_span: plan.shows_span,
             };
-            let listing = Listing {
-                query: &query,
-                rows: true,
-                total: None,
-                place: false,
-                bytes_max: self.bytes_left,
-                catalogue_epoch: self.catalogue.epoch,
-                of_guest: self.caller.is_guest(),
-                shows_damaged: false,
-            };
-            let found = self.read_list(listing).await?.rows;
+            let found = self.read_list(self.listing(&query)).await?.rows;
             let count = found.len();
             self.rows_left = self.rows_left.checked_sub(count).ok_or_else(|| {
                 QueryError::Invalid(format!(
@@ -362,6 +311,20 @@ impl<'a> Gathering<'a> {
             rows.retain(|row| known.insert(row.seq));
         }
         Ok(rows)
+    }
+
+    /// The rows that a query finds.
+    fn listing<'q>(&self, query: &'q Query) -> Listing<'q> {
+        Listing {
+            query,
+            rows: true,
+            total: None,
+            place: false,
+            bytes_max: self.bytes_left,
+            catalogue_epoch: self.catalogue.epoch,
+            of_guest: self.caller.is_guest(),
+            shows_damaged: false,
+        }
     }
 }
 
@@ -396,17 +359,17 @@ fn lead(page: &Page, column: usize, relation: &Relation, partner: usize) -> Lead
 }
 
 /// As [`holding`], where nothing related is selected, too: then whole rows stay whole.
-fn with_links(table: &Table, selection: &Selection, names: &[RelatedNames]) -> Selection {
-    if names.is_empty() {
+fn with_links(table: &Table, selection: &Selection, plans: &[RelatedPlan]) -> Selection {
+    if plans.is_empty() {
         selection.clone()
     } else {
-        holding(table, selection, names)
+        holding(table, selection, plans)
     }
 }
 
-/// The selection, with the columns in it that hold the links of `names`; the encoder leaves out
+/// The selection, with the columns in it that hold the links of `plans`; the encoder leaves out
 /// what is in a relationship's column.
-fn holding(table: &Table, selection: &Selection, names: &[RelatedNames]) -> Selection {
+fn holding(table: &Table, selection: &Selection, plans: &[RelatedPlan]) -> Selection {
     let mut selection = match selection {
         Selection::All => Selection::Some {
             columns: (0..table.columns.len()).collect(),
@@ -415,8 +378,8 @@ fn holding(table: &Table, selection: &Selection, names: &[RelatedNames]) -> Sele
         },
         some @ Selection::Some { .. } => some.clone(),
     };
-    for names in names {
-        select_column(&mut selection, names.column);
+    for plan in plans {
+        select_column(&mut selection, plan.column);
     }
     selection
 }
@@ -519,6 +482,23 @@ impl Engine {
         Err(Unavailable::Overloaded.into())
     }
 
+    /// Reads at coordinates that were asked for and are settled. Nothing moves there, so it does
+    /// not matter on how many snapshots; what is erased meanwhile may be shown, as if it was read
+    /// before.
+    pub(crate) async fn at_coordinates<'e, T>(
+        &'e self,
+        turn: &'e Turn<'e>,
+        catalogue: &'e Catalogue,
+        caller: &'e Caller,
+        at: Coordinates,
+        mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let (store, bytes_max) = (Reads::Store(self), self.answer_bytes_max);
+        let mut there = Gathering::new(store, catalogue, caller, Some(at), bytes_max);
+        there.turn = Some(turn);
+        read(&mut there).await
+    }
+
     /// Coordinates that show all that any caller could see by now, and what `seen` shows.
     async fn coordinates_of_now(&self, seen: Option<Mark>) -> Result<Coordinates, EngineError> {
         // Of what has begun or ended some may have been shown, though a commit is pending.
@@ -534,15 +514,4 @@ impl Engine {
             system,
         })
     }
-}
-
-/// The table at the other end of a relationship of `table`.
-pub(crate) fn beside<'c>(
-    catalogue: &'c Catalogue,
-    table: &Table,
-    relation: &Relation,
-) -> Option<&'c Arc<Table>> {
-    let project = catalogue.project(table.project.as_str())?;
-    let database = project.databases.get(&table.database)?;
-    database.tables.get(&relation.related)
 }

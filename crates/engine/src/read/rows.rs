@@ -15,6 +15,7 @@ use crate::error::{AccessError, EngineError, ReadError, Unavailable};
 use crate::read::coordinates;
 use crate::read::hit_audit::Hit;
 use crate::read::related::Gathering;
+use crate::read::related_plan::{RelatedAsOf, RelatedPlan, related_plan};
 use crate::request::attempt::ATTEMPTS_MAX;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Cached, Caller, ListAnswer, ListRows, Place};
@@ -55,7 +56,7 @@ impl Engine {
             };
             let is_alone = related.is_empty();
             let answer = if !is_alone {
-                attempt.answer_with(caller, related).await
+                attempt.answer_with(caller, &related).await
             } else if let Some(now) = overdue {
                 attempt.answer_at(now).await
             } else if let Some(contract) = contract {
@@ -118,7 +119,8 @@ impl Engine {
         let selection = selection(table, texts)?;
         let related = related(table, texts)?;
         if !related.is_empty() {
-            let get = get_with(table, id, (selection, visibility), related);
+            let plans = related_plan(catalogue, caller, RelatedAsOf::Now, (table, &related));
+            let get = get_with(table, id, (selection, visibility), plans.await?);
             let Marked { answer, mark } = self.in_turns(catalogue, caller, get).await?;
             let answer = answer.ok_or_else(|| ReadError::RowNotFound(id.clone()))?;
             return Ok(Marked { answer, mark });
@@ -278,7 +280,7 @@ pub(crate) fn get_with(
     table: &Arc<Table>,
     id: &RowId,
     (selection, visibility): (Selection, Visibility),
-    related: Vec<RelatedNames>,
+    related: Vec<RelatedPlan>,
 ) -> impl AsyncFnMut(&mut Gathering<'_>) -> Result<Option<Page>, EngineError> + Send + 'static {
     let (table, id) = (table.clone(), id.clone());
     async move |reading: &mut Gathering<'_>| {
@@ -347,12 +349,14 @@ impl Attempt<'_> {
     async fn answer_with(
         &self,
         caller: &Caller,
-        names: Vec<RelatedNames>,
+        names: &[RelatedNames],
     ) -> Result<ListAnswer, EngineError> {
         let (query, asked) = (self.query.clone(), self.asked);
+        let what = (&*query.table, names);
+        let plans = related_plan(self.catalogue, caller, RelatedAsOf::Now, what).await?;
         let total = asked.total.then_some(self.engine.total_cap);
         let list =
-            async move |reading: &mut Gathering<'_>| reading.list(&query, &names, total).await;
+            async move |reading: &mut Gathering<'_>| reading.list(&query, &plans, total).await;
         let read = self.engine.in_turns(self.catalogue, caller, list).await?;
         let answer = self
             .engine

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use model::{Actor, Column, Coordinates, Field, Index, Mark, Past, Table};
-use query::{AskedTimes, AskedValid};
+use query::{AskedTimes, AskedValid, Then};
 
 use crate::error::{AccessError, EngineError};
+use crate::request::inputs::Caller;
 
 /// By which rule `actor` looks at other times.
 fn rule(table: &Table, actor: &Actor) -> Past {
@@ -65,6 +66,18 @@ pub(crate) fn judges_then(
 /// The mark whose grants say who might see what lies there.
 pub(crate) fn seen_at(at: Coordinates) -> Mark {
     at.system.min(Mark(at.valid.0))
+}
+
+/// What the caller might see of the rows of a table as it was at the mark.
+pub(crate) fn might_see(table: &Table, caller: &Caller, mark: Mark) -> Result<Then, EngineError> {
+    let is_seen = table.enabled || caller.actor.bypasses_grants();
+    let visibility = query::visibility(table, &caller.actor).filter(|_| is_seen);
+    let visibility = visibility.ok_or(AccessError::Unauthorized)?;
+    Ok(Then {
+        visibility,
+        mark,
+        is_there_now: false,
+    })
 }
 
 /// The table as it was, without the columns that are gone since.

@@ -127,6 +127,7 @@ fn planned(
                 two_way: new.two_way,
                 on_delete,
                 side,
+                has_ended: false,
             },
         )
     };

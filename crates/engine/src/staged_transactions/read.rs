@@ -13,6 +13,7 @@ use super::dry_run::{DryRunOutcome, batches, kept};
 use crate::Engine;
 use crate::error::{EngineError, ReadError};
 use crate::read::related::{Gathering, Reads};
+use crate::read::related_plan::{RelatedAsOf, related_plan};
 use crate::read::rows::{get_with, related, selection};
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Caller, ListAnswer, ListRows, Place};
@@ -51,8 +52,10 @@ impl Engine {
         asked: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
         let total = asked.total.then_some(self.total_cap);
+        let what = (&*query.table, &*related);
+        let plans = related_plan(catalogue, caller, RelatedAsOf::Now, what).await?;
         let read =
-            async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
+            async move |reading: &mut Gathering<'_>| reading.list(&query, &plans, total).await;
         let read = self.read_staged(catalogue, caller, staged, read).await?;
         let of_guest = caller.is_guest();
         self.uncached_answer(read, asked.family, of_guest).await
@@ -115,7 +118,8 @@ impl Engine {
         let selection = selection(table, texts)?;
         let related = related(table, texts)?;
         let staged = self.staged_of(catalogue, caller, id, place, table).await?;
-        let read = get_with(table, row, (selection, visibility), related);
+        let plans = related_plan(catalogue, caller, RelatedAsOf::Now, (table, &related)).await?;
+        let read = get_with(table, row, (selection, visibility), plans);
         let Marked { answer, mark } = self.read_staged(catalogue, caller, staged, read).await?;
         let answer = answer.ok_or_else(missing)?;
         Ok(Marked { answer, mark })

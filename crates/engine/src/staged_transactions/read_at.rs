@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use model::{Catalogue, Page, RowId};
+use model::{Catalogue, RowId};
 use query::QueryError;
-use store::{Listing, OperationsOf};
+use store::OperationsOf;
 
 use super::read::need_key_for_texts;
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError};
-use crate::read::coordinates::need_one_instant;
+use crate::read::coordinates::{Viewed, need_one_instant};
 use crate::read::related::Gathering;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Caller, GrantsAsOf, ListAnswer, ListRows};
@@ -53,13 +53,7 @@ impl Engine {
             // It must be open, and the caller's.
             let nothing = OperationsOf::Nothing;
             self.find_open(caller, READ_ROWS, id, nothing).await?;
-            return match only {
-                None => self.list_at(caller, list, timed, GrantsAsOf::Today).await,
-                Some(row) => {
-                    let read = self.get_row_at(caller, list, row, timed, GrantsAsOf::Today);
-                    read.await
-                }
-            };
+            return self.answer_committed(caller, (list, only), timed).await;
         }
         if timed.times.shows_versions() {
             let name = match timed.times.changed {
@@ -78,6 +72,20 @@ impl Engine {
         .await
     }
 
+    /// What is asked, of what is committed.
+    async fn answer_committed(
+        &self,
+        caller: &Caller,
+        (list, only): Asked<'_>,
+        timed: &Timed,
+    ) -> Result<ListAnswer, EngineError> {
+        let grants = GrantsAsOf::Today;
+        match only {
+            None => self.list_at(caller, list, timed, grants).await,
+            Some(row) => self.get_row_at(caller, list, row, timed, grants).await,
+        }
+    }
+
     async fn list_tried_at(
         &self,
         catalogue: &Arc<Catalogue>,
@@ -87,32 +95,18 @@ impl Engine {
         timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
         let asked = (list, only);
-        let query = self.view_staged(catalogue, caller, asked, timed).await?;
+        let Viewed { query, related } = self.view_staged(catalogue, caller, asked, timed).await?;
         need_key_for_texts(caller, &query)?;
         let table = authorize::table(catalogue, caller, list.place)?;
         let staged = self.staged_of(catalogue, caller, id, list.place, table);
         let staged = staged.await?;
+        if staged.is_empty() {
+            return self.answer_committed(caller, asked, timed).await;
+        }
         let total = list.total.then_some(self.total_cap);
-        let epoch = catalogue.epoch;
         let read = async move |reading: &mut Gathering<'_>| {
-            let listing = Listing {
-                query: &query,
-                rows: true,
-                total,
-                place: false,
-                bytes_max: usize::MAX,
-                catalogue_epoch: epoch,
-                of_guest: reading.caller.is_guest(),
-                shows_damaged: false,
-            };
-            let listed = reading.read_list(listing).await?;
-            let page = Page {
-                table: query.table.clone(),
-                selection: query.selection.clone(),
-                rows: listed.rows,
-                related: Vec::new(),
-            };
-            Ok((page, listed.total))
+            reading.at = query.at;
+            reading.list(&query, &related, total).await
         };
         let read = self.read_staged(catalogue, caller, staged, read).await?;
         if let (Some(row), true) = (only, read.answer.0.rows.is_empty()) {

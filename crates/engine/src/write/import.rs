@@ -13,7 +13,7 @@ use store::{HoldOp, Op, RelatedOp};
 
 use crate::Engine;
 use crate::error::{ColumnFault, EngineError, SchemaError, WriteError};
-use crate::read::related::beside;
+use crate::read::related_plan::beside;
 use crate::request::authorize::{self, WRITE_ROWS};
 use crate::request::inputs::{Caller, Place, RowInput};
 use crate::write::content::PermissionsIn;

@@ -14,7 +14,7 @@ use store::batch::BATCH_ROWS_MAX;
 use store::{LinkOp, Op, RelatedOp, RowOp};
 
 use crate::error::{EngineError, WriteError};
-use crate::read::related::beside;
+use crate::read::related_plan::beside;
 use crate::request::authorize;
 use crate::request::inputs::{Caller, Place, RowInput};
 use crate::request::times;

@@ -14,6 +14,7 @@ use crate::Engine;
 use crate::commit::batch::batch;
 use crate::error::refused::answer;
 use crate::error::{EngineError, ReadError, WriteError};
+use crate::read::related_plan::{RelatedAsOf, related_plan};
 use crate::read::rows::get_with;
 use crate::request::authorize::{self, WRITE_ROWS};
 use crate::request::inputs::{Caller, Effect, Place, RowInput};
@@ -278,8 +279,13 @@ impl Engine {
         else {
             return Ok(written);
         };
+        let what = (&*page.table, &*names);
+        // The row is written whatever becomes of what is shown beside it.
+        let Ok(plans) = related_plan(&catalogue, caller, RelatedAsOf::Now, what).await else {
+            return Ok(written);
+        };
         let what = (NOTHING, Visibility::Everything);
-        let get = || get_with(&page.table, &row.id, what.clone(), names.clone());
+        let get = || get_with(&page.table, &row.id, what.clone(), plans.clone());
         let mut read = self.in_turns(&catalogue, caller, get()).await;
         // What has been written is answered, whatever else waits.
         if matches!(read, Err(EngineError::Read(ReadError::ReadersBusy { .. }))) {

@@ -147,8 +147,8 @@ impl Question {
     pub fn at(mut self, times: Times, only: Option<&'static str>) -> Question {
         let may_stand = |text: &String| {
             let has = |word: &str| text.contains(word);
-            // There a cursor would be a version, and links are followed as of now only.
-            let has_no_place = has("\"link\"") || (times.is_wide() && has("\"cursor"));
+            // There a cursor would be a version.
+            let has_no_place = times.is_wide() && has("\"cursor");
             !has_no_place && (only.is_none() || has("\"select\""))
         };
         self.texts.retain(may_stand);

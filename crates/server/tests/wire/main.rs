@@ -26,6 +26,7 @@ mod project;
 mod quotas;
 mod ranges;
 mod related_inside;
+mod related_times;
 mod relationships;
 mod repeated;
 mod rows;

@@ -36,6 +36,7 @@ pub fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {
             two_way: true,
             on_delete,
             side,
+            has_ended: false,
         };
         let array = relation.holds_links() && relation.is_list();
         column(0, key, ColumnKind::Relationship(relation), array)

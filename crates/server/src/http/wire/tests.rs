@@ -340,6 +340,7 @@ fn related_page(kind: model::RelationKind) -> Page {
         two_way: true,
         on_delete: model::OnDelete::SetNull,
         side: model::Side::Parent,
+        has_ended: false,
     };
     let columns = vec![
         plain("r", ColumnKind::Relationship(relation)),

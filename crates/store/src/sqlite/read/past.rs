@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Coordinates, Field, Index, Mark, Table, Timestamp};
+use model::{ColumnKind, Coordinates, Field, Index, Mark, Table, Timestamp};
 use query::{Frame, Query};
 use rusqlite::params;
 
@@ -65,9 +65,15 @@ impl Reader {
         let first: Option<i64> = first.query_row(params![number], |row| row.get(0))?;
         let at = mark.0.max(first.unwrap_or(mark.0));
         let then = catalogue_read::table_at(&self.connection, today.number, at)?;
-        let Some(then) = then else {
+        let Some(mut then) = then else {
             return Ok(Arc::clone(today));
         };
+        for column in &mut then.columns {
+            let is_gone = today.numbered(column.number).is_none();
+            if let ColumnKind::Relationship(relation) = &mut column.kind {
+                relation.has_ended = is_gone;
+            }
+        }
         let kept = |index: &Index| {
             let mut index = index.clone();
             for part in &mut index.columns {

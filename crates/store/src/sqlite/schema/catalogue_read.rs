@@ -332,6 +332,7 @@ fn relation(stored: &Json) -> Option<Relation> {
         two_way: stored.get("twoWay")?.as_bool()?,
         on_delete: OnDelete::parse(text("onDelete")?)?,
         side: Side::parse(text("side")?)?,
+        has_ended: false,
     })
 }
 
