@@ -204,7 +204,9 @@ impl Sequence<'_> {
         self.db.commit(&[batch]).remove(0)
     }
 
-    fn check(&self, mark: i64) {
+    /// How many answers were compared.
+    fn check(&self, mark: i64) -> u64 {
+        let mut compared = 0;
         // Rows that the batch did not name may be due.
         let due = block_on(self.db.store.activate_due(self.instant(mark))).unwrap();
         block_on(due.commit()).unwrap();
@@ -222,6 +224,7 @@ impl Sequence<'_> {
                     "row {row} at {at}, known at {mark}:\n{:#?}",
                     self.done
                 );
+                compared += 1;
             }
             let now = doc(&self.grids[usize::from(row)], mark, mark);
             let now = now.map(|doc| vec![self.x(doc.x), self.to(doc.y)]);
@@ -231,6 +234,7 @@ impl Sequence<'_> {
                 "row {row} now, at {mark}:\n{:#?}",
                 self.done
             );
+            compared += 1;
         }
         for x in 1..3 {
             let holds = |row: &u8| {
@@ -244,7 +248,9 @@ impl Sequence<'_> {
                 "by the unique index, at {mark}:\n{:#?}",
                 self.done
             );
+            compared += 1;
         }
+        compared
     }
 
     fn values(&self, row: u8, at: Option<Coordinates>) -> Option<Vec<Value>> {
@@ -314,7 +320,7 @@ fn batches_are_judged_at_their_end() {
         Ok("night") => SEQUENCES_AT_NIGHT,
         _ => SEQUENCES,
     };
-    let mut tally = [0_u32; 3];
+    let (mut tally, mut compared) = ([0_u32; 3], 0);
     for number in 0..sequences {
         let (drawn, rows) = strategy.new_tree(&mut runner).unwrap().current();
         let mut rows = rows.into_iter().cycle();
@@ -343,10 +349,11 @@ fn batches_are_judged_at_their_end() {
             horizon = mark;
             if done.is_ok() {
                 sequence.done.push(format!("{mark}: {ops:?}"));
-                sequence.check(mark);
+                compared += sequence.check(mark);
             }
         }
     }
+    println!("{compared} answers compared, in {sequences} sequences");
     let [done, refused, at_the_end] = tally;
     assert!(
         done > sequences && refused > 0 && at_the_end > sequences / 4,

@@ -6,31 +6,33 @@
 
 mod suite;
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use futures_executor::block_on;
 use model::history::{Range, Until};
 use model::{
-    Column, ColumnKind, Coordinates, Direction, Field, Grantee, Index, IndexColumn, IndexKey,
-    IndexKind, IndexStatus, Mark, Patch, Period, RowId, Selection, Table, Timestamp, Value,
+    Column, ColumnKey, ColumnKind, Coordinates, Direction, Field, Grantee, Index, IndexColumn,
+    IndexKey, IndexKind, IndexStatus, Mark, Patch, Period, Retention, RowId, Selection, Table,
+    Timestamp, Value,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, TestRunner};
 use query::{Filter, Frame, Query, Test, Visibility};
 use store::{
-    CatalogueOp, Durability, Guard, HistoryImport, HistoryMembers, Listing, Options, Point,
-    Refusal, RowAct, RowAssertion, RowOp, SchemaChange, Stamps, Store, TotalCap, WriteBatch,
-    inspect,
+    CatalogueOp, Durability, Guard, HistoryImport, HistoryMembers, Listing, Options, PeriodEnd,
+    Point, Refusal, RowAct, RowAssertion, RowOp, SchemaChange, Stamps, Store, StoreError, TotalCap,
+    WriteBatch, inspect,
 };
 use suite::db::{
     DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
 };
 use testing::history::{
-    GridArea, HistoryDoc, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite, SetColumns,
-    instants, transactions,
+    GridArea, HistoryDoc, HistoryEnd, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite,
+    SetColumns, instants, moved_ends, transactions,
 };
 
 /// Sequences of one database: few enough that databases share the processors, many enough that
@@ -38,18 +40,22 @@ use testing::history::{
 const SEQUENCES_OF_WORLD: u32 = 250;
 /// Databases by day, and at night: 10,000 sequences and more are asked for. `TIDEMARK_WORLDS` says
 /// another number: with 6,000 they take an hour of two processors.
-const WORLDS: u32 = 8;
+const WORLDS: u32 = 4;
 const WORLDS_AT_NIGHT: u32 = 44;
 /// After so many sequences something happens to the database as a whole.
 const SEQUENCES_OF_CHAPTER: u32 = 25;
 /// Each sequence has so much time for itself, before and after its beginning.
-const STRETCH: i64 = 100;
+const STRETCH: i64 = 3_600_000_000;
+/// Compared answers of a night, at least.
+const COMPARED_AT_NIGHT: u64 = 1_000_000;
 
 struct World {
     store: Arc<dyn Store>,
     directory: tempfile::TempDir,
     table: Arc<Table>,
     epoch: u64,
+    /// How many answers were compared with what they should be.
+    compared: Cell<u64>,
 }
 
 fn encode(_: &Table, values: &[Value], out: &mut Vec<u8>) {
@@ -153,6 +159,7 @@ impl World {
             directory,
             table,
             epoch: loaded.catalogue.epoch,
+            compared: Cell::new(0),
         }
     }
 
@@ -198,11 +205,41 @@ impl World {
     /// Changes the columns and indexes of the table, at a mark that no sequence uses.
     fn change_schema(&mut self, change: SchemaChange, mark: i64) {
         let table = Arc::clone(&self.table);
-        let op = CatalogueOp::ChangeSchema { table, change };
+        self.change(CatalogueOp::ChangeSchema { table, change }, mark);
+    }
+
+    fn change(&mut self, op: CatalogueOp, mark: i64) {
         apply(&*self.store, store::Op::Catalogue(op), mark);
         let loaded = block_on(self.store.load()).unwrap();
         self.table = loaded.catalogue.tables().next().unwrap().clone();
         self.epoch = loaded.catalogue.epoch;
+    }
+
+    /// Gives the second column its other name.
+    fn rename(&mut self, mark: i64) {
+        let column = &self.table.columns[1];
+        let key = match column.key.as_str() {
+            "y" => "renamed",
+            _ => "y",
+        };
+        let renamed = Column {
+            key: ColumnKey::new(key).unwrap(),
+            ..column.clone()
+        };
+        self.change_schema(SchemaChange::UpdateColumn(renamed), mark);
+    }
+
+    /// Forgets what is older; the line.
+    fn keep(&mut self, history: Retention, mark: i64) -> i64 {
+        let op = CatalogueOp::SetOptions {
+            number: self.table.number,
+            pinned_max_age_s: None,
+            history: Some(history),
+            past: None,
+            ttl_max_s: None,
+        };
+        self.change(op, mark);
+        self.table.options.kept_from.0
     }
 
     /// What happens to the database between two sequences, in turn; `mark` is the first of two
@@ -214,7 +251,10 @@ impl World {
                 self.change_schema(SchemaChange::AddColumn(int_column(3, "z")), mark);
                 self.change_schema(SchemaChange::AddIndex(index_over_x()), mark + 1);
             }
-            2 => while block_on(self.store.run_upkeep()).unwrap() {},
+            2 => {
+                self.rename(mark);
+                while block_on(self.store.run_upkeep()).unwrap() {}
+            }
             3 => self.restart(true),
             4 => {
                 let index = self.table.indexes[0].number;
@@ -229,10 +269,11 @@ impl World {
         }
     }
 
-    fn transact(&self, row: &Row, mark: i64, ops: &[HistoryOp]) -> Result<(), &'static str> {
+    fn transact(&self, row: &Row, mark: i64, ops: Vec<store::Op>) -> Result<(), &'static str> {
+        let count = ops.len();
         let batch = WriteBatch {
             catalogue_epoch: self.epoch,
-            ops: ops.iter().map(|op| self.timed(row, *op)).collect(),
+            ops,
             author: None,
             unchanged_since: None,
             meta: None,
@@ -243,7 +284,7 @@ impl World {
         // What was refused takes no mark, and what became due at it is not due.
         let outcome = pending.outcomes()[0].clone();
         let cause = |refusal| match refusal {
-            Refusal::Of { nth, refusal } if nth < ops.len() => *refusal,
+            Refusal::Of { nth, refusal } if nth < count => *refusal,
             other => panic!("no operation was named: {other:?}"),
         };
         match outcome.map_err(cause) {
@@ -253,6 +294,7 @@ impl World {
                 Ok(())
             }
             Err(Refusal::RowExists(_)) => Err("exists"),
+            Err(Refusal::RowNotFound(_)) => Err("row_not_found"),
             Err(Refusal::AssertFailed(_)) => Err("assert_failed"),
             Err(Refusal::Invalid(model::ModelError::EmptyPeriod { .. })) => Err("invalid_range"),
             Err(other) => panic!("{other:?}"),
@@ -282,6 +324,21 @@ impl World {
             is_literal,
             ..RowOp::over(Arc::clone(&self.table), row.id.clone(), range, act)
         })
+    }
+
+    fn resize(&self, row: &Row, end: HistoryEnd) -> store::Op {
+        let edge = match end {
+            HistoryEnd::From(at) => PeriodEnd::From(row.instant(at)),
+            HistoryEnd::Until(until) => PeriodEnd::Until(row.until(until)),
+        };
+        let act = RowAct::Resize {
+            edge,
+            permissions: None,
+            guard: Guard::Open,
+            deletion_guard: Guard::Open,
+        };
+        let (table, id) = (Arc::clone(&self.table), row.id.clone());
+        store::Op::Row(RowOp::over(table, id, Range::default(), act))
     }
 
     fn act(&self, kind: HistoryWrite, set: SetColumns) -> RowAct {
@@ -365,6 +422,10 @@ impl World {
         listed.rows.iter().map(area).collect()
     }
 
+    fn compared(&self, answers: usize) {
+        self.compared.set(self.compared.get() + answers as u64);
+    }
+
     /// Pieces and rectangles at one mark.
     fn check_lists(&self, row: &Row, grid: &HistoryGrid, mark: i64) {
         let at = Some(row.at(0, mark));
@@ -386,9 +447,18 @@ impl World {
             let point = point.into_iter().next().map(seen);
             assert_eq!(point, grid.at(valid, mark), "{valid} {mark}");
         }
+        self.compared(instants().len() + 3);
     }
 
     fn read(&self, row: &Row, at: Option<Coordinates>) -> Option<HistoryDoc> {
+        self.try_read(row, at).unwrap()
+    }
+
+    fn try_read(
+        &self,
+        row: &Row,
+        at: Option<Coordinates>,
+    ) -> Result<Option<HistoryDoc>, StoreError> {
         let point = Point {
             table: &self.table,
             id: &row.id,
@@ -398,8 +468,8 @@ impl World {
             shows_span: false,
             catalogue_epoch: self.epoch,
         };
-        let found = block_on(self.store.get(point)).unwrap().answer?;
-        Some(doc_of(&found))
+        let found = block_on(self.store.get(point))?.answer;
+        Ok(found.as_ref().map(doc_of))
     }
 
     /// Everything at one mark.
@@ -457,10 +527,14 @@ impl Row {
     fn range(&self, range: Range) -> Range {
         Range {
             from: range.from.map(|from| self.instant(from.0)),
-            until: match range.until {
-                Until::At(at) => Until::At(self.instant(at.0)),
-                other => other,
-            },
+            until: self.until(range.until),
+        }
+    }
+
+    fn until(&self, until: Until) -> Until {
+        match until {
+            Until::At(at) => Until::At(self.instant(at.0)),
+            other => other,
         }
     }
 }
@@ -483,25 +557,39 @@ fn is_bare(transaction: &HistoryTransaction) -> bool {
 /// All that was answered about one row, to be asked again: at each mark, at every instant.
 type Log = Vec<(i64, Vec<Option<HistoryDoc>>)>;
 
-fn play(world: &World, row: &Row, sequence: &[HistoryTransaction]) -> Log {
+/// A sequence, and which of its transactions move an end instead.
+type Sequence = (Vec<HistoryTransaction>, Vec<Option<HistoryEnd>>);
+
+fn play(world: &World, row: &Row, (sequence, ends): &Sequence) -> Log {
     let (mut grid, mut horizon) = (HistoryGrid::default(), 0);
     let mut log = Log::new();
-    for transaction in sequence.iter().filter(|transaction| !is_bare(transaction)) {
+    let transactions = sequence.iter().zip(ends);
+    for (transaction, end) in transactions.filter(|(transaction, _)| !is_bare(transaction)) {
         let mark = horizon + transaction.ahead;
-        let done = world.transact(row, mark, &transaction.ops);
-        assert_eq!(done, grid.transact(mark, &transaction.ops), "{sequence:?}");
+        let (ops, meant) = match end {
+            None => {
+                let ops = transaction.ops.iter().map(|op| world.timed(row, *op));
+                (ops.collect(), Ok(transaction.ops.clone()))
+            }
+            Some(end) => (vec![world.resize(row, *end)], grid.moved_end(mark, *end)),
+        };
+        let done = world.transact(row, mark, ops);
+        let expected = meant.clone().and_then(|ops| grid.transact(mark, &ops));
+        assert_eq!(done, expected, "{end:?} {sequence:?}");
+        world.compared(1);
         if done.is_ok() {
             horizon = mark;
-            if transaction
-                .ops
+            if meant
                 .iter()
+                .flatten()
                 .any(|op| matches!(op, HistoryOp::Erase))
             {
                 // The one thing that takes answers back.
                 log.clear();
             }
             let now = doc(&grid, mark, i64::MAX);
-            assert_eq!(world.read(row, None), now, "now, {sequence:?}");
+            assert_eq!(world.read(row, None), now, "now, {end:?} {sequence:?}");
+            world.compared(1);
         }
         log.push((horizon, world.ask(row, horizon)));
     }
@@ -511,6 +599,7 @@ fn play(world: &World, row: &Row, sequence: &[HistoryTransaction]) -> Log {
             .map(|at| doc(&grid, at, mark))
             .collect();
         assert_eq!(world.ask(row, mark), expected, "{mark} {sequence:?}");
+        world.compared(expected.len());
         world.check_lists(row, &grid, mark);
     }
     let last = *instants().last().unwrap();
@@ -525,18 +614,58 @@ fn play(world: &World, row: &Row, sequence: &[HistoryTransaction]) -> Log {
         );
         world.pass(row, instant);
         assert_eq!(world.read(row, None), now, "at {instant}, {sequence:?}");
+        world.compared(2);
     }
     log
 }
 
+/// Asks everything again: what lies below the line is gone, and the rest is as it was.
+fn ask_again(world: &World, answered: &[(Row, Log)], line: i64) -> u64 {
+    let mut gone = 0;
+    for (row, log) in answered {
+        for (mark, answers) in log {
+            for (valid, answer) in instants().into_iter().zip(answers) {
+                let at = row.at(valid, *mark);
+                let name = || format!("{} at {valid}, {mark}; line {line}", row.id);
+                let told = world.try_read(row, Some(at));
+                if at.valid.0 < line || at.system.0 < line {
+                    let is_gone = matches!(told, Err(StoreError::HistoryGone { .. }));
+                    assert!(is_gone, "{told:?} {}", name());
+                    gone += 1;
+                } else {
+                    assert_eq!(told.unwrap(), *answer, "{}", name());
+                }
+            }
+            world.compared(answers.len());
+        }
+    }
+    gone
+}
+
+/// Moves the line twice: it falls within what was answered, and answers come from above it,
+/// whether what lies below has gone yet or not.
+fn forget(world: &mut World, answered: &[(Row, Log)]) {
+    let end = STRETCH * i64::from(SEQUENCES_OF_WORLD + 1);
+    let mut gone = ask_again(world, answered, i64::MIN);
+    for (days, mark) in [(6, end), (2, end + 1)] {
+        let line = world.keep(Retention::Days(days), mark);
+        let now_gone = ask_again(world, answered, line);
+        assert!(now_gone > gone, "the line rises");
+        gone = now_gone;
+        while block_on(world.store.run_upkeep()).unwrap() {}
+        assert_eq!(ask_again(world, answered, line), gone);
+    }
+}
+
 /// Plays sequences in one database, which is closed, vacuumed, tended and given other columns and
-/// indexes meanwhile; then asks everything again that was ever asked.
-fn play_world(world_number: u32) {
+/// indexes meanwhile; then asks everything again that was ever asked, and once more while its past
+/// is forgotten. How many answers were compared.
+fn play_world(world_number: u32) -> u64 {
     let mut world = World::new();
     let seed = [world_number.to_le_bytes(); 8].concat();
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
-    let strategy = transactions();
+    let strategy = (transactions(), moved_ends());
     let mut answered: Vec<(Row, Log)> = Vec::new();
     for number in 0..SEQUENCES_OF_WORLD {
         let row = Row {
@@ -553,11 +682,8 @@ fn play_world(world_number: u32) {
     }
     world.restart(true);
     world.moves();
-    for (row, log) in &answered {
-        for (mark, answers) in log {
-            assert_eq!(&world.ask(row, *mark), answers, "{} at {mark}", row.id);
-        }
-    }
+    forget(&mut world, &answered);
+    world.compared.get()
 }
 
 #[test]
@@ -568,7 +694,7 @@ fn the_store_says_what_was_believed_at_every_point() {
         Ok("night") => WORLDS_AT_NIGHT,
         _ => WORLDS,
     });
-    let next = AtomicU32::new(0);
+    let (next, compared) = (AtomicU32::new(0), AtomicU64::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -578,9 +704,14 @@ fn the_store_says_what_was_believed_at_every_point() {
                     if world >= worlds {
                         break;
                     }
-                    play_world(world);
+                    compared.fetch_add(play_world(world), Ordering::Relaxed);
                 }
             });
         }
     });
+    let compared = compared.into_inner();
+    println!("{compared} answers compared, in {worlds} databases");
+    let is_night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
+    assert!(compared > 10_000 * u64::from(worlds));
+    assert!(!is_night || worlds < WORLDS_AT_NIGHT || compared >= COMPARED_AT_NIGHT);
 }

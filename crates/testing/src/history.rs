@@ -7,5 +7,6 @@ mod sequence;
 pub use grid::{GridArea, GridPiece};
 pub use grid::{HistoryGrid, instants};
 pub use sequence::{
-    HistoryDoc, HistoryOp, HistoryTransaction, HistoryWrite, MARK_MAX, SetColumns, transactions,
+    HistoryDoc, HistoryEnd, HistoryOp, HistoryTransaction, HistoryWrite, MARK_MAX, SetColumns,
+    moved_ends, transactions,
 };

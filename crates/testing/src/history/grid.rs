@@ -6,9 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use model::Timestamp;
 use model::history::{Range, Until};
 
-use super::sequence::{HistoryDoc, HistoryOp, HistoryWrite, INSTANT_MAX, MARK_MAX, SetColumns};
+use super::sequence::{
+    HistoryDoc, HistoryEnd, HistoryOp, HistoryWrite, INSTANT_MAX, MARK_MAX, SetColumns,
+};
 
 /// First instant that is asked for, the beginning of time apart.
 const FIRST: i64 = -2;
@@ -137,6 +140,53 @@ impl HistoryGrid {
             at = next;
         }
         Ok(())
+    }
+
+    /// What moving an end of the row's unbroken time comes to, written out as operations.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn moved_end(&self, mark: i64, end: HistoryEnd) -> Result<Vec<HistoryOp>, &'static str> {
+        let column = self.column(mark);
+        let is_there = |at: &usize| column[*at].is_some();
+        let met = (index(mark)..column.len()).find(is_there);
+        let met = met.ok_or("row_not_found")?;
+        let first = (0..=met).rev().take_while(is_there).last();
+        let first = first.expect("the row is there where it was met");
+        let stop = (met..column.len()).find(|at| !is_there(at));
+        let stop = stop.unwrap_or(column.len());
+        let put = |like: usize, from: usize, to: usize| {
+            let doc = column[like].expect("the row is there up to its end").doc;
+            let (x, y) = (Some(doc.x), Some(doc.y));
+            write_over(HistoryWrite::Put, (from, to), SetColumns { x, y })
+        };
+        let delete = |from: usize, to: usize| {
+            let (x, y) = (None, None);
+            write_over(HistoryWrite::Delete, (from, to), SetColumns { x, y })
+        };
+        let to = match end {
+            HistoryEnd::From(at) => index(at),
+            HistoryEnd::Until(Until::At(at)) => index(at.0),
+            HistoryEnd::Until(Until::Open) => column.len(),
+            HistoryEnd::Until(Until::Next) => {
+                let next = (stop..column.len()).find(is_there);
+                next.unwrap_or(column.len())
+            }
+        };
+        let op = match end {
+            HistoryEnd::From(_) if to >= stop => return Err("invalid_range"),
+            HistoryEnd::Until(_) if to <= first => return Err("invalid_range"),
+            HistoryEnd::From(_) if to > first => delete(first, to),
+            HistoryEnd::From(_) if to < first => put(first, to, run_end(column, first)),
+            HistoryEnd::Until(_) if to < stop => delete(to, stop),
+            HistoryEnd::Until(_) if to > stop => {
+                let is_last = |at: &usize| run_end(column, *at) == stop;
+                let begin = (first..stop).find(is_last);
+                put(stop - 1, begin.expect("it has a last piece"), to)
+            }
+            HistoryEnd::From(_) | HistoryEnd::Until(_) => return Ok(Vec::new()),
+        };
+        Ok(vec![op])
     }
 
     /// Empties the cells, and renames what is left of pieces on either side.
@@ -280,6 +330,15 @@ impl HistoryGrid {
         let mut marks = self.columns.iter().map(|(mark, _)| *mark).rev();
         marks.find(|mark| self.is_changed_at(*mark))
     }
+}
+
+fn write_over(kind: HistoryWrite, (from, to): (usize, usize), set: SetColumns) -> HistoryOp {
+    let instants = instants();
+    let until = instants
+        .get(to)
+        .map_or(Until::Open, |at| Until::At(Timestamp(*at)));
+    let from = Some(Timestamp(instants[from]));
+    HistoryOp::Write(kind, Range { from, until }, set)
 }
 
 fn holds(column: &GridColumn, cell: GridCell) -> bool {

@@ -52,6 +52,14 @@ pub enum HistoryOp {
     UnchangedSince(i64),
 }
 
+/// An end of a row's unbroken time, and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub enum HistoryEnd {
+    /// `i64::MIN` is the beginning of time.
+    From(i64),
+    Until(Until),
+}
+
 #[derive(Clone, Debug)]
 pub struct HistoryTransaction {
     /// By how much its mark is above the horizon.
@@ -111,6 +119,16 @@ impl HistoryDraws {
         SetColumns { x, y }
     }
 
+    fn end(&mut self) -> HistoryEnd {
+        match self.below(8) {
+            0 => HistoryEnd::Until(Until::Open),
+            1 => HistoryEnd::Until(Until::Next),
+            2 => HistoryEnd::From(i64::MIN),
+            3 | 4 => HistoryEnd::From(self.instant()),
+            _ => HistoryEnd::Until(Until::At(Timestamp(self.instant()))),
+        }
+    }
+
     fn op(&mut self) -> HistoryOp {
         let kind = match self.below(52) {
             0..16 => HistoryWrite::Put,
@@ -144,4 +162,13 @@ pub fn transactions() -> impl Strategy<Value = Vec<HistoryTransaction>> {
             .collect(),
     });
     prop::collection::vec(transaction, 1..=TRANSACTIONS_MAX)
+}
+
+/// Which transactions of a sequence, by their place in it, are to move an end instead.
+pub fn moved_ends() -> impl Strategy<Value = Vec<Option<HistoryEnd>>> {
+    let end = any::<u64>().prop_map(|draws| {
+        let mut draws = HistoryDraws(draws);
+        (draws.below(4) == 0).then(|| draws.end())
+    });
+    prop::collection::vec(end, TRANSACTIONS_MAX)
 }
