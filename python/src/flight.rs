@@ -13,7 +13,7 @@ use crate::entry::{self, KeptEntry};
 use crate::guard::{Guarded, SharedCount};
 use crate::key::{AskedKey, HeldKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
-use crate::run_graph::{RunNode, WaitEdges};
+use crate::run_graph::{LedByThread, RunNode, WaitEdges};
 
 /// Waiters look for signals this often: a native wait would ignore Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
@@ -103,13 +103,14 @@ impl Wake for ThreadWaker {
 
 impl FlightRun {
     /// A run that others may join, if no run began or ended since `edition`: else another one may
-    /// be under way for the same key, or have stored its value.
+    /// be under way for the same key, or have stored its value. This thread leads it until the
+    /// second part of the answer is dropped.
     pub unsafe fn begin(
         runs: &FlightRuns,
         edition: u64,
         hash: u64,
         asked: &AskedKey<'_>,
-    ) -> Option<Arc<FlightRun>> {
+    ) -> Option<(Arc<FlightRun>, LedByThread)> {
         let run = Arc::new(FlightRun {
             hash,
             key: asked.held(),
@@ -128,7 +129,9 @@ impl FlightRun {
         }
         all.runs.push(run.clone());
         all.edition += 1;
-        Some(run)
+        drop(all);
+        let led = LedByThread::begin(run.node.clone());
+        Some((run, led))
     }
 
     /// The run of that key that a caller may join.
@@ -196,7 +199,7 @@ impl FlightRun {
 
     /// Waits until the run ends, at most `limit`, with the interpreter given to others.
     pub unsafe fn wait(self: &Arc<FlightRun>, limit: Duration) -> Outcome<FlightWait> {
-        match WaitEdges::to(&self.node)? {
+        match WaitEdges::of_thread(&self.node)? {
             None => Ok(FlightWait::Unshared),
             Some(_edges) => self.wait_in_slices(limit),
         }

@@ -199,7 +199,7 @@ impl Inner {
             store, asked, hash, ..
         } = missed;
         let mut seen = missed.runs_seen;
-        let run = loop {
+        let (run, _led) = loop {
             let edition = match seen.take() {
                 Some(edition) => edition,
                 None => {
@@ -215,7 +215,7 @@ impl Inner {
             };
             let Some(run) = FlightRun::find(&store.runs, hash, asked)? else {
                 match FlightRun::begin(&store.runs, edition, hash, asked) {
-                    Some(run) => break run,
+                    Some(begun) => break begun,
                     None => continue,
                 }
             };
@@ -499,7 +499,7 @@ impl Inner {
         {
             return Ok(None);
         }
-        let Some(run) = FlightRun::begin(&store.runs, edition, hash, asked) else {
+        let Some((run, _led)) = FlightRun::begin(&store.runs, edition, hash, asked) else {
             return Ok(None);
         };
         match self.lead(missed, &run, only) {

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextvars
+import gc
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -87,6 +89,108 @@ def test_body_that_asks_for_its_own_key_from_a_pool_does_not_hang() -> None:
 
     assert nested() == 2
     pool.shutdown()
+
+
+def in_daemon(function: Any) -> "queue.SimpleQueue[Any]":
+    """Where the answer of `function` comes, from a thread that may hang for ever."""
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    is_started = threading.Lock()
+
+    def run() -> None:
+        # Not before `start` has returned, which allocates: a collection must not begin there.
+        with is_started:
+            answers.put(function())
+
+    with is_started:
+        threading.Thread(target=run, daemon=True).start()
+    return answers
+
+
+def test_body_that_asks_for_its_own_key_in_another_context_runs_unshared() -> None:
+    depth = []
+
+    @cache(flight_wait=600)
+    def nested() -> int:
+        depth.append(1)
+        return contextvars.Context().run(nested) + 1 if len(depth) < 3 else 0
+
+    assert (in_daemon(nested).get(timeout=20), len(depth)) == (2, 3)
+    assert nested() == 2 and len(depth) == 3
+
+
+def with_garbage_at_the_first_allocation(destructor: Any, function: Any) -> Any:
+    """What `function` gives in a thread whose next allocations collect an object with it."""
+
+    class Garbage:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            destructor()
+
+    before = gc.get_threshold()
+    gc.disable()
+    try:
+        Garbage()
+        gc.set_threshold(1)
+        gc.enable()
+        return function()
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+
+
+def test_destructor_that_asks_for_the_key_of_its_thread_runs_unshared() -> None:
+    runs, answers = [], []
+
+    @cache(flight_wait=600)
+    def plain() -> int:
+        runs.append(1)
+        return 7
+
+    def ask() -> int:
+        # A thread without a context makes one once it leads the run, and that may collect.
+        answer = with_garbage_at_the_first_allocation(lambda: answers.append(plain()), plain)
+        gc.collect()
+        return int(answer)
+
+    assert in_daemon(ask).get(timeout=20) == 7
+    assert answers == [7] and len(runs) <= 2
+
+
+def test_destructor_that_would_close_a_circle_of_waits_runs_unshared() -> None:
+    """One thread leads `left`; its collection asks for `right`, whose leader asks for `left`."""
+    # Locks, because waiting for an event allocates, and would collect in the wrong thread.
+    right_runs, left_is_led = threading.Lock(), threading.Lock()
+    right_runs.acquire(), left_is_led.acquire()
+    runs, answers = [], []
+
+    @cache(flight_wait=600)
+    def left() -> int:
+        return 1
+
+    @cache(flight_wait=600)
+    def right() -> int:
+        runs.append(1)
+        if len(runs) > 1:
+            return 2
+        right_runs.release()
+        assert left_is_led.acquire(timeout=20)
+        return left() + 1
+
+    def destructor() -> None:
+        left_is_led.release()
+        answers.append(right())
+
+    def ask() -> int:
+        answer = with_garbage_at_the_first_allocation(destructor, left)
+        gc.collect()
+        return int(answer)
+
+    other = in_daemon(right)
+    assert right_runs.acquire(timeout=20)
+    one = in_daemon(ask)
+    assert (one.get(timeout=20), other.get(timeout=20), answers) == (1, 2, [2])
 
 
 def test_runs_that_would_wait_for_each_other_do_not() -> None:

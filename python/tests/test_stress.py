@@ -215,13 +215,11 @@ def test_collections_at_every_allocation_end_no_value_in_use() -> None:
                 shared.invalidate_cache(self)
             return isinstance(other, Key) and other.number == self.number
 
-    # A destructor that calls a cached function may wait for the run of another thread, which may
-    # wait in a destructor of its own: with the usual 30 s such a chain can outlast the test.
-    @cache(maxsize=6, ttl=0.01, flight_wait=0.05)
+    @cache(maxsize=6, ttl=0.01)
     def plain(number: int) -> list[list[int]]:
         return [[number]]
 
-    @cache(maxsize=5, copy="share", flight_wait=0.05)
+    @cache(maxsize=5, copy="share")
     def shared(key: Key) -> Watched:
         return Watched(key.number)
 
