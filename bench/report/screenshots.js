@@ -1,4 +1,4 @@
-// Pictures of the page for its documentation: `npm run screenshots` draws them anew.
+// Pictures of the page for its documentation: `npm run screenshots` draws them again.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -14,7 +14,7 @@ async function firstListening(child) {
   for await (const line of lines) {
     const found = /^listening on (http:\/\/\S+)$/.exec(line.trim());
     if (found) {
-      // Nobody reads on, and a full pipe would stop the responder.
+      // No code reads on, and a full pipe would stop the responder.
       child.stdout.resume();
       return found[1];
     }

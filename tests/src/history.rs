@@ -2,7 +2,7 @@
 //!
 //! Each row has one writer, and a writer sends its next write when the last one is answered. So
 //! how far each writer was at an instant says what every row was at that instant, and a read is
-//! explained by how far the writers were when it was answered: no less far than whoever asked
+//! explained by how far the writers were when it was answered: no less far than the caller
 //! could know, and no further than they had gone. A read as of a mark is explained by the writes up
 //! to that mark, whenever it is asked, and is the same each time. A list within a `ttl` may be as old
 //! as that, but shows no row that its caller has lost since it was true.
@@ -29,7 +29,7 @@ pub struct Write {
     pub sent: Instant,
     /// Just after its answer came.
     pub answered: Instant,
-    /// From which mark on its rows are shown to whoever asks as of a mark, if that is known.
+    /// From which mark on its rows are shown to a caller that asks as of a mark, if that is known.
     pub mark: Option<i64>,
     /// Its writer's rows after it.
     pub after: Rows,

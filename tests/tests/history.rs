@@ -1,5 +1,5 @@
-//! Writers, readers, guests and keys at once: no answer is older than what its caller, or anybody
-//! before its request, had seen.
+//! Writers, readers, guests and keys at once: no answer is older than what its caller, or any
+//! reader before its request, had seen.
 
 #[path = "history/bulk.rs"]
 mod bulk;
@@ -342,7 +342,7 @@ fn let_run<'a>(
     })
 }
 
-/// Whoever fails ends the epoch for all.
+/// A thread that fails ends the epoch for all.
 fn ended<T>(fixture: &Fixture<'_>, done: Result<T>) -> Result<T> {
     if done.is_err() {
         fixture.stop.store(true, Ordering::Relaxed);

@@ -37,7 +37,7 @@ impl Aim {
         }
     }
 
-    /// The same request to somebody else.
+    /// The same request to another server.
     #[must_use]
     pub fn of(&self, address: SocketAddr, processes: Vec<ProcessNumber>) -> Aim {
         Aim {

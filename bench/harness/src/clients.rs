@@ -137,7 +137,7 @@ pub fn run(
             scope.spawn(move || {
                 let ops = drawing.client(part, number);
                 let client = Client::open(access, workload);
-                // Whoever could not connect comes as well, or the others would wait for ever.
+                // A client that could not connect comes as well, or the others would wait for ever.
                 begin.wait();
                 let mut client = client?;
                 for op in ops {

@@ -34,7 +34,7 @@ pub struct Asked {
 /// Asks for `count` distinct lists.
 ///
 /// # Errors
-/// When one is refused or comes from the cache although nobody asked for it before, or when
+/// When one is refused or comes from the cache although no client asked for it before, or when
 /// nothing is kept.
 pub fn ask(access: &Access, count: u32) -> Result<Asked> {
     let start = Instant::now();

@@ -68,7 +68,7 @@ pub fn figures(
 struct Opened {
     engine: Arc<Engine>,
     caller: Caller,
-    /// The query as a client sends it; the engine parses it anew for each list.
+    /// The query as a client sends it; the engine parses it again for each list.
     texts: [String; 4],
     store: Arc<dyn Store>,
     /// The query as the store takes it.

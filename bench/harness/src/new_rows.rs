@@ -24,7 +24,7 @@ const CATEGORIES_WITHIN: u32 = 100;
 /// Stands for the reviews while the template is cut; no number within the column's limits.
 const REVIEWS_PLACE: u32 = u32::MAX;
 
-/// Writes one row a request. `wrk.format` would build the headers anew each time.
+/// Writes one row a request. `wrk.format` would build the headers again each time.
 const REQUEST: &str = r#"
 local writers = {}
 setup = function(thread)

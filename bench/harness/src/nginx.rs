@@ -127,7 +127,7 @@ fn configuration_text(
 ) -> String {
     let folder = folder.display();
     let (location, _) = path.split_once('?').unwrap_or((path, ""));
-    // Its workers would become somebody who may not look into our folders.
+    // Its workers would become a user who may not look into our folders.
     let user = if is_root { "user root;\n" } else { "" };
     let places: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("  {name}_temp_path {folder}/{name};\n"))

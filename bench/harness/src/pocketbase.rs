@@ -1,6 +1,6 @@
 //! PocketBase as a child, with the catalog in it.
 //!
-//! It is fetched and built by whoever runs the comparison, and is no part of this repository.
+//! It is fetched and built by the user who runs the comparison, and is no part of this repository.
 
 use std::cmp::Reverse;
 use std::fs::{self, File};

@@ -20,11 +20,11 @@ use crate::ways::{Sizes, Way};
 use crate::wrk::Wrk;
 use crate::{catalog, expect, surroundings};
 
-/// Measure a cached list on a server whose metrics are read every second beside one that nobody
+/// Measure a cached list on a server whose metrics are read every second beside one that no scraper
 /// watches
 ///
 /// Three servers of the same binary with the same rows, one of them with --metrics-listen. Each
-/// round is a server nobody watches (the twin), the watched one, another nobody watches, the
+/// round is a server without a scraper (the twin), the watched one, another without one, the
 /// watched one again, the twin again. The twin beside the other one says how far apart two equal
 /// servers lie.
 #[derive(clap::Args)]

@@ -73,7 +73,7 @@ struct Shape {
 /// `bench/workloads/mixed.toml`
 ///
 /// # Errors
-/// When it lacks something or says what nobody reads.
+/// When it lacks something or says what no code reads.
 pub fn mixed() -> Result<Mixed> {
     parse_mixed(MIXED).context("bench/workloads/mixed.toml")
 }

@@ -58,7 +58,7 @@ const QUICK: Sizes = Sizes {
 };
 /// Lists without an equality that are asked for again between changes: those that the server finds
 /// one by one, 1,024 (decision 0008), and as many that share a flag, which the next change sets for
-/// all. To have all of the latter there before each change would take longer than anybody waits,
+/// all. To have all of the latter there before each change would take longer than a reader waits,
 /// and cost the writer the same one flag.
 const RANGES_AGAIN: usize = 2_048;
 /// Clients that ask for the lists, at the same time.

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::ChildProgram;
 
-/// The scheduler of Linux runs these only when nobody else wants the core, and takes it from
-/// them at once when somebody does (sched(7), `SCHED_IDLE`). A loop ends by itself when whoever
+/// The scheduler of Linux runs these only when no other thread wants the core, and takes it from
+/// them at once for another (sched(7), `SCHED_IDLE`). A loop ends by itself when the thread that
 /// began it was killed and could not end it.
 const LOOP: [&str; 5] = [
     "--idle",

@@ -157,7 +157,7 @@ fn log_tail(log: &Path) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// A port nobody listens on. Known beforehand, because a server that says its own port says it
+/// A port no server listens on. Known beforehand, because a server that says its own port says it
 /// some time after its first answer is possible.
 ///
 /// # Errors

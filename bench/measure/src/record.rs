@@ -17,7 +17,7 @@ pub struct WrittenReport {
     pub folder: PathBuf,
 }
 
-/// Makes `out` and tries to write there, so that nobody loses what took long to measure.
+/// Makes `out` and tries to write there, so that no user loses what took long to measure.
 ///
 /// # Errors
 /// When it cannot be made or written.

@@ -1,4 +1,4 @@
-// The report page: reads the run inside it and draws every section anew when something is chosen.
+// The report page: reads the run inside it and draws every section again when something is chosen.
 
 import { prepareCharts, renderCharts } from './charts.js';
 import { renderColumns } from './columns.js';

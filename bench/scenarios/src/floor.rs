@@ -73,7 +73,7 @@ fn accept(listener: &TcpListener, workers: &[Worker]) {
         let fewest = workers
             .iter()
             .min_by_key(|worker| worker.live.load(Ordering::Relaxed));
-        // A client that is gone before it was accepted concerns nobody.
+        // A client that is gone before it was accepted concerns no one.
         if let (Ok(stream), Some(worker)) = (stream, fewest) {
             worker.take(stream);
         }

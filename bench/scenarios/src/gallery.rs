@@ -1,5 +1,5 @@
 //! `tidemark bench gallery`: one page that leads to every run of a folder. The runs' own pages
-//! are drawn anew from their samples, so that all have the newest form.
+//! are drawn again from their samples, so that all have the newest form.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -34,7 +34,7 @@ pub struct Gallery {
 /// left out.
 ///
 /// # Errors
-/// When the folder's `index.html` is of somebody else, or a page cannot be written.
+/// When the folder's `index.html` is of another program, or a page cannot be written.
 pub fn draw(folder: &Path) -> Result<Gallery> {
     let cannot = || folder.display().to_string();
     let index_path = folder.join(INDEX);

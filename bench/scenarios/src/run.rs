@@ -158,7 +158,7 @@ pub enum Role {
 pub enum Source {
     /// This run.
     Measured,
-    /// Somebody else, who published it.
+    /// Another party, who published it.
     Quoted,
 }
 
@@ -462,7 +462,7 @@ pub fn us(time: Duration) -> f64 {
     milli(time.as_secs_f64() * 1e6)
 }
 
-/// To three places, so that a file holds no digits that nobody measured.
+/// To three places, so that a file holds no digits that no run measured.
 pub fn milli(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }

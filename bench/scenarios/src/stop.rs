@@ -32,7 +32,7 @@ impl Stop {
     }
 
     /// Waits for a program to end; when an end is asked for it is killed. What it writes into
-    /// pipes must fit into them: nobody reads before.
+    /// pipes must fit into them: no code reads before.
     ///
     /// # Errors
     /// When it is gone, or an end was asked for.

@@ -1,6 +1,6 @@
 //! `tidemark bench ttl`: the published workload through the built-in client.
 //!
-//! Four phases take turns in slices: the list read anew each time, the list as it is (which a
+//! Four phases take turns in slices: the list read again each time, the list as it is (which a
 //! server may keep as long as it is exact), the list with `ttl`, and the same bytes from a static
 //! responder in this process. Turns, so that a machine that drifts drifts for all.
 

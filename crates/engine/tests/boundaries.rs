@@ -57,7 +57,7 @@ impl Meanwhile {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
         let act = self.act.lock().unwrap().take_if(|(at, _)| *at == read);
         if let (Some((_, act)), Some(engine)) = (act, self.engine.get()) {
-            // Whoever polls this one may not wait for others.
+            // The thread that polls this one may not wait for others.
             std::thread::scope(|scope| {
                 scope.spawn(|| act(engine));
             });
@@ -268,7 +268,7 @@ fn end_in_part(store: &Arc<Hooked<Meanwhile>>) {
     store.slices.store(1, Ordering::SeqCst);
     store.arm(0, move |engine| {
         meanwhile.clock.step_us(SECOND_US);
-        // Whoever meets what is due has it activated.
+        // The caller that meets what is due has it activated.
         let stays = RowId::new("stays").unwrap();
         block_on(fixture::get_row(
             engine,

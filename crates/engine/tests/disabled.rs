@@ -1,4 +1,4 @@
-//! A table is disabled while somebody who may not see it any more is being answered.
+//! A table is disabled while a reader who may not see it any more is being answered.
 
 mod fixture;
 
@@ -11,7 +11,7 @@ use model::Timestamp;
 
 type Act = Box<dyn FnOnce() + Send>;
 
-/// Lets something happen the next time that somebody asks it how late it is: every answer from
+/// Lets something happen the next time that a caller asks it how late it is: every answer from
 /// the cache does, before it looks.
 struct ActingClock {
     ticking: Arc<TickingClock>,

@@ -183,14 +183,14 @@ fn no_byte_of_an_erased_row_is_left_while_the_engine_runs() {
             .unwrap()
             .affected[0]
     );
-    // The log is cut to nothing by another thread, as soon as nobody reads in it.
+    // The log is cut to nothing by another thread, as soon as no reader is in it.
     let mut looks = 0;
     while !traces(directory.path(), SECRET).is_empty() {
         looks += 1;
         assert!(looks < LOOKS_MAX, "{:?}", traces(directory.path(), SECRET));
         std::thread::yield_now();
     }
-    // Nobody is shown it, from whatever cache.
+    // No reader is shown it, from whatever cache.
     for texts in &lists {
         assert!(!list(&engine, texts).contains(SECRET), "{texts:?}");
     }

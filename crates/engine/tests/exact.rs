@@ -1,4 +1,4 @@
-//! Lists without a `ttl`: cached, and never older than what anybody could have seen.
+//! Lists without a `ttl`: cached, and never older than what any reader could have seen.
 
 mod fixture;
 

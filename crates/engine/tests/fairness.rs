@@ -1,4 +1,4 @@
-//! Nobody holds up writers for long: neither very many rows that become due at one instant, nor
+//! Nothing holds up writers for long: neither very many rows that become due at one instant, nor
 //! guests who ask what operations of their transactions would do.
 
 mod fixture;
@@ -240,7 +240,7 @@ fn very_many_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
     store.slices_open.store(0, Ordering::SeqCst);
     site.clock.step_us(DUE_IN_US);
     let fifth = r#"{"method":"equal","attribute":"n","values":[4]}"#;
-    // Whoever meets what is due has it activated.
+    // The caller that meets what is due has it activated.
     assert_eq!(list(engine, PLACE, &[fifth]).total, 1);
     store.slices.wait_until_reached();
     let writes = vec![
@@ -275,7 +275,7 @@ fn very_many_rows_that_become_due_at_once_hold_up_a_write_for_one_slice() {
     let steps = store.take_steps();
     assert_eq!(steps[..2], [Step::Slice, Step::Group(5)]);
     assert!(poll_once(&mut matching).is_pending());
-    // Lists in between are as of now, and nobody takes them from the cache.
+    // Lists in between are as of now, and no reader takes them from the cache.
     for _ in 0..2 {
         let found = list(engine, PLACE, &[fifth]);
         assert_eq!((found.total, found.cached.is_some()), (1, false));

@@ -224,7 +224,7 @@ fn a_full_queue_refuses_at_once() {
     config.writes_waiting_max = 2;
     let engine = Engine::open(config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
-    // Nobody else writes: polled in one breath, the third finds two waiting, or fewer if the
+    // No other writer is there: polled in one breath, the third finds two waiting, or fewer if the
     // writer was quick. Some of many must be refused, and every other one is served.
     let mut waiting: Vec<Written<'_>> = Vec::new();
     let mut refused = 0;

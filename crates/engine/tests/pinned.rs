@@ -249,7 +249,7 @@ fn access_to_the_past_is_judged_by_grants_of_today() {
         assert_eq!(see(guest()), Ok((0, false)));
         assert_eq!(see(guest()), Ok((0, true)));
         assert_eq!(see(key()), Ok((1, false)), "its grants are shown, too");
-        // … and another life of the row does not bring it back: whoever creates a row anew does not
+        // … and another life of the row does not bring it back: the caller of it does not
         // say who sees what it was before.
         block_on(engine.delete_row(&key(), PLACE, id("a"), None)).unwrap();
         assert_eq!(see(guest()), Ok((0, true)));

@@ -15,7 +15,7 @@ use model::{Json, Mark, Page, RowId};
 use store::{Listing, Snapshot, Store, StoreFuture};
 use testing::{Hooked, StoreHooks};
 
-/// A store in which somebody moves the links between two reads of one answer.
+/// A store in which a writer moves the links between two reads of one answer.
 struct Restless {
     inner: Arc<dyn Store>,
     engine: OnceLock<Weak<Engine>>,

@@ -179,7 +179,7 @@ fn without_history_there_is_only_the_last_commit() {
     clock.step_us(STEP_US);
     clock.pass_ms(STEP_US / 1_000);
     assert!(list(&engine, &[]).unwrap().contains("Int(4)"));
-    // A row's number and grants are nobody else's, even where nothing of the row is left.
+    // A row's number and grants are no other row's, even where nothing of the row is left.
     let shown = RowInput {
         permissions: Some(vec!["read(\"any\")".to_owned()]),
         ..row("shown", &[("n", 5)])

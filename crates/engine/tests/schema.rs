@@ -302,7 +302,7 @@ fn write_many_rows(directory: &std::path::Path) {
     block_on(store.close(Mark(mark.0 - 1))).unwrap();
 }
 
-/// Waits for the writer, which builds when nobody else writes.
+/// Waits for the writer, which builds when no one else writes.
 fn status_once_built(engine: &Engine, index: &str) -> IndexStatus {
     loop {
         let status = engine.get_index(&key(), PLACE, index).unwrap().1.status;

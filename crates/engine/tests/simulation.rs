@@ -3,7 +3,7 @@
 //!
 //! One thread asks, and lets the writer's thread go on from gate to gate (`simulation/gated.rs`),
 //! so of the two only one ever moves, and a seed repeats its run. Each answer is checked as
-//! somebody would who looked at the store when the request came (`simulation/judge.rs`).
+//! an observer would who looked at the store when the request came (`simulation/judge.rs`).
 //!
 //! A failing seed says how to replay it: a run of fewer steps is the beginning of a longer one, so
 //! that the step that failed is also the shortest run of the seed that fails.
@@ -11,11 +11,11 @@
 //! `TIDEMARK_SIMULATION` chooses something else than the runs of every day: `seed` replays one run
 //! and writes down what happened, `seed:steps` one with so many steps, `seed:steps:Rule` one
 //! without a rule of invalidation; a number of seeds is `seeds=1000`, of so many steps each
-//! `seeds=1000:2000`; `table` looks for the seeds of [`MISSED`] anew, `table:Rule` for that of one
+//! `seeds=1000:2000`; `table` looks for the seeds of [`MISSED`] again, `table:Rule` for that of one
 //! rule. At night 5,000 seeds are run. `travel:` before a seed is for the runs that ask about other
 //! times as well.
 //!
-//! Rows are scheduled to start and end later, and the clock passes such boundaries while nobody
+//! Rows are scheduled to start and end later, and the clock passes such boundaries while no caller
 //! commits: each passage is a state of its own.
 
 #[path = "simulation/chance.rs"]

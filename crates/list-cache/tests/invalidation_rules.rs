@@ -314,7 +314,7 @@ fn two_reads_fill_one_entry(rule: Option<Rule>) -> bool {
         let Step::Read(one) = first.step(0) else {
             return false;
         };
-        // Whoever waited twice for reads that came to nothing joins no third one.
+        // A reader that waited twice for reads that came to nothing joins no third one.
         second.take_outcome(None).unwrap();
         second.take_outcome(None).unwrap();
         let Step::Read(two) = second.step(0) else {

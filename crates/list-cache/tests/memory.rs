@@ -137,7 +137,7 @@ fn dropped_tables_leave_nothing() {
             table: Arc::new(table),
             ..query(&[&among(1, 1)])
         };
-        // Somebody asks, and goes away, when the table has been deleted.
+        // A reader asks, and goes away, when the table has been deleted.
         let mut fetch = world.fetch(&query, EXACT);
         let Step::Read(fill) = fetch.step(0) else {
             panic!("nobody has read it");

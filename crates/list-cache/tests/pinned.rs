@@ -81,7 +81,7 @@ fn a_commit_that_changes_the_past_makes_older_answers_unreachable_from_before_it
         let before = name(&world.lists, 5).unwrap();
         let withheld = world.lists.withhold(past_changed(TABLE));
         assert!(name(&world.lists, 5).is_none(), "neither found nor kept");
-        // A read that was open already is kept where nobody looks.
+        // A read that was open already is kept where no reader looks.
         world.lists.keep_pinned(before.clone(), pinned(10));
         world.lists.publish(withheld, committed);
         let after = name(&world.lists, 5).unwrap();

@@ -109,7 +109,7 @@ fn a_read_that_failed_is_not_begun_again_by_those_who_joined_it() {
         panic!("the read has ended");
     };
     assert_eq!(other.take_outcome(outcome), Err(failure));
-    // Whoever comes later reads for himself.
+    // A reader that comes later reads for itself.
     assert!(waits(&mut world.fetch(&query, EXACT)).is_none());
 }
 

@@ -60,7 +60,7 @@ fn commits_go_on_while_a_checkpoint_runs() {
         commit_2_mib(&mut db, number);
     }
     hold.wait_until_reached();
-    // The checkpoint stands before its first page. Nobody else does.
+    // The checkpoint stands before its first page. No other thread does.
     db.ok(vec![db.insert("meanwhile", note("meanwhile"))]);
     assert!(db.get("meanwhile").is_some());
     hold.release();

@@ -137,7 +137,7 @@ fn has_links_table(place: &Embedded) -> bool {
     connection.query_row(sql, [name], |row| row.get(0)).unwrap()
 }
 
-/// Nobody waits for the index of a relationship: a table of links does its work until it is there.
+/// No read waits for the index of a relationship: a table of links does its work until it is there.
 #[test]
 fn a_relationship_of_many_versions_is_guarded_before_it_is_indexed() {
     for kind in [RelationKind::OneToOne, RelationKind::ManyToOne] {

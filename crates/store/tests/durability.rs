@@ -150,7 +150,7 @@ fn record(name: &str, durability: Durability) -> Recorded {
             }
             _ => group(&db, number),
         };
-        // Now and then a sync fails: nobody is told of the group, and the disk may have lost what
+        // Now and then a sync fails: the group is not acknowledged, and the disk may have lost what
         // was written. The same group then comes again.
         if number % 9 == 4 && durability == Durability::Full {
             vfs.arm(Fault::new(Call::Sync, Ends::SyncError).on(Role::Wal));

@@ -1,4 +1,4 @@
-//! Each way SQLite can fail: whoever did not fail loses nothing, and whatever failed has left
+//! Each way SQLite can fail: a caller that did not fail loses nothing, and whatever failed has left
 //! nothing behind and succeeds when it is tried again.
 
 mod suite;
@@ -59,7 +59,7 @@ impl Place for Bench {
 const OLD_ROWS: i64 = 1_200;
 
 /// The files of a store with `OLD_ROWS` rows, made once and copied for each fault. A store that
-/// is opened anew has read nothing yet, so that its first operations reach the disk.
+/// is opened again has read nothing yet, so that its first operations reach the disk.
 fn template() -> TempDir {
     let bench = Bench::new();
     let mut db = Db::with_notes(&bench);
@@ -261,7 +261,7 @@ fn check_apply(template: &Path, group: fn(&Db) -> Vec<Member>, fault: Fault) -> 
     let struck = armed.strikes() > 0;
     let mut expected = old_rows();
     match applied {
-        // No transaction could be begun: nobody was served, and nothing has happened.
+        // No transaction could be begun: no caller was served, and nothing has happened.
         Err(_) => assert!(struck, "an error without a fault"),
         Ok(pending) => {
             let outcomes = block_on(pending.commit()).unwrap();

@@ -1,4 +1,4 @@
-//! Long reads of the embedded store run apart, and hold up nobody.
+//! Long reads of the embedded store run apart, and hold up no caller.
 //!
 //! A gate inside the encoder, which reads at coordinates call for each row, keeps the threads for
 //! long reads busy for as long as a test wants.
@@ -608,7 +608,7 @@ fn the_end_stops_what_runs_and_refuses_what_waits() {
         shows_span: false,
         catalogue_epoch: db.catalogue.epoch,
     };
-    // Whoever still reads on a thread of its own is not stopped.
+    // A read that still runs on a thread of its own is not stopped.
     assert!(block_on(db.store.get(point)).is_ok());
     assert_eq!(
         block_on(ask(&db, &query)).unwrap_err(),

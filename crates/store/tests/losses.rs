@@ -1,4 +1,4 @@
-//! What is missing is noticed: commits, or the whole database. And what is there is nobody else's.
+//! What is missing is noticed: commits, or the whole database. And what is there belongs to it.
 
 mod suite;
 

@@ -1,4 +1,4 @@
-//! What somebody else did to a row, or to another row, while a write over time was on its way.
+//! What another writer did to a row, or to another row, while a write over time was on its way.
 
 mod suite;
 
@@ -108,7 +108,7 @@ fn rows_are_not_taken_over_by_creating_them_at_another_time() {
     let now = within(db.next.0, db.next.0 + 1_000_000);
     let taken = timed(&db, "b", now, insert("mine", &mine, granted("any")));
     assert_eq!(db.refused(vec![taken]), Refusal::RowExists(row_id("b")));
-    // Whoever may update the row may.
+    // A caller that may update the row may.
     db.ok(vec![db.grant("a", &["update(\"user:ann\")"])]);
     let act = insert("more", &["update(\"user:ann\")"], granted("user:ann"));
     db.ok(vec![timed(&db, "a", past, act)]);

@@ -1,7 +1,7 @@
 //! How SQLite runs each statement of the query compiler's cases, with and without statistics.
 //!
 //! `plans/*.plan` holds the plans. `UPDATE_GOLDEN=1 cargo test -p store --test plans` writes them
-//! anew; read the difference before it is called right.
+//! again; read the difference before it is called right.
 
 #[path = "suite/db.rs"]
 #[allow(dead_code, reason = "written for the conformance suite, too")]

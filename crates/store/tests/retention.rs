@@ -278,7 +278,7 @@ fn readers_at_or_above_the_line_see_nothing_of_it() {
     after.answers.remove("now");
     assert_eq!(after.answers, before.answers, "whatever has been let go of");
     db.next = Mark(end);
-    // Whoever writes goes on as if nothing had happened, but for what lies below the line.
+    // A writer goes on as if nothing had happened, but for what lies below the line.
     let below = Range {
         from: Some(Timestamp(line - 9)),
         until: Until::At(Timestamp(line)),

@@ -1,4 +1,4 @@
-//! What SQLite sorts takes bounded memory, whoever asks and however far the page lies.
+//! What SQLite sorts takes bounded memory, whichever caller asks and however far the page lies.
 
 #[path = "suite/db.rs"]
 #[allow(dead_code, reason = "written for the conformance suite, too")]

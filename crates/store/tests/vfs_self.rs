@@ -443,7 +443,7 @@ fn a_commit_is_invisible_until_its_sync_returns() {
     let reader = bench.vfs.open(DB).unwrap();
     assert_eq!(ids(&reader), [0]);
 
-    // Once the sync is done, and SQLite does not know yet: still nobody sees it.
+    // Once the sync is done, and SQLite does not know yet: still no reader sees it.
     let watcher = Mutex::new(bench.vfs.open(DB).unwrap());
     let synced_unseen = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&synced_unseen);

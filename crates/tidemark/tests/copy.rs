@@ -71,7 +71,7 @@ fn serve(mut stream: TcpStream, upstream: u16, seen: &Mutex<Vec<String>>, rule: 
     source.write_all(head.as_bytes()).unwrap();
     let mut answer = Vec::new();
     source.read_to_end(&mut answer).unwrap();
-    // Whoever was killed does not listen any more.
+    // A server that was killed does not listen any more.
     let _ = stream.write_all(&answer);
 }
 

@@ -1,4 +1,4 @@
-//! `tidemark top` in a terminal: it outlives its server, hears keys while nobody answers, and gives
+//! `tidemark top` in a terminal: it outlives its server, hears keys while none answers, and gives
 //! the terminal back.
 
 mod process;

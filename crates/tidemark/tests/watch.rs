@@ -1,4 +1,4 @@
-//! The built binary as somebody watches it: metrics at an address of their own, slow queries in
+//! The built binary as an operator watches it: metrics at an address of their own, slow queries in
 //! the log, traces.
 
 mod process;
@@ -107,7 +107,7 @@ fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     let other = at_metrics(&server, "POST /metrics");
     assert!(other.starts_with("HTTP/1.1 405") && other.contains("allow: GET, HEAD"));
     assert!(at_metrics(&server, "GET /").starts_with("HTTP/1.1 404"));
-    // The port of applications does not show them to anybody.
+    // The port of applications does not show them to any client.
     let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     assert!(exchange(stream, "GET /metrics").starts_with("HTTP/1.1 404"));
     // Who may administer may look without a setting.

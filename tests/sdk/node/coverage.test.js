@@ -28,7 +28,7 @@ test('the server answers what the page says', async () => {
   assert.ok(rows.length > 80, `${rows.length} rows`);
   const wrong = [];
   for (const [, verb, path, said] of rows) {
-    // Nobody asks: whoever is not let in learns by the refusal that the route is there.
+    // No one asks: a caller that is not let in learns by the refusal that the route is there.
     const url = `${server.bootstrap.endpoint}${path.replace(/\{[^}]*\}/g, 'none')}`;
     const type = (await (await fetch(url, { method: verb })).json()).type;
     const isUnknown = [

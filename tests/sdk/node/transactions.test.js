@@ -141,7 +141,7 @@ describe('a transaction', () => {
   test('of a hundred that update one row, one is committed', async () => {
     const ids = await Promise.all(Array.from({ length: 100 }, () => open()));
     const a = { ...T, rowId: 'a' };
-    // None of them what it is already: that would change nothing, and meet nobody.
+    // None of them what it is already: that would change nothing, and meet no conflict.
     const update = (transactionId, n) => {
       return db.updateRow({ ...a, data: { n: 1_000 + n }, transactionId });
     };
@@ -181,7 +181,7 @@ describe('a transaction', () => {
     const guest = server.tables(null);
     await refused(guest.getTransaction({ transactionId }), 404, 'transaction_not_found');
     await refused(commit(transactionId, guest), 404, 'transaction_not_found');
-    // Nobody opens one who may write nowhere.
+    // No caller opens one who may write nowhere.
     await refused(open(guest), 401, 'user_unauthorized');
     const permissions = ['create("any")'];
     await db.createTable({ databaseId: 'd', tableId: 'open', name: 'Open', permissions });

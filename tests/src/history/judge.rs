@@ -602,7 +602,7 @@ mod tests {
         check(&[writer], vec![aged(1, 35), aged(0, 55)], &[]);
         check(&[writer], vec![aged(2, 9), aged(1, 25)], &[Why::Stale; 2]);
         check(&[writer], vec![aged(4, 60)], &[Why::NeverTrue]);
-        // It is no news for others: the last write may have been seen by nobody.
+        // It is no news for others: the last write may have been seen by no reader.
         check(
             &[&[(0, 10), (20, 90)]],
             vec![aged(2, 60), read(71, 80, &[1])],

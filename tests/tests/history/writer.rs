@@ -168,7 +168,7 @@ impl Writer<'_> {
         let sent = self.fixture.now();
         self.asked("PATCH", &one, &json!({"commit": true}))?;
         let answered = self.fixture.now();
-        // Nobody else writes these rows, so they stand until the next write of this thread.
+        // No other thread writes these rows, so they stand until the next write of this thread.
         let mut shown = Vec::new();
         for slot in slots {
             let route = self.row_route(table, family, slot);

@@ -114,7 +114,7 @@ impl Op {
             Op::ByKey => each
                 .map(|nth| ask("POST", &reads_route(), &by_keys(&[set.code(nth)]), 1))
                 .collect(),
-            // Past the cache: lists that nobody asks for again would weigh on the next writes.
+            // Past the cache: lists that no client asks for again would weigh on the next writes.
             Op::ByKeyList => each
                 .map(|nth| {
                     let queries = [equal("code", json!(set.code(nth))), limit(1)];

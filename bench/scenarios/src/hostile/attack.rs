@@ -182,7 +182,7 @@ impl Arena<'_> {
         Ok(None)
     }
 
-    /// Its memory when nobody asks anything, in MiB; waits until it is no more than `wanted_mib`.
+    /// Its memory when no client asks, in MiB; waits until it is no more than `wanted_mib`.
     ///
     /// # Errors
     /// When it is gone.
@@ -252,12 +252,12 @@ impl Stranger<'_> {
             Ok(wire) => wire,
             Err(error) => {
                 let word = format!("{error:#}");
-                // Beyond the limit nobody need be let in.
+                // Beyond the limit no client need be let in.
                 if self.kind != Kind::Idle {
                     self.tally.find(self.kind.name(), &word, &shot.bytes);
                 }
                 *self.tally.answers.entry(word).or_default() += 1;
-                // Whoever is not let in does not come back at once.
+                // A client that is not let in does not come back at once.
                 thread::sleep(DRIP_EVERY);
                 return None;
             }

@@ -105,7 +105,7 @@ fn judged(manner: Manner, seen: &Seen) -> (String, bool) {
             let is_fine = match reply.status {
                 200..=299 | 304 => true,
                 400..=499 | 503 | 507 => is_typed,
-                // An HTTP version, or a way to send a body, that nobody speaks.
+                // An HTTP version, or a way to send a body, that no client speaks.
                 501 | 505 => manner == Manner::Broken,
                 _ => false,
             };

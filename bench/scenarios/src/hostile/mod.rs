@@ -1,5 +1,5 @@
 //! `tidemark bench hostile`: strangers send the worst that any route allows, kind by kind, while
-//! single rows are read and written by key at a fixed rate. The server runs as anybody would start
+//! single rows are read and written by key at a fixed rate. The server runs as a user would start
 //! it, on a data directory of its own. Whatever comes back that is neither a success nor a refusal
 //! of a type is a finding, with the bytes that brought it.
 

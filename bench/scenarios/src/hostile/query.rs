@@ -73,7 +73,7 @@ const PARTS: [&str; 12] = [
 ];
 /// How often.
 const TIMES: [&str; 8] = ["", "*", "+", "?", "{9}", "{99}", "{1,999}", "{5000}"];
-/// Texts that mean something to somebody.
+/// Texts that mean something to some parser.
 const ODD: [&str; 9] = ["", "%", "_", "*", "\"a", "'", "\u{0}", "a b", "null"];
 /// Queries of one candidate; a request may hold 100.
 const QUERIES_MAX: usize = 110;

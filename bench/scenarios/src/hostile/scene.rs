@@ -9,7 +9,7 @@ use crate::stop::Stop;
 
 /// The database of all tables.
 pub const DATABASE: &str = "arena";
-/// Rows of every size, that anybody may read; the load by key reads and writes it, too.
+/// Rows of every size, that any caller may read; the load by key reads and writes it, too.
 pub const OPEN: &str = "open";
 /// Rows that show themselves to some: every second one to strangers.
 pub const SECURED: &str = "secured";

@@ -16,10 +16,10 @@ use super::wire::{Seen, Wire};
 
 /// The costliest that are kept, changed, and sent by the attack `worst`.
 const KEPT: usize = 8;
-/// Of so many steps one begins anew, so that no hill is the only one.
+/// Of so many steps one begins again, so that no hill is the only one.
 const ANEW_EVERY: u64 = 4;
 const NAME: &str = "search";
-/// Nobody else asks from here.
+/// No other client asks from here.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 2, 0, 1);
 
 /// A list and what it cost.

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 /// Bytes of a body that are kept: enough for any refusal, and for the id of a transaction.
 const KEPT_MAX: usize = 4 << 10;
-/// A server that accepts nobody for so long has stopped.
+/// A server that accepts no client for so long has stopped.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// What one call of the system reads at most.
 const ROOM_BYTES: usize = 16 << 10;

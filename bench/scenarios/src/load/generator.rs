@@ -18,7 +18,7 @@ use crate::stop::Stop;
 const TIMEOUT: &str = "30s";
 /// Where every connection is always busy, this share of the time is a request under way, between
 /// the last connection's beginning and the last request's. Less means that connections stood idle:
-/// broken ones that were not made anew, perhaps.
+/// broken ones that were not made again, perhaps.
 const BUSY_MIN: f64 = 0.5;
 
 /// One kind of request, and where it goes.

@@ -38,7 +38,7 @@ pub struct Paced {
 pub struct Blend {
     /// Lists of a hundred requests.
     pub reads_percent: u64,
-    /// As anybody starts it.
+    /// As a user starts it.
     pub on: Figure,
     /// With `--list-cache=off`, after that in each pass.
     pub off: Figure,

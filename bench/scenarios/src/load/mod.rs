@@ -91,9 +91,9 @@ pub enum Act {
     Add,
     /// One row of 10,000 is read, drawn by chance.
     Read,
-    /// 25 rows are fetched as anybody would.
+    /// 25 rows are fetched as any client would.
     Fetch,
-    /// The same, read anew each time.
+    /// The same, read again each time.
     FetchUncached,
 }
 

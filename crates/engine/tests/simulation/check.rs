@@ -1,4 +1,4 @@
-//! What is asked of each answer: is it one that somebody could see who looked at the store?
+//! What is asked of each answer: is it one that an observer could see who looked at the store?
 
 use engine::{EngineError, ListAnswer};
 
@@ -134,7 +134,7 @@ impl World {
         let text = String::from_utf8_lossy(&list.rows);
         let (_, lines) = text.split_once(' ').expect("the family comes first");
         let shown = lines.lines().filter_map(|line| line.split(' ').nth(1));
-        // Of the many rows of large tables nobody keeps book.
+        // Of the many rows of large tables no book is kept.
         let known = shown.filter(|id| domain::IDS.contains(id));
         let mut hidden = known.filter(|id| !seen.contains(id) && !now.contains(id));
         let found = match hidden.next() {

@@ -22,9 +22,9 @@ const WRITER: &str = "writer";
 pub enum Stop {
     /// It has nothing to do.
     Idle,
-    /// A group was applied. Nothing of it is withheld, and nobody sees it.
+    /// A group was applied. Nothing of it is withheld, and no reader sees it.
     Applied,
-    /// What it may alter is withheld, and nobody sees it.
+    /// What it may alter is withheld, and no reader sees it.
     Withheld,
     /// Snapshots see it. It is not published.
     Committed,
@@ -67,7 +67,7 @@ pub struct Move {
 struct State {
     at: Option<Stop>,
     last: Option<Stop>,
-    /// No gate holds anybody any more.
+    /// No gate holds any thread any more.
     open: bool,
     /// The writer is gone.
     dead: bool,

@@ -1,4 +1,4 @@
-//! What a list may be answered, as somebody sees it who looked at the store when it was asked.
+//! What a list may be answered, as an observer sees it who looked at the store when it was asked.
 //!
 //! States are numbered by the groups of writes that became visible. An answer may be that of any
 //! state from the one that could be read when the request came to the one that stands when it is
@@ -50,7 +50,7 @@ pub struct Judge {
     /// As of the state that stands.
     catalogue: Catalogue,
     pub states: Vec<State>,
-    /// The state that stands changes the catalogue and is not published: whoever reads waits, so
+    /// The state that stands changes the catalogue and is not published: every reader waits, so
     /// that the one before may still be answered.
     is_hidden: bool,
     /// The instant it is.
@@ -108,7 +108,7 @@ impl Judge {
         self.states.len() - 1
     }
 
-    /// The number of the state that somebody can read now.
+    /// The number of the state that a reader can see now.
     pub fn readable(&self) -> usize {
         self.stands() - usize::from(self.is_hidden)
     }
@@ -213,7 +213,7 @@ impl Judge {
         }
     }
 
-    /// The row, as a page, if whoever asks the question may read it in the state that stands.
+    /// The row, as a page, if the caller of the question may read it in the state that stands.
     pub fn row(&self, question: &Question, id: &RowId) -> Option<Vec<u8>> {
         let actor = &question.caller.actor;
         let database = self
@@ -245,7 +245,7 @@ impl Judge {
         Some(fixture::encode_page(&page, question.family))
     }
 
-    /// The rows of its table that whoever asks the question may read in the state that stands.
+    /// The rows of its table that the caller of the question may read in the state that stands.
     pub fn readable_rows(&self, question: &Question) -> Vec<&'static str> {
         let may_read = |id: &&str| {
             let id = RowId::new(id).expect("a legal id");
@@ -277,7 +277,7 @@ impl Judge {
         self.boundaries.values().any(|at| *at <= last)
     }
 
-    /// Whether a state stands that nobody can read yet.
+    /// Whether a state stands that no reader can see yet.
     pub fn is_hidden(&self) -> bool {
         self.is_hidden
     }

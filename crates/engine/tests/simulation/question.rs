@@ -13,7 +13,7 @@ use super::domain::{
 };
 use super::times::Times;
 
-/// One list, as somebody asks for it.
+/// One list, as a reader asks for it.
 #[derive(Debug)]
 pub struct Question {
     pub number: usize,
@@ -222,7 +222,7 @@ impl Question {
         }
     }
 
-    /// The same list, asked for by somebody else, in another family, or otherwise in part.
+    /// The same list, asked for by another reader, in another family, or otherwise in part.
     pub fn vary(&self, chance: &mut Chance, number: usize) -> Question {
         let mut other = Question {
             number,

@@ -1,5 +1,5 @@
 //! Writes that are staged in a transaction, looked at inside, and committed, rolled back, or left
-//! open until it expires or somebody commits it late.
+//! open until it expires or a caller commits it late.
 
 use std::sync::{Arc, Mutex};
 
@@ -70,7 +70,7 @@ pub struct Inside {
     pub transaction: String,
     /// The state that stood when it was asked for, and when it was answered.
     pub stood: [usize; 2],
-    /// Nothing was staged before, so nothing but what anybody sees is to be seen.
+    /// Nothing was staged before, so nothing but what every reader sees is to be seen.
     pub is_empty: bool,
     pub is_committed: bool,
 }

@@ -69,7 +69,7 @@ impl Times {
         }
     }
 
-    /// Whether it names a mark that nobody can give before the run is over.
+    /// Whether it names a mark that no commit can give before the run is over.
     pub fn is_future(self, now: Timestamp) -> bool {
         self.as_of.is_some_and(|mark| mark.0 > now.0 + YEAR_US / 2)
     }

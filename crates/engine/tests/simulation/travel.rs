@@ -44,7 +44,7 @@ impl World {
         self.engine.ignore_pending_marks();
     }
 
-    /// Somebody asks about another time: mostly one that was asked about before.
+    /// A reader asks about another time: mostly one that was asked about before.
     pub(super) fn travel(&mut self) -> Found {
         if self.readers.len() >= READERS_MAX {
             return self.go_on_reading();
@@ -69,7 +69,7 @@ impl World {
         self.go_on(self.readers.len() - 1)
     }
 
-    /// Somebody asks for one row of now.
+    /// A reader asks for one row of now.
     pub(super) fn ask_for_row(&mut self) -> Found {
         self.asked += 1;
         let id = *self.chance.pick(&domain::IDS);

@@ -315,7 +315,7 @@ impl World {
         Arc::new(drawn)
     }
 
-    /// Somebody asks: mostly what was asked before, often what somebody else asks right now.
+    /// A reader asks: mostly what was asked before, often what another reader asks right now.
     fn arrive(&mut self) -> Found {
         if self.readers.len() >= READERS_MAX {
             return self.go_on_reading();
@@ -327,7 +327,7 @@ impl World {
             return self.ask_for_row();
         }
         let question = match self.chance.below(10) {
-            // Where lists are evicted, more of them come anew.
+            // Where lists are evicted, more of them are read again.
             roll if roll == 0 || (self.kind == RunKind::Small && roll > 6) => {
                 let question = self.draw_question();
                 let place = self.chance.below(self.kind.pool());
@@ -581,7 +581,7 @@ impl World {
             .before_commit(&self.gated.gate.outcomes(), &further);
     }
 
-    /// Whoever is in flight may be answered the state that stands, also when it has passed.
+    /// A reader in flight may be answered the state that stands, also when it has passed.
     fn keep_verdicts(&mut self) {
         let stands = self.judge.stands();
         for reader in &mut self.readers {
@@ -607,7 +607,7 @@ impl World {
         Err("writes never end".to_owned())
     }
 
-    /// Marks may have to be reserved for whoever still waits, which is the writer's.
+    /// Marks may have to be reserved for the callers that still wait, which is the writer's.
     fn wait_for_marks(&mut self) -> Found {
         for _ in 0..DRAIN_STEPS_MAX {
             let Some(last) = self.readers.len().checked_sub(1) else {

@@ -1,4 +1,4 @@
-//! What an answer may take, and all of them together that nobody takes.
+//! What an answer may take, and all of them together that no client takes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Many rows at once, counting columns, operators, and rows that somebody else has changed.
+//! Many rows at once, counting columns, operators, and rows that another writer has changed.
 
 use crate::fixture::{Answer, KEY, PROJECT, ROWS_KEY, TestServer};
 use serde_json::{Value, json};

@@ -148,7 +148,7 @@ impl TestServer {
         server
     }
 
-    /// With a database `d`, its table `t` that anybody may read, an index of its column `n`, and
+    /// With a database `d`, its table `t` that any caller may read, an index of its column `n`, and
     /// the row `r`.
     pub fn start_with_row() -> TestServer {
         let server = TestServer::start_with_table(&json!({

@@ -151,7 +151,7 @@ fn guest_head(method: &str, path: &str, length: usize) -> String {
 
 const OPEN_ROWS: &str = "/v1/tablesdb/d/tables/open/rows";
 
-/// A table whose rows anybody may create, and one whose rows anybody may read.
+/// A table whose rows any caller may create, and one whose rows any caller may read.
 fn make_tables(server: &TestServer) {
     let made = server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     assert_eq!(made.status, 201, "{}", made.text);
@@ -354,7 +354,7 @@ fn client_that_reads_no_answer_loses_the_connection() {
     });
     let mut stream = TcpStream::connect(server.address).unwrap();
     let one = head("GET", "/v1/tablesdb", "");
-    // Questions without end, whose answers nobody reads: at some point the server can send no
+    // Questions without end, whose answers no client reads: at some point the server can send no
     // more, and writing fails once it has closed.
     let many = one.repeat(1_000);
     while stream.write_all(many.as_bytes()).is_ok() {}
@@ -438,7 +438,7 @@ fn a_request_in_work_at_the_end_is_answered_and_told_that_it_is_the_last() {
     let mut held = TcpStream::connect(server.address).unwrap();
     held.write_all(head("POST", "/v1/tablesdb", &more).as_bytes())
         .unwrap();
-    // Whoever is told to go on is in work.
+    // A client that is sent `100 Continue` is in work.
     read_until(&mut held, b"HTTP/1.1 100 Continue\r\n\r\n");
     let rest = std::thread::spawn(move || {
         // Connections without a request end when the stop has begun.

@@ -110,7 +110,7 @@ pub fn refused(answer: &Answer, refusal: &str) {
     assert_eq!(answer.refusal(), refusal, "{}", answer.text);
 }
 
-/// Ids and `n` of all rows, as whoever asks sees them.
+/// Ids and `n` of all rows, as the caller sees them.
 fn rows(server: &TestServer, transaction: &str) -> Vec<(String, Value)> {
     let order = r#"{"method":"orderAsc","attribute":"$id"}"#;
     let order = percent_encoding::utf8_percent_encode(order, percent_encoding::NON_ALPHANUMERIC);

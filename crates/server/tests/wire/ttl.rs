@@ -1,4 +1,4 @@
-//! Lists within a `ttl`, after somebody lost the right to a row that they show: age is what a
+//! Lists within a `ttl`, after a reader lost the right to a row that they show: age is what a
 //! reader chooses, access is not.
 
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use crate::fixture::{Answer, PROJECT, TestServer};
 const GUEST: [(&str, &str); 1] = [("x-appwrite-project", PROJECT)];
 const ROW: &str = "/v1/tablesdb/d/tables/t/rows/r";
 
-/// A row of a table whose rows anybody may write, with this grant of its own.
+/// A row of a table whose rows any caller may write, with this grant of its own.
 fn server(row_security: bool, grant: &str) -> TestServer {
     let server = TestServer::start();
     let table = json!({"tableId": "t", "name": "T", "rowSecurity": row_security,

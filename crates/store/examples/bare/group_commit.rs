@@ -269,7 +269,7 @@ fn commit_all(
         connection.execute_batch("COMMIT")?;
         commits += 1;
         for (_, sender) in &group {
-            // Each writer waits for this, so there is room and somebody there.
+            // Each writer waits for this, so there is room and a reader there.
             let _ = sender.send(());
         }
         company = group.len()

@@ -137,7 +137,7 @@ impl<'c> List<'c> {
         Ok(())
     }
 
-    /// The ids of the page, so that whoever compares can check that both read the same rows.
+    /// The ids of the page, so that the comparison can check that both read the same rows.
     fn ids(&mut self) -> Outcome<Vec<String>> {
         let mut rows: Rows<'_> = self.page.query(params![CATEGORY, RATING_ABOVE])?;
         let mut ids = Vec::new();

@@ -71,7 +71,7 @@ fn open_seeded(path: &Path) -> Outcome<Connection> {
     Ok(connection)
 }
 
-/// Without this, SQLite as it is built here (`SQLITE_ENABLE_STAT4`) compiles a statement anew
+/// Without this, SQLite as it is built here (`SQLITE_ENABLE_STAT4`) compiles a statement again
 /// each time another value is bound to a parameter that its planner has looked at.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

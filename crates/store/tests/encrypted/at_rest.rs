@@ -83,7 +83,7 @@ fn added_column_is_encrypted_and_others_stay_plain() {
     let at = db.table().columns.len() - 1;
     let secret = Value::Text(SECRET.to_owned());
     db.ok(vec![db.update("r", vec![(at, secret.clone())])]);
-    // Bodies of the older schema are written anew.
+    // Bodies of the older schema are written again.
     while futures_executor::block_on(db.store.run_upkeep()).unwrap() {}
     assert_eq!(traces(&place.0, SECRET), Vec::<String>::new());
     let mut wanted = crate::suite::db::note("plain");

@@ -287,7 +287,7 @@ pub fn deletion_takes_all_that_was_inside(place: &dyn Place) {
             .contains_key(DATABASE)
     );
     assert_eq!(describe(&db.load().catalogue), describe(&db.catalogue));
-    // Under the old names everything starts anew, empty.
+    // Under the old names everything starts again, empty.
     db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
     db.ok(vec![Op::Catalogue(create_table(notes()))]);
     assert_eq!(db.get("a"), None);

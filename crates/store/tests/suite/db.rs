@@ -65,7 +65,7 @@ pub const LONG_READS: LongReads = LongReads {
     waiting_max: 1,
 };
 
-/// The encoder the stores under test are opened with. Nobody reads it back: bodies are compared.
+/// The encoder the stores under test are opened with. No test reads it back: bodies are compared.
 pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend_from_slice(table.id.as_str().as_bytes());
     for value in values {

@@ -1,4 +1,4 @@
-//! Groups of batches: marks, isolation, bounds, and what nobody sees before the commit.
+//! Groups of batches: marks, isolation, bounds, and what no reader sees before the commit.
 
 use std::sync::Arc;
 

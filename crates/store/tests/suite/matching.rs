@@ -354,7 +354,7 @@ pub fn rows_that_moved_are_left_alone(place: &dyn Place) {
         };
         assert!(db.commit(&[fresh]).remove(0).is_ok());
     }
-    // A row that is not there was not changed by anybody.
+    // A row that is not there was not changed by any writer.
     let put = RowAct::Put {
         patch: Patch::default(),
         insert: Ok(counted(1)),

@@ -305,7 +305,7 @@ pub fn a_text_that_was_looked_at_before_is_not_cut_short_either(place: &dyn Plac
         },
         since,
     };
-    // What was not changed since is not looked at: whoever sends the mark has done so.
+    // What was not changed since is not looked at: the caller that sends the mark has done so.
     let table = shorten(&db, TITLE, 3);
     change(&mut db, table);
     for (position, patch) in [

@@ -86,7 +86,7 @@ pub fn a_unique_value_is_handed_over_within_a_batch(place: &dyn Place) {
     db.ok(vec![db.insert("c", named("c", "a")), db.delete("a")]);
     db.ok(vec![db.delete("b"), db.insert("d", named("d", "b"))]);
     check(&db, &[("a", "c"), ("b", "d")]);
-    // The row that waits is changed, deleted, and made anew before it gets its value.
+    // The row that waits is changed, deleted, and created again before it gets its value.
     db.ok(vec![
         code(&db, "c", "b"),
         db.update("c", vec![(TITLE, text("between"))]),

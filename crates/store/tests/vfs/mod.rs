@@ -5,7 +5,7 @@
 //!
 //! ```ignore
 //! let vfs = RecordingVfs::register("crash-test", directory.path())?;
-//! let connection = vfs.open("main.db")?; // or give `vfs.name()` to whoever opens the database
+//! let connection = vfs.open("main.db")?; // or give `vfs.name()` to what opens the database
 //! connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; ...")?;
 //! vfs.log().note("acknowledged", 17);
 //! let mut crashes = vfs.log().crashes();

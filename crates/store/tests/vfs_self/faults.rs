@@ -145,7 +145,7 @@ fn no_memory_fails_the_commit() {
 }
 
 /// A real failure to allocate undoes the statement alone if it kept a statement journal, and the
-/// whole transaction otherwise: whoever groups requests must ask which it was.
+/// whole transaction otherwise: code that groups requests must ask which it was.
 #[test]
 fn a_failed_allocation_fails_the_statement_or_ends_the_transaction() {
     let alone = MEMORY.write().unwrap_or_else(PoisonError::into_inner);

@@ -234,7 +234,7 @@ fn every_combination_is_answered_alike_inside_a_transaction() {
         "/v1/tablesdb",
         r#"{"databaseId":"access","name":"A"}"#,
     );
-    // Nobody opens a transaction who may write nowhere.
+    // No caller opens a transaction who may write nowhere.
     let open = r#"{"tableId":"open","name":"O","permissions":["create(\"any\")"]}"#;
     fixture.make("POST", "/v1/tablesdb/d/tables", open);
     let mut wrong = Vec::new();

@@ -39,7 +39,7 @@ pub const ROWS: [&str; 3] = ["r1", "r2", "r3"];
 thread_local! {
     /// The latest transaction of the fixture of this thread.
     static TRANSACTION: Cell<&'static str> = const { Cell::new("none") };
-    /// A key of the fixture of this thread that nobody uses.
+    /// A key of the fixture of this thread that no client uses.
     static SPARE_KEY: Cell<&'static str> = const { Cell::new("none") };
 }
 
@@ -48,7 +48,7 @@ pub fn open_transaction() -> &'static str {
     TRANSACTION.get()
 }
 
-/// The id of a key that is of no use to anybody.
+/// The id of a key that is of no use to any caller.
 pub fn spare_key() -> &'static str {
     SPARE_KEY.get()
 }

@@ -7,7 +7,7 @@ use testing::{Credentials, RawAnswer, RawClient};
 const ROW: &str = "/v1/tablesdb/kept/tables/t/rows/r";
 const COUNT: &str = "/v1/tablesdb/kept/tables/t/rows/r/n/increment";
 
-/// A table whose rows anybody may count, for which they have to be read.
+/// A table whose rows any caller may count, for which they have to be read.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.make(

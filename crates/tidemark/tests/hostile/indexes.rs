@@ -80,7 +80,7 @@ const OF_WORDS: &[(&str, &[Kind])] = &[
         &[Kind::IndexInvalid],
     ),
 ];
-/// Kinds that this server lacks, or nobody has.
+/// Kinds that this server lacks, or no server has.
 const OF_NO_KIND: &[(&str, &[Kind])] = &[
     (
         r#""type":"spatial","columns":["s"]"#,

@@ -301,7 +301,7 @@ fn every_caller_who_may_not() {
                 .iter()
                 .any(|end| pattern.ends_with(end));
         let refusal = match open {
-            // The table of the fixture lets everybody read and nobody write.
+            // The table of the fixture lets every caller read and none write.
             Open::Guests if reads => return,
             Open::Guests => Kind::Unauthorized,
             // The transaction of the fixture is a key's.

@@ -70,7 +70,7 @@ fn open_past(fixture: &mut Fixture, past: &str) {
     fixture.make("PATCH", options, &body);
 }
 
-/// The hidden row anew: shown at first, then hidden.
+/// The hidden row again: shown at first, then hidden.
 fn hide(fixture: &mut Fixture, (n, w): (i64, &str)) -> String {
     let body = format!(
         r#"{{"rowId":"{HIDDEN}","data":{{"n":{n},"w":"{w}","story":"once a secret"}},

@@ -171,7 +171,7 @@ pub enum Open {
     All,
     /// To all who name a project; grants decide.
     Guests,
-    /// To all who name a project; what somebody else has is not found.
+    /// To all who name a project; what another project has is not found.
     Owners,
     /// To keys.
     Keys,
