@@ -287,3 +287,26 @@ fn a_point_takes_select_and_nothing_else() {
         "{refused}"
     );
 }
+
+/// A method that the parser knows and no arm of the resolver takes would be refused everywhere.
+#[test]
+fn a_method_of_one_attribute_is_taken_by_some_attribute() {
+    let table = Arc::new(products());
+    let is_taken = |method: Method, name: &str, values: &str| {
+        let word = method.as_str();
+        let text = format!(r#"{{"method":"{word}","attribute":"{name}","values":[{values}]}}"#);
+        let ast = query::parse(&[text]).unwrap();
+        query::resolve(&ast, &table, Visibility::Everything, None, &LIMITS).is_ok()
+    };
+    let holds_others = |method: &Method| matches!(method, Method::Or | Method::And);
+    let of_attributes = |method: &&Method| method.is_filter() && !holds_others(method);
+    for method in Method::ALL.iter().filter(of_attributes) {
+        let fits = |name: &&str| {
+            ["", "1", "\"a\"", "1,2", "\"a\",\"b\""]
+                .iter()
+                .any(|values| is_taken(*method, name, values))
+        };
+        let taken = TABLE_NAMES.iter().any(|name| fits(&name));
+        assert!(taken, "no attribute takes `{}`", method.as_str());
+    }
+}
