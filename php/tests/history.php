@@ -53,6 +53,9 @@ $masters   = array( Suite::master( $processes ), Suite::master( $processes ), 0,
 $until     = $is_night ? time() + 600 : 0;
 $site      = Suite::site();
 $requests  = array();
+// Few writes are left until a new `invalidate` takes the place of this one.
+Suite::fill_invalidation( $site, 100 );
+$first = fileinode( Suite::store_folder( $site ) . '/invalidate' );
 for ( $i = 0; $i < $processes; ++$i ) {
 	$is_guest   = 3 === $i % 4 ? 'true' : 'false';
 	$requests[] = Suite::start( $site,
@@ -62,3 +65,5 @@ for ( $i = 0; $i < $processes; ++$i ) {
 Suite::same( 'request never misses a write that returned before it started',
 	array_map( array( 'Suite', 'finish' ), $requests ),
 	array_fill( 0, $processes, array( array(), true, array() ) ) );
+clearstatcache();
+Suite::same( 'requests met a roll-over', fileinode( Suite::store_folder( $site ) . '/invalidate' ) !== $first, true );

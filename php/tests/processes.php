@@ -79,6 +79,9 @@ $rounds = 'night' === getenv( 'TIDEMARK_LANE' ) ? 300 : 60;
 $lost   = array();
 $worked = 0;
 for ( $round = 1; $round <= $rounds; ++$round ) {
+	if ( 0 === $round % 10 ) {
+		Suite::fill_invalidation( $site, 20 ); // Writers are killed around a roll-over, too.
+	}
 	list( $gone, $did ) = crash_round( $site, $round );
 	$lost   = array_merge( $lost, $gone );
 	$worked += $did;

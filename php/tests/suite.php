@@ -28,6 +28,20 @@ class Suite {
 		return self::store_folder( $site ) . '/store.sqlite';
 	}
 
+	/** Appends records of other keys to `invalidate` until there is room for so many more. */
+	public static function fill_invalidation( $site, $room = 0 ) {
+		$file = self::store_folder( $site ) . '/invalidate';
+		if ( ! is_file( $file ) ) {
+			file_put_contents( $file, 'TDMKINV1' . str_repeat( "\0", 8 ) . random_bytes( 16 ) );
+			chmod( $file, 0660 );
+		}
+		clearstatcache();
+		$body   = 'k' . str_repeat( "\0", 7 ) . random_bytes( 8 );
+		$record = $body . hash( 'xxh3', $body, true );
+		$count  = (int) ceil( ( 1048576 - filesize( $file ) ) / 24 ) - $room;
+		file_put_contents( $file, str_repeat( $record, max( 0, $count ) ), FILE_APPEND );
+	}
+
 	/**
 	 * Starts a request, `finish` waits for it: a process of its own, or one to the master that
 	 * the settings name. Those of one master share APCu; a process of its own has none.

@@ -38,9 +38,9 @@ class Tidemark_Apcu {
 	}
 
 	/** Whether it has heard of all that was written before; cheap, the store is not opened. */
-	public function is_current( $file, $position, $now ) {
+	public function is_current( $file, $invalidation, $now ) {
 		$state = $this->state();
-		if ( ! $state || $state[1] !== $position || abs( $now - $state[2] ) >= 60 ) {
+		if ( ! $state || ! $invalidation->is_at( $state[1] ) || abs( $now - $state[2] ) >= 60 ) {
 			return false;
 		}
 		clearstatcache( true, $file );

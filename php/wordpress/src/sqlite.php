@@ -563,8 +563,8 @@ class Tidemark_Store {
 
 	/** Does in the shared memory what was told since a position; null is for what is unknown. */
 	private function replay( $from ) {
-		$now     = array_map( 'intval', explode( ':', $this->told ) );
-		$records = null === $from ? null : self::records( $this->invalidation, $from, $now );
+		// What was appended meanwhile may be read as well: it is read once more later.
+		$records = null === $from ? null : $this->invalidation->since( $from )[0];
 		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0 ) ) as $record ) {
 			if ( Tidemark_Invalidation::KEY !== $record[0] ) {
 				$this->apcu->flush();
@@ -708,12 +708,12 @@ class Tidemark_Store {
 
 	/** Does what guests told since the last time. @throws Exception */
 	public function follow() {
-		$told     = $this->invalidation;
-		$position = implode( ':', $told->position() );
-		if ( $position === $this->told ) {
+		$told = $this->invalidation;
+		if ( $told->is_at( $this->told ) ) {
 			return;
 		}
 		$this->end_reads();
+		$position = $told->position();
 		if ( $this->db->querySingle( 'SELECT told FROM mark' ) === $position ) {
 			$this->told = $position;
 			$this->refresh();
@@ -723,10 +723,10 @@ class Tidemark_Store {
 		try {
 			$this->refresh();
 			$known = $this->db->querySingle( 'SELECT told FROM mark' );
-			$now   = $told->position();
 			// A store that was never told anything is as new as the file.
-			$this->obey( null === $known ? array() : self::records( $told, $known, $now ) );
-			$position = implode( ':', $now );
+			list( $records, $position ) = null === $known
+				? array( array(), $told->position() ) : $told->since( $known );
+			$this->obey( $records );
 			$this->db->exec( "UPDATE mark SET told = '$position'" );
 			$this->db->exec( 'COMMIT' );
 		} catch ( Throwable $failed ) {
@@ -735,15 +735,6 @@ class Tidemark_Store {
 		}
 		$this->told = $position;
 		$this->refresh();
-	}
-
-	/** What to obey; null for everything, as after a gap. */
-	private static function records( $told, $known, array $now ) {
-		list( $inode, $from ) = array_map( 'intval', explode( ':', $known ) );
-		if ( 0 === $inode && 0 !== $now[0] && $now[1] < Tidemark_Invalidation::LARGEST ) {
-			return $told->since( Tidemark_Invalidation::HEADER, $now[1] );
-		}
-		return $inode === $now[0] && $from <= $now[1] ? $told->since( $from, $now[1] ) : null;
 	}
 
 	private function obey( $records ) {

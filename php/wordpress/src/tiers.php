@@ -134,9 +134,8 @@ class Tidemark_Tiers {
 		if ( ! $is_forced && null !== $this->apcu_at && abs( $now - $this->apcu_at ) < 60 ) {
 			return true;
 		}
-		$file     = $this->place->file( 'store.sqlite' );
-		$position = implode( ':', $this->invalidation->position() );
-		if ( ! $this->apcu->is_current( $file, $position, $now ) ) {
+		$file = $this->place->file( 'store.sqlite' );
+		if ( ! $this->apcu->is_current( $file, $this->invalidation, $now ) ) {
 			$is_joined = $this->guarded( function ( $store ) use ( $now ) {
 				$store->follow();
 				$store->check_token( $now );
