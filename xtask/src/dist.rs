@@ -14,13 +14,20 @@ pub struct Destination {}
 
 const SOURCE: &str = "php/wordpress/src";
 const LICENCE: &str = "php/wordpress/LICENSE";
-/// In this order: the header stops a request that did not come through WordPress.
-const PARTS: [&str; 13] = [
+/// In this order: the header stops a request that did not come through WordPress, and a trait
+/// comes before the class that uses it.
+const PARTS: [&str; 19] = [
     "header",
     "functions",
     "runtime",
     "tiers",
     "apcu",
+    "store-file",
+    "store-reads",
+    "store-writes",
+    "store-follow",
+    "store-upkeep",
+    "store-token",
     "sqlite",
     "ahead",
     "place",

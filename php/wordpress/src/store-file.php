@@ -1,0 +1,135 @@
+<?php
+/** The file of the store: how it is opened, made whole, and replaced by a sound one. */
+trait Tidemark_Store_File {
+	private function open( $boot_id, $limit ) {
+		clearstatcache( true, $this->path );
+		$found = @stat( $this->path );
+		if ( ! $found || is_link( $this->path ) || ( $found['mode'] & 0002 )
+			|| Tidemark_Place::user() !== $found['uid'] ) {
+			throw new RuntimeException( 'the store is no file of our own' );
+		}
+		$this->inode    = $found['ino'];
+		$this->inode_text = $found['dev'] . ':' . $found['ino'];
+		$this->prepared = array();
+		$this->db       = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
+		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
+		$mark = $this->db->querySingle( 'SELECT * FROM mark', true );
+		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['inode'] !== $this->inode_text ) {
+			throw new RuntimeException( 'the store is of another place or format' );
+		}
+		if ( $mark['boot'] !== $boot_id ) {
+			if ( ! $mark['clean'] || ! $this->mark->is_of( $mark['origin'] ) ) {
+				throw new RuntimeException( 'the store is of another boot' );
+			}
+			$boot = $this->statement( 'UPDATE mark SET boot = ?1' );
+			$boot->bindValue( 1, $boot_id, SQLITE3_TEXT );
+			$boot->execute()->finalize();
+		}
+		$this->origin = $mark['origin'];
+		$this->refresh( $mark );
+	}
+
+	private static function connect( $path, $flags ) {
+		$db = new SQLite3( $path, $flags );
+		$db->enableExceptions( true );
+		$db->busyTimeout( 5000 );
+		$db->exec( 'PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;
+			PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 16777216;
+			PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY' );
+		return $db;
+	}
+
+	/** Made whole under another name, so that nobody opens half of it. */
+	private static function make( $path, $boot_id, $over = false ) {
+		$temporary = $path . '.' . bin2hex( random_bytes( 8 ) );
+		$mask      = umask( 0007 );
+		try {
+			$db = self::connect( $temporary, SQLITE3_OPEN_READWRITE | SQLITE3_OPEN_CREATE );
+			$db->exec( 'PRAGMA page_size = 4096; PRAGMA journal_mode = WAL;
+				CREATE TABLE entry (id INTEGER PRIMARY KEY, k BLOB NOT NULL, v BLOB,
+					x INTEGER NOT NULL, q INTEGER NOT NULL, g INTEGER NOT NULL, c BLOB);
+				CREATE TABLE cleared (id INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
+				CREATE TABLE segment (id TEXT PRIMARY KEY, seen INTEGER NOT NULL);
+				CREATE TABLE mark (format INTEGER, boot TEXT, inode TEXT, stamp INTEGER,
+					flushed INTEGER, swept INTEGER, told TEXT, token TEXT, next TEXT,
+					checked INTEGER, changed INTEGER, purged INTEGER, origin TEXT, clean INTEGER)' );
+			$found = stat( $temporary );
+			$entry = $db->prepare( 'INSERT INTO mark
+				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5, ?6, 0)' );
+			$entry->bindValue( 1, self::FORMAT );
+			$entry->bindValue( 2, $boot_id );
+			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
+			$entry->bindValue( 4, PHP_INT_MIN );
+			$entry->bindValue( 5, time() );
+			$origin = bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) );
+			$entry->bindValue( 6, $origin );
+			$entry->execute();
+			$entry->close();
+			$db->close();
+			self::keep_origin( $path, $origin );
+			if ( $over ) {
+				// The log of the old file would be taken for one of the new.
+				@unlink( "$path-wal" );
+				@unlink( "$path-shm" );
+				rename( $temporary, $path );
+			} elseif ( ! @link( $temporary, $path ) ) {
+				self::take_name( $temporary, $path );
+			}
+		} finally {
+			umask( $mask );
+			foreach ( array( '', '-wal', '-shm' ) as $end ) {
+				is_file( $temporary . $end ) && @unlink( $temporary . $end );
+			}
+		}
+	}
+
+	/**
+	 * Beside the store, before it takes its name: who does not open the store sees that it is
+	 * another. The inode does not tell, it may be that of a file that is gone.
+	 */
+	private static function keep_origin( $path, $origin ) {
+		if ( @file_get_contents( "$path.origin", false, null, 0, 32 ) !== $origin ) {
+			is_link( "$path.origin" ) || @file_put_contents( "$path.origin", $origin );
+		}
+	}
+
+	/** For file systems without hard links; the first that comes gives its file the name. */
+	private static function take_name( $temporary, $path ) {
+		$lock = @fopen( "$path.lock", 'c' );
+		if ( $lock && flock( $lock, LOCK_EX ) ) {
+			clearstatcache( true, $path );
+			is_file( $path ) || @rename( $temporary, $path );
+		}
+	}
+
+	/** One process replaces it; the others find a sound one. */
+	private function replace_file( $boot_id ) {
+		$lock = @fopen( $this->path . '.lock', 'c' );
+		if ( ! $lock || ! flock( $lock, LOCK_EX ) ) {
+			throw new RuntimeException( 'the store cannot be replaced' );
+		}
+		clearstatcache( true, $this->path );
+		if ( null === $this->inode || @fileinode( $this->path ) === $this->inode ) {
+			try {
+				$this->db && $this->db->exec( 'UPDATE mark SET stamp = -stamp - 1' );
+			} catch ( Exception $unreadable ) {
+				$this->prepared = array(); // Then nobody can read a stamp from it either.
+			}
+			$this->db = null;
+			self::make( $this->path, $boot_id, true );
+		}
+		fclose( $lock );
+	}
+
+	/** Another file has taken the name: what was written to this one is lost. */
+	public function is_replaced() {
+		clearstatcache( true, $this->path );
+		return @fileinode( $this->path ) !== $this->inode;
+	}
+
+	public function close() {
+		$this->end_reads();
+		$this->prepared = array();
+		$this->db->close();
+	}
+}

@@ -1,0 +1,97 @@
+<?php
+/** Upkeep of the store: sweeps, the mark of a sync, and what the commands ask. */
+trait Tidemark_Store_Upkeep {
+	/** Within a transaction that writes. @throws Exception */
+	private function take_mark_away() {
+		if ( $this->is_clean ) {
+			if ( ! $this->mark->take_away() ) {
+				throw new RuntimeException( 'the mark of a sync cannot be taken away' );
+			}
+			$this->db->exec( 'UPDATE mark SET clean = 0' );
+			$this->is_clean = false;
+		}
+	}
+
+	/**
+	 * Brings all to the disk and sets the mark. It raises the stamp, so that each writer meets the mark.
+	 * False where another process wrote or read meanwhile.
+	 *
+	 * @throws Exception
+	 */
+	public function sync() {
+		$this->end_reads();
+		$this->db->exec( 'PRAGMA synchronous = FULL; BEGIN IMMEDIATE;
+			UPDATE mark SET stamp = stamp + 1, clean = 1; COMMIT' );
+		$left = $this->db->querySingle( 'PRAGMA wal_checkpoint(TRUNCATE)', true );
+		$this->db->exec( 'PRAGMA synchronous = OFF; BEGIN IMMEDIATE' );
+		$is_done = 0 === $left['busy'] && 1 === $this->db->querySingle( 'SELECT clean FROM mark' )
+			&& $this->invalidation->sync() && $this->mark->set( $this->origin );
+		$this->db->exec( 'COMMIT' );
+		$this->refresh();
+		return $is_done;
+	}
+
+	/** Small steps of upkeep: what is expired or flushed goes, then what is left at random. */
+	public function sweep( $limit, $milliseconds, $now ) {
+		$this->end_reads();
+		$ends     = hrtime( true ) + $milliseconds * 1000000;
+		$used     = 4096 * ( $this->db->querySingle( 'PRAGMA page_count' )
+			- $this->db->querySingle( 'PRAGMA freelist_count' ) );
+		$is_full  = $used > $limit * 0.9;
+		// Purged tombstones end all leases, so that is not done at each step.
+		$last     = $this->db->querySingle( 'SELECT purged FROM mark' );
+		$is_purge = $is_full || abs( $now - $last ) >= 10;
+		do {
+			$this->db->exec( 'BEGIN IMMEDIATE' );
+			$is_done = $this->sweep_step( $is_full, $is_purge, $now );
+			$this->db->exec( 'COMMIT' );
+		} while ( ! $is_done && hrtime( true ) < $ends );
+		clearstatcache( true, $this->path . '-wal' );
+		if ( @filesize( $this->path . '-wal' ) > self::LOG_MAX ) {
+			$this->db->busyTimeout( 50 );
+			@$this->db->exec( 'PRAGMA wal_checkpoint(TRUNCATE)' );
+			$this->db->busyTimeout( 5000 );
+		}
+	}
+
+	/** Entries become tombstones: their leases go on. Old tombstones end all leases. */
+	private function sweep_step( $is_full, $is_purge, $now ) {
+		$this->refresh();
+		$from = $this->db->querySingle( 'SELECT swept FROM mark' );
+		$rows = $this->db->query( "SELECT id, v IS NULL, g, (x > 0 AND x <= $now)
+			OR q < {$this->flushed} FROM entry WHERE id >= ($from) ORDER BY id LIMIT 200" );
+		$ids  = array( 'gone' => array(), 'emptied' => array() );
+		$seen = 0;
+		while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
+			++$seen;
+			$last = $row[0];
+			if ( $row[1] ? $is_purge : ( $row[3] || ( $is_full && 0 === random_int( 0, 1 ) ) ) ) {
+				$ids[ $row[1] || 0 === $row[2] ? 'gone' : 'emptied' ][] = $row[0];
+				$raises = ! empty( $raises ) || $row[1];
+			}
+		}
+		$rows->finalize();
+		$this->db->exec( 'DELETE FROM entry WHERE id IN (' . implode( ',', $ids['gone'] ) . ');
+			UPDATE entry SET v = NULL, c = NULL WHERE id IN ('
+			. implode( ',', $ids['emptied'] ) . ')' );
+		// The smallest integer has no literal of its own.
+		$next = $seen < 200 || PHP_INT_MAX === $last ? '-9223372036854775807 - 1' : $last + 1;
+		$this->db->exec( "UPDATE mark SET swept = $next" . ( empty( $raises ) ? ''
+			: ", stamp = stamp + 1, purged = $now" ) );
+		return $seen < 200;
+	}
+
+	/** What the commands print. @throws Exception */
+	public function counts() {
+		$this->end_reads();
+		return $this->db->querySingle( 'SELECT count(v) AS entries, sum(v IS NULL) AS tombstones,
+			coalesce(sum(length(v)), 0) AS bytes FROM entry', true );
+	}
+
+	/** What SQLite finds wrong with the file; empty when it is sound. @throws Exception */
+	public function damage() {
+		$this->end_reads();
+		$found = $this->db->querySingle( 'PRAGMA quick_check' );
+		return 'ok' === $found ? '' : (string) $found;
+	}
+}

@@ -1,0 +1,194 @@
+<?php
+/** Writes to the store: one statement and one commit each, then the shared memories hear of it. */
+trait Tidemark_Store_Writes {
+	/** True when stored, false when the lease no longer holds. @throws Exception */
+	public function set( $prefix, $key, $bytes, $expires, $lease ) {
+		$full = $prefix . $key;
+		return $this->write(
+			$lease ? self::LEASED : self::UPSERT,
+			array( self::id( $full ), $full, $bytes, $expires, null, $this->sum( $bytes, $expires ) ),
+			$lease,
+			$prefix
+		);
+	}
+
+	/** As `set`; false also when there is an entry. @throws Exception */
+	public function add( $prefix, $key, $bytes, $expires, $lease ) {
+		$full = $prefix . $key;
+		return $this->write(
+			$lease ? self::ADD_LEASED : self::ADD,
+			array( self::id( $full ), $full, $bytes, $expires, null, $this->sum( $bytes, $expires ) ),
+			$lease,
+			$prefix
+		);
+	}
+
+	/** True when there was an entry. @throws Exception */
+	public function replace( $prefix, $key, $bytes, $expires ) {
+		$full = $prefix . $key;
+		return $this->write(
+			self::REPLACE,
+			array( self::id( $full ), $full, $bytes, $expires, null, $this->sum( $bytes, $expires ) ),
+			null,
+			$prefix
+		);
+	}
+
+	/** Whether there was an entry, and the new lease. @throws Exception */
+	public function delete( $prefix, $key ) {
+		$full   = $prefix . $key;
+		$number = random_int( 1, PHP_INT_MAX );
+		$values = array( self::id( $full ), $full, null, 0, null, null, $number );
+		$found  = $this->write( self::REMOVE, $values, null, $prefix );
+		if ( ! $found ) {
+			$this->write( self::TOMBSTONE, $values, null, $prefix );
+		}
+		return array( $found, array( $this->stamp, $number ) );
+	}
+
+	/** Changes a value under the write lock; `$change` gets bytes, answers bytes. @throws Exception */
+	public function change( $prefix, $key, $now, $change ) {
+		$full    = $prefix . $key;
+		$changed = null;
+		$busy    = $this->apcu ? $this->apcu->begin_write( $full ) : 0;
+		try {
+			$changed = $this->change_row( $prefix, $full, $now, $change );
+		} finally {
+			list( $bytes, $expires ) = $changed ?? array( null, 0 );
+			$this->show( $full, $busy, null !== $changed, $bytes, $expires );
+		}
+		return $changed;
+	}
+
+	private function change_row( $prefix, $full, $now, $change ) {
+		$this->end_reads();
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		try {
+			$this->refresh();
+			list( $bytes, $expires ) = $this->select( $prefix, $full, $now );
+			if ( null !== $bytes ) {
+				$this->take_mark_away();
+				$bytes = $change( $bytes );
+				$this->run( self::REPLACE, $prefix, array( self::id( $full ), $full, $bytes, $expires,
+					$this->stamp, $this->sum( $bytes, $expires ) ) );
+			}
+			$this->db->exec( 'COMMIT' );
+		} catch ( Throwable $failed ) {
+			@$this->db->exec( 'ROLLBACK' );
+			throw $failed;
+		}
+		return null === $bytes ? null : array( $bytes, $expires );
+	}
+
+	private function sum( $bytes, $expires ) {
+		return self::checksum( $expires, $bytes );
+	}
+
+	private function write( $sql, array $values, $lease, $prefix ) {
+		$busy    = $this->apcu ? $this->apcu->begin_write( $values[1] ) : 0;
+		$is_done = false;
+		try {
+			$is_done = $this->write_row( $sql, $values, $lease, $prefix );
+		} finally {
+			$bytes = $is_done ? $values[2] : null;
+			$this->show( $values[1], $busy, $is_done, $bytes, $values[3] );
+		}
+		return $is_done;
+	}
+
+	/** Brings a write that is committed, or was not, to the shared memories. */
+	private function show( $full, $busy, $is_done, $bytes, $expires ) {
+		if ( $this->apcu ) {
+			$this->apcu->end_write( $full, $busy, $bytes, $expires );
+		}
+		if ( $is_done ) {
+			$this->tell( Tidemark_Invalidation::KEY, $full );
+		}
+	}
+
+	/** After the commit: who hears of it earlier would read the old row once more. */
+	private function tell( $kind, $text ) {
+		if ( $this->has_others && ! $this->invalidation->append( $kind, $text, $this->origin ) ) {
+			$this->is_untold = true;
+		}
+	}
+
+	/** One statement, one commit. A changed stamp is learned, then the write is tried again. */
+	private function write_row( $sql, array $values, $lease, $prefix ) {
+		$this->end_reads();
+		for ( $tries = 0; $tries < 20; ++$tries ) {
+			if ( $this->is_clean ) {
+				$this->begin_dirty();
+			}
+			if ( $lease ) {
+				if ( $lease[0] !== $this->stamp ) {
+					return false;
+				}
+				$values[6] = $lease[1];
+			}
+			$values[4] = $this->stamp;
+			if ( $this->run( $sql, $prefix, $values ) ) {
+				return true;
+			}
+			$before = $this->stamp;
+			$this->refresh();
+			if ( $this->stamp === $before ) {
+				return false;
+			}
+		}
+		throw new RuntimeException( 'the stamp of the store changes without end' );
+	}
+
+	private function begin_dirty() {
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		try {
+			$this->take_mark_away();
+		} finally {
+			$this->db->exec( 'COMMIT' );
+		}
+	}
+
+	private function run( $sql, $prefix, array $values ) {
+		static $kinds = array( SQLITE3_INTEGER, SQLITE3_BLOB, SQLITE3_BLOB, SQLITE3_INTEGER,
+			SQLITE3_INTEGER, SQLITE3_BLOB, SQLITE3_INTEGER );
+		$statement = $this->statement( $sql );
+		$asked     = $statement->paramCount();
+		foreach ( $values as $at => $value ) {
+			if ( $at < $asked ) {
+				$statement->bindValue( $at + 1, $value, null === $value ? SQLITE3_NULL : $kinds[ $at ] );
+			}
+		}
+		if ( $asked > 7 ) {
+			$statement->bindValue( 8, time(), SQLITE3_INTEGER );
+			$statement->bindValue( 9, $this->floor( $prefix ), SQLITE3_INTEGER );
+		}
+		$statement->execute()->finalize();
+		$statement->reset();
+		return $this->db->changes() > 0;
+	}
+
+	/** Everything, or the group whose prefix is given; one small write, whatever is kept. */
+	public function flush( $prefix = null ) {
+		$this->end_reads();
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->refresh();
+		$this->take_mark_away();
+		$next = $this->stamp + 1;
+		$kind = Tidemark_Invalidation::FLUSH;
+		if ( null === $prefix || count( $this->cleared ) >= 10000 ) {
+			$this->db->exec( "UPDATE mark SET stamp = $next, flushed = $next; DELETE FROM cleared" );
+		} else {
+			$kind  = Tidemark_Invalidation::GROUP;
+			$group = self::id( $prefix );
+			$this->db->exec( "UPDATE mark SET stamp = $next;
+				REPLACE INTO cleared VALUES ($group, $next)" );
+		}
+		$this->db->exec( 'COMMIT' );
+		$this->refresh();
+		if ( $this->apcu ) {
+			// Of a group, too: what is asked again comes from here.
+			$this->apcu->flush();
+		}
+		$this->tell( $kind, Tidemark_Invalidation::GROUP === $kind ? $prefix : '' );
+	}
+}
