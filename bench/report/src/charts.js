@@ -37,7 +37,9 @@ export function renderCharts({ group }) {
   find('time').hidden = group.series.every((series) => samplesOf(series) === null);
   find('time-hint').textContent = timed.length > 0 ? timeHint(timed[0].timeline.step_ms) : '';
   find('time-names').replaceChildren(
-    ...group.series.filter((series) => samplesOf(series) !== null).map(named),
+    ...group.series
+      .filter((series) => samplesOf(series) !== null || timed.includes(series))
+      .map(named),
   );
   drawRate(timed);
   drawLatency(timed);
@@ -56,12 +58,23 @@ function secondsOf(timed) {
   return timeline.rate.map((_, place) => ((place + 0.5) * timeline.step_ms) / 1000);
 }
 
+const isKnown = (value) => value !== null && value !== undefined;
+
+/** Places whose neighbours are both missing: no line leads to them. */
+function loneValues(self, line) {
+  const values = self.data[line];
+  return [...values.keys()].filter(
+    (at) => isKnown(values[at]) && !isKnown(values[at - 1]) && !isKnown(values[at + 1]),
+  );
+}
+
 const lineOf = (series, more = {}) => ({
   label: series.title,
   stroke: inkOf(series),
   width: 2,
-  spanGaps: true,
-  points: { show: false },
+  // A pause is a gap in the line; a value alone between two pauses is a point.
+  spanGaps: false,
+  points: { show: false, size: 4, filter: loneValues },
   place: series.place,
   ...more,
 });

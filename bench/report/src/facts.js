@@ -5,6 +5,10 @@ import { subjectOf } from './run.js';
 import { explain, priceOf, rateOf, wallOf } from './scale.js';
 import * as words from './words.js';
 
+const FLOOR =
+  'The floor is a server that does nothing but answer the same bytes: what client, network and ' +
+  'HTTP library cost by themselves, which no cache can undercut.';
+
 export function renderHero({ group, number, reference }) {
   const subject = heroOf(group, reference);
   const cards = [];
@@ -50,6 +54,9 @@ export function renderHero({ group, number, reference }) {
         ', the server busy all month',
       ),
     );
+  }
+  if ([subject, reference].some(({ role }) => role === 'floor')) {
+    cards.push(make('p', { class: 'hint' }, FLOOR));
   }
   find('hero').replaceChildren(...cards);
 }

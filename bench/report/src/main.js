@@ -9,6 +9,7 @@ import { preparePrice, renderPrice } from './price.js';
 import { prepareRace, renderRace } from './race.js';
 import { read, referenceOf, subjectOf } from './run.js';
 import { explain, PLACES, placeOf, requestsAt } from './scale.js';
+import { markScrolling } from './scrolling.js';
 import { renderTables } from './tables.js';
 import { prepareTheme } from './theme.js';
 import { renderWalls } from './walls.js';
@@ -37,6 +38,7 @@ function renderScaled() {
   for (const stop of find('stops').children) {
     stop.setAttribute('aria-pressed', String(Number(stop.dataset.number) === view.number));
   }
+  markScrolling();
 }
 
 /** What depends on the group and on the theme. */
@@ -133,6 +135,7 @@ renderTables(run);
 renderParameters(run);
 chooseGroup(0);
 prepareSections();
+window.addEventListener('resize', markScrolling);
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape') unpinOnEscape(view);
 });

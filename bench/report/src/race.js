@@ -1,15 +1,16 @@
-// The race: every series answers requests with the times that were measured, slowed down alike.
+// The race: every series answers requests with its own times, slowed down alike.
 
-import { find, make, named } from './elements.js';
+import { chip, find, make, named } from './elements.js';
 import { isPaced, samplesOf } from './run.js';
+import { latencyAt, shuffledShares } from './shares.js';
 import * as words from './words.js';
 
 /** Dots that one lane shows at once; of more connections the first ones are drawn. */
 const DOTS_MAX = 8;
 /** The slowest lane is to need about so many seconds to the goal. */
-const LASTING_S = 14;
+const LASTING_S = 20;
 /** Requests to the goal, at least and at most. */
-const GOAL = [20, 400];
+const GOAL = [200, 2000];
 /** How slow the typical request of the fastest lane is to look, in seconds. */
 const CROSSING_S = 0.35;
 /** A frame that comes later than this, such as in a hidden tab, is taken for one of this length. */
@@ -17,13 +18,12 @@ const FRAME_MAX_S = 0.1;
 
 let race = null;
 
-/** One lane: connections that each have a request under way, and the samples still to come. */
+/** One lane: connections that each have a request under way, and the shares still to come. */
 class Lane {
-  constructor(series, place) {
+  constructor(series, shares) {
     this.series = series;
-    this.samples = samplesOf(series);
-    // Every lane begins elsewhere in its samples, and goes round.
-    this.next = (place * 997) % this.samples.length;
+    this.latencies = shares.map(latencyAt(series, samplesOf(series)));
+    this.next = 0;
     this.done = 0;
     this.connections = Array.from({ length: Math.max(series.connections ?? 1, 1) }, () =>
       this.begin(),
@@ -32,8 +32,8 @@ class Lane {
   }
 
   begin() {
-    const us = this.samples[this.next];
-    this.next = (this.next + 1) % this.samples.length;
+    const us = this.latencies[this.next];
+    this.next = (this.next + 1) % this.latencies.length;
     return { us, left: us };
   }
 
@@ -51,25 +51,30 @@ class Lane {
   }
 }
 
-const medianOf = (lane) => lane.series.points_us.p50;
+/** A series with samples, or one of which percentiles were published. */
+const canRun = (series) =>
+  !isPaced(series) &&
+  (samplesOf(series)?.length > 0 || (series.source === 'quoted' && series.points_us.p50 > 0));
 
-/** Samples come at random, so the mean decides how long a lane needs for many. */
-const usPerRequest = (lane) => lane.series.points_us.mean / lane.connections.length;
+const usPerRequest = ({ points_us: points, connections }) =>
+  (points.mean ?? points.p50) / Math.max(connections ?? 1, 1);
 
 function newRace(group) {
-  const lanes = group.series
-    .filter((series) => !isPaced(series) && samplesOf(series)?.length > 0)
-    .map((series, place) => new Lane(series, place));
-  if (lanes.length === 0) return null;
-  const fastest = Math.min(...lanes.map(medianOf));
-  const pace = niceNumber((CROSSING_S * 1e6) / fastest);
-  const slowest = Math.max(...lanes.map(usPerRequest));
-  const goal = Math.round((LASTING_S * 1e6) / pace / slowest);
+  const runners = group.series.filter(canRun);
+  if (runners.length === 0) return null;
+  const fastest = Math.min(...runners.map((series) => series.points_us.p50));
+  const slowest = Math.max(...runners.map(usPerRequest));
+  const crossing = (CROSSING_S * 1e6) / fastest;
+  const lasting = (LASTING_S * 1e6) / (GOAL[0] * slowest);
+  const pace = niceNumber(Math.min(crossing, lasting));
+  const wanted = Math.round((LASTING_S * 1e6) / pace / slowest);
+  const goal = Math.min(Math.max(wanted, GOAL[0]), GOAL[1]);
+  const shares = shuffledShares(goal);
   return {
-    lanes,
+    lanes: runners.map((series) => new Lane(series, shares)),
     pace,
     slowed: pace,
-    goal: Math.min(Math.max(goal, GOAL[0]), GOAL[1]),
+    goal,
     running: false,
     seenAt: null,
     places: 0,
@@ -90,9 +95,10 @@ export function renderRace({ group }) {
   if (race === null) return;
   const { lanes, goal } = race;
   find('race-hint').textContent =
-    `First to ${words.count(goal)} requests. Each dot is one request and takes as long as ` +
-    'a measured one took, slowed down for all lanes alike; the samples come in the order in ' +
-    'which they were measured and begin again at the end.';
+    `First to ${words.count(goal)} requests. Each dot is one request, slowed down for all lanes ` +
+    'alike. All lanes draw the same shares from one shuffle: where one answers as quickly as its ' +
+    'fastest 10 %, each does, so that a slow minute of the machine favours none. Quoted lanes ' +
+    'take the published percentile at or above the share.';
   const paces = [0.1, 0.5, 1, 2, 10].map((factor) => race.pace * factor);
   find('race-pace').replaceChildren(
     ...paces.map((pace) =>
@@ -114,7 +120,14 @@ function laneOf(lane) {
   return make(
     'div',
     { class: `lane ink-${lane.series.ink}` },
-    make('div', { class: 'lane-head' }, named(lane.series), make('small', {}, note), lane.text),
+    make(
+      'div',
+      { class: 'lane-head' },
+      named(lane.series),
+      chip(lane.series.source),
+      make('small', {}, note),
+      lane.text,
+    ),
     make('div', { class: 'course', 'aria-hidden': 'true', style: { '--dots': shown } }, lane.dots),
     make('div', { class: 'track', 'aria-hidden': 'true' }, lane.fill),
   );

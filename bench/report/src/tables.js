@@ -1,6 +1,7 @@
 // Tables of texts that a run brings along: what was to be reached, what others have published.
 
 import { find, make, table } from './elements.js';
+import * as words from './words.js';
 
 /** Words that say whether a target is met stand in colour, and are read as they are. */
 const WORDS = new Map([
@@ -8,7 +9,7 @@ const WORDS = new Map([
   ['no', 'bad'],
 ]);
 
-const cell = (text) => make('td', { class: WORDS.get(text) }, text);
+const cell = (text) => make('td', { class: WORDS.get(text) }, words.grouped(text));
 
 export function renderTables(run) {
   const sections = (run.tables ?? []).map(({ title, heads, rows, note }, place) => {

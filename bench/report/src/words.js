@@ -27,7 +27,7 @@ const DAY_S = 24 * HOUR_S;
 const YEAR_S = 365.25 * DAY_S;
 
 const UNITS = [
-  [YEAR_S, 'a', DAY_S, 'd'],
+  [YEAR_S, 'y', DAY_S, 'd'],
   [DAY_S, 'd', HOUR_S, 'h'],
   [HOUR_S, 'h', MINUTE_S, 'min'],
   [MINUTE_S, 'min', 1, 's'],
@@ -80,7 +80,12 @@ export const label = (key) => key.replaceAll('_', ' ');
 /** A parameter's value. */
 export function value(any) {
   if (typeof any === 'boolean') return any ? 'yes' : 'no';
-  if (typeof any === 'number') return Number.isInteger(any) ? count(any) : String(any);
+  if (typeof any === 'number') return any.toLocaleString('en-US', { maximumFractionDigits: 9 });
   if (any === null || any === undefined) return '–';
   return typeof any === 'object' ? JSON.stringify(any) : String(any);
 }
+
+const LONG_NUMBERS = /(?<![\w.,-])(?:\d{5,}(?![\w-])|\d{4,}(?=\/s| (?:ms|µs|ns|rows)\b))/g;
+
+/** Groups the digits of a text's long numbers; dates and names keep theirs. */
+export const grouped = (text) => text.replace(LONG_NUMBERS, (digits) => count(Number(digits)));

@@ -15,6 +15,9 @@ use super::run::{Role, Run, Series};
 const TEMPLATE: &str = include_str!("gallery.template");
 /// The gallery's own file.
 pub const INDEX: &str = "index.html";
+/// Around a table that a phone scrolls; the keyboard reaches it.
+const WRAP: &str = "<div class=\"wrap\" role=\"group\" tabindex=\"0\" \
+                    aria-label=\"Published figures, scroll sideways\">";
 /// What its file holds, and no file of others.
 const MARK: &str = "<meta name=\"generator\" content=\"tidemark bench gallery\">";
 
@@ -95,6 +98,7 @@ fn pages(runs: &[(String, Run)]) -> String {
         writeln!(
             out,
             "<li><a href=\"{0}/{PAGE}\"><strong>{title}</strong></a>\
+             <span><code>{0}</code></span>\
              <span>{started} UTC · {1}</span><span>{lead}</span>\
              <span><a href=\"{0}/{TEXT}\">Markdown</a> · \
              <a href=\"{0}/{RUN}\">samples</a></span></li>",
@@ -134,7 +138,7 @@ fn quoted() -> String {
     let [plain, ttl] = rates.map(|rate| format!("<td>{rate:.0}/s</td>"));
     let rows = rows.collect::<Vec<String>>().concat();
     let mut out = format!(
-        "<p>{}.</p><div class=\"wrap\"><table><thead><tr><th scope=\"col\">list of 25 rows</th>\
+        "<p>{}.</p>{WRAP}<table><thead><tr><th scope=\"col\">list of 25 rows</th>\
          <th scope=\"col\">no cache</th><th scope=\"col\">ttl</th></tr></thead><tbody>{rows}\
          <tr><th scope=\"row\">calls</th>{plain}{ttl}</tr></tbody></table></div>",
         escaped(published::LIST_IN)
@@ -158,7 +162,7 @@ fn quoted() -> String {
     let rows = rows.collect::<Vec<String>>().concat();
     write!(
         out,
-        "<p>{}.</p><div class=\"wrap\"><table><thead><tr><th scope=\"col\">load test</th>{}\
+        "<p>{}.</p>{WRAP}<table><thead><tr><th scope=\"col\">load test</th>{}\
          <th scope=\"col\">a month</th><th scope=\"col\">price / sum of rates</th></tr></thead>\
          <tbody>{rows}</tbody></table></div>",
         escaped(published::LOAD_IN),
