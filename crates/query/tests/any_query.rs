@@ -306,7 +306,7 @@ fn a_method_of_one_attribute_is_taken_by_some_attribute() {
                 .iter()
                 .any(|values| is_taken(*method, name, values))
         };
-        let taken = TABLE_NAMES.iter().any(|name| fits(&name));
+        let taken = TABLE_NAMES.iter().any(fits);
         assert!(taken, "no attribute takes `{}`", method.as_str());
     }
 }
