@@ -61,7 +61,10 @@ class Host {
 		$this->copy_wordpress();
 		$this->start_fpm( 'one' );
 		$this->start_nginx();
-		$this->run_in_site( 'install.php' );
+		list( $code, $lines ) = $this->run_in_site( 'install.php' );
+		if ( 0 !== $code ) {
+			throw new RuntimeException( 'WordPress is not installed: ' . implode( "\n", $lines ) );
+		}
 	}
 
 	private function start_database() {
