@@ -10,7 +10,8 @@ Suite::$drop_in = realpath( $argv[1] );
 $start          = hrtime( true );
 register_shutdown_function( array( 'Suite', 'clean' ) );
 $parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'rollover', 'command' );
-$parts = array_merge( $parts, array( 'apcu', 'sync', 'ahead', 'processes', 'churn', 'history' ) );
+$parts = array_merge( $parts, array( 'apcu', 'sync', 'ahead', 'processes', 'writers', 'churn',
+	'history' ) );
 /** These also hold where tier 1 is. */
 $with_apcu = array( 'contract', 'multisite' );
 foreach ( $parts as $part ) {

@@ -1,0 +1,49 @@
+<?php
+/**
+ * Sixteen processes set 5 KB values at once, under two masters and without APCu, for some
+ * seconds, at night for a minute: none is refused, and none gives up waiting for a lock.
+ */
+const WRITER = '
+	set_time_limit( 0 );
+	ini_set( "memory_limit", "-1" );
+	$value = str_repeat( md5( (string) $number ), 160 ); $times = array(); $refused = 0;
+	touch( WP_CONTENT_DIR . "/waits-$number" );
+	while ( ! file_exists( WP_CONTENT_DIR . "/go" ) ) { usleep( 1000 ); clearstatcache(); }
+	$ends  = hrtime( true ) + $seconds * 1e9;
+	for ( $i = 0; hrtime( true ) < $ends; ++$i ) {
+		$start = hrtime( true );
+		$refused += wp_cache_set( "k" . $i % 500 . "-$number", $value, "transient" ) ? 0 : 1;
+		$times[] = intdiv( hrtime( true ) - $start, 1000 );
+	}
+	return array( $times, $refused, Tidemark_Tiers::shared()->notices->counts );';
+
+$seconds  = 'night' === getenv( 'TIDEMARK_LANE' ) ? 60 : 5;
+$masters  = array( Suite::master( 6 ), Suite::master( 6 ), 0 );
+$site     = Suite::site();
+$requests = array();
+for ( $i = 0; $i < 16; ++$i ) {
+	$requests[] = Suite::start( $site, "\$number = $i; \$seconds = $seconds;" . WRITER,
+		array( 'master' => $masters[ $i % 3 ] ) );
+	// Else one worker may take two of them, which would then run one after the other.
+	for ( $tries = 0; $tries < 10000 && ! file_exists( "$site/waits-$i" ); ++$tries ) {
+		usleep( 1000 );
+		clearstatcache();
+	}
+}
+Suite::same( 'sixteen writers are there at once', count( glob( "$site/waits-*" ) ), 16 );
+touch( "$site/go" );
+$times = array();
+$ended = array();
+foreach ( array_map( array( 'Suite', 'finish' ), $requests ) as $found ) {
+	list( $own, $refused, $faults ) = is_array( $found ) ? $found : array( array(), $found, null );
+	array_push( $times, ...$own );
+	$ended[] = array( count( $own ) > 0, $refused, $faults );
+}
+Suite::same( 'sixteen writers meet no refusal and no lock that is given up', $ended,
+	array_fill( 0, 16, array( true, 0, array() ) ) );
+sort( $times );
+$at = function ( $part ) use ( $times ) {
+	return $times ? $times[ (int) ( $part * ( count( $times ) - 1 ) ) ] : -1;
+};
+printf( "16 writers for %d s: %d sets of 5 KB; p50 %d, p99 %d, longest %d us\n", $seconds,
+	count( $times ), $at( 0.5 ), $at( 0.99 ), $at( 1 ) );
