@@ -111,6 +111,14 @@ Suite::check( 'expired entry is missed, also within a request', array(
 	'return array( wp_cache_get( "a" ), wp_cache_get( "b" ), wp_cache_delete( "b" ) );',
 ), array( array( false, false, true ), array( 2, false, false ) ) );
 
+$site = Suite::site();
+Suite::same( 'time of expiry counts from the write, not from the start of the request', Suite::request( $site,
+	'while ( time() <= $_SERVER["REQUEST_TIME"] ) usleep( 20000 );
+	$at = time(); wp_cache_set( "late", 1, "", 60 ); wp_cache_close();
+	$times = new SQLite3( Tidemark_Tiers::shared()->place->file( "store.sqlite" ) );
+	return $times->querySingle( "SELECT x FROM entry WHERE CAST(k AS TEXT) LIKE \'%:late\'" ) >= $at + 60;'
+), true );
+
 Suite::check( 'object is copied in and out', array(
 	'$o = new stdClass; $o->a = 1; wp_cache_set( "o", $o ); $o->a = 2;
 		$p = wp_cache_get( "o" ); $p->a = 3; return wp_cache_get( "o" )->a;',

@@ -25,6 +25,9 @@ foreach ( $parts as $part ) {
 		Suite::$master = 0;
 	}
 }
+if ( ! isset( $argv[2] ) ) {
+	Suite::same( 'each check of docs/reference/wordpress-checks.md is made', Suite::not_made( $parts ), array() );
+}
 $seconds = ( hrtime( true ) - $start ) / 1e9;
 $failed  = Suite::$failed ? Suite::$failed . ' failed, ' : '';
 printf( "%s%d passed in %.1fs\n", $failed, Suite::$passed, $seconds );

@@ -5,6 +5,8 @@ class Suite {
 	public static $drop_in;
 	public static $passed = 0;
 	public static $failed = 0;
+	/** The checks that were made, as keys. */
+	public static $names = array();
 	/** The port of the master that requests go to where their settings name none. */
 	public static $master = 0;
 	private static $folders = array();
@@ -142,6 +144,7 @@ class Suite {
 	}
 
 	public static function same( $name, $found, $expected ) {
+		self::$names[ $name ] = true;
 		if ( serialize( $found ) === serialize( $expected ) ) {
 			++self::$passed;
 			return;
@@ -150,6 +153,20 @@ class Suite {
 		echo 'FAILED ', self::$master ? "with APCu: $name\n" : "$name\n";
 		echo "  expected ", var_export( $expected, true );
 		echo "\n  found    ", substr( var_export( $found, true ), 0, 3000 ), "\n";
+	}
+
+	/** Names that the page of the checks gives for these parts, and that no check here had. */
+	public static function not_made( array $parts ) {
+		$page = file_get_contents( dirname( __DIR__, 2 ) . '/docs/reference/wordpress-checks.md' );
+		preg_match_all( '/^\|[^|]+\|[^|]+\| `(\w+)` \| (.+) \|$/m', $page, $rows, PREG_SET_ORDER );
+		$absent = array();
+		foreach ( $rows as list( , $part, $names ) ) {
+			preg_match_all( '/`([^`]+)`/', $names, $found );
+			if ( in_array( $part, $parts, true ) ) {
+				$absent = array_merge( $absent, array_diff( $found[1], array_keys( self::$names ) ) );
+			}
+		}
+		return $rows ? $absent : array( 'no row of the page is understood' );
 	}
 
 	public static function clean() {

@@ -121,6 +121,8 @@ function during( $name, $fault, $repair = null, $log = null ) {
 }
 
 require __DIR__ . '/faults.php';
+Suite::same( 'each check of docs/reference/wordpress-checks.md is made', Suite::not_made( array( 'session' ) ),
+	array() );
 printf( "%s%d passed in %.1fs\n", Suite::$failed ? Suite::$failed . ' failed, ' : '',
 	Suite::$passed, ( hrtime( true ) - $start ) / 1e9 );
 exit( Suite::$failed ? 1 : 0 );
