@@ -151,8 +151,11 @@ class Suite {
 		}
 		++self::$failed;
 		echo 'FAILED ', self::$master ? "with APCu: $name\n" : "$name\n";
-		echo "  expected ", var_export( $expected, true );
-		echo "\n  found    ", substr( var_export( $found, true ), 0, 3000 ), "\n";
+		$texts = array( var_export( $expected, true ), var_export( $found, true ) );
+		// Of a long text, such as a page, what is around the first byte that differs.
+		$from = max( 0, strspn( $texts[0] ^ $texts[1], "\0" ) - 1000 );
+		echo '  expected ', substr( $texts[0], $from, 3000 );
+		echo "\n  found    ", substr( $texts[1], $from, 3000 ), "\n";
 	}
 
 	/** Names that the page of the checks gives for these parts, and that no check here had. */
