@@ -14,7 +14,8 @@ for ( $i = 1; $i <= 40; ++$i ) {
 		'post_name'    => "post-$i",
 		'post_content' => str_repeat( "Text of post $i. ", 50 ),
 		'post_status'  => 'publish',
-		'post_date'    => sprintf( '2026-01-%02d 12:00:00', 1 + $i % 28 ),
+		// No two of one time: MariaDB gives those in any order.
+		'post_date'    => sprintf( '2026-01-%02d 12:%02d:00', 1 + $i % 28, $i ),
 	) );
 	wp_set_post_tags( $post, array( 'tag' . $i % 5, 'tag' . $i % 7 ) );
 }
