@@ -63,7 +63,7 @@ impl From<StoreError> for EngineError {
         let error = match error {
             StoreError::CursorNotFound { id } => ReadError::CursorNotFound(id),
             StoreError::CursorNull { id } => ReadError::CursorNull(id),
-            StoreError::HistoryGone { kept_from } => ReadError::HistoryGone(kept_from),
+            StoreError::HistoryGone(gone) => gone.into(),
             StoreError::Timeout { limit_ms } => ReadError::Timeout { limit_ms },
             StoreError::AnswerTooLarge { bytes_max } => ReadError::AnswerTooLarge { bytes_max },
             StoreError::SortTooLarge { bytes_max } => ReadError::SortTooLarge { bytes_max },

@@ -55,7 +55,7 @@ fn is_gone(engine: &Engine, texts: &[&str]) {
     let kept_from = line(engine);
     match list(engine, texts) {
         Err(EngineError::Read(ReadError::HistoryGone(named))) => {
-            assert!(named >= kept_from, "{texts:?}");
+            assert!(named.kept_from >= kept_from, "{texts:?}");
         }
         other => panic!("{texts:?}: {other:?}"),
     }

@@ -106,3 +106,23 @@ impl fmt::Display for ModelError {
 }
 
 impl std::error::Error for ModelError {}
+
+/// What is asked for, written or asserted lies before the line from which its table keeps its past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryGone {
+    /// The line.
+    pub kept_from: Timestamp,
+}
+
+impl fmt::Display for HistoryGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "The table keeps what was known and valid from {} on. Ask for nothing before that: \
+             `valid` bounds a history, `validBetween` a list of versions.",
+            self.kept_from
+        )
+    }
+}
+
+impl std::error::Error for HistoryGone {}

@@ -30,7 +30,7 @@ pub use actor::{Actor, Scope};
 pub use catalogue::{ApiKey, Catalogue, CatalogueChange, Database, DatabaseKind, Project};
 pub use change::{Change, Image};
 pub use count::counted;
-pub use error::ModelError;
+pub use error::{HistoryGone, ModelError};
 pub use history::{History, Version};
 pub use id::{ColumnKey, ColumnNumber, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
 pub use json::Json;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use model::{Mark, RowId, Timestamp};
+use model::{HistoryGone, Mark, RowId};
 
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +20,8 @@ pub enum StoreError {
         /// The row asked for.
         id: RowId,
     },
-    /// What is asked for lies below the line from which the table keeps its past.
-    HistoryGone {
-        /// The line.
-        kept_from: Timestamp,
-    },
+    /// See [`HistoryGone`].
+    HistoryGone(HistoryGone),
     /// The read was stopped after `limit_ms` milliseconds.
     Timeout {
         /// The limit.
@@ -139,7 +136,7 @@ impl StoreError {
             | StoreError::Interrupted => true,
             StoreError::CursorNotFound { .. }
             | StoreError::CursorNull { .. }
-            | StoreError::HistoryGone { .. }
+            | StoreError::HistoryGone(_)
             | StoreError::PatternTooHard
             | StoreError::AnswerTooLarge { .. }
             | StoreError::QueryTooLong { .. }
@@ -168,10 +165,7 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::CatalogueMoved => f.write_str("The schema changed meanwhile."),
             StoreError::CursorNotFound { id } => write!(f, "No row `{id}` to start from."),
-            StoreError::HistoryGone { kept_from } => write!(
-                f,
-                "The table keeps what was known and valid from {kept_from} on."
-            ),
+            StoreError::HistoryGone(gone) => gone.fmt(f),
             StoreError::CursorNull { id } => write!(
                 f,
                 "Row `{id}` has no value in a column that the order uses."

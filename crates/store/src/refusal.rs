@@ -1,7 +1,7 @@
 //! Why a batch is refused.
 
 use model::history::WriteRefusal;
-use model::{ModelError, Period, ProjectId, RowId, TableId, TableNumber, Timestamp};
+use model::{HistoryGone, ModelError, Period, ProjectId, RowId, TableId, TableNumber};
 
 use crate::error::StoreError;
 use crate::staged::{Repeated, TransactionRefusal};
@@ -31,8 +31,8 @@ pub enum Refusal {
         /// The table of the related rows.
         related: TableId,
     },
-    /// What is written, or asserted, lies before this line, from which the table keeps its past.
-    HistoryGone(Timestamp),
+    /// See [`HistoryGone`].
+    HistoryGone(HistoryGone),
     /// Another row has the same values in a unique index.
     Unique {
         /// The index's key, where the database names it.

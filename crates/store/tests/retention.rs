@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 use model::history::{Range, Until};
-use model::{Coordinates, Mark, Period, Retention, Timestamp, Value};
+use model::{Coordinates, HistoryGone, Mark, Period, Retention, Timestamp, Value};
 use query::{Frame, Query};
 use store::{
     CatalogueOp, Durability, Guard, Op, Options, Refusal, RowAct, RowOp, Store, StoreError,
@@ -169,12 +169,9 @@ fn is_gone(db: &Db, valid: i64, system: i64, frame: Frame) -> bool {
         system: Mark(system),
     };
     let point = db.try_get("r1", Some(one), &query::Visibility::Everything);
-    let is_gone = matches!(read, Err(StoreError::HistoryGone { .. }));
+    let is_gone = matches!(read, Err(StoreError::HistoryGone(_)));
     if frame == Frame::One {
-        assert_eq!(
-            is_gone,
-            matches!(point, Err(StoreError::HistoryGone { .. }))
-        );
+        assert_eq!(is_gone, matches!(point, Err(StoreError::HistoryGone(_))));
     }
     is_gone
 }
@@ -285,7 +282,12 @@ fn readers_at_or_above_the_line_see_nothing_of_it() {
     };
     let guard = Guard::Open;
     let refused = db.refused(vec![timed(&db, "r1", below, RowAct::Delete { guard })]);
-    assert_eq!(refused, Refusal::HistoryGone(Timestamp(line)));
+    assert_eq!(
+        refused,
+        Refusal::HistoryGone(HistoryGone {
+            kept_from: Timestamp(line)
+        })
+    );
     for nth in 0..200 {
         take(&mut db, &mut dice, nth);
         db.next = Mark(db.next.0 + HOUR_US / 20);

@@ -1,6 +1,6 @@
 //! Failures of reads.
 
-use model::{Mark, RowId, Timestamp};
+use model::{HistoryGone, Mark, RowId};
 use query::QueryError;
 use store::StoreError;
 use thiserror::Error;
@@ -63,10 +63,7 @@ pub enum ReadError {
         /// The highest one that can be read.
         horizon: Mark,
     },
-    /// The request names a time before this one, from which the table keeps its past.
-    #[error(
-        "The table keeps what was known and valid from {0} on. Ask for nothing before that: \
-         `valid` bounds a history, `validBetween` a list of versions."
-    )]
-    HistoryGone(Timestamp),
+    /// See [`HistoryGone`].
+    #[error(transparent)]
+    HistoryGone(#[from] HistoryGone),
 }

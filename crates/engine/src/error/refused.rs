@@ -50,7 +50,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::TooManySteps { pieces_max } => WriteError::TooManySteps { pieces_max }.into(),
         Refusal::TooManyBytes { bytes_max } => WriteError::TooManyBytes { bytes_max }.into(),
         Refusal::PiecesTooLarge { bytes_max } => too_large(bytes_max),
-        Refusal::HistoryGone(kept_from) => ReadError::HistoryGone(kept_from).into(),
+        Refusal::HistoryGone(gone) => ReadError::HistoryGone(gone).into(),
         Refusal::CursorNotFound(id) => ReadError::CursorNotFound(id).into(),
         Refusal::CursorNull(id) => ReadError::CursorNull(id).into(),
         Refusal::ValuesTooLong { column, chars_max } => values_too_long(&column, chars_max).into(),

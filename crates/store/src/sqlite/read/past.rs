@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{ColumnKind, Coordinates, Field, Index, Mark, Table, Timestamp};
+use model::{ColumnKind, Coordinates, Field, HistoryGone, Index, Mark, Table, Timestamp};
 use query::{Frame, Query};
 use rusqlite::params;
 
@@ -37,7 +37,7 @@ pub(super) fn check_table(
 ) -> Step<()> {
     let kept_from = table.options.line(snapshot.timestamp());
     if system.timestamp() < kept_from || valid < kept_from {
-        return Err(StoreError::HistoryGone { kept_from }.into());
+        return Err(StoreError::HistoryGone(HistoryGone { kept_from }).into());
     }
     Ok(())
 }

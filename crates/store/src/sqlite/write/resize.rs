@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use model::history::{Piece, Until, WriteRefusal};
-use model::{Mark, Period, Timestamp};
+use model::{HistoryGone, Mark, Period, Timestamp};
 
 use super::halt::Step;
 use super::row_write::Target;
@@ -118,18 +118,18 @@ impl Run<'_> {
         let mut pieces: Vec<_> = known.iter().filter_map(Stored::piece_now).collect();
         pieces.sort_by_key(|piece| piece.valid.from());
         let now = self.mark.timestamp();
-        let line = target.table.options.line(now);
+        let kept_from = target.table.options.line(now);
         let unbroken =
             Unbroken::around(pieces, now).ok_or_else(|| Refusal::RowNotFound(target.id.clone()))?;
         let (from, end) = (unbroken.first().valid.from(), unbroken.last().valid.end());
         let (from, end, is_gone) = match edge {
-            PeriodEnd::From(from) => (from, end, from < line),
+            PeriodEnd::From(from) => (from, end, from < kept_from),
             PeriodEnd::Until(Until::Open) => (from, Timestamp::END, false),
-            PeriodEnd::Until(Until::At(end)) => (from, end, end <= line),
+            PeriodEnd::Until(Until::At(end)) => (from, end, end <= kept_from),
             PeriodEnd::Until(Until::Next) => (from, unbroken.next.unwrap_or(Timestamp::END), false),
         };
         if is_gone {
-            return Err(Refusal::HistoryGone(line).into());
+            return Err(Refusal::HistoryGone(HistoryGone { kept_from }).into());
         }
         if Period::spanning(from, end).is_none() {
             let refusal = WriteRefusal::EmptyRange { from, to: end };

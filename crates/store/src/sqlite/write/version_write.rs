@@ -10,7 +10,7 @@ use std::sync::Arc;
 use model::history::{
     Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
 };
-use model::{Mark, Patch, Period, Row, Span, Table, Timestamp};
+use model::{HistoryGone, Mark, Patch, Period, Row, Span, Table, Timestamp};
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
@@ -166,21 +166,21 @@ impl Run<'_> {
     /// # Errors
     /// [`Refusal::HistoryGone`] for what would be forgotten at once, or is forgotten already.
     fn need_kept_past(&self, op: &RowOp) -> Step<()> {
-        let line = op.table.options.line(self.mark.timestamp());
+        let kept_from = op.table.options.line(self.mark.timestamp());
         let is_gone = match &op.act {
             RowAct::Assert(RowAssertion::Exists(_, at) | RowAssertion::Equals(_, at)) => {
-                at.is_some_and(|at| at < line)
+                at.is_some_and(|at| at < kept_from)
             }
             RowAct::Assert(RowAssertion::UnchangedSince(_)) => false,
             // An end before the beginning is refused by the plan, as a period without an instant.
             _ => {
                 let period = op.period();
                 let from = period.from_at(self.mark);
-                matches!(period.until, Until::At(end) if from < end && end <= line)
+                matches!(period.until, Until::At(end) if from < end && end <= kept_from)
             }
         };
         if is_gone {
-            return Err(Refusal::HistoryGone(line).into());
+            return Err(Refusal::HistoryGone(HistoryGone { kept_from }).into());
         }
         Ok(())
     }

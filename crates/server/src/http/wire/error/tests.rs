@@ -93,7 +93,12 @@ fn read_cases() -> Vec<(ReadError, Kind)> {
             R::Query(QueryError::TooLarge(text())),
             Kind::ArgumentInvalid,
         ),
-        (R::HistoryGone(model::Timestamp(5)), Kind::HistoryGone),
+        (
+            R::HistoryGone(model::HistoryGone {
+                kept_from: model::Timestamp(5),
+            }),
+            Kind::HistoryGone,
+        ),
         (R::CursorNotFound(row()), Kind::CursorNotFound),
         (R::CursorNull(row()), Kind::OrderNull),
         (R::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
