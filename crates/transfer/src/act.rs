@@ -162,10 +162,8 @@ fn describe_wire(bytes: &[u8]) -> Value {
 fn describe(table: &Table) -> Value {
     let words = wire::words(engine::Family::Tables);
     let mut described = definition::table(&describe_wire(&wire::table(table, words)));
-    definition::add_options(
-        &mut described,
-        &native::options_shown(table.options, InstantForm::Iso),
-    );
+    let options = native::options_shown(table.options, InstantForm::Iso);
+    definition::add_options(&mut described, &describe_wire(&options));
     described
 }
 

@@ -331,3 +331,36 @@ fn messages_name_instants_as_texts() {
         refused.text
     );
 }
+
+#[test]
+fn values_are_written_alike_on_all_routes() {
+    let server = server();
+    // In the order of their keys, in which reads over time show them.
+    let columns = json!([
+        {"key": "a", "type": "boolean"},
+        {"key": "b", "type": "bigint"},
+        {"key": "c", "type": "double"},
+        {"key": "d", "type": "double", "array": true},
+        {"key": "e", "type": "datetime"},
+        {"key": "f", "type": "datetime", "array": true},
+        {"key": "g", "type": "text"},
+        {"key": "h", "type": "text", "array": true},
+    ]);
+    let table = json!({"tableId": "all", "name": "All", "columns": columns}).to_string();
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", &table);
+    assert_eq!(made.status, 201, "{}", made.text);
+    let values = concat!(
+        r#""a":true,"b":-9223372036854775807,"c":1e+300,"d":[1.0,-2.5,1e-7,0.1],"#,
+        r#""e":"2024-02-03T04:05:06.789+00:00","f":["0001-01-01T00:00:00.000+00:00"],"#,
+        r#""g":"q\"\\\n\u0001</é😀","h":["",","]"#,
+    );
+    let row = format!(r#"{{"rowId":"r","data":{{{values}}}}}"#);
+    let made = server.ask("POST", "/v1/tablesdb/d/tables/all/rows", &row);
+    assert_eq!(made.status, 201, "{}", made.text);
+    let (_, shown) = made.text.split_once(r#""$tableId":"all","#).unwrap();
+    let read = json!({"kind": "get", "table": "all", "id": "r"}).to_string();
+    let read = server.ask("POST", &format!("{BASE}/reads"), &read);
+    let rows = format!(r#"{{"rows":{{{shown},"stableUntil":null,"#);
+    assert!(read.text.starts_with(&rows), "{}\n{shown}", read.text);
+    assert_eq!(shown, format!("{values}}}"));
+}

@@ -6,7 +6,7 @@ use model::{Coordinates, Period, RowId};
 use serde_json::{Value, json};
 use server::http::routes::native;
 
-use super::{administrator, place, refusal};
+use super::{administrator, describe_wire, place, refusal};
 use crate::ask::TablePath;
 use crate::refusal::Refusal;
 
@@ -39,7 +39,7 @@ pub(super) async fn history(
         shows_damaged: true,
     };
     let read = engine.pieces(&caller, &asked).await.map_err(refusal)?;
-    let versions = native::rectangles(&read, at);
+    let versions = describe_wire(&native::rectangles(&read, at));
     Ok(json!({ "tt": system.0, "versions": versions }))
 }
 

@@ -6,10 +6,8 @@ use std::borrow::Cow;
 
 use engine::{Family, Violations};
 use hyper::StatusCode;
-use model::Timestamp;
-use serde_json::json;
 
-use crate::http::wire;
+use crate::http::wire::{self, InstantForm, SortedObject, WrittenJson, written, written_array};
 
 pub use from_engine::CLOCK_ADVICE;
 
@@ -277,25 +275,23 @@ impl ApiError {
     }
 
     /// What the body of the answer holds beside what every refusal does, as JSON.
-    pub(in crate::http) fn members(&self) -> Vec<(&'static str, Vec<u8>)> {
+    pub(in crate::http) fn members(&self) -> Vec<(&'static str, WrittenJson)> {
         let Some(Further::Violations(violations)) = self.further.as_deref() else {
             return Vec::new();
         };
         let found = violations.found.iter().map(|violation| {
-            let period = violation.period;
-            let from = period.from();
-            json!({
-                "row": violation.row.as_str(),
-                "against": violation.against,
-                "valid_from": if from == Timestamp::BOT { json!("min") } else { json!(from.0) },
-                "valid_to": period.to().map(|to| to.0),
-            })
+            let (period, form) = (violation.period, InstantForm::Integer);
+            let shown = SortedObject::from([
+                ("row", written(violation.row.as_str())),
+                ("against", written(&violation.against)),
+                ("valid_from", form.written(period.from())),
+                ("valid_to", form.written(period.to())),
+            ]);
+            shown.written()
         });
-        let found: serde_json::Value = found.collect();
-        let more = violations.more.to_string();
         vec![
-            ("violations", found.to_string().into_bytes()),
-            ("more", more.into_bytes()),
+            ("violations", written_array(found)),
+            ("more", written(&violations.more)),
         ]
     }
 

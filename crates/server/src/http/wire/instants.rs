@@ -1,10 +1,10 @@
 //! Instants as routes of our own write them: as texts, or as integers where a client asks for it.
 
+use model::Timestamp;
 use model::calendar::{DATETIME_MAX, DATETIME_MIN, iso_us};
-use model::{Mark, Timestamp};
-use serde_json::{Value, json};
 
 use super::object::Object;
+use super::{WrittenJson, json};
 
 /// How a client wants instants written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +16,15 @@ pub enum InstantForm {
 }
 
 impl InstantForm {
-    /// The instant, as it can be given back. The beginning of time is `min` in both forms; a mark
-    /// beyond the years that texts can say is a number in both.
-    pub fn at(self, at: Timestamp) -> Value {
+    /// Appends an instant, as it can be given back; `null` where there is none, such as the end of
+    /// a period that has no end. The beginning of time is `min` in both forms; a mark beyond the
+    /// years that texts can say is a number in both.
+    fn append(self, at: Option<Timestamp>, out: &mut Vec<u8>) {
         match at {
-            Timestamp::BOT => json!("min"),
-            at if self.is_text(at) => json!(iso_us(at)),
-            at => json!(at.0),
+            None => json(out, &()),
+            Some(Timestamp::BOT) => json(out, "min"),
+            Some(at) if self.is_text(at) => json(out, &iso_us(at)),
+            Some(at) => json(out, &at.0),
         }
     }
 
@@ -30,63 +32,40 @@ impl InstantForm {
         self == InstantForm::Iso && (DATETIME_MIN..=DATETIME_MAX).contains(&at)
     }
 
-    /// The same; `null` where there is none, such as the end of a period that has no end.
-    pub fn at_or_null(self, at: Option<Timestamp>) -> Value {
-        at.map_or(Value::Null, |at| self.at(at))
-    }
-
-    /// The instant of a mark.
-    pub fn mark(self, mark: Mark) -> Value {
-        self.at(mark.timestamp())
+    /// An instant by itself.
+    pub fn written(self, at: impl Into<Option<Timestamp>>) -> WrittenJson {
+        let mut out = Vec::new();
+        self.append(at.into(), &mut out);
+        out
     }
 
     /// Writes an instant as a member.
     pub(super) fn write(self, object: &mut Object<'_>, key: &str, at: Option<Timestamp>) {
-        // As `at_or_null`, without a value in between: lists write several for each row.
-        match at {
-            None => object.raw(key, b"null"),
-            Some(Timestamp::BOT) => object.plain(key, "min"),
-            Some(at) if self.is_text(at) => object.plain(key, &iso_us(at)),
-            Some(at) => object.number(key, at.0),
-        }
+        object.with(key, |out| self.append(at, out));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use model::Mark;
+
     use super::*;
 
     #[test]
     fn an_instant_is_written_as_it_can_be_read() {
         let both = |us| {
-            let written =
-                [InstantForm::Iso, InstantForm::Integer].map(|form| form.at(Timestamp(us)));
-            for json in &written {
-                let read = engine::read_json(json.to_string().as_bytes()).unwrap();
-                assert_eq!(engine::mark(&read), Ok(Mark(us)), "{json}");
-            }
-            let as_member = [InstantForm::Iso, InstantForm::Integer].map(|form| {
-                let mut out = Vec::new();
-                let mut object = Object::open(&mut out);
-                form.write(&mut object, "at", Some(Timestamp(us)));
-                object.close();
-                let read: Value = serde_json::from_slice(&out).unwrap();
-                read["at"].clone()
-            });
-            assert_eq!(as_member, written);
-            written
+            [InstantForm::Iso, InstantForm::Integer].map(|form| {
+                let written = form.written(Timestamp(us));
+                let read = engine::read_json(&written).unwrap();
+                assert_eq!(engine::mark(&read), Ok(Mark(us)), "{us}");
+                String::from_utf8(written).unwrap()
+            })
         };
-        assert_eq!(
-            both(7),
-            [json!("1970-01-01T00:00:00.000007+00:00"), json!(7)]
-        );
-        assert_eq!(
-            both(-1),
-            [json!("1969-12-31T23:59:59.999999+00:00"), json!(-1)]
-        );
-        assert_eq!(both(i64::MIN), [json!("min"), json!("min")]);
+        assert_eq!(both(7), [r#""1970-01-01T00:00:00.000007+00:00""#, "7"]);
+        assert_eq!(both(-1), [r#""1969-12-31T23:59:59.999999+00:00""#, "-1"]);
+        assert_eq!(both(i64::MIN), [r#""min""#; 2]);
         let beyond = DATETIME_MAX.0 + 1;
-        assert_eq!(both(beyond), [json!(beyond), json!(beyond)]);
-        assert_eq!(InstantForm::Iso.at_or_null(None), Value::Null);
+        assert_eq!(both(beyond), [beyond.to_string(), beyond.to_string()]);
+        assert_eq!(InstantForm::Iso.written(None::<Timestamp>), b"null");
     }
 }

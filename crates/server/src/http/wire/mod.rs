@@ -1,6 +1,7 @@
 //! Wire shapes: the only place that knows how anything looks in JSON.
 //!
-//! Everything is written straight into bytes; no answer is built as a tree first.
+//! Everything is written straight into bytes; no answer is built as a tree first. Objects whose
+//! members stand in the order of their names are put together by `sorted.rs`.
 
 use engine::Family;
 use hyper::StatusCode;
@@ -17,6 +18,7 @@ mod export;
 mod instants;
 mod object;
 mod project;
+mod sorted;
 mod staged;
 
 pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
@@ -25,6 +27,7 @@ pub use export::encode_export_row;
 pub use instants::InstantForm;
 use object::Object;
 pub use project::{key, keys, project};
+pub use sorted::{SentJson, SortedObject, WrittenJson, written, written_array};
 pub use staged::{sent_row, staged_rows, transaction, transactions};
 
 /// The server version whose protocol is spoken (wire protocol, status).
@@ -138,16 +141,32 @@ fn value(out: &mut Vec<u8>, value: &Value) {
         Value::Float(number) => json(out, number),
         Value::Text(text) => json(out, text),
         Value::Instant(at) => instant(out, *at),
-        Value::List(elements) => {
-            out.push(b'[');
-            for (position, element) in elements.iter().enumerate() {
-                if position > 0 {
-                    out.push(b',');
-                }
-                self::value(out, element);
-            }
-            out.push(b']');
+        Value::List(elements) => array(out, elements, |element, out| self::value(out, element)),
+    }
+}
+
+/// Appends an array, each element written by `one`.
+fn array<T>(
+    out: &mut Vec<u8>,
+    elements: impl IntoIterator<Item = T>,
+    one: impl FnMut(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    joined(out, elements, one);
+    out.push(b']');
+}
+
+/// The same without brackets.
+fn joined<T>(
+    out: &mut Vec<u8>,
+    elements: impl IntoIterator<Item = T>,
+    mut one: impl FnMut(T, &mut Vec<u8>),
+) {
+    for (position, element) in elements.into_iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
         }
+        one(element, out);
     }
 }
 
@@ -196,13 +215,10 @@ pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
     /// Bytes of the system fields of a row with ids of usual length.
     const SYSTEM_BYTES: usize = 240;
     let mut out = Vec::with_capacity(page.size_bytes() + page.rows.len() * SYSTEM_BYTES);
-    for (position, row) in page.rows.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
-        let wording = (words(family), InstantForm::Iso);
-        encode_one(page, (position, row), wording, &mut out);
-    }
+    let wording = (words(family), InstantForm::Iso);
+    joined(&mut out, page.rows.iter().enumerate(), |row, out| {
+        encode_one(page, row, wording, out);
+    });
     out
 }
 
@@ -288,14 +304,7 @@ fn related_of(page: &Page, related: &Related, nth: usize, wording: Wording<'_>, 
             None => out.extend_from_slice(b"null"),
         };
     }
-    out.push(b'[');
-    for (position, at) in links.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
-        one(*at, out);
-    }
-    out.push(b']');
+    array(out, links, |at, out| one(*at, out));
 }
 
 fn columns_of(page: &Page, row: &Row, out: &mut Vec<u8>) {
@@ -330,12 +339,7 @@ pub fn list_envelope(key: &str, total: u64) -> (Vec<u8>, &'static [u8]) {
 /// A list whose items are written one by one.
 fn list<T>(key: &str, total: u64, items: &[T], one: impl Fn(&T, &mut Vec<u8>)) -> Vec<u8> {
     let (mut out, close) = list_envelope(key, total);
-    for (position, item) in items.iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
-        one(item, &mut out);
-    }
+    joined(&mut out, items, one);
     out.extend_from_slice(close);
     out
 }

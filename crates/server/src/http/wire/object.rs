@@ -2,7 +2,7 @@
 
 use model::Timestamp;
 
-use super::{instant, json};
+use super::{array, instant, json};
 
 /// An object that has been opened and not yet closed.
 pub struct Object<'a> {
@@ -106,16 +106,9 @@ impl<'a> Object<'a> {
         &mut self,
         key: &str,
         elements: impl IntoIterator<Item = T>,
-        mut write: impl FnMut(T, &mut Vec<u8>),
+        write: impl FnMut(T, &mut Vec<u8>),
     ) {
         self.key(key);
-        self.out.push(b'[');
-        for (position, element) in elements.into_iter().enumerate() {
-            if position > 0 {
-                self.out.push(b',');
-            }
-            write(element, self.out);
-        }
-        self.out.push(b']');
+        array(self.out, elements, write);
     }
 }

@@ -7,7 +7,6 @@
 use engine::{Frame, Pieces, PiecesRead, ReadError};
 use model::history::Version;
 use model::{Allen, Coordinates, Json, Mark, Period, PeriodPredicate, RowId, Timestamp, Value};
-use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories, Key, SeenRow};
 use super::json::period;
@@ -15,6 +14,7 @@ use super::page::PagePosition;
 use super::read::{TimedReading, number};
 use super::vocabulary::{RANGE, RIGHT_EQUAL, SHOWN_ROW};
 use crate::http::wire::error::ApiError;
+use crate::http::wire::{WrittenJson, written, written_array};
 
 /// Most pieces that are read at once for a page that does not show all of them.
 const STEP_MAX: usize = 1_000;
@@ -34,6 +34,23 @@ struct PiecesAsked {
     /// That share an instant with this.
     range: Period,
     shows_damaged: bool,
+}
+
+impl PiecesAsked {
+    fn new(
+        table: String,
+        id: Option<RowId>,
+        equal: Vec<(String, Json)>,
+        range: Period,
+    ) -> PiecesAsked {
+        PiecesAsked {
+            table,
+            id,
+            equal,
+            range,
+            shows_damaged: false,
+        }
+    }
 }
 
 /// Goes along the pieces of a table, or of one row, by ids and from when they are valid.
@@ -118,7 +135,7 @@ impl<'a> PieceWalk<'a> {
 
 /// The rows of a page, as they are found.
 struct RowsFilling {
-    rows: Vec<Out>,
+    rows: Vec<WrittenJson>,
     limit: usize,
     /// Behind what was looked at so far.
     end: Option<PagePosition>,
@@ -180,15 +197,10 @@ impl TimedReading<'_> {
             system: walk.system,
         };
         let read = self.read(Pieces {
-            place: self.place(&walk.asked.table),
             id: id.as_ref(),
             beyond: beyond.as_ref(),
-            equal: walk.asked.equal.clone(),
-            order: None,
             limit: Some(wanted as u32),
-            at,
-            frame: Frame::Pieces(range),
-            shows_damaged: walk.asked.shows_damaged,
+            ..self.asked(walk.asked, at, Frame::Pieces(range))
         });
         let read = read.await?;
         walk.go_on(&read, id, wanted);
@@ -208,18 +220,17 @@ impl TimedReading<'_> {
         at: Coordinates,
         frame: Frame,
     ) -> Result<Histories, ApiError> {
-        let read = self.read(Pieces {
-            place: self.place(&asked.table),
+        let read = self.read(self.asked(asked, at, frame)).await?;
+        Ok(Histories::new(&read, self.words))
+    }
+
+    fn asked<'p>(&'p self, asked: &'p PiecesAsked, at: Coordinates, frame: Frame) -> Pieces<'p> {
+        Pieces {
             id: asked.id.as_ref(),
-            beyond: None,
             equal: asked.equal.clone(),
-            order: None,
-            limit: None,
-            at,
-            frame,
             shows_damaged: asked.shows_damaged,
-        });
-        Ok(Histories::new(&read.await?, self.words))
+            ..self.rows(&asked.table, at, frame)
+        }
     }
 
     /// What pieces are shown as, all of them or a page.
@@ -227,8 +238,8 @@ impl TimedReading<'_> {
         &mut self,
         asked: &PiecesAsked,
         system: Mark,
-        show: impl Fn(&str, &Version<SeenRow>) -> Option<Out>,
-    ) -> Result<Out, ApiError> {
+        show: impl Fn(&str, &Version<SeenRow>) -> Option<WrittenJson>,
+    ) -> Result<WrittenJson, ApiError> {
         let Some(page) = &self.page else {
             return Ok(self.pieces_of(asked, system).await?.shown(show));
         };
@@ -256,20 +267,20 @@ impl TimedReading<'_> {
         filling: RowsFilling,
         has_more: bool,
         is_cut: bool,
-    ) -> Result<Out, ApiError> {
+    ) -> Result<WrittenJson, ApiError> {
         if has_more || is_cut {
             if filling.end.is_none() {
                 return Err(engine::EngineError::Read(ReadError::TooManyPieces).into());
             }
             self.next = filling.end;
         }
-        Ok(Out::Array(filling.rows))
+        Ok(written_array(filling.rows))
     }
 
     /// The rows behind the start of the page, in an order by keys.
-    fn cut(&mut self, rows: Vec<(Key, Out)>) -> Out {
+    fn cut(&mut self, rows: Vec<(Key, WrittenJson)>) -> WrittenJson {
         let Some(page) = &self.page else {
-            return rows.into_iter().map(|(_, row)| row).collect();
+            return written_array(rows.into_iter().map(|(_, row)| row));
         };
         let start = page.start.as_ref();
         let start = start.map(|start| (Mark(start.first), Timestamp(start.second)));
@@ -284,10 +295,10 @@ impl TimedReading<'_> {
             });
         }
         let rows = rows.into_iter().skip(begins).take(ends - begins);
-        rows.map(|(_, row)| row).collect()
+        written_array(rows.map(|(_, row)| row))
     }
 
-    pub(super) async fn history(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    pub(super) async fn history(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.required_id()?);
         let equal = self.equalities("where")?;
         let axis = self.fields.required_text("axis")?;
@@ -306,19 +317,16 @@ impl TimedReading<'_> {
             _ => self.valid_range()?,
         };
         let asked = PiecesAsked {
-            table,
-            id: Some(id),
-            equal,
-            range,
             // All that is known of a row: one damaged version hides none of the others.
             shows_damaged: true,
+            ..PiecesAsked::new(table, Some(id), equal, range)
         };
         match axis.as_str() {
             "valid" if joins => self.stretches(&asked, at.system).await,
             "valid" => {
                 let words = self.words;
                 let show = |_: &str, piece: &Version<SeenRow>| {
-                    Some(piece.value.piece(&piece.valid, words))
+                    Some(piece.value.piece(&piece.valid, words).written())
                 };
                 self.shown(&asked, at.system, show).await
             }
@@ -338,7 +346,11 @@ impl TimedReading<'_> {
     }
 
     /// The pieces of a row, those joined that touch and are equal.
-    async fn stretches(&mut self, asked: &PiecesAsked, system: Mark) -> Result<Out, ApiError> {
+    async fn stretches(
+        &mut self,
+        asked: &PiecesAsked,
+        system: Mark,
+    ) -> Result<WrittenJson, ApiError> {
         let Some(page) = &self.page else {
             return Ok(self.pieces_of(asked, system).await?.stretches(system));
         };
@@ -356,7 +368,7 @@ impl TimedReading<'_> {
                 }
                 let next = (id.clone(), piece.valid, piece.value.clone());
                 if let Some((_, valid, seen)) = open.replace(next) {
-                    filling.rows.push(seen.piece(&valid, self.words));
+                    filling.rows.push(seen.piece(&valid, self.words).written());
                     filling.end = Some(place_in(id, piece.valid.from()));
                     if !filling.has_room() {
                         break 'walk;
@@ -369,12 +381,12 @@ impl TimedReading<'_> {
             && !has_more
             && !walk.is_cut
         {
-            filling.rows.push(seen.piece(&valid, self.words));
+            filling.rows.push(seen.piece(&valid, self.words).written());
         }
         self.end_page(filling, has_more, walk.is_cut)
     }
 
-    pub(super) async fn period(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    pub(super) async fn period(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.id()?);
         let equal = self.equalities("where")?;
         let relation = self.fields.required_text("relation")?;
@@ -383,66 +395,49 @@ impl TimedReading<'_> {
             let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
             ApiError::invalid("relation", format!("Value must be one of {names}."))
         })?;
-        let asked = PiecesAsked {
-            table,
-            id,
-            equal,
-            range: self.valid_range()?,
-            shows_damaged: false,
-        };
+        let asked = PiecesAsked::new(table, id, equal, self.valid_range()?);
         let words = self.words;
         let show = |id: &str, piece: &Version<SeenRow>| {
             let valid = &piece.valid;
             let shown = || {
                 let mut shown = words.over(valid);
-                shown[words.name(SHOWN_ROW)] = json!(id);
-                shown
+                shown.set(words.name(SHOWN_ROW), written(id));
+                shown.written()
             };
             predicate.holds(valid, &context).then(shown)
         };
         self.shown(&asked, at.system, show).await
     }
 
-    pub(super) async fn allen(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    pub(super) async fn allen(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.required_id()?);
         let equal = self.equalities("where")?;
         let context = period(&mut self.fields, "period")?;
-        let asked = PiecesAsked {
-            table,
-            id: Some(id),
-            equal,
-            range: self.valid_range()?,
-            shows_damaged: false,
-        };
+        let asked = PiecesAsked::new(table, Some(id), equal, self.valid_range()?);
         let words = self.words;
         let show = |_: &str, piece: &Version<SeenRow>| {
             let valid = &piece.valid;
             let relation = Allen::of(valid, &context).as_str();
             if !words.is_own() {
-                return Some(json!([words.at(valid.from()), words.end(valid), relation]));
+                let (from, to) = (words.at(valid.from()), words.at(valid.to()));
+                return Some(written_array([from, to, written(relation)]));
             }
             let mut shown = words.over(valid);
-            shown["relation"] = json!(relation);
-            Some(shown)
+            shown.set("relation", written(relation));
+            Some(shown.written())
         };
         self.shown(&asked, at.system, show).await
     }
 
-    pub(super) async fn join(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    pub(super) async fn join(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let table = self.fields.required_text("left")?;
         let right = self.fields.required_text("right")?;
         let (id, equal) = (self.id()?, self.equalities("where")?);
         let right_equal = self.equalities(RIGHT_EQUAL.sent(&self.fields)?)?;
         let on = self.fields.required_text("on")?;
         let range = self.valid_range()?;
-        let of = |table, id, equal| PiecesAsked {
-            table,
-            id,
-            equal,
-            range,
-            shows_damaged: false,
-        };
-        let (left, right) = (of(table, id, equal), of(right, None, right_equal));
+        let left = PiecesAsked::new(table, id, equal, range);
+        let right = PiecesAsked::new(right, None, right_equal, range);
         if self.page.is_some() {
             return self.pairs_page(&left, right, &on, at.system).await;
         }
@@ -459,7 +454,7 @@ impl TimedReading<'_> {
         right: PiecesAsked,
         on: &str,
         system: Mark,
-    ) -> Result<Out, ApiError> {
+    ) -> Result<WrittenJson, ApiError> {
         let page = self.page.as_ref().expect("the caller has looked");
         let mut walk = PieceWalk::new(left, system, page.start.as_ref(), page.limit);
         let mut pairs = Pairs {
@@ -515,7 +510,7 @@ impl TimedReading<'_> {
         };
         self.room.set(left);
         (pairs.right.id, pairs.right.range) = (Some(row), within);
-        let left_bytes = piece.value.doc.to_string().len();
+        let left_bytes = piece.value.doc.len();
         let filling = &mut pairs.filling;
         let mut walk = PieceWalk::new(&pairs.right, pairs.system, None, filling.limit);
         while let Some(read) = self.next_of(&mut walk).await? {
@@ -523,7 +518,7 @@ impl TimedReading<'_> {
                 let Some(valid) = piece.valid.intersect(&other.valid) else {
                     continue;
                 };
-                let bytes = left_bytes + other.value.doc.to_string().len();
+                let bytes = left_bytes + other.value.doc.len();
                 let is_too_much = bytes > pairs.bytes_left && !filling.rows.is_empty();
                 if !filling.has_room() || is_too_much {
                     return Ok(Some(PairsEnd::Full));
@@ -537,7 +532,7 @@ impl TimedReading<'_> {
         Ok(walk.is_cut.then_some(PairsEnd::NoRoom))
     }
 
-    pub(super) async fn timeline(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    pub(super) async fn timeline(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.id()?);
         let equal = self.equalities("where")?;
         let (aggregate, column) = self.function()?;
@@ -546,13 +541,7 @@ impl TimedReading<'_> {
         let begun = begun.map_or(context.from(), |begun| Timestamp(begun.first));
         // A cursor leads to an instant inside the period.
         let range = Period::spanning(begun, context.end()).unwrap_or(context);
-        let asked = PiecesAsked {
-            table,
-            id,
-            equal,
-            range,
-            shows_damaged: false,
-        };
+        let asked = PiecesAsked::new(table, id, equal, range);
         let found = self.pieces_of(&asked, at.system).await?;
         let position = found.gathered(column.as_deref(), aggregate)?;
         let value = |value: &[Value]| number(value, position);
@@ -563,6 +552,7 @@ impl TimedReading<'_> {
             ..PagePosition::default()
         });
         let shown = steps.iter().take(limit);
-        Ok(shown.map(|step| answer::step(step, self.words)).collect())
+        let shown = shown.map(|step| answer::step(step, self.words));
+        Ok(written_array(shown))
     }
 }

@@ -11,38 +11,38 @@ use model::{
     ColumnNumber, Content, Coordinates, Mark, Period, Row, Span, Storage, Table, Timestamp, Value,
     Version,
 };
-use serde_json::{Value as Out, json};
 
-use super::json::{doc, meta};
+use super::json::meta;
 use super::vocabulary::{
     COMMITTED, CONTENT, LEFT_CONTENT, ORIGIN, RIGHT_CONTENT, SHOWN_ROW, STEP_FROM, STEP_TO,
-    SYSTEM_FROM, SYSTEM_TO, TABLE, VALID_FROM, VALID_TO, Vocabulary,
+    SYSTEM_FROM, SYSTEM_TO, TABLE, Vocabulary,
 };
 use crate::http::wire::error::{ApiError, Kind};
+use crate::http::wire::{SortedObject, WrittenJson, written, written_array};
 
 /// A row as it was at one time: its columns, and how it is shown.
 #[derive(Clone, Debug)]
 pub(super) struct SeenRow {
     pub(super) values: Vec<Value>,
-    pub(super) doc: Out,
+    pub(super) doc: WrittenJson,
     /// The columns that it lacks because their encrypted value is damaged.
     damaged: Vec<String>,
 }
 
 impl SeenRow {
     /// What is shown of it over a valid period.
-    pub(super) fn piece(&self, valid: &Period, words: Vocabulary) -> Out {
+    pub(super) fn piece(&self, valid: &Period, words: Vocabulary) -> SortedObject<'static> {
         let mut shown = words.over(valid);
-        shown[words.name(CONTENT)] = self.doc.clone();
-        self.mark(shown)
+        self.show(words, &mut shown);
+        shown
     }
 
-    /// What is shown of it, with what is missing.
-    fn mark(&self, mut shown: Out) -> Out {
+    /// Adds its content to what is shown of it, and what is missing there.
+    fn show(&self, words: Vocabulary, shown: &mut SortedObject<'static>) {
+        shown.set(words.name(CONTENT), self.doc.clone());
         if !self.damaged.is_empty() {
-            shown["damaged"] = json!(self.damaged);
+            shown.set("damaged", written(&self.damaged));
         }
-        shown
     }
 }
 
@@ -61,9 +61,9 @@ pub(super) struct Histories {
 }
 
 /// The one row that was read with all its versions, on both axes.
-pub fn rectangles(read: &PiecesRead, at: Coordinates) -> Out {
+pub fn rectangles(read: &PiecesRead, at: Coordinates) -> WrittenJson {
     let shown = Histories::new(read, Vocabulary::CASES).rectangles(at.system);
-    shown.into_iter().map(|(_, rectangle)| rectangle).collect()
+    written_array(shown.into_iter().map(|(_, rectangle)| rectangle))
 }
 
 /// Where a row of an answer stands in the order: from when it was known, then from when it is
@@ -74,14 +74,24 @@ pub(super) fn span(row: &Row) -> &Span {
     row.span.as_ref().expect("pieces say where they stand")
 }
 
+/// The columns of a row, as they are shown.
+pub(super) fn doc<'t>(table: &'t Table, row: &Row) -> SortedObject<'t> {
+    SortedObject::of_columns(table, values(row))
+}
+
+fn values(row: &Row) -> &[Value] {
+    match &row.content {
+        Content::Values(values) => values,
+        Content::Body(_) => unreachable!("pieces are read by their columns"),
+    }
+}
+
 impl Histories {
     pub(super) fn new(read: &PiecesRead, words: Vocabulary) -> Histories {
         let key = |at: usize| read.table.columns[at].key.to_string();
         let mut rows: BTreeMap<String, Vec<Version<SeenRow>>> = BTreeMap::new();
         for row in &read.rows {
-            let (span, Content::Values(values)) = (span(row), &row.content) else {
-                unreachable!("pieces are read by their columns");
-            };
+            let span = span(row);
             let versions = rows.entry(row.id.to_string()).or_default();
             versions.push(Version {
                 number: VersionNumber(versions.len() as i64),
@@ -91,8 +101,8 @@ impl Histories {
                 gone: span.system_to,
                 origin: span.origin,
                 value: SeenRow {
-                    values: values.clone(),
-                    doc: doc(&read.table, row),
+                    values: values(row).to_vec(),
+                    doc: doc(&read.table, row).written(),
                     damaged: span.damaged.iter().map(|at| key(*at)).collect(),
                 },
             });
@@ -157,42 +167,52 @@ impl Histories {
     }
 
     /// Touching pieces of the one row that was read as one, where they are equal.
-    pub(super) fn stretches(&self, system: Mark) -> Out {
+    pub(super) fn stretches(&self, system: Mark) -> WrittenJson {
         let stretches = History::new(self.of_one()).along_valid_joined(system);
-        let stretches = stretches.iter();
-        stretches
-            .map(|stretch| stretch.value.piece(&stretch.valid, self.words))
-            .collect()
+        let shown = stretches
+            .iter()
+            .map(|stretch| stretch.value.piece(&stretch.valid, self.words));
+        written_array(shown.map(SortedObject::written))
     }
 
     /// Along system time: what was believed of one instant.
-    pub(super) fn along_system(&self, at: Coordinates) -> Vec<(Key, Out)> {
+    pub(super) fn along_system(&self, at: Coordinates) -> Vec<(Key, WrittenJson)> {
         let entries = History::new(self.of_one()).along_system(at).into_iter();
-        let words = self.words;
         let shown = entries.map(|held| {
-            let shown = held.value.mark(json!({
-                (words.name(SYSTEM_FROM)): words.mark(held.sys_from),
-                (words.name(SYSTEM_TO)): words.mark_or_null(held.sys_to),
-                (words.name(ORIGIN)): words.mark(held.origin),
-                (words.name(CONTENT)): held.value.doc,
-            }));
-            ((held.sys_from, at.valid), shown)
+            let mut shown = self.known(held.sys_from, held.sys_to, held.origin);
+            held.value.show(self.words, &mut shown);
+            ((held.sys_from, at.valid), shown.written())
         });
         shown.collect()
     }
 
     /// Along both axes.
-    pub(super) fn rectangles(&self, system: Mark) -> Vec<(Key, Out)> {
+    pub(super) fn rectangles(&self, system: Mark) -> Vec<(Key, WrittenJson)> {
         let rectangles = History::new(self.of_one()).rectangles(system).into_iter();
-        let words = self.words;
         let shown = rectangles.map(|rectangle| {
-            let mut shown = rectangle.value.piece(&rectangle.valid, words);
-            shown[words.name(SYSTEM_FROM)] = words.mark(rectangle.sys_from);
-            shown[words.name(SYSTEM_TO)] = words.mark_or_null(rectangle.sys_to);
-            shown[words.name(ORIGIN)] = words.mark(rectangle.origin);
-            ((rectangle.sys_from, rectangle.valid.from()), shown)
+            let mut shown = self.known(rectangle.sys_from, rectangle.sys_to, rectangle.origin);
+            shown.extend(rectangle.value.piece(&rectangle.valid, self.words));
+            (
+                (rectangle.sys_from, rectangle.valid.from()),
+                shown.written(),
+            )
         });
         shown.collect()
+    }
+
+    /// When something was known, as the members of an object.
+    fn known(&self, from: Mark, to: Option<Mark>, origin: Mark) -> SortedObject<'static> {
+        let words = self.words;
+        SortedObject::from([
+            (words.name(SYSTEM_FROM), words.mark(from)),
+            (words.name(SYSTEM_TO), words.at(to.map(Mark::timestamp))),
+            (words.name(ORIGIN), words.mark(origin)),
+        ])
+    }
+
+    /// A row that was read at one point.
+    fn seen(&self, id: &str) -> Option<&SeenRow> {
+        Some(&self.rows.get(id)?.first()?.value)
     }
 
     /// The versions of the one row that was read.
@@ -201,9 +221,11 @@ impl Histories {
     }
 
     /// Each piece that was read, as it is shown.
-    pub(super) fn shown(&self, show: impl Fn(&str, &Version<SeenRow>) -> Option<Out>) -> Out {
-        let shown = self.versions().filter_map(|(id, piece)| show(id, piece));
-        shown.collect()
+    pub(super) fn shown(
+        &self,
+        show: impl Fn(&str, &Version<SeenRow>) -> Option<WrittenJson>,
+    ) -> WrittenJson {
+        written_array(self.versions().filter_map(|(id, piece)| show(id, piece)))
     }
 
     /// Pairs of pieces that share an instant of `range`, at most so many, of at most so many bytes:
@@ -214,7 +236,7 @@ impl Histories {
         on: &str,
         range: &Period,
         (pairs_max, bytes_max): (usize, usize),
-    ) -> Result<Out, ApiError> {
+    ) -> Result<WrittenJson, ApiError> {
         let position = self.plain(on)?;
         let (mut pairs, mut bytes) = (Vec::new(), 0);
         for (id, version) in self.versions() {
@@ -228,19 +250,19 @@ impl Histories {
             if pairs.len() + others.len() > pairs_max {
                 return Err(EngineError::Read(ReadError::TooManyPieces).into());
             }
-            let left_bytes = version.value.doc.to_string().len();
+            let left_bytes = version.value.doc.len();
             let periods: Vec<Period> = others.iter().map(|other| other.valid).collect();
             let pairs_of_both = join(&[version.valid], &periods).into_iter();
             for met in pairs_of_both.filter(|pair| pair.valid.intersect(range).is_some()) {
                 let right = &others[met.right];
-                bytes += left_bytes + right.value.doc.to_string().len();
+                bytes += left_bytes + right.value.doc.len();
                 if bytes > bytes_max {
                     return Err(EngineError::Read(ReadError::AnswerTooLarge { bytes_max }).into());
                 }
                 pairs.push(pair(self.words, &met.valid, (id, version), (link, right)));
             }
         }
-        Ok(Out::Array(pairs))
+        Ok(written_array(pairs))
     }
 
     pub(super) fn timeline(
@@ -256,12 +278,8 @@ impl Histories {
     }
 
     /// What differs between two points, by value.
-    pub(super) fn difference(&self, newer: &Histories) -> Out {
-        let seen = |rows: &Histories, id: &String| {
-            let version = rows.rows.get(id)?.first()?;
-            Some(version.value.clone())
-        };
-        let is_same = |before: &Option<SeenRow>, after: &Option<SeenRow>| match (before, after) {
+    pub(super) fn difference(&self, newer: &Histories) -> WrittenJson {
+        let is_same = |before: Option<&SeenRow>, after: Option<&SeenRow>| match (before, after) {
             (Some(before), Some(after)) => {
                 let is_whole = before.damaged.is_empty() && after.damaged.is_empty();
                 is_whole && by_column(&self.table, before) == by_column(&newer.table, after)
@@ -272,17 +290,19 @@ impl Histories {
         ids.sort();
         ids.dedup();
         let shown = ids.into_iter().filter_map(|id| {
-            let (before, after) = (seen(self, id), seen(newer, id));
-            let doc = |seen: &Option<SeenRow>| seen.as_ref().map_or(Out::Null, |s| s.doc.clone());
-            (!is_same(&before, &after)).then(|| {
-                json!({
-                    (self.words.name(SHOWN_ROW)): id,
-                    "before": doc(&before),
-                    "after": doc(&after),
-                })
+            let (before, after) = (self.seen(id), newer.seen(id));
+            let doc =
+                |seen: Option<&SeenRow>| seen.map_or_else(|| written(&()), |seen| seen.doc.clone());
+            (!is_same(before, after)).then(|| {
+                let shown = SortedObject::from([
+                    (self.words.name(SHOWN_ROW), written(id)),
+                    ("before", doc(before)),
+                    ("after", doc(after)),
+                ]);
+                shown.written()
             })
         });
-        shown.collect()
+        written_array(shown)
     }
 }
 
@@ -292,22 +312,23 @@ pub(super) fn pair(
     valid: &Period,
     (left, left_piece): (&str, &Version<SeenRow>),
     (right, right_piece): (&str, &Version<SeenRow>),
-) -> Out {
+) -> WrittenJson {
     let mut shown = words.over(valid);
-    shown["left"] = json!(left);
-    shown["right"] = json!(right);
-    shown[words.name(LEFT_CONTENT)] = left_piece.value.doc.clone();
-    shown[words.name(RIGHT_CONTENT)] = right_piece.value.doc.clone();
-    shown
+    shown.set("left", written(left));
+    shown.set("right", written(right));
+    shown.set(words.name(LEFT_CONTENT), left_piece.value.doc.clone());
+    shown.set(words.name(RIGHT_CONTENT), right_piece.value.doc.clone());
+    shown.written()
 }
 
 /// A step of a timeline.
-pub(super) fn step(step: &Step, words: Vocabulary) -> Out {
-    json!({
-        (words.name(STEP_FROM)): words.at(step.valid.from()),
-        (words.name(STEP_TO)): words.end(&step.valid),
-        "value": number(step.value),
-    })
+pub(super) fn step(step: &Step, words: Vocabulary) -> WrittenJson {
+    let shown = SortedObject::from([
+        (words.name(STEP_FROM), words.at(step.valid.from())),
+        (words.name(STEP_TO), words.at(step.valid.to())),
+        ("value", number(step.value)),
+    ]);
+    shown.written()
 }
 
 /// The values of a row by the numbers of their columns, which a rename keeps and no other column
@@ -329,73 +350,68 @@ fn meeting<'v>(pieces: &'v [Version<SeenRow>], period: &Period) -> &'v [Version<
     &pieces[first..after.max(first)]
 }
 
-pub(super) fn number(number: Option<Number>) -> Out {
+pub(super) fn number(number: Option<Number>) -> WrittenJson {
     match number {
-        None => Out::Null,
-        Some(Number::Int(int)) => json!(int),
-        Some(Number::Float(float)) => json!(float),
+        None => written(&()),
+        Some(Number::Int(int)) => written(&int),
+        Some(Number::Float(float)) => written(&float),
     }
 }
 
 /// A row with where it stands in time; never until when it was known.
-pub(super) fn full(row: &Row, doc: Out, words: Vocabulary) -> Out {
+pub(super) fn full(row: &Row, doc: WrittenJson, words: Vocabulary) -> WrittenJson {
     let span = span(row);
-    json!({
-        (words.name(CONTENT)): doc,
-        (words.name(VALID_FROM)): words.at(span.valid.from()),
-        (words.name(VALID_TO)): words.end(&span.valid),
-        (words.name(SYSTEM_FROM)): words.mark(span.system_from),
-        (words.name(ORIGIN)): words.mark(span.origin),
-    })
+    let mut shown = words.over(&span.valid);
+    shown.set(words.name(CONTENT), doc);
+    shown.set(words.name(SYSTEM_FROM), words.mark(span.system_from));
+    shown.set(words.name(ORIGIN), words.mark(span.origin));
+    shown.written()
 }
 
 /// The record of a commit, as its lookup shows it.
-pub(super) fn record(record: &CommitRecord, words: Vocabulary) -> Out {
-    let changes = record.changes.iter();
-    let changes: Vec<Out> = changes
-        .map(|(table, id)| {
-            if words.is_own() {
-                json!({"tableId": table, "rowId": id})
-            } else {
-                json!([table, id])
-            }
-        })
-        .collect();
-    let mut shown = json!({
-        (words.name(COMMITTED)): words.mark(record.mark),
-        "changes": changes,
+pub(super) fn record(record: &CommitRecord, words: Vocabulary) -> SortedObject<'static> {
+    let changes = record.changes.iter().map(|(table, id)| {
+        if words.is_own() {
+            SortedObject::from([("tableId", written(table)), ("rowId", written(id))]).written()
+        } else {
+            written(&[table, id])
+        }
     });
+    let mut shown = SortedObject::from([
+        (words.name(COMMITTED), words.mark(record.mark)),
+        ("changes", written_array(changes)),
+    ]);
     if record.is_damaged {
-        shown["damaged"] = json!(["meta"]);
+        shown.set("damaged", written(&["meta"]));
     } else {
-        shown["meta"] = meta(record.meta.as_deref());
+        shown.set("meta", meta(record.meta.as_deref()));
     }
     if !record.schema.is_empty() {
-        let changes = record.schema.iter();
-        shown["schema"] = changes.map(|change| schema(change, words)).collect();
+        let changes = record.schema.iter().map(|change| schema(change, words));
+        shown.set("schema", written_array(changes));
     }
     if let Some(erased) = record.erased {
-        shown["erased"] = json!(erased);
+        shown.set("erased", written(&erased));
     }
     shown
 }
 
 /// A change of the database or of what is in it.
-fn schema(record: &SchemaRecord, words: Vocabulary) -> Out {
-    let mut shown = json!({"act": record.act.as_str()});
+fn schema(record: &SchemaRecord, words: Vocabulary) -> WrittenJson {
+    let mut shown = SortedObject::from([("act", written(record.act.as_str()))]);
     for (name, word) in [(words.name(TABLE), &record.table), ("key", &record.key)] {
         if let Some(word) = word {
-            shown[name] = json!(word);
+            shown.set(name, written(word));
         }
     }
-    shown
+    shown.written()
 }
 
 /// The same with who wrote, as the feed shows it.
-pub(super) fn recorded(one: &CommitRecord, words: Vocabulary) -> Out {
+pub(super) fn recorded(one: &CommitRecord, words: Vocabulary) -> WrittenJson {
     let mut shown = record(one, words);
-    shown["user"] = json!(one.author);
-    shown
+    shown.set("user", written(&one.author));
+    shown.written()
 }
 
 #[cfg(test)]
@@ -416,17 +432,14 @@ mod tests {
                 erased: None,
                 schema: Vec::new(),
             };
-            record(&one, Vocabulary::CASES)
+            String::from_utf8(record(&one, Vocabulary::CASES).written()).unwrap()
         };
-        assert_eq!(
-            of(None, false),
-            json!({"tt": 7, "meta": null, "changes": []})
-        );
+        assert_eq!(of(None, false), r#"{"changes":[],"meta":null,"tt":7}"#);
         assert_eq!(
             of(Some("[1]"), false),
-            json!({"tt": 7, "meta": [1], "changes": []})
+            r#"{"changes":[],"meta":[1],"tt":7}"#
         );
-        let damaged = json!({"tt": 7, "damaged": ["meta"], "changes": []});
+        let damaged = r#"{"changes":[],"damaged":["meta"],"tt":7}"#;
         assert_eq!(of(None, true), damaged);
     }
 }

@@ -2,13 +2,13 @@
 
 use engine::{NamedChange, NamedConstraints, NewColumn, NewTable, Place};
 use model::{DatabaseId, DatabaseKind, Json, TableId};
-use serde_json::json;
 
 use super::in_case_language;
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
 use crate::http::wire::error::{ApiError, Kind};
+use crate::http::wire::{SortedObject, written, written_array};
 
 /// The database that [`reset`] makes.
 const CASES: &str = "cases";
@@ -65,11 +65,14 @@ pub async fn constrain(
 
 fn shown(constraints: &NamedConstraints) -> Reply {
     let refs = constraints.refs.iter();
-    let refs: Vec<_> = refs
-        .map(|(column, table)| json!({"column": column, "table": table}))
-        .collect();
-    let body = json!({"unique": constraints.unique, "refs": refs});
-    Reply::ok(body.to_string().into_bytes())
+    let refs = refs.map(|(column, table)| {
+        SortedObject::from([("column", written(column)), ("table", written(table))]).written()
+    });
+    let body = SortedObject::from([
+        ("unique", written(&constraints.unique)),
+        ("refs", written_array(refs)),
+    ]);
+    Reply::ok(body.written())
 }
 
 /// `POST /v1/tidemark/test/reset`: empties the project's databases, forgets every mark, and makes
@@ -120,7 +123,8 @@ pub async fn reset(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
         engine.constrain(&caller, place, change).await?;
     }
     engine.rewind().await?;
-    Ok(Reply::ok(json!({"horizon": 0}).to_string().into_bytes()))
+    let body = SortedObject::from([("horizon", written(&0))]);
+    Ok(Reply::ok(body.written()))
 }
 
 /// A table of a test, and what is to hold of it.

@@ -13,12 +13,10 @@ pub(in crate::http) mod read;
 mod transaction;
 mod vocabulary;
 
-use serde_json::json;
-
 use crate::http::input::context::RequestContext;
 use crate::http::reply::Reply;
-use crate::http::wire::InstantForm;
 use crate::http::wire::error::{ApiError, Kind};
+use crate::http::wire::{InstantForm, SortedObject, written};
 
 pub use answer::rectangles;
 pub use constraints::{constrain, constraints_shown, reset};
@@ -32,13 +30,13 @@ pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller()?;
     let form = marks(context)?;
     let status = context.app.shared.engine.status();
-    let body = json!({
-        "role": "both",
-        "mark": form.mark(status.mark),
-        "horizon": form.mark(status.horizon),
-        "lineage": status.lineage,
-    });
-    Ok(Reply::ok(body.to_string().into_bytes()))
+    let body = SortedObject::from([
+        ("role", written("both")),
+        ("mark", form.written(status.mark.timestamp())),
+        ("horizon", form.written(status.horizon.timestamp())),
+        ("lineage", written(&*status.lineage)),
+    ]);
+    Ok(Reply::ok(body.written()))
 }
 
 /// `POST /v1/tidemark/databases/{database}/heartbeat`
@@ -49,8 +47,8 @@ pub async fn heartbeat(mut context: RequestContext<'_>) -> Result<Reply, ApiErro
     context.load().await?;
     let engine = &context.app.shared.engine;
     let horizon = engine.heartbeat(&caller, &context.ids.database).await?;
-    let body = json!({ "horizon": form.mark(horizon) });
-    Ok(Reply::ok(body.to_string().into_bytes()))
+    let body = SortedObject::from([("horizon", form.written(horizon.timestamp()))]);
+    Ok(Reply::ok(body.written()))
 }
 
 /// Marks are given back and compared by programs, so they are integers unless asked for otherwise.

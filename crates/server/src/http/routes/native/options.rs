@@ -2,12 +2,11 @@
 
 use engine::OptionsChange;
 use model::{TableOptions, Timestamp};
-use serde_json::{Value, json};
 
 use crate::http::input::context::RequestContext;
 use crate::http::reply::Reply;
-use crate::http::wire::InstantForm;
 use crate::http::wire::error::ApiError;
+use crate::http::wire::{InstantForm, SortedObject, WrittenJson, written};
 
 /// `GET /v1/tidemark/databases/{database}/tables/{table}/options`
 pub fn options(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
@@ -40,18 +39,19 @@ fn form(context: &RequestContext<'_>) -> Result<InstantForm, ApiError> {
 }
 
 fn shown(options: TableOptions, form: InstantForm) -> Reply {
-    Reply::ok(options_shown(options, form).to_string().into_bytes())
+    Reply::ok(options_shown(options, form))
 }
 
 /// Options as they are shown.
-pub fn options_shown(options: TableOptions, form: InstantForm) -> Value {
+pub fn options_shown(options: TableOptions, form: InstantForm) -> WrittenJson {
     let kept_from = options.kept_from;
-    let kept_from = form.at_or_null((kept_from > Timestamp::BOT).then_some(kept_from));
-    json!({
-        "pinnedMaxAge": options.pinned_max_age_s,
-        "history": options.history.to_string(),
-        "past": options.past.as_str(),
-        "ttlMax": options.ttl_max_s,
-        "keptFrom": kept_from,
-    })
+    let kept_from = (kept_from > Timestamp::BOT).then_some(kept_from);
+    let shown = SortedObject::from([
+        ("pinnedMaxAge", written(&options.pinned_max_age_s)),
+        ("history", written(&options.history.to_string())),
+        ("past", written(options.past.as_str())),
+        ("ttlMax", written(&options.ttl_max_s)),
+        ("keptFrom", form.written(kept_from)),
+    ]);
+    shown.written()
 }

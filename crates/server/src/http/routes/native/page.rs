@@ -7,10 +7,11 @@
 use engine::{Caller, PIECES_MAX};
 use model::{Coordinates, Json, Mark, Timestamp};
 
-use super::json::{CLOCK, mark, sent, time};
+use super::json::{CLOCK, mark, time};
 use super::vocabulary::{SYSTEM, VALID, in_cases};
 use crate::http::input::fields::Fields;
 use crate::http::wire::error::ApiError;
+use crate::http::wire::{SentJson, written};
 use crate::secret::{hex, sha256};
 
 /// Rows of a page whose read names a cursor and no `limit`.
@@ -141,8 +142,8 @@ fn name(scope: &[&str], fields: &Fields) -> ReadName {
     members.retain(|(name, json)| !["vt", "tt", CLOCK].contains(name) && **json != Json::Null);
     members.sort_by_key(|(name, _)| *name);
     let members = members.into_iter();
-    let members: Vec<_> = members.map(|(name, json)| (name, sent(json))).collect();
-    hash(serde_json::json!([scope, members]).to_string().as_bytes())
+    let members: Vec<_> = members.map(|(name, json)| (name, SentJson(json))).collect();
+    hash(&written(&(scope, members)))
 }
 
 fn hash(bytes: &[u8]) -> [u8; HASH_BYTES] {

@@ -9,17 +9,17 @@ use engine::{
 };
 use model::timeline::{Aggregate, Gathered, Number};
 use model::{Coordinates, Direction, Json, Mark, Period, RowId, Value};
-use serde_json::{Value as Out, json};
 
 use super::answer::{self, Histories};
 use super::in_case_language;
-use super::json::{CLOCK, doc, mark, period, time};
+use super::json::{CLOCK, mark, period, time};
 use super::page::{PagePosition, ReadPage};
 use super::vocabulary::{RANGE, ROW, SHOWN_ROW, SYSTEM, TABLE, VALID, Vocabulary, need_known};
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
 use crate::http::wire::error::{ApiError, Parts};
+use crate::http::wire::{SortedObject, WrittenJson, written, written_array};
 
 /// Most reads of one request.
 pub(in crate::http) const READS_MAX: usize = 100;
@@ -55,11 +55,11 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
             answers
                 .push(answer.map_err(|error| in_case_language(error).of_part(Parts::Reads, nth))?);
         }
-        json!({ "answers": answers })
+        SortedObject::from([("answers", written_array(answers))]).written()
     } else {
         reading(fields).answer().await.map_err(in_case_language)?
     };
-    Ok(Reply::ok(body.to_string().into_bytes()))
+    Ok(Reply::ok(body))
 }
 
 /// One read.
@@ -84,7 +84,7 @@ pub(super) struct TimedReading<'a> {
 }
 
 impl TimedReading<'_> {
-    async fn answer(mut self) -> Result<Out, ApiError> {
+    async fn answer(mut self) -> Result<WrittenJson, ApiError> {
         let kind = self.fields.required_text("kind")?;
         if let Some(known) = members_of(&kind) {
             let known = [known, &["vt", "tt", CLOCK]].concat();
@@ -121,24 +121,24 @@ impl TimedReading<'_> {
             "stable_until" | "stableUntil" => rows.clone(),
             "get" | "scan" | "aggregate" => self.stable_until(at).await?,
             // What is read along an axis, or of records, does not change as the instant moves on.
-            _ => Out::Null,
+            _ => written(&()),
         };
         let words = self.words;
-        let mut answer = json!({
-            "rows": rows,
-            (words.name(VALID)): words.at(at.valid),
-            (words.name(SYSTEM)): words.mark(at.system),
-            "stableUntil": stable_until,
-        });
+        let mut answer = SortedObject::from([
+            ("rows", rows),
+            (words.name(VALID), words.at(at.valid)),
+            (words.name(SYSTEM), words.mark(at.system)),
+            ("stableUntil", stable_until),
+        ]);
         if let Some(page) = &self.page {
             let cursor = self.next.as_ref();
             let cursor = cursor.map(|end| page.cursor(at, end, words.is_own()));
-            answer["cursor"] = json!(cursor);
+            answer.set("cursor", written(&cursor));
         }
         if self.is_of_erased_past(&kind, system).await? {
-            answer["erased"] = json!(true);
+            answer.set("erased", written(&true));
         }
-        Ok(answer)
+        Ok(answer.written())
     }
 
     /// Whether an erasure since may have taken away what the answer showed before it. Of records it
@@ -187,17 +187,11 @@ impl TimedReading<'_> {
         self.id()?.ok_or_else(|| ApiError::missing(name))
     }
 
-    /// Rows of a table, or one of them.
-    async fn rows(
-        &self,
-        table: &str,
-        id: Option<&RowId>,
-        at: Coordinates,
-        frame: Frame,
-    ) -> Result<PiecesRead, ApiError> {
-        self.read(Pieces {
+    /// All rows of a table, in order of their ids.
+    pub(super) fn rows<'p>(&'p self, table: &'p str, at: Coordinates, frame: Frame) -> Pieces<'p> {
+        Pieces {
             place: self.place(table),
-            id,
+            id: None,
             beyond: None,
             equal: Vec::new(),
             order: None,
@@ -205,8 +199,7 @@ impl TimedReading<'_> {
             at,
             frame,
             shows_damaged: false,
-        })
-        .await
+        }
     }
 
     pub(super) async fn read(&self, context: Pieces<'_>) -> Result<PiecesRead, ApiError> {
@@ -241,15 +234,19 @@ impl TimedReading<'_> {
         }
     }
 
-    async fn get(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    async fn get(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.required_id()?);
         let full = self.fields.flag("full")?.unwrap_or(false);
-        let read = self.rows(&table, Some(&id), at, Frame::One).await?;
+        let asked = Pieces {
+            id: Some(&id),
+            ..self.rows(&table, at, Frame::One)
+        };
+        let read = self.read(asked).await?;
         self.remember(table, Some(id));
         let Some(row) = read.rows.first() else {
-            return Ok(Out::Null);
+            return Ok(written(&()));
         };
-        let value = doc(&read.table, row);
+        let value = answer::doc(&read.table, row).written();
         Ok(if full {
             answer::full(row, value, self.words)
         } else {
@@ -272,7 +269,7 @@ impl TimedReading<'_> {
         Ok(self.fields.object(name)?.unwrap_or_default())
     }
 
-    async fn scan(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    async fn scan(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, equal) = (self.table()?, self.equalities("where")?);
         let order = self
             .fields
@@ -291,44 +288,30 @@ impl TimedReading<'_> {
                 return Err(ApiError::invalid("limit", why));
             }
         };
-        let read = self
-            .read(Pieces {
-                place: self.place(&table),
-                id: None,
-                beyond: None,
-                equal,
-                order,
-                limit,
-                at,
-                frame: Frame::One,
-                shows_damaged: false,
-            })
-            .await?;
+        let asked = Pieces {
+            equal,
+            order,
+            limit,
+            ..self.rows(&table, at, Frame::One)
+        };
+        let read = self.read(asked).await?;
         self.remember(table, None);
         let rows = read.rows.iter().map(|row| {
-            let mut shown = doc(&read.table, row);
-            shown[self.words.name(SHOWN_ROW)] = json!(row.id.as_str());
-            shown
+            let mut shown = answer::doc(&read.table, row);
+            shown.set(self.words.name(SHOWN_ROW), written(row.id.as_str()));
+            shown.written()
         });
-        Ok(rows.collect())
+        Ok(written_array(rows))
     }
 
-    async fn aggregate(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    async fn aggregate(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, equal) = (self.table()?, self.equalities("where")?);
         let (aggregate, column) = self.function()?;
-        let read = self
-            .read(Pieces {
-                place: self.place(&table),
-                id: None,
-                beyond: None,
-                equal,
-                order: None,
-                limit: None,
-                at,
-                frame: Frame::One,
-                shows_damaged: false,
-            })
-            .await?;
+        let asked = Pieces {
+            equal,
+            ..self.rows(&table, at, Frame::One)
+        };
+        let read = self.read(asked).await?;
         self.remember(table, None);
         let mut gathered = Gathered::new(aggregate);
         let histories = Histories::new(&read, self.words);
@@ -353,13 +336,13 @@ impl TimedReading<'_> {
     }
 
     /// What differs between two points, and the second of them.
-    async fn diff(&mut self) -> Result<(Out, Coordinates), ApiError> {
+    async fn diff(&mut self) -> Result<(WrittenJson, Coordinates), ApiError> {
         let table = self.table()?;
         let before = self.point("from").await?;
         let after = self.point("to").await?;
         self.earliest = Some(before.system.min(after.system));
-        let older = self.rows(&table, None, before, Frame::One).await?;
-        let newer = self.rows(&table, None, after, Frame::One).await?;
+        let older = self.read(self.rows(&table, before, Frame::One)).await?;
+        let newer = self.read(self.rows(&table, after, Frame::One)).await?;
         let [older, newer] = [older, newer].map(|read| Histories::new(&read, self.words));
         Ok((older.difference(&newer), after))
     }
@@ -374,7 +357,7 @@ impl TimedReading<'_> {
         coordinates(self.engine, &mut point).await
     }
 
-    async fn commit(&mut self, system: Mark) -> Result<Out, ApiError> {
+    async fn commit(&mut self, system: Mark) -> Result<WrittenJson, ApiError> {
         let after = (Mark(system.0.saturating_sub(1)), system);
         let wanted = RecordsWanted {
             limit: 1,
@@ -385,10 +368,11 @@ impl TimedReading<'_> {
             .commits(&self.caller, self.database, after, wanted);
         let found = found.await?;
         let of_mark = found.iter().find(|record| record.mark == system);
-        Ok(of_mark.map_or(Out::Null, |one| answer::record(one, self.words)))
+        let shown = of_mark.map(|one| answer::record(one, self.words).written());
+        Ok(shown.unwrap_or_else(|| written(&())))
     }
 
-    async fn feed(&mut self, system: Mark) -> Result<Out, ApiError> {
+    async fn feed(&mut self, system: Mark) -> Result<WrittenJson, ApiError> {
         let after = mark(&mut self.fields, "after")?.unwrap_or(Mark(i64::MIN));
         let limit = self.fields.integer("limit")?.unwrap_or(100);
         let wanted = RecordsWanted {
@@ -416,19 +400,17 @@ impl TimedReading<'_> {
         let found = found.await?;
         self.earliest = found.first().map(|record| record.mark);
         let records = found.iter();
-        Ok(records
-            .map(|one| answer::recorded(one, self.words))
-            .collect())
+        let shown = records.map(|one| answer::recorded(one, self.words));
+        Ok(written_array(shown))
     }
 
-    async fn stable_until(&mut self, at: Coordinates) -> Result<Out, ApiError> {
+    async fn stable_until(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.id()?);
         let place = self.place(&table);
         let next = self
             .engine
             .next_boundary(&self.caller, place, id.as_ref(), at);
-        let next = next.await?;
-        Ok(next.map_or(Out::Null, |at| self.words.at(at)))
+        Ok(self.words.at(next.await?))
     }
 }
 

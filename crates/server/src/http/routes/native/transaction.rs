@@ -5,10 +5,9 @@ use std::sync::Arc;
 use engine::{Effect, RowClaim, TimedTransaction, TransactionAct, TransactionOp};
 use model::history::{Range, Until};
 use model::{Json, Mark, RowId};
-use serde_json::{Value as Out, json};
 
 use super::in_case_language;
-use super::json::{CLOCK, mark, read, sent, time};
+use super::json::{CLOCK, mark, read, time};
 use super::vocabulary::{
     COMMITTED, CONTENT, ROW, TABLE, UNCHANGED, VALID, VALID_FROM, VALID_TO, Vocabulary, need_known,
 };
@@ -16,13 +15,15 @@ use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
 use crate::http::wire::error::{ApiError, Parts};
+use crate::http::wire::{SentJson, SortedObject, written, written_array};
 
 /// `POST /v1/tidemark/databases/{database}/transactions`
 pub async fn transact(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.key_caller()?;
     let mut fields = context.fields().await?;
     fields.need_known(&["ops", "meta", "minMark", CLOCK])?;
-    let meta = fields.take("meta").map(|meta| sent(&meta).to_string());
+    let meta = fields.take("meta").map(|meta| written(&SentJson(&meta)));
+    let meta = meta.map(|meta| String::from_utf8(meta).expect("JSON is written as UTF-8"));
     let min_mark = mark(&mut fields, "minMark")?;
     let ops = fields.objects("ops", engine::OPERATIONS_MAX)?;
     let form = context.instant_form()?;
@@ -59,15 +60,16 @@ type About = (String, RowId);
 
 fn done(mark: Mark, about: &[About], affected: &[bool], words: Vocabulary) -> Reply {
     let row = |((table, id), affected): (&About, &bool)| {
-        json!({
-            (words.name(TABLE)): table,
-            (words.name(ROW)): id.as_str(),
-            "affected": u8::from(*affected),
-        })
+        let shown = SortedObject::from([
+            (words.name(TABLE), written(table)),
+            (words.name(ROW), written(id.as_str())),
+            ("affected", written(&u8::from(*affected))),
+        ]);
+        shown.written()
     };
-    let rows: Vec<Out> = about.iter().zip(affected).map(row).collect();
-    let body = json!({ (words.name(COMMITTED)): words.mark(mark), "rows": rows });
-    Reply::created(body.to_string().into_bytes())
+    let rows = written_array(about.iter().zip(affected).map(row));
+    let body = SortedObject::from([(words.name(COMMITTED), words.mark(mark)), ("rows", rows)]);
+    Reply::created(body.written())
 }
 
 fn op(mut fields: Fields) -> Result<TransactionOp, ApiError> {

@@ -5,11 +5,10 @@
 //! of our own names or a form of instants was asked for.
 
 use model::{Mark, Period, Timestamp};
-use serde_json::{Value as Out, json};
 
 use crate::http::input::fields::Fields;
-use crate::http::wire::InstantForm;
 use crate::http::wire::error::ApiError;
+use crate::http::wire::{InstantForm, SortedObject, WrittenJson};
 
 /// A member, by its name in the two vocabularies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,31 +148,21 @@ impl Vocabulary {
         if self.is_own { term.own } else { term.case }
     }
 
-    /// An instant.
-    pub(super) fn at(self, at: Timestamp) -> Out {
-        self.form.at(at)
-    }
-
-    /// The end of a period; null for no end.
-    pub(super) fn end(self, period: &Period) -> Out {
-        self.form.at_or_null(period.to())
-    }
-
-    /// A period, as the members of an object.
-    pub(super) fn over(self, period: &Period) -> Out {
-        json!({
-            (self.name(VALID_FROM)): self.at(period.from()),
-            (self.name(VALID_TO)): self.end(period),
-        })
+    /// An instant; null where there is none.
+    pub(super) fn at(self, at: impl Into<Option<Timestamp>>) -> WrittenJson {
+        self.form.written(at)
     }
 
     /// The instant of a mark.
-    pub(super) fn mark(self, mark: Mark) -> Out {
-        self.form.mark(mark)
+    pub(super) fn mark(self, mark: Mark) -> WrittenJson {
+        self.form.written(mark.timestamp())
     }
 
-    /// The same of one that may not be there.
-    pub(super) fn mark_or_null(self, mark: Option<Mark>) -> Out {
-        self.form.at_or_null(mark.map(Mark::timestamp))
+    /// A period, as the members of an object.
+    pub(super) fn over(self, period: &Period) -> SortedObject<'static> {
+        SortedObject::from([
+            (self.name(VALID_FROM), self.at(period.from())),
+            (self.name(VALID_TO), self.at(period.to())),
+        ])
     }
 }
