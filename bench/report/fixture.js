@@ -93,7 +93,7 @@ const list = {
     series('floor', 'floor', 'floor', 63),
     quoted(
       'published_uncached',
-      'published, no cache',
+      'Appwrite, published, no cache',
       {
         min: 10783,
         p50: 13187,
@@ -107,7 +107,7 @@ const list = {
     ),
     quoted(
       'published_ttl',
-      'published, ttl',
+      'Appwrite, published, ttl',
       {
         min: 4146,
         p50: 6108,

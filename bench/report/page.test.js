@@ -42,7 +42,7 @@ async function open(t, { file = 'ttl.html', ...options } = {}) {
   page.on('console', (message) => wrong.push(`console: ${message.text()}`));
   page.on('pageerror', (error) => wrong.push(`error: ${error.stack}`));
   page.on('request', (request) => {
-    if (request.url() !== url) wrong.push(`request: ${request.url()}`);
+    if (request.url().split('?')[0] !== url) wrong.push(`request: ${request.url()}`);
   });
   t.after(async () => {
     await context.close();
@@ -89,7 +89,7 @@ test('quoted figures are quoted at their own number of requests only', async (t)
   const page = await open(t);
   assert.match(
     await textOf(page, '#percentiles-body thead'),
-    /published, no cache\s+quoted, 100,000/,
+    /Appwrite, published, no cache\s+quoted, 100,000/,
   );
   const last = page.locator('.wall').last();
   assert.match(await last.locator('.chip').getAttribute('title'), /from quoted 100,000$/);
@@ -124,15 +124,44 @@ test('pointing at a cell singles its series out, a click pins it with what it me
   await page.mouse.move(5, 5);
   assert.equal(await faded(), 0);
   assert.equal(await cell.getAttribute('aria-pressed'), 'true');
-  const callout = page.locator('#callout');
+  const pinned = page.locator('.pin');
   const [, exact] = run.groups[0].series;
   const beyond = Math.floor(exact.count / 100);
-  assert.match(await callout.innerText(), new RegExp(`99 % took no longer, ${beyond} did`));
-  assert.match(await callout.innerText(), /faster than\s+no cache/);
-  const [box, cellBox] = [await callout.boundingBox(), await cell.boundingBox()];
-  assert.ok(box.y > cellBox.y && box.y < cellBox.y + 60, 'it hangs below its cell');
+  assert.match(await pinned.innerText(), new RegExp(`99 % took no longer, ${beyond} did`));
+  assert.match(await pinned.innerText(), /faster than\s+no cache/);
   await cell.click();
-  assert.equal(await callout.isVisible(), false);
+  assert.equal(await pinned.count(), 0);
+});
+
+test('several cells are pinned at once, and the address brings them back', async (t) => {
+  const page = await open(t);
+  await page.getByRole('button', { name: /^exact, p99:/ }).click();
+  await page.getByRole('button', { name: /^no cache, p50:/ }).click();
+  await page.selectOption('#reference', { label: 'floor' });
+  const said = await page.locator('.pin').allInnerTexts();
+  assert.equal(said.length, 2);
+  await page.reload();
+  assert.deepEqual(await page.locator('.pin').allInnerTexts(), said);
+  assert.equal(await page.locator('#reference option:checked').innerText(), 'floor');
+  await page.locator('.pin .close').first().click();
+  assert.deepEqual(await page.locator('.pin').allInnerTexts(), [said[1]]);
+  assert.doesNotMatch(page.url(), /exact/);
+});
+
+test('an address that names no group, series or cell shows the page as it begins', async (t) => {
+  const page = await open(t);
+  await page.goto(`${page.url()}?group=none&reference=none&pins=none+p50,exact+p12`);
+  assert.equal(await page.locator('.pin').count(), 0);
+  assert.equal(await textOf(page, '#scale-value'), '4,001');
+});
+
+test('the first comparison is with the published figures, by their name', async (t) => {
+  const page = await open(t);
+  const hero = await textOf(page, '#hero');
+  assert.match(hero, /against\s+Appwrite, published, no cache/);
+  assert.match(hero, /measured by others on another machine/);
+  assert.match(hero, /The floor is a server that does nothing/);
+  assert.match(hero, /requests for 1 EUR/);
 });
 
 test('the race is run by the measured samples, and ends', async (t) => {
@@ -199,15 +228,15 @@ test('everything can be done from the keyboard', async (t) => {
   const focused = () => page.evaluate(() => document.activeElement.getAttribute('aria-label'));
   assert.match(await focused(), /^exact, p50:/);
   await page.keyboard.press('Enter');
-  assert.equal(await page.locator('#callout').isVisible(), true);
+  assert.equal(await page.locator('.pin').count(), 1);
   await page.keyboard.press('Escape');
-  assert.equal(await page.locator('#callout').isVisible(), false);
+  assert.equal(await page.locator('.pin').count(), 0);
   assert.match(await focused(), /^exact, p50:/, 'the focus stays');
   // Over cells that the quoted series lack.
   for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowDown']) {
     await page.keyboard.press(key);
   }
-  assert.match(await focused(), /^published, no cache, p90:/);
+  assert.match(await focused(), /^Appwrite, published, no cache, p90:/);
 });
 
 test('a phone shows everything without scrolling sideways', async (t) => {
@@ -216,8 +245,8 @@ test('a phone shows everything without scrolling sideways', async (t) => {
   assert.equal(width, PHONE.width);
   const cell = page.getByRole('button', { name: /^exact, p50:/ });
   await cell.tap();
-  const box = await page.locator('#callout').boundingBox();
-  assert.ok(box.x >= 0 && box.x + box.width <= PHONE.width, 'the callout fits');
+  const box = await page.locator('.pin').boundingBox();
+  assert.ok(box.x >= 0 && box.x + box.width <= PHONE.width, 'the pin fits');
   for (const control of await page.locator('button:visible, select:visible').all()) {
     const { height } = await control.boundingBox();
     assert.ok(height >= 24, `${await control.innerText()} is ${height} high`);
@@ -242,7 +271,7 @@ test('another workload redraws everything, and pins do not survive it', async (t
   const page = await open(t);
   await page.getByRole('button', { name: /^exact, p50:/ }).click();
   await page.selectOption('#group', { label: 'read one row, 32 connections, 4 cores' });
-  assert.equal(await page.locator('#callout').isVisible(), false);
+  assert.equal(await page.locator('.pin').count(), 0);
   assert.equal(await textOf(page, '#scale-value'), '4,000');
   assert.match(await textOf(page, '#walls-body'), /PocketBase/);
   assert.match(await textOf(page, '#race-lanes'), /32 connections, 8 drawn/);

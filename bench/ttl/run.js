@@ -100,8 +100,8 @@ export function runOf({ parameters, phases }) {
   const { rows, index, cores, cpu } = parameters;
   const series = [
     ...phases.map(seriesOf),
-    quotedSeries('published_uncached', 'published, no cache', PUBLISHED.uncached),
-    quotedSeries('published_ttl', 'published, ttl', PUBLISHED.ttl),
+    quotedSeries('published_uncached', 'Appwrite, published, no cache', PUBLISHED.uncached),
+    quotedSeries('published_ttl', 'Appwrite, published, ttl', PUBLISHED.ttl),
   ];
   return {
     format: 'tidemark.run/1',

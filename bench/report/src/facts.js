@@ -8,7 +8,11 @@ import * as words from './words.js';
 const FLOOR =
   'The floor is a server that does nothing but answer the same bytes: what client, network and ' +
   'HTTP library cost by themselves, which no cache can undercut.';
+const PUBLISHED =
+  'Published figures were measured by others on another machine: such a ratio says how large a ' +
+  'difference is, not which part of it is the software.';
 
+/** The numbers of the chosen comparison: ratio, time saved, what a unit of money buys. */
 export function renderHero({ group, number, reference }) {
   const subject = heroOf(group, reference);
   const cards = [];
@@ -42,20 +46,23 @@ export function renderHero({ group, number, reference }) {
   if (subject === reference || cards.length < 2) {
     cards.push(card(words.rate(rateOf(subject)), chip(kindOf(subject, subject)), named(subject)));
   }
-  if (price && !find('price').hidden) {
+  if (price?.perUnit && !find('price').hidden) {
     const currency = find('price-server').selectedOptions[0]?.textContent.split(' ').pop() ?? '';
     const unit = currency === 'price' ? '' : currency;
     cards.push(
       card(
-        words.money(price.billion, unit),
+        words.requests(price.perUnit),
         chip('extrapolated'),
-        'for a billion requests, ',
+        `requests for 1 ${unit || 'of your currency'}, `,
         named(subject),
-        ', the server busy all month',
+        `, the server busy all month: ${words.money(price.billion, unit)} a billion`,
       ),
     );
   }
-  if ([subject, reference].some(({ role }) => role === 'floor')) {
+  if ([subject, reference].some(({ source }) => source === 'quoted')) {
+    cards.push(make('p', { class: 'hint' }, PUBLISHED));
+  }
+  if (group.series.some(({ role }) => role === 'floor')) {
     cards.push(make('p', { class: 'hint' }, FLOOR));
   }
   find('hero').replaceChildren(...cards);

@@ -1,10 +1,11 @@
 // The report page: reads the run inside it and draws every section again when something is chosen.
 
+import { readAddress, writeAddress } from './address.js';
 import { prepareCharts, renderCharts } from './charts.js';
 import { renderColumns } from './columns.js';
 import { find, make } from './elements.js';
 import { renderHero, renderNoise, renderParameters } from './facts.js';
-import { forget, renderPercentiles, unpinOnEscape } from './percentiles.js';
+import { renderPercentiles, setPins, unpinOnEscape } from './percentiles.js';
 import { preparePrice, renderPrice } from './price.js';
 import { prepareRace, renderRace } from './race.js';
 import { read, referenceOf, subjectOf } from './run.js';
@@ -74,10 +75,12 @@ function renderStops() {
   );
 }
 
-function chooseGroup(place) {
+/** Shows a group, with the series that others are compared with and the pins an address names. */
+function chooseGroup(place, { reference, pins } = { reference: null, pins: [] }) {
   view.group = run.groups[place];
-  view.reference = referenceOf(view.group);
-  forget();
+  view.reference =
+    view.group.series.find(({ key }) => key === reference) ?? referenceOf(view.group);
+  setPins(pins);
   find('reference').replaceChildren(
     ...view.group.series.map((series, at) =>
       make('option', { value: at, selected: series === view.reference }, series.title),
@@ -95,9 +98,14 @@ function prepareGroups() {
   find('group').replaceChildren(
     ...run.groups.map(({ title }, place) => make('option', { value: place }, title)),
   );
-  find('group').addEventListener('change', (event) => chooseGroup(Number(event.target.value)));
+  find('group').addEventListener('change', (event) => {
+    const place = Number(event.target.value);
+    writeAddress({ group: run.groups[place].key, reference: null });
+    chooseGroup(place);
+  });
   find('reference').addEventListener('change', (event) => {
     view.reference = view.group.series[Number(event.target.value)];
+    writeAddress({ reference: view.reference.key });
     renderScaled();
   });
 }
@@ -123,7 +131,7 @@ function prepareSections() {
 }
 
 find('title').textContent = run.title;
-find('lead').textContent = run.lead;
+find('lead').textContent = words.grouped(run.lead);
 prepareTheme(renderGroup);
 prepareGroups();
 prepareScale();
@@ -133,7 +141,10 @@ prepareCharts();
 renderColumns(run);
 renderTables(run);
 renderParameters(run);
-chooseGroup(0);
+const address = readAddress(window.location.search);
+const addressed = run.groups.findIndex(({ key }) => key === address.group);
+find('group').value = String(Math.max(addressed, 0));
+chooseGroup(Math.max(addressed, 0), address);
 prepareSections();
 window.addEventListener('resize', markScrolling);
 document.addEventListener('keydown', (event) => {

@@ -1,11 +1,12 @@
-// The table of percentiles: bars, a series singled out, a cell pinned with its callout.
+// The table of percentiles: bars, a series singled out, cells pinned with what they say.
 
+import { writeAddress } from './address.js';
 import { find, make, named } from './elements.js';
 import { POINTS, samplesOf } from './run.js';
 import * as words from './words.js';
 
 /** What of the table the reader has chosen; kept while the slider moves. */
-const chosen = { isolated: null, pinned: null };
+const chosen = { isolated: null, pinned: [] };
 
 /** Draws table and legend; `chosen` survives when the new group has the same series. */
 export function renderPercentiles(view) {
@@ -33,12 +34,12 @@ export function renderPercentiles(view) {
   find('legend').replaceChildren(...group.series.map(legendOf));
   const first = table.querySelector('button');
   if (first) first.tabIndex = 0;
-  pin(view, chosen.pinned);
+  renderPins(view);
 }
 
-/** Forgets what was pinned; another group has other series. */
-export function forget() {
-  Object.assign(chosen, { isolated: null, pinned: null });
+/** Takes these pins, keys of cells, in place of the present ones; another group has other series. */
+export function setPins(keys) {
+  Object.assign(chosen, { isolated: null, pinned: keys });
 }
 
 const countText = ({ count, source }) =>
@@ -70,7 +71,7 @@ function cellOf(view, series, point, { least, greatest }) {
       onmouseenter: () => isolate(series.place),
       onfocus: () => isolate(series.place),
       onblur: () => isolate(null),
-      onclick: () => pin(view, chosen.pinned === button.dataset.key ? null : button.dataset.key),
+      onclick: () => togglePin(view, button.dataset.key),
     },
     make('span', { class: 'bar', style: { width: `${(100 * share).toFixed(1)}%` } }),
     make('span', { class: 'number' }, words.latency(us)),
@@ -133,40 +134,36 @@ function moveFocus(event) {
   button.focus();
 }
 
-/** Marks the cell of this key and says beside it what there is to say. Null takes the pin away. */
-function pin(view, key) {
+/** Pins the cell of this key, or takes its pin away. */
+function togglePin(view, key) {
+  const others = chosen.pinned.filter((one) => one !== key);
+  chosen.pinned = others.length < chosen.pinned.length ? others : [...chosen.pinned, key];
+  renderPins(view);
+}
+
+/** Marks every pinned cell and says below the table what each means; pins of no cell are dropped. */
+function renderPins(view) {
   const cells = [...find('percentiles-body').querySelectorAll('button')];
-  const button = cells.find((one) => one.dataset.key === key) ?? null;
-  chosen.pinned = button === null ? null : key;
-  cells.forEach((one) => one.setAttribute('aria-pressed', String(one === button)));
-  const callout = find('callout');
-  callout.hidden = button === null;
-  if (button === null) return;
-  const [name, point] = key.split(' ');
-  const series = view.group.series.find((one) => one.key === name);
-  callout.replaceChildren(
-    ...calloutOf(view, series, point, () => {
-      pin(view, null);
-      button.focus();
-    }),
-  );
-  placeCallout(callout, button);
+  const cellOfKey = new Map(cells.map((cell) => [cell.dataset.key, cell]));
+  chosen.pinned = chosen.pinned.filter((key) => cellOfKey.has(key));
+  for (const cell of cells) {
+    cell.setAttribute('aria-pressed', String(chosen.pinned.includes(cell.dataset.key)));
+  }
+  const cards = chosen.pinned.map((key) => {
+    const [name, point] = key.split(' ');
+    const series = view.group.series.find((one) => one.key === name);
+    const unpin = () => {
+      togglePin(view, key);
+      cellOfKey.get(key).focus();
+    };
+    return make('div', { class: 'pin' }, pinText(view, series, point, unpin));
+  });
+  find('pins').replaceChildren(...cards);
+  find('pins').hidden = cards.length === 0;
+  writeAddress({ pins: chosen.pinned });
 }
 
-/** Below its cell where there is room, as wide as the screen on a phone. */
-function placeCallout(callout, button) {
-  const around = find('percentiles').getBoundingClientRect();
-  const cell = button.getBoundingClientRect();
-  const width = Math.min(340, around.width - 24);
-  const left = Math.min(Math.max(cell.left - around.left, 12), around.width - width - 12);
-  callout.style.setProperty('width', `${width}px`);
-  callout.style.setProperty('left', `${left}px`);
-  callout.style.setProperty('top', `${cell.bottom - around.top + 8}px`);
-  const arrow = cell.left - around.left + cell.width / 2 - left;
-  callout.style.setProperty('--arrow', `${Math.min(Math.max(arrow, 16), width - 16)}px`);
-}
-
-function calloutOf(view, series, point, close) {
+function pinText(view, series, point, unpin) {
   const us = series.points_us[point];
   const others = view.group.series.filter((one) => one !== series && one.points_us[point] != null);
   const lines = others.map((other) => {
@@ -175,12 +172,9 @@ function calloutOf(view, series, point, close) {
       ratio >= 1 ? `${words.times(ratio)} faster than` : `${words.times(1 / ratio)} slower than`;
     return make('li', {}, `${how} `, named(other), ` (${words.latency(other.points_us[point])})`);
   });
+  const label = `Remove the pin of ${series.title}, ${point}`;
   return [
-    make(
-      'button',
-      { type: 'button', class: 'close', 'aria-label': 'Take the pin away', onclick: close },
-      '×',
-    ),
+    make('button', { type: 'button', class: 'close', 'aria-label': label, onclick: unpin }, '×'),
     make('p', {}, named(series), ` · ${point} · `, make('strong', {}, words.latency(us))),
     make('p', { class: 'hint' }, meaning(series, point, us)),
     make('ul', {}, lines),
@@ -202,7 +196,7 @@ function meaning(series, point, us) {
   return `${text} Of the ${words.count(kept.length)} kept in this file ${words.count(above)} did.`;
 }
 
-/** Escape takes the pin away from wherever the focus is. */
+/** Escape removes the newest pin from wherever the focus is. */
 export function unpinOnEscape(view) {
-  if (chosen.pinned !== null) pin(view, null);
+  if (chosen.pinned.length > 0) togglePin(view, chosen.pinned.at(-1));
 }

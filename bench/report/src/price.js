@@ -64,6 +64,7 @@ export function renderPrice({ group, number }) {
         named(series),
         make('span', {}, words.rate(rateOf(series)), ' ', chip(kind)),
         words.money(price.billion, currency),
+        price.perUnit === null ? '–' : words.requests(price.perUnit),
         make(
           'span',
           {},
@@ -82,6 +83,7 @@ export function renderPrice({ group, number }) {
         'series',
         'rate',
         'a billion',
+        `requests for 1 ${currency}`,
         `${words.requests(number)} requests`,
         'per request/s kept up',
       ],

@@ -41,8 +41,9 @@ export function samplesOf(series) {
   return decoded.get(series);
 }
 
-/** The series that others are compared with unless the reader chooses another. */
+/** The series that others are compared with unless the reader chooses another: published first. */
 export const referenceOf = (group) =>
+  group.series.find(({ source }) => source === 'quoted') ??
   group.series.find((series) => series.role === 'reference') ??
   group.series.find((series) => series.role !== 'subject') ??
   group.series[0];

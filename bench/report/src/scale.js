@@ -63,10 +63,16 @@ const short = (factor) =>
 const MONTH_S = (365.25 / 12) * 86_400;
 
 /**
- * Prices of a series on a server of so much a month, at full load: of a billion requests, and as
- * the published test reckons it, of one request a second kept up all month.
+ * Prices of a series on a server of so much a month, at full load: of a billion requests; as the
+ * published test reckons it, of one request a second kept up all month; and the requests that one
+ * unit of the currency buys, null where the server costs nothing.
  */
 export function priceOf(perSecond, monthly) {
   if (!perSecond) return null;
-  return { billion: (monthly * 1e9) / (perSecond * MONTH_S), perRate: monthly / perSecond };
+  const perMonth = perSecond * MONTH_S;
+  return {
+    billion: (monthly * 1e9) / perMonth,
+    perRate: monthly / perSecond,
+    perUnit: monthly > 0 ? perMonth / monthly : null,
+  };
 }

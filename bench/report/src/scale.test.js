@@ -34,8 +34,10 @@ test('an extrapolated number says from what', () => {
 
 test('a price is the month divided by what a month answers', () => {
   // 1,000/s for 2,629,800 s.
-  const { billion, perRate } = priceOf(1_000, 2_629.8);
+  const { billion, perRate, perUnit } = priceOf(1_000, 2_629.8);
   assert.ok(Math.abs(billion - 1_000) < 1e-6);
   assert.ok(Math.abs(perRate - 2.6298) < 1e-9);
+  assert.ok(Math.abs(perUnit - 1e6) < 1e-6);
+  assert.equal(priceOf(1_000, 0).perUnit, null, 'nothing divides by a price of nothing');
   assert.equal(priceOf(null, 5), null);
 });
