@@ -170,7 +170,7 @@ async function main() {
   const folder = await writeResults(run, options.resultsDir);
   console.log(renderTable(summarizePhases(run.phases)));
   console.log(`\nReport: ${path.join(folder, 'report.md')}`);
-  console.log(`Page: ${path.join(folder, 'report.html')}`);
+  console.log(`Page: ${pathToFileURL(path.resolve(folder, 'report.html')).href}`);
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

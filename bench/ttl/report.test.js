@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatWall, renderPercentiles, renderReport, summarizePhases } from './report.js';
+import { formatWall, renderPercentiles, renderReport, renderTable, summarizePhases } from './report.js';
 
 const phase = (name, title, us) => ({
   name,
@@ -32,6 +32,15 @@ test('the percentile table gives times and ratios', () => {
   assert.equal(lines[2], '| min | 3.000 | 1.500 | 1.500 | 1.000 | 2.00x | 2.00x | 1.00x | 1.50x |');
   assert.equal(lines[3], '| p50 | 6.000 | 3.000 | 3.000 | 2.000 | 2.00x | 2.00x | 1.00x | 1.50x |');
   assert.equal(lines.at(-1), '| avg | 7.500 | 3.750 | 3.750 | 2.500 | 2.00x | 2.00x | 1.00x | 1.50x |');
+});
+
+test('the short table compares like with like, in words', () => {
+  const lines = renderTable(summarizePhases(phases)).split('\n');
+  assert.match(lines[2], /^\| \*Appwrite, no cache\* \| 73 \| 13.63 \| 13.19 \| 21.30 \| \*published/);
+  assert.match(lines[3], /2.2 times as fast as no cache/);
+  assert.match(lines[4], /^\| here, no cache \| \d+ \| 7.50 \| 6.00 \| 12.00 \| 200 % above/);
+  assert.match(lines[5], /2.0 times as fast as no cache, 50 % above the SDK alone/);
+  assert.match(lines[7], /^\| the SDK alone \|/);
 });
 
 test('the report carries parameters, every table and the name of the samples', () => {

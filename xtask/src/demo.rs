@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: the published benchmark on this machine, from nothing to its table.
 
+use std::io::IsTerminal as _;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -11,21 +12,27 @@ use crate::install::{self, Packages};
 use crate::live;
 use crate::{bench, prerequisite};
 
-/// From a fresh machine to the TTL benchmark's table: build, serve, seed, measure, stop.
+/// From a fresh machine to the TTL benchmark's table: build, serve, seed, measure.
 ///
-/// Needs Rust, a C compiler and Node 20 or later. Everything it writes lies below target/demo
-/// and is made anew each time: the data directory, the server's log, the report.
+/// Needs Rust, a C compiler and Node 20 or later. In a terminal the server then stays up until
+/// Enter is pressed, with commands to try on it. Everything is written below target/demo, which
+/// each run empties first: the data directory, the server's log, the report.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// Timed calls in each of the three phases; the published run has 100000. The default
-    /// keeps seeding and measuring together under a minute.
-    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(10..))]
+    /// Timed calls in each phase; the published run has 100000. With the default, all but the
+    /// build takes about 20 s.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(10..))]
     iterations: u32,
+    /// Stop the server after the table, in a terminal too.
+    #[arg(long)]
+    stop: bool,
 }
 
 /// Phases take turns this often, so that a machine that drifts drifts for all of them.
 const ROUNDS: &str = "10";
+/// A row of the catalog.
+const FIRST_ROW: &str = "product-00000";
 const BENCH: Packages = Packages::Npm("bench/ttl");
 
 /// # Errors
@@ -47,9 +54,11 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     steps.say("building the release binary (the first time takes minutes)");
     must(checkout.build_release())?;
 
-    steps.say("installing the official SDK into bench/ttl");
-    if !install::run_all(BENCH.install(checkout)?)? {
-        bail!("`npm ci` in bench/ttl failed");
+    if !BENCH.are_present(checkout)? {
+        steps.say("installing the official SDK into bench/ttl");
+        if !install::run_all(BENCH.install(checkout)?)? {
+            bail!("`npm ci` in bench/ttl failed");
+        }
     }
 
     steps.say(&format!(
@@ -65,6 +74,12 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     }
     measured?;
 
+    if !arguments.stop && std::io::stdin().is_terminal() {
+        steps.say("the server stays up; try in another terminal:");
+        println!("{}", commands(checkout, &server)?);
+        println!("Press Enter to stop the server.");
+        std::io::stdin().read_line(&mut String::new())?;
+    }
     steps.say("stopping the server");
     server.stop()?;
     steps.say("done");
@@ -98,6 +113,29 @@ fn measure(
     );
     measuring.env(live::BINARY_VARIABLE, checkout.binary()?);
     must(measuring)
+}
+
+/// Three commands for the server that stays up: a list and its cache, a row's past, the load.
+fn commands(checkout: &Checkout, server: &ChildServer) -> Result<String> {
+    let endpoint = &server.endpoint;
+    let project = server.projects.first();
+    let project = project.context("the server has no project")?;
+    let binary = checkout.shown(&checkout.binary()?);
+    let data = checkout.shown(&checkout.target()?.join("demo").join("data"));
+    Ok(format!(
+        "
+  # one list, twice: the first is read, the second comes from the exact cache
+  for i in 1 2; do
+    curl -s -o /dev/null -D - -H 'X-Appwrite-Project: {project}' -G \\
+      '{endpoint}/tablesdb/bench_db/tables/products/rows' \\
+      --data-urlencode 'queries[]={{\"method\":\"limit\",\"values\":[3]}}' | grep -i x-tidemark
+  done
+  # every version of a row, and when it was known
+  {binary} history bench_db products {FIRST_ROW} --project {project} --data {data}
+  # rates, hits, the slowest queries
+  {binary} top --data {data}
+"
+    ))
 }
 
 /// Says what is going on, and when.
