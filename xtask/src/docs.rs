@@ -33,6 +33,8 @@ pub struct DocsArguments {
 
 /// The folder that pins mdBook.
 pub const PACKAGES: Packages = Packages::PyPi("xtask");
+/// The folder that pins what drives a browser, and looks at the pages with it.
+const BROWSER: Packages = Packages::Npm("bench/report");
 const SUMMARY: &str = "docs/SUMMARY.md";
 /// Its pages need no line in the navigation: they follow the last one, in their order.
 const DECISIONS: &str = "decisions/";
@@ -66,21 +68,32 @@ fn missing(checkout: &Checkout) -> Result<Vec<Missing>> {
     Ok(missing)
 }
 
-/// The steps of `full`: the site, and whether its search finds what people look for.
+/// The steps of `full`: the site, whether its search finds what people look for, and whether its
+/// pages are whole and accessible in a browser.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
 pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
-    let name = "search of the documentation";
+    let (name, browser) = ("search of the documentation", "pages of the documentation");
     let is_there = install::provide(checkout, lane, PACKAGES)?;
     if !is_there || !lane.step("documentation", |_| build(checkout)) {
         lane.not_run(name);
+        lane.not_run(browser);
         return Ok(());
     }
     let mut search = checkout.command("node");
     search.args(["--test", SEARCH]);
     search.env("TIDEMARK_DOCS", built(checkout)?);
     lane.run(name, Runner::Node, &mut search);
+    if !install::provide(checkout, lane, BROWSER)? {
+        lane.not_run(browser);
+        return Ok(());
+    }
+    let mut pages = checkout.command("node");
+    pages.current_dir(checkout.root.join(BROWSER.folder()));
+    pages.args(["--test", "docs-pages.js"]);
+    pages.env("TIDEMARK_DOCS", built(checkout)?);
+    lane.run(browser, Runner::Node, &mut pages);
     Ok(())
 }
 
