@@ -18,7 +18,7 @@ function makeToggleAButton() {
   label.replaceWith(button);
 }
 
-/** Code and tables wider than their place are scrolled by the arrow keys once they can be focused. */
+/** Arrow keys scroll wide code and tables, once these can be focused. */
 function makeWideOnesFocusable() {
   for (const box of document.querySelectorAll('main pre > code, main .table-wrapper')) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatWall, renderPercentiles, renderReport, renderTable, summarizePhases } from './report.js';
+import {
+  formatWall,
+  renderPercentiles,
+  renderReport,
+  renderTable,
+  summarizePhases,
+} from './report.js';
 
 const phase = (name, title, us) => ({
   name,

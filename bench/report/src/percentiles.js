@@ -37,7 +37,7 @@ export function renderPercentiles(view) {
   renderPins(view);
 }
 
-/** Takes these pins, keys of cells, in place of the present ones; another group has other series. */
+/** Takes these pins, keys of cells, in place of the present ones. */
 export function setPins(keys) {
   Object.assign(chosen, { isolated: null, pinned: keys });
 }
@@ -141,7 +141,7 @@ function togglePin(view, key) {
   renderPins(view);
 }
 
-/** Marks every pinned cell and says below the table what each means; pins of no cell are dropped. */
+/** Marks pinned cells and says below the table what each means; drops pins of no cell. */
 function renderPins(view) {
   const cells = [...find('percentiles-body').querySelectorAll('button')];
   const cellOfKey = new Map(cells.map((cell) => [cell.dataset.key, cell]));
