@@ -39,7 +39,7 @@ pub fn words() -> Vec<OsString> {
 /// Where the data directory is.
 #[derive(Args, Clone, Debug)]
 pub struct DirectoryArgs {
-    /// The data directory; created if it does not exist
+    /// The data directory; `serve` creates it if it does not exist
     #[arg(
         long,
         env = "TIDEMARK_DATA",

@@ -418,7 +418,7 @@ impl<'a> Import<'a> {
             ),
         };
         Err(anyhow!(
-            "{}. {before}. Mend what is wrong and run the same command with --resume: what is \
+            "{}. {before}. Fix the file and run the same command with --resume: what is \
              there is compared, not written again",
             why.trim_end_matches('.'),
         ))
