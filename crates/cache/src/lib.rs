@@ -8,11 +8,12 @@
 //! an interpreter, which run foreign code when they are compared or dropped: it does neither, and
 //! belongs to the thread that holds the interpreter's lock or one around it.
 
+mod eviction;
 mod fingerprint;
 mod flight;
+mod ghost;
 mod map;
 mod object_table;
-mod sieve;
 mod slots;
 mod tag;
 

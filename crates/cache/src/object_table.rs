@@ -3,8 +3,8 @@
 
 use hashbrown::HashTable;
 
-use crate::sieve::Sieve;
-use crate::slots::{EntrySlot, EntrySlots, NO_SLOT};
+use crate::eviction::{Eviction, count_hit};
+use crate::slots::{EntrySlot, EntrySlots, EvictionQueue, NO_SLOT};
 
 /// What a table may hold.
 #[derive(Clone, Copy, Debug)]
@@ -104,14 +104,14 @@ pub struct TableCounters {
 ///
 /// It gives candidates of equal hash, and hands out whatever leaves it. The caller compares and
 /// drops when it holds no borrow, since either may run code that calls the table again. Evicts
-/// by SIEVE (Zhang et al., NSDI 2024): a hit sets one flag and moves nothing.
+/// by S3-FIFO with a small queue that adapts: a hit counts up a number and moves nothing.
 ///
 /// `T: Clone` is called inside [`ObjectTable::probe`], so it must do nothing but count a reference.
 pub struct ObjectTable<T> {
     limits: TableLimits,
     index: HashTable<u32>,
     slots: EntrySlots<T>,
-    sieve: Sieve,
+    eviction: Eviction,
     bytes: u64,
     edition: u64,
     sweep_from: u32,
@@ -126,7 +126,7 @@ impl<T: Clone> ObjectTable<T> {
             limits,
             index: HashTable::new(),
             slots: EntrySlots::default(),
-            sieve: Sieve::default(),
+            eviction: Eviction::default(),
             bytes: 0,
             edition: 0,
             sweep_from: 0,
@@ -170,7 +170,7 @@ impl<T: Clone> ObjectTable<T> {
     #[inline]
     pub fn hit(&mut self, place: EntryPlace) {
         if self.confirm(place) {
-            self.slots[place.slot].is_visited = true;
+            count_hit(&mut self.slots[place.slot].hits);
         }
         self.counters.hits += 1;
     }
@@ -196,14 +196,14 @@ impl<T: Clone> ObjectTable<T> {
         self.sweep(now_us, SWEEP_STEPS, &mut gone);
         let bytes_free = self.limits.bytes_max - u64::from(new.weight);
         while self.slots.taken() >= self.limits.entries_max || self.bytes > bytes_free {
-            let slot = self.sieve.victim(&mut self.slots);
+            let slot = self.eviction.victim(&mut self.slots);
             self.take_out(slot, now_us, &mut gone);
         }
         self.make_room_among_equals(new.hash, now_us, &mut gone);
         self.bytes += u64::from(new.weight);
         let hash = new.hash;
         let slot = self.slots.take(slot_of(new));
-        self.sieve.push(&mut self.slots, slot);
+        self.eviction.push(&mut self.slots, slot);
         self.put_into_index(hash, slot);
         self.edition += 1;
         gone
@@ -214,7 +214,7 @@ impl<T: Clone> ObjectTable<T> {
         if self.entries() == 0 {
             return None;
         }
-        let slot = self.sieve.victim(&mut self.slots);
+        let slot = self.eviction.victim(&mut self.slots);
         let mut gone = Vec::with_capacity(1);
         self.take_out(slot, now_us, &mut gone);
         gone.pop()
@@ -238,7 +238,7 @@ impl<T: Clone> ObjectTable<T> {
     pub fn drain(&mut self) -> Vec<T> {
         let items = self.slots.drain();
         self.index = HashTable::new();
-        self.sieve = Sieve::default();
+        self.eviction = Eviction::default();
         self.bytes = 0;
         self.sweep_from = 0;
         self.edition += 1;
@@ -344,7 +344,7 @@ impl<T: Clone> ObjectTable<T> {
                 slots[before].same_hash = next;
             }
         }
-        self.sieve.unlink(&mut self.slots, slot);
+        self.eviction.unlink(&mut self.slots, slot);
         self.bytes -= u64::from(self.slots[slot].weight);
         self.edition += 1;
         self.slots.give_back(slot)
@@ -368,6 +368,7 @@ fn slot_of<T>(new: NewEntry<T>) -> EntrySlot<T> {
         same_hash: NO_SLOT,
         generation: 0,
         weight: new.weight,
-        is_visited: false,
+        hits: 0,
+        queue: EvictionQueue::Probation,
     }
 }

@@ -11,14 +11,25 @@ pub(crate) struct EntrySlot<T> {
     /// `None` in a slot that is free.
     pub item: Option<T>,
     pub expires_us: u64,
-    /// Toward the older entries of the eviction order; in a free slot, the next free one.
+    /// Toward the older entries of its queue; in a free slot, the next free one.
     pub older: u32,
     pub newer: u32,
     /// The next entry with the same whole hash.
     pub same_hash: u32,
     pub generation: u32,
     pub weight: u32,
-    pub is_visited: bool,
+    /// Hits that the order of eviction has not yet counted down.
+    pub hits: u8,
+    pub queue: EvictionQueue,
+}
+
+/// Where an entry stands in the order of eviction.
+#[derive(Clone, Copy)]
+pub(crate) enum EvictionQueue {
+    /// New, and soon gone unless it is hit.
+    Probation,
+    /// Hit while it was new, or back soon after it had left.
+    Main,
 }
 
 /// Slots of one chunk. A table grows by a chunk, and moves nothing: growing one vector would copy

@@ -120,12 +120,10 @@ fn traces() -> Vec<(&'static str, Vec<u64>)> {
 
 #[test]
 fn table_answers_at_least_as_often_as_lru_and_nearly_as_often_as_quick_cache() {
-    // Where what is popular moves on, SIEVE is slow to let go of what was: 0.53 where LRU has 0.63
-    // and quick_cache 0.59. Of a loop that does not fit quick_cache keeps a part, 0.61 to 0.49.
+    // Of a loop that does not fit quick_cache keeps a part: 0.61 to 0.49.
     let allowed = |name: &str| match name {
-        "moving" => (0.1, 0.08),
-        "looping" => (0.0, 0.15),
-        _ => (0.0, 0.02),
+        "looping" => (0.0, 0.12),
+        _ => (0.005, 0.005),
     };
     for (name, trace) in traces() {
         let table = table_ratio(&trace);

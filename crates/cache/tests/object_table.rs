@@ -312,3 +312,55 @@ fn places_stay_good_while_a_table_grows_by_chunks() {
     assert_eq!(table.drain().len(), shown);
     assert!(!table.confirm(places[1]) && table.entries() == 0);
 }
+
+fn plain(key: u64) -> NewEntry<u64> {
+    NewEntry {
+        hash: key,
+        item: key,
+        weight: 1,
+        expires_us: NEVER_US,
+        replaces: None,
+    }
+}
+
+#[test]
+fn entries_that_are_used_outlast_a_scan() {
+    let limits = TableLimits {
+        entries_max: 100,
+        bytes_max: u64::MAX,
+        stale_us: 0,
+    };
+    let mut table = ObjectTable::new(limits);
+    for key in 0..100 {
+        drop(table.insert(plain(key), 0));
+        let found = table.probe(key, 0).first.expect("it was just stored");
+        table.hit(found.place);
+    }
+    for key in 1_000..10_000 {
+        drop(table.insert(plain(key), 0));
+    }
+    let left = (0..100).filter(|key| table.probe(*key, 0).first.is_some());
+    assert!(left.count() >= 89, "a scan passes through the small queue");
+}
+
+#[test]
+fn entry_that_returns_soon_after_it_left_stays() {
+    let limits = TableLimits {
+        entries_max: 100,
+        bytes_max: u64::MAX,
+        stale_us: 0,
+    };
+    let mut table = ObjectTable::new(limits);
+    for key in 0..200 {
+        drop(table.insert(plain(key), 0));
+    }
+    let gone = (0..200)
+        .rev()
+        .find(|key| table.probe(*key, 0).first.is_none());
+    let back = gone.expect("half of them left");
+    drop(table.insert(plain(back), 0));
+    for key in 1_000..1_300 {
+        drop(table.insert(plain(key), 0));
+    }
+    assert!(table.probe(back, 0).first.is_some());
+}
