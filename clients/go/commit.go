@@ -155,6 +155,8 @@ type Reading struct {
 	AsOf    Instant `json:"tt"`
 	// StableUntil is the next instant at which the answer changes without a write; none for never.
 	StableUntil Instant `json:"stableUntil"`
+	// Erased says that rows which it may have shown once are erased since.
+	Erased bool `json:"erased"`
 }
 
 // Read asks one read of the server's own kinds: history, diff, timeline and the like. members are

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch_read;
 pub(crate) mod coordinates;
+pub(crate) mod erased;
 pub(crate) mod export;
 pub(crate) mod hit_audit;
 pub(crate) mod offload;

@@ -40,6 +40,9 @@ pub struct Pinned {
     pub mark: Mark,
     /// When the read began, in milliseconds of the caller's monotonic clock.
     pub read_ms: u64,
+    /// Whether rows that it may have shown once are erased since. A further erasure alters the
+    /// name that it is kept under.
+    pub is_erased: bool,
 }
 
 /// Whether a commit may have altered what was read, or it can no longer be known. Set once, never

@@ -29,6 +29,7 @@ fn pinned(bytes: usize) -> Pinned {
         total: 9,
         mark: Mark(5),
         read_ms: 0,
+        is_erased: false,
     }
 }
 

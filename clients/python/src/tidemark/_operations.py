@@ -117,13 +117,21 @@ class Reading:
     """Giving `valid_at` and `as_of` back as `vt` and `tt` repeats the answer for ever."""
     stable_until: int | str | None
     """The next instant at which the answer changes without a write."""
+    erased: bool = False
+    """Rows that it may have shown once are erased since."""
 
 
 def reads(database: str, asked: Sequence[Mapping[str, Any]]) -> Call[list[Reading]]:
     """Up to 100 reads of the server's own kinds in one request."""
 
     def one(answer: Any) -> Reading:
-        return Reading(answer["rows"], answer["vt"], answer["tt"], answer["stableUntil"])
+        return Reading(
+            answer["rows"],
+            answer["vt"],
+            answer["tt"],
+            answer["stableUntil"],
+            answer.get("erased", False),
+        )
 
     return Call(
         "POST",

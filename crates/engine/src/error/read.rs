@@ -14,6 +14,10 @@ pub enum ReadError {
     /// There is no such row, or the actor may not know of it.
     #[error("No row `{0}`.")]
     RowNotFound(RowId),
+    /// There was no such row at the times that are looked at, or rows of its table that were
+    /// there are erased since.
+    #[error("{}", ReadError::RowNotFound(.0.clone()))]
+    RowNotFoundSinceErasure(RowId),
     /// The query cannot be answered.
     #[error(transparent)]
     Query(#[from] QueryError),

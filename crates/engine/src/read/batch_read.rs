@@ -13,7 +13,7 @@ use store::{Listing, Point};
 
 use crate::Engine;
 use crate::error::{EngineError, IndexFault, ReadError, SchemaError, WriteError};
-use crate::read::related::Gathering;
+use crate::read::related::{Gathering, Reads};
 use crate::read::rows::selection;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Caller, Place};
@@ -75,6 +75,8 @@ pub struct BatchPart {
     pub places: Vec<Option<usize>>,
     /// Where they were read, if the part named a time. Asked again there, the answer is the same.
     pub at: Option<Coordinates>,
+    /// Whether rows of the table that were there then are erased since.
+    pub is_erased: bool,
 }
 
 /// What became of each part, as of one mark.
@@ -293,6 +295,7 @@ async fn read_part(
         },
         places: Vec::new(),
         at: plan.at,
+        is_erased: false,
     };
     let Some(visibility) = &plan.visibility else {
         let count = match &plan.wanted {
@@ -330,6 +333,7 @@ async fn read_part(
             }
         }
     }
+    part.is_erased = reading.has_erased(plan).await?;
     Ok(part)
 }
 
@@ -364,6 +368,18 @@ impl BatchPart {
         }
         self.places.push(place);
         Ok(())
+    }
+}
+
+impl Gathering<'_> {
+    /// Whether rows of the table of a part are erased since the time that it names.
+    async fn has_erased(&self, plan: &Planned) -> Result<bool, EngineError> {
+        match (plan.at, self.reads) {
+            (Some(at), Reads::Store(engine)) => {
+                engine.has_erased(&[plan.table.number], at.system).await
+            }
+            _ => Ok(false),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use store::{Listing, Point, StoreError};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, ReadError, Unavailable, WriteError};
+use crate::read::erased::{looks_back_to, tables_of};
 use crate::read::hit_audit::Hit;
 use crate::read::related::Gathering;
 use crate::read::related_plan::{RelatedAsOf, RelatedPlan, TimesOfRelated, related_plan};
@@ -272,15 +273,19 @@ impl Engine {
     ) -> Result<ListAnswer, EngineError> {
         let at = query.at.expect("what names times has coordinates");
         let total = how.total.then_some(self.total_cap);
+        let (tables, since) = (tables_of(&query, &related), looks_back_to(&query));
         let list =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
         let answer = self.in_turns_at(catalogue, caller, at, list).await?;
-        if let (Some(id), true) = (how.only, answer.0.rows.is_empty()) {
-            return Err(ReadError::RowNotFound(id.clone()).into());
-        }
+        let is_erased = self.has_erased(&tables, since).await?;
+        how.need_row(answer.0.rows.is_empty(), is_erased)?;
         let mark = at.system;
         let read = Marked { answer, mark };
-        self.uncached_answer(read, how.family, how.of_guest).await
+        let answer = self.uncached_answer(read, how.family, how.of_guest).await?;
+        Ok(ListAnswer {
+            is_erased,
+            ..answer
+        })
     }
 
     /// The answer to a query that was resolved by a catalogue of this epoch.
@@ -313,6 +318,7 @@ impl Engine {
                 }),
                 mark,
                 fixed,
+                is_erased: pinned.is_erased,
             }
         };
         let kept = |name| lists.pinned(name).map(|kept| (name, kept));
@@ -464,9 +470,9 @@ impl Engine {
     ) -> Result<Pinned, EngineError> {
         let read_ms = self.shared.clock.elapsed_ms();
         let (rows, total) = self.rows_at(&query, how, catalogue_epoch).await?;
-        if let (Some(id), true) = (how.only, rows.is_empty()) {
-            return Err(ReadError::RowNotFound(id.clone()).into());
-        }
+        let (tables, since) = ([query.table.number], looks_back_to(&query));
+        let is_erased = self.has_erased(&tables, since).await?;
+        how.need_row(rows.is_empty(), is_erased)?;
         let page = Page {
             table: query.table,
             selection: query.selection,
@@ -480,11 +486,22 @@ impl Engine {
             total,
             mark,
             read_ms,
+            is_erased,
         })
     }
 }
 
 impl How<'_> {
+    /// # Errors
+    /// That the row is not there, where only one is asked for.
+    fn need_row(&self, is_missing: bool, is_erased: bool) -> Result<(), ReadError> {
+        match self.only.filter(|_| is_missing) {
+            None => Ok(()),
+            Some(id) if is_erased => Err(ReadError::RowNotFoundSinceErasure(id.clone())),
+            Some(id) => Err(ReadError::RowNotFound(id.clone())),
+        }
+    }
+
     /// The row that the query reads, as a point.
     fn point<'a>(&'a self, query: &'a Query, catalogue_epoch: u64) -> Option<Point<'a>> {
         // What is judged by the grants of then only a list can ask.

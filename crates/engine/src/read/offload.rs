@@ -175,6 +175,7 @@ impl Engine {
             cached: None,
             mark,
             fixed: None,
+            is_erased: false,
         })
     }
 }

@@ -178,6 +178,7 @@ impl Engine {
             }),
             mark: answer.rows.mark,
             fixed: None,
+            is_erased: false,
         })
     }
 }

@@ -342,6 +342,7 @@ impl Attempt<'_> {
             cached: None,
             mark: read.mark,
             fixed: None,
+            is_erased: false,
         })
     }
 
@@ -393,6 +394,7 @@ impl Attempt<'_> {
             }),
             mark: answer.rows.mark,
             fixed: None,
+            is_erased: false,
         })
     }
 

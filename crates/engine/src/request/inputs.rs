@@ -68,6 +68,8 @@ pub struct ListAnswer {
     pub mark: Mark,
     /// What is known of an answer that never changes; `None` of any other.
     pub fixed: Option<Fixed>,
+    /// Whether rows that it may have shown once are erased since.
+    pub is_erased: bool,
 }
 
 /// What is known of an answer at coordinates that no write can change any more.

@@ -1,7 +1,6 @@
 //! Use cases on two time axes that the query language has no words for: pieces and versions of
 //! rows, records of commits.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
@@ -191,29 +190,6 @@ impl Engine {
             Ok(self.shared.store.next_boundary(asked).await?)
         })
         .await
-    }
-
-    /// Whether a row was erased after this mark in these tables of a database, by their ids;
-    /// without any, in one of all its tables. To be asked after they were read. For keys only.
-    ///
-    /// # Errors
-    /// What keeps the caller from reading; what the store says.
-    pub async fn erased_after(
-        &self,
-        caller: &Caller,
-        database: &str,
-        tables: Option<&BTreeSet<String>>,
-        mark: Mark,
-    ) -> Result<bool, EngineError> {
-        authorize::need_key(caller, READ_ROWS)?;
-        let catalogue = self.catalogue();
-        let database = authorize::database(&catalogue, caller, database)?;
-        let is_meant =
-            |table: &&Arc<Table>| tables.is_none_or(|ids| ids.contains(table.id.as_str()));
-        let meant = database.tables.values().filter(is_meant);
-        let numbers: Vec<TableNumber> = meant.map(|table| table.number).collect();
-        let last = self.shared.store.last_erasure(&numbers).await?;
-        Ok(last.is_some_and(|last| mark < last))
     }
 
     /// Records of the database's commits above `after` in the order of their marks, at most

@@ -257,11 +257,18 @@ async fn row_of_now(
         cached: None,
         mark: got.mark,
         fixed: None,
+        is_erased: false,
     })
 }
 
 /// What an answer says.
 pub(super) fn verdict_of(answer: &Result<ListAnswer, EngineError>) -> Verdict {
-    let list = answer.as_ref().map_err(Clone::clone)?;
-    Ok((list.rows.to_vec(), list.total))
+    match answer {
+        Ok(list) => Ok((list.rows.to_vec(), list.total)),
+        // The judge says what is there, and not what was.
+        Err(EngineError::Read(ReadError::RowNotFoundSinceErasure(id))) => {
+            Err(ReadError::RowNotFound(id.clone()).into())
+        }
+        Err(error) => Err(error.clone()),
+    }
 }

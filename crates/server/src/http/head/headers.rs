@@ -19,6 +19,8 @@ pub const X_TIDEMARK_CACHE: HeaderName = HeaderName::from_static("x-tidemark-cac
 pub const X_TIDEMARK_MIN_MARK: HeaderName = HeaderName::from_static("x-tidemark-min-mark");
 /// The mark that an answer is true for.
 pub const X_TIDEMARK_MARK: HeaderName = HeaderName::from_static("x-tidemark-mark");
+/// That rows are erased since which the answer may have shown once.
+pub const X_TIDEMARK_ERASED: HeaderName = HeaderName::from_static("x-tidemark-erased");
 /// What the test clock shows while a request is answered, in microseconds since 1970; without it,
 /// the horizon.
 pub const X_TIDEMARK_CLOCK: HeaderName = HeaderName::from_static("x-tidemark-clock");

@@ -20,7 +20,7 @@ use model::Mark;
 use crate::http::head::cors::Origin;
 use crate::http::head::etag;
 use crate::http::head::headers::{
-    X_APPWRITE_CACHE, X_REQUEST_ID, X_TIDEMARK_CACHE, X_TIDEMARK_MARK,
+    X_APPWRITE_CACHE, X_REQUEST_ID, X_TIDEMARK_CACHE, X_TIDEMARK_ERASED, X_TIDEMARK_MARK,
 };
 use crate::http::limits::unsent::Untaken;
 use crate::http::wire;
@@ -290,6 +290,7 @@ impl Reply {
             max_age_s: answer.fixed.map_or(0, |fixed| fixed.max_age_s),
             more,
         }
+        .of_erased_past(answer.is_erased)
     }
 
     /// Adds the mark that the answer is true for.
@@ -329,6 +330,16 @@ impl Reply {
     pub fn allowing(mut self, methods: Option<&str>) -> Reply {
         if let Some(value) = methods.and_then(|methods| HeaderValue::from_str(methods).ok()) {
             self.more.push((header::ALLOW, value));
+        }
+        self
+    }
+
+    /// Adds whether rows are erased since that the answer may have shown once.
+    #[must_use]
+    pub fn of_erased_past(mut self, is_erased: bool) -> Reply {
+        if is_erased {
+            let value = HeaderValue::from_static("true");
+            self.more.push((X_TIDEMARK_ERASED, value));
         }
         self
     }
@@ -461,6 +472,7 @@ impl ApiError {
         Reply::json(status, body)
             .allowing(self.allow.as_deref())
             .after_s(after_s)
+            .of_erased_past(self.is_of_erased_past())
     }
 }
 
@@ -478,6 +490,7 @@ mod tests {
             cached,
             mark: Mark(7),
             fixed: None,
+            is_erased: false,
         }
     }
 
@@ -610,6 +623,7 @@ mod tests {
                 epochs: [u64::MAX, 2, 3],
                 max_age_s,
             }),
+            is_erased: true,
             total: u64::MAX,
             ..answer(None)
         };

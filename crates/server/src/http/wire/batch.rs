@@ -86,6 +86,9 @@ fn write_found(
         form.write(object, "asOf", Some(at.system.timestamp()));
         form.write(object, "validAt", Some(at.valid));
     }
+    if part.is_erased {
+        object.flag("erased", true);
+    }
     object.array("rows", &part.places, |place, out| match place {
         Some(at) => encode_one(&part.page, (*at, &part.page.rows[*at]), wording, out),
         None => out.extend_from_slice(b"null"),

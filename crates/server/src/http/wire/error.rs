@@ -155,6 +155,8 @@ enum Further {
     ForKeys(String),
     /// The rows that break a constraint which was to be declared.
     Violations(Violations),
+    /// Rows that were there at the times that are looked at are erased since.
+    ErasedPast,
 }
 
 /// The parts that a request may consist of.
@@ -267,6 +269,17 @@ impl ApiError {
             *text = format!("{text} {more}").into();
         }
         self
+    }
+
+    /// The same refusal, about a past in which rows are erased since.
+    fn after_erasure(mut self) -> ApiError {
+        self.further = Some(Box::new(Further::ErasedPast));
+        self
+    }
+
+    /// Whether it is about a past in which rows are erased since.
+    pub(in crate::http) fn is_of_erased_past(&self) -> bool {
+        self.further.as_deref() == Some(&Further::ErasedPast)
     }
 
     fn with_violations(mut self, violations: Violations) -> ApiError {

@@ -332,6 +332,7 @@ impl TimedReading<'_> {
             }
             "system" | "both" => {
                 let found = self.framed(&asked, at, Frame::Versions(range)).await?;
+                self.looks_back_to(found.kept_from());
                 let rows = match axis.as_str() {
                     "system" => found.along_system(at),
                     _ => found.rectangles(at.system),

@@ -114,6 +114,11 @@ impl Histories {
         Histories { table, rows, words }
     }
 
+    /// The mark below which their table knows nothing.
+    pub(super) fn kept_from(&self) -> Mark {
+        Mark(self.table.options.kept_from.0)
+    }
+
     /// By the ids of their rows, then from when they are valid.
     pub(super) fn versions(&self) -> impl Iterator<Item = (&String, &Version<SeenRow>)> {
         let rows = self.rows.iter();

@@ -77,7 +77,8 @@ pub(super) struct TimedReading<'a> {
     pub(super) page: Option<ReadPage>,
     /// Where it ends, if there may be a next one.
     pub(super) next: Option<PagePosition>,
-    /// The earliest of the marks that are compared, or of the records that are shown.
+    /// The earliest mark whose knowledge the answer shows, if that is not the one it is read at:
+    /// of those that are compared, of versions, of records.
     earliest: Option<Mark>,
     /// The tables that were read.
     tables: RefCell<BTreeSet<String>>,
@@ -139,6 +140,10 @@ impl TimedReading<'_> {
             answer.set("erased", written(&true));
         }
         Ok(answer.written())
+    }
+
+    pub(super) fn looks_back_to(&mut self, mark: Mark) {
+        self.earliest = Some(mark);
     }
 
     /// Whether an erasure since may have taken away what the answer showed before it. Of records it
@@ -340,7 +345,7 @@ impl TimedReading<'_> {
         let table = self.table()?;
         let before = self.point("from").await?;
         let after = self.point("to").await?;
-        self.earliest = Some(before.system.min(after.system));
+        self.looks_back_to(before.system.min(after.system));
         let older = self.read(self.rows(&table, before, Frame::One)).await?;
         let newer = self.read(self.rows(&table, after, Frame::One)).await?;
         let [older, newer] = [older, newer].map(|read| Histories::new(&read, self.words));

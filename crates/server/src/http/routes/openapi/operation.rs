@@ -29,7 +29,8 @@ pub struct Operation {
 }
 
 const MARK: &[&str] = &["X-Tidemark-Mark"];
-const CACHE: &[&str] = &["X-Tidemark-Cache"];
+const OF_LISTS: &[&str] = &["X-Tidemark-Cache", "X-Tidemark-Erased"];
+const OF_ROW: &[&str] = &["X-Tidemark-Mark", "X-Tidemark-Erased"];
 /// Of a change of rows.
 const CHANGED: &[u16] = &[409, 410];
 /// Any route may refuse so: what is sent is wrong, who asks may not, nothing is there, the body or
@@ -194,7 +195,7 @@ fn of_rows(action: Action) -> Operation {
                 "permissions",
                 "cache",
             ],
-            headers: CACHE,
+            headers: OF_LISTS,
             refusals: &[410],
             ..read(
                 "listRows",
@@ -205,7 +206,7 @@ fn of_rows(action: Action) -> Operation {
         Action::QueryRows => Operation {
             parameters: &["cache"],
             needs_body: false,
-            headers: CACHE,
+            headers: OF_LISTS,
             refusals: &[410],
             ..asked_by(
                 "queryRows",
@@ -216,7 +217,7 @@ fn of_rows(action: Action) -> Operation {
         },
         Action::GetRow => Operation {
             parameters: &["queries", "transactionId", "permissions"],
-            headers: MARK,
+            headers: OF_ROW,
             refusals: &[410],
             ..read("getRow", "Reads a row.", &[(200, Some("Row")), (304, None)])
         },

@@ -143,6 +143,10 @@ pub(super) fn headers() -> Value {
             "description": "What the cache did, with the mark that the rows were read at.",
             "schema": {"type": "string", "pattern": "^(hit|miss|bypass); mark=[0-9]+; age=[0-9]+"},
         },
+        "X-Tidemark-Erased": {
+            "description": "That rows are erased since which the answer may have shown once.",
+            "schema": {"const": "true"},
+        },
     })
 }
 
@@ -609,6 +613,7 @@ fn of_batches() -> Vec<Named> {
         &["rows"],
         json!({
             "rows": list_of(row_or_null), "asOf": reference("Time"), "validAt": reference("Time"),
+            "erased": {"const": true},
         }),
     );
     let mark_or_null = json!({"anyOf": [mark(), {"type": "null"}]});

@@ -86,6 +86,9 @@ fn of_read(error: ReadError) -> ApiError {
         E::Query(QueryError::TooLarge(why)) => return ApiError::invalid("queries", why),
         E::Query(QueryError::Syntax(_) | QueryError::Invalid(_)) => Kind::QueryInvalid,
         E::RowNotFound(_) => Kind::RowNotFound,
+        E::RowNotFoundSinceErasure(_) => {
+            return ApiError::new(Kind::RowNotFound, error.to_string()).after_erasure();
+        }
         E::CursorNotFound(_) => Kind::CursorNotFound,
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,

@@ -87,6 +87,7 @@ fn read_cases() -> Vec<(ReadError, Kind)> {
     use ReadError as R;
     vec![
         (R::RowNotFound(row()), Kind::RowNotFound),
+        (R::RowNotFoundSinceErasure(row()), Kind::RowNotFound),
         (R::Query(QueryError::Syntax(text())), Kind::QueryInvalid),
         (R::Query(QueryError::Invalid(text())), Kind::QueryInvalid),
         (
