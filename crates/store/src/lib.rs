@@ -404,6 +404,8 @@ pub struct RecordsOf {
     /// What changed it, or a table of it, and what changed rows of these tables; rows of others
     /// are left out.
     pub tables: Vec<TableNumber>,
+    /// Of these the ones that changed rows of this table, or this row of it.
+    pub changed: Option<(TableNumber, Option<RowId>)>,
     /// Of these the ones for which this holds; damaged metadata counts as none.
     pub filter: Option<Arc<RecordFilter>>,
 }

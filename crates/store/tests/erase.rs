@@ -89,6 +89,7 @@ fn no_byte_of_an_erased_row_is_left() {
         limit: 1,
         database: 7,
         tables: vec![db.table().number],
+        changed: None,
         filter: None,
     }));
     let recorded = recorded.unwrap().remove(0);

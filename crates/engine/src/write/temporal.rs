@@ -7,7 +7,7 @@ use model::{
     Coordinates, Direction, Field, Json, Mark, Row, RowId, Selection, Table, TableNumber,
     Timestamp, Value,
 };
-use query::{Filter, Frame, OrderKey, Query, Test, Visibility};
+use query::{Filter, Frame, OrderKey, Query, Test, Then, Visibility};
 use store::{BoundaryOf, Listing, RecordFilter, Recorded, RecordsOf, SchemaRecord};
 
 use crate::Engine;
@@ -41,6 +41,8 @@ pub struct Pieces<'a> {
     pub frame: Frame,
     /// Whether what has a damaged value is shown without it; otherwise it is refused.
     pub shows_damaged: bool,
+    /// Whether the grants that were known at the mark are shown.
+    pub shows_grants: bool,
 }
 
 /// What was read, each row with all its columns and where it stands in time.
@@ -76,6 +78,8 @@ pub struct CommitRecord {
 pub struct RecordsWanted {
     /// At most so many.
     pub limit: u32,
+    /// That changed rows of this table, or this row of it.
+    pub changed: Option<(String, Option<RowId>)>,
     /// By this author, as records name it.
     pub author: Option<String>,
     /// With these members of the metadata, none of them a list or an object.
@@ -213,12 +217,24 @@ impl Engine {
             let table = tables.find(|table| table.number == number)?;
             Some(table.id.to_string())
         };
+        let of_rows = match &wanted.changed {
+            None => None,
+            Some((table, id)) => {
+                let place = Place {
+                    database: database.id.as_str(),
+                    table,
+                };
+                let table = authorize::table(&catalogue, caller, place)?;
+                Some((table.number, id.clone()))
+            }
+        };
         let of_database = RecordsOf {
             after,
             upto: settled,
             limit: wanted.limit.min(RECORDS_MAX),
             database: database.seq,
             tables: database.tables.values().map(|table| table.number).collect(),
+            changed: of_rows,
             filter: wanted.filter(),
         };
         let recorded = self.shared.store.recorded(of_database).await?;
@@ -296,6 +312,11 @@ fn pieces_query(
         field: Field::Id,
         direction: Direction::Asc,
     });
+    let then = asked.shows_grants.then(|| Then {
+        visibility: visibility.clone(),
+        mark: asked.at.system,
+        is_there_now: false,
+    });
     Ok(Query {
         table: Arc::clone(table),
         filter: Filter::All(tests),
@@ -308,10 +329,10 @@ fn pieces_query(
         selection: Selection::Some {
             columns: (0..table.columns.len()).collect(),
             fields: vec![Field::Id],
-            permissions: false,
+            permissions: asked.shows_grants,
         },
         visibility,
-        then: None,
+        then,
         at: Some(asked.at),
         frame: asked.frame,
         shows_span: true,

@@ -6,6 +6,7 @@ mod bounded_histories;
 mod bulk;
 mod cases;
 mod cases_linked;
+mod changes_of_a_row;
 mod columns;
 mod commit_meta;
 mod encrypted;

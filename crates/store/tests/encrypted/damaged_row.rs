@@ -193,6 +193,7 @@ fn damaged_note_ends_no_page_of_records() {
         limit: 10,
         database: db.database().seq,
         tables: vec![db.table().number],
+        changed: None,
         filter: None,
     }));
     let recorded = recorded.unwrap();

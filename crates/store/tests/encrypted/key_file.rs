@@ -71,6 +71,7 @@ fn key_that_no_commit_used_is_used_later() {
         limit: 1,
         database: db.database().seq,
         tables: Vec::new(),
+        changed: None,
         filter: None,
     }));
     assert_eq!(recorded.unwrap()[0].meta.as_deref(), Some(SECRET));

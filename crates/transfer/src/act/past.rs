@@ -37,6 +37,7 @@ pub(super) async fn history(
         at,
         frame: Frame::Versions(Period::ALWAYS),
         shows_damaged: true,
+        shows_grants: false,
     };
     let read = engine.pieces(&caller, &asked).await.map_err(refusal)?;
     let versions = describe_wire(&native::rectangles(&read, at));

@@ -1,6 +1,6 @@
 //! Reading records of commits: who wrote what, when, and why.
 
-use model::{Mark, TableNumber};
+use model::{Mark, RowId, TableNumber};
 use rusqlite::params;
 
 use super::{OF_KEYS, Readers, Step};
@@ -19,6 +19,8 @@ const RECORDS: &str = "SELECT tt, meta, user, erased FROM tx
    SELECT 1 FROM tx_row WHERE tx_row.tt = tx.tt
      AND tab IN (SELECT value FROM json_each(?4)))
    OR EXISTS (SELECT 1 FROM tx_schema WHERE tx_schema.tt = tx.tt AND database = ?3))
+   AND (?6 IS NULL OR EXISTS (SELECT 1 FROM tx_row
+     WHERE tx_row.tt = tx.tt AND tab = ?6 AND (?7 IS NULL OR id = ?7)))
  ORDER BY tt LIMIT ?5";
 const ROWS: &str = "SELECT tab, id FROM tx_row
  WHERE tt = ?1 AND tab IN (SELECT value FROM json_each(?2))";
@@ -60,7 +62,12 @@ fn read(
         // The filter decides below which of them count.
         Some(_) => i64::MAX,
     };
-    let mut rows = commits.query(params![after, upto, asked.database, tables, at_most])?;
+    let (table, id) = match &asked.changed {
+        None => (None, None),
+        Some((table, id)) => (Some(table.0), id.as_ref().map(RowId::as_str)),
+    };
+    let database = asked.database;
+    let mut rows = commits.query(params![after, upto, database, tables, at_most, table, id])?;
     let (mut records, mut rows_read) = (Vec::new(), 0);
     while records.len() < asked.limit as usize
         && let Some(row) = rows.next()?

@@ -204,6 +204,7 @@ impl TimedReading<'_> {
             at,
             frame,
             shows_damaged: false,
+            shows_grants: false,
         }
     }
 
@@ -342,12 +343,16 @@ impl TimedReading<'_> {
 
     /// What differs between two points, and the second of them.
     async fn diff(&mut self) -> Result<(WrittenJson, Coordinates), ApiError> {
-        let table = self.table()?;
+        let (table, id) = (self.table()?, self.id()?);
         let before = self.point("from").await?;
         let after = self.point("to").await?;
         self.looks_back_to(before.system.min(after.system));
-        let older = self.read(self.rows(&table, before, Frame::One)).await?;
-        let newer = self.read(self.rows(&table, after, Frame::One)).await?;
+        let at = |at| Pieces {
+            id: id.as_ref(),
+            ..self.rows(&table, at, Frame::One)
+        };
+        let older = self.read(at(before)).await?;
+        let newer = self.read(at(after)).await?;
         let [older, newer] = [older, newer].map(|read| Histories::new(&read, self.words));
         Ok((older.difference(&newer), after))
     }
@@ -382,23 +387,9 @@ impl TimedReading<'_> {
         let limit = self.fields.integer("limit")?.unwrap_or(100);
         let wanted = RecordsWanted {
             limit: limit.clamp(1, i64::from(engine::RECORDS_MAX)) as u32,
-            author: self.fields.text("user")?,
-            meta: self.fields.object("meta")?.unwrap_or_default(),
+            changed: self.changed()?,
+            ..records(&mut self.fields)?
         };
-        // What may be nested could take a caller's time for each record.
-        let is_nested = |json: &Json| matches!(json, Json::List(_) | Json::Object(_));
-        if let Some((key, json)) = wanted.meta.iter().find(|(_, json)| is_nested(json)) {
-            let key: String = key.chars().take(100).collect();
-            let why = format!(
-                "`{key}` must be a string, a number, a boolean or null, got {}.",
-                json.kind()
-            );
-            return Err(ApiError::invalid("meta", why));
-        }
-        if wanted.meta.len() > META_MEMBERS_MAX {
-            let why = format!("At most {META_MEMBERS_MAX} members are allowed.");
-            return Err(ApiError::invalid("meta", why));
-        }
         let found = self
             .engine
             .commits(&self.caller, self.database, (after, system), wanted);
@@ -409,6 +400,16 @@ impl TimedReading<'_> {
         Ok(written_array(shown))
     }
 
+    /// The table, or the row, whose changes are wanted of all records.
+    fn changed(&mut self) -> Result<Option<(String, Option<RowId>)>, ApiError> {
+        let (table, id) = (TABLE.sent(&self.fields)?, self.id()?);
+        match self.fields.text(table)? {
+            Some(table) => Ok(Some((table, id))),
+            None if id.is_some() => Err(ApiError::missing(table)),
+            None => Ok(None),
+        }
+    }
+
     async fn stable_until(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.id()?);
         let place = self.place(&table);
@@ -417,6 +418,30 @@ impl TimedReading<'_> {
             .next_boundary(&self.caller, place, id.as_ref(), at);
         Ok(self.words.at(next.await?))
     }
+}
+
+/// The commits of an author, or with certain members of their metadata.
+pub(super) fn records(fields: &mut Fields) -> Result<RecordsWanted, ApiError> {
+    let wanted = RecordsWanted {
+        author: fields.text("user")?,
+        meta: fields.object("meta")?.unwrap_or_default(),
+        ..RecordsWanted::default()
+    };
+    // What may be nested could take a caller's time for each record.
+    let is_nested = |json: &Json| matches!(json, Json::List(_) | Json::Object(_));
+    if let Some((key, json)) = wanted.meta.iter().find(|(_, json)| is_nested(json)) {
+        let key: String = key.chars().take(100).collect();
+        let why = format!(
+            "`{key}` must be a string, a number, a boolean or null, got {}.",
+            json.kind()
+        );
+        return Err(ApiError::invalid("meta", why));
+    }
+    if wanted.meta.len() > META_MEMBERS_MAX {
+        let why = format!("At most {META_MEMBERS_MAX} members are allowed.");
+        return Err(ApiError::invalid("meta", why));
+    }
+    Ok(wanted)
 }
 
 /// The point that is named; what is not, is as known now, and valid then.
@@ -454,9 +479,9 @@ fn members_of(kind: &str) -> Option<&'static [&'static str]> {
         "timeline" => &[
             "table", "id", "where", "fn", "column", "period", "limit", "cursor",
         ],
-        "diff" => &["table", "from", "to"],
+        "diff" => &["table", "id", "from", "to"],
         "tx" => &[],
-        "feed" => &["after", "limit", "user", "meta"],
+        "feed" => &["after", "limit", "user", "meta", "table", "id"],
         "stable_until" | "stableUntil" => &["table", "id"],
         _ => return None,
     })
