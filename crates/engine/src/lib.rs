@@ -71,6 +71,7 @@ pub use write::temporal_transaction::{
     META_BYTES_MAX, OPERATIONS_MAX, RowClaim, TimedTransaction, Transacted, TransactionAct,
     TransactionOp,
 };
+pub use write::undo::{COMMITS_UNDONE_MAX, ROWS_UNDONE_MAX, RowUndo, ToUndo, UndoStep};
 
 use commit::quota::Held;
 use commit::writer::Writer;

@@ -13,4 +13,5 @@ pub(crate) mod row_ops;
 pub(crate) mod rows_write;
 pub(crate) mod temporal;
 pub(crate) mod temporal_transaction;
+pub(crate) mod undo;
 pub(crate) mod unseen;

@@ -72,6 +72,23 @@ pub enum WriteError {
     /// Many rows at once, of a table with relationships.
     #[error("Table `{0}` has relationships: its rows are written one by one.")]
     BulkOfRelationships(String),
+    /// Rows to undo, of a table with relationships.
+    #[error(
+        "Table `{0}` has relationships: what is undone there could change rows of other tables. \
+         Write its rows by operations."
+    )]
+    UndoOfRelationships(String),
+    /// More was done than can be undone at once.
+    #[error("More than {max} {what} are to be undone. Name a shorter period.")]
+    TooMuchToUndo {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
+    /// Rows to undo that other commits changed since, as `table/id`.
+    #[error("Others have changed {} since: nothing is undone.", listed(.0))]
+    RowsMoved(Vec<String>),
     /// A new row without content.
     #[error("A new row needs an id and at least one column.")]
     RowDataMissing,
@@ -151,6 +168,16 @@ fn unique(index: Option<&str>) -> String {
     match index {
         Some(index) => format!("the unique index `{index}`"),
         None => "a unique index".to_owned(),
+    }
+}
+
+/// Rows by their names, as many as a sentence bears.
+fn listed(rows: &[String]) -> String {
+    const NAMED_MAX: usize = 20;
+    let named = rows.get(..NAMED_MAX).unwrap_or(rows).join("`, `");
+    match rows.len().saturating_sub(NAMED_MAX) {
+        0 => format!("`{named}`"),
+        more => format!("`{named}` and {more} more rows"),
     }
 }
 

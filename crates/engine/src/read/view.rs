@@ -60,7 +60,7 @@ impl Engine {
             }
             (View::Committed(grants), Some(timed)) => {
                 need_mark(Some(&timed), grants)?;
-                self.list_at(caller, list, &timed, grants).await
+                Box::pin(self.list_at(caller, list, &timed, grants)).await
             }
         }
     }

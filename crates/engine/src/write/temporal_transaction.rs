@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::history::Range;
-use model::{Json, Mark, Patch, RowId, Table, Timestamp};
+use model::{Json, Mark, Patch, Permission, RowId, Table, Timestamp, Value};
 use store::{
     Guard, Op, Outcome, Refusal, RowAct, RowAssertion, RowOp, Stamps, TimedDone, WriteBatch,
 };
@@ -52,6 +52,15 @@ pub enum TransactionAct {
     Insert(Vec<(String, Json)>),
     /// The row has exactly this content.
     Put(Vec<(String, Json)>),
+    /// The row has exactly these values, one for each column; for tables without relationships.
+    Restore {
+        /// The values.
+        values: Vec<Value>,
+        /// The schema of the table that they follow, by [`Table::schema_epoch`].
+        schema_epoch: u64,
+        /// Its grants; `None` keeps those it has.
+        permissions: Option<Vec<Permission>>,
+    },
     /// Merges into every piece, and makes the row in the gaps.
     Patch(Vec<(String, Json)>),
     /// Merges into every piece.
@@ -220,6 +229,21 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
             return Ok(vec![timed(RowAct::Delete { guard })]);
         }
         TransactionAct::Erase => return Ok(vec![timed(RowAct::Erase)]),
+        TransactionAct::Restore { schema_epoch, .. } if *schema_epoch != table.schema_epoch => {
+            let row = format!("{}/{}", op.table, op.id);
+            return Err(WriteError::RowsMoved(vec![row]).into());
+        }
+        TransactionAct::Restore {
+            values,
+            permissions,
+            ..
+        } => {
+            return Ok(vec![timed(RowAct::Replace {
+                values: values.clone(),
+                permissions: permissions.clone(),
+                guard: Guard::Open,
+            })]);
+        }
         TransactionAct::Assert(claims) => {
             let claim = |claim| Ok(timed(RowAct::Assert(asserted(table, claim)?)));
             return claims.iter().map(claim).collect();
@@ -274,7 +298,10 @@ fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<RowAct, 
             stamps,
             guard,
         },
-        TransactionAct::Delete | TransactionAct::Erase | TransactionAct::Assert(_) => {
+        TransactionAct::Restore { .. }
+        | TransactionAct::Delete
+        | TransactionAct::Erase
+        | TransactionAct::Assert(_) => {
             unreachable!("the caller matched what writes content")
         }
     })

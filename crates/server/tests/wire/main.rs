@@ -42,5 +42,6 @@ mod transactions;
 mod transactions_at;
 mod transport;
 mod ttl;
+mod undo;
 mod unseen;
 mod vocabulary;

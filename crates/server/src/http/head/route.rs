@@ -73,6 +73,7 @@ pub enum Action {
     TidemarkStatus,
     Describe,
     Transact,
+    Undo,
     ReadAtTimes,
     Heartbeat,
     ListConstraints,
@@ -129,7 +130,8 @@ impl Action {
         self.writes_rows()
             || matches!(
                 self,
-                Action::CreateDatabase
+                Action::Undo
+                    | Action::CreateDatabase
                     | Action::UpdateDatabase
                     | Action::DeleteDatabase
                     | Action::CreateTable
@@ -287,6 +289,7 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/tidemark/status", Action::TidemarkStatus),
     (GET, "/v1/tidemark/openapi.json", Action::Describe),
     (POST, "/v1/tidemark/databases/{database}/transactions", Action::Transact),
+    (POST, "/v1/tidemark/databases/{database}/undo", Action::Undo),
     (POST, "/v1/tidemark/databases/{database}/reads", Action::ReadAtTimes),
     (POST, "/v1/tidemark/databases/{database}/heartbeat", Action::Heartbeat),
     (GET, "/v1/tidemark/databases/{database}/tables/{table}/constraints",

@@ -11,6 +11,7 @@ mod options;
 mod page;
 pub(in crate::http) mod read;
 mod transaction;
+mod undo;
 mod vocabulary;
 
 use crate::http::input::context::RequestContext;
@@ -24,6 +25,7 @@ pub use json::{mark, time};
 pub use options::{options, options_shown, set_options};
 pub use read::read;
 pub use transaction::transact;
+pub use undo::undo;
 
 /// `GET /v1/tidemark/status`
 pub fn status(context: &RequestContext<'_>) -> Result<Reply, ApiError> {

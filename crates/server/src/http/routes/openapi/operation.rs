@@ -112,6 +112,7 @@ impl Operation {
             Action::TidemarkStatus
             | Action::Describe
             | Action::Transact
+            | Action::Undo
             | Action::ReadAtTimes
             | Action::Heartbeat
             | Action::ListConstraints
@@ -344,25 +345,7 @@ fn of_own(action: Action) -> Operation {
                 &[(200, Some("Document")), (304, None)],
             )
         },
-        Action::Transact => Operation {
-            headers: MARK,
-            refusals: CHANGED,
-            ..asked_by(
-                "transact",
-                "Commits operations over valid periods, all at one mark or none.",
-                "TimedTransaction",
-                &[(201, Some("Transacted"))],
-            )
-        },
-        Action::ReadAtTimes => Operation {
-            refusals: &[410],
-            ..asked_by(
-                "readAtTimes",
-                "Reads rows, pieces, versions and records of commits at given times.",
-                "TimedReads",
-                &[(200, Some("TimedAnswer"))],
-            )
-        },
+        Action::Transact | Action::Undo | Action::ReadAtTimes => over_time(action),
         Action::Heartbeat => read(
             "heartbeat",
             "Raises the horizon to the clock.",
@@ -395,6 +378,42 @@ fn of_own(action: Action) -> Operation {
             )
         },
         other => of_options_and_batches(other),
+    }
+}
+
+/// Transactions and reads over time.
+fn over_time(action: Action) -> Operation {
+    match action {
+        Action::Transact => Operation {
+            headers: MARK,
+            refusals: CHANGED,
+            ..asked_by(
+                "transact",
+                "Commits operations over valid periods, all at one mark or none.",
+                "TimedTransaction",
+                &[(201, Some("Transacted"))],
+            )
+        },
+        Action::Undo => Operation {
+            headers: MARK,
+            refusals: CHANGED,
+            ..asked_by(
+                "undo",
+                "Makes rows again what they were before certain commits, all or none.",
+                "Undo",
+                &[(200, Some("Undone")), (201, Some("Undone"))],
+            )
+        },
+        Action::ReadAtTimes => Operation {
+            refusals: &[410],
+            ..asked_by(
+                "readAtTimes",
+                "Reads rows, pieces, versions and records of commits at given times.",
+                "TimedReads",
+                &[(200, Some("TimedAnswer"))],
+            )
+        },
+        other => unreachable!("{other:?} is no route over time"),
     }
 }
 

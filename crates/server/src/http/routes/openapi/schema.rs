@@ -399,6 +399,7 @@ fn of_times() -> Vec<Named> {
         ),
     ]
     .into_iter()
+    .chain(of_undo())
     .chain(of_timed_reads())
     .chain(of_constraints())
     .collect()
@@ -412,6 +413,46 @@ fn committed(name: &str, instant: Value, [table, row]: [&str; 2]) -> Value {
     );
     let rows = list_of(affected);
     object(&[name, "rows"], json!({(name): instant, "rows": rows}))
+}
+
+/// Members of the metadata of commits, by which they are found.
+fn records_meta() -> Value {
+    json!({"type": "object", "maxProperties": read::META_MEMBERS_MAX})
+}
+
+/// Which commits are undone, and what was undone, or would be.
+fn of_undo() -> Vec<Named> {
+    let asked = object(
+        &["after"],
+        json!({
+            "after": reference("Time"),
+            "until": reference("Time"),
+            "user": text(),
+            "meta": records_meta(),
+            "dryRun": {"type": "boolean"},
+        }),
+    );
+    let change = object(
+        &["$validFrom", "$validTo", "data"],
+        json!({
+            "$validFrom": reference("Time"),
+            "$validTo": {"anyOf": [reference("Time"), {"type": "null"}]},
+            "data": {"anyOf": [content(), {"type": "null"}]},
+        }),
+    );
+    let row = object(
+        &["tableId", "rowId", "changes"],
+        json!({"tableId": text(), "rowId": text(), "changes": list_of(change)}),
+    );
+    let undone = object(
+        &["$systemFrom", "commits", "rows"],
+        json!({
+            "$systemFrom": {"anyOf": [reference("Time"), {"type": "null"}]},
+            "commits": integer(),
+            "rows": list_of(row),
+        }),
+    );
+    vec![("Undo", asked), ("Undone", undone)]
 }
 
 /// An operation over a valid period.
@@ -537,7 +578,7 @@ fn timed_read() -> Value {
             "validBetween": period.clone(),
             "valid": period,
             "user": text(),
-            "meta": {"type": "object", "maxProperties": read::META_MEMBERS_MAX},
+            "meta": records_meta(),
             "left": id(),
             "right": id(),
             "on": text(),

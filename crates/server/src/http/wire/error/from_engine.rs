@@ -111,7 +111,7 @@ fn of_write(error: WriteError) -> ApiError {
             return ApiError::invalid("Idempotency-Key", error.to_string());
         }
         E::RowExists(_) => Kind::RowExists,
-        E::RowMoved(_) => Kind::RowUpdateConflict,
+        E::RowMoved(_) | E::RowsMoved(_) => Kind::RowUpdateConflict,
         E::ColumnNotFound(_) => Kind::ColumnNotFound,
         E::NotNumeric(_) => Kind::AttributeTypeInvalid,
         E::UniqueViolation { ref clash, .. } => {
@@ -128,6 +128,8 @@ fn of_write(error: WriteError) -> ApiError {
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
         E::BulkOfRelationships(_)
+        | E::UndoOfRelationships(_)
+        | E::TooMuchToUndo { .. }
         | E::TooManyRows { .. }
         | E::TooManyPieces { .. }
         | E::TooManySteps { .. }

@@ -116,6 +116,15 @@ fn write_cases() -> Vec<(WriteError, Kind)> {
     vec![
         (W::RowExists(row()), Kind::RowExists),
         (W::RowMoved(row()), Kind::RowUpdateConflict),
+        (W::RowsMoved(vec![text()]), Kind::RowUpdateConflict),
+        (W::UndoOfRelationships(text()), Kind::BadRequest),
+        (
+            W::TooMuchToUndo {
+                what: "rows",
+                max: 1,
+            },
+            Kind::BadRequest,
+        ),
         (
             W::UniqueViolation {
                 index: None,

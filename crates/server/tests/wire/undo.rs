@@ -1,0 +1,386 @@
+//! What an author did is undone: rows become again what they were, unless others changed them.
+
+use serde_json::{Value, json};
+
+use crate::fixture::{Answer, KEY, PROJECT, ROWS_KEY, TestServer};
+
+const BASE: &str = "/v1/tidemark/databases/d";
+const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
+
+/// A server with the table `t`, whose rows carry grants.
+fn server() -> TestServer {
+    let server = TestServer::start();
+    server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
+    let table = json!({
+        "tableId": "t", "name": "T", "rowSecurity": true,
+        "columns": [{"key": "n", "type": "integer"}, {"key": "s", "type": "string", "size": 9}],
+    });
+    let made = server.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
+    assert_eq!(made.status, 201, "{}", made.text);
+    server
+}
+
+/// A request with the key of the author whose commits are undone.
+#[track_caller]
+fn theirs(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer {
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        ("x-appwrite-key", ROWS_KEY),
+    ];
+    let answer = server.ask_with(&headers, method, path, &body.to_string());
+    assert!(answer.status.is_success(), "{path}: {}", answer.text);
+    answer
+}
+
+#[track_caller]
+fn ours(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer {
+    let answer = server.ask(method, path, &body.to_string());
+    assert!(answer.status.is_success(), "{path}: {}", answer.text);
+    answer
+}
+
+/// The mark that everything so far is known at.
+fn now(server: &TestServer) -> i64 {
+    let horizon = server.ask("POST", &format!("{BASE}/heartbeat"), "");
+    horizon.json()["horizon"].as_i64().unwrap()
+}
+
+/// Who made the last commit.
+fn author(server: &TestServer, after: i64) -> String {
+    let feed = json!({"kind": "feed", "after": after});
+    let feed = ours(server, "POST", &format!("{BASE}/reads"), &feed).json();
+    let last = feed["rows"].as_array().unwrap().last().unwrap();
+    last["user"].as_str().unwrap().to_owned()
+}
+
+fn undo(server: &TestServer, body: &Value) -> Answer {
+    server.ask("POST", &format!("{BASE}/undo"), &body.to_string())
+}
+
+/// Every piece of every row as it is known now, with its grants.
+fn known(server: &TestServer) -> Vec<Value> {
+    let queries = json!({"queries": [
+        json!({"method": "validBetween", "values": ["min", null]}).to_string(),
+    ]});
+    let list = ours(server, "POST", &format!("{ROWS}/query"), &queries).json();
+    let rows = list["rows"].as_array().unwrap().iter();
+    let shown = ["$id", "$permissions", "$validFrom", "$validTo", "n", "s"];
+    let row = |row: &Value| shown.map(|name| row[name].clone()).into_iter().collect();
+    rows.map(row).collect()
+}
+
+/// The same without regard to where a piece was cut in two that say the same.
+fn joined(server: &TestServer) -> Vec<Value> {
+    let mut joined: Vec<Value> = Vec::new();
+    for row in known(server) {
+        if let Some(last) = joined.last_mut()
+            && [0, 1, 4, 5].iter().all(|at| last[at] == row[at])
+            && last[3] == row[2]
+        {
+            last[3] = row[3].clone();
+            continue;
+        }
+        joined.push(row);
+    }
+    joined
+}
+
+fn row(id: &str) -> String {
+    format!("{ROWS}/{id}")
+}
+
+/// Rows of ours, and the mark after them.
+fn begun(server: &TestServer) -> i64 {
+    for id in ["changed", "ended", "gone", "planned"] {
+        let data = json!({"rowId": id, "data": {"n": 1, "s": "old"},
+            "permissions": ["read(\"any\")"]});
+        ours(server, "POST", ROWS, &data);
+    }
+    let later = json!({"data": {"n": 2, "$validFrom": "2100-01-01"}});
+    ours(server, "PATCH", &row("planned"), &later);
+    now(server)
+}
+
+/// Every kind of change by the other author.
+fn disturbed(server: &TestServer) {
+    theirs(server, "PATCH", &row("changed"), &json!({"data": {"n": 9}}));
+    theirs(
+        server,
+        "PATCH",
+        &row("changed"),
+        &json!({"data": {"s": "new"}}),
+    );
+    let end = json!({"data": {"$validTo": "2100-01-01"}});
+    theirs(server, "PATCH", &row("ended"), &end);
+    theirs(server, "DELETE", &row("gone"), &json!({}));
+    let later = json!({"data": {"n": 3, "$validFrom": "2099-01-01", "$validTo": "2101-01-01"}});
+    theirs(server, "PATCH", &row("planned"), &later);
+    theirs(
+        server,
+        "POST",
+        ROWS,
+        &json!({"rowId": "new", "data": {"n": 9}}),
+    );
+}
+
+#[test]
+fn undo_makes_rows_again_what_they_were_and_keeps_what_was_done_as_a_past() {
+    let server = server();
+    let after = begun(&server);
+    let before = joined(&server);
+    disturbed(&server);
+    let user = author(&server, after);
+    let during = joined(&server);
+    assert_ne!(before, during);
+    let asked = json!({"after": after, "user": user});
+    let mut dry = asked.clone();
+    dry["dryRun"] = json!(true);
+    let tried = undo(&server, &dry);
+    assert_eq!(
+        (tried.status.as_u16(), joined(&server)),
+        (200, during.clone())
+    );
+    assert_eq!(tried.json()["$systemFrom"], Value::Null);
+    assert_eq!(tried.json()["commits"], 6);
+    let done_at = now(&server);
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        ("x-appwrite-key", KEY),
+        ("x-tidemark-meta", r#"{"why":"nonsense"}"#),
+    ];
+    let path = format!("{BASE}/undo");
+    let done = server.ask_with(&headers, "POST", &path, &asked.to_string());
+    assert_eq!(done.status, 201, "{}", done.text);
+    assert_eq!(done.json()["rows"], tried.json()["rows"]);
+    let changes = |id: &str| {
+        let rows = done.json()["rows"].as_array().unwrap().clone();
+        rows.iter().find(|row| row["rowId"] == id).unwrap()["changes"].clone()
+    };
+    assert_eq!(changes("new").as_array().unwrap().len(), 1);
+    assert_eq!(changes("new")[0]["data"], Value::Null);
+    assert_eq!(
+        changes("ended")[0]["$validFrom"],
+        "2100-01-01T00:00:00.000000+00:00"
+    );
+    assert_eq!(changes("ended")[0]["data"], json!({"n": 1, "s": "old"}));
+    assert_eq!(changes("planned").as_array().unwrap().len(), 2);
+    assert_eq!(
+        joined(&server),
+        before,
+        "grants of the row that came back included"
+    );
+    // It is a commit as any other: what was done stays readable, and who undid it.
+    let queries = json!({"queries": [
+        json!({"method": "asOf", "values": [done_at]}).to_string(),
+    ]});
+    let then = ours(&server, "POST", &format!("{ROWS}/query"), &queries).json();
+    let then = then["rows"].as_array().unwrap().clone();
+    assert!(then.iter().any(|row| row["$id"] == "new" && row["n"] == 9));
+    let feed = json!({"kind": "feed", "after": done_at, "meta": {"why": "nonsense"}});
+    let feed = ours(&server, "POST", &format!("{BASE}/reads"), &feed).json();
+    assert_eq!(feed["rows"][0]["changes"].as_array().unwrap().len(), 5);
+    // Once more there is something of another commit in the way.
+    let again = undo(&server, &asked);
+    assert_eq!(again.status, 409, "{}", again.text);
+}
+
+#[test]
+fn undo_of_rows_that_others_changed_is_refused_and_names_them() {
+    let server = server();
+    let after = begun(&server);
+    theirs(
+        &server,
+        "PATCH",
+        &row("changed"),
+        &json!({"data": {"n": 9}}),
+    );
+    let user = author(&server, after);
+    theirs(
+        &server,
+        "PATCH",
+        &row("planned"),
+        &json!({"data": {"n": 9}}),
+    );
+    theirs(&server, "PATCH", &row("ended"), &json!({"data": {"n": 9}}));
+    // Of one row since, of another between two commits of theirs.
+    ours(
+        &server,
+        "PATCH",
+        &row("changed"),
+        &json!({"data": {"s": "x"}}),
+    );
+    ours(
+        &server,
+        "PATCH",
+        &row("planned"),
+        &json!({"data": {"s": "x"}}),
+    );
+    theirs(
+        &server,
+        "PATCH",
+        &row("planned"),
+        &json!({"data": {"n": 8}}),
+    );
+    let before = known(&server);
+    for dry in [true, false] {
+        let refused = undo(
+            &server,
+            &json!({"after": after, "user": user, "dryRun": dry}),
+        );
+        assert_eq!(refused.status, 409, "{}", refused.text);
+        assert_eq!(refused.json()["type"], "row_update_conflict");
+        let message = refused.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("`t/changed`, `t/planned`"), "{message}");
+        assert!(!message.contains("ended"), "{message}");
+    }
+    assert_eq!(known(&server), before);
+}
+
+#[test]
+fn undo_is_of_the_commits_that_are_named_and_no_others() {
+    let server = server();
+    let after = begun(&server);
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        ("x-appwrite-key", KEY),
+        ("x-tidemark-meta", r#"{"run":7}"#),
+    ];
+    let change = r#"{"data":{"n":5}}"#;
+    server.ask_with(&headers, "PATCH", &row("changed"), change);
+    let until = now(&server);
+    server.ask_with(&headers, "PATCH", &row("gone"), change);
+    ours(&server, "PATCH", &row("ended"), &json!({"data": {"n": 6}}));
+    let asked = json!({"after": after, "until": until, "meta": {"run": 7}});
+    let done = undo(&server, &asked);
+    assert_eq!(
+        (done.status.as_u16(), &done.json()["commits"]),
+        (201, &json!(1)),
+        "{}",
+        done.text
+    );
+    assert_eq!(done.json()["rows"].as_array().unwrap().len(), 1);
+    let n = |id: &str| ours(&server, "GET", &row(id), &json!({})).json()["n"].clone();
+    assert_eq!(
+        [n("changed"), n("gone"), n("ended")],
+        [json!(1), json!(5), json!(6)]
+    );
+    // Where nothing is found, nothing is committed.
+    let mark = now(&server);
+    let nothing = undo(&server, &json!({"after": after, "meta": {"run": 8}}));
+    assert_eq!(
+        (nothing.status.as_u16(), &nothing.json()["commits"]),
+        (200, &json!(0))
+    );
+    let feed = json!({"kind": "feed", "after": mark});
+    let feed = ours(&server, "POST", &format!("{BASE}/reads"), &feed).json();
+    assert_eq!(feed["rows"], json!([]));
+}
+
+#[test]
+fn undo_writes_the_columns_of_today() {
+    let server = server();
+    let after = begun(&server);
+    theirs(
+        &server,
+        "PATCH",
+        &row("changed"),
+        &json!({"data": {"n": 9, "s": "new"}}),
+    );
+    let user = author(&server, after);
+    let columns = "/v1/tablesdb/d/tables/t/columns";
+    ours(&server, "DELETE", &format!("{columns}/s"), &json!({}));
+    let renamed = json!({"required": false, "default": null, "newKey": "number"});
+    ours(&server, "PATCH", &format!("{columns}/integer/n"), &renamed);
+    let added = json!({"key": "more", "required": false, "default": 4});
+    ours(&server, "POST", &format!("{columns}/integer"), &added);
+    let done = undo(&server, &json!({"after": after, "user": user}));
+    assert_eq!(done.status, 201, "{}", done.text);
+    let row = ours(&server, "GET", &row("changed"), &json!({})).json();
+    assert_eq!((&row["number"], &row["n"]), (&json!(1), &Value::Null));
+}
+
+/// A server where the other author has changed a row after a mark.
+fn changed() -> (TestServer, i64, String) {
+    let server = server();
+    let after = begun(&server);
+    let change = json!({"data": {"n": 9}});
+    theirs(&server, "PATCH", &row("changed"), &change);
+    let user = author(&server, after);
+    (server, after, user)
+}
+
+#[track_caller]
+fn refused(server: &TestServer, body: &Value, status: u16, part: &str) {
+    let answer = undo(server, body);
+    assert_eq!(answer.status, status, "{body}: {}", answer.text);
+    assert!(answer.text.contains(part), "{body}: {}", answer.text);
+}
+
+#[test]
+fn undo_refuses_what_it_does_not_understand_and_who_may_not() {
+    let (server, after, user) = changed();
+    for (body, part) in [
+        (json!({"user": user}), "after"),
+        (json!({"after": after}), "user"),
+        (json!({"after": "2026", "user": user}), "`after`"),
+        (json!({"after": after, "meta": {"a": {}}}), "`a` must be"),
+        (json!({"after": after, "user": user, "before": 1}), "before"),
+        (
+            json!({"after": after, "user": user, "until": i64::MAX}),
+            "future_tt",
+        ),
+    ] {
+        refused(&server, &body, 400, part);
+    }
+    let guest = [("x-appwrite-project", PROJECT)];
+    let body = json!({"after": after, "user": user}).to_string();
+    let answer = server.ask_with(&guest, "POST", &format!("{BASE}/undo"), &body);
+    assert_eq!(answer.status, 401, "{}", answer.text);
+}
+
+#[test]
+fn undo_is_of_a_thousand_rows_at_most() {
+    let (server, after, user) = changed();
+    let many = |from: usize, to: usize| {
+        let op = |n: usize| {
+            json!({"op": "put", "tableId": "t", "rowId": format!("r{n}"),
+            "data": {"n": 1}})
+        };
+        let ops: Vec<Value> = (from..to).map(op).collect();
+        theirs(
+            &server,
+            "POST",
+            &format!("{BASE}/transactions"),
+            &json!({"ops": ops}),
+        );
+    };
+    many(0, 999);
+    let asked = json!({"after": after, "user": user, "dryRun": true});
+    let rows = undo(&server, &asked).json()["rows"].clone();
+    assert_eq!(rows.as_array().map(Vec::len), Some(1_000));
+    many(999, 1_000);
+    refused(&server, &asked, 400, "1000 rows");
+}
+
+#[test]
+fn undo_refuses_what_is_forgotten_and_what_is_related() {
+    let (server, after, user) = changed();
+    let asked = json!({"after": after, "user": user});
+    let options = format!("{BASE}/tables/t/options");
+    ours(&server, "PATCH", &options, &json!({"history": "none"}));
+    refused(&server, &asked, 410, "history_gone");
+    let other = json!({"tableId": "u", "name": "U", "columns": []});
+    ours(&server, "POST", "/v1/tablesdb/d/tables", &other);
+    let relation = json!({"relatedTableId": "t", "type": "manyToOne", "key": "k"});
+    let path = "/v1/tablesdb/d/tables/u/columns/relationship";
+    ours(&server, "POST", path, &relation);
+    let mark = now(&server);
+    let linked = json!({"rowId": "x", "data": {"k": "changed"}});
+    theirs(&server, "POST", "/v1/tablesdb/d/tables/u/rows", &linked);
+    refused(
+        &server,
+        &json!({"after": mark, "user": user}),
+        400,
+        "relationships",
+    );
+}
