@@ -5,6 +5,7 @@
 //! grid are counted from its beginning.
 
 mod suite;
+mod temporal_swaps;
 
 use std::cell::Cell;
 use std::fs;
