@@ -20,7 +20,7 @@ const INTERNAL: [&str; 3] = [
     "docs/performance.md",
 ];
 /// Commands whose help is checked, as words of the command line.
-const HELP: [&str; 18] = [
+const HELP: [&str; 22] = [
     "",
     "serve",
     "project create",
@@ -31,6 +31,10 @@ const HELP: [&str; 18] = [
     "key revoke",
     "export",
     "import",
+    "schema pull",
+    "schema diff",
+    "schema push",
+    "schema types",
     "history",
     "erase",
     "top",

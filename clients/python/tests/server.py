@@ -80,6 +80,14 @@ class Server:
         done = subprocess.run(command, env=_environment(), capture_output=True, check=True)
         return json.loads(done.stdout)
 
+    def run(self, *words: str) -> str:
+        """Another command of the binary; what it prints."""
+        done = subprocess.run(
+            [_binary(), *words], env=_environment(), capture_output=True, check=False, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def _assert_running(self) -> None:
         output = (self.directory / "output.txt").read_text(errors="replace")[-10_000:]
         assert self.process.poll() is None, f"the server ended early:\n{output}"

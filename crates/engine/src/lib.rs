@@ -47,6 +47,7 @@ pub use schema::indexes::IndexOf;
 pub use schema::options::OptionsChange;
 pub use schema::projects::NewKey;
 pub use schema::relations::{NewRelationship, RelationshipChange};
+pub use schema::tables::define;
 pub use staged_transactions::{
     Echo, TRANSACTION_TTL_S_DEFAULT, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN, Transaction,
     TransactionStatus, status_text,

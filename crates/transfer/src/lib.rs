@@ -18,6 +18,7 @@ pub mod links;
 pub mod refusal;
 pub mod remote;
 pub mod schema;
+pub mod schema_file;
 pub mod state;
 pub mod target;
 pub mod waiting;

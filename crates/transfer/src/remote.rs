@@ -41,9 +41,7 @@ impl Remote {
         };
         let route = "/tablesdb?queries%5B0%5D=".to_owned() + &encoded(&limit(1));
         let answer = remote.send(&route).await?;
-        let has_no_route = matches!(answer.status.as_u16(), 404 | 405 | 501)
-            && !kind(&answer).is_some_and(|kind| kind.starts_with("project"));
-        if has_no_route {
+        if has_no_route(&answer) {
             remote.family = Family::Documents;
             let what = "reading /databases";
             let route = "/databases?queries%5B0%5D=".to_owned() + &encoded(&limit(1));
@@ -88,13 +86,33 @@ impl Remote {
     /// thing.
     ///
     /// # Errors
-    /// When it cannot be reached.
+    /// When the server refuses.
     pub async fn options(&mut self, database: &str, table: &str) -> Result<Option<Value>> {
+        self.own(database, table, "options").await
+    }
+
+    /// The rules over valid time of a table; `None` where the server knows no such thing.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn constraints(&mut self, database: &str, table: &str) -> Result<Option<Value>> {
+        self.own(database, table, "constraints").await
+    }
+
+    /// What a route of a table answers that only Tidemark has.
+    async fn own(&mut self, database: &str, table: &str, what: &str) -> Result<Option<Value>> {
         let (database, table) = (segment(database), segment(table));
-        let route = format!("/tidemark/databases/{database}/tables/{table}/options");
+        let route = format!("/tidemark/databases/{database}/tables/{table}/{what}");
         let answer = self.send(&route).await?;
-        let options = || serde_json::from_slice(&answer.body).ok();
-        Ok(answer.status.is_success().then(options).flatten())
+        if has_no_route(&answer) {
+            return Ok(None);
+        }
+        answer.accepted(&format!("reading {route}")).map(Some)
+    }
+
+    /// Whether the server has the routes of tables, or only those of collections.
+    pub fn has_tables(&self) -> bool {
+        self.family == Family::Tables
     }
 
     /// The rows of a table after one of them; `None` when that one is not there any more.
@@ -343,6 +361,12 @@ fn wanted_pause(answer: &Answer) -> Option<Duration> {
     header.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
+/// Whether the server does not have what was asked for, which is not for want of the project.
+fn has_no_route(answer: &Answer) -> bool {
+    matches!(answer.status.as_u16(), 404 | 405 | 501)
+        && !kind(answer).is_some_and(|kind| kind.starts_with("project"))
+}
+
 /// The `type` of a refusal.
 fn kind(answer: &Answer) -> Option<String> {
     if answer.status.is_success() {
@@ -360,6 +384,7 @@ fn encoded(query: &Value) -> String {
     utf8_percent_encode(&query.to_string(), NON_ALPHANUMERIC).to_string()
 }
 
-fn segment(id: &str) -> String {
+/// An id as a segment of a route.
+pub(crate) fn segment(id: &str) -> String {
     utf8_percent_encode(id, NON_ALPHANUMERIC).to_string()
 }

@@ -64,6 +64,16 @@ pub(crate) fn table(
 ) -> Result<Table, EngineError> {
     need_at_most(new.columns.len(), "columns")?;
     need_at_most(new.indexes.len(), "indexes")?;
+    defined(project, database, new, permissions)
+}
+
+/// As [`table`], however many calls it takes to define all of it.
+pub(crate) fn defined(
+    project: &ProjectId,
+    database: &DatabaseId,
+    new: &NewTable,
+    permissions: Vec<Permission>,
+) -> Result<Table, EngineError> {
     let mut table = Table {
         number: TableNumber(0),
         project: project.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Grantee, ModelError, Permission, Scope, Table};
+use model::{DatabaseId, Grantee, ModelError, Permission, ProjectId, Scope, Table};
 use store::CatalogueOp;
 
 use crate::Engine;
@@ -127,6 +127,21 @@ impl Engine {
     fn find_table(&self, caller: &Caller, place: Place<'_>) -> Result<Arc<Table>, EngineError> {
         authorize::table(&self.catalogue(), caller, place).cloned()
     }
+}
+
+/// The table that `new` defines, where no database is open: what a server would refuse of it, and
+/// what it would show of the rest. Its numbers and times are not set.
+///
+/// # Errors
+/// Those of [`Engine::create_table`] that depend on the definition alone.
+pub fn define(
+    project: &ProjectId,
+    database: &DatabaseId,
+    new: &NewTable,
+) -> Result<Table, EngineError> {
+    check_name(&new.name)?;
+    let permissions = parse_permissions(&new.permissions)?;
+    definition::defined(project, database, new, permissions)
 }
 
 fn parse_permissions(texts: &[String]) -> Result<Vec<Permission>, EngineError> {

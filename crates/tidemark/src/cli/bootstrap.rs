@@ -1,9 +1,8 @@
 //! The first start: which project and key are there, and who is told of them.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use engine::{Engine, EngineError, NewKey, SchemaError};
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use server::rng::Rng;
 use server::secret::{KeySecret, draw_id, hex};
 
+use super::whole_file::write_whole;
 use crate::config::Bootstrap;
 
 /// The id of the key that the environment gives: one for each project, replaced when the
@@ -213,52 +213,14 @@ impl Prepared {
             api_key: key.reveal().to_owned(),
         };
         let text = serde_json::to_string(&connection)?;
-        write_whole(path, text.as_bytes())
+        write_whole(path, text.as_bytes(), 0o600)
             .with_context(|| format!("cannot write the bootstrap file {}", path.display()))
     }
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path
-        .file_name()
-        .ok_or(io::ErrorKind::InvalidFilename)?
-        .to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let unfinished: PathBuf = path.with_file_name(name);
-    // What a process of the same number left behind may be readable by others.
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&unfinished)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    #[test]
-    fn a_file_is_replaced_whole_and_closed_to_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("bootstrap.json");
-        fs::write(&path, "older and longer").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        write_whole(&path, b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
 
     #[test]
     fn the_key_of_a_path_has_one_id() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use super::{bench, key, past, project, seed, top};
+use super::{bench, key, past, project, schema, seed, top};
 use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, ServeArgs, file};
 
 /// A backend database with exact cached lists and the history of every row, for the official
@@ -71,6 +71,19 @@ pub enum Command {
     /// does. Ids, times and permissions of rows are kept. An imported database is closed to callers
     /// without a key until it is complete.
     Import(Box<ImportArgs>),
+    /// Keep the schema of databases in a file: pull, diff, push, types
+    ///
+    /// The file is JSON with one line for each column and index, to be kept in version control. It
+    /// works on every server that has the TablesDB routes.
+    #[command(
+        subcommand,
+        after_help = "Example:
+  tidemark schema pull                  write tidemark-schema.json, then edit it
+  tidemark schema diff                  see what would change
+  tidemark schema push                  change the server
+  tidemark schema types go > rows.go    types for a program"
+    )]
+    Schema(schema::SchemaCommand),
     /// Show every version of a row: when it was valid, and when that was known
     ///
     /// Talks to the server that runs on the data directory, or opens the directory itself if none

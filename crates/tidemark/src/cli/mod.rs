@@ -24,11 +24,13 @@ mod licenses;
 mod log;
 pub mod past;
 pub mod project;
+pub mod schema;
 pub mod seed;
 pub mod serve;
 mod signals;
 mod table;
 pub mod top;
+mod whole_file;
 
 /// How long standard error may take to be written when the process ends.
 const LAST_WORDS: Duration = Duration::from_millis(250);
@@ -93,6 +95,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Doctor(args) => return doctor::run(&args, outside),
         Command::Export(args) => return export::run(args.check()?, outside),
         Command::Import(args) => return import::run(args.check()?, outside),
+        Command::Schema(command) => return schema::run(command, &outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,
         Command::Licenses => licenses::run()?,

@@ -333,7 +333,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
 ];
 
 /// The kinds of columns, each with routes of its own.
-const COLUMN_KINDS: [&str; 14] = [
+pub const COLUMN_KINDS: [&str; 14] = [
     "boolean",
     "bigint",
     "datetime",

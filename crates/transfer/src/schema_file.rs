@@ -1,0 +1,7 @@
+//! The schema of databases as a file: read from a server, compared with it, brought to it.
+
+pub mod file;
+pub mod plan;
+pub mod push;
+pub mod read;
+pub mod types;
