@@ -20,7 +20,7 @@ const INTERNAL: [&str; 3] = [
     "docs/performance.md",
 ];
 /// Commands whose help is checked, as words of the command line.
-const HELP: [&str; 22] = [
+const HELP: [&str; 24] = [
     "",
     "serve",
     "project create",
@@ -35,6 +35,8 @@ const HELP: [&str; 22] = [
     "schema diff",
     "schema push",
     "schema types",
+    "options",
+    "explain",
     "history",
     "erase",
     "top",

@@ -30,6 +30,7 @@ pub use query::json::{JsonBudget, read as read_json, read_within as read_json_wi
 pub use query::{Frame, QueryError, instant, mark};
 pub use read::batch_read::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, WantedRows};
 pub use read::coordinates::PreparedPast;
+pub use read::explained::Explained;
 pub use read::export::{ExportPage, ExportStart};
 pub use read::hit_audit::{Compared, Difference, Part, Report};
 pub use read::offload::OFFLOAD_BYTES_MIN;

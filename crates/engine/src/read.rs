@@ -3,6 +3,7 @@
 pub(crate) mod batch_read;
 pub(crate) mod coordinates;
 pub(crate) mod erased;
+pub(crate) mod explained;
 pub(crate) mod export;
 pub(crate) mod hit_audit;
 pub(crate) mod offload;

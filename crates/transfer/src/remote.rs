@@ -384,7 +384,7 @@ fn encoded(query: &Value) -> String {
     utf8_percent_encode(&query.to_string(), NON_ALPHANUMERIC).to_string()
 }
 
-/// An id as a segment of a route.
-pub(crate) fn segment(id: &str) -> String {
+/// A text as a part of a route: an id, or a value behind `?`.
+pub fn segment(id: &str) -> String {
     utf8_percent_encode(id, NON_ALPHANUMERIC).to_string()
 }

@@ -210,7 +210,7 @@ impl Engine {
 }
 
 /// Columns as people write them; ascending goes without saying.
-fn index_text(table: &Table, columns: &[(model::Field, Direction)]) -> String {
+pub(crate) fn index_text(table: &Table, columns: &[(model::Field, Direction)]) -> String {
     let column = |(field, direction): &(model::Field, Direction)| {
         let name = query::shape::name(table, *field);
         match direction {

@@ -189,6 +189,7 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::RemoveConstraints => native::constrain(context, NamedChange::Remove).await,
         Action::TableOptions => native::options(&context),
         Action::SetTableOptions => native::set_options(context).await,
+        Action::Explain => native::explain(&context).await,
         Action::ResetTests => native::reset(context).await,
         Action::ListTransactions => transactions::list(context).await,
         Action::CreateTransaction => transactions::create(context).await,

@@ -11,6 +11,7 @@ mod columns;
 mod commit_meta;
 mod encrypted;
 mod erased_past;
+mod explain;
 mod fixture;
 mod guest_transactions;
 mod idempotency;

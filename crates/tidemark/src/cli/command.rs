@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use super::{bench, key, past, project, schema, seed, top};
+use super::{bench, explain, key, options, past, project, schema, seed, top};
 use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, ServeArgs, file};
 
 /// A backend database with exact cached lists and the history of every row, for the official
@@ -84,6 +84,16 @@ pub enum Command {
   tidemark schema types go > rows.go    types for a program"
     )]
     Schema(schema::SchemaCommand),
+    /// Show or set the options of a table: its history, who sees it, the age of its lists
+    ///
+    /// Without an option of the table it prints them all. Those that are not given stay.
+    Options(options::OptionsArgs),
+    /// Show how the rows of a list are found, and which index would help
+    ///
+    /// Prints the index that is used, the plan of the database, and the columns of an index that
+    /// would lead to these rows. No row is read. Shows what happens for an API key; without one,
+    /// the grants of each row are looked at, too.
+    Explain(explain::ExplainArgs),
     /// Show every version of a row: when it was valid, and when that was known
     ///
     /// Talks to the server that runs on the data directory, or opens the directory itself if none

@@ -17,11 +17,13 @@ mod bootstrap;
 pub mod command;
 mod connection;
 mod doctor;
+pub mod explain;
 mod export;
 mod import;
 pub mod key;
 mod licenses;
 mod log;
+pub mod options;
 pub mod past;
 pub mod project;
 pub mod schema;
@@ -95,6 +97,8 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Doctor(args) => return doctor::run(&args, outside),
         Command::Export(args) => return export::run(args.check()?, outside),
         Command::Import(args) => return import::run(args.check()?, outside),
+        Command::Options(args) => options::run(&args, &outside)?,
+        Command::Explain(args) => explain::run(&args, &outside)?,
         Command::Schema(command) => return schema::run(command, &outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,

@@ -516,6 +516,7 @@ const SPECS: &[Spec] = specs! {
         optional("atomic", Takes::Flag, "true"),
     ]);
     GET "/v1/tidemark/databases/{database}/tables/{table}/options" Keys &[], None;
+    GET "/v1/tidemark/databases/{database}/tables/{table}/explain" Keys &[], None;
     PATCH "/v1/tidemark/databases/{database}/tables/{table}/options" Keys &[], Some(&[
         optional("pinnedMaxAge", Takes::KeptAge, "60"),
         optional("history", Takes::History, r#""days(7)""#),

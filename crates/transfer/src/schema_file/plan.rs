@@ -10,6 +10,7 @@ mod rename;
 mod said;
 
 pub use rename::ColumnRename;
+pub use said::keeps_less;
 
 /// Most columns of one call that creates a table (wire protocol, 2.2).
 const COLUMNS_AT_ONCE_MAX: usize = 100;

@@ -82,6 +82,7 @@ pub enum Action {
     RemoveConstraints,
     TableOptions,
     SetTableOptions,
+    Explain,
     ResetTests,
     ListTransactions,
     CreateTransaction,
@@ -302,6 +303,7 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/tidemark/databases/{database}/tables/{table}/options", Action::TableOptions),
     (PATCH, "/v1/tidemark/databases/{database}/tables/{table}/options",
         Action::SetTableOptions),
+    (GET, "/v1/tidemark/databases/{database}/tables/{table}/explain", Action::Explain),
     (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
     (GET, "/v1/project", Action::GetProject),

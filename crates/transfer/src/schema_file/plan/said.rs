@@ -27,7 +27,7 @@ impl SchemaStep {
 }
 
 /// Whether less of the past is kept; what cannot be read is left to the server, which refuses it.
-fn keeps_less(before: &str, after: &str) -> bool {
+pub fn keeps_less(before: &str, after: &str) -> bool {
     let days = |text: &str| match Retention::parse(text)? {
         Retention::All => Some(u32::MAX),
         Retention::Days(days) => Some(days),

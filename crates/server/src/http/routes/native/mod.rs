@@ -6,6 +6,7 @@
 mod along;
 mod answer;
 mod constraints;
+mod explain;
 mod json;
 mod options;
 mod page;
@@ -21,6 +22,7 @@ use crate::http::wire::{InstantForm, SortedObject, written};
 
 pub use answer::rectangles;
 pub use constraints::{constrain, constraints_shown, reset};
+pub use explain::explain;
 pub use json::{mark, time};
 pub use options::{options, options_shown, set_options};
 pub use read::read;

@@ -121,6 +121,7 @@ impl Operation {
             | Action::RemoveConstraints
             | Action::TableOptions
             | Action::SetTableOptions
+            | Action::Explain
             | Action::ResetTests
             | Action::BatchRead
             | Action::BatchWrite => of_own(action),
@@ -439,6 +440,14 @@ fn of_options_and_batches(action: Action) -> Operation {
                 "Decides about a table's past.",
                 "TableOptionsChange",
                 OPTIONS,
+            )
+        },
+        Action::Explain => Operation {
+            parameters: &["queries"],
+            ..read(
+                "explainList",
+                "Tells how the rows of a list are found, without reading them.",
+                &[(200, Some("Explained")), (304, None)],
             )
         },
         Action::BatchRead => asked_by(

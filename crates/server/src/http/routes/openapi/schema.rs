@@ -605,6 +605,20 @@ fn options(are_shown: bool) -> Value {
     object(&shown, properties)
 }
 
+fn explained() -> Value {
+    let text_or_null = json!({"type": ["string", "null"]});
+    object(
+        &["query", "plan", "index", "inOrder", "wantedIndex"],
+        json!({
+            "query": text(),
+            "plan": list_of(text()),
+            "index": text_or_null,
+            "inOrder": {"type": "boolean"},
+            "wantedIndex": text_or_null,
+        }),
+    )
+}
+
 fn of_constraints() -> Vec<Named> {
     let refs = list_of(object(
         &["column", "table"],
@@ -623,6 +637,7 @@ fn of_constraints() -> Vec<Named> {
     vec![
         ("TableOptions", options(true)),
         ("TableOptionsChange", options(false)),
+        ("Explained", explained()),
         (
             "Constraints",
             object(&[], json!({"unique": unique, "refs": refs})),
