@@ -27,7 +27,7 @@ after(async () => {
   for (const close of opened) await close();
 });
 
-/** Serves `answer` as the list; `seen` collects what was asked. */
+/** Serves `answer` as the list; `seen` collects the requests. */
 async function serve(answer) {
   const seen = [];
   const server = createServer((request, response) => {

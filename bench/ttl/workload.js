@@ -15,7 +15,7 @@ export const QUERIES = [
 ];
 
 /**
- * The official client's table API for one server; `bypass` asks that lists be read anew. A server
+ * The official client's table API for one server; `bypass` asks that lists be read again. A server
  * that keeps no list without `ttl` does not know that header and needs none.
  */
 export function openTables({ endpoint, projectId, apiKey, bypass = false }) {

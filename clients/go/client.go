@@ -102,7 +102,7 @@ func (c *Client) Close() {
 
 // Now pins now: reads at these coordinates give the same answer for ever.
 func (c *Client) Now(ctx context.Context) (Coordinates, error) {
-	// It changes nothing that anybody can read, so it may be repeated.
+	// It changes nothing that a caller can read, so it may be repeated.
 	path := join("tidemark", "databases", c.options.Database, "heartbeat")
 	got, err := c.do(ctx, call{method: http.MethodPost, path: path, nature: reading})
 	if err != nil {
@@ -148,7 +148,7 @@ const (
 	once
 )
 
-// call is one thing asked of the server.
+// call is one request before it is sent.
 type call struct {
 	method  string
 	path    string

@@ -9,7 +9,7 @@ import (
 
 // Kinds of refusal, for errors.Is. An Error belongs to at most one.
 var (
-	// ErrInvalid: the request cannot be right, whoever sends it (400, 413).
+	// ErrInvalid: the request cannot be right, from any caller (400, 413).
 	ErrInvalid = errors.New("invalid")
 	// ErrDenied: this caller may not do this (401, 403).
 	ErrDenied = errors.New("denied")

@@ -99,10 +99,10 @@ func (t *Table[T]) MoveStart(ctx context.Context, id string, at Instant) (Writte
 	return run(ctx, t.client, t.movingStart(id, at))
 }
 
-func (t *Table[T]) movingEnd(id string, to Instant) asked[Written] {
+func (t *Table[T]) movingEnd(id string, to Instant) rowCall[Written] {
 	return t.writing("update", id, map[string]any{validTo: to})
 }
 
-func (t *Table[T]) movingStart(id string, at Instant) asked[Written] {
+func (t *Table[T]) movingStart(id string, at Instant) rowCall[Written] {
 	return t.writing("update", id, map[string]any{validFrom: at})
 }

@@ -28,8 +28,8 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 }
 
-// asked is a call about one row, which may share a request with others.
-type asked[T any] struct {
+// rowCall is a request about one row, which may share a request with others.
+type rowCall[T any] struct {
 	// call when it is sent alone; a write has none, because alone it is a batch of one.
 	call  call
 	part  part
@@ -53,13 +53,13 @@ type submitted struct {
 	settle func(sent json.RawMessage, seen mark, err error)
 }
 
-func run[T any](ctx context.Context, client *Client, asked asked[T]) (T, error) {
-	sent, seen, err := client.alone(ctx, asked.call, asked.part)
+func run[T any](ctx context.Context, client *Client, row rowCall[T]) (T, error) {
+	sent, seen, err := client.alone(ctx, row.call, row.part)
 	if err != nil {
 		var none T
 		return none, err
 	}
-	return asked.parse(sent, seen)
+	return row.parse(sent, seen)
 }
 
 // alone sends a call by itself, and gives its row with the answer's mark, or its result.
@@ -86,16 +86,16 @@ func ofResult(one result) (json.RawMessage, error) {
 	return json.Marshal(one)
 }
 
-func submit[T any](ctx context.Context, client *Client, asked asked[T]) *Future[T] {
+func submit[T any](ctx context.Context, client *Client, row rowCall[T]) *Future[T] {
 	future := &Future[T]{done: make(chan struct{})}
 	settle := func(sent json.RawMessage, seen mark, err error) {
 		if err == nil {
-			future.value, err = asked.parse(sent, seen)
+			future.value, err = row.parse(sent, seen)
 		}
 		future.err = err
 		close(future.done)
 	}
-	one := submitted{ctx: ctx, call: asked.call, part: asked.part, settle: settle}
+	one := submitted{ctx: ctx, call: row.call, part: row.part, settle: settle}
 	if err := client.lanes.put(one); err != nil {
 		settle(nil, 0, err)
 	}

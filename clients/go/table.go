@@ -273,9 +273,9 @@ func (t *Table[T]) rows() string {
 	return join("tablesdb", t.database, "tables", t.id, "rows")
 }
 
-func (t *Table[T]) getting(id string) asked[T] {
+func (t *Table[T]) getting(id string) rowCall[T] {
 	path := t.rows() + join(id)
-	return asked[T]{
+	return rowCall[T]{
 		call: call{method: http.MethodGet, path: path, nature: reading},
 		part: part{database: t.database, table: t.id, id: id},
 		parse: func(sent json.RawMessage, seen mark) (T, error) {
@@ -288,12 +288,12 @@ func (t *Table[T]) getting(id string) asked[T] {
 	}
 }
 
-func (t *Table[T]) writingRow(action string, row T) asked[Written] {
+func (t *Table[T]) writingRow(action string, row T) rowCall[Written] {
 	id, values := t.shape.encode(reflect.ValueOf(row))
 	return t.writing(action, id, values)
 }
 
-func (t *Table[T]) incrementing(id, column string, by float64) asked[Written] {
+func (t *Table[T]) incrementing(id, column string, by float64) rowCall[Written] {
 	action := "increment"
 	if by < 0 {
 		action, by = "decrement", -by
@@ -301,12 +301,12 @@ func (t *Table[T]) incrementing(id, column string, by float64) asked[Written] {
 	return t.writing(action, id, map[string]any{"column": column, "value": by})
 }
 
-func (t *Table[T]) writing(action, id string, values map[string]any) asked[Written] {
+func (t *Table[T]) writing(action, id string, values map[string]any) rowCall[Written] {
 	one := operation{Action: action, TableID: t.id, RowID: id}
 	if values != nil {
 		one.Values = values
 	}
-	return asked[Written]{
+	return rowCall[Written]{
 		part: part{database: t.database, write: &one},
 		parse: func(sent json.RawMessage, _ mark) (Written, error) {
 			var done result

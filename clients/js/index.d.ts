@@ -38,11 +38,11 @@ export type Versioned<T> = T & Times;
 
 /** What the headers of an answer say about its age. */
 export interface Freshness {
-  /** What the cache did; null where no cache could be asked, as for a single row. */
+  /** What the cache did; null where no cache was looked up, as for a single row. */
   cache: 'hit' | 'miss' | 'bypass' | null;
   /** The commit that the rows were read from: `asOf(mark)` names it. */
   mark: number | null;
-  /** Seconds since the rows were read; null where no cache could be asked. */
+  /** Seconds since the rows were read; null where no cache was looked up. */
   age: number | null;
   /** Proven to hold: false only within a `ttl`, if a commit since may have altered it. */
   isExact: boolean;

@@ -10,7 +10,7 @@ use socket2::SockRef;
 use crate::fixture::{PROJECT, port, with_client};
 use testing::Credentials;
 
-/// How long the server may wait for more before it is told that no more comes.
+/// How long the server may wait for more before the connection is shut for writing.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// A server that neither answers nor closes for so long hangs.
 const SILENCE_MAX: Duration = Duration::from_mins(1);

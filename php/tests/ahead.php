@@ -1,5 +1,5 @@
 <?php
-// What a page asked of tier 2 last time is read by one query at its next request.
+// The keys that a page read from tier 2 last time are read by one query at its next request.
 
 $page   = '$_SERVER["REQUEST_METHOD"] = "GET"; $_SERVER["REQUEST_URI"] = "/shop/?a=%s"; ';
 $ask    = 'for ( $i = 0; $i < 60; ++$i ) { $r[] = wp_cache_get( "k$i", "g" ); } ';

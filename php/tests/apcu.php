@@ -1,5 +1,5 @@
 <?php
-// Tier 1: what the workers of one master share, and how it hears of what others write.
+// Tier 1: what the workers of one master share, and how it follows what others write.
 
 $first  = Suite::master( 2 );
 $second = Suite::master( 1 );

@@ -1,5 +1,5 @@
 <?php
-// Many processes at once: nobody loses a count, one wins, an acknowledged write outlives a kill.
+// Many processes at once: no process loses a count, one wins, an acknowledged write outlives a kill.
 
 $masters = array( Suite::master( 16 ), Suite::master( 16 ), 0 );
 

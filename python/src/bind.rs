@@ -61,7 +61,7 @@ pub struct LifetimePolicy {
     pub refresh_share: Option<f64>,
     /// Whether such a hit begins the lifetime again, instead of having the body run.
     pub extends: bool,
-    /// How long after its lifetime an entry still answers, while somebody refreshes it.
+    /// How long after its lifetime an entry still answers, while a caller refreshes it.
     pub stale_us: u64,
     /// How long after its lifetime an entry answers if the body fails.
     pub error_us: u64,

@@ -199,7 +199,7 @@ impl BuiltKey {
         Ok(())
     }
 
-    /// The class stands in the bytes by its name, for whoever reads them elsewhere, and beside
+    /// The class stands in the bytes by its name, for readers elsewhere, and beside
     /// them itself: two classes of one name are two.
     unsafe fn parts(
         &mut self,

@@ -37,7 +37,7 @@ pub struct EntryExtras {
     pub fresh_until_us: SharedCount,
     /// From when on a hit has it refreshed; [`cache::NEVER_US`] if none does.
     pub refresh_at_us: SharedCount,
-    /// Until then nobody else begins a refresh.
+    /// Until then no other caller begins a refresh.
     pub claimed_until_us: SharedCount,
     /// Until then it answers though its windows are over, because the body failed lately.
     pub error_until_us: SharedCount,
@@ -50,7 +50,7 @@ impl EntryExtras {
         self.tokens.as_ref().is_none_or(tags_are_current)
     }
 
-    /// Whether a hit now should have the entry refreshed, by somebody.
+    /// Whether a hit now should have the entry refreshed, by any caller.
     #[inline]
     pub fn is_due(&self, now_us: u64) -> bool {
         now_us >= self.refresh_at_us.get() && now_us >= self.claimed_until_us.get()

@@ -25,7 +25,7 @@ extern "C" fn count_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Lets children of a fork know that they are, whoever forks: a server written in C, too.
+/// Lets children of a fork know that they are, whatever forks: a server written in C, too.
 pub fn watch_forks() -> bool {
     unsafe { libc::pthread_atfork(None, None, Some(count_fork)) == 0 }
 }
@@ -76,7 +76,7 @@ impl FlightRuns {
         self.all.lock().edition
     }
 
-    /// Lets nobody join any of them from now on, and none store its value.
+    /// Lets no caller join any of them from now on, and none store its value.
     pub fn detach(&self) {
         let runs = std::mem::take(&mut self.all.lock().runs);
         runs.iter().for_each(|run| run.detach());
@@ -89,7 +89,7 @@ pub enum FlightWait {
     Ended(RunEnding),
     /// It was given up: start again.
     Abandoned,
-    /// Waiting would be for ever, or already was too long: run the body and tell nobody.
+    /// Waiting would be for ever, or already was too long: run the body and share nothing.
     Unshared,
 }
 
@@ -169,7 +169,7 @@ impl FlightRun {
         tokens.as_ref().is_none_or(entry::tags_are_current)
     }
 
-    /// From now on nobody joins it and its value is not stored.
+    /// From now on no caller joins it and its value is not stored.
     pub fn detach(&self) {
         self.detached.set(1);
     }

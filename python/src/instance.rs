@@ -103,7 +103,7 @@ unsafe fn create(of_function: &CallStore, instance: *mut ffi::PyObject) -> Outco
 }
 
 /// Copied and pickled instances start without answers; `False` is no table, so the next call
-/// makes one, and whoever reads the pickle needs no package of ours.
+/// makes one, and a reader of the pickle needs no package of ours.
 unsafe extern "C" fn reduce(
     _table: *mut ffi::PyObject,
     _none: *mut ffi::PyObject,

@@ -131,7 +131,7 @@ impl Walk {
         }
         if kind == &raw mut ffi::PyList_Type {
             for index in 0.. {
-                // AskedKey anew each time: the walk may run code of the value's own.
+                // The length is read each time: the walk may run code of the value's own.
                 if index >= api::list_len(object) {
                     break;
                 }
@@ -295,7 +295,7 @@ unsafe fn is_copied(object: *mut ffi::PyObject) -> bool {
         || kind == &raw mut ffi::PyByteArray_Type
 }
 
-/// Copies what `Walk` found to be made of built-in containers. Nobody else holds any of it, so
+/// Copies what `Walk` found to be made of built-in containers. Nothing else holds any of it, so
 /// it does not change meanwhile, though a collection may run.
 unsafe fn copy(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObject> {
     if let Some(known) = memo.as_ref().and_then(|memo| memo.get(&(object as usize))) {

@@ -28,7 +28,7 @@ const RETRY_PAUSE_US: u64 = 10_000_000;
 pub enum EntryUse {
     /// It answers.
     Serve,
-    /// It answers, and somebody should refresh it.
+    /// It answers, and a caller should refresh it.
     ServeAndRefresh,
     /// It answers only if the body fails.
     OnError,
@@ -130,7 +130,7 @@ impl Inner {
         entry.item.answer()
     }
 
-    /// Makes an entry that is due last longer, or has it refreshed by somebody else.
+    /// Makes an entry that is due last longer, or has it refreshed by another caller.
     unsafe fn freshen(
         &self,
         cached: *mut ffi::PyObject,
@@ -280,7 +280,7 @@ impl Inner {
             };
             self.store_entry(missed.store, missed.hash, entry, lifetime, place, may_keep)?;
         }
-        // Who misses gets what a hit would get: of a large array, a view that nobody can change.
+        // Who misses gets what a hit would get: of a large array, a view that cannot be changed.
         let value = match entry.isolation {
             Isolation::OwnWay => entry.answer()?,
             _ => value,
@@ -288,7 +288,7 @@ impl Inner {
         Ok((value, entry))
     }
 
-    /// To be asked before the body runs, so that an invalidation meanwhile counts.
+    /// To be called before the body runs, so that an invalidation meanwhile counts.
     pub unsafe fn start(&self, store: &CallStore, call: &GivenCall) -> Outcome<BodyStart> {
         let generation = store.generation.get();
         let tags = self.tag_hashes(call)?;
@@ -300,7 +300,7 @@ impl Inner {
 
     /// Whether nothing that the run began with was invalidated since.
     pub fn is_current(&self, store: &CallStore, start: &BodyStart) -> bool {
-        // A method's instances hear of it when their table is next asked for, which may be later.
+        // A method's instances notice it when their table is next asked for, which may be later.
         let of_function = self.store.generation.get();
         let is_cleared = self.is_method() && store.cleared.get() != of_function;
         let tokens = start.tokens.as_ref();

@@ -31,7 +31,7 @@ impl HeldObject {
         NonNull::new(pointer).map(HeldObject).ok_or(Raised)
     }
 
-    /// Counts one more reference to what somebody else holds.
+    /// Counts one more reference to what another owner holds.
     #[inline]
     pub unsafe fn borrowed(pointer: *mut ffi::PyObject) -> HeldObject {
         ffi::Py_INCREF(pointer);

@@ -1,4 +1,4 @@
-//! From what the decorator was told to what the callable needs.
+//! From the decorator's arguments to what the callable needs.
 
 use std::time::Duration;
 

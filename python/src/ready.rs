@@ -38,7 +38,7 @@ pub unsafe fn awaitable(value: HeldObject) -> Outcome<HeldObject> {
 
 unsafe fn take(ready: *mut ffi::PyObject) -> Outcome<HeldObject> {
     let value = &(*ready.cast::<Ready>()).value;
-    // Single use, whoever of several threads comes first.
+    // Single use, whichever of several threads comes first.
     let value = match cfg!(Py_GIL_DISABLED) {
         true => value.swap(std::ptr::null_mut(), Ordering::AcqRel),
         false => {

@@ -262,7 +262,7 @@ impl StoreShared {
         self.tell(reason, entry);
     }
 
-    /// Tells the function of the user's. What it raises goes to `sys.unraisablehook`: whoever
+    /// Tells the function of the user's. What it raises goes to `sys.unraisablehook`: who
     /// called the cache did not ask for this entry.
     unsafe fn tell(&self, reason: &std::ffi::CStr, entry: &KeptEntry) {
         let Some(on_evict) = &self.on_evict else {

@@ -1,4 +1,4 @@
-"""One run for each miss, whoever asks together, and nothing that hangs."""
+"""One run for each miss of concurrent callers, and nothing that hangs."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""What callers get: equal, of the same type, and nobody else's."""
+"""What callers get: equal, of the same type, and shared with no other caller."""
 
 import copy
 import dataclasses

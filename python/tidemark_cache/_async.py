@@ -1,8 +1,8 @@
 """Misses of async functions: one run per key, that many may await.
 
 Under asyncio a run is a task of its own, in a copy of the first caller's context: cancelling one
-caller cancels nobody else's call, and cancelling the last one cancels the run. Under Trio the
-first caller runs the body itself; if it is cancelled, one of those who wait begins anew. Who waits
+caller cancels no other call, and cancelling the last one cancels the run. Under Trio the
+first caller runs the body itself; if it is cancelled, one of those who wait begins again. Who waits
 in another loop or another kind of loop is woken through that loop's own thread-safe call.
 
 asyncio is imported where it runs already: it is most of what importing this package would cost.
@@ -64,7 +64,7 @@ class _Run:
         self.is_over = False
         #: Whether the loop that leads it is still there.
         self.is_alive: Callable[[], bool] = lambda: True
-        #: Ends the run for which nobody waits any more; None where that is not this module's.
+        #: Ends the run for which no call waits any more; None where that is not this module's.
         self.stop: Callable[[], None] | None = None
         #: (value, None), (None, exception), or None when the run was given up.
         self.ending: tuple[Any, BaseException | None] | None = None
@@ -240,7 +240,7 @@ def _waker(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> Cal
         try:
             loop.call_soon_threadsafe(set_result)
         except RuntimeError:
-            # That loop is closed, and nobody waits in it any more.
+            # That loop is closed, and no call waits in it any more.
             pass
 
     return wake

@@ -149,7 +149,7 @@ def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
             context.run(key.refresh, own_args, own_kwargs, True)
         except BaseException as error:
-            # The old value goes on serving; nobody waits for this one.
+            # The old value goes on serving; no call waits for this one.
             import logging
 
             logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", cached, error)

@@ -52,7 +52,7 @@ def frozen_fields(value: object) -> tuple[Any, ...] | None:
     """Everything an immutable object is made of, or None for any other object."""
     kind = type(value)
     if isinstance(value, enum.Enum):
-        # There is one object for each member, whoever asks: a copy would be the same one.
+        # There is one object for each member, for all callers: a copy would be the same one.
         return ()
     if kind in (datetime.datetime, datetime.time):
         return (value.tzinfo,)  # type: ignore[attr-defined]
@@ -121,7 +121,7 @@ def _numpy(value: Any, kind: Any) -> tuple[Callable[[Any], Any], Any] | None:
         return None
     if value.nbytes <= _ARRAY_COPIED_BYTES:
         return kind.copy, value.copy()
-    # Over `bytes` numpy lets nobody make it writable again.
+    # Over `bytes` numpy lets no caller make it writable again.
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
     content, shape, dtype = value.tobytes(order), value.shape, value.dtype
 

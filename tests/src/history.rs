@@ -4,7 +4,7 @@
 //! how far each writer was at an instant says what every row was at that instant, and a read is
 //! explained by how far the writers were when it was answered: no less far than the caller
 //! could know, and no further than they had gone. A read as of a mark is explained by the writes up
-//! to that mark, whenever it is asked, and is the same each time. A list within a `ttl` may be as old
+//! to that mark, whenever it is sent, and is the same each time. A list within a `ttl` may be as old
 //! as that, but shows no row that its caller has lost since it was true.
 //!
 //! Changes of all rows that match know no writers. They are judged by marks: such a change takes what

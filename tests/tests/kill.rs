@@ -26,7 +26,7 @@ struct Record {
     count: AtomicUsize,
 }
 
-/// `m` is told by `n`, so that a row of which half was written would show.
+/// `m` follows from `n`, so that a row of which half was written would show.
 fn content(n: i64) -> Value {
     json!({"n": n, "m": n * 7, "s": format!("row {n}")})
 }

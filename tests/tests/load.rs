@@ -103,7 +103,7 @@ fn passes_are_alike(series: &Value) {
     assert!(passes.iter().all(|pass| pass["count"] == ANSWERS));
 }
 
-/// The built-in client asked a server of its own.
+/// The built-in client read a server of its own.
 fn mixes_are_real(run: &Value) {
     for group in &run["groups"].as_array().unwrap()[3..] {
         let [on, off, floor] = [0, 1, 2].map(|place| &group["series"][place]);

@@ -1,4 +1,4 @@
-//! Related rows at other times: who sees them, what cannot be asked, and how much may come back.
+//! Related rows at other times: who sees them, what is refused, and how much may come back.
 
 mod fixture;
 

@@ -277,7 +277,7 @@ fn no_answer_is_older_than_what_could_be_read_when_it_was_asked_for() {
         );
     }
     println!("{tally}");
-    // Other times than now are asked about by the runs that travel.
+    // Other times than now are read by the runs that travel.
     let of_now = |method: &&Method| {
         !matches!(
             method,
@@ -314,7 +314,7 @@ fn no_answer_is_older_beside_transactions_either() {
     }
 }
 
-/// Runs in which other times than now are asked about, and written. At night thirty times as many.
+/// Runs in which other times than now are read, and written. At night thirty times as many.
 const TRAVEL_SEEDS: u64 = 50;
 
 /// What must have happened in them.

@@ -30,7 +30,7 @@ fn list(engine: &Engine, queries: &[&str]) -> Result<ListAnswer, EngineError> {
     block_on(engine.list_rows(&key(), &list_rows_of(&texts), View::CURRENT))
 }
 
-/// The ids of a list, and whether it was a hit; `None` where the cache was not asked.
+/// The ids of a list, and whether it was a hit; `None` where the cache was not looked up.
 fn ids(engine: &Engine, queries: &[&str]) -> (Vec<String>, Option<bool>) {
     let answer = list(engine, queries).unwrap();
     let text = String::from_utf8(answer.rows.to_vec()).unwrap();

@@ -1,4 +1,4 @@
-//! What is asked of relationships: selections, filters, and the SQL of lists of links.
+//! Queries of relationships: selections, filters, and the SQL of lists of links.
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ const ATTRIBUTES: &[&str] = &[
 ];
 const ARRAYS: &[&str] = &["tags", "scores", "weights", "days"];
 
-/// A list as asked, for the store and for the oracle.
+/// The query of a list, for the store and for the oracle.
 #[derive(Debug)]
 struct Asked {
     filters: Vec<Ask>,

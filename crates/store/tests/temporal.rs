@@ -555,7 +555,7 @@ fn is_bare(transaction: &HistoryTransaction) -> bool {
     transaction.ops.iter().any(is_update)
 }
 
-/// All that was answered about one row, to be asked again: at each mark, at every instant.
+/// All that was answered about one row, to be read again: at each mark, at every instant.
 type Log = Vec<(i64, Vec<Option<HistoryDoc>>)>;
 
 /// A sequence, and which of its transactions move an end instead.
@@ -659,7 +659,7 @@ fn forget(world: &mut World, answered: &[(Row, Log)]) {
 }
 
 /// Plays sequences in one database, which is closed, vacuumed, tended and given other columns and
-/// indexes meanwhile; then asks everything again that was ever asked, and once more while its past
+/// indexes meanwhile; then repeats every read, and once more while its past
 /// is forgotten. How many answers were compared.
 fn play_world(world_number: u32) -> u64 {
     let mut world = World::new();

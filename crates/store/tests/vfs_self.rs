@@ -68,7 +68,7 @@ impl Bench {
     }
 }
 
-/// One transaction of two rows, so that half a commit can be told from a whole one.
+/// One transaction of two rows, so that half a commit differs from a whole one.
 fn insert_pair(connection: &Connection, id: u64) -> SqlResult<()> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let insert = "INSERT INTO pair VALUES (?1, ?2, zeroblob(600))";

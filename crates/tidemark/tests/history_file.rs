@@ -181,7 +181,7 @@ fn method(name: &str, values: Value) -> Value {
     json!({"method": name, "values": values})
 }
 
-/// All that can be asked at the marks that rows tell of, and at instants around those.
+/// All that can be read at the marks that rows carry, and at instants around those.
 fn answers(server: &ChildServer, marks: &BTreeSet<i64>) -> Vec<(String, Value)> {
     let mut answers = Vec::new();
     let mut ask = |route: String| {

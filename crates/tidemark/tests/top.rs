@@ -13,7 +13,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use testing::send_signal;
 
-/// What a terminal is told when its screen is taken, and when it is given back.
+/// What is sent to a terminal to take its screen, and to give it back.
 const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 

@@ -145,7 +145,7 @@ fn a_slow_query_is_logged_with_its_plan_and_the_index_that_would_help() {
     ];
     let mut server = process::launch(&folder, &env, ServerLog::Piped);
     furnish(&server, 5_000);
-    // Each row is asked twice by a function of ours, which takes milliseconds on any machine.
+    // Each row is tested twice by a function of ours, which takes milliseconds on any machine.
     let queries = [
         r#"{"method":"regex","attribute":"title","values":["secret$"]}"#,
         r#"{"method":"equal","attribute":"genre","values":["g"]}"#,

@@ -81,7 +81,7 @@ foreach ( array( $other, $drop_in, $other, $drop_in ) as $version ) {
 Suite::same( 'pages are those without a cache: two versions take turns', $seen, array_fill( 0, 8, $plain ) );
 Suite::same( 'store is sound after the turns', command( 'verify' ), array( 0, array( 'Success: The store is sound.' ) ) );
 
-// What a person writes is on the next page, whoever served it before.
+// What a person writes is on the next page, whichever user served it before.
 foreach ( array( 'www-data', 'root' ) as $user ) {
 	$title = "Changed by $user";
 	$host->run_in_site( 'rename.php', array( $title ), $user );

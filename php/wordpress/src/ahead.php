@@ -1,6 +1,6 @@
 <?php
 /**
- * The keys that a page asked of tier 2 one by one: at its next request one query reads them all.
+ * The keys that a page read from tier 2 one by one: at its next request one query reads them all.
  * Pages share 1,024 lists by the hash of their path, so that no caller can make more.
  */
 class Tidemark_Ahead {
@@ -17,7 +17,7 @@ class Tidemark_Ahead {
 	private $is_read = false;
 	/** Full key => what the store answered. */
 	private $rows = array();
-	/** Full key => prefix and key, as asked in this request. */
+	/** Full key => prefix and key, of each read in this request. */
 	private $asked = array();
 	private $missed = 0;
 
@@ -71,7 +71,7 @@ class Tidemark_Ahead {
 		}
 	}
 
-	/** At the end of a request: keeps what it asked, if that is other than the list. */
+	/** At the end of a request: keeps the keys it read, if they differ from the list. */
 	public function close( Tidemark_Store $store, $now ) {
 		$is_other = $this->missed >= self::NEWS || count( $this->rows ) > count( $this->asked ) / 2;
 		if ( $this->is_read && $is_other && $this->asked ) {

@@ -37,7 +37,7 @@ class Tidemark_Apcu {
 		return is_array( $state ) && 3 === count( $state ) && '' !== $this->epoch ? $state : null;
 	}
 
-	/** Whether it has heard of all that was written before; cheap, the store is not opened. */
+	/** Whether it has followed all that was written before; cheap, the store is not opened. */
 	public function is_current( $file, $invalidation, $now ) {
 		$state = $this->state();
 		if ( ! $state || ! $invalidation->is_at( $state[1] ) || abs( $now - $state[2] ) >= 60 ) {
@@ -75,7 +75,7 @@ class Tidemark_Apcu {
 		}
 	}
 
-	/** @return array|null Bytes and expiry; null where the tier below must be asked. */
+	/** @return array|null Bytes and expiry; null where the tier below must be read. */
 	public function get( $full, $now ) {
 		$entry = apcu_fetch( $this->name . 'k' . $full );
 		if ( ! is_string( $entry ) ) {
@@ -118,7 +118,7 @@ class Tidemark_Apcu {
 		return 0 === $expires || $expires > $now ? array( substr( $entry, $ends + 1 ), $expires ) : null;
 	}
 
-	/** To be asked before the row is read that `fill` keeps; 0 where nothing may be filled in. */
+	/** To be called before the row is read that `fill` keeps; 0 where nothing may be filled in. */
 	public function token( $full ) {
 		$slot  = $this->slot( self::hash( $full ) );
 		$token = apcu_fetch( $slot );

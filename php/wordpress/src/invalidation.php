@@ -90,7 +90,7 @@ class Tidemark_Invalidation {
 		);
 	}
 
-	/** False where it cannot be written; then nobody has been told. */
+	/** False where it cannot be written; then no process has been notified. */
 	public function append( $kind, $text, $origin = '' ) {
 		$origin = str_pad( (string) hex2bin( $origin ), self::ORIGIN, "\0" );
 		$body   = $kind . $origin . hash( 'xxh3', $text, true );

@@ -16,7 +16,7 @@ class Tidemark_Notices {
 		}
 		$mark = is_dir( $this->folder ) && is_writable( $this->folder ) ? $this->folder . '/noted-'
 			: sys_get_temp_dir() . '/tidemark-' . substr( hash( 'sha256', $this->folder ), 0, 16 ) . '-';
-		// Nobody can touch the mark of another user.
+		// No user can touch the mark of another one.
 		$mark = $mark . preg_replace( '/[^a-z]/', '', $kind ) . '-' . Tidemark_Place::user();
 		clearstatcache( true, $mark );
 		$last = is_link( $mark ) ? time() : @filemtime( $mark );

@@ -6,7 +6,7 @@
 class Tidemark_Site_Row {
 	const NAME = 'tidemark_cache_token';
 
-	/** False where the database cannot be asked, null where there is no row. */
+	/** False where the database cannot be read, null where there is no row. */
 	public static function read() {
 		$wpdb = self::database();
 		if ( ! $wpdb ) {

@@ -6,7 +6,7 @@
  * Table `entry`: `id` hash of the key, `k` the key, `v` the value (null is a tombstone), `x`
  * Unix time of expiry or 0, `q` the stamp it was written at, `g` a number that a delete
  * changes (the lease), `c` a checksum. Table `mark`, one row: `stamp` rises with every event
- * that all processes must hear of; each write compares it. `flushed` is the stamp of the last
+ * that all processes must follow; each write compares it. `flushed` is the stamp of the last
  * flush, `cleared` holds that of each flushed group. A row is seen if `q` is not below them.
  * Table `segment`: the shared memories (tier 1) of this store, and when each was last seen.
  */
@@ -38,7 +38,7 @@ class Tidemark_Store {
 	private $reads_since = null;
 	/** Up to where the file of the guests was read. */
 	private $told;
-	/** A write that the other shared memories should hear of could not be told. */
+	/** Of a write the other shared memories could not be notified. */
 	public $is_untold = false;
 	private $invalidation;
 	/** @var Tidemark_Apcu|null */
@@ -97,7 +97,7 @@ class Tidemark_Store {
 		return $this->prepared[ $sql ] ?? ( $this->prepared[ $sql ] = $this->db->prepare( $sql ) );
 	}
 
-	/** Reads what all processes must hear of. @throws Exception When the file was given up. */
+	/** Reads the row that all processes must follow. @throws Exception When the file was given up. */
 	private function refresh( $mark = null ) {
 		$mark = $mark ? $mark : $this->db->querySingle( 'SELECT stamp, flushed, clean FROM mark', true );
 		if ( ! isset( $mark['stamp'] ) || $mark['stamp'] < 0 ) {

@@ -39,7 +39,7 @@ trait Tidemark_Store_File {
 		return $db;
 	}
 
-	/** Made whole under another name, so that nobody opens half of it. */
+	/** Made whole under another name, so that no process opens half of it. */
 	private static function make( $path, $boot_id, $over = false ) {
 		$temporary = $path . '.' . bin2hex( random_bytes( 8 ) );
 		$mask      = umask( 0007 );
@@ -113,7 +113,7 @@ trait Tidemark_Store_File {
 			try {
 				$this->db && $this->db->exec( 'UPDATE mark SET stamp = -stamp - 1' );
 			} catch ( Exception $unreadable ) {
-				$this->prepared = array(); // Then nobody can read a stamp from it either.
+				$this->prepared = array(); // Then no process can read a stamp from it either.
 			}
 			$this->db = null;
 			self::make( $this->path, $boot_id, true );

@@ -1,5 +1,5 @@
 <?php
-/** How the store and the shared memory of this process hear of what others wrote. */
+/** How the store and the shared memory of this process follow what others wrote. */
 trait Tidemark_Store_Follow {
 	/**
 	 * Brings the shared memory up to what `follow` read, and lets all writers know it. False
@@ -24,7 +24,7 @@ trait Tidemark_Store_Follow {
 		return $this->apcu->keep_state( array( $file, $this->told, $checked ) );
 	}
 
-	/** Does in the shared memory what was told since a position; null is for what is unknown. */
+	/** Does in the shared memory what was appended since a position; null is for what is unknown. */
 	private function replay( $from ) {
 		// What was appended meanwhile may be read as well: it is read once more later.
 		$records = null === $from ? null : $this->invalidation->since( $from )[0];
@@ -37,7 +37,7 @@ trait Tidemark_Store_Follow {
 		}
 	}
 
-	/** The stamp rises with a new one: from then on each write is told to it. */
+	/** The stamp rises with a new one: from then on it is notified of each write. */
 	private function register( $segment, $is_old, $now ) {
 		$this->segment = $segment;
 		$late          = self::SEGMENT_SECONDS;
@@ -55,7 +55,7 @@ trait Tidemark_Store_Follow {
 		return $this->db->querySingle( $query );
 	}
 
-	/** Does what guests told since the last time. @throws Exception */
+	/** Does what guests appended since the last time. @throws Exception */
 	public function follow() {
 		$told = $this->invalidation;
 		if ( $told->is_at( $this->told ) ) {
@@ -72,7 +72,7 @@ trait Tidemark_Store_Follow {
 		try {
 			$this->refresh();
 			$known = $this->db->querySingle( 'SELECT told FROM mark' );
-			// A store that was never told anything is as new as the file.
+			// A store that has never read the file is as new as the file.
 			list( $records, $position ) = null === $known
 				? array( array(), $told->position() ) : $told->since( $known );
 			$this->obey( $records );

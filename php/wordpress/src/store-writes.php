@@ -1,5 +1,5 @@
 <?php
-/** Writes to the store: one statement and one commit each, then the shared memories hear of it. */
+/** Writes to the store: one statement and one commit each, then the shared memories are notified. */
 trait Tidemark_Store_Writes {
 	/** True when stored, false when the lease no longer holds. @throws Exception */
 	public function set( $prefix, $key, $bytes, $expires, $lease ) {
@@ -106,7 +106,7 @@ trait Tidemark_Store_Writes {
 		}
 	}
 
-	/** After the commit: who hears of it earlier would read the old row once more. */
+	/** After the commit: a process notified earlier would read the old row once more. */
 	private function tell( $kind, $text ) {
 		if ( $this->has_others && ! $this->invalidation->append( $kind, $text, $this->origin ) ) {
 			$this->is_untold = true;
@@ -186,7 +186,7 @@ trait Tidemark_Store_Writes {
 		$this->db->exec( 'COMMIT' );
 		$this->refresh();
 		if ( $this->apcu ) {
-			// Of a group, too: what is asked again comes from here.
+			// Of a group, too: what is read again comes from here.
 			$this->apcu->flush();
 		}
 		$this->tell( $kind, Tidemark_Invalidation::GROUP === $kind ? $prefix : '' );

@@ -70,7 +70,7 @@ class Tidemark_Tiers {
 		}
 	}
 
-	/** @return array|false|null Value and expiry; false for a miss; null where nobody knows. */
+	/** @return array|false|null Value and expiry; false for a miss; null where no tier knows. */
 	public function get( $prefix, $key, $force ) {
 		$full = $prefix . $key;
 		if ( $this->apcu && $this->is_apcu_current( $force ) ) {
@@ -339,7 +339,7 @@ class Tidemark_Tiers {
 		return $stored;
 	}
 
-	/** An old value cannot be removed here: the others are told, else the store is emptied. */
+	/** An old value cannot be removed here: the others are notified, else the store is emptied. */
 	private function give_up( $kind, $text ) {
 		if ( $this->apcu ) {
 			$this->apcu->flush();
@@ -349,7 +349,7 @@ class Tidemark_Tiers {
 		if ( '' !== $this->place->refusal || ! is_file( $file ) ) {
 			return;
 		}
-		// Without its name nobody reads the file any more.
+		// Without its name no process reads the file any more.
 		if ( @rename( $file, "$file.failed" ) ) {
 			@unlink( "$file-wal" );
 			@unlink( "$file-shm" );
@@ -372,7 +372,7 @@ class Tidemark_Tiers {
 	}
 
 	/**
-	 * Runs one use of the store. A failure opens it anew once; the second turns it off. Where it
+	 * Runs one use of the store. A failure opens it again once; the second turns it off. Where it
 	 * is full there are more tries: another process may take the room that was made.
 	 */
 	private function guarded( $use ) {

@@ -1,6 +1,6 @@
 """What the OpenAPI document says, held against the server by requests made from it.
 
-Seeded, so that the same document is asked the same. By night, more is asked.
+Seeded, so that the same document gives the same requests. By night there are more.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def asked(operation: APIOperation, mode: GenerationMode, site: Site) -> str:
     try:
         ask_all()
     except Unsatisfiable:
-        # An operation without parameters and body cannot be asked wrongly.
+        # An operation without parameters and body has no wrong request.
         return ""
     except (Exception, FailureGroup) as fault:
         return f"{operation.label}, {mode.value}: {fault}"

@@ -86,7 +86,7 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
             }
             continue;
         }
-        // What was answered before this one was sent, its caller may have heard of.
+        // What was answered before this one was sent, its caller may know.
         open.retain(|earlier| {
             let is_over = earlier.read.answered < read.sent;
             if is_over {
@@ -293,7 +293,7 @@ impl Court<'_> {
     }
 
     /// Whether who reads has seen the row at all times from when it was as it is shown to when he
-    /// asked. Given back after it was lost, it is shown as it was given back.
+    /// sent it. Given back after it was lost, it is shown as it was given back.
     fn keeps(&self, read: &Read, name: Name, version: i64, known: &Progress) -> bool {
         let row = |progress: usize| self.rows(name.writer, progress)?.get(&name.slot);
         let writes = self.history.writers[name.writer].len();

@@ -55,7 +55,7 @@ pub enum Order {
     Descending,
 }
 
-/// What is asked.
+/// What is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Which rows match.

@@ -42,7 +42,7 @@ fn mark(answer: &Answer) -> Result<i64> {
     Ok(mark.to_str()?.parse()?)
 }
 
-/// Creates rows, one or two at a time, until told to stop; their marks.
+/// Creates rows, one or two at a time, until stopped; their marks.
 fn create(server: &Server, creator: usize, stop: &AtomicBool) -> Result<BTreeMap<String, i64>> {
     let mut caller = Caller::new(server)?;
     let mut created = BTreeMap::new();

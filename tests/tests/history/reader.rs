@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         let family = FAMILIES[self.draws.below(2) as usize];
         let is_key = self.draws.flip();
         let sees_all = is_key || !self.fixture.tables[table].has_row_security;
-        // Who sees a row is judged by its grants of today, whatever time is asked about.
+        // Who sees a row is judged by its grants of today, whatever time is read.
         let as_of = if sees_all {
             self.draw_mark(table)
         } else {
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         Some(self.marks[table][self.draws.below(count) as usize])
     }
 
-    /// What is noted of the mark that was asked about: the truth, unless a fault is planted.
+    /// What is noted of the mark that was read: the truth, unless a fault is planted.
     fn noted(&self, table: usize, mark: i64) -> i64 {
         let last = self.marks[table].last().copied();
         let last = last.filter(|_| self.is_planted(Planted::OtherMarks));
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         if marks.len() < MARKS_MAX {
             marks.push(mark);
         } else {
-            // The first ones are asked about to the end.
+            // The first ones are read to the end.
             marks[MARKS_MAX - 1] = mark;
         }
     }

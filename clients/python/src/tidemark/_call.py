@@ -1,4 +1,4 @@
-"""What is asked of the server: one call, how it may be repeated, how it may be shared."""
+"""Requests before they are sent: one call, how it may be repeated, how it may be shared."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ReadPart(Generic[T]):
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One thing asked of the server, and how to read the answer."""
+    """One request before it is sent, and how to read the answer."""
 
     method: str
     path: str

@@ -195,7 +195,7 @@ class Client:
         calls = [call for call, _ in taken]
         try:
             outcomes = self._drive(self._session.settle(calls, self._http.build_request))
-        except Exception as error:  # Whoever waits must hear of it, whatever it is.
+        except Exception as error:  # Every waiting call gets it, whatever it is.
             outcomes = [error] * len(taken)
         for (_, future), outcome in zip(taken, outcomes):
             if isinstance(outcome, Exception):

@@ -2,7 +2,7 @@
 
     TidemarkError
     ├── ApiError          the server refused: `code`, `type`, `message`, `request_id`
-    │   ├── Invalid       400, 413: the request cannot be right, whoever sends it
+    │   ├── Invalid       400, 413: the request cannot be right, from any caller
     │   ├── Denied        401, 403: this caller may not
     │   ├── NotFound      404, 410: what it names is not there
     │   ├── Conflict      409: what is there stands against it
@@ -34,7 +34,7 @@ class ApiError(TidemarkError):
 
 
 class Invalid(ApiError):
-    """The request cannot be right, whoever sends it."""
+    """The request cannot be right, from any caller."""
 
 
 class Denied(ApiError):

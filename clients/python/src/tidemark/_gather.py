@@ -69,7 +69,7 @@ class Pending(Generic[F]):
         return self.count >= self._count_max
 
     def put(self, call: Call[Any], future: F) -> Lane[F] | None:
-        """Adds a call; a lane that somebody must begin to empty."""
+        """Adds a call; the lane, if its emptying must begin."""
         lane = self._reads if call.nature is Nature.READ else self._writes
         self.count += 1
         lane.waiting.append((call, future))

@@ -168,5 +168,5 @@ class ReferenceLookup(Generic[M, N]):
     def follow(self, client: Any, row: M) -> Any:
         """The row that `row` refers to, at the coordinates at which `row` was read."""
         id = getattr(row, self._lookup.columns[0])
-        # Without an id nothing is asked of the server, by either kind of client.
+        # Without an id neither kind of client sends a request.
         return client.table(self._target).get_if(id, at=row.coordinates)

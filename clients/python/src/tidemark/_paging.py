@@ -18,7 +18,7 @@ _OWN = {"limit", "offset", "cursorAfter", "cursorBefore"}
 
 
 class Paging(Generic[R]):
-    """Where an iteration stands. Whoever drives it runs `call`, gives the answer to `take`, and
+    """Where an iteration stands. Its driver runs `call`, gives the answer to `take`, and
     goes on while `is_open`."""
 
     def __init__(
@@ -68,5 +68,5 @@ def now(database: str) -> Call[Coordinates]:
     def parse(body: Any, _: int | None) -> Coordinates:
         return Coordinates(body["horizon"], body["horizon"])
 
-    # It changes nothing that anybody can read, so it may be repeated.
+    # It changes nothing that a caller can read, so it may be repeated.
     return Call("POST", path("tidemark", "databases", database, "heartbeat"), parse)

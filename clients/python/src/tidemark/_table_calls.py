@@ -1,4 +1,4 @@
-"""What can be asked of one table, as calls. `table.py` runs them, each class in its way."""
+"""The requests about one table, as calls. `table.py` runs them, each class in its way."""
 
 from __future__ import annotations
 

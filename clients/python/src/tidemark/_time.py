@@ -16,7 +16,7 @@ def instant(value: Instant) -> int | str:
     """As the wire has it.
 
     Raises:
-        ValueError: for a `datetime` without a zone, because nobody could say when it is.
+        ValueError: for a `datetime` without a zone, because it names no instant.
     """
     if not isinstance(value, datetime):
         return value

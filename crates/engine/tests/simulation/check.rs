@@ -1,4 +1,4 @@
-//! What is asked of each answer: is it one that an observer could see who looked at the store?
+//! What must hold of each answer: is it one that an observer could see who looked at the store?
 
 use engine::{EngineError, ListAnswer};
 

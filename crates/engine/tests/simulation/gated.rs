@@ -1,4 +1,4 @@
-//! The real store behind gates: the writer stands still where it is told to, and so do reads.
+//! The real store behind gates: the writer stands still where the plan says, and so do reads.
 
 use std::pin::Pin;
 use std::sync::Arc;

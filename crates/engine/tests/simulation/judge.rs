@@ -1,4 +1,4 @@
-//! What a list may be answered, as an observer sees it who looked at the store when it was asked.
+//! What a list may be answered, to an observer who looks at the store when the read begins.
 //!
 //! States are numbered by the groups of writes that became visible. An answer may be that of any
 //! state from the one that could be read when the request came to the one that stands when it is
@@ -59,13 +59,13 @@ pub struct Judge {
     boundaries: Boundaries,
     /// Verdicts on the state that stands.
     known: HashMap<usize, Verdict>,
-    /// Verdicts on the state before, for questions that may be asked while it is hidden.
+    /// Verdicts on the state before, for questions that may come while it is hidden.
     before: HashMap<usize, Verdict>,
     /// The mark of the last commit that changed rows of a table.
     touched: HashMap<TableNumber, Mark>,
     /// The mark that stood when a table was purged.
     purged: HashMap<TableNumber, Mark>,
-    /// Whether other times than now are asked about, so that erasures must be known.
+    /// Whether other times than now are read, so that erasures must be known.
     pub travels: bool,
     erasures: usize,
     /// How often grants of rows of a table changed, or may have.
@@ -113,7 +113,7 @@ impl Judge {
         self.stands() - usize::from(self.is_hidden)
     }
 
-    /// Whether the question may be asked now: of a state that cannot be evaluated any more, the
+    /// Whether the question may come now: of a state that cannot be evaluated any more, the
     /// verdict must be known.
     pub fn may_be_asked(&self, question: &Question) -> bool {
         !self.is_hidden || self.before.contains_key(&question.number)
@@ -159,7 +159,7 @@ impl Judge {
             Some(id) => EngineError::Read(ReadError::RowNotFound(id.clone())),
             None => EngineError::Access(AccessError::Unauthorized),
         })?;
-        // The past is asked by the names of then.
+        // A query of the past uses the names of then.
         let table = match mark.filter(|_| question.times.is_some()) {
             Some(mark) => &block_on(self.store.table_as_of(table, mark))?,
             None => table,
@@ -255,7 +255,7 @@ impl Judge {
     }
 
     /// The next state is about to take this one's place. If it moves the catalogue, `further`
-    /// may be asked while it is hidden.
+    /// may come while it is hidden.
     pub fn before_commit(&mut self, outcomes: &[Outcome], further: &[Arc<Question>]) {
         self.before.clear();
         if moves_catalogue(outcomes) {
@@ -375,7 +375,7 @@ impl Judge {
         self.of_table(&self.purged, question)
     }
 
-    /// The mark of the last commit that told of changed rows of the table.
+    /// The mark of the last commit that reported changed rows of the table.
     pub fn touched(&self, question: &Question) -> Mark {
         self.of_table(&self.touched, question)
     }

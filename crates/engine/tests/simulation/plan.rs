@@ -9,7 +9,7 @@ use query::Limits;
 use super::chance::Chance;
 use super::fixture;
 
-/// Questions that are asked again and again.
+/// Questions that are repeated.
 const POOL: usize = 18;
 /// The same where lists are evicted: more than are kept.
 const POOL_OF_SMALL: usize = 110;
@@ -125,7 +125,7 @@ impl RunKind {
         }
     }
 
-    /// How many questions are asked again and again.
+    /// How many questions are repeated.
     pub fn pool(self) -> usize {
         match self {
             RunKind::Small => POOL_OF_SMALL,

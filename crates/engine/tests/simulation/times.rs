@@ -11,7 +11,7 @@ const YEAR_US: i64 = 365 * 24 * 3_600 * 1_000_000;
 /// The times that a question names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// As known then; `None` is when it is asked.
+    /// As known then; `None` is when the read begins.
     pub as_of: Option<Mark>,
     valid: Valid,
     versions: bool,

@@ -23,7 +23,7 @@ pub(super) struct Given {
 }
 
 impl World {
-    /// From now on other times than now are asked about as well, and written; rows are erased;
+    /// From now on other times than now are read as well, and written; rows are erased;
     /// some writes are staged in transactions.
     pub fn travel_in_time(&mut self) {
         self.travels = true;
@@ -44,7 +44,7 @@ impl World {
         self.engine.ignore_pending_marks();
     }
 
-    /// A reader asks about another time: mostly one that was asked about before.
+    /// A reader reads another time: mostly one that was read before.
     pub(super) fn travel(&mut self) -> Found {
         if self.readers.len() >= READERS_MAX {
             return self.go_on_reading();
@@ -104,7 +104,7 @@ impl World {
     }
 
     /// Asks a question that leaves it to the engine as of when it is answered, from its begin to
-    /// its end: which mark it is, only the answer says. From then on it is asked as of that.
+    /// its end: which mark it is, only the answer says. From then on it is read as of that.
     fn settle_time(&mut self, question: &Arc<Question>) -> Found {
         if self.judge.is_hidden() {
             return Ok(());
@@ -215,7 +215,7 @@ impl World {
     }
 }
 
-/// The marks of so many states are asked about.
+/// The marks of so many states are read.
 const MARKS: usize = 40;
 
 /// The list, or the one row, that is asked for.

@@ -37,7 +37,7 @@ use travel::Given;
 const READERS_MAX: usize = 6;
 /// Most writes in flight at once.
 const WRITES_MAX: usize = 4;
-/// Questions that may be asked while a change of the catalogue is visible and not published.
+/// Questions that may come while a change of the catalogue is visible and not published.
 const ASKED_WHILE_HIDDEN: usize = 4;
 /// Between two commits the writer passes one gate more.
 const SURPRISE_GATES_MAX: usize = 4;
@@ -74,7 +74,7 @@ struct Reader {
     arrived_ms: u64,
     purge_mark: model::Mark,
     /// Within a `ttl`: the rows that the caller might read in any state since it came; `None` if
-    /// that cannot be told of the first one.
+    /// that is not known of the first one.
     seen: Option<BTreeSet<&'static str>>,
     /// Lists that were read on its behalf.
     lists: usize,
@@ -99,7 +99,7 @@ pub struct World {
     kind: RunKind,
     /// Whether writes of rows are staged in transactions, and how many scenes there were.
     stages: Option<u64>,
-    /// Whether other times than now are asked about.
+    /// Whether other times than now are read.
     travels: bool,
     /// Whether lists look at where rows stand in time.
     pub(super) ends: &'static [Attribute],
@@ -315,7 +315,7 @@ impl World {
         Arc::new(drawn)
     }
 
-    /// A reader asks: mostly what was asked before, often what another reader asks right now.
+    /// A reader comes: mostly with a question from before, often with that of another reader.
     fn arrive(&mut self) -> Found {
         if self.readers.len() >= READERS_MAX {
             return self.go_on_reading();
@@ -451,7 +451,7 @@ impl World {
         self.check(&reader, answer)
     }
 
-    /// A question that is refused is asked a few times, then gives way to another one.
+    /// A question that is refused is repeated a few times, then gives way to another one.
     fn tire_of(&mut self, number: usize) {
         let place = self.pool.iter().position(|one| one.number == number);
         if let Some(place) = place.filter(|_| !self.chance.one_in(3)) {

@@ -33,7 +33,7 @@ pub struct Write {
     pub claim: Option<Claim>,
 }
 
-/// More rows than a read that begins now is asked about, and more than the images of a batch may
+/// More rows than a new read is checked against, and more than the images of a batch may
 /// hold.
 const MANY: [usize; 2] = [300, store::batch::IMAGES_MAX + 1];
 
@@ -540,7 +540,7 @@ pub fn purges(scene: &mut Scene<'_>) -> Vec<Write> {
     known.collect()
 }
 
-/// Puts back a container without which little can be asked.
+/// Puts back a container without which most questions are refused.
 fn missing(scene: &mut Scene<'_>) -> Option<Write> {
     let Some(project) = scene.catalogue.project(PROJECT) else {
         return Some(create_project(scene));

@@ -233,7 +233,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The table of now changes at the boundary it was told of, and at no other instant.
+    /// The table of now changes at the boundary that was scheduled, and at no other instant.
     #[test]
     fn scheduled_pieces_come_and_go_at_their_boundaries(transactions in transactions()) {
         let (mut memory, grid, horizon) = run(&transactions);

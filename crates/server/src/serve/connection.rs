@@ -440,7 +440,7 @@ mod tests {
         drain_ms: 1,
     };
 
-    /// Looks the connection over at `now_ms`; says whether it was told to close.
+    /// Looks the connection over at `now_ms`; says whether it was sent the command to close.
     fn closes_at(connection: &Connection, now_ms: u64) -> bool {
         connection.look_over(now_ms, &LIMITS);
         connection.command.replace(ConnectionCommand::Nothing) == ConnectionCommand::Close

@@ -88,7 +88,7 @@ fn guests_and_keys_do_not_meet_in_a_transaction() {
         not_found,
     );
     assert_eq!(guest("GET", &path(&of_guest), "").status, 200);
-    // Guests are not told apart, so a list would show one what another does.
+    // Guests are not distinguished, so a list would show one what another does.
     let listed = guest("GET", "/v1/tablesdb/transactions", "").json();
     assert_eq!(listed, json!({"total": 0, "transactions": []}));
     let listed = server.ask("GET", "/v1/tablesdb/transactions", "").json();

@@ -65,7 +65,7 @@ fn one_who_waits_without_a_word_is_refused_without_harm() {
     });
     let mut first = server.connect();
     assert!(first.ask(&[], "GET", "/v1/ping", "").is_ok());
-    // More than are told so at once; those beyond are closed without a word.
+    // More than are answered 503 at once; those beyond are closed without an answer.
     let mut silent: Vec<TcpStream> = (0..100)
         .map(|_| TcpStream::connect(server.address).unwrap())
         .collect();
@@ -170,7 +170,7 @@ fn large_row() -> String {
     format!(r#"{{"rowId":"unique()","data":{{"s":"{filler}"}}}}"#)
 }
 
-/// What a guest with a large row to create is told.
+/// The answer to a guest who creates a large row.
 fn large_row_of_a_guest(server: &TestServer) -> String {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let row = large_row();

@@ -167,7 +167,7 @@ fn staged_write_over_a_period_is_answered_as_committed() {
             (same.status.as_u16(), &same.json()["$validFrom"]),
             (200, &json!(year(2130)))
         );
-        // It is not there in that period, nor now, nor can it be told what "soon" is.
+        // It is not there in that period, nor now, and "soon" is no instant.
         let patch = |data: Value| ask("PATCH", &row, json!({"data": data}));
         refused_in(
             family,

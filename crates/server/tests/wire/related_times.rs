@@ -1,4 +1,4 @@
-//! Related rows at other times than now, in both families; and the most that can be asked of them.
+//! Related rows at other times than now, in both families, and their limits.
 
 use crate::fixture::{Answer, TestServer};
 use crate::relationships::{made, relate, server};

@@ -1,4 +1,4 @@
-//! Lists that one thread is asked again and again: whatever it remembers, the answer is the one
+//! Lists that one thread answers repeatedly: whatever it remembers, the answer is the one
 //! that a first request would get.
 
 use crate::fixture::{Answer, Connection, KEY, PROJECT, ROWS_KEY, TestServer};

@@ -1,4 +1,4 @@
-//! What a caller is told who may write a row and may not read it: its id, and what was sent.
+//! The answer to a caller who may write a row and may not read it: its id, and what was sent.
 
 use serde_json::{Value, json};
 

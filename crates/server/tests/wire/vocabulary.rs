@@ -189,7 +189,7 @@ fn records_of_commits_are_told_in_our_words() {
     let known = json!(iso_us(Timestamp(mark)));
     let found = post(&server, "reads", &json!({"kind": "tx", "asOf": mark}));
     assert_eq!(found["rows"], record(known.clone()));
-    // A feed that names nothing else says by `Accept` how it wants to be told.
+    // A feed that names nothing else gets the form that its `Accept` names.
     let feed = json!({"kind": "feed", "after": iso_us(Timestamp(mark - 1))});
     let told = ask_in(&server, "integer", "POST", "reads", &feed).json();
     let mut first = told["rows"][0].clone();

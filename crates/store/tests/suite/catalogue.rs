@@ -360,7 +360,7 @@ pub fn operations_checked_under_another_catalogue_are_refused(place: &dyn Place)
         ..late
     };
     assert!(db.commit(&[late]).remove(0).is_ok());
-    // A reader with the old catalogue hears of it.
+    // A reader with the old catalogue gets an error.
     assert_eq!(db.ids(), ["a"]);
     let epoch = db.catalogue.epoch;
     db.catalogue.epoch = epoch - 1;

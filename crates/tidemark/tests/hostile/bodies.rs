@@ -1,4 +1,4 @@
-//! Every route that reads a body, asked with every wrong body.
+//! Every route that reads a body, called with every wrong body.
 
 use server::http::wire::error::Kind;
 

@@ -74,7 +74,7 @@ fn a_kept_answer_goes_to_the_key_that_made_it_and_to_no_other_caller() {
     assert_eq!(answers[2], answers[3]);
     assert_eq!(answers[0], answers[7]);
     assert_ne!(answers[0], answers[2]);
-    // What the second guest is told shows nothing of the row.
+    // The answer to the second guest shows nothing of the row.
     assert!(!answers[6].contains("$sequence"), "{}", answers[6]);
     fixture.end();
 }

@@ -1,5 +1,5 @@
-//! What a guest goes on seeing of a row that he lost the right to: nothing, by whatever he has
-//! asked before: lists within a `ttl`, answers that may be kept under a name, open streams.
+//! What a guest goes on seeing of a row that he lost the right to: nothing, by whatever he
+//! requested before: lists within a `ttl`, answers that may be kept under a name, open streams.
 
 use serde_json::json;
 

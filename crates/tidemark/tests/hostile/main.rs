@@ -1,5 +1,5 @@
-//! What a hostile caller may send. Every route is asked with everything that can be wrong about
-//! it, and every caller is asked for everything it may not do; the server refuses as documented,
+//! What a hostile caller may send. Every route is called with everything that can be wrong about
+//! it, and every caller tries everything it may not do; the server refuses as documented,
 //! keeps what it holds, and goes on answering.
 
 mod access;

@@ -1,4 +1,4 @@
-//! Every route asked with wrong ids in its path, wrong parameters in its query string, and by
+//! Every route called with wrong ids in its path, wrong parameters in its query string, and by
 //! callers who may not.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
