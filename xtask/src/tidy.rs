@@ -62,7 +62,7 @@ use source::Tree;
 ///     type-name      a type's name stands once in the workspace
 ///     test-name      a test's name begins with the thing it is about
 ///     commit         one change, its subject of at most 72 letters; above 50 lines, a reason
-///     noun           no `whoever`, `nobody` and the like in product code
+///     noun           no `whoever`, `nobody` and the like; in comments of tests no `told`
 ///     word           no file or type called helper, manager, common and the like
 ///     machine-path   no path of somebody's machine
 ///     leftover       no note to finish something later
