@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use list_cache::{Family, Pinned};
-use model::{
-    Actor, Catalogue, Coordinates, Mark, Marked, Page, Period, Row, RowId, Table, Timestamp,
-};
+use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
 use query::ast::Method;
 use query::{AskedTimes, AskedValid, Filter, Frame, Query, RelatedNames, Test, Then, Visibility};
 use store::{Listing, Point, StoreError};
@@ -276,11 +274,9 @@ impl Engine {
         let (tables, since) = (tables_of(&query, &related), looks_back_to(&query));
         let list =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &related, total).await;
-        let answer = self.in_turns_at(catalogue, caller, at, list).await?;
+        let read = self.in_turns(catalogue, caller, Some(at), list).await?;
         let is_erased = self.has_erased(&tables, since).await?;
-        how.need_row(answer.0.rows.is_empty(), is_erased)?;
-        let mark = at.system;
-        let read = Marked { answer, mark };
+        how.need_row(read.answer.0.rows.is_empty(), is_erased)?;
         let answer = self.uncached_answer(read, how.family, how.of_guest).await?;
         Ok(ListAnswer {
             is_erased,

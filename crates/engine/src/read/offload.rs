@@ -75,7 +75,8 @@ impl Engine {
         Err(Unavailable::Overloaded.into())
     }
 
-    /// Reads on one snapshot: here while that is short, else on a thread for long reads.
+    /// Reads on one snapshot, or at settled coordinates: here while that is short, else on a thread
+    /// for long reads.
     ///
     /// # Errors
     /// As for [`Engine::read_apart`].
@@ -83,44 +84,18 @@ impl Engine {
         &self,
         catalogue: &Arc<Catalogue>,
         caller: &Caller,
+        at: Option<Coordinates>,
         mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Marked<T>, EngineError> {
         let turn = Turn::here();
-        let answer = self.on_one_snapshot(Some(&turn), catalogue, caller, &mut read);
-        let answer = answer.await;
+        let answer = self.gather(&turn, catalogue, caller, at, &mut read).await;
         if !turn.is_over() {
             return answer;
         }
         let (catalogue, caller) = (catalogue.clone(), caller.clone());
         let of_guest = caller.is_guest();
         let apart = async move |engine: &Engine, turn: &Turn<'_>| {
-            let answer = engine.on_one_snapshot(Some(turn), &catalogue, &caller, &mut read);
-            answer.await
-        };
-        self.read_apart(of_guest, apart).await
-    }
-
-    /// Reads at settled coordinates: here while that is short, else on a thread for long reads.
-    ///
-    /// # Errors
-    /// As for [`Engine::read_apart`].
-    pub(crate) async fn in_turns_at<T: Send + 'static>(
-        &self,
-        catalogue: &Arc<Catalogue>,
-        caller: &Caller,
-        at: Coordinates,
-        mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<T, EngineError> {
-        let turn = Turn::here();
-        let answer = self.at_coordinates(&turn, catalogue, caller, at, &mut read);
-        let answer = answer.await;
-        if !turn.is_over() {
-            return answer;
-        }
-        let (catalogue, caller) = (catalogue.clone(), caller.clone());
-        let of_guest = caller.is_guest();
-        let apart = async move |engine: &Engine, turn: &Turn<'_>| {
-            let answer = engine.at_coordinates(turn, &catalogue, &caller, at, &mut read);
+            let answer = engine.gather(turn, &catalogue, &caller, at, &mut read);
             answer.await
         };
         self.read_apart(of_guest, apart).await

@@ -482,21 +482,26 @@ impl Engine {
         Err(Unavailable::Overloaded.into())
     }
 
-    /// Reads at coordinates that were asked for and are settled. Nothing moves there, so it does
-    /// not matter on how many snapshots; what is erased meanwhile may be shown, as if it was read
-    /// before.
-    pub(crate) async fn at_coordinates<'e, T>(
+    /// Reads on one snapshot, or at coordinates that were asked for and are settled. There nothing
+    /// moves, so it does not matter on how many snapshots; what is erased meanwhile may be shown,
+    /// as if it was read before.
+    pub(crate) async fn gather<'e, T>(
         &'e self,
         turn: &'e Turn<'e>,
         catalogue: &'e Catalogue,
         caller: &'e Caller,
-        at: Coordinates,
+        at: Option<Coordinates>,
         mut read: impl AsyncFnMut(&mut Gathering<'e>) -> Result<T, EngineError>,
-    ) -> Result<T, EngineError> {
+    ) -> Result<Marked<T>, EngineError> {
+        let Some(at) = at else {
+            let read = self.on_one_snapshot(Some(turn), catalogue, caller, read);
+            return read.await;
+        };
         let (store, bytes_max) = (Reads::Store(self), self.answer_bytes_max);
         let mut there = Gathering::new(store, catalogue, caller, Some(at), bytes_max);
         there.turn = Some(turn);
-        read(&mut there).await
+        let (answer, mark) = (read(&mut there).await?, at.system);
+        Ok(Marked { answer, mark })
     }
 
     /// Coordinates that show all that any caller could see by now, and what `seen` shows.

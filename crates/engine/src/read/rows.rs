@@ -121,7 +121,7 @@ impl Engine {
         if !related.is_empty() {
             let plans = related_plan(catalogue, caller, RelatedAsOf::Now, (table, &related));
             let get = get_with(table, id, (selection, visibility), plans.await?);
-            let Marked { answer, mark } = self.in_turns(catalogue, caller, get).await?;
+            let Marked { answer, mark } = self.in_turns(catalogue, caller, None, get).await?;
             let answer = answer.ok_or_else(|| ReadError::RowNotFound(id.clone()))?;
             return Ok(Marked { answer, mark });
         }
@@ -358,7 +358,10 @@ impl Attempt<'_> {
         let total = asked.total.then_some(self.engine.total_cap);
         let list =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &plans, total).await;
-        let read = self.engine.in_turns(self.catalogue, caller, list).await?;
+        let read = self
+            .engine
+            .in_turns(self.catalogue, caller, None, list)
+            .await?;
         let answer = self
             .engine
             .uncached_answer(read, asked.family, self.of_guest);

@@ -70,7 +70,7 @@ impl Engine {
         mut read: impl AsyncFnMut(&mut Gathering<'_>) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<Marked<T>, EngineError> {
         if staged.is_empty() {
-            return self.in_turns(catalogue, caller, read).await;
+            return self.in_turns(catalogue, caller, None, read).await;
         }
         let (catalogue, who) = (Arc::clone(catalogue), caller.clone());
         let bytes_max = self.answer_bytes_max;

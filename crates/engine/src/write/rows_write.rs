@@ -286,7 +286,7 @@ impl Engine {
         };
         let what = (NOTHING, Visibility::Everything);
         let get = || get_with(&page.table, &row.id, what.clone(), plans.clone());
-        let mut read = self.in_turns(&catalogue, caller, get()).await;
+        let mut read = self.in_turns(&catalogue, caller, None, get()).await;
         // What has been written is answered, whatever else waits.
         if matches!(read, Err(EngineError::Read(ReadError::ReadersBusy { .. }))) {
             read = self.on_one_snapshot(None, &catalogue, caller, get()).await;
