@@ -227,34 +227,9 @@ impl Writer {
         if let Err(error) = self.execute("SAVEPOINT batch") {
             return Err(self.undo(Halt::Failed(error)));
         }
-        let run = Run {
-            connection: &self.connection,
-            coding: &self.coding,
-            texts: &mut self.texts,
-            totals: &self.totals,
-            state: self.state.clone(),
-            mark,
-            touched: Touched::new(batch.ops.len(), batch.meets_rows_again()),
-            row_ops: 0,
-            unchanged_since: batch.unchanged_since,
-            deadline: &self.deadline,
-            search_left: SEARCH_MAX,
-            finds_left: BATCH_ROWS_MAX,
-            staged: StagedRun::default(),
-            catalogue: Vec::new(),
-            noted: Vec::new(),
-            timed: Timed::default(),
-            parked: ParkedRows::default(),
-            manner,
-            nth: 0,
-            needed: Vec::new(),
-            erased: Vec::new(),
-            shows_no_row: false,
-            constrained: false,
-            is_begun: false,
-            past_changed: TableSet::default(),
-            erased_in: TableSet::default(),
-        };
+        let mut run = self.fresh_run(mark, manner);
+        run.touched = Touched::new(batch.ops.len(), batch.meets_rows_again());
+        run.unchanged_since = batch.unchanged_since;
         let (ran, written_bytes) = run.run(batch);
         self.written_bytes += written_bytes;
         match ran {
@@ -277,36 +252,42 @@ impl Writer {
 
     /// A run of no batch, for what becomes due at `instant`.
     pub(crate) fn run_without_batch(&mut self, instant: Timestamp) -> Run<'_> {
+        let manner = RunManner {
+            blames: false,
+            judges_end: true,
+        };
+        self.fresh_run(Mark(instant.0), manner)
+    }
+
+    /// A run that has done nothing yet.
+    fn fresh_run(&mut self, mark: Mark, manner: RunManner) -> Run<'_> {
         Run {
             connection: &self.connection,
             coding: &self.coding,
             texts: &mut self.texts,
             totals: &self.totals,
             state: self.state.clone(),
-            mark: Mark(instant.0),
+            mark,
             touched: Touched::new(0, false),
             row_ops: 0,
             unchanged_since: None,
             deadline: &self.deadline,
+            search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
+            staged: StagedRun::default(),
             catalogue: Vec::new(),
             noted: Vec::new(),
-            timed: Timed::default(),
-            parked: ParkedRows::default(),
-            manner: RunManner {
-                blames: false,
-                judges_end: true,
-            },
+            manner,
             nth: 0,
             needed: Vec::new(),
+            timed: Timed::default(),
+            parked: ParkedRows::default(),
             erased: Vec::new(),
             shows_no_row: false,
             constrained: false,
             is_begun: false,
             past_changed: TableSet::default(),
             erased_in: TableSet::default(),
-            search_left: SEARCH_MAX,
-            finds_left: BATCH_ROWS_MAX,
-            staged: StagedRun::default(),
         }
     }
 
