@@ -1,7 +1,7 @@
 //! Related rows that are selected inside a transaction are those that its commit would leave.
 
 use crate::fixture::{Answer, TestServer};
-use crate::relationships::{made, relate, server};
+use crate::relationships::{ROOTS, made, relate, related_server, server};
 use serde_json::{Value, json};
 
 fn open(server: &TestServer) -> String {
@@ -34,22 +34,9 @@ fn read(server: &TestServer, root: &str, row: &str, transaction: &str) -> Answer
     )
 }
 
-const ROOTS: [(&str, &str); 2] = [
-    ("/v1/tablesdb/d/tables/a/rows", "rows"),
-    ("/v1/databases/d/collections/a/documents", "documents"),
-];
-
 #[test]
 fn related_rows_are_as_the_commit_would_leave_them() {
-    let server = server();
-    relate(
-        &server,
-        "manyToOne",
-        &json!({"twoWay": true, "twoWayKey": "as"}),
-    );
-    made(&server, "b", "b1", &json!({"n": 1}));
-    made(&server, "b", "b2", &json!({"n": 2}));
-    made(&server, "a", "a1", &json!({"n": 1, "k": "b1"}));
+    let server = related_server();
     made(&server, "a", "a2", &json!({"n": 2}));
     let id = open(&server);
     let inside = |root: &str, row: &str| read(&server, root, row, &id).json();

@@ -1,14 +1,8 @@
 //! Related rows at other times than now, in both families, and their limits.
 
 use crate::fixture::{Answer, TestServer};
-use crate::relationships::{made, relate, server};
+use crate::relationships::{ROOTS, made, relate, related_server, server};
 use serde_json::{Value, json};
-
-/// The list of table `a` in each family, and what its rows are called.
-const ROOTS: [(&str, &str); 2] = [
-    ("/v1/tablesdb/d/tables/a/rows", "rows"),
-    ("/v1/databases/d/collections/a/documents", "documents"),
-];
 
 fn path(root: &str, texts: &[Value]) -> String {
     let text = |text: &Value| {
@@ -40,15 +34,7 @@ fn now(server: &TestServer) -> Value {
 
 #[test]
 fn related_rows_are_shown_as_they_were_then() {
-    let server = server();
-    relate(
-        &server,
-        "manyToOne",
-        &json!({"twoWay": true, "twoWayKey": "as"}),
-    );
-    made(&server, "b", "b1", &json!({"n": 1}));
-    made(&server, "b", "b2", &json!({"n": 2}));
-    made(&server, "a", "a1", &json!({"n": 1, "k": "b1"}));
+    let server = related_server();
     let then = now(&server);
     server.make(
         "PATCH",

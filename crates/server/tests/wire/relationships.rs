@@ -54,6 +54,26 @@ fn create(server: &TestServer, table: &str, id: &str, data: &Value) -> Answer {
     server.ask("POST", &rows(table), &body)
 }
 
+/// The list of table `a` in each family, and what its rows are called.
+pub const ROOTS: [(&str, &str); 2] = [
+    ("/v1/tablesdb/d/tables/a/rows", "rows"),
+    ("/v1/databases/d/collections/a/documents", "documents"),
+];
+
+/// A server whose row `a1` leads to `b1`, and where no row leads to `b2`.
+pub fn related_server() -> TestServer {
+    let server = server();
+    relate(
+        &server,
+        "manyToOne",
+        &json!({"twoWay": true, "twoWayKey": "as"}),
+    );
+    made(&server, "b", "b1", &json!({"n": 1}));
+    made(&server, "b", "b2", &json!({"n": 2}));
+    made(&server, "a", "a1", &json!({"n": 1, "k": "b1"}));
+    server
+}
+
 /// Creates a row that must be taken.
 #[track_caller]
 pub fn made(server: &TestServer, table: &str, id: &str, data: &Value) -> Value {
