@@ -23,113 +23,86 @@ pub struct Call {
 }
 
 macro_rules! methods {
-    ($($name:ident $text:literal;)*) => {
+    (
+        filters { $($filter:ident $filter_text:literal;)* }
+        others { $($other:ident $other_text:literal;)* }
+    ) => {
         /// A method of the query language.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Method {
-            $(#[doc = concat!("`", $text, "`")] $name,)*
+            $(#[doc = concat!("`", $filter_text, "`")] $filter,)*
+            $(#[doc = concat!("`", $other_text, "`")] $other,)*
         }
 
         impl Method {
             /// Every method.
-            pub const ALL: &[Method] = &[$(Method::$name),*];
+            pub const ALL: &[Method] = &[$(Method::$filter,)* $(Method::$other,)*];
 
             /// The method's name on the wire.
             pub fn as_str(self) -> &'static str {
-                match self { $(Method::$name => $text,)* }
+                match self {
+                    $(Method::$filter => $filter_text,)*
+                    $(Method::$other => $other_text,)*
+                }
             }
 
             /// The method called `text`.
             pub fn parse(text: &str) -> Option<Method> {
                 match text {
-                    $($text => Some(Method::$name),)*
+                    $($filter_text => Some(Method::$filter),)*
+                    $($other_text => Some(Method::$other),)*
                     _ => None,
                 }
+            }
+
+            /// Whether it says which rows are meant, so that `or` and `and` can hold it.
+            pub fn is_filter(self) -> bool {
+                matches!(self, $(Method::$filter)|*)
             }
         }
     };
 }
 
 methods! {
-    Equal "equal";
-    NotEqual "notEqual";
-    LessThan "lessThan";
-    LessThanEqual "lessThanEqual";
-    GreaterThan "greaterThan";
-    GreaterThanEqual "greaterThanEqual";
-    Between "between";
-    NotBetween "notBetween";
-    IsNull "isNull";
-    IsNotNull "isNotNull";
-    StartsWith "startsWith";
-    NotStartsWith "notStartsWith";
-    EndsWith "endsWith";
-    NotEndsWith "notEndsWith";
-    Contains "contains";
-    ContainsAny "containsAny";
-    ContainsAll "containsAll";
-    NotContains "notContains";
-    Search "search";
-    NotSearch "notSearch";
-    Regex "regex";
-    Or "or";
-    And "and";
-    OrderAsc "orderAsc";
-    OrderDesc "orderDesc";
-    OrderRandom "orderRandom";
-    Limit "limit";
-    Offset "offset";
-    CursorAfter "cursorAfter";
-    CursorBefore "cursorBefore";
-    Select "select";
-    AsOf "asOf";
-    ValidAt "validAt";
-    ValidBetween "validBetween";
-    SystemBetween "systemBetween";
-    Versions "versions";
-}
-
-impl Method {
-    /// Whether it says which rows are meant, so that `or` and `and` can hold it.
-    pub fn is_filter(self) -> bool {
-        match self {
-            Method::Equal
-            | Method::NotEqual
-            | Method::LessThan
-            | Method::LessThanEqual
-            | Method::GreaterThan
-            | Method::GreaterThanEqual
-            | Method::Between
-            | Method::NotBetween
-            | Method::IsNull
-            | Method::IsNotNull
-            | Method::StartsWith
-            | Method::NotStartsWith
-            | Method::EndsWith
-            | Method::NotEndsWith
-            | Method::Contains
-            | Method::ContainsAny
-            | Method::ContainsAll
-            | Method::NotContains
-            | Method::Search
-            | Method::NotSearch
-            | Method::Regex
-            | Method::Or
-            | Method::And => true,
-            Method::OrderAsc
-            | Method::OrderDesc
-            | Method::OrderRandom
-            | Method::Limit
-            | Method::Offset
-            | Method::CursorAfter
-            | Method::CursorBefore
-            | Method::Select
-            | Method::AsOf
-            | Method::ValidAt
-            | Method::ValidBetween
-            | Method::SystemBetween
-            | Method::Versions => false,
-        }
+    filters {
+        Equal "equal";
+        NotEqual "notEqual";
+        LessThan "lessThan";
+        LessThanEqual "lessThanEqual";
+        GreaterThan "greaterThan";
+        GreaterThanEqual "greaterThanEqual";
+        Between "between";
+        NotBetween "notBetween";
+        IsNull "isNull";
+        IsNotNull "isNotNull";
+        StartsWith "startsWith";
+        NotStartsWith "notStartsWith";
+        EndsWith "endsWith";
+        NotEndsWith "notEndsWith";
+        Contains "contains";
+        ContainsAny "containsAny";
+        ContainsAll "containsAll";
+        NotContains "notContains";
+        Search "search";
+        NotSearch "notSearch";
+        Regex "regex";
+        Or "or";
+        And "and";
+    }
+    others {
+        OrderAsc "orderAsc";
+        OrderDesc "orderDesc";
+        OrderRandom "orderRandom";
+        Limit "limit";
+        Offset "offset";
+        CursorAfter "cursorAfter";
+        CursorBefore "cursorBefore";
+        Select "select";
+        AsOf "asOf";
+        ValidAt "validAt";
+        ValidBetween "validBetween";
+        SystemBetween "systemBetween";
+        Versions "versions";
     }
 }
 
