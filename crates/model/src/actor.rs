@@ -134,7 +134,7 @@ mod tests {
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
         let listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
         let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
-        assert_eq!(listed, known, "the rows of docs/reference/scopes.md");
+        testing::assert_rows("docs/reference/scopes.md", &listed, &known);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What the tests of several crates need. For dev-dependencies, and for the programs that test.
 //!
-//! Always there: a server as a child process, and a client that sends any bytes. By feature:
-//! `stores` (clocks, stores that change a few methods of another one, what is in the files of a
-//! data directory), `queries` (the golden statements), `history` (random histories and their
-//! oracle).
+//! Always there: a server as a child process, a client that sends any bytes, and the comparison of
+//! a page's table with the code. By feature: `stores` (clocks, stores that change a few methods of
+//! another one, what is in the files of a data directory), `queries` (the golden statements),
+//! `history` (random histories and their oracle).
 
 mod child_server;
 #[cfg(feature = "stores")]
@@ -14,6 +14,7 @@ mod files;
 pub mod golden;
 #[cfg(feature = "history")]
 pub mod history;
+mod pages;
 mod raw_client;
 #[cfg(feature = "stores")]
 mod store_hooks;
@@ -23,6 +24,7 @@ pub use child_server::{ChildServer, ServerLog, send_signal, serve};
 pub use clock::{TickingClock, WallClock};
 #[cfg(feature = "stores")]
 pub use files::{damage_behind, traces};
+pub use pages::assert_rows;
 pub use raw_client::{Credentials, RawAnswer, RawClient, RequestLines};
 #[cfg(feature = "stores")]
 pub use store_hooks::{Hooked, StoreHooks, on_commit};

@@ -1,7 +1,6 @@
 //! What can be read of a server at /metrics, and what stands about it in the documentation.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::time::Instant;
 
 use engine::{Quotas, TransactionsBound};
@@ -347,7 +346,7 @@ fn labels_do_not_grow_with_requests() {
 #[test]
 fn the_page_lists_every_metric_as_it_is() {
     let server = TestServer::start();
-    let mut wanted = String::new();
+    let mut wanted = Vec::new();
     for metric in metrics(&server.watch().look()) {
         let Metric {
             name, labels, help, ..
@@ -358,16 +357,13 @@ fn the_page_lists_every_metric_as_it_is() {
             some => some,
         };
         let kind = metric.kind.word();
-        writeln!(wanted, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+        wanted.push(format!("| `{name}` | {kind} | {labels} | {help} |"));
     }
     let rows = PAGE
         .lines()
         .filter(|line| line.starts_with("| `tidemark_") || line.starts_with("| `process_"));
-    let rows = rows.collect::<Vec<_>>().join("\n") + "\n";
-    assert!(
-        rows == wanted,
-        "the rows of docs/reference/metrics.md must be\n{wanted}"
-    );
+    let rows: Vec<&str> = rows.collect();
+    testing::assert_rows("docs/reference/metrics.md", &rows, &wanted);
 }
 
 /// Every name of ours in a text, as it is asked for.
@@ -432,5 +428,6 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
         "tidemark_project_rows_max",
         "tidemark_project_max_bytes",
     ];
-    assert_eq!(unused, known, "the dashboard shows every other metric");
+    let list = "the list of metrics that no panel shows";
+    testing::assert_rows(list, &known, &unused);
 }

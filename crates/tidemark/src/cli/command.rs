@@ -188,7 +188,7 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("| `tidemark "))
             .collect();
-        assert_eq!(rows, wanted, "the rows of docs/reference/cli.md");
+        testing::assert_rows("docs/reference/cli.md", &rows, &wanted);
     }
 
     #[test]

@@ -255,7 +255,6 @@ pub fn with_file(
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
 
     use clap::CommandFactory as _;
 
@@ -291,7 +290,7 @@ mod tests {
     #[test]
     fn the_page_lists_every_setting_as_it_is() {
         let command = Cli::command();
-        let mut wanted = String::new();
+        let mut wanted = Vec::new();
         for arg in options(&command)
             .into_iter()
             .filter(|arg| !arg.is_hide_set())
@@ -314,14 +313,11 @@ mod tests {
             };
             let help = arg.get_help().expect("every option says what it is for");
             let help = help.to_string().replace('|', "\\|");
-            writeln!(wanted, "| `{name}` | `{variable}` | {default} | {help} |").unwrap();
+            wanted.push(format!("| `{name}` | `{variable}` | {default} | {help} |"));
         }
         let rows = PAGE.lines().filter(|line| line.contains("| `TIDEMARK_"));
-        let rows = rows.collect::<Vec<_>>().join("\n") + "\n";
-        assert!(
-            rows == wanted,
-            "the rows of docs/reference/settings.md must be\n{wanted}"
-        );
+        let rows: Vec<&str> = rows.collect();
+        testing::assert_rows("docs/reference/settings.md", &rows, &wanted);
     }
 
     #[test]

@@ -586,6 +586,30 @@ mod tests {
         ids
     }
 
+    /// Pages name a route whole, or by what follows the database: `POST .../reads`.
+    #[test]
+    fn routes_of_our_own_stand_on_a_page_of_the_reference() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
+        let files = std::fs::read_dir(folder).unwrap();
+        let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let text = texts.collect::<Vec<String>>().join("\n");
+        let is_absent = |(methods, pattern): &(&[Method], &str)| {
+            let last = pattern.rsplit('/').next().unwrap();
+            let short = format!("`{} .../{last}`", methods[0]);
+            let whole = pattern.strip_prefix("/v1").unwrap();
+            !text.contains(whole) && !text.contains(&short)
+        };
+        let routes = ROUTES
+            .iter()
+            .map(|(methods, pattern, _)| (*methods, *pattern));
+        let own = routes.filter(|(_, pattern)| pattern.starts_with("/v1/tidemark/"));
+        let absent: Vec<_> = own.filter(is_absent).collect();
+        assert!(
+            absent.is_empty(),
+            "no page of docs/reference names {absent:?}"
+        );
+    }
+
     #[test]
     fn column_kinds_on_the_page_are_those_of_the_routes() {
         let page = include_str!("../../../../../docs/reference/column-types.md");
@@ -600,7 +624,7 @@ mod tests {
         listed.sort_unstable();
         let mut known = [&COLUMN_KINDS[..], &["relationship"]].concat();
         known.sort_unstable();
-        assert_eq!(listed, known, "the rows of docs/reference/column-types.md");
+        testing::assert_rows("docs/reference/column-types.md", &listed, &known);
     }
 
     #[test]
