@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use query::Dialect;
+use query::ast::Method;
 use query::emit::Statement;
 use testing::golden::{GoldenCase, PreparedCase, products, read_all};
 
@@ -36,6 +37,25 @@ fn every_case_becomes_the_sql_written_beside_it() {
     }
     assert!(wrong.is_empty(), "\n{wrong}");
     assert!(update || count >= 60, "only {count} cases were found");
+}
+
+/// They say at which times rows are read, which cases say by a directive.
+const OF_TIMES: [Method; 3] = [Method::ValidAt, Method::ValidBetween, Method::SystemBetween];
+
+#[test]
+fn each_method_stands_in_a_case() {
+    let files = read_all();
+    let cases = files.iter().flat_map(|file| &file.cases);
+    let queries: Vec<&String> = cases.flat_map(|case| &case.queries).collect();
+    let is_absent = |method: &&Method| {
+        let member = format!("\"method\":\"{}\"", method.as_str());
+        !queries.iter().any(|query| query.contains(&member)) && !OF_TIMES.contains(method)
+    };
+    let absent: Vec<&Method> = Method::ALL.iter().filter(is_absent).collect();
+    assert!(
+        absent.is_empty(),
+        "no case in crates/testing/golden has {absent:?}"
+    );
 }
 
 /// Where several SELECTs are united, the keys stand in the statement anyway.

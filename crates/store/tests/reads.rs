@@ -16,6 +16,7 @@ use futures_executor::block_on;
 use model::permission::Role;
 use model::{Content, Coordinates, Mark, RoleSet, Row, Selection, Table, Timestamp, Value};
 use oracle::{Ask, Key, Known};
+use query::ast::Method;
 use query::{Limits, Query, Side, Visibility, predicate};
 use store::{Listed, Listing, Op, Point, StoreError, TotalCap};
 use world::{Chance, Directory, ROLES, Stage, World, domain};
@@ -110,6 +111,30 @@ fn random_test(chance: &mut Chance, known: &[Known], table: &Table) -> Ask {
     };
     let values = (0..count).map(|_| chance.pick(&values).clone()).collect();
     Ask::Test(method, attribute.to_owned(), values)
+}
+
+/// Filter methods that are no test of the oracle: `or` and `and` hold others, words need an index
+/// of them, and expressions are drawn by the simulation of the engine.
+const NOT_DRAWN: &[Method] = &[
+    Method::Search,
+    Method::NotSearch,
+    Method::Regex,
+    Method::Or,
+    Method::And,
+];
+
+#[test]
+fn each_filter_method_is_drawn() {
+    let drawn = [TESTS, TEXT_TESTS, ARRAY_TESTS].concat();
+    let is_absent = |method: &&Method| {
+        let is_drawn = drawn.contains(&method.as_str()) || NOT_DRAWN.contains(method);
+        method.is_filter() && !is_drawn
+    };
+    let absent: Vec<&Method> = Method::ALL.iter().filter(is_absent).collect();
+    assert!(
+        absent.is_empty(),
+        "neither TESTS, TEXT_TESTS nor ARRAY_TESTS has {absent:?}"
+    );
 }
 
 fn random_filter(chance: &mut Chance, known: &[Known], table: &Table, depth: usize) -> Ask {

@@ -2,7 +2,7 @@ use engine::{
     AccessError, ColumnFault, EngineError, IndexFault, QueryError, ReadError, SchemaError,
     StoreError, TransactionError, Unavailable, WriteError,
 };
-use model::{ModelError, RowId, TableId};
+use model::{Mark, ModelError, Period, RowId, TableId};
 
 use super::*;
 
@@ -70,6 +70,8 @@ fn schema_cases() -> Vec<(SchemaError, Kind)> {
         (S::KeyExists, Kind::KeyExists),
         (S::DatabaseExists, Kind::DatabaseExists),
         (S::TableExists, Kind::TableExists),
+        (S::ConstraintExists, Kind::ConstraintExists),
+        (S::ConstraintNotFound, Kind::ConstraintNotFound),
         (
             S::TableReferenced {
                 table: TableId::new("t").unwrap(),
@@ -104,6 +106,13 @@ fn read_cases() -> Vec<(ReadError, Kind)> {
         (R::SortTooLarge { bytes_max: 1 }, Kind::SortTooLarge),
         (R::ReadersBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
         (R::TooManyPieces, Kind::BadRequest),
+        (
+            R::FutureMark {
+                mark: Mark(6),
+                horizon: Mark(5),
+            },
+            Kind::FutureMark,
+        ),
     ]
 }
 
@@ -128,6 +137,32 @@ fn write_cases() -> Vec<(WriteError, Kind)> {
                 clash: None,
             },
             Kind::RowUniqueViolation,
+        ),
+        (W::ColumnNotFound(text()), Kind::ColumnNotFound),
+        (W::BulkOfRelationships(text()), Kind::BadRequest),
+        (
+            W::DeleteRestricted {
+                id: row(),
+                related: text(),
+            },
+            Kind::RowDeleteRestricted,
+        ),
+        (
+            W::UniqueOverTime {
+                columns: vec![text()],
+                other: row(),
+                shared: Period::ALWAYS,
+            },
+            Kind::UniqueOverTime,
+        ),
+        (
+            W::ReferenceOverTime {
+                column: text(),
+                related: text(),
+                target: row(),
+                missing: Period::ALWAYS,
+            },
+            Kind::ReferenceOverTime,
         ),
         (W::RowDataMissing, Kind::RowMissingData),
         (W::PayloadMissing, Kind::RowMissingPayload),
@@ -301,6 +336,61 @@ fn each_engine_error_has_its_kind() {
         let shown = format!("{error:?}");
         assert_eq!(ApiError::from(error).kind, kind, "{shown}");
     }
+}
+
+/// The text of a file of the engine's errors.
+macro_rules! source {
+    ($file:literal) => {
+        include_str!(concat!("../../../../../engine/src/error/", $file))
+    };
+}
+
+/// A word that an error's `Debug` begins with, the enum behind it, and the file of that.
+const STAGES: [(&str, &str, &str); 6] = [
+    ("Access", "AccessError", source!("access.rs")),
+    ("Schema", "SchemaError", source!("schema.rs")),
+    ("Read", "ReadError", source!("read.rs")),
+    ("Write", "WriteError", source!("write.rs")),
+    ("Transaction", "TransactionError", source!("transaction.rs")),
+    ("Unavailable", "Unavailable", source!("unavailable.rs")),
+];
+/// These have the kind of the error that they carry.
+const CARRIERS: [&str; 3] = ["NotKept", "OfOperation", "Partly"];
+
+fn variants(name: &str, source: &str) -> Vec<String> {
+    let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
+    let (body, _) = body.split_once("\n}").unwrap();
+    let names = body.lines().filter_map(|line| {
+        let line = line.strip_prefix("    ")?;
+        let end = line.find(|letter: char| !letter.is_alphanumeric());
+        let name = &line[..end.unwrap_or(line.len())];
+        name.starts_with(char::is_uppercase)
+            .then(|| name.to_owned())
+    });
+    names.collect()
+}
+
+#[test]
+fn each_variant_of_the_engine_has_a_case() {
+    let cases: Vec<String> = cases()
+        .into_iter()
+        .chain(inner_cases())
+        .map(|(error, _)| format!("{error:?}"))
+        .collect();
+    let mut missing = Vec::new();
+    for (stage, name, source) in STAGES {
+        for variant in variants(name, source) {
+            let begin = format!("{stage}({variant}");
+            let is_shown = |case: &String| {
+                let rest = case.strip_prefix(&begin);
+                rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+            };
+            if !cases.iter().any(is_shown) && !CARRIERS.contains(&variant.as_str()) {
+                missing.push(format!("{name}::{variant}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no case in this file has {missing:?}");
 }
 
 #[test]
