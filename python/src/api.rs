@@ -88,6 +88,20 @@ pub unsafe fn call_one(
     ffi::PyObject_Vectorcall(function, &raw const argument, 1, std::ptr::null_mut())
 }
 
+/// A new instance of a class that inherits `object.__new__`, without attributes.
+pub unsafe fn new_instance(class: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    let object = &raw mut ffi::PyBaseObject_Type;
+    #[cfg(not(Py_LIMITED_API))]
+    let new = (*object).tp_new.expect("every object has a constructor");
+    #[cfg(Py_LIMITED_API)]
+    let new: ffi::newfunc = std::mem::transmute(ffi::PyType_GetSlot(object, ffi::Py_tp_new));
+    // The interpreter keeps one empty tuple; this counts a reference to it.
+    match HeldObject::owned(ffi::PyTuple_New(0)) {
+        Ok(nothing) => new(class.cast(), nothing.as_ptr(), std::ptr::null_mut()),
+        Err(Raised) => std::ptr::null_mut(),
+    }
+}
+
 /// What a dict holds under a key.
 #[inline]
 pub unsafe fn dict_item(

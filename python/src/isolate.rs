@@ -1,8 +1,8 @@
 //! Values that no caller can change for another.
 //!
 //! A value is walked once, when it is stored. What is immutable all through is handed out as it
-//! is; built-in containers are copied natively on each hit; anything else is copied by Python's
-//! own `copy.deepcopy`.
+//! is; built-in containers and instances of plain classes are copied natively on each hit;
+//! anything else is copied by Python's own `copy.deepcopy`.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -84,6 +84,17 @@ struct Walk {
     /// could take for ever.
     same: HashSet<usize>,
     has_alias: bool,
+    /// Instances that were met, taken apart.
+    records: Records,
+}
+
+/// Instances by their address, each with its record.
+type Records = HashMap<usize, InstanceRecord>;
+
+struct InstanceRecord {
+    /// Held, so that no other object gets its address.
+    _instance: HeldObject,
+    record: HeldObject,
 }
 
 impl Walk {
@@ -120,7 +131,10 @@ impl Walk {
             || kind == &raw mut ffi::PySet_Type
             || kind == &raw mut ffi::PyByteArray_Type;
         if !is_container {
-            return self.frozen(object, depth);
+            return match self.frozen(object, depth)? {
+                Isolation::Same => Ok(Isolation::Same),
+                _ => self.instance(object, depth),
+            };
         }
         if !self.seen.insert(object as usize) {
             self.has_alias = true;
@@ -196,6 +210,28 @@ impl Walk {
         Ok(Isolation::Same)
     }
 
+    /// An instance of a class that does not say how its instances are copied.
+    unsafe fn instance(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
+        if !self.seen.insert(object as usize) {
+            self.has_alias = true;
+            return Ok(Isolation::Tree);
+        }
+        let record = python::call_one(PythonFunction::RecordOf, object)?;
+        if record.as_ptr() == ffi::Py_None() {
+            return Ok(Isolation::Deep);
+        }
+        for index in RECORD_VALUES..api::list_len(record.as_ptr()) {
+            let value = api::list_item(record.as_ptr(), index);
+            if self.part(value, depth + 1)? == Isolation::Deep {
+                return Ok(Isolation::Deep);
+            }
+        }
+        let _instance = HeldObject::borrowed(object);
+        let found = InstanceRecord { _instance, record };
+        self.records.insert(object as usize, found);
+        Ok(Isolation::Tree)
+    }
+
     unsafe fn frozen(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
         let fields = python::call_one(PythonFunction::FrozenFields, object)?;
         if fields.as_ptr() == ffi::Py_None() {
@@ -224,10 +260,15 @@ pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, I
         CopyMode::Deep => Isolation::Deep,
         CopyMode::Auto => {
             let mut walk = Walk::default();
-            match walk.part(value.as_ptr(), 0)? {
+            let isolation = match walk.part(value.as_ptr(), 0)? {
                 Isolation::Tree if walk.has_alias => Isolation::Graph,
                 whole => whole,
+            };
+            if isolation != Isolation::Deep && !walk.records.is_empty() {
+                let copier = Copier::new(isolation == Isolation::Graph, Some(&walk.records));
+                return Ok((copier.whole(value.as_ptr())?, isolation));
             }
+            isolation
         }
     };
     Ok((handed_out(value, isolation)?, isolation))
@@ -238,8 +279,8 @@ pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, I
 pub unsafe fn handed_out(value: &HeldObject, isolation: Isolation) -> Outcome<HeldObject> {
     match isolation {
         Isolation::Same => Ok(value.clone()),
-        Isolation::Tree => copy(value.as_ptr(), &mut None),
-        Isolation::Graph => copy(value.as_ptr(), &mut Some(HashMap::default())),
+        Isolation::Tree => Copier::new(false, None).whole(value.as_ptr()),
+        Isolation::Graph => Copier::new(true, None).whole(value.as_ptr()),
         Isolation::Deep => python::call_one(PythonFunction::DeepCopy, value.as_ptr()),
         Isolation::OwnWay => {
             let (way, stored) = (
@@ -295,83 +336,187 @@ unsafe fn is_copied(object: *mut ffi::PyObject) -> bool {
         || kind == &raw mut ffi::PyByteArray_Type
 }
 
-/// Copies what `Walk` found to be made of built-in containers. Nothing else holds any of it, so
-/// it does not change meanwhile, though a collection may run.
-unsafe fn copy(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObject> {
-    if let Some(known) = memo.as_ref().and_then(|memo| memo.get(&(object as usize))) {
-        return Ok(known.clone());
+/// Where the values of a record begin: after the class and the names.
+const RECORD_VALUES: isize = 2;
+
+/// Copies what `Walk` found to be made of built-in containers and plain instances.
+///
+/// In what is kept, records stand for the instances: without `taken_apart` a copy has instances
+/// in their place, with it records in place of these instances. Nothing else holds any of what is
+/// kept, so it does not change meanwhile, though a collection may run.
+struct Copier<'a> {
+    /// What was copied already, where something is reached twice.
+    memo: Memo,
+    taken_apart: Option<&'a Records>,
+    record_class: *mut ffi::PyTypeObject,
+}
+
+impl<'a> Copier<'a> {
+    fn new(has_alias: bool, taken_apart: Option<&'a Records>) -> Copier<'a> {
+        Copier {
+            memo: has_alias.then(HashMap::default),
+            taken_apart,
+            record_class: python::known(PythonFunction::Record).cast(),
+        }
     }
-    let kind = ffi::Py_TYPE(object);
-    if kind == &raw mut ffi::PyTuple_Type {
-        return copy_tuple(object, memo);
+
+    #[inline]
+    unsafe fn whole(mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        self.copy(object)
     }
-    let new = if kind == &raw mut ffi::PyDict_Type {
-        ffi::PyDict_Copy(object)
-    } else if kind == &raw mut ffi::PyList_Type {
-        ffi::PyList_GetSlice(object, 0, api::list_len(object))
-    } else if kind == &raw mut ffi::PySet_Type {
-        ffi::PySet_New(object)
-    } else if kind == &raw mut ffi::PyByteArray_Type {
-        ffi::PyByteArray_FromObject(object)
-    } else {
-        return Ok(HeldObject::borrowed(object));
-    };
-    let new = HeldObject::owned(new)?;
-    if let Some(memo) = memo {
-        memo.insert(object as usize, new.clone());
+
+    #[inline]
+    unsafe fn copies(&self, object: *mut ffi::PyObject) -> bool {
+        is_copied(object)
+            || match self.taken_apart {
+                None => ffi::Py_TYPE(object) == self.record_class,
+                Some(records) => records.contains_key(&(object as usize)),
+            }
     }
-    if kind == &raw mut ffi::PyDict_Type {
+
+    unsafe fn copy(&mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        let known = self.memo.as_ref();
+        if let Some(known) = known.and_then(|memo| memo.get(&(object as usize))) {
+            return Ok(known.clone());
+        }
+        let kind = ffi::Py_TYPE(object);
+        if kind == &raw mut ffi::PyTuple_Type {
+            return self.tuple(object);
+        }
+        if kind == &raw mut ffi::PyDict_Type {
+            return self.dict(object);
+        }
+        if kind == &raw mut ffi::PyList_Type {
+            return self.list(object);
+        }
+        let new = if kind == &raw mut ffi::PySet_Type {
+            ffi::PySet_New(object)
+        } else if kind == &raw mut ffi::PyByteArray_Type {
+            ffi::PyByteArray_FromObject(object)
+        } else {
+            return match self.taken_apart {
+                None if kind == self.record_class => self.instance(object),
+                Some(records) => match records.get(&(object as usize)) {
+                    Some(found) => self.record(object, &found.record),
+                    None => Ok(HeldObject::borrowed(object)),
+                },
+                None => Ok(HeldObject::borrowed(object)),
+            };
+        };
+        let new = HeldObject::owned(new)?;
+        self.remember(object, &new);
+        Ok(new)
+    }
+
+    #[inline]
+    fn remember(&mut self, object: *mut ffi::PyObject, new: &HeldObject) {
+        if let Some(memo) = &mut self.memo {
+            memo.insert(object as usize, new.clone());
+        }
+    }
+
+    unsafe fn dict(&mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        let new = HeldObject::owned(ffi::PyDict_Copy(object))?;
+        self.remember(object, &new);
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         while ffi::PyDict_Next(object, &raw mut position, &raw mut key, &raw mut value) != 0 {
-            if is_copied(value) {
-                let value = copy(value, memo)?;
+            if self.copies(value) {
+                let value = self.copy(value)?;
                 if ffi::PyDict_SetItem(new.as_ptr(), key, value.as_ptr()) != 0 {
                     return Err(Raised);
                 }
             }
         }
-    } else if kind == &raw mut ffi::PyList_Type {
+        Ok(new)
+    }
+
+    unsafe fn list(&mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        let slice = ffi::PyList_GetSlice(object, 0, api::list_len(object));
+        let new = HeldObject::owned(slice)?;
+        self.remember(object, &new);
         for index in 0..api::list_len(object) {
             let item = api::list_item(object, index);
-            if is_copied(item) {
-                let item = copy(item, memo)?;
+            if self.copies(item) {
+                let item = self.copy(item)?;
                 if ffi::PyList_SetItem(new.as_ptr(), index, item.into_ptr()) != 0 {
                     return Err(Raised);
                 }
             }
         }
+        Ok(new)
     }
-    Ok(new)
-}
 
-unsafe fn copy_tuple(object: *mut ffi::PyObject, memo: &mut Memo) -> Outcome<HeldObject> {
-    let count = api::tuple_len(object);
-    let mut items = Vec::with_capacity(count as usize);
-    let mut is_other = false;
-    for index in 0..count {
-        let item = api::tuple_item(object, index);
-        let new = match is_copied(item) {
-            true => copy(item, memo)?,
-            false => HeldObject::borrowed(item),
-        };
-        is_other |= new.as_ptr() != item;
-        items.push(new);
-    }
-    // A tuple inside a cycle through a list was made while its items were copied.
-    if let Some(known) = memo.as_ref().and_then(|memo| memo.get(&(object as usize))) {
-        return Ok(known.clone());
-    }
-    let new = if is_other {
-        let new = HeldObject::owned(ffi::PyTuple_New(count))?;
-        for (index, item) in (0..).zip(items) {
-            ffi::PyTuple_SetItem(new.as_ptr(), index, item.into_ptr());
+    unsafe fn tuple(&mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        let count = api::tuple_len(object);
+        let mut items = Vec::with_capacity(count as usize);
+        let mut is_other = false;
+        for index in 0..count {
+            let item = api::tuple_item(object, index);
+            let new = match self.copies(item) {
+                true => self.copy(item)?,
+                false => HeldObject::borrowed(item),
+            };
+            is_other |= new.as_ptr() != item;
+            items.push(new);
         }
-        new
-    } else {
-        HeldObject::borrowed(object)
-    };
-    if let Some(memo) = memo {
-        memo.insert(object as usize, new.clone());
+        // A tuple inside a cycle through a list was made while its items were copied.
+        let known = self.memo.as_ref();
+        if let Some(known) = known.and_then(|memo| memo.get(&(object as usize))) {
+            return Ok(known.clone());
+        }
+        let new = if is_other {
+            let new = HeldObject::owned(ffi::PyTuple_New(count))?;
+            for (index, item) in (0..).zip(items) {
+                ffi::PyTuple_SetItem(new.as_ptr(), index, item.into_ptr());
+            }
+            new
+        } else {
+            HeldObject::borrowed(object)
+        };
+        self.remember(object, &new);
+        Ok(new)
     }
-    Ok(new)
+
+    /// The record of an instance, of copies alone.
+    unsafe fn record(
+        &mut self,
+        instance: *mut ffi::PyObject,
+        record: &HeldObject,
+    ) -> Outcome<HeldObject> {
+        let class = self.record_class.cast();
+        let new = HeldObject::owned(ffi::PyObject_CallObject(class, std::ptr::null_mut()))?;
+        self.remember(instance, &new);
+        for index in 0..api::list_len(record.as_ptr()) {
+            let value = api::list_item(record.as_ptr(), index);
+            // Neither the class nor the names are copied: nothing can change them.
+            let value = match index >= RECORD_VALUES && self.copies(value) {
+                true => self.copy(value)?,
+                false => HeldObject::borrowed(value),
+            };
+            if ffi::PyList_Append(new.as_ptr(), value.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+        Ok(new)
+    }
+
+    /// A new instance, its attributes set without any code of its class.
+    unsafe fn instance(&mut self, record: *mut ffi::PyObject) -> Outcome<HeldObject> {
+        let class = api::list_item(record, 0);
+        let names = api::list_item(record, 1);
+        let new = HeldObject::owned(api::new_instance(class))?;
+        self.remember(record, &new);
+        for index in 0..api::tuple_len(names) {
+            let value = api::list_item(record, RECORD_VALUES + index);
+            let value = match self.copies(value) {
+                true => self.copy(value)?,
+                false => HeldObject::borrowed(value),
+            };
+            let name = api::tuple_item(names, index);
+            if ffi::PyObject_GenericSetAttr(new.as_ptr(), name, value.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+        Ok(new)
+    }
 }

@@ -50,7 +50,7 @@ fn set_up(
     functions: [Bound<'_, PyAny>; python::KNOWN_COUNT],
     immutable: Vec<Bound<'_, PyAny>>,
 ) -> bool {
-    let known = [
+    let known: [PythonFunction; python::KNOWN_COUNT] = [
         PythonFunction::PartsOf,
         PythonFunction::FrozenFields,
         PythonFunction::DeepCopy,
@@ -61,6 +61,8 @@ fn set_up(
         PythonFunction::ErrorForCaller,
         PythonFunction::OwnWay,
         PythonFunction::Weight,
+        PythonFunction::RecordOf,
+        PythonFunction::Record,
     ];
     for (known, function) in known.into_iter().zip(&functions) {
         python::remember(known, owned(function));

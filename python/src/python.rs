@@ -31,10 +31,14 @@ pub enum PythonFunction {
     OwnWay,
     /// `_weight.bytes_of(value, key)`.
     Weight,
+    /// `_values.record_of(value)`: an instance taken apart, or None.
+    RecordOf,
+    /// The class `_values.Record`.
+    Record,
 }
 
 /// How many there are.
-pub const KNOWN_COUNT: usize = 10;
+pub const KNOWN_COUNT: usize = 12;
 static KNOWN: [AtomicPtr<ffi::PyObject>; KNOWN_COUNT] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN_COUNT];
 

@@ -26,6 +26,8 @@ _native.set_up(
         _values.error_for_caller,
         _values.own_way,
         _weight.bytes_of,
+        _values.record_of,
+        _values.Record,
     ),
     _values.IMMUTABLE,
 )

@@ -2,11 +2,13 @@
 
 import collections.abc
 import copy
+import copyreg
 import dataclasses
 import datetime
 import decimal
 import enum
 import fractions
+import inspect
 import io
 import ipaddress
 import pathlib
@@ -64,6 +66,53 @@ def frozen_fields(value: object) -> tuple[Any, ...] | None:
         if names.issuperset(getattr(value, "__dict__", ())):
             return tuple(getattr(value, name) for name in names)
     return None
+
+
+class Record(list[Any]):
+    """An instance taken apart: its class, the tuple of its attributes' names, their values."""
+
+    __slots__ = ()
+
+
+#: A class that defines one of these says itself how its instances are made or copied.
+_OWN_COPY = (
+    "__new__",
+    "__copy__",
+    "__deepcopy__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__getstate__",
+    "__setstate__",
+    "__getattribute__",
+)
+
+
+def record_of(value: object) -> Record | None:
+    """The instance taken apart, or None where putting it together again could differ from
+    `copy.deepcopy`: then that is the way."""
+    kind = type(value)
+    if type(kind) is not type or kind in copyreg.dispatch_table:
+        return None
+    if any(getattr(kind, name, None) is not getattr(object, name, None) for name in _OWN_COPY):
+        return None
+    try:
+        # Refuses an instance that holds more than its attributes.
+        reduced: Any = object.__reduce_ex__(value, 2)
+    except TypeError:
+        return None
+    _, arguments, state, *more = reduced
+    if arguments != (kind,) or any(part is not None for part in more):
+        return None
+    plain, slots = state if isinstance(state, tuple) else (state, None)
+    if slots and kind.__setattr__ is not object.__setattr__:
+        return None
+    attributes = {**(plain or {}), **(slots or {})}
+    for name in plain or ():
+        # Its setter would run at each hit.
+        static = inspect.getattr_static(kind, name, None)
+        if type(name) is not str or hasattr(type(static), "__set__"):
+            return None
+    return Record((kind, tuple(attributes), *attributes.values()))
 
 
 def error_for_caller(error: BaseException) -> BaseException:
