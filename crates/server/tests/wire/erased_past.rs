@@ -236,7 +236,7 @@ fn lists_with_related_rows_say_that_those_were_erased() {
     let rows = "/v1/tablesdb/d/tables/a/rows";
     let as_of = method("asOf", &json!([then]));
     let related = method("select", &json!(["n", "k.*"]));
-    assert_eq!(headed(&server, rows, &[as_of.clone()], 200), "");
+    assert_eq!(headed(&server, rows, std::slice::from_ref(&as_of), 200), "");
     assert_eq!(headed(&server, rows, &[as_of, related], 200), "true");
 }
 
