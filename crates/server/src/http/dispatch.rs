@@ -179,7 +179,6 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::TidemarkStatus => native::status(&context),
         Action::Describe => Ok(openapi::document_reply()),
         Action::Transact => native::transact(context).await,
-        // Boxed, so that other requests do not carry its state around.
         Action::Undo => Box::pin(native::undo(context)).await,
         Action::ReadAtTimes => Box::pin(native::read(context)).await,
         Action::Heartbeat => native::heartbeat(context).await,

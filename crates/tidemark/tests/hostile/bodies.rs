@@ -52,6 +52,7 @@ const STRICT: &[&str] = &[
     "/v1/tidemark/databases/{database}/reads",
     "/constraints",
     "/options",
+    "/undo",
 ];
 
 /// What a route that is not built says to whatever is sent.

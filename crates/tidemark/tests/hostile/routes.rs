@@ -492,6 +492,11 @@ const SPECS: &[Spec] = specs! {
         needed("ops", Takes::Ops, r#"[{"op":"patch","table":"t","id":"new","doc":{"n":5}}]"#),
         optional("meta", Takes::Meta, r#"{"why":"x"}"#), optional("minMark", Takes::PastTime, "1"),
     ]);
+    POST "/v1/tidemark/databases/{database}/undo" Keys &[], Some(&[
+        needed("after", Takes::PastTime, "1"), optional("user", Takes::Words, r#""nobody""#),
+        optional("until", Takes::PastTime, "5"), optional("meta", Takes::Meta, r#"{"why":"x"}"#),
+        optional("dryRun", Takes::Flag, "true"),
+    ]);
     POST "/v1/tidemark/databases/{database}/reads" Keys &[], Some(&[
         needed("kind", Takes::ReadKind, r#""get""#),
         needed("table", Takes::RelatedTable, r#""t""#), needed("id", Takes::Id, r#""r1""#),

@@ -26,6 +26,7 @@ pub async fn undo(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let until = mark(&mut fields, "until")?;
     let is_dry = fields.flag("dryRun")?.unwrap_or(false);
     let (engine, database) = (&context.app.shared.engine, &*context.ids.database);
+    let after = engine.settle(Some(after)).await?;
     let until = engine.settle(until).await?;
     let found = engine
         .to_undo(&caller, database, (after, until), wanted)

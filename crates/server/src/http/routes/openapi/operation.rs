@@ -89,6 +89,7 @@ const fn change(
 
 impl Operation {
     /// What is done by a route with this action; `None` where the document does not describe it.
+    /// Actions are named one by one: who adds a route decides.
     pub fn of(action: Action) -> Option<Operation> {
         Some(match action {
             Action::ListRows
@@ -125,7 +126,6 @@ impl Operation {
             | Action::ResetTests
             | Action::BatchRead
             | Action::BatchWrite => of_own(action),
-            // Named one by one: who adds a route decides.
             Action::Ping
             | Action::Versions
             | Action::Health(_)

@@ -118,19 +118,13 @@ fn read_cases() -> Vec<(ReadError, Kind)> {
 
 fn write_cases() -> Vec<(WriteError, Kind)> {
     use WriteError as W;
-    let (held, max) = (1, 1);
+    let (held, max, what) = (1, 1, "rows");
     vec![
         (W::RowExists(row()), Kind::RowExists),
         (W::RowMoved(row()), Kind::RowUpdateConflict),
         (W::RowsMoved(vec![text()]), Kind::RowUpdateConflict),
         (W::UndoOfRelationships(text()), Kind::BadRequest),
-        (
-            W::TooMuchToUndo {
-                what: "rows",
-                max: 1,
-            },
-            Kind::BadRequest,
-        ),
+        (W::TooMuchToUndo { what, max: 1 }, Kind::BadRequest),
         (
             W::UniqueViolation {
                 index: None,
