@@ -180,7 +180,7 @@ impl Scene {
         }
     }
 
-    /// All that is answered now, to be asked again.
+    /// Every answer now, to be compared with later ones.
     fn answered(self, world: &World) -> Vec<(Row, Log)> {
         let line = self.line;
         let rows = self.rows.into_iter().zip(self.grids);
