@@ -34,6 +34,14 @@ const unreachable = (place) =>
     .filter((box) => box.scrollWidth > box.clientWidth && box.tabIndex < 0)
     .map((box) => box.outerHTML.slice(0, 120));
 
+/** Charts learn of another width from an observer and are drawn in a frame after that. */
+const drawn = () =>
+  new Promise((resume) => {
+    const after = (frames) =>
+      frames === 0 ? resume() : requestAnimationFrame(() => after(frames - 1));
+    after(4);
+  });
+
 /**
  * Nothing of `place`, a selector, is cut or out of reach at any of the widths.
  * @throws AssertionError with the first lines of what is
@@ -41,6 +49,7 @@ const unreachable = (place) =>
 export async function assertWhole(page, place) {
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: 900 });
+    await page.evaluate(drawn);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert.ok(wide <= width, `${wide} px wide in a window of ${width}`);
     assert.deepEqual(await page.evaluate(cutOff, place), [], `cut at ${width}`);
