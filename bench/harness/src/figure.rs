@@ -10,7 +10,7 @@ pub enum Goal {
     AtLeast(f64),
     /// No more.
     AtMost(f64),
-    /// It is told, and held against nothing.
+    /// It is reported, and compared with nothing.
     Told,
 }
 

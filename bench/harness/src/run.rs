@@ -32,7 +32,7 @@ pub struct RunArgs {
     /// Take small sizes and few rounds; for trying it. A debug build is good enough then
     #[arg(long)]
     pub quick: bool,
-    /// Rounds of everything, whose median is told [default: 1 to 5; the report says]
+    /// Rounds of everything, whose median is reported [default: 1 to 5; the report says]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     rounds: Option<u8>,

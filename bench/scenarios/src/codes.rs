@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Printable ASCII but `"&'<>\` and the backtick: nothing that HTML or JSON would escape.
 const LETTERS: &[u8; 87] =
     b"!#$%()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
-/// The shortest time that can be told.
+/// The shortest time that can be shown.
 const LEAST_S: f64 = 1e-7;
 /// Ten decades, from 100 ns to 1,000 s.
 const DECADES: f64 = 10.0;

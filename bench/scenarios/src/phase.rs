@@ -59,7 +59,7 @@ struct Slice {
     /// Calls begun.
     begun: AtomicUsize,
     until: Until,
-    /// When the run began: samples are told from here.
+    /// When the run began: samples count from here.
     origin: Instant,
     start: Instant,
 }

@@ -172,7 +172,7 @@ struct Bounds {
     bytes_max: usize,
 }
 
-/// A server of ours answers within `--read-limit-ms`, 10 s unless it is told otherwise, or after a
+/// A server of ours answers within `--read-limit-ms`, 10 s unless configured otherwise, or after a
 /// change of a large table; the largest answer is a page of rows that hold a megabyte each.
 const BOUNDS: Bounds = Bounds {
     connecting: Duration::from_secs(10),

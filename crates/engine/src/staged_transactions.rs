@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// The transactions that the caller may see: a key all of the project, a user its own, a guest
-    /// none, because guests are not told apart.
+    /// none, because guests are not distinguished.
     ///
     /// # Errors
     /// [`crate::ReadError::Query`] for a query that is not understood here.

@@ -6,7 +6,7 @@ use model::{Change, TableNumber};
 
 use crate::boundaries::Next;
 
-/// What one group commit alters, as it is told before it is visible.
+/// What one group commit alters, as it is announced before it is visible.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Rows before and after, where the commit says so much.
@@ -41,7 +41,7 @@ impl Batch {
         }
     }
 
-    /// The tables that are told of instead of their rows.
+    /// The tables that are named instead of their rows.
     pub(crate) fn whole_tables(&self) -> impl Iterator<Item = &TableNumber> {
         self.tables.iter().chain(&self.unseen)
     }

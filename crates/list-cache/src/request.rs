@@ -46,7 +46,7 @@ pub struct Read {
     pub total: Option<u64>,
     /// The mark that stood in the snapshot.
     pub mark: Mark,
-    /// When the read began, in milliseconds of the clock that [`ListFetch::step`] is told.
+    /// When the read began, in milliseconds of the clock that [`ListFetch::step`] is given.
     pub read_ms: u64,
 }
 

@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 
 /// Most days of history that can be asked for: a hundred years.
 pub const HISTORY_DAYS_MAX: u32 = 36_525;
-/// Longest time in seconds that clients may be told to keep an answer: a year.
+/// Longest time in seconds that clients may be allowed to keep an answer: a year.
 pub const PINNED_MAX_AGE_S_MAX: u32 = 31_536_000;
 /// Greatest age in seconds that a reader may accept of a list: a day.
 pub const TTL_S_MAX: u32 = 86_400;

@@ -1,4 +1,4 @@
-//! Which of the user's indexes SQLite is told to use.
+//! Which of the user's indexes SQLite must use.
 //!
 //! SQLite's planner knows neither the page's length nor, without ANALYZE, how rare a value is:
 //! left alone it was seen to sort what an index holds in order. So a statement names its index

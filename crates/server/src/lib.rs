@@ -1,4 +1,4 @@
-//! What a server is made of: HTTP, the sockets it is served on, and what is told of it.
+//! What a server is made of: HTTP, the sockets it is served on, and what is reported of it.
 //!
 //! Wire shapes stand here and nowhere else. It knows nothing of SQL and of which database answers,
 //! of the environment and of the command line.

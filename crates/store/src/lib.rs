@@ -138,7 +138,7 @@ pub trait StoreReads {
     }
 
     /// Does work that takes long on a thread for long reads, in the share of callers without a key
-    /// if it is `of_guest`. What it reads of this store is read there, and it is told by the flag
+    /// if it is `of_guest`. What it reads of this store is read there, and it learns by the flag
     /// when no caller waits for it any more.
     ///
     /// # Errors

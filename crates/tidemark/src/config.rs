@@ -28,7 +28,7 @@ pub use watch::WatchSetup;
 /// The project of a first start, when none is named.
 const PROJECT_DEFAULT: &str = "default";
 
-/// Where a server answers unless it is told otherwise.
+/// Where a server answers unless configured otherwise.
 const ENDPOINT_DEFAULT: &str = "http://127.0.0.1:8280/v1";
 
 /// The words of the command line.

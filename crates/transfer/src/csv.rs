@@ -1,7 +1,7 @@
 //! Rows of one table as CSV (RFC 4180), in both directions.
 //!
 //! A field that is empty has no value. A text that is empty, or begins with a quotation mark, is
-//! written as JSON, so that it is told from one without a value. Lists are written as JSON.
+//! written as JSON, so that it differs from one without a value. Lists are written as JSON.
 
 use std::io;
 

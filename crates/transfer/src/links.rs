@@ -1,4 +1,4 @@
-//! Links between rows, told from the rest of a row.
+//! Links between rows, apart from the rest of a row.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The same work by hand-written statements: `crates/store/examples/bare` as a child that is told
+//! The same work by hand-written statements: `crates/store/examples/bare` as a child that is given
 //! one task a line and answers each by a line of JSON.
 
 use std::io::{BufRead as _, BufReader, Write as _};

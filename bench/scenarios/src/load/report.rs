@@ -367,7 +367,7 @@ fn blended(blend: &Blend) -> [((&'static str, &'static str, Role), &Figure); 3] 
     ]
 }
 
-/// The responder has no cache: of it none is told.
+/// The responder has no cache: of it none is reported.
 fn hits_percent(role: Role, figure: &Figure) -> Option<f64> {
     let hits = figure.whole.hits_percent();
     hits.filter(|_| role != Role::Floor)

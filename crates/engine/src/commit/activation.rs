@@ -123,7 +123,7 @@ impl Shared {
 }
 
 impl Engine {
-    /// The instant it is now, if what the table shows now is behind it; then the writer is told to
+    /// The instant it is now, if what the table shows now is behind it; then the writer is to
     /// activate what is due.
     pub(crate) fn overdue(&self, table: TableNumber) -> Option<Timestamp> {
         let overdue = self.shared.overdue(table);

@@ -1,4 +1,4 @@
-//! How much of a commit cached lists are told row by row.
+//! How much of a commit is compared with cached lists row by row.
 
 use list_cache::Batch;
 use model::{Change, TableNumber};
@@ -29,7 +29,7 @@ pub(crate) fn bounded(batch: &mut Batch) {
         let largest = images.swap_remove(place);
         sizes.swap_remove(place);
         batch.unseen.extend(tables_of(&largest));
-        // What is told of these tables by others adds nothing.
+        // Changes of these tables by others add nothing.
         let mut place = 0;
         rows = 0;
         bytes = 0;

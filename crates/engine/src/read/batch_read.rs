@@ -100,7 +100,7 @@ enum Wanted {
 
 impl Engine {
     /// Reads rows of tables of one database: those of parts that name no time all as of one mark.
-    /// What is wrong about one part is told there and leaves the others alone. From the part on
+    /// What is wrong about one part is reported there and leaves the others alone. From the part on
     /// that would make the answer too large, none is read.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ enum Attempt {
     Whole(WriteBatch),
     /// Whether its row is there and may be changed: the rest would fail at the commit.
     Probe(WriteBatch),
-    /// Nothing can be told now.
+    /// Nothing can be said now.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! Which lists are asked for, how often and how long they take; and who hears of slow ones.
+//! Which lists are asked for, how often and how long they take; and who is notified of slow ones.
 //!
 //! Lists that differ in values only are counted together. The table of counts has a fixed size:
 //! a shape that is new drives out the one that was asked for least, so that a caller that asks in
@@ -21,7 +21,7 @@ const SHAPES_MAX: usize = 512;
 /// After so many shapes were driven out, those that stayed count half: what was asked for often
 /// long ago gives way in the end.
 const AGE_EVERY: u32 = 4_096;
-/// Most slow queries that are told within a second; more are only counted. Explaining one costs
+/// Most slow queries that are reported within a second; more are only counted. Explaining one costs
 /// some 50 µs, and a log of a thousand such lines says no more than one of ten.
 const TOLD_PER_S_MAX: u64 = 10;
 
@@ -56,7 +56,7 @@ pub struct SlowQuery {
     pub plan: Vec<String>,
     /// The columns of an index that would lead to these rows, such as `genre, year DESC`.
     pub index: Option<String>,
-    /// Slow queries before this one that were not told, since the last one that was.
+    /// Slow queries before this one that were not reported, since the last one that was.
     pub untold: u64,
 }
 
@@ -111,7 +111,7 @@ struct Shapes {
     driven_out: u32,
 }
 
-/// Who hears of slow queries, and of which.
+/// Who is notified of slow queries, and of which.
 struct Slow {
     threshold: Duration,
     tell: TellSlow,
@@ -140,7 +140,7 @@ impl Engine {
         let _ = self.observed.slow.set(slow);
     }
 
-    /// How many slow queries there were since the start, told or not.
+    /// How many slow queries there were since the start, reported or not.
     pub fn slow_queries(&self) -> u64 {
         self.observed.slow_count.load(Ordering::Relaxed)
     }
@@ -305,7 +305,7 @@ impl Shape {
 }
 
 impl Slow {
-    /// How many were not told before, if one more may be told now.
+    /// How many were not reported before, if one more may be reported now.
     fn may_tell(&self) -> Option<u64> {
         let second = self.began.elapsed().as_secs();
         let mut rate = self.reported.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Whether writing has ended so, and who waits to hear of it.
+/// Whether writing has ended so, and who waits for that.
 #[derive(Default)]
 pub(crate) struct Stop {
     reason: OnceLock<String>,

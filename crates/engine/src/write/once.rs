@@ -4,8 +4,8 @@
 //! asked, the mark and the answer. So no crash comes between effect and key, and an API key that
 //! sends it again gets the answer of then, whatever the rows are by now.
 //!
-//! Answers are kept for API keys alone, each under the key that made it. Guests are not told apart:
-//! a guest that guessed a request of another guest would get the rows that it answered, and each
+//! Answers are kept for API keys alone, each under the key that made it. Guests are all the same
+//! here: one that guessed a request of another would get the rows that it answered, and each
 //! would leave an answer on the disk that is larger than what was sent.
 
 use std::sync::Arc;

@@ -198,7 +198,7 @@ impl Engine {
 
     /// Records of the database's commits above `after` in the order of their marks, at most
     /// [`RECORDS_MAX`]; for keys only. Marks up to `settled` only, which must be. Of others'
-    /// commits nothing is told, not even that there were any.
+    /// commits nothing is shown, not even that there were any.
     ///
     /// # Errors
     /// What the store says.

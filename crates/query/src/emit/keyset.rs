@@ -41,8 +41,8 @@ fn write_order_by(out: &mut Writer, query: &Query, write_key: impl Fn(&mut Write
     }
 }
 
-/// What rows are ordered by. Where a row may be there more than once, its versions are told apart
-/// by from when they are valid and known.
+/// What rows are ordered by. Where a row may be there more than once, its versions
+/// differ by when they begin to be valid and known.
 #[derive(Clone, Copy)]
 enum Key {
     Field(OrderKey),

@@ -396,7 +396,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Writes the table read, with the index it is told to use.
+    /// Writes the table read, with the index it must use.
     pub(super) fn write_from(&self, out: &mut Writer, index: Option<&str>) {
         out.push(&if self.is_of_versions() {
             names::versions(self.table.number)

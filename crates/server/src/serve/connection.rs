@@ -44,7 +44,7 @@ enum Phase {
     Quiet,
 }
 
-/// What a connection was told from outside its task.
+/// What a connection must do, as set from outside its task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ConnectionCommand {
     Nothing,

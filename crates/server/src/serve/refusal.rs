@@ -15,7 +15,7 @@ use crate::http::state::counts::Counts;
 use crate::http::wire;
 use crate::http::wire::error::{ApiError, Kind};
 
-/// Most connections that are told so at once; others are closed without a word.
+/// Most connections that get this answer at once; others are closed without a word.
 const TOLD_MAX: usize = 64;
 /// Longest time for telling one.
 const TELLING: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub struct Refusals {
     is_secret: bool,
     told_now: Rc<Cell<usize>>,
     counts: Arc<Counts>,
-    /// Whether the last connection was refused: the log is told once, not once for each.
+    /// Whether the last connection was refused: the log gets one line, not one for each.
     is_full: Cell<bool>,
 }
 

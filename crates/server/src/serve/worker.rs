@@ -25,7 +25,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 
 /// The acceptor's end of one thread.
 pub struct Worker {
-    /// `None` once it was told to drain.
+    /// `None` once it has to drain.
     streams: Option<mpsc::UnboundedSender<(StdStream, IpAddr)>>,
     live: Arc<AtomicUsize>,
     ended: oneshot::Receiver<usize>,

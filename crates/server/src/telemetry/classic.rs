@@ -1,7 +1,7 @@
 //! Metrics in Prometheus's classic text format (0.0.4), for readers that know no other.
 //!
 //! It differs from OpenMetrics in the names of counters, which keep their `_total` where the type
-//! is told, and in having no end mark. A reader of the one takes counters of the other for
+//! is written, and in having no end mark. A reader of the one takes counters of the other for
 //! unknown.
 
 use std::fmt::Write as _;

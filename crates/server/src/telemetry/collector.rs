@@ -31,7 +31,7 @@ pub struct Collector {
     endpoint: Endpoint,
     headers: HeaderMap,
     resource: ResourceAttributesWithSchema,
-    /// The log is told when it begins to fail and when it is well again, not of each batch.
+    /// The log gets a line when it begins to fail and when it is well again, not for each batch.
     fails: AtomicBool,
 }
 

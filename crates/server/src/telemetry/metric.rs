@@ -61,7 +61,7 @@ pub enum Value {
     Whole(u64),
     /// A measure.
     Real(f64),
-    /// Times, in nanoseconds; told in seconds.
+    /// Times, in nanoseconds; shown in seconds.
     Times(Distribution),
     /// Numbers of things.
     Sizes(Distribution),

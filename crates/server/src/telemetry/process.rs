@@ -1,4 +1,4 @@
-//! What the system says of this process. Where it says nothing, nothing is told.
+//! What the system says of this process. Where it says nothing, nothing is reported.
 
 use std::fs;
 

@@ -147,7 +147,7 @@ impl Extractor for Bounded<'_> {
     }
 }
 
-/// A method as it is told: clients may invent any, of any length, and both logs and collectors
+/// A method as it is recorded: clients may invent any, of any length, and both logs and collectors
 /// expect few.
 pub fn method_word(method: &Method) -> &'static str {
     match *method {

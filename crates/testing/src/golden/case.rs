@@ -198,7 +198,7 @@ impl PreparedCase {
         })
     }
 
-    /// The number of the index that SQLite is told to use.
+    /// The number of the index that SQLite must use.
     pub fn index(&self, query: &Query) -> Option<u32> {
         let choice = match self.wanted {
             CaseSubject::Rows => query::index_choice::choose_index(query),

@@ -2,7 +2,7 @@
 //!
 //! It knows no versions, no cuts and no periods. Each mark has a column with a cell for each valid
 //! instant; a cell says which piece is there. A write gives new names to the pieces it makes and
-//! to what it leaves of others, so pieces are told apart even where their values are equal.
+//! to what it leaves of others, so pieces are distinguished even where their values are equal.
 
 use std::collections::BTreeMap;
 

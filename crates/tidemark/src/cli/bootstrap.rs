@@ -1,4 +1,4 @@
-//! The first start: which project and key are there, and who is told of them.
+//! The first start: which project and key are there, and where they are printed.
 
 use std::fs;
 use std::io;

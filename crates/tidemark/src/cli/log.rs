@@ -61,10 +61,10 @@ pub fn start(log: &config::Log) -> Result<Log> {
     })
 }
 
-/// Where lines go: what cannot be written is counted, and told when lines can be written again.
+/// Where lines go: what cannot be written is counted, and reported when lines can be written again.
 struct Lines<W> {
     out: W,
-    /// Of the lines that were lost, those that the log has told of.
+    /// Of the lines that were lost, those that the log has reported.
     told: u64,
 }
 

@@ -190,7 +190,7 @@ fn serve_until(
     Ok(())
 }
 
-/// Waits until a signal asks to stop, or nothing can be written any more; that is told on.
+/// Waits until a signal asks to stop, or nothing can be written any more; that is passed on.
 async fn stop_asked(
     engine: &Engine,
     stopped: oneshot::Receiver<()>,

@@ -139,7 +139,7 @@ fn live(looking: Looking, interval: Duration) -> Result<()> {
 
 /// What the thread that looks has to say.
 enum Heard {
-    /// What the server told, or why it did not.
+    /// What the server answered, or why it did not.
     Snapshot(Box<Result<TopSnapshot>>),
     /// A signal asks to stop.
     Stop,

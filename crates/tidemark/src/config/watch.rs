@@ -1,4 +1,4 @@
-//! Who may watch, and what they are told, as typed.
+//! Who may watch, and what they are shown, as typed.
 
 use std::net::SocketAddr;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Which web pages may call, and what their browsers are told.
+//! Which web pages may call, and what their browsers are sent.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

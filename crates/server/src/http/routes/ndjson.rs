@@ -134,7 +134,7 @@ struct Source {
     /// `None` for a caller with a key.
     turns: Option<Rc<GuestTurns>>,
     is_over: bool,
-    /// Whether the client has been told that no more is answered.
+    /// Whether the client knows that no more is answered.
     is_refused: bool,
     _place: Place,
 }
@@ -310,7 +310,7 @@ impl Source {
         Ok((lines, untaken))
     }
 
-    /// What has been done is told of, whatever waits.
+    /// What has been done is reported, whatever waits.
     fn owed(&self, lines: Vec<u8>) -> Answers {
         let pieces = [lines.into(), Bytes::new(), Bytes::new()];
         let untaken = self.sending.owe(&pieces, self.is_guest());

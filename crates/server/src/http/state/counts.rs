@@ -1,7 +1,7 @@
 //! What was answered: counted by each thread for itself, and added up when it is read.
 //!
 //! A thread writes its own counts only, by plain loads and stores (see [`engine::tally`]); so a
-//! cached list pays a few of its own core's cycles for being counted. What may be told apart is
+//! cached list pays a few of its own core's cycles for being counted. What may be distinguished is
 //! fixed at the start: routes by their patterns, statuses by the table of errors. No client can
 //! add to it.
 
@@ -30,7 +30,7 @@ pub struct Counts {
     is_timed: AtomicBool,
 }
 
-/// The statuses that are told apart.
+/// The statuses that are distinguished.
 #[derive(Debug)]
 struct Statuses {
     all: Vec<u16>,

@@ -83,7 +83,7 @@ impl Written {
 
 impl Writer {
     /// # Errors
-    /// When the connection cannot be told to look at the clock, or the database be read.
+    /// When the connection cannot be made to look at the clock, or the database be read.
     pub(crate) fn new(
         mut connection: Connection,
         coding: Coding,

@@ -204,7 +204,7 @@ impl Run<'_> {
         self.need_within(&covered, related, target, valid, (holder, position))
     }
 
-    /// Where a row is there, as known now, of what is valid in the period: what is joined is told
+    /// Where a row is there, as known now, of what is valid in the period: what is joined is given
     /// as one.
     fn covered(&self, table: &Table, id: &str, within: Period) -> Step<Vec<Period>> {
         let (versions, now) = (names::versions(table.number), names::now(table.number));

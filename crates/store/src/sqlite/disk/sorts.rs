@@ -3,7 +3,7 @@
 //! Where no index gives an order, SQLite sorts in a table of its own, which has as many rows as
 //! `limit` and `offset` together; one statement may need several of them. In memory they had no
 //! bound: a caller could have any table copied there by a large `offset`. In files they could fill
-//! the disk. So SQLite is told to use files, and this layer is the disk that they are on: SQLite
+//! the disk. So SQLite is set to use files, and this layer is the disk that they are on: SQLite
 //! keeps the first 2 MB of each to itself (`SQLITE_DEFAULT_CACHE_SIZE`), and what goes beyond is
 //! held here, counted for all files of a thread, and refused beyond [`SORT_BYTES_MAX`].
 //!

@@ -44,7 +44,7 @@ impl WalReaderPin {
         self.lock().move_on();
     }
 
-    /// Stays nowhere until it is told to move on.
+    /// Stays nowhere until it is moved on.
     pub(crate) fn leave(&self) {
         self.lock().leave();
     }

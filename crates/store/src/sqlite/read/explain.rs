@@ -9,7 +9,7 @@ use query::{Dialect, Query, names};
 use super::{Limit, PLANNED_HERE_MAX, Reader, Readers, Step, bind};
 use crate::StoreError;
 
-/// Most steps that are told; a plan of ours has under ten.
+/// Most steps that are shown; a plan of ours has under ten.
 const STEPS_MAX: usize = 32;
 
 impl Readers {

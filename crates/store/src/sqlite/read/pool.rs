@@ -136,7 +136,7 @@ impl Pool {
         }
     }
 
-    /// Hands over a read, or other work, which is told what stops it.
+    /// Hands over a read, or other work, which is given what stops it.
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when the queue of its kind and share is full.
