@@ -321,7 +321,9 @@ fn undo_refuses_what_it_does_not_understand_and_who_may_not() {
     let (server, after, user) = changed();
     for (body, part) in [
         (json!({"user": user}), "after"),
-        (json!({"after": after}), "user"),
+        (json!({"after": after}), "by `meta`"),
+        (json!({"after": after, "user": user, "until": 0}), "`until`"),
+        (json!({"after": i64::MAX, "user": user}), "future_tt"),
         (json!({"after": "2026", "user": user}), "`after`"),
         (json!({"after": after, "meta": {"a": {}}}), "`a` must be"),
         (json!({"after": after, "user": user, "before": 1}), "before"),

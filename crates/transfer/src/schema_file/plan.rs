@@ -306,28 +306,13 @@ fn has_key(column: &FileColumn, key: &str) -> bool {
 
 /// Whether a column can become the other and keep its values.
 fn is_same_kind(one: &FileColumn, other: &FileColumn) -> bool {
-    let shape = |column: &FileColumn| {
-        let FileColumn {
-            key,
-            kind,
-            array,
-            encrypt,
-            related_table,
-            relation_type,
-            two_way_key,
-            ..
-        } = column.clone();
-        (
-            key,
-            kind,
-            array,
-            encrypt,
-            related_table,
-            relation_type,
-            two_way_key,
-        )
-    };
-    shape(one) == shape(other)
+    one.key == other.key
+        && one.kind == other.kind
+        && one.array == other.array
+        && one.encrypt == other.encrypt
+        && one.related_table == other.related_table
+        && one.relation_type == other.relation_type
+        && one.two_way_key == other.two_way_key
 }
 
 /// Whether nothing is to be done. Some servers show a size where a type has none to choose.

@@ -20,7 +20,8 @@ pub async fn undo(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     fields.need_known(&["after", "until", "user", "meta", "dryRun", CLOCK])?;
     let wanted = records(&mut fields)?;
     if wanted.author.is_none() && wanted.meta.is_empty() {
-        return Err(ApiError::missing("user"));
+        let why = "name the commits to undo by `user`, by `meta`, or by both.";
+        return Err(ApiError::invalid("user", why));
     }
     let after = mark(&mut fields, "after")?.ok_or_else(|| ApiError::missing("after"))?;
     let until = mark(&mut fields, "until")?;
@@ -28,6 +29,9 @@ pub async fn undo(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let (engine, database) = (&context.app.shared.engine, &*context.ids.database);
     let after = engine.settle(Some(after)).await?;
     let until = engine.settle(until).await?;
+    if until < after {
+        return Err(ApiError::invalid("until", "it is before `after`."));
+    }
     let found = engine
         .to_undo(&caller, database, (after, until), wanted)
         .await?;
