@@ -103,7 +103,6 @@ class Shop:
             "ENDPOINT": server.endpoint,
             "PROJECT": server.project,
             "KEY": server.key,
-            "IMPORTER": server.cli("key", "create", "--name", "importer")["secret"],
             "PYTHONPATH": str(ROOT / "clients/python/src"),
             "GOTOOLCHAIN": "local",
             "GOPROXY": "off",
@@ -116,6 +115,11 @@ class Shop:
     def _post(self, path: str, body: object, headers: dict[str, str]) -> httpx.Response:
         url = f"{self._server.endpoint}/{path}"
         return httpx.post(url, json=body, headers={**self._headers, **headers})
+
+    def add_key(self, name: str) -> None:
+        """A further key of the project; programs find its secret in the variable of its name."""
+        secret = self._server.cli("key", "create", "--name", name)["secret"]
+        self._environment[name.upper()] = secret
 
     def go_to(self, date: str) -> None:
         """From now on it is nine o'clock of this day."""
