@@ -22,6 +22,7 @@ use crate::http::head::cors::Origins;
 mod config;
 mod connection;
 pub mod files;
+mod last_words;
 mod limits;
 mod refusal;
 pub mod tls;

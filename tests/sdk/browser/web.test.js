@@ -168,3 +168,37 @@ test('a page reads the headers that are exposed, and no others', async () => {
   }, [ROWS, names]);
   assert.deepEqual(seen, [true, false]);
 });
+
+describe('realtime', () => {
+  const ways = {
+    'the client': () => tables.client.subscribe('rows', () => {}),
+    Realtime: () => new window.Appwrite.Realtime(tables.client).subscribe('rows', () => {}),
+  };
+  for (const [way, subscribe] of Object.entries(ways)) {
+    for (const host of ['www.shop.example', 'evil.example']) {
+      test(`through ${way} is not tried again by a page of ${host}`, async () => {
+        const own = await browser.page(host);
+        await own.clock.install();
+        await own.evaluate(() => {
+          const Real = WebSocket;
+          window.opened = 0;
+          window.ending = new Promise((resolve) => {
+            window.WebSocket = class extends Real {
+              constructor(url) {
+                super(url);
+                window.opened += 1;
+                this.addEventListener('close', ({ code, wasClean }) => resolve([code, wasClean]));
+              }
+            };
+          });
+        });
+        await own.evaluate(subscribe);
+        // The client waits a little before it connects, and at most a minute before it does again.
+        await own.clock.runFor(1_000);
+        assert.deepEqual(await own.evaluate(() => window.ending), [1008, true]);
+        await own.clock.runFor(120_000);
+        assert.equal(await own.evaluate(() => window.opened), 1);
+      });
+    }
+  }
+});

@@ -25,7 +25,7 @@ use crate::http::limits::unsent::FREE_BYTES;
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::routes::ndjson::{self, Does};
 use crate::http::routes::{
-    batch, columns, databases, health, idempotency, indexes, native, openapi, project,
+    batch, columns, databases, health, idempotency, indexes, native, openapi, project, realtime,
     relationships, rows, rows_bulk, tables, transactions, welcome,
 };
 use crate::http::state::app::App;
@@ -91,7 +91,11 @@ async fn reply_to<'a>(
     if head.method == Method::OPTIONS {
         return Ok(Reply::preflight(origin));
     }
-    if *origin == Origin::Foreign && headers::header(&head.headers, &X_APPWRITE_KEY).is_none() {
+    if *origin == Origin::Foreign
+        && headers::header(&head.headers, &X_APPWRITE_KEY).is_none()
+        // Whose answer is the same for all, and ends the attempts of a foreign page.
+        && !realtime::is_handshake(head)
+    {
         let elapsed_ms = app.shared.clock.elapsed_ms();
         app.shared
             .origins
@@ -204,7 +208,7 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::RevokeKey => project::revoke_key(&context).await,
         Action::DenyKey => Err(project::refuse_new_key(&context)),
         Action::NotBuilt => Err(not_built(&context)),
-        Action::NotSupported(begin) => Err(ApiError::not_supported(begin)),
+        Action::NotSupported(begin) => realtime::refuse(context.head, begin),
         Action::Welcome => Ok(welcome::page(&context)),
     }
 }

@@ -9,15 +9,16 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-use hyper::Response;
+use bytes::Bytes;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::Limits;
+use super::{Limits, last_words};
 use crate::http::head::forwarded::Client;
 use crate::http::limits::guest_turns::InTurns;
 use crate::http::reply::ReplyBody;
@@ -135,7 +136,8 @@ impl Connection {
     }
 
     fn mark_last(&self, response: &mut Response<ReplyBody>) {
-        if self.ends.get() {
+        // One that leaves HTTP is the last one anyhow, and its header says what comes then.
+        if self.ends.get() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
@@ -247,20 +249,28 @@ pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>,
         }
         acceptor.accept(watched(stream)).await
     });
-    let mut shaking = InTurns::of(Some(&*app.handshake_turns), shaking.as_mut());
-    let shaken = poll_fn(|cx| {
-        connection.await_orders(cx.waker());
-        connection.turn.begin();
-        match connection.command.replace(ConnectionCommand::Nothing) {
-            ConnectionCommand::Nothing => Pin::new(&mut shaking).poll(cx).map(Some),
-            ConnectionCommand::Drain | ConnectionCommand::Close => Poll::Ready(None),
-        }
-    });
-    match shaken.await {
+    let shaking = InTurns::of(Some(&*app.handshake_turns), shaking.as_mut());
+    match unless_ended(connection, shaking).await {
         Some(Ok(stream)) => Box::pin(exchange(stream, client(true), connection, app)).await,
         Some(Err(error)) => tracing::debug!(%error, "a connection did not agree on TLS"),
         None => {}
     }
+}
+
+/// What `work` comes to; `None` where the connection must end before.
+async fn unless_ended<T>(
+    connection: &Connection,
+    mut work: impl Future<Output = T> + Unpin,
+) -> Option<T> {
+    poll_fn(|cx| {
+        connection.await_orders(cx.waker());
+        connection.turn.begin();
+        match connection.command.replace(ConnectionCommand::Nothing) {
+            ConnectionCommand::Nothing => Pin::new(&mut work).poll(cx).map(Some),
+            ConnectionCommand::Drain | ConnectionCommand::Close => Poll::Ready(None),
+        }
+    })
+    .await
 }
 
 async fn exchange(
@@ -269,6 +279,8 @@ async fn exchange(
     connection: &Rc<Connection>,
     app: &Rc<App>,
 ) {
+    // Of the one answer that leaves HTTP.
+    let words: Cell<Option<Bytes>> = Cell::new(None);
     let service = service_fn(|request| {
         if let Some(mut response) = http::answer_at_once(app, peer, &request) {
             connection.answered();
@@ -276,42 +288,55 @@ async fn exchange(
             return Answering::Done(Some(response));
         }
         connection.phase.set(Phase::Answering);
+        let words = &words;
         Answering::Working(Box::pin(async move {
             connection.turn.work().await;
             let mut response = http::answer(app, peer, request).await;
             connection.answered();
             connection.mark_last(&mut response);
-            if matches!(response.body(), ReplyBody::Lines(_)) {
-                let since_ms = connection.now_ms.get();
-                connection.phase.set(Phase::Streaming { since_ms });
+            match response.body() {
+                ReplyBody::Whole(_) => {}
+                ReplyBody::Lines(_) => {
+                    let since_ms = connection.now_ms.get();
+                    connection.phase.set(Phase::Streaming { since_ms });
+                }
+                ReplyBody::Switched(last) => words.set(Some(last.clone())),
             }
             response
         }))
     });
-    let mut serving = pin!(
-        http1::Builder::new()
-            // The sweep keeps this limit: hyper's would set a timer for each request, and would
-            // count the time between requests as well.
-            .header_read_timeout(None)
-            .max_header_size(app.shared.limits.head_bytes_max)
-            // Of each connection, and counted nowhere: hyper would let it grow to 400 KiB while a
-            // body comes in, and would take no longer head than that.
-            .max_buf_size(app.shared.limits.head_bytes_max)
-            .serve_connection(TokioIo::new(stream), service)
-    );
+    let mut serving = http1::Builder::new()
+        // The sweep keeps this limit: hyper's would set a timer for each request, and would
+        // count the time between requests as well.
+        .header_read_timeout(None)
+        .max_header_size(app.shared.limits.head_bytes_max)
+        // Of each connection, and counted nowhere: hyper would let it grow to 400 KiB while a
+        // body comes in, and would take no longer head than that.
+        .max_buf_size(app.shared.limits.head_bytes_max)
+        .serve_connection(TokioIo::new(stream), service);
     let ended = poll_fn(|cx| {
         connection.await_orders(cx.waker());
         connection.turn.begin();
         match connection.command.replace(ConnectionCommand::Nothing) {
             ConnectionCommand::Nothing => {}
-            ConnectionCommand::Drain => serving.as_mut().graceful_shutdown(),
-            ConnectionCommand::Close => return Poll::Ready(Ok(())),
+            ConnectionCommand::Drain => Pin::new(&mut serving).graceful_shutdown(),
+            ConnectionCommand::Close => return Poll::Ready(Ok(false)),
         }
-        serving.as_mut().poll(cx)
+        Pin::new(&mut serving).poll(cx).map_ok(|()| true)
     });
-    if let Err(error) = ended.await {
+    match ended.await {
+        // hyper leaves a connection that has left HTTP open. Its own upgrades would send it to
+        // another task, for which it would have to be `Send`.
+        Ok(true) => {
+            if let Some(words) = words.take() {
+                let stream = serving.into_parts().io.into_inner();
+                let saying = Box::pin(last_words::say(stream, &words));
+                unless_ended(connection, saying).await;
+            }
+        }
+        Ok(false) => {}
         // Clients vanish and send nonsense; no operator needs to act on that.
-        tracing::debug!(%error, "a connection broke off");
+        Err(error) => tracing::debug!(%error, "a connection broke off"),
     }
 }
 

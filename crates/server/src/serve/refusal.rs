@@ -3,22 +3,19 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::Family;
 use hyper::StatusCode;
 use model::counted;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::last_words;
 use crate::http::state::counts::Counts;
 use crate::http::wire;
 use crate::http::wire::error::{ApiError, Kind};
 
 /// Most connections that get this answer at once; others are closed without a word.
 const TOLD_MAX: usize = 64;
-/// Longest time for telling one.
-const TELLING: Duration = Duration::from_secs(1);
 
 /// Refuses connections in words, within bounds.
 #[derive(Debug)]
@@ -67,20 +64,10 @@ impl Refusals {
         told_now.set(told_now.get() + 1);
         let answer = answer(self.connections_max);
         tokio::task::spawn_local(async move {
-            // It ends either way; how is the client's affair.
-            let _ = tokio::time::timeout(TELLING, tell(stream, &answer)).await;
+            last_words::say(stream, &answer).await;
             told_now.set(told_now.get() - 1);
         });
     }
-}
-
-/// Reads until the client ends: a close with unread bytes would take the answer back.
-async fn tell(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
-    stream.write_all(answer).await?;
-    stream.shutdown().await?;
-    let mut unread = [0; 4_096];
-    while stream.read(&mut unread).await? > 0 {}
-    Ok(())
 }
 
 fn answer(connections_max: usize) -> Vec<u8> {

@@ -27,6 +27,7 @@ mod pinned;
 mod project;
 mod quotas;
 mod ranges;
+mod realtime;
 mod related_inside;
 mod related_times;
 mod relationships;

@@ -83,6 +83,8 @@ pub enum ReplyBody {
     Whole(Full<Pieces>),
     /// Lines, each as soon as it is there.
     Lines(Lines),
+    /// None: the connection is no longer HTTP once the head is sent, and ends with these bytes.
+    Switched(Bytes),
 }
 
 impl ReplyBody {
@@ -107,6 +109,7 @@ impl Body for ReplyBody {
                 let pieces = Pieces::new([lines, Bytes::new(), Bytes::new()], untaken);
                 Some(Ok(Frame::data(pieces)))
             }),
+            ReplyBody::Switched(_) => Poll::Ready(None),
         }
     }
 
@@ -114,6 +117,7 @@ impl Body for ReplyBody {
         match self {
             ReplyBody::Whole(body) => body.is_end_stream(),
             ReplyBody::Lines(_) => false,
+            ReplyBody::Switched(_) => true,
         }
     }
 
@@ -121,6 +125,7 @@ impl Body for ReplyBody {
         match self {
             ReplyBody::Whole(body) => body.size_hint(),
             ReplyBody::Lines(_) => SizeHint::default(),
+            ReplyBody::Switched(_) => SizeHint::with_exact(0),
         }
     }
 }
@@ -221,6 +226,21 @@ impl Reply {
             content_type: HTML,
             more: vec![(header::CONTENT_SECURITY_POLICY, PAGE_POLICY)],
             ..Reply::ok(page.into_bytes())
+        }
+    }
+
+    /// 101: the connection becomes a WebSocket by this key, which these bytes end.
+    pub fn switching(accept: HeaderValue, last_words: Bytes) -> Reply {
+        let upgrade = HeaderValue::from_static("websocket");
+        Reply {
+            more: vec![
+                (header::CONNECTION, HeaderValue::from_static("upgrade")),
+                (header::UPGRADE, upgrade),
+                (header::SEC_WEBSOCKET_ACCEPT, accept),
+            ],
+            pieces: [last_words, Bytes::new(), Bytes::new()],
+            status: StatusCode::SWITCHING_PROTOCOLS,
+            ..Reply::empty()
         }
     }
 
@@ -414,16 +434,18 @@ impl Reply {
 
     /// What hyper writes.
     pub fn into_response(self, request_id: HeaderValue, origin: &Origin) -> Response<ReplyBody> {
-        let body = match self.lines {
-            None => ReplyBody::whole(self.pieces, self.untaken),
-            Some(lines) => ReplyBody::Lines(lines),
+        let is_switched = self.status == StatusCode::SWITCHING_PROTOCOLS;
+        let body = match (self.lines, self.pieces) {
+            (None, [last_words, ..]) if is_switched => ReplyBody::Switched(last_words),
+            (None, pieces) => ReplyBody::whole(pieces, self.untaken),
+            (Some(lines), _) => ReplyBody::Lines(lines),
         };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(8 + self.more.len());
         // A browser takes what a 304 says into the answer it holds, whose type is the right one.
-        if self.status != StatusCode::NOT_MODIFIED {
+        if self.status != StatusCode::NOT_MODIFIED && !is_switched {
             headers.insert(header::CONTENT_TYPE, self.content_type);
         }
         if let Some(tag) = self.tag {

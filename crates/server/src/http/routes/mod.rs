@@ -11,6 +11,7 @@ pub mod native;
 pub mod ndjson;
 pub mod openapi;
 pub mod project;
+pub mod realtime;
 pub mod relationships;
 pub mod rows;
 pub mod rows_bulk;

@@ -16,7 +16,7 @@ use crate::http::head::route::{Route, routes};
 use crate::http::wire::error::Kind;
 
 /// Statuses of answers that are no errors.
-const GOOD: [u16; 5] = [200, 201, 202, 204, 304];
+const GOOD: [u16; 6] = [101, 200, 201, 202, 204, 304];
 
 /// What all threads have answered.
 #[derive(Debug)]
