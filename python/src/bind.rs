@@ -6,7 +6,7 @@ use pyo3::ffi;
 
 use crate::api;
 use crate::isolate::CopyMode;
-use crate::key::{AskedKey, BuiltKey, is_plain};
+use crate::key::{BuiltKey, LookupKey, is_plain};
 use crate::object::{HeldObject, Outcome, Raised};
 use crate::python;
 
@@ -262,19 +262,19 @@ unsafe fn encode_named(
 }
 
 /// A bound call's key.
-pub unsafe fn asked<'a>(bound: &'a BoundCall<'a>) -> Outcome<Option<AskedKey<'a>>> {
+pub unsafe fn lookup<'a>(bound: &'a BoundCall<'a>) -> Outcome<Option<LookupKey<'a>>> {
     let arguments = match bound {
         BoundCall::AsGiven(arguments) => *arguments,
         BoundCall::Ordered(arguments) => arguments,
-        BoundCall::Built(key) => return Ok(Some(AskedKey::Built(key.clone()))),
+        BoundCall::Built(key) => return Ok(Some(LookupKey::Built(key.clone()))),
         BoundCall::Refused => return Ok(None),
     };
     if arguments.iter().all(|argument| is_plain(*argument)) {
-        return Ok(Some(AskedKey::Plain(arguments)));
+        return Ok(Some(LookupKey::Plain(arguments)));
     }
     let mut key = BuiltKey::default();
     for argument in arguments {
         key.encode(*argument)?;
     }
-    Ok(Some(AskedKey::Built(Box::new(key))))
+    Ok(Some(LookupKey::Built(Box::new(key))))
 }

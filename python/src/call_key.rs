@@ -11,7 +11,7 @@ use crate::callable::{self, Inner};
 use crate::entry::KeptEntry;
 use crate::flight::FlightRun;
 use crate::guard::{Guarded, SharedCount};
-use crate::key::{AskedKey, BuiltKey, HeldKey};
+use crate::key::{BuiltKey, HeldKey, LookupKey};
 use crate::miss::{BodyStart, EntryUse, MissedCall};
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::store::{CallStore, EntryWay, FoundEntry};
@@ -85,7 +85,7 @@ impl CallKey {
             let found = self
                 .0
                 .key
-                .with_asked(|asked| store.find_current(self.0.hash, asked, inner.now_us()))?;
+                .with_lookup(|lookup| store.find_current(self.0.hash, lookup, inner.now_us()))?;
             found.map(|entry| use_it(store, &entry)).transpose()
         })
     }
@@ -111,7 +111,7 @@ impl CallKey {
         let inner = unsafe { callable::inner(cached.as_ptr()) };
         let found = unsafe {
             laid_out(arguments.as_ptr(), names.as_ptr(), |call| {
-                inner.with_key(call, |_, asked, hash| Ok((hash, asked.held())))
+                inner.with_key(call, |_, lookup, hash| Ok((hash, lookup.held())))
             })
         };
         let instance = if inner.is_method() {
@@ -162,7 +162,7 @@ impl CallKey {
                 let found = self
                     .0
                     .key
-                    .with_asked(|asked| inner.stand_in(store, asked, self.0.hash))?;
+                    .with_lookup(|lookup| inner.stand_in(store, lookup, self.0.hash))?;
                 found.map(|entry| inner.serve(store, &entry)).transpose()
             })
         };
@@ -199,10 +199,10 @@ impl CallKey {
         let value = unsafe {
             self.with_store(|store| {
                 laid_out(arguments.as_ptr(), names.as_ptr(), |call| {
-                    self.0.key.with_asked(|asked| {
+                    self.0.key.with_lookup(|lookup| {
                         let missed = MissedCall {
                             store,
-                            asked,
+                            lookup,
                             hash: self.0.hash,
                             call,
                             runs_seen: None,
@@ -230,9 +230,9 @@ impl CallKey {
     /// The canonical bytes of the arguments: the same in every process.
     fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = unsafe {
-            self.0.key.with_asked(|asked| match asked {
-                AskedKey::Built(key) => key.canonical(),
-                AskedKey::Plain(arguments) => {
+            self.0.key.with_lookup(|lookup| match lookup {
+                LookupKey::Built(key) => key.canonical(),
+                LookupKey::Plain(arguments) => {
                     let mut key = BuiltKey::default();
                     for argument in *arguments {
                         key.encode(*argument)?;
@@ -289,7 +289,7 @@ impl CallKey {
         let entry = unsafe {
             self.with_store(|store| {
                 let start = self.0.begun.lock().take().unwrap_or_default();
-                let key = self.0.key.with_asked(|asked| asked.held());
+                let key = self.0.key.with_lookup(|lookup| lookup.held());
                 let (entry, lifetime) = inner.kept(&owned(value), key, &start)?;
                 *self.0.begun.lock() = Some(start);
                 if let Some(lifetime) = lifetime {
@@ -312,7 +312,7 @@ impl CallKey {
         let inner = self.inner();
         let kept = unsafe {
             self.with_store(|store| {
-                let key = self.0.key.with_asked(|asked| asked.held());
+                let key = self.0.key.with_lookup(|lookup| lookup.held());
                 let may_keep = || self.may_keep(store);
                 inner.keep_error(store, self.0.hash, key, &owned(error), may_keep)
             })
@@ -333,11 +333,11 @@ impl CallKey {
     fn invalidate(&self, py: Python<'_>) -> PyResult<bool> {
         let is_gone = unsafe {
             self.with_store(|store| {
-                self.0.key.with_asked(|asked| {
-                    while let Some(run) = FlightRun::find(&store.runs, self.0.hash, asked)? {
+                self.0.key.with_lookup(|lookup| {
+                    while let Some(run) = FlightRun::find(&store.runs, self.0.hash, lookup)? {
                         run.detach();
                     }
-                    let found = store.find(self.0.hash, asked, 0)?;
+                    let found = store.find(self.0.hash, lookup, 0)?;
                     Ok(found.is_some_and(|entry| store.remove(entry.place)))
                 })
             })
@@ -362,7 +362,7 @@ impl CallKey {
             return Ok(false);
         }
         raised(py, unsafe {
-            mine.key.with_asked(|asked| asked.equals(&other.key))
+            mine.key.with_lookup(|lookup| lookup.equals(&other.key))
         })
     }
 }

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 
 use crate::api;
-use crate::bind::{BoundCall, CachePlan, DIRECT_MAX, GivenCall, asked};
+use crate::bind::{BoundCall, CachePlan, DIRECT_MAX, GivenCall, lookup};
 use crate::guard::SharedCount;
 use crate::instance::InstanceTable;
 use crate::isolate::Isolation;
-use crate::key::{AskedKey, BuiltKey, hash_plain, is_plain};
+use crate::key::{BuiltKey, LookupKey, hash_plain, is_plain};
 use crate::object::{HeldObject, Outcome};
 use crate::python::{self, PythonFunction};
 use crate::ready;
@@ -71,7 +71,7 @@ impl Inner {
     pub unsafe fn with_key<R>(
         &self,
         call: &GivenCall,
-        use_it: impl FnOnce(&CallStore, &AskedKey<'_>, u64) -> Outcome<R>,
+        use_it: impl FnOnce(&CallStore, &LookupKey<'_>, u64) -> Outcome<R>,
     ) -> Outcome<Option<R>> {
         if !self.is_method() {
             return self.with_key_in(&self.store, call, 0, use_it);
@@ -90,7 +90,7 @@ impl Inner {
         store: &CallStore,
         call: &GivenCall,
         skip: usize,
-        use_it: impl FnOnce(&CallStore, &AskedKey<'_>, u64) -> Outcome<R>,
+        use_it: impl FnOnce(&CallStore, &LookupKey<'_>, u64) -> Outcome<R>,
     ) -> Outcome<Option<R>> {
         let bound = match &self.plan.key {
             None => self.plan.bind(call, skip)?,
@@ -101,11 +101,11 @@ impl Inner {
                 BoundCall::Built(Box::new(built))
             }
         };
-        let Some(asked) = asked(&bound)? else {
+        let Some(lookup) = lookup(&bound)? else {
             return Ok(None);
         };
-        let hash = asked.hash()?;
-        use_it(store, &asked, hash).map(Some)
+        let hash = lookup.hash()?;
+        use_it(store, &lookup, hash).map(Some)
     }
 
     /// The table of an instance, for a method.
@@ -189,7 +189,7 @@ impl Inner {
         let (hash, now_us) = (hash_plain(arguments), self.now_us());
         let entry = store.table.lock().probe(hash, now_us).first?;
         let item = &entry.item;
-        let is_equal = matches!(AskedKey::Plain(arguments).equals(&item.key), Ok(true));
+        let is_equal = matches!(LookupKey::Plain(arguments).equals(&item.key), Ok(true));
         if !is_equal || entry.is_stale {
             return None;
         }

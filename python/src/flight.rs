@@ -11,7 +11,7 @@ use pyo3::ffi;
 
 use crate::entry::{self, KeptEntry};
 use crate::guard::{Guarded, SharedCount};
-use crate::key::{AskedKey, HeldKey};
+use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::run_graph::{LedByThread, RunNode, WaitEdges};
 
@@ -109,11 +109,11 @@ impl FlightRun {
         runs: &FlightRuns,
         edition: u64,
         hash: u64,
-        asked: &AskedKey<'_>,
+        lookup: &LookupKey<'_>,
     ) -> Option<(Arc<FlightRun>, LedByThread)> {
         let run = Arc::new(FlightRun {
             hash,
-            key: asked.held(),
+            key: lookup.held(),
             forks: forks(),
             tokens: Guarded::default(),
             signal: Flight::default(),
@@ -138,7 +138,7 @@ impl FlightRun {
     pub unsafe fn find(
         runs: &FlightRuns,
         hash: u64,
-        asked: &AskedKey<'_>,
+        lookup: &LookupKey<'_>,
     ) -> Outcome<Option<Arc<FlightRun>>> {
         let runs: Vec<Arc<FlightRun>> = {
             let all = runs.all.lock();
@@ -150,7 +150,7 @@ impl FlightRun {
                 && !run.node.is_over()
                 && run.forks == forks()
                 && run.is_current()
-                && asked.equals(&run.key)?
+                && lookup.equals(&run.key)?
             {
                 return Ok(Some(run));
             }

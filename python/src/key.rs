@@ -10,7 +10,7 @@ use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
 
 /// What a key is made from, borrowed for the length of a call.
-pub enum AskedKey<'a> {
+pub enum LookupKey<'a> {
     /// Arguments that are all of plain types.
     Plain(&'a [*mut ffi::PyObject]),
     /// Anything else.
@@ -94,35 +94,35 @@ unsafe fn plain_are_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool 
     ffi::PyObject_RichCompareBool(a, b, ffi::Py_EQ) == 1
 }
 
-impl AskedKey<'_> {
+impl LookupKey<'_> {
     /// The hash. FlightRuns the `__hash__` of objects without an encoding.
     #[inline]
     pub unsafe fn hash(&self) -> Outcome<u64> {
         match self {
-            AskedKey::Plain(arguments) => Ok(hash_plain(arguments)),
-            AskedKey::Built(key) => key.hash(),
+            LookupKey::Plain(arguments) => Ok(hash_plain(arguments)),
+            LookupKey::Built(key) => key.hash(),
         }
     }
 
     /// Whether comparing may run Python code, after which the table may have changed.
     #[inline]
     pub fn runs_python(&self) -> bool {
-        matches!(self, AskedKey::Built(key) if !key.opaque.is_empty())
+        matches!(self, LookupKey::Built(key) if !key.opaque.is_empty())
     }
 
     /// Whether the entry is the one asked for.
     #[inline]
     pub unsafe fn equals(&self, held: &HeldKey) -> Outcome<bool> {
         match (self, held) {
-            (AskedKey::Plain([asked]), HeldKey::One(held)) => {
-                Ok(plain_are_equal(*asked, held.as_ptr()))
+            (LookupKey::Plain([lookup]), HeldKey::One(held)) => {
+                Ok(plain_are_equal(*lookup, held.as_ptr()))
             }
-            (AskedKey::Plain(asked), HeldKey::Several(held)) => {
-                let mut pairs = asked.iter().zip(held.iter());
-                Ok(asked.len() == held.len()
-                    && pairs.all(|(asked, held)| plain_are_equal(*asked, held.as_ptr())))
+            (LookupKey::Plain(lookup), HeldKey::Several(held)) => {
+                let mut pairs = lookup.iter().zip(held.iter());
+                Ok(lookup.len() == held.len()
+                    && pairs.all(|(lookup, held)| plain_are_equal(*lookup, held.as_ptr())))
             }
-            (AskedKey::Built(asked), HeldKey::Built(held)) => asked.equals(held),
+            (LookupKey::Built(lookup), HeldKey::Built(held)) => lookup.equals(held),
             _ => Ok(false),
         }
     }
@@ -130,12 +130,12 @@ impl AskedKey<'_> {
     /// The key for an entry.
     pub unsafe fn held(&self) -> HeldKey {
         match self {
-            AskedKey::Plain([one]) => HeldKey::One(HeldObject::borrowed(*one)),
-            AskedKey::Plain(several) => {
+            LookupKey::Plain([one]) => HeldKey::One(HeldObject::borrowed(*one)),
+            LookupKey::Plain(several) => {
                 let several = several.iter().map(|one| HeldObject::borrowed(*one));
                 HeldKey::Several(Box::new(several.collect()))
             }
-            AskedKey::Built(key) => HeldKey::Built(key.clone()),
+            LookupKey::Built(key) => HeldKey::Built(key.clone()),
         }
     }
 }
@@ -151,14 +151,14 @@ impl HeldKey {
     }
 
     /// The same key, asked for again: `use_it` gets it with its arguments borrowed.
-    pub unsafe fn with_asked<R>(&self, use_it: impl FnOnce(&AskedKey<'_>) -> R) -> R {
+    pub unsafe fn with_lookup<R>(&self, use_it: impl FnOnce(&LookupKey<'_>) -> R) -> R {
         match self {
-            HeldKey::One(one) => use_it(&AskedKey::Plain(&[one.as_ptr()])),
+            HeldKey::One(one) => use_it(&LookupKey::Plain(&[one.as_ptr()])),
             HeldKey::Several(several) => {
                 let several: Vec<_> = several.iter().map(HeldObject::as_ptr).collect();
-                use_it(&AskedKey::Plain(&several))
+                use_it(&LookupKey::Plain(&several))
             }
-            HeldKey::Built(key) => use_it(&AskedKey::Built(key.clone())),
+            HeldKey::Built(key) => use_it(&LookupKey::Built(key.clone())),
         }
     }
 }
@@ -180,15 +180,15 @@ impl BuiltKey {
         if self.bytes != held.bytes || self.opaque.len() != held.opaque.len() {
             return Ok(false);
         }
-        for (asked, held) in self.opaque.iter().zip(&held.opaque) {
-            let (asked, held) = (asked.as_ptr(), held.as_ptr());
-            if asked == held {
+        for (lookup, held) in self.opaque.iter().zip(&held.opaque) {
+            let (lookup, held) = (lookup.as_ptr(), held.as_ptr());
+            if lookup == held {
                 continue;
             }
-            if ffi::Py_TYPE(asked) != ffi::Py_TYPE(held) {
+            if ffi::Py_TYPE(lookup) != ffi::Py_TYPE(held) {
                 return Ok(false);
             }
-            match ffi::PyObject_RichCompareBool(asked, held, ffi::Py_EQ) {
+            match ffi::PyObject_RichCompareBool(lookup, held, ffi::Py_EQ) {
                 1 => {}
                 0 => return Ok(false),
                 _ => return Err(Raised),

@@ -12,7 +12,7 @@ use crate::entry::{self, EntryExtras, KeptEntry};
 use crate::flight::{FlightRun, FlightWait, RunEnding};
 use crate::guard::{Holders, SharedCount};
 use crate::isolate::{self, Isolation};
-use crate::key::{AskedKey, HeldKey};
+use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::python::{self, PythonFunction};
 use crate::ready;
@@ -38,7 +38,7 @@ pub enum EntryUse {
 #[derive(Clone, Copy)]
 pub struct MissedCall<'a> {
     pub store: &'a CallStore,
-    pub asked: &'a AskedKey<'a>,
+    pub lookup: &'a LookupKey<'a>,
     pub hash: u64,
     pub call: &'a GivenCall,
     /// The edition of the runs when the store was looked through, if it just was.
@@ -80,10 +80,10 @@ impl Inner {
         cached: *mut ffi::PyObject,
         call: &GivenCall,
     ) -> Outcome<HeldObject> {
-        let found = self.with_key(call, |store, asked, hash| {
+        let found = self.with_key(call, |store, lookup, hash| {
             let now_us = self.now_us();
             let (runs_seen, seen) = (store.runs.edition(), store.table.lock().edition());
-            let found = store.find(hash, asked, now_us)?;
+            let found = store.find(hash, lookup, now_us)?;
             // Where nothing expires, what is not found is not there.
             let absent_at = (found.is_none() && !self.plan.reads_clock).then_some(seen);
             if let Some(entry) = found.filter(|entry| entry.item.is_current()) {
@@ -102,7 +102,7 @@ impl Inner {
             }
             let missed = MissedCall {
                 store,
-                asked,
+                lookup,
                 hash,
                 call,
                 runs_seen: Some(runs_seen),
@@ -196,7 +196,10 @@ impl Inner {
 
     unsafe fn miss(&self, missed: MissedCall<'_>) -> Outcome<HeldObject> {
         let MissedCall {
-            store, asked, hash, ..
+            store,
+            lookup,
+            hash,
+            ..
         } = missed;
         let mut seen = missed.runs_seen;
         let (run, _led) = loop {
@@ -205,7 +208,7 @@ impl Inner {
                 None => {
                     let edition = store.runs.edition();
                     let now_us = self.now_us();
-                    if let Some(entry) = store.find_current(hash, asked, now_us)?
+                    if let Some(entry) = store.find_current(hash, lookup, now_us)?
                         && self.use_of(&entry, now_us) != EntryUse::OnError
                     {
                         return self.serve(store, &entry);
@@ -213,8 +216,8 @@ impl Inner {
                     edition
                 }
             };
-            let Some(run) = FlightRun::find(&store.runs, hash, asked)? else {
-                match FlightRun::begin(&store.runs, edition, hash, asked) {
+            let Some(run) = FlightRun::find(&store.runs, hash, lookup)? else {
+                match FlightRun::begin(&store.runs, edition, hash, lookup) {
                     Some(begun) => break begun,
                     None => continue,
                 }
@@ -270,7 +273,7 @@ impl Inner {
         let start = self.start(missed.store, missed.call)?;
         run.set_tokens(start.tokens.clone());
         let value = missed.call.run(self.function.as_ptr())?;
-        let (entry, lifetime) = self.kept(&value, missed.asked.held(), &start)?;
+        let (entry, lifetime) = self.kept(&value, missed.lookup.held(), &start)?;
         let may_keep = || !run.is_detached() && self.is_current(missed.store, &start);
         if let Some(lifetime) = lifetime {
             let entry = entry.clone();
@@ -382,7 +385,10 @@ impl Inner {
     /// exception, which is stored if that is asked for.
     unsafe fn failed(&self, missed: MissedCall<'_>, run: &Arc<FlightRun>) -> Outcome<HeldObject> {
         let MissedCall {
-            store, asked, hash, ..
+            store,
+            lookup,
+            hash,
+            ..
         } = missed;
         let Some(raised) = python::take_exception() else {
             run.end(&store.runs, None);
@@ -393,7 +399,7 @@ impl Inner {
             run.end(&store.runs, None);
             return Err(python::raise_object(&raised));
         }
-        let stand_in = match self.stand_in(store, asked, hash) {
+        let stand_in = match self.stand_in(store, lookup, hash) {
             Ok(found) => found,
             Err(Raised) => {
                 ffi::PyErr_Clear();
@@ -407,7 +413,7 @@ impl Inner {
         if self.plan.errors.is_some() {
             let may_keep = || !run.is_detached();
             python::apart(|| {
-                self.keep_error(store, hash, asked.held(), &raised, may_keep)?;
+                self.keep_error(store, hash, lookup.held(), &raised, may_keep)?;
                 Ok(HeldObject::borrowed(ffi::Py_None()))
             });
         }
@@ -419,14 +425,14 @@ impl Inner {
     pub unsafe fn stand_in(
         &self,
         store: &CallStore,
-        asked: &AskedKey<'_>,
+        lookup: &LookupKey<'_>,
         hash: u64,
     ) -> Outcome<Option<FoundEntry>> {
         if self.plan.freshness.error_us == 0 {
             return Ok(None);
         }
         let now_us = self.now_us();
-        let found = store.find_current(hash, asked, now_us)?;
+        let found = store.find_current(hash, lookup, now_us)?;
         let found = found.filter(|entry| entry.item.isolation != Isolation::Raise);
         Ok(found.filter(|entry| {
             let Some(extras) = &entry.item.extras else {
@@ -491,15 +497,18 @@ impl Inner {
         only: Option<EntryPlace>,
     ) -> Outcome<Option<HeldObject>> {
         let MissedCall {
-            store, asked, hash, ..
+            store,
+            lookup,
+            hash,
+            ..
         } = missed;
         let edition = store.runs.edition();
         if only.is_some_and(|only| !store.table.lock().confirm(only))
-            || FlightRun::find(&store.runs, hash, asked)?.is_some()
+            || FlightRun::find(&store.runs, hash, lookup)?.is_some()
         {
             return Ok(None);
         }
-        let Some((run, _led)) = FlightRun::begin(&store.runs, edition, hash, asked) else {
+        let Some((run, _led)) = FlightRun::begin(&store.runs, edition, hash, lookup) else {
             return Ok(None);
         };
         match self.lead(missed, &run, only) {

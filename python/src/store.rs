@@ -8,7 +8,7 @@ use pyo3::ffi;
 use crate::entry::KeptEntry;
 use crate::flight::FlightRuns;
 use crate::guard::{Guarded, SharedCount};
-use crate::key::AskedKey;
+use crate::key::LookupKey;
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::python;
 
@@ -86,7 +86,7 @@ impl CallStore {
     pub unsafe fn find(
         &self,
         hash: u64,
-        asked: &AskedKey<'_>,
+        lookup: &LookupKey<'_>,
         now_us: u64,
     ) -> Outcome<Option<FoundEntry>> {
         for _ in 0..TRIES_MAX {
@@ -96,10 +96,10 @@ impl CallStore {
             };
             let mut is_changed = false;
             for entry in std::iter::once(first).chain(probed.more) {
-                if !asked.equals(&entry.item.key)? {
+                if !lookup.equals(&entry.item.key)? {
                     continue;
                 }
-                if !asked.runs_python() || self.table.lock().confirm(entry.place) {
+                if !lookup.runs_python() || self.table.lock().confirm(entry.place) {
                     return Ok(Some(entry));
                 }
                 is_changed = true;
@@ -116,10 +116,10 @@ impl CallStore {
     pub unsafe fn find_current(
         &self,
         hash: u64,
-        asked: &AskedKey<'_>,
+        lookup: &LookupKey<'_>,
         now_us: u64,
     ) -> Outcome<Option<FoundEntry>> {
-        let found = self.find(hash, asked, now_us)?;
+        let found = self.find(hash, lookup, now_us)?;
         Ok(found.filter(|entry| entry.item.is_current()))
     }
 
@@ -138,7 +138,7 @@ impl CallStore {
                 Some(absent_at) if absent_at == edition => None,
                 _ => {
                     let key = &new.entry.key;
-                    key.with_asked(|asked| self.find(new.hash, asked, 0))?
+                    key.with_lookup(|lookup| self.find(new.hash, lookup, 0))?
                 }
             };
             let mut table = self.table.lock();

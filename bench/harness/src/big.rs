@@ -93,7 +93,7 @@ fn seed(run: &Run, [small, large]: [&LiveServer; 2], rows: u32) -> Result<Vec<Fi
             format!("seed_{key}"),
             format!("seeding {rows} rows, 100 a request"),
             "rows/s",
-            Goal::Told,
+            Goal::Reported,
             vec![f64::from(rows) / took.as_secs_f64()],
         ));
         server.process().settle(QUICK.settle)?;
@@ -113,7 +113,9 @@ impl Subject {
     fn contrast(self, turns: Vec<Turn>) -> Contrast {
         let (key, title, goal) = match self {
             Subject::List => ("list", "indexed list of 25 without total", GOAL),
-            Subject::ListWithTotal => ("list_total", "the same list with its total", Goal::Told),
+            Subject::ListWithTotal => {
+                ("list_total", "the same list with its total", Goal::Reported)
+            }
             Subject::Point => ("point_read", "point read", GOAL),
         };
         Contrast {

@@ -159,11 +159,11 @@ impl Stage<'_> {
         let quiet = (0..rounds).map(|_| Ok(self.beside(|| thread::sleep(MARGIN))?.0));
         let title = format!("longest wait of a writer, quiet, {width} bytes");
         let quiet: Vec<f64> = quiet.collect::<Result<_>>()?;
-        figures.push(told(
+        figures.push(figure(
             format!("quiet_{width}"),
             title,
             "ms",
-            Goal::Told,
+            Goal::Reported,
             quiet,
         ));
         for (name, kind, columns) in KINDS {
@@ -176,13 +176,13 @@ impl Stage<'_> {
                 server.process().settle(SETTLE)?;
             }
             let title = format!("longest wait of a writer, {name} index, {width} bytes");
-            figures.push(told(format!("{name}_{width}"), title, "ms", GOAL, waits));
+            figures.push(figure(format!("{name}_{width}"), title, "ms", GOAL, waits));
             let title = format!("available after, {name} index, {width} bytes");
-            figures.push(told(
+            figures.push(figure(
                 format!("{name}_{width}_s"),
                 title,
                 "s",
-                Goal::Told,
+                Goal::Reported,
                 times,
             ));
         }
@@ -271,7 +271,7 @@ fn definition() -> Value {
     })
 }
 
-fn told(key: String, title: String, unit: &'static str, goal: Goal, values: Vec<f64>) -> Figure {
+fn figure(key: String, title: String, unit: &'static str, goal: Goal, values: Vec<f64>) -> Figure {
     Figure::plain(key, title, unit, goal, values)
 }
 

@@ -194,8 +194,8 @@ impl Change {
 
     fn figures(self, rounds: &[Round]) -> Vec<Figure> {
         let (key, words) = (self.key(), self.words());
-        let told = |name: &str, title: String, unit, values: Vec<f64>| {
-            Figure::plain(format!("{key}_{name}"), title, unit, Goal::Told, values)
+        let figure = |name: &str, title: String, unit, values: Vec<f64>| {
+            Figure::plain(format!("{key}_{name}"), title, unit, Goal::Reported, values)
         };
         let each = |time: fn(&Round) -> f64| rounds.iter().map(time).collect();
         let quiet = rounds
@@ -204,8 +204,8 @@ impl Change {
         let during = || rounds.iter().map(|round| &round.during);
         let answered = each(|round| round.answered.as_secs_f64() * 1e3);
         let mut figures = vec![
-            told("answered", format!("{key}: call answered"), "ms", answered),
-            told(
+            figure("answered", format!("{key}: call answered"), "ms", answered),
+            figure(
                 "settled",
                 format!("{key}: server idle after the clients stopped"),
                 "s",
@@ -214,7 +214,7 @@ impl Change {
         ];
         if self == Change::Index {
             let in_use = each(|round| round.in_use.as_secs_f64());
-            figures.push(told(
+            figures.push(figure(
                 "available",
                 "index: available after".into(),
                 "s",
@@ -222,9 +222,9 @@ impl Change {
             ));
         }
         let title = format!("longest wait of a writer, quiet slices beside those ({key})");
-        figures.push(told("wait_quiet", title, "ms", longest_insert_ms(quiet)));
+        figures.push(figure("wait_quiet", title, "ms", longest_insert_ms(quiet)));
         let title = format!("longest wait of a writer {words}");
-        figures.push(told("wait", title, "ms", longest_insert_ms(during())));
+        figures.push(figure("wait", title, "ms", longest_insert_ms(during())));
         figures.push(errors(key, words, during()));
         figures
     }
@@ -244,7 +244,7 @@ impl Change {
             title: format!("{title} {}", self.words()),
             subject: self.key(),
             base: "quiet",
-            goals: [Goal::Told; 2],
+            goals: [Goal::Reported; 2],
             turns,
         };
         Ok(ASKED.into_iter().zip(turns).map(contrast).collect())

@@ -190,7 +190,7 @@ mod tests {
             title: "t".into(),
             subject: "s",
             base: "b",
-            goals: [Goal::Told, goal],
+            goals: [Goal::Reported, goal],
             turns,
         }
     }
@@ -216,14 +216,14 @@ mod tests {
         let met = |goal| contrast(vec![turn()], goal).compared()[1].is_met();
         assert_eq!(met(Goal::AtMost(3.0)), Some(true));
         assert_eq!(met(Goal::AtMost(2.9)), Some(false));
-        assert_eq!(met(Goal::Told), None);
+        assert_eq!(met(Goal::Reported), None);
     }
 
     #[test]
     fn a_slice_without_answers_is_refused_and_each_other_one_is_kept() {
         assert!(Turn::new(us(1..=3), Vec::new(), us(1..=3)).is_err());
         let turn = Turn::new(vec![1_000], vec![2_000, 2_000], vec![3_000]).unwrap();
-        let contrast = contrast(vec![turn], Goal::Told);
+        let contrast = contrast(vec![turn], Goal::Reported);
         let lines = contrast.slices();
         let shape = |line: &Line| (line.round, line.name, line.answers);
         let shapes: Vec<_> = lines.iter().map(shape).collect();

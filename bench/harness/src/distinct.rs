@@ -24,7 +24,7 @@ const CLIENTS: u32 = 2;
 const AGAIN: u32 = 100;
 
 /// What became of the lists.
-pub struct Asked {
+pub struct DistinctReads {
     /// How long all took.
     pub took: Duration,
     /// How many of the last [`AGAIN`] were answered from the cache when asked for again.
@@ -36,7 +36,7 @@ pub struct Asked {
 /// # Errors
 /// When one is refused or comes from the cache although no client asked for it before, or when
 /// nothing is kept.
-pub fn ask(access: &Access, count: u32) -> Result<Asked> {
+pub fn ask(access: &Access, count: u32) -> Result<DistinctReads> {
     let start = Instant::now();
     let client = |first| {
         let mine = (first..count).step_by(CLIENTS as usize);
@@ -50,7 +50,7 @@ pub fn ask(access: &Access, count: u32) -> Result<Asked> {
     );
     let kept = self::hits(access, count.saturating_sub(AGAIN)..count)?;
     ensure!(kept > 0, "none of the last {AGAIN} lists was kept");
-    Ok(Asked { took, kept })
+    Ok(DistinctReads { took, kept })
 }
 
 /// How many of these lists come from the cache.

@@ -139,9 +139,9 @@ impl Subject {
     /// responder's; as the issue that asked for these figures states it.
     fn goals(self, way: Way) -> [Goal; 2] {
         match (self, way) {
-            (Subject::Point, Way::One) => [Goal::Told; 2],
-            (Subject::Point, Way::Many) => [Goal::AtLeast(0.6), Goal::Told],
-            (_, Way::One) => [Goal::AtMost(1.15), Goal::Told],
+            (Subject::Point, Way::One) => [Goal::Reported; 2],
+            (Subject::Point, Way::Many) => [Goal::AtLeast(0.6), Goal::Reported],
+            (_, Way::One) => [Goal::AtMost(1.15), Goal::Reported],
             (_, Way::Many) => [Goal::AtLeast(0.85), Goal::AtMost(1.3)],
         }
     }
@@ -159,15 +159,17 @@ impl Subject {
             second: None,
         };
         let file: Vec<Round> = rounds.iter().map(file).collect();
-        let file = figure("_file", self.file(), FLOOR, Goal::Told, file);
+        let file = figure("_file", self.file(), FLOOR, Goal::Reported, file);
         let to_file = beside(rounds, |round| &round.file);
         let title = format!("{title}, to the file");
-        let to_file = figure("_to_file", &title, "nginx", Goal::Told, to_file);
+        let to_file = figure("_to_file", &title, "nginx", Goal::Reported, to_file);
         if way == Way::One {
             return Ok(vec![own, file, to_file]);
         }
         let cpu = own.by_processor(goal_cpu).context("no processor time")?;
-        let cpu_file = file.by_processor(Goal::Told).context("no processor time")?;
+        let cpu_file = file
+            .by_processor(Goal::Reported)
+            .context("no processor time")?;
         Ok(vec![own, file, to_file, cpu, cpu_file])
     }
 }
@@ -205,11 +207,11 @@ mod tests {
     #[test]
     fn a_round_is_judged_by_the_responder_and_told_beside_the_file() {
         let figures = Subject::Exact.figures(Way::Many, &[round()]).unwrap();
-        let told = |figure: &Figure| {
+        let shown = |figure: &Figure| {
             let ratio = figure.ratio().unwrap().median;
             (figure.key.clone(), ratio, figure.is_met())
         };
-        let told: Vec<_> = figures.iter().map(told).collect();
+        let found: Vec<_> = figures.iter().map(shown).collect();
         let wanted = [
             ("exact_hit_wrk", 0.9, Some(true)),
             ("exact_hit_file_wrk", 0.6, None),
@@ -218,7 +220,7 @@ mod tests {
             ("exact_hit_file_wrk_cpu", 2.0, None),
         ];
         let wanted = wanted.map(|(key, ratio, met)| (key.to_owned(), ratio, met));
-        assert_eq!(told, wanted);
+        assert_eq!(found, wanted);
     }
 
     #[test]

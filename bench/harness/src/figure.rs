@@ -11,7 +11,7 @@ pub enum Goal {
     /// No more.
     AtMost(f64),
     /// It is reported, and compared with nothing.
-    Told,
+    Reported,
 }
 
 /// One slice of one round.
@@ -161,7 +161,7 @@ impl Goal {
         match self {
             Goal::AtLeast(least) => Some(value >= least),
             Goal::AtMost(most) => Some(value <= most),
-            Goal::Told => None,
+            Goal::Reported => None,
         }
     }
 }
@@ -346,13 +346,13 @@ mod tests {
         assert_eq!(met(Goal::AtLeast(0.51)), Some(false));
         assert_eq!(met(Goal::AtMost(0.5)), Some(true));
         assert_eq!(met(Goal::AtMost(0.49)), Some(false));
-        assert_eq!(met(Goal::Told), None);
+        assert_eq!(met(Goal::Reported), None);
     }
 
     #[test]
     fn processor_time_may_be_judged_in_place_of_the_values() {
         let mut figure = figure(Goal::AtLeast(9.0), &[[1.0, 1.0, 1.0]]);
-        assert!(figure.by_processor(Goal::Told).is_none());
+        assert!(figure.by_processor(Goal::Reported).is_none());
         let costly = |us| Slice {
             notes: vec![(PROCESSOR, us)],
             ..slice(1.0)
@@ -363,7 +363,13 @@ mod tests {
         assert_eq!((judged.ratio().unwrap().median * 100.0) as u32, 125);
         assert_eq!(judged.is_met(), Some(true));
         figure.rounds[0].floor = None;
-        assert!(figure.by_processor(Goal::Told).unwrap().ratio().is_none());
+        assert!(
+            figure
+                .by_processor(Goal::Reported)
+                .unwrap()
+                .ratio()
+                .is_none()
+        );
     }
 
     #[test]

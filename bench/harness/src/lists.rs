@@ -228,7 +228,7 @@ impl Contest<'_> {
         Ok(vec![
             figure(Reader::Engine, Reader::Body, GOAL),
             figure(Reader::Store, Reader::Body, GOAL),
-            figure(Reader::Engine, Reader::Columns, Goal::Told),
+            figure(Reader::Engine, Reader::Columns, Goal::Reported),
         ])
     }
 

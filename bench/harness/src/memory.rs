@@ -245,7 +245,7 @@ fn ceilings(sizes: &Sizes, database: f64) -> [f64; READ.len()] {
 
 fn figures(sizes: &Sizes, ceilings: [f64; READ.len()], rounds: Vec<Seen>) -> Vec<Figure> {
     type Of = fn(&Seen) -> f64;
-    let told: [(_, _, _, Of); 4] = [
+    let sizes_of_parts: [(_, _, _, Of); 4] = [
         ("refused", "slow bodies answered 503", "bodies", |seen| {
             seen.refused
         }),
@@ -265,16 +265,20 @@ fn figures(sizes: &Sizes, ceilings: [f64; READ.len()], rounds: Vec<Seen>) -> Vec
             |seen| seen.kept,
         ),
     ];
-    let told = told.map(|(key, title, unit, of)| {
+    let sizes_of_parts = sizes_of_parts.map(|(key, title, unit, of)| {
         Figure::plain(
             key,
             title,
             unit,
-            Goal::Told,
+            Goal::Reported,
             rounds.iter().map(of).collect(),
         )
     });
-    let others = [Vec::from(told), vec![each_connection(sizes, &rounds)]].concat();
+    let others = [
+        Vec::from(sizes_of_parts),
+        vec![each_connection(sizes, &rounds)],
+    ]
+    .concat();
     let mut memory: Vec<Vec<Round>> = vec![Vec::new(); READ.len()];
     for seen in rounds {
         for (rounds, round) in memory.iter_mut().zip(seen.memory) {
@@ -301,7 +305,7 @@ fn each_connection(sizes: &Sizes, rounds: &[Seen]) -> Figure {
     };
     let values = rounds.iter().map(of).collect();
     let title = "an idle connection that has asked once";
-    Figure::plain("connection", title, "KiB", Goal::Told, values)
+    Figure::plain("connection", title, "KiB", Goal::Reported, values)
 }
 
 #[cfg(test)]

@@ -71,15 +71,15 @@ struct Mix {
 const MIXES: [Mix; 2] = [
     Mix {
         read_percent: 90,
-        rate: Goal::Told,
+        rate: Goal::Reported,
         cpu: Goal::AtMost(0.35),
         hits: Goal::AtLeast(0.95),
     },
     Mix {
         read_percent: 50,
         rate: Goal::AtLeast(0.95),
-        cpu: Goal::Told,
-        hits: Goal::Told,
+        cpu: Goal::Reported,
+        hits: Goal::Reported,
     },
 ];
 
@@ -181,17 +181,22 @@ impl Stage<'_> {
                 none,
                 different,
             ),
-            ("same", "hits that a fresh read confirms", Goal::Told, same),
+            (
+                "same",
+                "hits that a fresh read confirms",
+                Goal::Reported,
+                same,
+            ),
             (
                 "overtaken",
                 "hits altered before the read was over",
-                Goal::Told,
+                Goal::Reported,
                 overtaken,
             ),
             (
                 "dropped",
                 "hits not compared, because others were",
-                Goal::Told,
+                Goal::Reported,
                 dropped,
             ),
         ];
@@ -247,8 +252,8 @@ impl Mix {
             let rounds = turns.iter().map(|turn| turn.beside_ideal(new));
             figure(named, goal, same, rounds.collect())
         };
-        let (told, bodies, rows) = (
-            Goal::Told,
+        let (reported, bodies, rows) = (
+            Goal::Reported,
             "an ideal cache, same answers",
             "an ideal cache, same rows",
         );
@@ -262,12 +267,12 @@ impl Mix {
                 Observed::per_s,
             ),
             beside(("cpu", "CPU of the server per list", "µs"), self.cpu, cpu),
-            beside(("cpu_reads", reads, "µs"), told, cpu_of_reads),
-            beside(("cpu_writer", writer, "µs"), told, cpu_of_writer),
+            beside(("cpu_reads", reads, "µs"), reported, cpu_of_reads),
+            beside(("cpu_writer", writer, "µs"), reported, cpu_of_writer),
             ideal(("hits", "hits of lists", "%"), self.hits, bodies, |seen| {
                 seen.new_answers
             }),
-            ideal(("hits_rows", counting, "%"), told, rows, |seen| {
+            ideal(("hits_rows", counting, "%"), reported, rows, |seen| {
                 seen.new_rows
             }),
         ]
@@ -277,8 +282,8 @@ impl Mix {
 /// The counts of the last line of a log that tells of comparisons: same, different, overtaken,
 /// dropped.
 fn compared(log: &str) -> Option<[f64; 4]> {
-    let told = |line: &&str| line.contains("compared cached lists with fresh reads");
-    let line = log.lines().rfind(told)?;
+    let reports = |line: &&str| line.contains("compared cached lists with fresh reads");
+    let line = log.lines().rfind(reports)?;
     let count = |name: &str| {
         let mut words = line.split_whitespace();
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())

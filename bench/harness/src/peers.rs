@@ -170,15 +170,16 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Vec<Figu
         let titles = subjects
             .each_ref()
             .map(|subject| (subject.key, subject.title));
-        figures.extend(told(way, titles, rounds)?);
+        figures.extend(figures_of(way, titles, rounds)?);
     }
     Ok(figures)
 }
 
 /// Each beside its floor, then ours beside theirs. Nothing is to be reached.
-fn told(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> Result<Vec<Figure>> {
-    let figure =
-        |key: &str, title: &str, floor, rounds| way.figure(key, title, floor, Goal::Told, rounds);
+fn figures_of(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> Result<Vec<Figure>> {
+    let figure = |key: &str, title: &str, floor, rounds| {
+        way.figure(key, title, floor, Goal::Reported, rounds)
+    };
     let [cached, uncached, theirs, _] = &rounds;
     let direct = [("cached", cached), ("uncached", uncached)].map(|(key, ours)| {
         let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| Round {
@@ -196,7 +197,9 @@ fn told(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> Result<
     let mut figures = Vec::new();
     for ((key, title), rounds) in titles.into_iter().zip(rounds) {
         let own = figure(key, title, FLOOR, rounds);
-        let cpu = own.by_processor(Goal::Told).context("no processor time")?;
+        let cpu = own
+            .by_processor(Goal::Reported)
+            .context("no processor time")?;
         figures.extend([own, cpu]);
     }
     figures.extend(direct);
@@ -223,7 +226,7 @@ mod tests {
         let round = |value: f64| vec![Round::of(slice(value), slice(100.0), slice(3.0 * value))];
         let titles = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")];
         let rounds = [40.0, 20.0, 10.0, 5.0].map(round);
-        let figures = told(Way::Many, titles, rounds).unwrap();
+        let figures = figures_of(Way::Many, titles, rounds).unwrap();
         let ratio = |figure: &Figure| (figure.key.clone(), figure.ratio().unwrap().median);
         let ratios: Vec<(String, f64)> = figures.iter().map(ratio).collect();
         let wanted = [

@@ -49,7 +49,7 @@ pub fn figures(binary: &Path, server: &LiveServer, wrk: &Wrk, plan: &Plan) -> Re
             let round = |_| Ok(Round::of(ask(&aim)?, ask(&floor.aim)?, ask(&aim)?));
             let rounds: Result<Vec<Round>> = (0..sizes.rounds).map(round).collect();
             let goal = match way {
-                Way::One => Goal::Told,
+                Way::One => Goal::Reported,
                 Way::Many => Goal::AtLeast(goal),
             };
             figures.push(way.figure(subject.key(), subject.title(), FLOOR, goal, rounds?));

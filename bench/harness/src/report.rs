@@ -124,7 +124,7 @@ fn target(goal: Goal, suffix: &str) -> String {
     match goal {
         Goal::AtLeast(least) => format!("≥ {least}{suffix}"),
         Goal::AtMost(most) => format!("≤ {most}{suffix}"),
-        Goal::Told => "–".to_owned(),
+        Goal::Reported => "–".to_owned(),
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
             title: "point read".into(),
             subject: "loaded",
             base: "quiet",
-            goals: [Goal::Told, Goal::AtMost(3.0)],
+            goals: [Goal::Reported, Goal::AtMost(3.0)],
             turns: vec![turn],
         };
         let text = compared(std::slice::from_ref(&contrast));

@@ -204,7 +204,7 @@ fn place_told(scratch: &Scratch) -> Result<Vec<(&'static str, Value)>> {
         ("sync_p50_us", json!(points[0].1)),
         ("sync_p99_us", json!(points[2].1)),
     ];
-    Ok([machine::told(), disk].concat())
+    Ok([machine::facts(), disk].concat())
 }
 
 /// The wall clock's time as the model counts it.

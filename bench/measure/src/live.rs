@@ -87,7 +87,7 @@ impl LiveServer {
             let field = |name: &str| written[name].as_str().map(str::to_owned);
             let endpoint = self.access.url("");
             // The file of an earlier start stands there until this one has written its own.
-            if field("endpoint").is_some_and(|told| told == endpoint)
+            if field("endpoint").is_some_and(|found| found == endpoint)
                 && let (Some(project), Some(key)) = (field("projectId"), field("apiKey"))
             {
                 (self.access.project, self.access.key) = (project, key);

@@ -66,7 +66,7 @@ fn printed(words: &[&str]) -> Option<String> {
 }
 
 /// This machine, in the order shown.
-pub fn told() -> Vec<(&'static str, Value)> {
+pub fn facts() -> Vec<(&'static str, Value)> {
     let machine = Machine::here();
     vec![
         ("cpu", json!(machine.cpu)),

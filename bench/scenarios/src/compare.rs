@@ -368,9 +368,9 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("| cpu |"), "{text}");
-        let told = "0 of 4 points are the same. Rates of one figure, measured again, lay up to – \
+        let sentence = "0 of 4 points are the same. Rates of one figure, measured again, lay up to – \
                     apart within A and – within B; those of the two runs up to 25.0 %.\n";
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(sentence), "{text}");
     }
 
     #[test]

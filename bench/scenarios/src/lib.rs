@@ -15,11 +15,11 @@ pub mod prices;
 pub mod published;
 pub mod record;
 mod report;
+mod report_head;
 pub mod run;
 pub mod seed;
 mod stage;
 pub mod stop;
-mod told;
 pub mod ttl;
 
 pub use phase::Until;

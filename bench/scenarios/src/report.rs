@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::phase::Phase;
 use super::published;
+use super::report_head::{Pairs, ReportHead};
 use super::run::{Group, Prices, Run, Series};
-use super::told::{Pairs, Told};
 
 const TITLE: &str = "TTL list cache, built-in client";
 const METHOD: &str = "\
@@ -61,14 +61,14 @@ impl Report<'_> {
         }];
         Ok(Run {
             prices: Some(self.prices.clone()),
-            ..self.told().run(Vec::new(), groups)
+            ..self.head().run(Vec::new(), groups)
         })
     }
 
-    fn told(&self) -> Told {
+    fn head(&self) -> ReportHead {
         let started = self.parameters.iter().find(|(key, _)| *key == "started");
         let started = started.and_then(|(_, value)| value.as_str());
-        Told {
+        ReportHead {
             kind: "ttl",
             title: TITLE,
             lead: self.lead(),
@@ -114,9 +114,9 @@ impl Report<'_> {
         } = phase;
         let series = Series::measured(name, title, *role, self.connections, *wall, samples);
         let mut series = series.with_context(|| format!("{title}: no samples"))?;
-        let told = phase.hits + phase.misses;
-        if told > 0 && *role != super::run::Role::Floor {
-            series.hits_percent = Some(100.0 * phase.hits as f64 / told as f64);
+        let counted = phase.hits + phase.misses;
+        if counted > 0 && *role != super::run::Role::Floor {
+            series.hits_percent = Some(100.0 * phase.hits as f64 / counted as f64);
         }
         // The first failed answer ends a run, so whatever is reported had none.
         series.errors = Some(0);
@@ -265,7 +265,7 @@ pub fn render(report: &Report<'_>) -> Result<String> {
             ]
         });
     let summary = format!("{}\n", report.summary()?);
-    Ok(report.told().markdown(averages.collect(), &summary, &rest))
+    Ok(report.head().markdown(averages.collect(), &summary, &rest))
 }
 
 fn us(duration: Duration) -> String {
@@ -354,7 +354,7 @@ mod tests {
         let phases = phases();
         let run = report(&phases).run().unwrap();
         let series = &run.groups[0].series;
-        let told: Vec<(&str, Role, Source)> = series
+        let found: Vec<(&str, Role, Source)> = series
             .iter()
             .map(|one| (one.key.as_str(), one.role, one.source))
             .collect();
@@ -366,7 +366,7 @@ mod tests {
             ("published_uncached", Role::Other, Source::Quoted),
             ("published_ttl", Role::Other, Source::Quoted),
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(found, wanted);
         assert_eq!(series[0].points_us["p50"] as u32, 210);
     }
 

@@ -101,7 +101,7 @@ pub async fn run(options: &Options) -> Result<WrittenReport> {
     }
     let report = Report {
         parameters: parameters(options, &subject, &phases),
-        machine: machine::told(),
+        machine: machine::facts(),
         prices: options.prices.clone(),
         connections: options.connections as u32,
         phases: &phases,

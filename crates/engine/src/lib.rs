@@ -55,7 +55,7 @@ pub use staged_transactions::{
 };
 pub use state::clock::Clock;
 pub use state::clock_guard::DRIFT_MAX_US;
-pub use state::observed::{Asked as AskedLists, SlowQuery, TellSlow};
+pub use state::observed::{ShapeCounts, SlowQuery, TellSlow};
 pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{

@@ -108,7 +108,7 @@ impl Engine {
     pub async fn list_transactions(
         &self,
         caller: &Caller,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<Transaction>, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
         authorize::project(&self.catalogue(), caller)?;
@@ -119,7 +119,7 @@ impl Engine {
         };
         all.retain(|transaction| may_see(&caller.actor, &transaction.owner));
         let all = all.into_iter().map(|one| self.as_of_now(one)).collect();
-        listing::page(all, &TRANSACTIONS, asked, self.limits)
+        listing::page(all, &TRANSACTIONS, request, self.limits)
     }
 
     /// Ends a transaction without any effect.

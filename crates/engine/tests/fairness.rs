@@ -213,13 +213,13 @@ fn schedule(engine: &Engine, count: usize) {
     }
 }
 
-type Told = Result<(), EngineError>;
+type Created = Result<(), EngineError>;
 
-fn create<'a>(engine: &'a Engine, place: Place<'a>, row: RowInput) -> Asked<'a, Told> {
+fn create<'a>(engine: &'a Engine, place: Place<'a>, row: RowInput) -> Asked<'a, Created> {
     Box::pin(async move { engine.create_row(&key(), place, row).await.map(drop) })
 }
 
-fn update(engine: &Engine, row: RowInput) -> Asked<'_, Told> {
+fn update(engine: &Engine, row: RowInput) -> Asked<'_, Created> {
     Box::pin(async move { engine.update_row(&key(), PLACE, row, None).await.map(drop) })
 }
 
@@ -406,7 +406,7 @@ fn large_rows_of_callers_without_a_key_are_written_behind_what_keys_write() {
     let text = Json::Text("x".repeat(5 << 20));
     large.members.push(("text".to_owned(), text));
     block_on(engine.create_row(&key(), wide, large)).unwrap();
-    let change = |nth: i64| -> Asked<'_, Told> {
+    let change = |nth: i64| -> Asked<'_, Created> {
         let user = &user;
         Box::pin(async move {
             let row = row("large", &[("n", nth)]);

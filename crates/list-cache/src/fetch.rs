@@ -10,7 +10,7 @@ use crate::entry::{Freshness, StaleFlag};
 use crate::fill::{Fill, Taken};
 use crate::lists::ListCache;
 use crate::names::Names;
-use crate::request::{Answer, Asked, Found, Read};
+use crate::request::{Answer, Found, ListRequest, Read};
 use crate::rules::Rule;
 use crate::run::{Failure, FillOutcome, Parts, Waiter};
 
@@ -30,7 +30,7 @@ pub enum Step<'a> {
 /// One answer on its way.
 pub struct ListFetch<'a> {
     lists: &'a ListCache,
-    asked: Asked<'a>,
+    request: ListRequest<'a>,
     names: Names,
     held: Parts,
     /// Whether the rows were cached, and whether all was.
@@ -52,11 +52,11 @@ enum Stage {
 }
 
 impl<'a> ListFetch<'a> {
-    pub(crate) fn new(lists: &'a ListCache, asked: Asked<'a>) -> ListFetch<'a> {
+    pub(crate) fn new(lists: &'a ListCache, request: ListRequest<'a>) -> ListFetch<'a> {
         ListFetch {
             lists,
-            names: lists.name(asked),
-            asked,
+            names: lists.name(request),
+            request,
             held: Parts::default(),
             is_rows_hit: true,
             is_all_hit: true,
@@ -69,7 +69,7 @@ impl<'a> ListFetch<'a> {
     pub fn step(&mut self, now_ms: u64) -> Step<'a> {
         match self.stage {
             Stage::Whole => return Step::Answer(self.answer()),
-            Stage::Reread => return self.miss(true, self.asked.total),
+            Stage::Reread => return self.miss(true, self.request.total),
             Stage::Gathering => {}
         }
         let found = self.lists.find(&self.names, &mut self.held, now_ms);
@@ -105,7 +105,7 @@ impl<'a> ListFetch<'a> {
     fn take(&mut self, parts: Parts) {
         let has_rows = parts.rows.is_some();
         let has_total = parts.total.is_some();
-        let is_one_snapshot = has_rows && (has_total || !self.asked.total);
+        let is_one_snapshot = has_rows && (has_total || !self.request.total);
         if has_rows {
             self.held.rows = parts.rows;
         }
@@ -113,7 +113,7 @@ impl<'a> ListFetch<'a> {
             self.held.total = parts.total;
         }
         let lacks_any = self.held.lacks_any(&self.names);
-        if !self.asked.contract.is_exact() {
+        if !self.request.contract.is_exact() {
             if !lacks_any {
                 self.stage = Stage::Whole;
             }
@@ -135,7 +135,7 @@ impl<'a> ListFetch<'a> {
     }
 
     fn answer(&mut self) -> Answer {
-        let is_hit = if self.asked.contract.is_exact() {
+        let is_hit = if self.request.contract.is_exact() {
             self.is_all_hit
         } else {
             self.is_rows_hit
@@ -152,7 +152,7 @@ impl<'a> ListFetch<'a> {
             self.names.total().filter(|_| total),
         );
         let may_join = self.waits < WAITS_MAX;
-        match Fill::join_or_open(self.lists, self.asked, names, may_join) {
+        match Fill::join_or_open(self.lists, self.request, names, may_join) {
             Taken::Joined(joined) => Step::Wait(joined),
             Taken::Opened(fill) => Step::Read(fill),
         }
@@ -161,8 +161,8 @@ impl<'a> ListFetch<'a> {
 
 impl ListCache {
     /// Begins to put an answer together.
-    pub fn ask<'a>(&'a self, asked: Asked<'a>) -> ListFetch<'a> {
-        ListFetch::new(self, asked)
+    pub fn ask<'a>(&'a self, request: ListRequest<'a>) -> ListFetch<'a> {
+        ListFetch::new(self, request)
     }
 
     /// Looks for the parts of an answer, one after the other; within a `ttl`, for those that are

@@ -6,7 +6,7 @@ use crate::entry::{Content, Entry, Held, Place, Rows, StaleFlag, Total};
 use crate::key::{Contract, Key, Part, rows_meant};
 use crate::lists::{ListCache, Locked};
 use crate::registry::Wanted;
-use crate::request::{Asked, Read};
+use crate::request::{ListRequest, Read};
 use crate::rules::Rule;
 use crate::run::{Failure, Parts, Run, Waiter};
 
@@ -41,13 +41,19 @@ impl<'a> Fill<'a> {
     /// in one piece, so that of those who come at once no two read.
     pub(crate) fn join_or_open(
         lists: &'a ListCache,
-        asked: Asked<'_>,
+        request: ListRequest<'_>,
         (rows_key, total_key): (Option<&[u8]>, Option<&[u8]>),
         may_join: bool,
     ) -> Taken<'a> {
         let mut written = Vec::new();
         let form = rows_meant(total_key.unwrap_or_else(|| {
-            Key::write(&mut written, asked.query, asked.contract, Part::Total, 0);
+            Key::write(
+                &mut written,
+                request.query,
+                request.contract,
+                Part::Total,
+                0,
+            );
             &written
         }));
         let mut locked = lists.lock();
@@ -59,10 +65,10 @@ impl<'a> Fill<'a> {
         }
         let mut ticket = |key: &[u8], of_rows| {
             let wanted = Wanted {
-                query: asked.query,
+                query: request.query,
                 name: key,
                 form,
-                is_exact: asked.contract.is_exact(),
+                is_exact: request.contract.is_exact(),
                 of_rows,
             };
             let (place, stale) = locked.registry.open(&wanted, lists.rules());
@@ -85,7 +91,7 @@ impl<'a> Fill<'a> {
         drop(locked);
         Taken::Opened(Fill {
             lists,
-            contract: asked.contract,
+            contract: request.contract,
             run,
             rows,
             total,

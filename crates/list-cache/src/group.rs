@@ -24,7 +24,7 @@ pub(crate) struct Group {
     pub(crate) placement: Placement,
     pub(crate) watches: Vec<Watch>,
     /// The number of the change that it was asked about last.
-    pub(crate) asked: u64,
+    pub(crate) visits: u64,
 }
 
 impl Group {
@@ -44,7 +44,7 @@ impl Group {
             placement,
             // Rows and total, mostly.
             watches: Vec::with_capacity(2),
-            asked: 0,
+            visits: 0,
         }
     }
 

@@ -43,6 +43,6 @@ pub use lists::{Bounds, ListCache, Withheld};
 pub use names::Names;
 pub use pinned::PinnedName;
 pub use registry::Counts;
-pub use request::{Answer, Asked, Read, ReadRows};
+pub use request::{Answer, ListRequest, Read, ReadRows};
 pub use rules::{Rule, Rules};
 pub use run::{Failure, FillOutcome, Waiter};

@@ -2,7 +2,7 @@
 
 use crate::key::{Contract, Key, Part};
 use crate::lists::ListCache;
-use crate::request::{Answer, Asked, Found};
+use crate::request::{Answer, Found, ListRequest};
 use crate::run::Parts;
 
 /// The names of the parts of one list.
@@ -37,21 +37,21 @@ impl Names {
 }
 
 impl ListCache {
-    /// The names under which the answer to `asked` may be cached. They are good for as long as the
-    /// query would be resolved alike.
-    pub fn name(&self, asked: Asked<'_>) -> Names {
+    /// The names under which the answer to `request` may be cached. They are good for as long as
+    /// the query would be resolved alike.
+    pub fn name(&self, request: ListRequest<'_>) -> Names {
         // First: a purge in between makes the names too old, never too young.
         let purges_of_all = self.purges_of_all();
-        let purges = self.purges(asked.contract, asked.query.table.number);
+        let purges = self.purges(request.contract, request.query.table.number);
         let name = |part| {
             let mut name = Vec::with_capacity(256);
-            Key::write(&mut name, asked.query, asked.contract, part, purges);
+            Key::write(&mut name, request.query, request.contract, part, purges);
             name.into_boxed_slice()
         };
         Names {
-            contract: asked.contract,
-            rows: name(Part::Rows(asked.family)),
-            total: asked.total.then(|| name(Part::Total)),
+            contract: request.contract,
+            rows: name(Part::Rows(request.family)),
+            total: request.total.then(|| name(Part::Total)),
             purges: purges_of_all,
         }
     }

@@ -10,7 +10,7 @@ use crate::key::{Contract, Family};
 
 /// A list that a caller requests. The query must be one that [`ListCache::keeps`] allows.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ListRequest<'a> {
     /// What to list.
     pub query: &'a Query,
     /// For which route family the rows are encoded.

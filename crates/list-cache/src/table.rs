@@ -36,7 +36,7 @@ pub(crate) struct TableWatches {
     degraded_count: u64,
     watch_count: u64,
     /// Numbers the changes that were asked about.
-    asked: u64,
+    visits: u64,
     scratch: ChangeScratch,
     /// Groups with totals that the commit moves.
     tallied: Vec<u32>,
@@ -178,7 +178,7 @@ impl TableWatches {
 
     /// Asks all that one change of a row may concern.
     pub(crate) fn ask(&mut self, change: &Change, invalidated: &mut Invalidated, rules: &Rules) {
-        self.asked += 1;
+        self.visits += 1;
         self.drop_degraded(rules);
         if rules.hold(Rule::UndecidableAreDropped) {
             for slot in std::mem::take(&mut self.undecidable) {
@@ -219,14 +219,14 @@ impl TableWatches {
         rules: &Rules,
     ) {
         let change = question.change;
-        let asked = self.asked;
+        let visits = self.visits;
         let Some(group) = self.group_mut(slot) else {
             return;
         };
-        if group.asked == asked {
+        if group.visits == visits {
             return;
         }
-        group.asked = asked;
+        group.visits = visits;
         let matches = group.matches(change, rules);
         if !matches.before && !matches.after {
             return;

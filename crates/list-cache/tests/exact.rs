@@ -382,10 +382,10 @@ fn a_read_that_fails_lets_the_others_read() {
 fn registrations_end_with_their_lists() {
     let mut world = World::of_bytes(200_000);
     world.commit(&[("a", row(1, 1))]);
-    let asked = |n: i64| query(&[&is("n", n), r#"{"method":"cursorAfter","values":["a"]}"#]);
+    let request = |n: i64| query(&[&is("n", n), r#"{"method":"cursorAfter","values":["a"]}"#]);
     for n in 0..3_000 {
-        world.ask(&asked(n), EXACT);
-        let abandoned = asked(-1);
+        world.ask(&request(n), EXACT);
+        let abandoned = request(-1);
         let mut fetch = world.fetch(&abandoned, EXACT);
         drop(fetch.step(0));
     }
@@ -407,15 +407,15 @@ fn registrations_end_with_their_lists() {
 fn beyond_the_bound_of_a_table_any_change_of_it_drops_a_list() {
     let mut world = world();
     world.lists.rules().limit_watches(256);
-    let asked = |n: i64| query(&[&above(n)]);
+    let request = |n: i64| query(&[&above(n)]);
     for n in 10..1_010 {
-        world.ask(&asked(n), EXACT);
+        world.ask(&request(n), EXACT);
     }
     let counts = world.lists.counts();
     assert_eq!((counts.watches, counts.degraded), (512, 2 * 744));
     world.commit(&[("a", row(0, 1))]);
-    assert!(world.is_hit(&asked(10)), "it was asked");
-    assert!(!world.is_hit(&asked(1_009)), "there was no room for it");
+    assert!(world.is_hit(&request(10)), "it was asked");
+    assert!(!world.is_hit(&request(1_009)), "there was no room for it");
     assert_eq!(world.lists.counts().degraded, 2);
     // An equality has a place of its own, whatever the ranges do.
     world.ask(&query(&[&is("n", 2)]), EXACT);
@@ -427,12 +427,12 @@ fn beyond_the_bound_of_a_table_any_change_of_it_drops_a_list() {
 fn a_set_that_fewest_share_is_chosen() {
     let mut world = world();
     // 3,000 filters share `n = 1`, more than a bucket holds; each has an `m` of its own.
-    let asked = |m: i64| query(&[&is("n", 1), &is("m", m)]);
+    let request = |m: i64| query(&[&is("n", 1), &is("m", m)]);
     for m in 0..3_000 {
-        world.ask(&asked(m), EXACT);
+        world.ask(&request(m), EXACT);
     }
     assert_eq!(world.lists.counts().degraded, 0);
     world.commit(&[("a", row(1, 2_000))]);
-    let dropped = (0..3_000).filter(|m| !world.is_hit(&asked(*m))).count();
+    let dropped = (0..3_000).filter(|m| !world.is_hit(&request(*m))).count();
     assert_eq!(dropped, 2, "that of the old value, that of the new one");
 }

@@ -43,7 +43,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// What is said of so many lists, and what is allocated for them.
 fn said_and_taken(
     lists: i64,
-    asked: impl Fn(i64) -> Query,
+    request: impl Fn(i64) -> Query,
     with_total: bool,
     contract: Contract,
 ) -> (u64, u64) {
@@ -51,7 +51,7 @@ fn said_and_taken(
     world.commit(&[("a", row(1, 1)), ("b", row(1, 2))]);
     let before = TAKEN.load(Ordering::Relaxed);
     for number in 0..lists {
-        let query = asked(number);
+        let query = request(number);
         if with_total {
             world.ask(&query, contract);
         } else {

@@ -8,7 +8,7 @@ use std::task::Poll;
 use fixture::{
     EVERYBODY, EXACT, NOBODY, TABLE, TTL, World, guests, image, query, row, says, seen_by, table,
 };
-use list_cache::{Asked, Batch, Contract, Family, Step};
+use list_cache::{Batch, Contract, Family, ListRequest, Step};
 use model::{Change, Role, RoleSet, Table};
 use query::{Query, Visibility};
 
@@ -70,7 +70,7 @@ fn family_schema_permissions_and_table_stand_in_the_key() {
         assert!(!world.ask(&other, TTL).is_hit);
     }
     let query = all();
-    let mut fetch = world.lists.ask(Asked {
+    let mut fetch = world.lists.ask(ListRequest {
         query: &query,
         family: Family::Documents,
         total: true,

@@ -131,12 +131,12 @@ mod tests {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let mut table = Arc::unwrap_or_clone(table());
         table.indexes = indexes.iter().map(|columns| imagined(columns)).collect();
-        let asked = Query {
+        let query = Query {
             table: Arc::new(table),
             ..query(&texts)
         };
         assert_eq!(
-            advise(&asked).unwrap_or_default(),
+            advise(&query).unwrap_or_default(),
             wanted,
             "{texts:?} {indexes:?}"
         );

@@ -40,5 +40,5 @@ pub use resolve::{
 };
 pub use search::Search;
 pub use shape::{shape, shape_number};
-pub use times::{AskedTimes, AskedValid, asked_times};
+pub use times::{NamedTimes, NamedValid, named_times};
 pub use visibility::{Visibility, visibility};

@@ -362,35 +362,35 @@ mod tests {
     fn a_match_asks_whether_to_go_on() {
         let mut matcher = Matcher::parse("x$").unwrap();
         let text = "x".repeat(10 * BYTES_PER_LOOK) + "y";
-        let mut asked = 0;
+        let mut looks = 0;
         let mut count = || {
-            asked += 1;
-            asked > 3
+            looks += 1;
+            looks > 3
         };
         assert_eq!(matcher.finds(&text, &mut count), Err(Unmatched::Over));
-        assert_eq!(asked, 4);
+        assert_eq!(looks, 4);
         // Small texts count together.
-        let mut asked = 0;
+        let mut looks = 0;
         for _ in 0..1_000 {
             let found = matcher.finds("no", || {
-                asked += 1;
+                looks += 1;
                 false
             });
             assert_eq!(found, Ok(false));
         }
-        assert!(asked >= 4, "{asked}");
+        assert!(looks >= 4, "{looks}");
     }
 
     #[test]
     fn a_hard_pattern_on_a_long_text_is_given_up() {
         let mut matcher = Matcher::parse("[ab]*a[ab]{200}c").unwrap();
-        let (mut asked, text) = (0, disorder(100_000));
+        let (mut looks, text) = (0, disorder(100_000));
         let found = matcher.finds(&text, || {
-            asked += 1;
+            looks += 1;
             false
         });
         assert_eq!(found, Err(Unmatched::TooHard));
-        assert!(asked <= 100_000 / BYTES_PER_LOOK + 1, "{asked}");
+        assert!(looks <= 100_000 / BYTES_PER_LOOK + 1, "{looks}");
         // A shorter one is matched without the automaton, and right.
         let short = disorder(10_000);
         assert_eq!(matcher.finds(&short, || false), Ok(false));

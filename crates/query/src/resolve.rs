@@ -197,7 +197,7 @@ impl<'a> Draft<'a> {
                 let cursor = cursor(call, Side::Before)?;
                 self.cursor.get_or_insert(cursor);
             }
-            // Said by `asked_times`, and settled before the query is resolved.
+            // Said by `named_times`, and settled before the query is resolved.
             Method::AsOf
             | Method::ValidAt
             | Method::ValidBetween
@@ -231,9 +231,9 @@ impl<'a> Draft<'a> {
 
 /// The keys that decide: a field's second mention changes nothing, nor does any key after one
 /// that no two rows share.
-fn total_order(asked: &[OrderKey]) -> Vec<OrderKey> {
-    let mut order: Vec<OrderKey> = Vec::with_capacity(asked.len());
-    for key in asked {
+fn total_order(named: &[OrderKey]) -> Vec<OrderKey> {
+    let mut order: Vec<OrderKey> = Vec::with_capacity(named.len());
+    for key in named {
         if order.iter().all(|earlier| earlier.field != key.field) {
             order.push(*key);
         }
@@ -246,8 +246,8 @@ fn total_order(asked: &[OrderKey]) -> Vec<OrderKey> {
 
 /// Rows of one instant were mostly written in order, so the tie follows a leading time (wire
 /// protocol, section 3).
-fn tie(asked: &[OrderKey]) -> Direction {
-    match asked.first() {
+fn tie(named: &[OrderKey]) -> Direction {
+    match named.first() {
         Some(OrderKey {
             field: model::Field::Created | model::Field::Updated | model::Field::Span(_),
             direction,

@@ -8,18 +8,18 @@ use crate::instant::{instant, mark};
 
 /// What the methods `asOf`, `validAt`, `validBetween`, `systemBetween` and `versions` ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskedTimes {
+pub struct NamedTimes {
     /// As known at this mark; `None` is now.
     pub system: Option<Mark>,
     /// Which valid time.
-    pub valid: AskedValid,
+    pub valid: NamedValid,
     /// Whether every version counts that was known up to then, with the time it was known for.
     pub versions: bool,
     /// Whether those versions count alone that began or ceased to be known in this period.
     pub changed: Option<Period>,
 }
 
-impl AskedTimes {
+impl NamedTimes {
     /// Whether versions are shown that are known no more.
     pub fn shows_versions(&self) -> bool {
         self.versions || self.changed.is_some()
@@ -28,7 +28,7 @@ impl AskedTimes {
 
 /// Which valid time a query looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskedValid {
+pub enum NamedValid {
     /// That of the mark; for `versions`, all of it.
     Unsaid,
     /// One instant.
@@ -42,8 +42,8 @@ pub enum AskedValid {
 /// # Errors
 /// [`QueryError::Invalid`] for a value that is no time, a period that holds no instant, and
 /// methods that contradict each other.
-pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
-    let mut asked = None;
+pub fn named_times(ast: &Ast) -> Result<Option<NamedTimes>, QueryError> {
+    let mut named = None;
     for call in &ast.calls {
         let says_time = matches!(
             call.method,
@@ -56,32 +56,32 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
         if !says_time {
             continue;
         }
-        let asked = asked.get_or_insert(AskedTimes {
+        let named = named.get_or_insert(NamedTimes {
             system: None,
-            valid: AskedValid::Unsaid,
+            valid: NamedValid::Unsaid,
             versions: false,
             changed: None,
         });
         let is_again = match call.method {
             Method::AsOf => {
                 let mark = one_value(call, mark)?;
-                asked.system.replace(mark).is_some()
+                named.system.replace(mark).is_some()
             }
             Method::Versions => {
                 no_values(call)?;
-                std::mem::replace(&mut asked.versions, true)
+                std::mem::replace(&mut named.versions, true)
             }
             Method::ValidAt => {
-                let valid = AskedValid::At(one_value(call, instant)?);
-                std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
+                let valid = NamedValid::At(one_value(call, instant)?);
+                std::mem::replace(&mut named.valid, valid) != NamedValid::Unsaid
             }
             Method::SystemBetween => {
                 let end = |json: &Json| mark(json).map(Mark::timestamp);
-                asked.changed.replace(period(call, end)?).is_some()
+                named.changed.replace(period(call, end)?).is_some()
             }
             _ => {
-                let valid = AskedValid::Between(period(call, instant)?);
-                std::mem::replace(&mut asked.valid, valid) != AskedValid::Unsaid
+                let valid = NamedValid::Between(period(call, instant)?);
+                std::mem::replace(&mut named.valid, valid) != NamedValid::Unsaid
             }
         };
         if is_again {
@@ -91,7 +91,7 @@ pub fn asked_times(ast: &Ast) -> Result<Option<AskedTimes>, QueryError> {
             )));
         }
     }
-    Ok(asked)
+    Ok(named)
 }
 
 fn one_value<T>(call: &Call, read: impl Fn(&Json) -> Result<T, String>) -> Result<T, QueryError> {
@@ -141,16 +141,16 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    fn asked(texts: &[&str]) -> Result<Option<AskedTimes>, QueryError> {
-        asked_times(&parse(texts).unwrap())
+    fn named(texts: &[&str]) -> Result<Option<NamedTimes>, QueryError> {
+        named_times(&parse(texts).unwrap())
     }
 
     #[test]
     fn a_query_may_say_each_time_once() {
-        assert_eq!(asked(&[r#"{"method":"limit","values":[1]}"#]), Ok(None));
+        assert_eq!(named(&[r#"{"method":"limit","values":[1]}"#]), Ok(None));
         let times = |system: Option<i64>, valid, versions| {
             let system = system.map(Mark);
-            Ok(Some(AskedTimes {
+            Ok(Some(NamedTimes {
                 system,
                 valid,
                 versions,
@@ -161,17 +161,17 @@ mod tests {
         let valid_at = r#"{"method":"validAt","values":["1970-01-01T00:00:00.000009Z"]}"#;
         let between = r#"{"method":"validBetween","values":["min",9]}"#;
         let versions = r#"{"method":"versions"}"#;
-        assert_eq!(asked(&[as_of]), times(Some(7), AskedValid::Unsaid, false));
-        let at = AskedValid::At(Timestamp(9));
-        assert_eq!(asked(&[valid_at, as_of]), times(Some(7), at, false));
+        assert_eq!(named(&[as_of]), times(Some(7), NamedValid::Unsaid, false));
+        let at = NamedValid::At(Timestamp(9));
+        assert_eq!(named(&[valid_at, as_of]), times(Some(7), at, false));
         let period = Period::new(Timestamp::BOT, Some(Timestamp(9))).unwrap();
-        let period = AskedValid::Between(period);
-        assert_eq!(asked(&[between, versions]), times(None, period, true));
+        let period = NamedValid::Between(period);
+        assert_eq!(named(&[between, versions]), times(None, period, true));
         let changes = r#"{"method":"systemBetween","values":[3,null]}"#;
         let since = Period::new(Timestamp(3), None).unwrap();
-        let times_of = asked(&[changes]).unwrap().unwrap();
+        let times_of = named(&[changes]).unwrap().unwrap();
         assert_eq!(times_of.changed, Some(since));
-        assert!(!times_of.versions && times_of.valid == AskedValid::Unsaid);
+        assert!(!times_of.versions && times_of.valid == NamedValid::Unsaid);
         for refused in [
             &[changes, changes] as &[&str],
             &[r#"{"method":"systemBetween","values":[7,7]}"#],
@@ -185,7 +185,7 @@ mod tests {
             &[r#"{"method":"validBetween","values":[5,5]}"#],
             &[r#"{"method":"versions","values":[1]}"#],
         ] {
-            assert!(asked(refused).is_err(), "{refused:?}");
+            assert!(named(refused).is_err(), "{refused:?}");
         }
     }
 }

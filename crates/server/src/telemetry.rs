@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::{AskedLists, Clock, Compared, Engine, Status, StoreCounts, Taken, Writes};
+use engine::{Clock, Compared, Engine, ShapeCounts, Status, StoreCounts, Taken, Writes};
 
 use crate::http::state::counts::{Answered, Counts};
 
@@ -106,7 +106,7 @@ impl Telemetry {
     }
 
     /// The lists that are asked for.
-    pub fn asked(&self) -> Vec<AskedLists> {
-        self.engine.asked()
+    pub fn list_shapes(&self) -> Vec<ShapeCounts> {
+        self.engine.list_shapes()
     }
 }

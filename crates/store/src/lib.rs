@@ -112,14 +112,14 @@ pub trait StoreReads {
     ///
     /// # Errors
     /// As for [`StoreReads::list`], cursors apart.
-    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>>;
+    fn next_boundary<'a>(&'a self, request: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>>;
 
     /// Records of commits in the order of their marks; fewer than asked for once they hold very
     /// many rows.
     ///
     /// # Errors
     /// What the database says.
-    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
+    fn recorded(&self, request: RecordsOf) -> StoreFuture<'_, Vec<Recorded>>;
 
     /// The mark of the last commit that erased a row of one of these tables, if any did. To be
     /// asked for after what it says something about was read.

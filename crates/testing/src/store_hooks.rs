@@ -90,16 +90,16 @@ impl<H: StoreHooks> StoreReads for Hooked<H> {
         self.0.inner().table_as_of(today, mark)
     }
 
-    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
-        self.0.inner().next_boundary(asked)
+    fn next_boundary<'a>(&'a self, request: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
+        self.0.inner().next_boundary(request)
     }
 
     fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
         self.0.inner().last_erasure(tables)
     }
 
-    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
-        self.0.inner().recorded(asked)
+    fn recorded(&self, request: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.0.inner().recorded(request)
     }
 
     fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {

@@ -315,8 +315,8 @@ mod tests {
 
     #[test]
     fn clients_are_told_an_address_they_can_use() {
-        let told = ["0.0.0.0:80", "[::]:80", "10.1.2.3:80"]
+        let shown = ["0.0.0.0:80", "[::]:80", "10.1.2.3:80"]
             .map(|text| reachable(text.parse().unwrap()).to_string());
-        assert_eq!(told, ["127.0.0.1:80", "[::1]:80", "10.1.2.3:80"]);
+        assert_eq!(shown, ["127.0.0.1:80", "[::1]:80", "10.1.2.3:80"]);
     }
 }

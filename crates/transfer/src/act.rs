@@ -13,8 +13,10 @@ use server::http::routes::native;
 use server::http::wire::error::CLOCK_ADVICE;
 use server::http::wire::{self, InstantForm};
 
-use super::ask::{Ask, PageEnd, PortResponse, Start, StartTable, TablePath, TablePut};
 use super::definition;
+use super::port_request::{
+    PageEnd, PortRequest, PortResponse, Start, StartTable, TablePath, TablePut,
+};
 use crate::refusal::Refusal;
 
 /// Who a commit's record names as its author.
@@ -24,12 +26,16 @@ const AUTHOR: &str = "admin";
 ///
 /// # Errors
 /// When it makes no sense, or the engine refuses; 5xx where trying again may help.
-pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<PortResponse, Refusal> {
-    let head = match ask {
-        Ask::BeginExport { project, database } => {
+pub async fn perform(
+    engine: &Engine,
+    request: PortRequest,
+    rows: &[u8],
+) -> Result<PortResponse, Refusal> {
+    let head = match request {
+        PortRequest::BeginExport { project, database } => {
             json!(begin(engine, &administrator(&project)?, &database).await?)
         }
-        Ask::ExportPage {
+        PortRequest::ExportPage {
             path,
             mark,
             schema,
@@ -46,24 +52,24 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<PortRespo
             };
             return page(engine, &administrator(&path.project)?, wanted, &schema).await;
         }
-        Ask::DescribeTable { path } => {
+        PortRequest::DescribeTable { path } => {
             let caller = administrator(&path.project)?;
             let table = engine.get_table(&caller, place(&path)).map_err(refusal)?;
             describe(&table)
         }
-        Ask::PutDatabase {
+        PortRequest::PutDatabase {
             project,
             database,
             name,
             may_exist,
         } => put_database(engine, &project, &database, name, may_exist).await?,
-        Ask::PutRows { path, may_exist } => {
+        PortRequest::PutRows { path, may_exist } => {
             let caller = administrator(&path.project)?;
             json!(rows::put(engine, &caller, place(&path), rows, may_exist).await?)
         }
-        Ask::PutLinks { path } => links::put(engine, &path, rows).await?,
-        Ask::FreeLinks { path } => links::free(engine, &path, rows).await?,
-        Ask::PutTable {
+        PortRequest::PutLinks { path } => links::put(engine, &path, rows).await?,
+        PortRequest::FreeLinks { path } => links::free(engine, &path, rows).await?,
+        PortRequest::PutTable {
             project,
             database,
             definition,
@@ -73,23 +79,21 @@ pub async fn perform(engine: &Engine, ask: Ask, rows: &[u8]) -> Result<PortRespo
             let known = may_exist.then_some(may_have_more);
             json!(put_table(engine, &project, &database, definition, known).await?)
         }
-        Ask::PutPart {
+        PortRequest::PutPart {
             path,
             part,
             may_exist,
         } => json!(parts::put(engine, &path, part, may_exist).await?),
-        Ask::RowHistory { path, row } => past::history(engine, &path, &row).await?,
-        Ask::EraseRow { path, row } => past::erase(engine, &path, &row).await?,
-        Ask::EnableDatabase {
+        PortRequest::RowHistory { path, row } => past::history(engine, &path, &row).await?,
+        PortRequest::EraseRow { path, row } => past::erase(engine, &path, &row).await?,
+        PortRequest::EnableDatabase {
             project,
             database,
             enabled,
         } => enable(engine, &project, &database, enabled).await?,
     };
-    Ok(PortResponse {
-        head,
-        rows: Vec::new(),
-    })
+    let rows = Vec::new();
+    Ok(PortResponse { head, rows })
 }
 
 async fn enable(

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 
-use super::ask::{Ask, RowsPut, Start, TablePut};
 use super::canonical::{self, Checksum};
 use super::definition;
 use super::export::Pages;
+use super::port_request::{PortRequest, RowsPut, Start, TablePut};
 use super::remote::Remote;
 use super::row_counter;
 use super::schema::{Relationship, Schema};
@@ -92,7 +92,7 @@ pub async fn run(
             copied.links_refused += refused.missing;
             copied.links_taken += refused.taken;
         }
-        let ask = Ask::EnableDatabase {
+        let ask = PortRequest::EnableDatabase {
             project: target.project.clone(),
             database: plan.id.clone(),
             enabled: plan.enabled,
@@ -134,7 +134,7 @@ async fn define(
 ) -> Result<Plan> {
     let database = definition::database(database);
     let id = id_of(&database).to_owned();
-    let ask = Ask::PutDatabase {
+    let ask = PortRequest::PutDatabase {
         project: target.project.clone(),
         database: id.clone(),
         name: database["name"].as_str().unwrap_or(&id).to_owned(),
@@ -158,7 +158,7 @@ async fn define(
         copied
             .left_out
             .extend(left_out.with_context(|| format!("database {}", plan.id))?);
-        let ask = Ask::PutTable {
+        let ask = PortRequest::PutTable {
             project: target.project.clone(),
             database: plan.id.clone(),
             definition: beginning,
@@ -238,7 +238,7 @@ async fn compare(
     plan: &Plan,
     compared: &mut Vec<Compared>,
 ) -> Result<()> {
-    let ask = Ask::BeginExport {
+    let ask = PortRequest::BeginExport {
         project: target.project.clone(),
         database: plan.id.clone(),
     };

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 
-use super::ask::{Ask, PageEnd, Start, StartTable, TablePath};
 use super::csv::{self, Fields};
+use super::port_request::{PageEnd, PortRequest, Start, StartTable, TablePath};
 use super::target::{self, Target};
 use super::{lines, row_counter};
 
@@ -123,7 +123,7 @@ pub async fn as_csv(
 }
 
 async fn begin(target: &mut Target, database: &str, table: Option<&str>) -> Result<Start> {
-    let ask = Ask::BeginExport {
+    let ask = PortRequest::BeginExport {
         project: target.project.clone(),
         database: database.to_owned(),
     };
@@ -217,7 +217,7 @@ impl<'a> Pages<'a> {
         if self.is_done {
             return Ok(None);
         }
-        let ask = Ask::ExportPage {
+        let ask = PortRequest::ExportPage {
             path: self.path.clone(),
             mark: self.mark,
             schema: self.schema.to_owned(),

@@ -10,10 +10,10 @@ use indicatif::ProgressBar;
 use model::counted;
 use serde_json::Value;
 
-use super::ask::{Ask, BATCH_BYTES, BATCH_ROWS, RowsPut, TablePath, TablePut};
 use super::csv::{self, Fields};
 use super::lines::{self, Line};
 use super::links::{Foreign, Members, may_have_hidden};
+use super::port_request::{BATCH_BYTES, BATCH_ROWS, PortRequest, RowsPut, TablePath, TablePut};
 use super::row_counter;
 use super::schema::Schema;
 use super::target::{Target, is_about_content, is_conflict};
@@ -167,7 +167,7 @@ impl<'a> Import<'a> {
         let Some(enabled) = self.enabled else {
             return Ok(());
         };
-        let ask = Ask::EnableDatabase {
+        let ask = PortRequest::EnableDatabase {
             project: self.target.project.clone(),
             database: self.done.database.clone(),
             enabled,
@@ -213,7 +213,7 @@ impl<'a> Import<'a> {
     async fn put_database(&mut self, definition: &Value) -> Result<()> {
         let id = definition["id"].as_str().unwrap_or_default();
         let id = self.how.database.clone().unwrap_or_else(|| id.to_owned());
-        let ask = Ask::PutDatabase {
+        let ask = PortRequest::PutDatabase {
             project: self.target.project.clone(),
             database: id.clone(),
             name: definition["name"].as_str().unwrap_or(&id).to_owned(),
@@ -242,7 +242,7 @@ impl<'a> Import<'a> {
         };
         self.done.left_out.extend(schema.take(&mut definition)?);
         let may_have_more = schema.is_begun(definition["id"].as_str().unwrap_or_default());
-        let ask = Ask::PutTable {
+        let ask = PortRequest::PutTable {
             project: self.target.project.clone(),
             database: self.done.database.clone(),
             definition,

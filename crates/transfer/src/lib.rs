@@ -5,7 +5,6 @@
 //! written meanwhile, and an import needs no key. Both ways end in [`act::perform`].
 
 pub mod act;
-pub mod ask;
 pub mod canonical;
 pub mod copy;
 pub mod csv;
@@ -15,6 +14,7 @@ pub mod history;
 pub mod import;
 pub mod lines;
 pub mod links;
+pub mod port_request;
 pub mod refusal;
 pub mod remote;
 pub mod schema;

@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::act;
-use super::ask::{Ask, PartPut, PortResponse, ROUTE, RowsPut, TablePath, frame, unframe};
+use super::port_request::{
+    PartPut, PortRequest, PortResponse, ROUTE, RowsPut, TablePath, frame, unframe,
+};
 use super::refusal::Refusal;
 use super::schema::{Schema, Step};
 
@@ -38,7 +40,7 @@ impl StoreAccess {
     ///
     /// # Errors
     /// The [`Refusal`] itself where the store refused, else what broke.
-    pub async fn port(&mut self, ask: &Ask, rows: &[u8]) -> Result<PortResponse> {
+    pub async fn port(&mut self, ask: &PortRequest, rows: &[u8]) -> Result<PortResponse> {
         match self {
             StoreAccess::Offline(engine) => Ok(act::perform(engine, ask.clone(), rows).await?),
             StoreAccess::Running(client) => {
@@ -65,7 +67,7 @@ impl StoreAccess {
     }
 }
 
-async fn ask_port(client: &mut Client, ask: &Ask, rows: &[u8]) -> Result<PortResponse> {
+async fn ask_port(client: &mut Client, ask: &PortRequest, rows: &[u8]) -> Result<PortResponse> {
     let request = Request::post(ROUTE)
         .header(HOST, "tidemark")
         .body(Full::from(frame(ask, rows)))?;
@@ -106,7 +108,7 @@ impl Target {
     ///
     /// # Errors
     /// The [`Refusal`] itself where the store refused, else what broke.
-    pub async fn ask(&mut self, ask: &Ask, rows: &[u8]) -> Result<PortResponse> {
+    pub async fn ask(&mut self, ask: &PortRequest, rows: &[u8]) -> Result<PortResponse> {
         let mut attempt = 0;
         loop {
             match self.store.port(ask, rows).await {
@@ -124,11 +126,11 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::ask`], and when the answer has another form.
-    pub async fn read<T: for<'de> Deserialize<'de>>(&mut self, ask: &Ask) -> Result<T> {
+    pub async fn read<T: for<'de> Deserialize<'de>>(&mut self, ask: &PortRequest) -> Result<T> {
         head(&self.ask(ask, &[]).await?)
     }
 
-    /// Writes rows; see [`Ask::PutRows`].
+    /// Writes rows; see [`PortRequest::PutRows`].
     ///
     /// # Errors
     /// As [`Target::ask`].
@@ -138,7 +140,11 @@ impl Target {
         rows: &[u8],
         may_exist: bool,
     ) -> Result<RowsPut> {
-        head(&self.ask(&Ask::PutRows { path, may_exist }, rows).await?)
+        head(
+            &self
+                .ask(&PortRequest::PutRows { path, may_exist }, rows)
+                .await?,
+        )
     }
 
     /// Makes what tables could not be created with. What could not be made, in words.
@@ -153,7 +159,7 @@ impl Target {
     ) -> Result<Vec<String>> {
         let (steps, mut left_out) = schema.finish();
         for Step { table, part } in steps {
-            let ask = Ask::PutPart {
+            let ask = PortRequest::PutPart {
                 path: self.path(database, &table),
                 part,
                 may_exist,
@@ -165,7 +171,7 @@ impl Target {
         Ok(left_out)
     }
 
-    /// Sets links; see [`Ask::PutLinks`]. Those at fault are given back by their places.
+    /// Sets links; see [`PortRequest::PutLinks`]. Those at fault are given back by their places.
     ///
     /// # Errors
     /// As [`Target::ask`], but for refusals of a single row's links.
@@ -174,16 +180,16 @@ impl Target {
         path: &TablePath,
         lines: &[&[u8]],
     ) -> Result<Vec<(usize, anyhow::Error)>> {
-        let ask = Ask::PutLinks { path: path.clone() };
+        let ask = PortRequest::PutLinks { path: path.clone() };
         self.in_halves(&ask, lines).await
     }
 
-    /// Takes links away; see [`Ask::FreeLinks`]. Rows that are not here have none.
+    /// Takes links away; see [`PortRequest::FreeLinks`]. Rows that are not here have none.
     ///
     /// # Errors
     /// As [`Target::ask`], but for refusals of a single row's links.
     pub async fn free_links(&mut self, path: &TablePath, lines: &[&[u8]]) -> Result<()> {
-        let ask = Ask::FreeLinks { path: path.clone() };
+        let ask = PortRequest::FreeLinks { path: path.clone() };
         self.in_halves(&ask, lines).await.map(drop)
     }
 
@@ -191,7 +197,7 @@ impl Target {
     /// fault are found.
     async fn in_halves(
         &mut self,
-        ask: &Ask,
+        ask: &PortRequest,
         lines: &[&[u8]],
     ) -> Result<Vec<(usize, anyhow::Error)>> {
         let mut refused = Vec::new();
@@ -215,7 +221,7 @@ impl Target {
     /// # Errors
     /// As [`Target::ask`].
     pub async fn describe(&mut self, path: TablePath) -> Result<Value> {
-        self.read(&Ask::DescribeTable { path }).await
+        self.read(&PortRequest::DescribeTable { path }).await
     }
 
     /// A table of this project.

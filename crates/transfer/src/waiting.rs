@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::ask::BATCH_ROWS;
 use super::lines::read_line;
+use super::port_request::BATCH_ROWS;
 
 /// A batch of links is closed at so many bytes of them, each of some 25: the row it leads to is
 /// looked for, while other writers wait.

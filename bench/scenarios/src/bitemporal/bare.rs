@@ -56,12 +56,13 @@ impl Bare {
     pub fn run(&mut self, number: u64, clients: u32, objects: u32) -> Result<Vec<(Op, Driven)>> {
         let task = json!({ "run": number, "clients": clients, "objects": objects });
         let answer = self.ask(&task)?;
-        let told = Op::ALL.iter().filter(|op| !answer[op.key()].is_null());
-        told.map(|op| {
-            let driven = driven(&answer[op.key()]);
-            Ok((*op, driven.with_context(|| op.key())?))
-        })
-        .collect()
+        let measured = Op::ALL.iter().filter(|op| !answer[op.key()].is_null());
+        measured
+            .map(|op| {
+                let driven = driven(&answer[op.key()]);
+                Ok((*op, driven.with_context(|| op.key())?))
+            })
+            .collect()
     }
 
     /// Any task, as its text says.
@@ -93,10 +94,10 @@ impl Drop for Bare {
 }
 
 /// `{"objects": of each client, "wall_ns", "samples_ns": [[…], …]}`
-fn driven(told: &Value) -> Result<Driven> {
-    let wall = told["wall_ns"].as_u64().context("no `wall_ns`")?;
-    let objects = told["objects"].as_u64().context("no `objects`")?;
-    let clients = told["samples_ns"].as_array().context("no `samples_ns`")?;
+fn driven(answer: &Value) -> Result<Driven> {
+    let wall = answer["wall_ns"].as_u64().context("no `wall_ns`")?;
+    let objects = answer["objects"].as_u64().context("no `objects`")?;
+    let clients = answer["samples_ns"].as_array().context("no `samples_ns`")?;
     let samples: Result<Vec<Vec<Sample>>> = clients.iter().map(samples).collect();
     let driven = Driven {
         samples: samples?,
@@ -111,8 +112,8 @@ fn driven(told: &Value) -> Result<Driven> {
 ///
 /// # Errors
 /// When it is no list of numbers, or an empty one.
-pub fn samples(told: &Value) -> Result<Vec<Sample>> {
-    let list = told.as_array().context("no list of latencies")?;
+pub fn samples(answer: &Value) -> Result<Vec<Sample>> {
+    let list = answer.as_array().context("no list of latencies")?;
     let mut ended = Duration::ZERO;
     let mut samples = Vec::with_capacity(list.len());
     for number in list {
@@ -130,8 +131,8 @@ mod tests {
 
     #[test]
     fn latencies_follow_one_another() {
-        let told = json!({ "wall_ns": 900, "objects": 2, "samples_ns": [[100, 300], [700]] });
-        let driven = driven(&told).unwrap();
+        let answer = json!({ "wall_ns": 900, "objects": 2, "samples_ns": [[100, 300], [700]] });
+        let driven = driven(&answer).unwrap();
         let ns = Duration::from_nanos;
         assert_eq!((driven.wall, driven.objects), (ns(900), 2));
         let ends: Vec<Duration> = driven.samples[0].iter().map(|one| one.ended).collect();

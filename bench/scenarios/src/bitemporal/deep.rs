@@ -339,7 +339,7 @@ fn calls(access: &Access, filled: &Filled, read: Read, slice: u32, plan: Plan) -
 }
 
 fn beside(bare: &mut Bare, shape: Shape, plan: Plan, deep: &mut Deep) -> Result<()> {
-    let told = bare.ask(&json!({ "deep": {
+    let answer = bare.ask(&json!({ "deep": {
         "rows": shape.rows,
         "versions": shape.versions,
         "statuses": shape.statuses(),
@@ -347,10 +347,10 @@ fn beside(bare: &mut Bare, shape: Shape, plan: Plan, deep: &mut Deep) -> Result<
         "lists": plan.lists * plan.slices,
     } }))?;
     for read in Read::ALL {
-        if told[read.key()].is_null() {
+        if answer[read.key()].is_null() {
             continue;
         }
-        let samples: Vec<Sample> = bare::samples(&told[read.key()]).context(read.key())?;
+        let samples: Vec<Sample> = bare::samples(&answer[read.key()]).context(read.key())?;
         let mut tally = Tally::default();
         tally.add(Driven {
             objects: samples.len() as u32,
@@ -361,7 +361,7 @@ fn beside(bare: &mut Bare, shape: Shape, plan: Plan, deep: &mut Deep) -> Result<
         });
         deep.bare.push((read, tally));
     }
-    deep.plain_bytes = told["plain_bytes"].as_u64();
+    deep.plain_bytes = answer["plain_bytes"].as_u64();
     Ok(())
 }
 

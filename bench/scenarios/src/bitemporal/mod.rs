@@ -159,12 +159,12 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
     options.stop.check()?;
     measured.change = change::measure(options, &stage)?;
     options.stop.check()?;
-    let told = report::Report {
+    let report = report::Report {
         options,
         measured: &measured,
     };
-    let (run, text) = (told.run()?, told.render());
-    write(&options.out, options.started, &run, text, told.summary())
+    let (run, text) = (report.run()?, report.render());
+    write(&options.out, options.started, &run, text, report.summary())
 }
 
 /// The published workload, all numbers of clients in turns.

@@ -15,8 +15,8 @@ use super::objects::Op;
 use super::published::{COLUMNS, published};
 use super::target::{Target, targets};
 use super::{Crowd, Measured, Options};
+use crate::report_head::{Pairs, ReportHead, mode};
 use crate::run::{Group, Role, Run, Series, Table, milli};
-use crate::told::{Pairs, Told, mode};
 
 const TITLE: &str = "Two time axes: the published workload";
 const METHOD: &str = "\
@@ -53,22 +53,22 @@ impl Report<'_> {
     /// # Errors
     /// When a series has no samples.
     pub fn run(&self) -> Result<Run> {
-        Ok(self.told().run(self.tables(), self.groups()?))
+        Ok(self.head().run(self.tables(), self.groups()?))
     }
 
     /// The report; page and samples stand beside it.
     pub fn render(&self) -> String {
-        self.told().markdown(Vec::new(), "", &self.summary())
+        self.head().markdown(Vec::new(), "", &self.summary())
     }
 
-    fn told(&self) -> Told {
-        Told {
+    fn head(&self) -> ReportHead {
+        ReportHead {
             kind: "bitemporal",
             title: TITLE,
             lead: self.lead(),
             method: METHOD,
             started: iso_ms(self.options.started),
-            machine: machine::told(),
+            machine: machine::facts(),
             parameters: self.parameters(),
         }
     }
@@ -164,8 +164,8 @@ impl Report<'_> {
         let own = |name: String, pick: fn(&Crowd, Op) -> &Tally| {
             let cells = COLUMNS.map(|op| {
                 let tally = pick(crowd, op);
-                let told = tally.each().zip(tally.at(990));
-                told.map_or(String::new(), |(rate, p99)| {
+                let rates = tally.each().zip(tally.at(990));
+                rates.map_or(String::new(), |(rate, p99)| {
                     format!("{rate:.0} ({:.2})", us(p99) / 1e3)
                 })
             });

@@ -171,7 +171,7 @@ pub fn run(options: &Options) -> Result<(WrittenReport, usize)> {
     };
     for kind in &options.kinds {
         options.stop.check()?;
-        let (name, what) = kind.told();
+        let (name, what) = kind.description();
         eprintln!("{name}: {what} …");
         if *kind == Kind::Worst {
             measured.found = search(&arena, steps, searching)?;
@@ -237,9 +237,9 @@ impl Measured {
 }
 
 fn tell(options: &Options, measured: &Measured) -> Result<(WrittenReport, usize)> {
-    let told = Report { options, measured };
-    let (run, text) = (told.run(), told.render());
-    let written = write(&options.out, options.started, &run, text, told.summary())?;
+    let report = Report { options, measured };
+    let (run, text) = (report.run(), report.render());
+    let written = write(&options.out, options.started, &run, text, report.summary())?;
     for (number, finding) in measured.findings().enumerate() {
         save(&written.folder, number, finding)?;
     }

@@ -10,8 +10,8 @@ use super::attack::Attacked;
 use super::judge::Finding;
 use super::keys::{CLIENTS, Load, READS_PER_S, Served, WRITES_PER_S};
 use super::{Kind, Measured, Options};
+use crate::report_head::{Pairs, ReportHead, mode};
 use crate::run::{Group, Role, Run, Series, Table, milli, us};
-use crate::told::{Pairs, Told, mode};
 
 const TITLE: &str = "Strangers who send the worst";
 const METHOD: &str = "\
@@ -55,22 +55,22 @@ impl Finding {
 impl Report<'_> {
     /// The run as page and programs read it.
     pub fn run(&self) -> Run {
-        self.told().run(self.tables(), self.groups())
+        self.head().run(self.tables(), self.groups())
     }
 
     /// The report; page, samples and requests stand beside it.
     pub fn render(&self) -> String {
-        self.told().markdown(Vec::new(), "", &self.summary())
+        self.head().markdown(Vec::new(), "", &self.summary())
     }
 
-    fn told(&self) -> Told {
-        Told {
+    fn head(&self) -> ReportHead {
+        ReportHead {
             kind: "hostile",
             title: TITLE,
             lead: self.lead(),
             method: METHOD,
             started: iso_ms(self.options.started),
-            machine: machine::told(),
+            machine: machine::facts(),
             parameters: self.parameters(),
         }
     }
@@ -196,11 +196,11 @@ impl Report<'_> {
             row.push(format!("{:.2}", one.tally.longest.as_secs_f64()));
             rows.push(row);
         }
-        let told: Vec<String> = self
+        let described: Vec<String> = self
             .measured
             .attacked
             .iter()
-            .map(|one| one.kind.told())
+            .map(|one| one.kind.description())
             .map(|(name, what)| format!("*{name}*: {what}"))
             .collect();
         Table {
@@ -214,13 +214,13 @@ impl Report<'_> {
             note: format!(
                 "*wakings*: how late a thread woke that only sleeps: each request waits for three \
                  such wakings, whatever the server does. {}.",
-                told.join("; ")
+                described.join("; ")
             ),
         }
     }
 
     fn answers(&self) -> Table {
-        let told = |name: &str, answers: &std::collections::BTreeMap<String, u64>| {
+        let row = |name: &str, answers: &std::collections::BTreeMap<String, u64>| {
             let words = answers
                 .iter()
                 .map(|(word, count)| format!("{word}: {count}"));
@@ -228,10 +228,10 @@ impl Report<'_> {
         };
         let attacked = self.measured.attacked.iter();
         let mut rows: Vec<Vec<String>> = attacked
-            .map(|one| told(one.kind.name(), &one.tally.answers))
+            .map(|one| row(one.kind.name(), &one.tally.answers))
             .collect();
         if self.measured.found.steps > 0 {
-            rows.push(told("search", &self.measured.found.tally.answers));
+            rows.push(row("search", &self.measured.found.tally.answers));
         }
         Table {
             title: "What came back to strangers".to_owned(),

@@ -25,7 +25,7 @@ const LINE_IDS: u32 = 1_000;
 
 /// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "`told` says what each does")]
+#[expect(missing_docs, reason = "`description` says what each does")]
 pub enum Kind {
     Cheap,
     Regex,
@@ -127,7 +127,7 @@ impl Kind {
     ];
 
     /// Its name for programs, and what it does.
-    pub fn told(self) -> (&'static str, &'static str) {
+    pub fn description(self) -> (&'static str, &'static str) {
         match self {
             Kind::Cheap => (
                 "cheap",
@@ -186,7 +186,7 @@ impl Kind {
 
     /// Its name for programs.
     pub fn name(self) -> &'static str {
-        self.told().0
+        self.description().0
     }
 
     /// Requests of one client at most, where each leaves something on the disk or in memory.

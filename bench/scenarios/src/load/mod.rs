@@ -180,13 +180,13 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
         }
     }
     options.stop.check()?;
-    let told = report::Report {
+    let report = report::Report {
         options,
         oha: &oha.version,
         measured: &measured,
     };
-    let (run, text) = (told.run()?, told.render());
-    write(&options.out, options.started, &run, text, told.summary())
+    let (run, text) = (report.run()?, report.render());
+    write(&options.out, options.started, &run, text, report.summary())
 }
 
 /// Bodies of rows to be added, one a line; each asks for an id of its own.

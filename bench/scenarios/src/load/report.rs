@@ -11,10 +11,10 @@ use super::figure::Figure;
 use super::measured::{Blend, Cell, Measured, Paced};
 use super::{Act, BODIES, BUNCH, CONNECTIONS, Options, PACE_MAX, ROWS};
 use crate::published;
+use crate::report_head::{Pairs, ReportHead, mode};
 use crate::run::{
     Columns, Counting, Group, Role, Row, Run, Sample, Series, Source, Timeline, milli,
 };
-use crate::told::{Pairs, Told, mode};
 
 const TITLE: &str = "Load test";
 const METHOD: &str = "\
@@ -62,18 +62,18 @@ impl Report<'_> {
         Ok(Run {
             prices: Some(self.options.prices.clone()),
             columns: Some(self.columns()),
-            ..self.told().run(Vec::new(), self.groups()?)
+            ..self.head().run(Vec::new(), self.groups()?)
         })
     }
 
-    fn told(&self) -> Told {
-        Told {
+    fn head(&self) -> ReportHead {
+        ReportHead {
             kind: "load",
             title: TITLE,
             lead: self.lead(),
             method: METHOD,
             started: iso_ms(self.options.started),
-            machine: machine::told(),
+            machine: machine::facts(),
             parameters: self.parameters(),
         }
     }
@@ -87,7 +87,7 @@ impl Report<'_> {
             self.paced(),
         );
         let summary = format!("{}\n", self.summary());
-        self.told().markdown(Vec::new(), &summary, &rest)
+        self.head().markdown(Vec::new(), &summary, &rest)
     }
 
     /// The tables of figures and of mixes.

@@ -109,20 +109,20 @@ impl Engine {
         &self,
         caller: &Caller,
         database: &str,
-        asked: &[BatchRead],
+        request: &[BatchRead],
     ) -> Result<BatchFound, EngineError> {
         let turn = Turn::here();
-        let count: usize = asked.iter().map(|part| part.rows.count()).sum();
+        let count: usize = request.iter().map(|part| part.rows.count()).sum();
         if count <= ROWS_HERE_MAX {
-            let found = self.read_batch_in(&turn, caller, database, asked).await;
+            let found = self.read_batch_in(&turn, caller, database, request).await;
             if !turn.is_over() {
                 return found;
             }
         }
         let (caller, database, of_guest) = (caller.clone(), database.to_owned(), caller.is_guest());
-        let asked = asked.to_vec();
+        let request = request.to_vec();
         let read = async move |engine: &Engine, turn: &Turn<'_>| {
-            let found = engine.read_batch_in(turn, &caller, &database, &asked);
+            let found = engine.read_batch_in(turn, &caller, &database, &request);
             found.await
         };
         self.read_apart(of_guest, read).await
@@ -133,16 +133,16 @@ impl Engine {
         turn: &Turn<'_>,
         caller: &Caller,
         database: &str,
-        asked: &[BatchRead],
+        request: &[BatchRead],
     ) -> Result<BatchFound, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
-        let mut places = Vec::with_capacity(asked.len());
-        for part in asked {
+        let mut places = Vec::with_capacity(request.len());
+        for part in request {
             places.push(self.coordinates(part).await);
         }
         self.under_catalogue(async |catalogue| {
             authorize::database(catalogue, caller, database)?;
-            let plans: Vec<_> = asked
+            let plans: Vec<_> = request
                 .iter()
                 .zip(&places)
                 .map(|(part, at)| plan(catalogue, caller, database, (part, at.clone()?)))

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use list_cache::{Family, Pinned};
 use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
 use query::ast::Method;
-use query::{AskedTimes, AskedValid, Filter, Frame, Query, RelatedNames, Test, Then, Visibility};
+use query::{Filter, Frame, NamedTimes, NamedValid, Query, RelatedNames, Test, Then, Visibility};
 use store::{Listing, Point, StoreError};
 
 use crate::Engine;
@@ -30,7 +30,7 @@ use crate::request::past;
 
 /// What is read at other times, as far as it does not depend on when it is asked.
 #[derive(Clone, Copy)]
-struct AskedAt<'a> {
+struct ReadAt<'a> {
     list: &'a ListRows<'a>,
     /// One row, if only that is asked for.
     only: Option<&'a RowId>,
@@ -95,7 +95,7 @@ impl Engine {
         let Some(mark) = timed.times.system.filter(|mark| is_of_today(table, *mark)) else {
             return Ok(None);
         };
-        let asked = AskedAt {
+        let request = ReadAt {
             list,
             only: None,
             timed: &timed,
@@ -105,10 +105,10 @@ impl Engine {
         if past::judges_then(table, &caller.actor, timed.times)? {
             return Ok(None);
         }
-        if !related_names(asked, table)?.is_empty() {
+        if !related_names(request, table)?.is_empty() {
             return Ok(None);
         }
-        let query = self.view_of(table.clone(), caller, visibility, asked, mark)?;
+        let query = self.view_of(table.clone(), caller, visibility, request, mark)?;
         Ok(self.is_over(&query).then_some(PreparedPast {
             catalogue_epoch: catalogue.epoch,
             query,
@@ -153,13 +153,13 @@ impl Engine {
         timed: &Timed,
         grants: GrantsAsOf,
     ) -> Result<ListAnswer, EngineError> {
-        let asked = AskedAt {
+        let request = ReadAt {
             list,
             only: None,
             timed,
             grants,
         };
-        self.answer_at(caller, asked).await
+        self.answer_at(caller, request).await
     }
 
     /// One row at the times that its queries name, as a list of one.
@@ -172,13 +172,13 @@ impl Engine {
         grants: GrantsAsOf,
     ) -> Result<ListAnswer, EngineError> {
         need_one_instant(timed)?;
-        let asked = AskedAt {
+        let request = ReadAt {
             list,
             only: Some(id),
             timed,
             grants,
         };
-        match self.answer_at(caller, asked).await {
+        match self.answer_at(caller, request).await {
             // A row that cannot be read is not there.
             Err(EngineError::Access(AccessError::Unauthorized)) => {
                 Err(ReadError::RowNotFound(id.clone()).into())
@@ -196,35 +196,35 @@ impl Engine {
         (list, only): (&ListRows<'_>, Option<&RowId>),
         timed: &Timed,
     ) -> Result<Viewed, EngineError> {
-        let asked = AskedAt {
+        let request = ReadAt {
             list,
             only,
             timed,
             grants: GrantsAsOf::Today,
         };
         let everything = Mark(Timestamp::END.0 - 1);
-        self.view(catalogue, caller, asked, everything).await
+        self.view(catalogue, caller, request, everything).await
     }
 
     async fn answer_at(
         &self,
         caller: &Caller,
-        asked: AskedAt<'_>,
+        request: ReadAt<'_>,
     ) -> Result<ListAnswer, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
-            let mark = match asked.timed.times.system {
+            let mark = match request.timed.times.system {
                 Some(mark) => self.settled(mark).await?,
                 None => self.fix().await?,
             };
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
-            match self.answer_once(&catalogue, caller, asked, mark).await {
+            match self.answer_once(&catalogue, caller, request, mark).await {
                 Err(EngineError::Store(StoreError::CatalogueMoved)) => {
                     self.shared.newer_catalogue(catalogue.epoch, seen).await;
                 }
                 // A commit came between the choice of the mark and the read, or could be read
                 // before it was published.
-                Err(EngineError::Read(ReadError::HistoryGone(_))) if asked.is_of_now() => {
+                Err(EngineError::Read(ReadError::HistoryGone(_))) if request.is_of_now() => {
                     self.shared.marks.after(seen).await;
                 }
                 answer => return answer,
@@ -237,14 +237,14 @@ impl Engine {
         &self,
         catalogue: &Arc<Catalogue>,
         caller: &Caller,
-        asked: AskedAt<'_>,
+        request: ReadAt<'_>,
         mark: Mark,
     ) -> Result<ListAnswer, EngineError> {
-        let Viewed { query, related } = self.view(catalogue, caller, asked, mark).await?;
+        let Viewed { query, related } = self.view(catalogue, caller, request, mark).await?;
         let asks_of_now = query.then.as_ref().is_some_and(|then| then.is_there_now);
-        let names_mark = asked.timed.times.system.is_some();
+        let names_mark = request.timed.times.system.is_some();
         let is_fixed = names_mark && self.is_over(&query) && !asks_of_now;
-        let (list, only) = (asked.list, asked.only);
+        let (list, only) = (request.list, request.only);
         let how = How {
             only,
             family: list.family,
@@ -352,17 +352,17 @@ impl Engine {
         &self,
         catalogue: &Catalogue,
         caller: &Caller,
-        asked: AskedAt<'_>,
+        request: ReadAt<'_>,
         mark: Mark,
     ) -> Result<Viewed, EngineError> {
-        let (today, visibility) = visible(catalogue, caller, asked.list.place)?;
-        let judges_then = past::judges_then(today, &caller.actor, asked.timed.times)?;
+        let (today, visibility) = visible(catalogue, caller, request.list.place)?;
+        let judges_then = past::judges_then(today, &caller.actor, request.timed.times)?;
         let mut table = self.table_as_of(today, mark).await?;
         if judges_then {
             table = past::without_gone(&table, today);
         }
-        let names = related_names(asked, &table)?;
-        let mut query = self.view_of(table, caller, visibility, asked, mark)?;
+        let names = related_names(request, &table)?;
+        let mut query = self.view_of(table, caller, visibility, request, mark)?;
         if let Some(at) = query.at.filter(|_| judges_then) {
             let seen_at = past::seen_at(at);
             let table = self.table_as_of(today, seen_at).await?;
@@ -372,7 +372,7 @@ impl Engine {
                 ..then
             });
         }
-        let related = self.related_at(catalogue, caller, asked, (&query, &names));
+        let related = self.related_at(catalogue, caller, request, (&query, &names));
         let related = related.await?;
         Ok(Viewed { query, related })
     }
@@ -382,7 +382,7 @@ impl Engine {
         &self,
         catalogue: &Catalogue,
         caller: &Caller,
-        asked: AskedAt<'_>,
+        request: ReadAt<'_>,
         (query, names): (&Query, &[RelatedNames]),
     ) -> Result<Vec<RelatedPlan>, EngineError> {
         let Some(at) = query.at.filter(|_| !names.is_empty()) else {
@@ -394,7 +394,7 @@ impl Engine {
                  which what it is related to may change. Name an instant by `asOf` or `validAt`",
             );
         }
-        let (times, grants) = (asked.timed.times, asked.grants);
+        let (times, grants) = (request.timed.times, request.grants);
         let looking = RelatedAsOf::At(self, TimesOfRelated { at, times, grants });
         related_plan(catalogue, caller, looking, (&query.table, names)).await
     }
@@ -404,18 +404,18 @@ impl Engine {
         table: Arc<Table>,
         caller: &Caller,
         visibility: Visibility,
-        asked: AskedAt<'_>,
+        request: ReadAt<'_>,
         mark: Mark,
     ) -> Result<Query, EngineError> {
-        let ast = &asked.timed.ast;
+        let ast = &request.timed.ast;
         let mut query = query::resolve(ast, &table, visibility, None, &self.limits)?;
-        if asked.grants == GrantsAsOf::Mark {
+        if request.grants == GrantsAsOf::Mark {
             query.then = Some(past::might_see(&table, caller, mark)?);
         }
-        if let Some(id) = asked.only {
+        if let Some(id) = request.only {
             query.filter = is_row(id);
         }
-        look_through(&mut query, asked.timed.times, mark)?;
+        look_through(&mut query, request.timed.times, mark)?;
         Ok(query)
     }
 
@@ -514,20 +514,20 @@ impl How<'_> {
     }
 }
 
-impl AskedAt<'_> {
+impl ReadAt<'_> {
     /// Whether it asks for no earlier time than now.
     fn is_of_now(&self) -> bool {
         let times = self.timed.times;
-        times.system.is_none() && times.valid == AskedValid::Unsaid && !times.shows_versions()
+        times.system.is_none() && times.valid == NamedValid::Unsaid && !times.shows_versions()
     }
 }
 
 /// What is selected of related rows, by the names of the table.
-fn related_names(asked: AskedAt<'_>, table: &Table) -> Result<Vec<RelatedNames>, EngineError> {
+fn related_names(request: ReadAt<'_>, table: &Table) -> Result<Vec<RelatedNames>, EngineError> {
     if !table.has_relationships() {
         return Ok(Vec::new());
     }
-    Ok(query::resolve_related(&asked.timed.ast, table)?)
+    Ok(query::resolve_related(&request.timed.ast, table)?)
 }
 
 /// The table, and what the caller sees of its rows.
@@ -562,13 +562,13 @@ pub(crate) fn need_mark(timed: Option<&Timed>, grants: GrantsAsOf) -> Result<(),
 
 /// # Errors
 /// What has no meaning for one row.
-pub(crate) fn need_one_instant(asked: &Timed) -> Result<(), EngineError> {
-    let times = asked.times;
-    if times.shows_versions() || matches!(times.valid, AskedValid::Between(_)) {
+pub(crate) fn need_one_instant(request: &Timed) -> Result<(), EngineError> {
+    let times = request.times;
+    if times.shows_versions() || matches!(times.valid, NamedValid::Between(_)) {
         return refuse("one row is read at one instant; list its versions instead");
     }
     let is_meant = |method| matches!(method, Method::Select | Method::AsOf | Method::ValidAt);
-    let calls = &asked.ast.calls;
+    let calls = &request.ast.calls;
     if !calls.iter().all(|call| is_meant(call.method)) {
         return refuse("of one row, only `select`, `asOf` and `validAt` have a meaning");
     }
@@ -586,22 +586,22 @@ pub(crate) fn is_row(id: &RowId) -> Filter {
 }
 
 /// Makes the query look at what was asked, as known at `mark`.
-fn look_through(query: &mut Query, times: AskedTimes, mark: Mark) -> Result<(), EngineError> {
+fn look_through(query: &mut Query, times: NamedTimes, mark: Mark) -> Result<(), EngineError> {
     let versions = |valid| match times.changed {
         Some(system) => Frame::Changes(valid, system),
         None => Frame::Versions(valid),
     };
     let (valid, frame) = match (times.valid, times.shows_versions()) {
-        (AskedValid::Unsaid, false) => (mark.timestamp(), Frame::One),
-        (AskedValid::At(at), false) => (at, Frame::One),
-        (AskedValid::Between(period), false) => (period.from(), Frame::Pieces(period)),
-        (AskedValid::Unsaid, true) => (mark.timestamp(), versions(Period::ALWAYS)),
-        (AskedValid::At(at), true) => {
+        (NamedValid::Unsaid, false) => (mark.timestamp(), Frame::One),
+        (NamedValid::At(at), false) => (at, Frame::One),
+        (NamedValid::Between(period), false) => (period.from(), Frame::Pieces(period)),
+        (NamedValid::Unsaid, true) => (mark.timestamp(), versions(Period::ALWAYS)),
+        (NamedValid::At(at), true) => {
             let instant = Period::new(at, Some(Timestamp(at.0.saturating_add(1))));
             let instant = instant.map_err(WriteError::Structure)?;
             (at, versions(instant))
         }
-        (AskedValid::Between(period), true) => (period.from(), versions(period)),
+        (NamedValid::Between(period), true) => (period.from(), versions(period)),
     };
     let names_version = query.cursor.as_ref().map(|cursor| cursor.version.is_some());
     match (frame.is_wide(), names_version) {

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use list_cache::{Asked, Contract, Family, Names};
+use list_cache::{Contract, Family, ListRequest, Names};
 use model::{Marked, Page, RowId, Selection, Table, TableNumber};
 use query::{Query, Visibility};
 use store::Point;
@@ -25,7 +25,7 @@ pub struct PreparedList {
     table: TableNumber,
     names: Names,
     /// What the names stand for, where hits are compared with fresh reads.
-    asked: Option<(Box<Query>, Family)>,
+    request: Option<(Box<Query>, Family)>,
     /// What its answers are counted as.
     pub(crate) shape: Arc<Shape>,
 }
@@ -110,25 +110,25 @@ impl Engine {
     pub fn prepare(
         &self,
         caller: &Caller,
-        asked: &ListRows<'_>,
+        request: &ListRows<'_>,
     ) -> Result<Option<PreparedList>, EngineError> {
-        if timed(asked.texts)?.is_some() {
+        if timed(request.texts)?.is_some() {
             return Ok(None);
         }
         let catalogue = self.catalogue();
-        let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
-        let Some(contract) = self.contract(caller, asked, &query) else {
+        let query = self.resolve(&catalogue, caller, request.place, request.texts)?;
+        let Some(contract) = self.contract(caller, request, &query) else {
             return Ok(None);
         };
         // Within a `ttl`, whether the cursor's row is still there only the store knows.
         let needs_store = query.cursor.is_some() && contract != Contract::Exact;
-        if needs_store || !related(&query.table, asked.texts)?.is_empty() {
+        if needs_store || !related(&query.table, request.texts)?.is_empty() {
             return Ok(None);
         }
-        let names = self.shared.lists.name(Asked {
+        let names = self.shared.lists.name(ListRequest {
             query: &query,
-            family: asked.family,
-            total: asked.total,
+            family: request.family,
+            total: request.total,
             contract,
         });
         Ok(Some(PreparedList {
@@ -136,8 +136,8 @@ impl Engine {
             table: query.table.number,
             shape: self.shape_of(&query),
             names,
-            asked: (self.compared().is_some() && contract == Contract::Exact)
-                .then(|| (Box::new(query), asked.family)),
+            request: (self.compared().is_some() && contract == Contract::Exact)
+                .then(|| (Box::new(query), request.family)),
         }))
     }
 
@@ -164,7 +164,7 @@ impl Engine {
         {
             return None;
         }
-        if let Some((query, family)) = &list.asked {
+        if let Some((query, family)) = &list.request {
             self.look_again(|| Hit::of(query, *family, list.catalogue_epoch, &answer));
         }
         Some(ListAnswer {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::{Catalogue, Coordinates, Relation, Selection, Table};
-use query::{AskedTimes, QueryError, RelatedNames, Then, Visibility, select_names};
+use query::{NamedTimes, QueryError, RelatedNames, Then, Visibility, select_names};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError};
@@ -58,7 +58,7 @@ pub(crate) enum RelatedAsOf<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct TimesOfRelated {
     pub(crate) at: Coordinates,
-    pub(crate) times: AskedTimes,
+    pub(crate) times: NamedTimes,
     pub(crate) grants: GrantsAsOf,
 }
 
@@ -167,11 +167,11 @@ impl Planner<'_> {
                 };
                 Ok((today.clone(), visibility.map(sight)))
             }
-            (RelatedAsOf::At(engine, asked), None) => {
-                Ok((engine.table_as_of(today, asked.at.system).await?, None))
+            (RelatedAsOf::At(engine, request), None) => {
+                Ok((engine.table_as_of(today, request.at.system).await?, None))
             }
-            (RelatedAsOf::At(engine, asked), Some(visibility)) => {
-                self.look_back(today, visibility, engine, asked).await
+            (RelatedAsOf::At(engine, request), Some(visibility)) => {
+                self.look_back(today, visibility, engine, request).await
             }
         }
     }
@@ -182,13 +182,13 @@ impl Planner<'_> {
         today: &Arc<Table>,
         visibility: Visibility,
         engine: &Engine,
-        asked: TimesOfRelated,
+        request: TimesOfRelated,
     ) -> Result<Looked, EngineError> {
-        let judges_then = past::judges_then(today, &self.caller.actor, asked.times)?;
-        let mut table = engine.table_as_of(today, asked.at.system).await?;
+        let judges_then = past::judges_then(today, &self.caller.actor, request.times)?;
+        let mut table = engine.table_as_of(today, request.at.system).await?;
         let then = if judges_then {
             table = past::without_gone(&table, today);
-            let seen_at = past::seen_at(asked.at);
+            let seen_at = past::seen_at(request.at);
             let known = engine.table_as_of(today, seen_at).await?;
             let then = past::might_see(&known, self.caller, seen_at);
             then.map(|then| {
@@ -197,8 +197,8 @@ impl Planner<'_> {
                     ..then
                 })
             })
-        } else if asked.grants == GrantsAsOf::Mark {
-            past::might_see(&table, self.caller, asked.at.system).map(Some)
+        } else if request.grants == GrantsAsOf::Mark {
+            past::might_see(&table, self.caller, request.at.system).map(Some)
         } else {
             Ok(None)
         };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use list_cache::{Answer, Asked, Contract, Failure, Read, ReadRows, Step};
+use list_cache::{Answer, Contract, Failure, ListRequest, Read, ReadRows, Step};
 use model::{
     Actor, Catalogue, Direction, Mark, Marked, Page, Row, RowId, Selection, Table, Timestamp,
 };
@@ -26,18 +26,18 @@ impl Engine {
     pub(crate) async fn list_current(
         &self,
         caller: &Caller,
-        asked: &ListRows<'_>,
+        request: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
         let mut was_torn = false;
         for _ in 0..ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
-            let query = self.resolve(&catalogue, caller, asked.place, asked.texts)?;
-            let related = related(&query.table, asked.texts)?;
+            let query = self.resolve(&catalogue, caller, request.place, request.texts)?;
+            let related = related(&query.table, request.texts)?;
             let number = query.table.number;
             let before = self.shared.before(Some(number));
             let overdue = self.overdue(number);
-            let contract = self.contract(caller, asked, &query);
+            let contract = self.contract(caller, request, &query);
             let contract = contract.filter(|_| overdue.is_none() && !was_torn);
             let is_torn = |mark: Mark| match contract {
                 None if overdue.is_some() => self.shared.is_torn(&before, mark),
@@ -49,7 +49,7 @@ impl Engine {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
-                asked,
+                request,
                 of_guest: caller.is_guest(),
                 is_torn: &is_torn,
                 torn: &torn,
@@ -211,14 +211,14 @@ impl Engine {
     pub(crate) fn contract(
         &self,
         caller: &Caller,
-        asked: &ListRows<'_>,
+        request: &ListRows<'_>,
         query: &Query,
     ) -> Option<Contract> {
-        let bypasses = asked.bypass && matches!(caller.actor, Actor::Key { .. });
+        let bypasses = request.bypass && matches!(caller.actor, Actor::Key { .. });
         if bypasses || !self.caches_lists || !self.shared.lists.keeps(query) {
             return None;
         }
-        Some(match asked.ttl_s.min(query.table.options.ttl_max_s) {
+        Some(match request.ttl_s.min(query.table.options.ttl_max_s) {
             0 => Contract::Exact,
             age_s_max => Contract::Ttl { age_s_max },
         })
@@ -310,7 +310,7 @@ struct Attempt<'a> {
     engine: &'a Engine,
     catalogue: &'a Arc<Catalogue>,
     query: &'a Query,
-    asked: &'a ListRows<'a>,
+    request: &'a ListRows<'a>,
     of_guest: bool,
     /// Whether what was read on a snapshot of this mark lacks what has begun or ended since.
     is_torn: &'a dyn Fn(Mark) -> bool,
@@ -333,7 +333,7 @@ impl Attempt<'_> {
     }
 
     async fn answer(&self) -> Result<ListAnswer, EngineError> {
-        let read = self.read(true, self.asked.total, false).await?;
+        let read = self.read(true, self.request.total, false).await?;
         let rows = read.rows.expect("rows were asked for");
         Ok(ListAnswer {
             rows: rows.body,
@@ -352,10 +352,10 @@ impl Attempt<'_> {
         caller: &Caller,
         names: &[RelatedNames],
     ) -> Result<ListAnswer, EngineError> {
-        let (query, asked) = (self.query.clone(), self.asked);
+        let (query, request) = (self.query.clone(), self.request);
         let what = (&*query.table, names);
         let plans = related_plan(self.catalogue, caller, RelatedAsOf::Now, what).await?;
-        let total = asked.total.then_some(self.engine.total_cap);
+        let total = request.total.then_some(self.engine.total_cap);
         let list =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &plans, total).await;
         let read = self
@@ -364,7 +364,7 @@ impl Attempt<'_> {
             .await?;
         let answer = self
             .engine
-            .uncached_answer(read, asked.family, self.of_guest);
+            .uncached_answer(read, request.family, self.of_guest);
         answer.await
     }
 
@@ -380,7 +380,7 @@ impl Attempt<'_> {
         }
         if answer.is_hit && contract == Contract::Exact {
             self.engine.look_again(|| {
-                let (family, epoch) = (self.asked.family, self.catalogue.epoch);
+                let (family, epoch) = (self.request.family, self.catalogue.epoch);
                 Hit::of(self.query, family, epoch, &answer)
             });
         }
@@ -404,10 +404,10 @@ impl Attempt<'_> {
     /// Found in the cache, in a read of another caller, or in one of its own.
     async fn found_or_read(&self, contract: Contract) -> Result<Answer, EngineError> {
         let shared = &self.engine.shared;
-        let mut fetch = shared.lists.ask(Asked {
+        let mut fetch = shared.lists.ask(ListRequest {
             query: self.query,
-            family: self.asked.family,
-            total: self.asked.total,
+            family: self.request.family,
+            total: self.request.total,
             contract,
         });
         // What the caller may read was asked of a catalogue. A read of the store checks that it
@@ -492,12 +492,12 @@ impl Attempt<'_> {
         let Snapshot { answer, mark } = self.engine.read_list(listing).await?;
         // Before it is encoded, which may take long where much is read: it is not begun again for
         // what passes meanwhile.
-        let is_whole = rows && (total || !self.asked.total);
+        let is_whole = rows && (total || !self.request.total);
         self.torn.set(is_whole.then(|| (self.is_torn)(mark)));
         let total = total.then_some(answer.total);
         let mut read_rows = None;
         if rows {
-            let is_within_ttl = for_keeping && self.asked.ttl_s > 0;
+            let is_within_ttl = for_keeping && self.request.ttl_s > 0;
             let known = answer.rows.iter().filter(|_| is_within_ttl);
             let shown = known.map(|row| row.seq).collect();
             let page = Page {
@@ -508,7 +508,7 @@ impl Attempt<'_> {
             };
             let (tag, body) = self
                 .engine
-                .encoded(page, self.asked.family, self.of_guest)
+                .encoded(page, self.request.family, self.of_guest)
                 .await?;
             read_rows = Some(ReadRows {
                 tag,

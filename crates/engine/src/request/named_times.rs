@@ -1,13 +1,13 @@
 //! Queries that name times: whether a list is of now, or of another time.
 
-use query::{AskedTimes, Ast};
+use query::{Ast, NamedTimes};
 
 use crate::error::EngineError;
 
 /// Queries that name times.
 pub(crate) struct Timed {
     pub(crate) ast: Ast,
-    pub(crate) times: AskedTimes,
+    pub(crate) times: NamedTimes,
 }
 
 /// The queries, if they name times. Texts without such a method, which is nearly all, are not read
@@ -23,6 +23,6 @@ pub(crate) fn timed(texts: &[String]) -> Result<Option<Timed>, EngineError> {
         return Ok(None);
     }
     let ast = query::parse(texts)?;
-    let times = query::asked_times(&ast)?;
+    let times = query::named_times(&ast)?;
     Ok(times.map(|times| Timed { ast, times }))
 }

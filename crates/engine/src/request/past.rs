@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use model::{Actor, Column, Coordinates, Field, Index, Mark, Past, Table};
-use query::{AskedTimes, AskedValid, Then};
+use query::{NamedTimes, NamedValid, Then};
 
 use crate::error::{AccessError, EngineError};
 use crate::request::inputs::Caller;
@@ -49,12 +49,12 @@ pub(crate) fn need_spans(table: &Table, actor: &Actor) -> Result<(), EngineError
 pub(crate) fn judges_then(
     table: &Table,
     actor: &Actor,
-    times: AskedTimes,
+    times: NamedTimes,
 ) -> Result<bool, EngineError> {
     let is_one_instant = match times.valid {
-        AskedValid::Unsaid => true,
-        AskedValid::At(at) => times.system.is_none_or(|mark| mark.timestamp() <= at),
-        AskedValid::Between(_) => false,
+        NamedValid::Unsaid => true,
+        NamedValid::At(at) => times.system.is_none_or(|mark| mark.timestamp() <= at),
+        NamedValid::Between(_) => false,
     };
     match rule(table, actor) {
         Past::Now => Ok(false),

@@ -68,13 +68,13 @@ impl Engine {
         &self,
         caller: &Caller,
         place: Place<'_>,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<Column>, EngineError> {
         authorize::need_key(caller, READ)?;
         let catalogue = self.catalogue();
         let table = authorize::table(&catalogue, caller, place)?;
         let all: Vec<Column> = table.visible_columns().cloned().collect();
-        listing::page(all, &COLUMNS, asked, self.limits)
+        listing::page(all, &COLUMNS, request, self.limits)
     }
 
     /// Changes a column's key, limits, default, or whether it is required. Rows stay as they are.

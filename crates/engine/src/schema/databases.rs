@@ -68,14 +68,14 @@ impl Engine {
     pub fn list_databases(
         &self,
         caller: &Caller,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<Arc<Database>>, EngineError> {
         authorize::need_key(caller, READ)?;
         let catalogue = self.catalogue();
         let databases = &authorize::project(&catalogue, caller)?.databases;
         let mut all: Vec<Arc<Database>> = databases.values().cloned().collect();
         all.sort_by_key(|database| database.seq);
-        listing::page(all, &DATABASES, asked, self.limits)
+        listing::page(all, &DATABASES, request, self.limits)
     }
 
     /// Changes a database; `None` keeps.

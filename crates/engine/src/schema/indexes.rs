@@ -65,7 +65,7 @@ impl Engine {
         &self,
         caller: &Caller,
         place: Place<'_>,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<(Arc<Table>, Listed<Index>), EngineError> {
         authorize::need_key(caller, READ)?;
         let table = authorize::table(&self.catalogue(), caller, place)?.clone();
@@ -73,7 +73,7 @@ impl Engine {
             .visible_indexes()
             .map(|index| named(&table, index))
             .collect();
-        let Listed { total, items } = listing::page(all, &INDEXES, asked, self.limits)?;
+        let Listed { total, items } = listing::page(all, &INDEXES, request, self.limits)?;
         let items = items.into_iter().map(|named| named.index).collect();
         Ok((table, Listed { total, items }))
     }

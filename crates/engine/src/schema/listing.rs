@@ -138,23 +138,23 @@ pub(crate) trait Listable {
 pub(crate) fn page<T: Listable>(
     all: Vec<T>,
     attributes: &Arc<Table>,
-    asked: ListContainers<'_>,
+    request: ListContainers<'_>,
     limits: query::Limits,
 ) -> Result<Listed<T>, EngineError> {
-    let query = resolve(attributes, asked.texts, limits)?;
+    let query = resolve(attributes, request.texts, limits)?;
     let mut ranked = Ranked::new(all, query.total_order());
     let cursor = query
         .cursor
         .as_ref()
         .map(|cursor| ranked.place_of(cursor))
         .transpose()?;
-    let part = asked.search.to_lowercase();
+    let part = request.search.to_lowercase();
     ranked.items.retain(|(item, _)| {
         let says = |text: &str| text.to_lowercase().contains(&part);
         let is_found = part.is_empty() || says(item.id()) || says(item.name());
         is_found && satisfies(&query.filter, &|field| value_of(item, field))
     });
-    let total = if asked.total {
+    let total = if request.total {
         ranked.items.len() as u64
     } else {
         0
@@ -169,7 +169,7 @@ fn resolve(
     limits: query::Limits,
 ) -> Result<Query, EngineError> {
     let ast = query::parse(texts)?;
-    if query::asked_times(&ast)?.is_some() {
+    if query::named_times(&ast)?.is_some() {
         let why = "other times than now are for reads of rows only".to_owned();
         return Err(QueryError::Invalid(why).into());
     }

@@ -34,13 +34,13 @@ impl Engine {
     pub fn list_own_keys(
         &self,
         caller: &Caller,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<Arc<ApiKey>>, EngineError> {
         authorize::need_key(caller, READ)?;
         let keys = self.list_keys(caller.project.as_str())?;
         let numbered = keys.into_iter().zip(1..);
         let numbered = numbered.map(|(key, sequence)| NumberedKey { key, sequence });
-        let page = listing::page(numbered.collect(), &KEYS, asked, self.limits)?;
+        let page = listing::page(numbered.collect(), &KEYS, request, self.limits)?;
         Ok(Listed {
             total: page.total,
             items: page.items.into_iter().map(|item| item.key).collect(),

@@ -60,14 +60,14 @@ impl Engine {
         &self,
         caller: &Caller,
         database: &str,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<Arc<Table>>, EngineError> {
         authorize::need_key(caller, READ)?;
         let catalogue = self.catalogue();
         let tables = &authorize::database(&catalogue, caller, database)?.tables;
         let mut all: Vec<Arc<Table>> = tables.values().cloned().collect();
         all.sort_by_key(|table| table.number);
-        listing::page(all, &TABLES, asked, self.limits)
+        listing::page(all, &TABLES, request, self.limits)
     }
 
     /// Changes a table; what is not given stays as it is. With `purge`, no list that was read

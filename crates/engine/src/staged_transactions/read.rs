@@ -25,19 +25,21 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        asked: &ListRows<'_>,
+        request: &ListRows<'_>,
         timed: Option<&Timed>,
     ) -> Result<ListAnswer, EngineError> {
         if let Some(timed) = timed {
-            return self.list_staged_at(caller, id, (asked, None), timed).await;
+            return self
+                .list_staged_at(caller, id, (request, None), timed)
+                .await;
         }
         self.under_catalogue(async |catalogue| {
-            let query = self.resolve(catalogue, caller, asked.place, asked.texts)?;
+            let query = self.resolve(catalogue, caller, request.place, request.texts)?;
             need_key_for_texts(caller, &query)?;
-            let related = related(&query.table, asked.texts)?;
-            let staged = self.staged_of(catalogue, caller, id, asked.place, &query.table);
+            let related = related(&query.table, request.texts)?;
+            let staged = self.staged_of(catalogue, caller, id, request.place, &query.table);
             let staged = staged.await?;
-            self.list_tried(catalogue, caller, (query, related), staged, asked)
+            self.list_tried(catalogue, caller, (query, related), staged, request)
                 .await
         })
         .await
@@ -49,16 +51,16 @@ impl Engine {
         caller: &Caller,
         (query, related): (Query, Vec<RelatedNames>),
         staged: Vec<WriteBatch>,
-        asked: &ListRows<'_>,
+        request: &ListRows<'_>,
     ) -> Result<ListAnswer, EngineError> {
-        let total = asked.total.then_some(self.total_cap);
+        let total = request.total.then_some(self.total_cap);
         let what = (&*query.table, &*related);
         let plans = related_plan(catalogue, caller, RelatedAsOf::Now, what).await?;
         let read =
             async move |reading: &mut Gathering<'_>| reading.list(&query, &plans, total).await;
         let read = self.read_staged(catalogue, caller, staged, read).await?;
         let of_guest = caller.is_guest();
-        self.uncached_answer(read, asked.family, of_guest).await
+        self.uncached_answer(read, request.family, of_guest).await
     }
 
     /// Reads what the batches would leave.

@@ -19,7 +19,7 @@ use crate::request::inputs::{Caller, GrantsAsOf, ListAnswer, ListRows};
 use crate::request::named_times::Timed;
 
 /// A list, or one row of it.
-type Asked<'a> = (&'a ListRows<'a>, Option<&'a RowId>);
+type ShapeCounts<'a> = (&'a ListRows<'a>, Option<&'a RowId>);
 
 impl Engine {
     /// One row inside a transaction, at the times that its queries name.
@@ -46,7 +46,7 @@ impl Engine {
         &self,
         caller: &Caller,
         id: &str,
-        (list, only): Asked<'_>,
+        (list, only): ShapeCounts<'_>,
         timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
         if timed.times.system.is_some() {
@@ -76,7 +76,7 @@ impl Engine {
     async fn answer_committed(
         &self,
         caller: &Caller,
-        (list, only): Asked<'_>,
+        (list, only): ShapeCounts<'_>,
         timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
         let grants = GrantsAsOf::Today;
@@ -91,17 +91,17 @@ impl Engine {
         catalogue: &Arc<Catalogue>,
         caller: &Caller,
         id: &str,
-        (list, only): Asked<'_>,
+        (list, only): ShapeCounts<'_>,
         timed: &Timed,
     ) -> Result<ListAnswer, EngineError> {
-        let asked = (list, only);
-        let Viewed { query, related } = self.view_staged(catalogue, caller, asked, timed).await?;
+        let request = (list, only);
+        let Viewed { query, related } = self.view_staged(catalogue, caller, request, timed).await?;
         need_key_for_texts(caller, &query)?;
         let table = authorize::table(catalogue, caller, list.place)?;
         let staged = self.staged_of(catalogue, caller, id, list.place, table);
         let staged = staged.await?;
         if staged.is_empty() {
-            return self.answer_committed(caller, asked, timed).await;
+            return self.answer_committed(caller, request, timed).await;
         }
         let total = list.total.then_some(self.total_cap);
         let read = async move |reading: &mut Gathering<'_>| {

@@ -57,12 +57,12 @@ pub struct SlowQuery {
     /// The columns of an index that would lead to these rows, such as `genre, year DESC`.
     pub index: Option<String>,
     /// Slow queries before this one that were not reported, since the last one that was.
-    pub untold: u64,
+    pub unreported: u64,
 }
 
 /// What became of the lists of one shape since it is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ShapeCounts {
     /// The project.
     pub project: ProjectId,
     /// The database.
@@ -123,7 +123,7 @@ struct Slow {
 struct ReportRate {
     second: u64,
     count: u64,
-    untold: u64,
+    unreported: u64,
 }
 
 impl Engine {
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// What is asked, at most so many shapes as are counted, in no order.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn list_shapes(&self) -> Vec<ShapeCounts> {
         let shapes = self.observed.lock();
         shapes.known.values().map(|shape| shape.read()).collect()
     }
@@ -183,7 +183,7 @@ impl Engine {
             return;
         }
         self.observed.slow_count.fetch_add(1, Ordering::Relaxed);
-        let Some(untold) = slow.may_tell() else {
+        let Some(unreported) = slow.may_tell() else {
             return;
         };
         let plan = self.shared.store.explain(query).await;
@@ -204,7 +204,7 @@ impl Engine {
             // That it cannot be explained now is no news beside that it is slow.
             plan: plan.unwrap_or_default(),
             index: advise(query).map(|columns| index_text(&query.table, &columns)),
-            untold,
+            unreported,
         });
     }
 }
@@ -289,9 +289,9 @@ impl Shape {
         self.weight.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn read(&self) -> Asked {
+    fn read(&self) -> ShapeCounts {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        Asked {
+        ShapeCounts {
             project: self.project.clone(),
             database: self.database.clone(),
             table: self.table.clone(),
@@ -319,11 +319,11 @@ impl ReportRate {
             (self.second, self.count) = (second, 0);
         }
         if self.count >= TOLD_PER_S_MAX {
-            self.untold += 1;
+            self.unreported += 1;
             return None;
         }
         self.count += 1;
-        Some(std::mem::take(&mut self.untold))
+        Some(std::mem::take(&mut self.unreported))
     }
 }
 

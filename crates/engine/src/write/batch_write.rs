@@ -39,18 +39,18 @@ impl Engine {
     pub async fn write_batch(
         &self,
         caller: &Caller,
-        asked: &BatchWrite,
+        request: &BatchWrite,
     ) -> Result<Vec<Written>, EngineError> {
         authorize::need_scope(caller, WRITE_ROWS)?;
         authorize::project(&self.catalogue(), caller)?;
-        if asked.is_atomic {
-            let operations = &asked.operations;
+        if request.is_atomic {
+            let operations = &request.operations;
             let once = self.once_of_part(caller, 0);
             let mark = self.write_part(caller, operations, once).await?;
             return Ok(vec![Ok(mark); operations.len()]);
         }
-        let mut written = Vec::with_capacity(asked.operations.len());
-        for (nth, part) in asked.operations.chunks(WAITING_MAX).enumerate() {
+        let mut written = Vec::with_capacity(request.operations.len());
+        for (nth, part) in request.operations.chunks(WAITING_MAX).enumerate() {
             let first = nth * WAITING_MAX;
             written.extend(self.write_each(caller, part, first).await);
         }

@@ -77,15 +77,17 @@ impl Engine {
     pub async fn update_rows(
         &self,
         caller: &Caller,
-        asked: &Bulk<'_>,
+        request: &Bulk<'_>,
         members: &[(String, Json)],
     ) -> Result<Marked<Bulked>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         if members.is_empty() {
             return Err(WriteError::PayloadMissing.into());
         }
-        self.write_matching(caller, asked, |table| update(table, &caller.actor, members))
-            .await
+        self.write_matching(caller, request, |table| {
+            update(table, &caller.actor, members)
+        })
+        .await
     }
 
     /// Deletes every row that matches, from now on or over the period that `members` name; for keys
@@ -98,18 +100,18 @@ impl Engine {
     pub async fn delete_rows(
         &self,
         caller: &Caller,
-        asked: &Bulk<'_>,
+        request: &Bulk<'_>,
         members: &[(String, Json)],
     ) -> Result<Marked<Bulked>, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
-        self.write_matching(caller, asked, |_| deletion(members))
+        self.write_matching(caller, request, |_| deletion(members))
             .await
     }
 
     async fn write_matching(
         &self,
         caller: &Caller,
-        asked: &Bulk<'_>,
+        request: &Bulk<'_>,
         act: impl Fn(&Table) -> Result<MatchingAct, EngineError>,
     ) -> Result<Marked<Bulked>, EngineError> {
         let mut progress = Progress::default();
@@ -117,7 +119,7 @@ impl Engine {
         while attempts < ATTEMPTS_MAX {
             let seen = self.shared.marks.publications();
             let catalogue = self.catalogue();
-            let slice = self.slice(&catalogue, caller, asked, &act, &mut progress);
+            let slice = self.slice(&catalogue, caller, request, &act, &mut progress);
             match slice.await {
                 Ok(Next::Done(table)) => return Ok(self.bulked(table, progress)),
                 Ok(Next::Slice) => attempts = 0,
@@ -136,13 +138,13 @@ impl Engine {
         &self,
         catalogue: &Catalogue,
         caller: &Caller,
-        asked: &Bulk<'_>,
+        request: &Bulk<'_>,
         act: impl Fn(&Table) -> Result<MatchingAct, EngineError>,
         progress: &mut Progress,
     ) -> Result<Next, EngineError> {
-        let table = authorize::table(catalogue, caller, asked.place)?;
+        let table = authorize::table(catalogue, caller, request.place)?;
         need_no_relationships(table)?;
-        let query = resolve(table, asked.texts)?;
+        let query = resolve(table, request.texts)?;
         let act = act(table)?;
         // What runs once is one commit, with one answer.
         let is_whole = caller.request.is_some();
@@ -167,7 +169,7 @@ impl Engine {
         let mut ops: Vec<Op> = once.into_iter().map(Op::Once).collect();
         ops.push(Op::Matching(Box::new(op)));
         let batch = WriteBatch {
-            unchanged_since: asked.unchanged_since,
+            unchanged_since: request.unchanged_since,
             ..batch(catalogue, caller, ops)
         };
         let applied = match self.writer.commit(batch).await? {
@@ -227,7 +229,7 @@ pub(crate) fn resolve(table: &Arc<Table>, texts: &[String]) -> Result<Query, Eng
         page_rows_max: NO_LIMIT,
     };
     let ast = query::parse(texts)?;
-    if query::asked_times(&ast)?.is_some() {
+    if query::named_times(&ast)?.is_some() {
         let why = "other times than now are for reads of rows only".to_owned();
         return Err(QueryError::Invalid(why).into());
     }

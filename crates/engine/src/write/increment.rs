@@ -40,10 +40,10 @@ impl Engine {
         &self,
         caller: &Caller,
         place: Place<'_>,
-        asked: &Increment<'_>,
+        request: &Increment<'_>,
     ) -> Result<Marked<Page>, EngineError> {
-        let written = self.write_rows(caller, place, asked.unchanged_since, |_, table| {
-            let patch = patch(table, asked)?;
+        let written = self.write_rows(caller, place, request.unchanged_since, |_, table| {
+            let patch = patch(table, request)?;
             let act = RowAct::Update {
                 guard: authorize::guard_patch(table, &caller.actor, &patch),
                 patch,
@@ -52,7 +52,7 @@ impl Engine {
             };
             Ok(vec![Op::Row(RowOp::now(
                 table.clone(),
-                asked.id.clone(),
+                request.id.clone(),
                 act,
             ))])
         });
@@ -67,10 +67,10 @@ impl Engine {
     }
 }
 
-pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, EngineError> {
+pub(crate) fn patch(table: &Table, request: &Increment<'_>) -> Result<Patch, EngineError> {
     let position = table
-        .position(asked.column)
-        .ok_or_else(|| WriteError::ColumnNotFound(asked.column.chars().take(100).collect()))?;
+        .position(request.column)
+        .ok_or_else(|| WriteError::ColumnNotFound(request.column.chars().take(100).collect()))?;
     let column = &table.columns[position];
     if column.array || !matches!(column.kind.storage(), Storage::Int | Storage::Float) {
         return Err(WriteError::NotNumeric(column.key.to_string()).into());
@@ -79,7 +79,7 @@ pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, Engin
         name,
         why: why.to_owned(),
     };
-    let is_positive = match asked.by {
+    let is_positive = match request.by {
         Json::Int(n) => n > 0,
         Json::Float(x) => x > 0.0,
         Json::Wide(_) => true,
@@ -88,24 +88,24 @@ pub(crate) fn patch(table: &Table, asked: &Increment<'_>) -> Result<Patch, Engin
     if !is_positive {
         return Err(invalid("value", "Value must be a number above 0."));
     }
-    let (method, bound_name) = if asked.is_down {
+    let (method, bound_name) = if request.is_down {
         ("decrement", "min")
     } else {
         ("increment", "max")
     };
     let is_integer = column.kind.storage() == Storage::Int;
-    if is_integer && is_beyond_integers(&asked.by) {
-        let got = asked.by.shown_for_integer();
+    if is_integer && is_beyond_integers(&request.by) {
+        let got = request.by.shown_for_integer();
         return Err(invalid(
             "value",
             &format!("Value must be a 64-bit integer, got {got}."),
         ));
     }
     let read = |values: &[Json]| Operator::read(column, method, values);
-    read(std::slice::from_ref(&asked.by))
+    read(std::slice::from_ref(&request.by))
         .map_err(|_| invalid("value", "Value must be a number of the column's own type."))?;
-    let mut values = vec![asked.by.clone()];
-    values.extend(asked.bound.clone());
+    let mut values = vec![request.by.clone()];
+    values.extend(request.bound.clone());
     let operator = read(&values).map_err(|_| {
         invalid(
             bound_name,

@@ -116,7 +116,7 @@ fn count(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op,
     else {
         unreachable!("the caller matched a count");
     };
-    let asked = Increment {
+    let request = Increment {
         id: id.clone(),
         column,
         is_down: *is_down,
@@ -124,7 +124,7 @@ fn count(table: &Arc<Table>, actor: &Actor, operation: &Operation) -> Result<Op,
         bound: bound.clone(),
         unchanged_since: None,
     };
-    let act = change(table, actor, increment::patch(table, &asked)?);
+    let act = change(table, actor, increment::patch(table, &request)?);
     Ok(Op::Row(RowOp::now(table.clone(), id.clone(), act)))
 }
 

@@ -140,16 +140,16 @@ impl Engine {
     pub async fn pieces(
         &self,
         caller: &Caller,
-        asked: &Pieces<'_>,
+        request: &Pieces<'_>,
     ) -> Result<PiecesRead, EngineError> {
         authorize::need_scope(caller, READ_ROWS)?;
         self.under_catalogue(async |catalogue| {
-            let table = authorize::table(catalogue, caller, asked.place)?;
+            let table = authorize::table(catalogue, caller, request.place)?;
             let visibility =
                 query::visibility(table, &caller.actor).ok_or(AccessError::Unauthorized)?;
             past::need_open(table, &caller.actor)?;
-            let table = self.table_as_of(table, asked.at.system).await?;
-            let query = pieces_query(&table, visibility, asked)?;
+            let table = self.table_as_of(table, request.at.system).await?;
+            let query = pieces_query(&table, visibility, request)?;
             let listing = Listing {
                 query: &query,
                 rows: true,
@@ -158,10 +158,10 @@ impl Engine {
                 bytes_max: self.answer_bytes_max,
                 catalogue_epoch: catalogue.epoch,
                 of_guest: caller.is_guest(),
-                shows_damaged: asked.shows_damaged,
+                shows_damaged: request.shows_damaged,
             };
             let rows = self.shared.store.list(listing).await?.answer.rows;
-            if asked.limit.is_none() && rows.len() > PIECES_MAX as usize {
+            if request.limit.is_none() && rows.len() > PIECES_MAX as usize {
                 return Err(ReadError::TooManyPieces.into());
             }
             Ok(PiecesRead { table, rows })
@@ -185,13 +185,13 @@ impl Engine {
         authorize::need_key(caller, READ_ROWS)?;
         self.under_catalogue(async |catalogue| {
             let table = authorize::table(catalogue, caller, place)?;
-            let asked = BoundaryOf {
+            let request = BoundaryOf {
                 table,
                 id,
                 at,
                 catalogue_epoch: catalogue.epoch,
             };
-            Ok(self.shared.store.next_boundary(asked).await?)
+            Ok(self.shared.store.next_boundary(request).await?)
         })
         .await
     }
@@ -280,18 +280,18 @@ pub(crate) fn need_plain(table: &Table, position: usize) -> Result<(), EngineErr
 fn pieces_query(
     table: &Arc<Table>,
     visibility: Visibility,
-    asked: &Pieces<'_>,
+    request: &Pieces<'_>,
 ) -> Result<Query, EngineError> {
     let mut tests = Vec::new();
-    if let Some(id) = asked.id {
+    if let Some(id) = request.id {
         let id = Value::Text(id.to_string());
         tests.push(Filter::Field(Field::Id, Test::In(vec![id])));
     }
-    if let Some(id) = asked.beyond {
+    if let Some(id) = request.beyond {
         let id = Value::Text(id.to_string());
         tests.push(Filter::Field(Field::Id, Test::Greater(id)));
     }
-    for (position, value) in values(table, &asked.equal)? {
+    for (position, value) in values(table, &request.equal)? {
         need_plain(table, position)?;
         let test = match value {
             Value::Null => Test::IsNull,
@@ -300,7 +300,7 @@ fn pieces_query(
         tests.push(Filter::Field(Field::Column(position), test));
     }
     let mut order = Vec::new();
-    if let Some((key, direction)) = &asked.order {
+    if let Some((key, direction)) = &request.order {
         let position = table.named(key).map_err(WriteError::Structure)?;
         need_plain(table, position)?;
         order.push(OrderKey {
@@ -312,9 +312,9 @@ fn pieces_query(
         field: Field::Id,
         direction: Direction::Asc,
     });
-    let then = asked.shows_grants.then(|| Then {
+    let then = request.shows_grants.then(|| Then {
         visibility: visibility.clone(),
-        mark: asked.at.system,
+        mark: request.at.system,
         is_there_now: false,
     });
     Ok(Query {
@@ -323,18 +323,18 @@ fn pieces_query(
         order,
         tie: Direction::Asc,
         random: false,
-        limit: asked.limit.unwrap_or(PIECES_MAX + 1),
+        limit: request.limit.unwrap_or(PIECES_MAX + 1),
         offset: 0,
         cursor: None,
         selection: Selection::Some {
             columns: (0..table.columns.len()).collect(),
             fields: vec![Field::Id],
-            permissions: asked.shows_grants,
+            permissions: request.shows_grants,
         },
         visibility,
         then,
-        at: Some(asked.at),
-        frame: asked.frame,
+        at: Some(request.at),
+        frame: request.frame,
         shows_span: true,
     })
 }

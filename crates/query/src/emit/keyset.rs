@@ -152,10 +152,10 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
         "a cursor has a value for each key and its sequence"
     );
     // A cursor's row comes with its `$sequence` also where the order does without.
-    let (asked, rest) = values.split_at(query.order.len());
+    let (named, rest) = values.split_at(query.order.len());
     let has_tie = query.read_order().len() > query.order.len();
     let rest = if has_tie { rest } else { &rest[1..] };
-    let keys = keys_of(query).into_iter().zip(asked.iter().chain(rest));
+    let keys = keys_of(query).into_iter().zip(named.iter().chain(rest));
     keys.map(|(key, value)| Bound {
         key,
         value: out.parameter(value.clone()),

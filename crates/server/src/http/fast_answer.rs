@@ -49,7 +49,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
         return None;
     }
     let of_request = |app: &App| app.request_ids.name(heads.request_id);
-    let asked = heads.held.map(|_| headers);
+    let conditional = heads.held.map(|_| headers);
     match &known.plan {
         CachedPlan::List(list) => {
             let answer = engine.held(&list.prepared)?;
@@ -61,7 +61,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             let of_request = (of_request(app), &origin);
             let (always, pieces) = list.write(answer);
             let sender = (app, is_guest(&caller));
-            let response = respond(always, pieces, asked, of_request, sender)?;
+            let response = respond(always, pieces, conditional, of_request, sender)?;
             Some((response, app.shared.fast_routes.list(list.family)))
         }
         CachedPlan::Row(table) => {
@@ -73,7 +73,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
             let of_request = (of_request(app), &origin);
             let sender = (app, is_guest(&caller));
-            let response = respond(answered, pieces, asked, of_request, sender)?;
+            let response = respond(answered, pieces, conditional, of_request, sender)?;
             Some((response, app.shared.fast_routes.row(table.family)))
         }
         CachedPlan::PastRow(past) => {
@@ -102,18 +102,19 @@ fn past_reply(
 }
 
 /// The answer in these pieces, with the headers that it always has, or 304 where the client holds
-/// it: `asked` are the headers of a request that says what it holds. `None` while too many large
-/// answers wait: dispatch then says so.
+/// it: `conditional` are the headers of a request that says what it holds. `None` while too many
+/// large answers wait: dispatch then says so.
 fn respond(
     mut headers: HeaderMap,
     pieces: [Bytes; 3],
-    asked: Option<&HeaderMap>,
+    conditional: Option<&HeaderMap>,
     (request_id, origin): (HeaderValue, &Origin),
     (app, of_guest): (&App, bool),
 ) -> Option<Response<ReplyBody>> {
     headers.insert(X_REQUEST_ID, request_id);
     origin.write(&mut headers);
-    let is_held = asked.is_some_and(|asked| etag::is_held(asked, &headers[header::ETAG]));
+    let is_held =
+        conditional.is_some_and(|conditional| etag::is_held(conditional, &headers[header::ETAG]));
     let (pieces, status) = if is_held {
         headers.remove(header::CONTENT_TYPE);
         (<[Bytes; 3]>::default(), StatusCode::NOT_MODIFIED)

@@ -75,8 +75,8 @@ impl Collector {
             bail!("{}", answer.status);
         }
         // A collector that answers otherwise has taken all of it.
-        let told = ExportTraceServiceResponse::decode(answer.body).unwrap_or_default();
-        match told.partial_success {
+        let response = ExportTraceServiceResponse::decode(answer.body).unwrap_or_default();
+        match response.partial_success {
             Some(part) if part.rejected_spans > 0 => {
                 bail!(
                     "{} spans were rejected: {}",

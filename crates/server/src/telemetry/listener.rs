@@ -151,8 +151,8 @@ fn answer(request: &Request<Incoming>, exposition: &Exposition) -> Response<Full
 
 /// All metrics, as an answer to a request with these headers. hyper leaves the body out where HEAD
 /// was asked.
-pub fn metrics(exposition: &Exposition, asked: &HeaderMap) -> Response<Full<Bytes>> {
-    let accepted = asked.get_all(ACCEPT).iter();
+pub fn metrics(exposition: &Exposition, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    let accepted = headers.get_all(ACCEPT).iter();
     let accepted: Vec<&str> = accepted.filter_map(|text| text.to_str().ok()).collect();
     let format = Format::wanted(Some(&accepted.join(",")));
     let mut answer = Response::new(Full::from(exposition.text(format, Instant::now())));

@@ -45,9 +45,9 @@ pub fn look() -> Process {
 /// directory is counted, which takes some microseconds a file.
 fn open_files() -> Option<usize> {
     const DIRECTORY: &str = "/proc/self/fd";
-    let told = fs::metadata(DIRECTORY).ok()?.len() as usize;
-    if told > 0 {
-        return Some(told);
+    let size = fs::metadata(DIRECTORY).ok()?.len() as usize;
+    if size > 0 {
+        return Some(size);
     }
     // Reading the directory opens one more.
     let files = fs::read_dir(DIRECTORY).ok()?;

@@ -19,7 +19,7 @@ pub fn tell_slow(slow: &SlowQuery) {
         plan = slow.plan.join("; "),
         index = slow.index,
         error = slow.error,
-        untold = (slow.untold > 0).then_some(slow.untold),
+        unreported = (slow.unreported > 0).then_some(slow.unreported),
         "a slow query"
     );
 }

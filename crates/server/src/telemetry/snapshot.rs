@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::AskedLists;
+use engine::ShapeCounts;
 use serde::{Deserialize, Serialize};
 
 use super::held::Held;
@@ -114,7 +114,11 @@ impl Telemetry {
         TopSnapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             up_ms: seen.up_ms,
-            queries: self.asked().into_iter().map(QuerySample::from).collect(),
+            queries: self
+                .list_shapes()
+                .into_iter()
+                .map(QuerySample::from)
+                .collect(),
             routes: routes(&seen),
             ..TopSnapshot::of_metrics(&seen)
         }
@@ -154,16 +158,16 @@ fn routes(seen: &Seen) -> Vec<RouteSample> {
     routes
 }
 
-impl From<AskedLists> for QuerySample {
-    fn from(asked: AskedLists) -> QuerySample {
-        let (project, database) = (asked.project.as_str(), asked.database.as_str());
+impl From<ShapeCounts> for QuerySample {
+    fn from(shape: ShapeCounts) -> QuerySample {
+        let (project, database) = (shape.project.as_str(), shape.database.as_str());
         QuerySample {
-            table: format!("{project}/{database}/{}", asked.table.as_str()),
-            shape: asked.shape,
-            hits: asked.hits,
-            reads: asked.reads,
-            read_ns: asked.read_ns,
-            slowest_ns: asked.slowest_ns,
+            table: format!("{project}/{database}/{}", shape.table.as_str()),
+            shape: shape.shape,
+            hits: shape.hits,
+            reads: shape.reads,
+            read_ns: shape.read_ns,
+            slowest_ns: shape.slowest_ns,
         }
     }
 }

@@ -333,7 +333,7 @@ fn labels_do_not_grow_with_requests() {
     let after = series(&server);
     let added: Vec<_> = after.difference(&before).collect();
     assert!(added.is_empty(), "{added:?}");
-    let shapes = server.watch().asked();
+    let shapes = server.watch().list_shapes();
     assert_eq!(shapes.len(), 512, "the table of shapes is full");
     let equal = shapes.iter().find(|asked| asked.shape == "equal(\"n\")");
     assert_eq!(

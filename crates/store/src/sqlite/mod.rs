@@ -264,12 +264,12 @@ impl StoreReads for SqliteStore {
         Box::pin(ready(self.readers.table_as_of(today, mark)))
     }
 
-    fn next_boundary<'a>(&'a self, asked: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
-        self.readers.next_boundary(asked)
+    fn next_boundary<'a>(&'a self, request: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
+        self.readers.next_boundary(request)
     }
 
-    fn recorded(&self, asked: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
-        self.readers.recorded(asked)
+    fn recorded(&self, request: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.readers.recorded(request)
     }
 
     fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {

@@ -196,10 +196,10 @@ impl Readers {
         of_guest: bool,
         read: impl FnOnce(&Shared, &Reader) -> Step<T> + Send + 'static,
     ) -> StoreFuture<'a, T> {
-        let (shared, asked) = (self.shared.clone(), Instant::now());
+        let (shared, start) = (self.shared.clone(), Instant::now());
         let waiting_max = self.pool.waiting_max(of_guest);
         let read = move |stop: Arc<AtomicBool>| {
-            if asked.elapsed().as_secs() >= WAIT_S_MAX {
+            if start.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
             }
             let limit = Limit::Long(shared.stop_after(), stop.clone());
@@ -233,9 +233,9 @@ impl Readers {
             work(&stop);
             return Box::pin(ready(Ok(())));
         }
-        let (asked, waiting_max) = (Instant::now(), self.pool.waiting_max(of_guest));
+        let (start, waiting_max) = (Instant::now(), self.pool.waiting_max(of_guest));
         let work = move |stop: Arc<AtomicBool>| {
-            if kind == OffloadKind::Read && asked.elapsed().as_secs() >= WAIT_S_MAX {
+            if kind == OffloadKind::Read && start.elapsed().as_secs() >= WAIT_S_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
             }
             work(&stop);

@@ -24,7 +24,7 @@ use server::rng::Rng;
 use server::telemetry::exposition::Exposition;
 use server::telemetry::{Telemetry, listener};
 use tokio::net::{UnixListener, UnixStream};
-use transfer::ask::PortResponse;
+use transfer::port_request::PortResponse;
 use transfer::refusal::Refusal;
 
 use super::act;
@@ -157,7 +157,7 @@ async fn answer(
     request: Request<Incoming>,
     administrator: &Administrator,
 ) -> Response<Full<Bytes>> {
-    if request.uri().path() == transfer::ask::ROUTE {
+    if request.uri().path() == transfer::port_request::ROUTE {
         return answer_port(request, administrator.engine.clone()).await;
     }
     if request.uri().path() == METRICS {
@@ -212,7 +212,7 @@ async fn answer_port(request: Request<Incoming>, engine: Arc<Engine>) -> Respons
     let (status, body) = match port_step(request, engine).await {
         Ok(response) => (
             StatusCode::OK,
-            transfer::ask::frame(&response.head, &response.rows),
+            transfer::port_request::frame(&response.head, &response.rows),
         ),
         Err(refusal) => {
             let body = json!({ "message": refusal.message });
@@ -229,7 +229,10 @@ async fn port_step(
     request: Request<Incoming>,
     engine: Arc<Engine>,
 ) -> Result<PortResponse, Refusal> {
-    let body = Limited::new(request.into_body(), transfer::ask::REQUEST_BYTES_MAX);
+    let body = Limited::new(
+        request.into_body(),
+        transfer::port_request::REQUEST_BYTES_MAX,
+    );
     let body = body.collect().await;
     let body = body
         .map_err(|error| Refusal::bad(error.to_string()))?
@@ -237,7 +240,7 @@ async fn port_step(
     // Apart from this thread, which accepts connections: a page takes milliseconds.
     let runtime = tokio::runtime::Handle::current();
     let step = tokio::task::spawn_blocking(move || {
-        let (ask, rows) = transfer::ask::unframe(&body)?;
+        let (ask, rows) = transfer::port_request::unframe(&body)?;
         runtime.block_on(transfer::act::perform(&engine, ask, rows))
     });
     step.await.map_err(|error| Refusal {

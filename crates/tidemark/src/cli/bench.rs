@@ -298,7 +298,7 @@ fn measure(args: TtlArgs, outside: &Outside) -> Result<()> {
     let written = with_access(&args.connection, lender, |access| {
         runtime()?.block_on(ttl::run(&options(access)))
     })?;
-    told(&written)
+    show_written(&written)
 }
 
 fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
@@ -347,7 +347,7 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
         out: args.out,
         started: outside.clock.now(),
     };
-    told(&until_stopped(&stop, || load::run(&options))?)
+    show_written(&until_stopped(&stop, || load::run(&options))?)
 }
 
 /// Works until it is done or a signal asks for an end: a run of many minutes is to remove its
@@ -366,7 +366,7 @@ fn until_stopped<T>(stop: &Stop, work: impl FnOnce() -> Result<T>) -> Result<T> 
     work().or_else(|error| stop.check().and(Err(error)))
 }
 
-fn told(written: &WrittenReport) -> Result<()> {
+fn show_written(written: &WrittenReport) -> Result<()> {
     let (summary, folder) = (&written.summary, &written.folder);
     let [text, page] = [record::TEXT, record::PAGE].map(|name| folder.join(name));
     say(&format!(

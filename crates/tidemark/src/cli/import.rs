@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use model::counted;
 use server::http::state::generated_ids::unique_id;
 use server::offline::offline_engine;
-use transfer::ask::RowsPut;
 use transfer::copy::{self, Copied};
 use transfer::history;
 use transfer::import::{self, How, Imported};
+use transfer::port_request::RowsPut;
 use transfer::remote::Remote;
 use transfer::state::State;
 use transfer::target::Target;
@@ -92,7 +92,7 @@ async fn read(
                 .context("the copy broke off; run the same command again to go on with it")?;
             // Also when it differs: the next run reads the source from the start.
             state.forget()?;
-            say(&told(&copied))?;
+            say(&summary(&copied))?;
             Ok(if copied.is_equal() {
                 ExitCode::SUCCESS
             } else {
@@ -168,7 +168,7 @@ fn imported(done: &Imported) -> String {
     )
 }
 
-fn told(copied: &Copied) -> String {
+fn summary(copied: &Copied) -> String {
     let rows: Vec<Vec<String>> = copied
         .compared
         .iter()

@@ -65,12 +65,12 @@ pub fn start(log: &config::Log) -> Result<Log> {
 struct Lines<W> {
     out: W,
     /// Of the lines that were lost, those that the log has reported.
-    told: u64,
+    reported: u64,
 }
 
 impl<W> Lines<W> {
     fn to(out: W) -> Lines<W> {
-        Lines { out, told: 0 }
+        Lines { out, reported: 0 }
     }
 }
 
@@ -81,9 +81,9 @@ impl<W: Write> Write for Lines<W> {
             return Ok(line.len());
         }
         let lost = log_lines::lost();
-        if lost > self.told {
-            let lines = lost - self.told;
-            self.told = lost;
+        if lost > self.reported {
+            let lines = lost - self.reported;
+            self.reported = lost;
             // It waits its turn behind the lines that are written.
             tracing::warn!(lines, "lines of the log were lost");
         }
@@ -125,15 +125,15 @@ mod tests {
         let before = log_lines::lost();
         let mut lines = Lines {
             out: Full(3),
-            told: before,
+            reported: before,
         };
         for nth in 1..=3 {
             lines.write_all(b"a line").unwrap();
             lines.flush().unwrap();
             assert_eq!(log_lines::lost(), before + nth);
-            assert_eq!(lines.told, before);
+            assert_eq!(lines.reported, before);
         }
         lines.write_all(b"a line").unwrap();
-        assert_eq!(lines.told, before + 3);
+        assert_eq!(lines.reported, before + 3);
     }
 }

@@ -8,7 +8,7 @@ use model::calendar::iso_ms;
 use model::{Timestamp, counted};
 use serde_json::{Value, json};
 use server::offline::offline_engine;
-use transfer::ask::{Ask, RowHistory, TablePath, Version};
+use transfer::port_request::{PortRequest, RowHistory, TablePath, Version};
 use transfer::target::Target;
 
 use super::project::confirm;
@@ -77,7 +77,7 @@ impl RowArgs {
 
     /// What is known of the row.
     async fn history(&self, target: &mut Target) -> Result<RowHistory> {
-        let ask = Ask::RowHistory {
+        let ask = PortRequest::RowHistory {
             path: self.path(target),
             row: self.row.clone(),
         };
@@ -154,7 +154,7 @@ async fn erase_from(target: &mut Target, args: &EraseArgs) -> Result<String> {
             "erased",
         )?;
     }
-    let ask = Ask::EraseRow {
+    let ask = PortRequest::EraseRow {
         path: args.row.path(target),
         row: args.row.row.clone(),
     };

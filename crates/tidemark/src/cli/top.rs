@@ -105,7 +105,7 @@ fn live(looking: Looking, interval: Duration) -> Result<()> {
         is_held: false,
         silent: None,
     };
-    let (ask, heard) = look_apart(looking)?;
+    let (request, events) = look_apart(looking)?;
     let screen = Screen::open()?;
     let (mut is_asked, mut next) = (false, Instant::now() + interval);
     let mut is_new = true;
@@ -117,10 +117,10 @@ fn live(looking: Looking, interval: Duration) -> Result<()> {
         if !picture.is_held && !is_asked && Instant::now() >= next {
             // The next one is due so long after this one began, whatever keys are pressed.
             next = Instant::now() + interval;
-            is_asked = ask.send(()).is_ok();
+            is_asked = request.send(()).is_ok();
         }
-        for heard in heard.try_iter() {
-            let Heard::Snapshot(snapshot) = heard else {
+        for events in events.try_iter() {
+            let LookEvent::Snapshot(snapshot) = events else {
                 return Ok(());
             };
             is_asked = false;
@@ -138,7 +138,7 @@ fn live(looking: Looking, interval: Duration) -> Result<()> {
 }
 
 /// What the thread that looks has to say.
-enum Heard {
+enum LookEvent {
     /// What the server answered, or why it did not.
     Snapshot(Box<Result<TopSnapshot>>),
     /// A signal asks to stop.
@@ -147,25 +147,25 @@ enum Heard {
 
 /// Looks whenever it is asked to, on a thread of its own: a server that has stopped must not keep
 /// the keyboard from being heard. Listens to signals, too, so that the terminal is given back.
-fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<Heard>)> {
-    let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel();
-    let (say, heard) = channel();
+fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<LookEvent>)> {
+    let (request, mut requests) = tokio::sync::mpsc::unbounded_channel();
+    let (say, events) = channel();
     let Looking { runtime, directory } = looking;
     let mut signals = runtime.block_on(async { StopSignals::take() })?;
     let looks = async move {
         loop {
             let next = tokio::select! {
-                _ = signals.next() => Heard::Stop,
-                asked = asked.recv() => {
-                    if asked.is_none() {
+                _ = signals.next() => LookEvent::Stop,
+                requests = requests.recv() => {
+                    if requests.is_none() {
                         return;
                     }
                     tokio::select! {
-                        _ = signals.next() => Heard::Stop,
+                        _ = signals.next() => LookEvent::Stop,
                         snapshot = tell_top(&directory, LOOK_MAX) => {
                             let stopped = || anyhow!("no server runs");
                             let snapshot = snapshot.and_then(|found| found.ok_or_else(stopped));
-                            Heard::Snapshot(Box::new(snapshot))
+                            LookEvent::Snapshot(Box::new(snapshot))
                         }
                     }
                 }
@@ -179,7 +179,7 @@ fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<Heard>)
     thread
         .spawn(move || runtime.block_on(looks))
         .context("cannot start a thread")?;
-    Ok((ask, heard))
+    Ok((request, events))
 }
 
 /// What is on the screen.

@@ -20,9 +20,9 @@ pub enum FormatArg {
 
 impl FormatArg {
     /// What was asked for, else what the file's name says, else JSON lines.
-    fn of(asked: Option<FormatArg>, file: Option<&Path>) -> FormatArg {
+    fn of(chosen: Option<FormatArg>, file: Option<&Path>) -> FormatArg {
         let extension = file.and_then(Path::extension).and_then(|end| end.to_str());
-        asked.unwrap_or(match extension {
+        chosen.unwrap_or(match extension {
             Some(end) if end.eq_ignore_ascii_case("csv") => FormatArg::Csv,
             _ => FormatArg::Jsonl,
         })

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::rows::{lines, object};
 use super::{administrator, place, refusal};
-use crate::ask::TablePath;
 use crate::links::HIDDEN;
+use crate::port_request::TablePath;
 use crate::refusal::Refusal;
 
 /// Sets the links of rows, all or none.

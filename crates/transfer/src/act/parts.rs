@@ -3,8 +3,8 @@
 use engine::{Caller, Engine, EngineError, IndexFault, Place, SchemaError};
 
 use super::{administrator, conflict, describe, place, refusal};
-use crate::ask::{PartPut, TablePath};
 use crate::definition;
+use crate::port_request::{PartPut, TablePath};
 use crate::refusal::Refusal;
 use crate::schema::Part;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use server::http::routes::native;
 
 use super::{administrator, describe_wire, place, refusal};
-use crate::ask::TablePath;
+use crate::port_request::TablePath;
 use crate::refusal::Refusal;
 
 fn checked(row: &str) -> Result<RowId, Refusal> {
@@ -27,7 +27,7 @@ pub(super) async fn history(
         valid: system.timestamp(),
         system,
     };
-    let asked = Pieces {
+    let pieces = Pieces {
         place: place(path),
         id: Some(&id),
         beyond: None,
@@ -39,7 +39,7 @@ pub(super) async fn history(
         shows_damaged: true,
         shows_grants: false,
     };
-    let read = engine.pieces(&caller, &asked).await.map_err(refusal)?;
+    let read = engine.pieces(&caller, &pieces).await.map_err(refusal)?;
     let versions = describe_wire(&native::rectangles(&read, at));
     Ok(json!({ "tt": system.0, "versions": versions }))
 }

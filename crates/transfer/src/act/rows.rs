@@ -7,8 +7,8 @@ use model::{Json, RowId};
 use server::http::wire;
 
 use super::refusal;
-use crate::ask::RowsPut;
 use crate::links::HIDDEN;
+use crate::port_request::RowsPut;
 use crate::refusal::Refusal;
 
 /// Ids of one look-up; a query holds at most 500 values.

@@ -7,7 +7,7 @@ use server::offline::offline_engine;
 use testing::TickingClock;
 
 use super::*;
-use crate::ask::RowsPut;
+use crate::port_request::RowsPut;
 use crate::schema::Part;
 
 struct Stage {
@@ -33,7 +33,7 @@ impl Stage {
         let made = stage.engine.create_project(project, "P".to_owned());
         stage.runtime.block_on(made).unwrap();
         let made = stage.ask(
-            Ask::PutDatabase {
+            PortRequest::PutDatabase {
                 project: "p".to_owned(),
                 database: "d".to_owned(),
                 name: "D".to_owned(),
@@ -49,14 +49,14 @@ impl Stage {
         stage
     }
 
-    fn ask(&self, ask: Ask, rows: &str) -> Result<PortResponse, Refusal> {
+    fn ask(&self, ask: PortRequest, rows: &str) -> Result<PortResponse, Refusal> {
         self.runtime
             .block_on(perform(&self.engine, ask, rows.as_bytes()))
     }
 
     fn put_table(&self) {
         let columns = json!([{"key": "n", "type": "integer"}]);
-        let ask = Ask::PutTable {
+        let ask = PortRequest::PutTable {
             project: "p".to_owned(),
             database: "d".to_owned(),
             definition: json!({"id": "t", "name": "T", "columns": columns}),
@@ -67,7 +67,7 @@ impl Stage {
     }
 
     fn put(&self, row: &str) -> RowsPut {
-        let ask = Ask::PutRows {
+        let ask = PortRequest::PutRows {
             path: path(),
             may_exist: true,
         };
@@ -75,7 +75,7 @@ impl Stage {
     }
 
     fn begin(&self) -> Start {
-        let ask = Ask::BeginExport {
+        let ask = PortRequest::BeginExport {
             project: "p".to_owned(),
             database: "d".to_owned(),
         };
@@ -89,7 +89,7 @@ impl Stage {
         rows_max: u32,
     ) -> Result<(PageEnd, Vec<i64>), Refusal> {
         let response = self.ask(
-            Ask::ExportPage {
+            PortRequest::ExportPage {
                 path: path(),
                 mark: start.mark,
                 schema: start.tables[0].schema.clone(),
@@ -173,7 +173,7 @@ fn rows_that_are_there_are_left_alone_or_mended_or_refused() {
     let stage = Stage::new();
     let start = stage.begin();
     let response = stage.ask(
-        Ask::ExportPage {
+        PortRequest::ExportPage {
             path: path(),
             mark: start.mark,
             schema: start.tables[0].schema.clone(),
@@ -196,7 +196,7 @@ fn rows_that_are_there_are_left_alone_or_mended_or_refused() {
     assert_eq!((put.created, put.changed, put.same), (1, 2, 0));
 
     let strict = |rows: &str| {
-        let ask = Ask::PutRows {
+        let ask = PortRequest::PutRows {
             path: path(),
             may_exist: false,
         };
@@ -234,7 +234,7 @@ fn an_index_that_is_too_long_is_left_out_and_named() {
             unique("one"), unique("two"),
         ],
     });
-    let ask = Ask::PutTable {
+    let ask = PortRequest::PutTable {
         project: "p".to_owned(),
         database: "d".to_owned(),
         definition,
@@ -248,7 +248,7 @@ fn an_index_that_is_too_long_is_left_out_and_named() {
         "u: index `two` of type unique",
     ];
     assert_eq!(put["leftOut"], json!(left_out));
-    let ask = Ask::PutPart {
+    let ask = PortRequest::PutPart {
         path: TablePath {
             table: "u".to_owned(),
             ..path()

@@ -13,9 +13,9 @@ use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Map, Value};
 
 use super::{id_of, links, sum_target};
-use crate::ask::{Ask, BATCH_ROWS, Start, StartTable};
 use crate::canonical::Checksum;
 use crate::export::Pages;
+use crate::port_request::{BATCH_ROWS, PortRequest, Start, StartTable};
 use crate::remote::Remote;
 use crate::schema::Relationship;
 use crate::target::Target;
@@ -90,7 +90,7 @@ async fn holder(
     database: &str,
     relationship: &Relationship,
 ) -> Result<(StartTable, i64)> {
-    let ask = Ask::BeginExport {
+    let ask = PortRequest::BeginExport {
         project: target.project.clone(),
         database: database.to_owned(),
     };

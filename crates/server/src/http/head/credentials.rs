@@ -73,11 +73,11 @@ impl Callers {
         }
         let remembered = known.and_then(|position| seen[position].hash);
         let hash = remembered.or_else(|| secret.map(sha256));
-        let asked = engine.identify(project, hash.as_ref());
+        let identified = engine.identify(project, hash.as_ref());
         if let Some(position) = known {
             seen.remove(position);
         }
-        let identity = asked?;
+        let identity = identified?;
         let caller = Rc::new(identity.caller.clone());
         if secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
             seen.truncate(SEEN_MAX - 1);

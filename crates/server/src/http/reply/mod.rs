@@ -294,11 +294,11 @@ impl Reply {
             Some(false) => "; stale=false",
             Some(true) => "; stale=true",
         };
-        let told = format!("{outcome}; mark={}; age={age_s}{stale}", answer.mark.0);
-        let told = HeaderValue::from_maybe_shared(Bytes::from(told));
+        let text = format!("{outcome}; mark={}; age={age_s}{stale}", answer.mark.0);
+        let text = HeaderValue::from_maybe_shared(Bytes::from(text));
         more.push((
             X_TIDEMARK_CACHE,
-            told.expect("words and digits are legal in a header"),
+            text.expect("words and digits are legal in a header"),
         ));
         Reply {
             status: StatusCode::OK,
@@ -466,8 +466,8 @@ fn cache_control(max_age_s: u32) -> HeaderValue {
     if max_age_s == 0 {
         return CACHE_CONTROL;
     }
-    let told = format!("private, max-age={max_age_s}, immutable");
-    HeaderValue::from_maybe_shared(Bytes::from(told)).expect("words and digits are legal")
+    let text = format!("private, max-age={max_age_s}, immutable");
+    HeaderValue::from_maybe_shared(Bytes::from(text)).expect("words and digits are legal")
 }
 
 /// The bytes themselves, not a copy.
@@ -655,8 +655,8 @@ mod tests {
         assert_eq!(list.status(), 304);
         assert_eq!(list.headers()["cache-control"], "private, no-cache");
         let list = held("\"other\"", Reply::list(fixed(60), words));
-        let told = "private, max-age=60, immutable";
-        assert_eq!(list.headers()["cache-control"], told);
+        let text = "private, max-age=60, immutable";
+        assert_eq!(list.headers()["cache-control"], text);
         assert_eq!(list.headers()["etag"], tag);
         let posted = response(Reply::list(fixed(60), words).untagged());
         assert_eq!(posted.headers()["cache-control"], "private, no-cache");

@@ -60,8 +60,8 @@ async fn kept(engine: &Engine, caller: &Caller) -> Result<Option<Reply>, ApiErro
 async fn print(engine: &Engine, context: &mut RequestContext<'_>) -> Result<u128, ApiError> {
     let body = engine.fingerprint(context.load().await?);
     let (method, target) = (&context.head.method, &context.head.uri);
-    let told = format!("{method} {target} {body:032x}");
-    Ok(engine.fingerprint(told.as_bytes()))
+    let described = format!("{method} {target} {body:032x}");
+    Ok(engine.fingerprint(described.as_bytes()))
 }
 
 impl RequestContext<'_> {

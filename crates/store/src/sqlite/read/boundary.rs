@@ -12,7 +12,7 @@ use crate::sqlite::schema::tables::END;
 use crate::{BoundaryOf, StoreFuture};
 
 /// What [`BoundaryOf`] asks for, to be handed over.
-struct Asked {
+struct OwnedBoundaryOf {
     table: Arc<Table>,
     id: Option<RowId>,
     at: Coordinates,
@@ -24,40 +24,40 @@ impl Readers {
     /// now every version is looked at, which may be a long read.
     pub(in crate::sqlite) fn next_boundary<'a>(
         &self,
-        asked: BoundaryOf<'_>,
+        request: BoundaryOf<'_>,
     ) -> StoreFuture<'a, Option<Timestamp>> {
-        let asked = Asked {
-            table: Arc::clone(asked.table),
-            id: asked.id.cloned(),
-            at: asked.at,
-            catalogue_epoch: asked.catalogue_epoch,
+        let request = OwnedBoundaryOf {
+            table: Arc::clone(request.table),
+            id: request.id.cloned(),
+            at: request.at,
+            catalogue_epoch: request.catalogue_epoch,
         };
-        match self.shared.short(|reader| reader.next_boundary(&asked)) {
+        match self.shared.short(|reader| reader.next_boundary(&request)) {
             Some(answer) => Box::pin(ready(answer)),
-            None => self.long(OF_KEYS, move |_, reader| reader.next_boundary(&asked)),
+            None => self.long(OF_KEYS, move |_, reader| reader.next_boundary(&request)),
         }
     }
 }
 
 impl Reader {
-    fn next_boundary(&self, asked: &Asked) -> Step<Option<Timestamp>> {
+    fn next_boundary(&self, request: &OwnedBoundaryOf) -> Step<Option<Timestamp>> {
         let mut statement = self.connection.prepare_cached(emit::stamp())?;
         // Open until the answer is complete: it holds the snapshot.
         let mut stamp = statement.query(())?;
-        let mark = read_stamp(&mut stamp, asked.catalogue_epoch)?;
-        let at = asked.at;
-        past::check_table(&asked.table, at.system, at.valid, mark)?;
+        let mark = read_stamp(&mut stamp, request.catalogue_epoch)?;
+        let at = request.at;
+        past::check_table(&request.table, at.system, at.valid, mark)?;
         let is_of_now = at.system >= mark && at.valid >= activated(&self.connection)?;
-        let sql = match &asked.id {
-            Some(_) => of_row(&asked.table),
-            None if is_of_now => of_schedule(&asked.table),
+        let sql = match &request.id {
+            Some(_) => of_row(&request.table),
+            None if is_of_now => of_schedule(&request.table),
             None => first(&format!(
                 "SELECT {BOUNDARY} AS b FROM {} AS t WHERE {KNOWN}",
-                names::versions(asked.table.number)
+                names::versions(request.table.number)
             )),
         };
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let (id, valid, system) = (asked.id.as_ref(), at.valid.0, at.system.0);
+        let (id, valid, system) = (request.id.as_ref(), at.valid.0, at.system.0);
         let parameters = named_params! {
             ":id": id.map(RowId::as_str), ":valid": valid, ":system": system,
         };

@@ -77,18 +77,18 @@ fn words(table: &Table) -> HashMap<String, String> {
 /// A text with every whole word replaced that stands for another one.
 fn translated(text: &str, words: &HashMap<String, String>) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut told = String::with_capacity(text.len());
+    let mut translation = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
-        told.push_str(words.get(word).map_or(word, String::as_str));
+        translation.push_str(words.get(word).map_or(word, String::as_str));
         let next = after.find(is_part).unwrap_or(after.len());
         let (between, after) = after.split_at(next);
-        told.push_str(between);
+        translation.push_str(between);
         rest = after;
     }
-    told
+    translation
 }
 
 #[cfg(test)]
@@ -102,13 +102,13 @@ mod tests {
             ("t1_i2".to_owned(), "by_year".to_owned()),
             ("c3".to_owned(), "year".to_owned()),
         ]);
-        let told = |text| translated(text, &words);
+        let translation = |text| translated(text, &words);
         assert_eq!(
-            told("SEARCH t USING INDEX t1_i2 (c3=? AND c3>?)"),
+            translation("SEARCH t USING INDEX t1_i2 (c3=? AND c3>?)"),
             "SEARCH t USING INDEX by_year (year=? AND year>?)"
         );
-        assert_eq!(told("SCAN t1"), "SCAN books");
-        assert_eq!(told("t12 c33 (t1)"), "t12 c33 (books)");
-        assert_eq!(told(""), "");
+        assert_eq!(translation("SCAN t1"), "SCAN books");
+        assert_eq!(translation("t12 c33 (t1)"), "t12 c33 (books)");
+        assert_eq!(translation(""), "");
     }
 }

@@ -33,10 +33,10 @@ impl Readers {
     /// known, so it is a long read.
     pub(in crate::sqlite) fn recorded<'a>(
         &self,
-        asked: RecordsOf,
+        request: RecordsOf,
     ) -> StoreFuture<'a, Vec<Recorded>> {
         self.long(OF_KEYS, move |shared, reader| {
-            read(&reader.connection, &shared.coding.vault, &asked)
+            read(&reader.connection, &shared.coding.vault, &request)
         })
     }
 }
@@ -44,10 +44,10 @@ impl Readers {
 fn read(
     connection: &rusqlite::Connection,
     vault: &Vault,
-    asked: &RecordsOf,
+    request: &RecordsOf,
 ) -> Step<Vec<Recorded>> {
     let snapshot = connection.unchecked_transaction()?;
-    let numbers: Vec<String> = asked
+    let numbers: Vec<String> = request
         .tables
         .iter()
         .map(|table| table.0.to_string())
@@ -56,20 +56,20 @@ fn read(
     let mut commits = snapshot.prepare_cached(RECORDS)?;
     let mut touched = snapshot.prepare_cached(ROWS)?;
     let mut changed = snapshot.prepare_cached(SCHEMA)?;
-    let (after, upto) = (asked.after.0, asked.upto.0);
-    let at_most = match asked.filter {
-        None => i64::from(asked.limit),
+    let (after, upto) = (request.after.0, request.upto.0);
+    let at_most = match request.filter {
+        None => i64::from(request.limit),
         // The filter decides below which of them count.
         Some(_) => i64::MAX,
     };
-    let (table, id) = match &asked.changed {
+    let (table, id) = match &request.changed {
         None => (None, None),
         Some((table, id)) => (Some(table.0), id.as_ref().map(RowId::as_str)),
     };
-    let database = asked.database;
+    let database = request.database;
     let mut rows = commits.query(params![after, upto, database, tables, at_most, table, id])?;
     let (mut records, mut rows_read) = (Vec::new(), 0);
-    while records.len() < asked.limit as usize
+    while records.len() < request.limit as usize
         && let Some(row) = rows.next()?
     {
         let mark: i64 = row.get(0)?;
@@ -79,7 +79,7 @@ fn read(
             meta => (meta?, false),
         };
         let author: Option<String> = row.get(2)?;
-        if let Some(is_wanted) = &asked.filter
+        if let Some(is_wanted) = &request.filter
             && !is_wanted(author.as_deref(), meta.as_deref())
         {
             continue;
@@ -89,7 +89,7 @@ fn read(
         })?;
         let erased: Option<i64> = row.get(3)?;
         let of_commit: Vec<_> = of_commit.collect::<Result<_, _>>()?;
-        let schema = changed.query_map(params![mark, asked.database], schema_record)?;
+        let schema = changed.query_map(params![mark, request.database], schema_record)?;
         let schema: Vec<_> = schema.collect::<Result<_, _>>()?;
         rows_read += of_commit.len() + schema.len();
         records.push(Recorded {

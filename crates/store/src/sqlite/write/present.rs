@@ -205,13 +205,13 @@ impl Run<'_> {
                 id,
                 sql: self.texts.of(table),
             };
-            let asked = (&image, showing.valid);
+            let parts = (&image, showing.valid);
             if batch.is_none() {
-                return self.unique_refusal(&target, *seq, asked).map(Some);
+                return self.unique_refusal(&target, *seq, parts).map(Some);
             }
-            let (parked, values) = self.parked(&target, *seq, asked)?;
+            let (parked, values) = self.parked(&target, *seq, parts)?;
             if !self.try_show(showing, &image, &values)? {
-                return self.unique_refusal(&target, *seq, asked).map(Some);
+                return self.unique_refusal(&target, *seq, parts).map(Some);
             }
             self.parked.park(table.number, *seq, parked);
         }

@@ -7,7 +7,7 @@ use clap::Args;
 use scenarios::bitemporal::{self, CLIENTS_MAX, Options};
 use scenarios::stop::Stop;
 
-use super::{Outside, at_least, each_once, told, until_stopped};
+use super::{Outside, at_least, each_once, show_written, until_stopped};
 
 /// What is measured by default, and for trying it.
 const FULL: Sizes = Sizes {
@@ -101,5 +101,5 @@ pub fn run(args: BitemporalArgs, outside: &Outside) -> Result<()> {
         started: outside.clock.now(),
         clock: outside.clock.clone(),
     };
-    told(&until_stopped(&stop, || bitemporal::run(&options))?)
+    show_written(&until_stopped(&stop, || bitemporal::run(&options))?)
 }

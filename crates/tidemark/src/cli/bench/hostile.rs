@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use scenarios::hostile::{self, Kind, Options};
 use scenarios::stop::Stop;
 
-use super::{Outside, told, until_stopped};
+use super::{Outside, show_written, until_stopped};
 
 /// Strangers at once.
 const STRANGERS: u32 = 32;
@@ -52,11 +52,13 @@ pub struct HostileArgs {
 /// Reads a kind by its name.
 fn kinds() -> impl TypedValueParser<Value = Kind> {
     let names = Kind::ALL.map(|kind| {
-        let (name, what) = kind.told();
+        let (name, what) = kind.description();
         PossibleValue::new(name).help(what)
     });
     PossibleValuesParser::new(names).map(|name| {
-        let found = Kind::ALL.into_iter().find(|kind| kind.told().0 == name);
+        let found = Kind::ALL
+            .into_iter()
+            .find(|kind| kind.description().0 == name);
         found.expect("only names of kinds are possible")
     })
 }
@@ -83,7 +85,7 @@ pub fn run(args: HostileArgs, outside: &Outside) -> Result<()> {
         started: outside.clock.now(),
     };
     let (written, findings) = until_stopped(&stop, || hostile::run(&options))?;
-    told(&written)?;
+    show_written(&written)?;
     if args.strict && findings > 0 {
         bail!("{findings} findings; their requests are in the folder of the report");
     }

@@ -103,8 +103,8 @@ impl Frame<'_> {
         // On a small screen the lists have half of it, and the head what comes first.
         head.truncate(size.rows.div_ceil(2).max(1));
         let queries = self.queries();
-        let hottest = |asked: &Asked| (asked.per_s * 1e3) as u64;
-        let slowest = |asked: &Asked| asked.mean_ns.unwrap_or_default() as u64;
+        let hottest = |query: &QueryRate| (query.per_s * 1e3) as u64;
+        let slowest = |query: &QueryRate| query.mean_ns.unwrap_or_default() as u64;
         let lists = [
             self.routes(),
             listed("HOTTEST QUERIES", &queries, hottest),
@@ -243,14 +243,14 @@ impl Frame<'_> {
     /// How long all answers took.
     fn took(&self) -> Held {
         let mut all = Held::default();
-        for (_, route) in self.asked_routes() {
+        for (_, route) in self.used_routes() {
             all.add(&route.took);
         }
         all
     }
 
     /// The routes that were asked for between the looks, and how often.
-    fn asked_routes(&self) -> Vec<(u64, RouteSample)> {
+    fn used_routes(&self) -> Vec<(u64, RouteSample)> {
         let earlier = |route: &RouteSample| {
             let before = self.earlier()?;
             let is_same = |snapshot: &&RouteSample| {
@@ -275,7 +275,7 @@ impl Frame<'_> {
     }
 
     fn routes(&self) -> Listed {
-        let mut routes = self.asked_routes();
+        let mut routes = self.used_routes();
         routes.sort_by_key(|(answers, route)| (std::cmp::Reverse(*answers), route.route.clone()));
         routes.truncate(LINES_MAX);
         let line = |(answers, route): &(u64, RouteSample)| {
@@ -297,7 +297,7 @@ impl Frame<'_> {
         }
     }
 
-    fn queries(&self) -> Vec<Asked> {
+    fn queries(&self) -> Vec<QueryRate> {
         let earlier = |query: &QuerySample| {
             let before = self.earlier()?;
             let is_same = |snapshot: &&QuerySample| {
@@ -311,7 +311,7 @@ impl Frame<'_> {
             let hits = query.hits.saturating_sub(before.hits);
             let reads = query.reads.saturating_sub(before.reads);
             let read_ns = query.read_ns.saturating_sub(before.read_ns);
-            Asked {
+            QueryRate {
                 name: format!("{} {}", query.table, query.shape),
                 per_s: (hits + reads) as f64 / self.over_s(),
                 hits: share(hits as f64, (hits + reads) as f64),
@@ -319,7 +319,7 @@ impl Frame<'_> {
                 slowest_ns: query.slowest_ns,
             }
         });
-        queries.filter(|asked| asked.per_s > 0.0).collect()
+        queries.filter(|query| query.per_s > 0.0).collect()
     }
 }
 
@@ -424,7 +424,7 @@ fn without_end(name: &str, room: usize) -> String {
 }
 
 /// A query between two looks.
-struct Asked {
+struct QueryRate {
     name: String,
     per_s: f64,
     hits: String,
@@ -433,17 +433,17 @@ struct Asked {
 }
 
 /// Those that rank highest, under this title.
-fn listed(title: &'static str, queries: &[Asked], rank: impl Fn(&Asked) -> u64) -> Listed {
-    let mut queries: Vec<&Asked> = queries.iter().filter(|asked| rank(asked) > 0).collect();
-    queries.sort_by_key(|asked| (std::cmp::Reverse(rank(asked)), &asked.name));
+fn listed(title: &'static str, queries: &[QueryRate], rank: impl Fn(&QueryRate) -> u64) -> Listed {
+    let mut queries: Vec<&QueryRate> = queries.iter().filter(|query| rank(query) > 0).collect();
+    queries.sort_by_key(|query| (std::cmp::Reverse(rank(query)), &query.name));
     queries.truncate(LINES_MAX);
-    let line = |asked: &&Asked| {
+    let line = |query: &&QueryRate| {
         vec![
-            per_s(asked.per_s),
-            asked.hits.clone(),
-            time(asked.mean_ns),
-            time(Some(asked.slowest_ns as f64)),
-            asked.name.clone(),
+            per_s(query.per_s),
+            query.hits.clone(),
+            time(query.mean_ns),
+            time(Some(query.slowest_ns as f64)),
+            query.name.clone(),
         ]
     };
     Listed {

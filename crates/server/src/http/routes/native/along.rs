@@ -25,7 +25,7 @@ const LOOKUP_COST: usize = 10;
 const PIECES_A_TURN: usize = 100;
 
 /// Which pieces are looked at.
-struct PiecesAsked {
+struct PieceSelection {
     table: String,
     /// Of this row alone.
     id: Option<RowId>,
@@ -36,14 +36,14 @@ struct PiecesAsked {
     shows_damaged: bool,
 }
 
-impl PiecesAsked {
+impl PieceSelection {
     fn new(
         table: String,
         id: Option<RowId>,
         equal: Vec<(String, Json)>,
         range: Period,
-    ) -> PiecesAsked {
-        PiecesAsked {
+    ) -> PieceSelection {
+        PieceSelection {
             table,
             id,
             equal,
@@ -55,7 +55,7 @@ impl PiecesAsked {
 
 /// Goes along the pieces of a table, or of one row, by ids and from when they are valid.
 struct PieceWalk<'a> {
-    asked: &'a PiecesAsked,
+    selection: &'a PieceSelection,
     system: Mark,
     /// Where it goes on.
     place: WalkPlace,
@@ -75,7 +75,7 @@ enum WalkPlace {
 
 impl<'a> PieceWalk<'a> {
     fn new(
-        asked: &'a PiecesAsked,
+        selection: &'a PieceSelection,
         system: Mark,
         start: Option<&PagePosition>,
         limit: usize,
@@ -86,7 +86,7 @@ impl<'a> PieceWalk<'a> {
             None => WalkPlace::Start,
         };
         PieceWalk {
-            asked,
+            selection,
             system,
             place,
             // One more says whether there is a next page.
@@ -97,10 +97,10 @@ impl<'a> PieceWalk<'a> {
 
     /// What is read next: the period, one row or those behind one.
     fn target(&mut self) -> Option<(Period, Option<RowId>, Option<RowId>)> {
-        let range = self.asked.range;
+        let range = self.selection.range;
         loop {
             match &self.place {
-                WalkPlace::Start => return Some((range, self.asked.id.clone(), None)),
+                WalkPlace::Start => return Some((range, self.selection.id.clone(), None)),
                 WalkPlace::Behind(row) => return Some((range, None, Some(row.clone()))),
                 WalkPlace::End => return None,
                 WalkPlace::Within(row, instant) => {
@@ -115,7 +115,7 @@ impl<'a> PieceWalk<'a> {
     }
 
     fn behind(&self, row: RowId) -> WalkPlace {
-        match self.asked.id {
+        match self.selection.id {
             Some(_) => WalkPlace::End,
             None => WalkPlace::Behind(row),
         }
@@ -158,7 +158,7 @@ impl RowsFilling {
 
 /// A page of pairs, as they are found.
 struct Pairs {
-    right: PiecesAsked,
+    right: PieceSelection,
     system: Mark,
     filling: RowsFilling,
     bytes_left: usize,
@@ -200,7 +200,7 @@ impl TimedReading<'_> {
             id: id.as_ref(),
             beyond: beyond.as_ref(),
             limit: Some(wanted as u32),
-            ..self.asked(walk.asked, at, Frame::Pieces(range))
+            ..self.selection(walk.selection, at, Frame::Pieces(range))
         });
         let read = read.await?;
         walk.go_on(&read, id, wanted);
@@ -208,43 +208,53 @@ impl TimedReading<'_> {
     }
 
     /// The pieces, whole.
-    async fn pieces_of(&self, asked: &PiecesAsked, system: Mark) -> Result<Histories, ApiError> {
+    async fn pieces_of(
+        &self,
+        selection: &PieceSelection,
+        system: Mark,
+    ) -> Result<Histories, ApiError> {
         let valid = system.timestamp();
         let at = Coordinates { valid, system };
-        self.framed(asked, at, Frame::Pieces(asked.range)).await
+        self.framed(selection, at, Frame::Pieces(selection.range))
+            .await
     }
 
     async fn framed(
         &self,
-        asked: &PiecesAsked,
+        selection: &PieceSelection,
         at: Coordinates,
         frame: Frame,
     ) -> Result<Histories, ApiError> {
-        let read = self.read(self.asked(asked, at, frame)).await?;
+        let read = self.read(self.selection(selection, at, frame)).await?;
         Ok(Histories::new(&read, self.words))
     }
 
-    fn asked<'p>(&'p self, asked: &'p PiecesAsked, at: Coordinates, frame: Frame) -> Pieces<'p> {
+    fn selection<'p>(
+        &'p self,
+        selection: &'p PieceSelection,
+        at: Coordinates,
+        frame: Frame,
+    ) -> Pieces<'p> {
         Pieces {
-            id: asked.id.as_ref(),
-            equal: asked.equal.clone(),
-            shows_damaged: asked.shows_damaged,
-            ..self.rows(&asked.table, at, frame)
+            id: selection.id.as_ref(),
+            equal: selection.equal.clone(),
+            shows_damaged: selection.shows_damaged,
+            ..self.rows(&selection.table, at, frame)
         }
     }
 
     /// What pieces are shown as, all of them or a page.
     async fn shown(
         &mut self,
-        asked: &PiecesAsked,
+        selection: &PieceSelection,
         system: Mark,
         show: impl Fn(&str, &Version<SeenRow>) -> Option<WrittenJson>,
     ) -> Result<WrittenJson, ApiError> {
         let Some(page) = &self.page else {
-            return Ok(self.pieces_of(asked, system).await?.shown(show));
+            return Ok(self.pieces_of(selection, system).await?.shown(show));
         };
         let mut filling = RowsFilling::new(page.limit);
-        let mut walk = PieceWalk::new(asked, system, page.start.as_ref(), page.limit);
+        let mut walk = PieceWalk::new(selection, system, page.start.as_ref(), page.limit);
         let mut has_more = false;
         'walk: while let Some(read) = self.next_of(&mut walk).await? {
             for (id, piece) in Histories::new(&read, self.words).versions() {
@@ -316,22 +326,22 @@ impl TimedReading<'_> {
             }
             _ => self.valid_range()?,
         };
-        let asked = PiecesAsked {
+        let selection = PieceSelection {
             // All that is known of a row: one damaged version hides none of the others.
             shows_damaged: true,
-            ..PiecesAsked::new(table, Some(id), equal, range)
+            ..PieceSelection::new(table, Some(id), equal, range)
         };
         match axis.as_str() {
-            "valid" if joins => self.stretches(&asked, at.system).await,
+            "valid" if joins => self.stretches(&selection, at.system).await,
             "valid" => {
                 let words = self.words;
                 let show = |_: &str, piece: &Version<SeenRow>| {
                     Some(piece.value.piece(&piece.valid, words).written())
                 };
-                self.shown(&asked, at.system, show).await
+                self.shown(&selection, at.system, show).await
             }
             "system" | "both" => {
-                let found = self.framed(&asked, at, Frame::Versions(range)).await?;
+                let found = self.framed(&selection, at, Frame::Versions(range)).await?;
                 self.looks_back_to(found.kept_from());
                 let rows = match axis.as_str() {
                     "system" => found.along_system(at),
@@ -349,14 +359,14 @@ impl TimedReading<'_> {
     /// The pieces of a row, those joined that touch and are equal.
     async fn stretches(
         &mut self,
-        asked: &PiecesAsked,
+        selection: &PieceSelection,
         system: Mark,
     ) -> Result<WrittenJson, ApiError> {
         let Some(page) = &self.page else {
-            return Ok(self.pieces_of(asked, system).await?.stretches(system));
+            return Ok(self.pieces_of(selection, system).await?.stretches(system));
         };
         let mut filling = RowsFilling::new(page.limit);
-        let mut walk = PieceWalk::new(asked, system, page.start.as_ref(), page.limit);
+        let mut walk = PieceWalk::new(selection, system, page.start.as_ref(), page.limit);
         let mut open: Option<(String, Period, SeenRow)> = None;
         'walk: while let Some(read) = self.next_of(&mut walk).await? {
             for (id, piece) in Histories::new(&read, self.words).versions() {
@@ -396,7 +406,7 @@ impl TimedReading<'_> {
             let names = PeriodPredicate::ALL.map(PeriodPredicate::as_str).join(", ");
             ApiError::invalid("relation", format!("Value must be one of {names}."))
         })?;
-        let asked = PiecesAsked::new(table, id, equal, self.valid_range()?);
+        let selection = PieceSelection::new(table, id, equal, self.valid_range()?);
         let words = self.words;
         let show = |id: &str, piece: &Version<SeenRow>| {
             let valid = &piece.valid;
@@ -407,14 +417,14 @@ impl TimedReading<'_> {
             };
             predicate.holds(valid, &context).then(shown)
         };
-        self.shown(&asked, at.system, show).await
+        self.shown(&selection, at.system, show).await
     }
 
     pub(super) async fn allen(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.required_id()?);
         let equal = self.equalities("where")?;
         let context = period(&mut self.fields, "period")?;
-        let asked = PiecesAsked::new(table, Some(id), equal, self.valid_range()?);
+        let selection = PieceSelection::new(table, Some(id), equal, self.valid_range()?);
         let words = self.words;
         let show = |_: &str, piece: &Version<SeenRow>| {
             let valid = &piece.valid;
@@ -427,7 +437,7 @@ impl TimedReading<'_> {
             shown.set("relation", written(relation));
             Some(shown.written())
         };
-        self.shown(&asked, at.system, show).await
+        self.shown(&selection, at.system, show).await
     }
 
     pub(super) async fn join(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
@@ -437,8 +447,8 @@ impl TimedReading<'_> {
         let right_equal = self.equalities(RIGHT_EQUAL.sent(&self.fields)?)?;
         let on = self.fields.required_text("on")?;
         let range = self.valid_range()?;
-        let left = PiecesAsked::new(table, id, equal, range);
-        let right = PiecesAsked::new(right, None, right_equal, range);
+        let left = PieceSelection::new(table, id, equal, range);
+        let right = PieceSelection::new(right, None, right_equal, range);
         if self.page.is_some() {
             return self.pairs_page(&left, right, &on, at.system).await;
         }
@@ -451,8 +461,8 @@ impl TimedReading<'_> {
     /// A page of pairs: for each piece of the left rows those of its right row that meet it.
     async fn pairs_page(
         &mut self,
-        left: &PiecesAsked,
-        right: PiecesAsked,
+        left: &PieceSelection,
+        right: PieceSelection,
         on: &str,
         system: Mark,
     ) -> Result<WrittenJson, ApiError> {
@@ -542,8 +552,8 @@ impl TimedReading<'_> {
         let begun = begun.map_or(context.from(), |begun| Timestamp(begun.first));
         // A cursor leads to an instant inside the period.
         let range = Period::spanning(begun, context.end()).unwrap_or(context);
-        let asked = PiecesAsked::new(table, id, equal, range);
-        let found = self.pieces_of(&asked, at.system).await?;
+        let selection = PieceSelection::new(table, id, equal, range);
+        let found = self.pieces_of(&selection, at.system).await?;
         let position = found.gathered(column.as_deref(), aggregate)?;
         let value = |value: &[Value]| number(value, position);
         let steps = found.timeline(aggregate, &range, value);

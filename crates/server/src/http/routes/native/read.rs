@@ -243,11 +243,11 @@ impl TimedReading<'_> {
     async fn get(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, id) = (self.table()?, self.required_id()?);
         let full = self.fields.flag("full")?.unwrap_or(false);
-        let asked = Pieces {
+        let pieces = Pieces {
             id: Some(&id),
             ..self.rows(&table, at, Frame::One)
         };
-        let read = self.read(asked).await?;
+        let read = self.read(pieces).await?;
         self.remember(table, Some(id));
         let Some(row) = read.rows.first() else {
             return Ok(written(&()));
@@ -294,13 +294,13 @@ impl TimedReading<'_> {
                 return Err(ApiError::invalid("limit", why));
             }
         };
-        let asked = Pieces {
+        let pieces = Pieces {
             equal,
             order,
             limit,
             ..self.rows(&table, at, Frame::One)
         };
-        let read = self.read(asked).await?;
+        let read = self.read(pieces).await?;
         self.remember(table, None);
         let rows = read.rows.iter().map(|row| {
             let mut shown = answer::doc(&read.table, row);
@@ -313,11 +313,11 @@ impl TimedReading<'_> {
     async fn aggregate(&mut self, at: Coordinates) -> Result<WrittenJson, ApiError> {
         let (table, equal) = (self.table()?, self.equalities("where")?);
         let (aggregate, column) = self.function()?;
-        let asked = Pieces {
+        let pieces = Pieces {
             equal,
             ..self.rows(&table, at, Frame::One)
         };
-        let read = self.read(asked).await?;
+        let read = self.read(pieces).await?;
         self.remember(table, None);
         let mut gathered = Gathered::new(aggregate);
         let histories = Histories::new(&read, self.words);

@@ -115,9 +115,9 @@ impl Vocabulary {
     };
 
     /// That of the answer to what `fields` ask.
-    pub(super) fn of(fields: &Fields, asked: Option<InstantForm>) -> Vocabulary {
+    pub(super) fn of(fields: &Fields, form: Option<InstantForm>) -> Vocabulary {
         let is_own = speaks_ours(fields);
-        match asked {
+        match form {
             Some(form) => Vocabulary { is_own: true, form },
             None if is_own => Vocabulary {
                 is_own,

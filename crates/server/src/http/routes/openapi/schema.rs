@@ -422,7 +422,7 @@ fn records_meta() -> Value {
 
 /// Which commits are undone, and what was undone, or would be.
 fn of_undo() -> Vec<Named> {
-    let asked = object(
+    let undo = object(
         &["after"],
         json!({
             "after": reference("Time"),
@@ -452,7 +452,7 @@ fn of_undo() -> Vec<Named> {
             "rows": list_of(row),
         }),
     );
-    vec![("Undo", asked), ("Undone", undone)]
+    vec![("Undo", undo), ("Undone", undone)]
 }
 
 /// An operation over a valid period.

@@ -220,7 +220,7 @@ fn kind_of_index(fault: &IndexFault) -> Kind {
 }
 
 fn of_store(error: &StoreError) -> ApiError {
-    let told = match error {
+    let described = match error {
         StoreError::Full => Some((Kind::StorageFull, DISK_FULL)),
         StoreError::OutcomeUnknown { .. } => Some((Kind::OutcomeUnknown, OUTCOME_UNKNOWN)),
         StoreError::Stopped => {
@@ -240,7 +240,7 @@ fn of_store(error: &StoreError) -> ApiError {
         refusal.detail = Some(error.to_string());
         return refusal;
     }
-    if let Some((kind, message)) = told {
+    if let Some((kind, message)) = described {
         let mut refusal = ApiError::new(kind, message);
         refusal.detail = Some(error.to_string());
         return refusal;

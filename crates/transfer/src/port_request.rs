@@ -14,7 +14,7 @@ pub const ROUTE: &str = "/port";
 /// Most bytes of a request: one row is at most a body of the wire (20 MiB), and batches are
 /// closed at [`BATCH_BYTES`].
 pub const REQUEST_BYTES_MAX: usize = 64 << 20;
-/// A batch of [`Ask::PutRows`] is closed at so many bytes of rows, or …
+/// A batch of [`PortRequest::PutRows`] is closed at so many bytes of rows, or …
 pub const BATCH_BYTES: usize = 4 << 20;
 /// … so many rows: beyond them a commit stands alone and is reported without images.
 pub const BATCH_ROWS: usize = 500;
@@ -33,7 +33,7 @@ pub struct TablePath {
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Ask {
+pub enum PortRequest {
     /// The database with its tables, and the mark to read all of its rows at: [`Start`].
     BeginExport {
         /// The project's id.
@@ -111,7 +111,7 @@ pub enum Ask {
         path: TablePath,
     },
     /// Takes links of relationships from one to one away from those of the rows that follow that
-    /// hold others, all or none; lines as for [`Ask::PutLinks`].
+    /// hold others, all or none; lines as for [`PortRequest::PutLinks`].
     FreeLinks {
         /// The table of the rows.
         path: TablePath,
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn request_travels_unchanged_with_its_rows() {
-        let ask = Ask::ExportPage {
+        let ask = PortRequest::ExportPage {
             path: TablePath {
                 project: "p".to_owned(),
                 database: "d".to_owned(),
@@ -279,9 +279,9 @@ mod tests {
             leaves_out_damaged: true,
         };
         let bytes = frame(&ask, b"{}\n{}\n");
-        let (read, rows) = unframe::<Ask>(&bytes).unwrap();
+        let (read, rows) = unframe::<PortRequest>(&bytes).unwrap();
         assert_eq!((read, rows), (ask, &b"{}\n{}\n"[..]));
-        let refusal = unframe::<Ask>(b"{\"ask\":\"other\"}").unwrap_err();
+        let refusal = unframe::<PortRequest>(b"{\"ask\":\"other\"}").unwrap_err();
         assert_eq!(refusal.status.as_u16(), 400);
     }
 }

@@ -11,7 +11,7 @@ use crate::run::{FORMAT, Group, Run, Table};
 pub type Pairs = Vec<(&'static str, Value)>;
 
 /// What a reader must know before any figure.
-pub struct Told {
+pub struct ReportHead {
     /// What was run, in one word.
     pub kind: &'static str,
     /// The page's title.
@@ -28,7 +28,7 @@ pub struct Told {
     pub parameters: Pairs,
 }
 
-impl Told {
+impl ReportHead {
     /// The run as page and programs read it.
     pub fn run(self, tables: Vec<Table>, groups: Vec<Group>) -> Run {
         Run {
@@ -57,7 +57,7 @@ impl Told {
         head.extend(self.machine.clone());
         let head = head.into_iter().map(|(key, value)| (key.to_owned(), value));
         let head = front_matter(head.chain(pairs));
-        let Told {
+        let ReportHead {
             title,
             lead,
             method,
