@@ -1,5 +1,5 @@
-//! Fuzz targets: laws that hold for any bytes a caller sends. Each runs against a whole server
-//! inside this process, over a real socket.
+//! Fuzz targets: laws that hold for any bytes a caller sends, against a whole server inside this
+//! process, over a real socket; and for any bytes that the tiers of caches find stored.
 //!
 //! `cargo test -p fuzz` replays the corpus and some thousand mutations of it, the same ones every
 //! time. `cargo xtask night` lets libFuzzer look for new inputs, guided by what they reach.
@@ -9,10 +9,12 @@ use std::path::PathBuf;
 mod change;
 mod content;
 mod cursor;
+mod envelope;
 mod fixture;
 mod head;
 mod query_text;
 mod query_tree;
+mod tier_file;
 
 /// A law and its name, which is also the corpus's folder.
 pub struct Target {
@@ -23,7 +25,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "query_text",
         check: query_text::check,
@@ -47,6 +49,14 @@ pub const TARGETS: [Target; 6] = [
     Target {
         name: "head",
         check: head::check,
+    },
+    Target {
+        name: "envelope",
+        check: envelope::check,
+    },
+    Target {
+        name: "tier_file",
+        check: tier_file::check,
     },
 ];
 

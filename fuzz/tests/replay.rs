@@ -108,6 +108,16 @@ fn head() {
 }
 
 #[test]
+fn envelope() {
+    replay("envelope");
+}
+
+#[test]
+fn tier_file() {
+    replay("tier_file");
+}
+
+#[test]
 fn every_target_is_replayed() {
     let names = TARGETS.map(|target| target.name);
     assert_eq!(
@@ -118,7 +128,9 @@ fn every_target_is_replayed() {
             "content",
             "change",
             "cursor",
-            "head"
+            "head",
+            "envelope",
+            "tier_file"
         ]
     );
 }

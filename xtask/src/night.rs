@@ -22,10 +22,11 @@ use crate::{bench, deny, drop_in, full, fuzz, live, prerequisite, python_cache};
 pub struct Arguments {}
 
 /// The crates with tests that have a long size.
-const LONG: [&str; 12] = [
+const LONG: [&str; 13] = [
     "model",
     "query",
     "cache",
+    "tiers",
     "list-cache",
     "store",
     "engine",

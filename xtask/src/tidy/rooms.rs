@@ -33,7 +33,7 @@ pub enum Outside {
 const TESTING: &str = "testing";
 
 /// Every room there is.
-pub const ROOMS: [Room; 18] = [
+pub const ROOMS: [Room; 19] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -48,6 +48,14 @@ pub const ROOMS: [Room; 18] = [
         // Hashing, eviction, and an index whose caller compares.
         outside: Outside::Only(&["hashbrown", "quick_cache", "twox-hash"]),
         outside_max: 3,
+    },
+    Room {
+        name: "tiers",
+        kind: Kind::Active,
+        ours: &[],
+        // Random seeds, compression, checksums, and locks that belong to an open file.
+        outside: Outside::Only(&["getrandom", "lz4_flex", "nix", "twox-hash"]),
+        outside_max: 4,
     },
     Room {
         name: "tidemark-cache",
@@ -203,7 +211,7 @@ pub const ROOMS: [Room; 18] = [
     Room {
         name: "fuzz",
         kind: Kind::Beside,
-        ours: &["model", "query", "engine", "server", "tidemark"],
+        ours: &["model", "query", "engine", "server", "tidemark", "tiers"],
         outside: Outside::Unreserved,
         outside_max: 8,
     },
@@ -254,7 +262,8 @@ const HTTP: [&str; 5] = ["client", "scenarios", "server", "tidemark", "transfer"
 /// may speak HTTP, because they stand where a client does.)
 const RESERVED: [(&[&str], &[&str]); 2] = [
     (
-        &["store"],
+        // The tiers' own list lets their tests alone compare themselves with it.
+        &["store", "tiers"],
         &[
             "rusqlite",
             "libsqlite3-sys",

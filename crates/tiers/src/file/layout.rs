@@ -1,0 +1,400 @@
+//! Where things stand in the file, and what they look like as bytes.
+//!
+//! ```text
+//! page of the header │ stripe │ stripe │ …
+//!                      └ page of its head │ buckets │ ring
+//! ```
+//! A stripe has the keys whose hash chooses it, and one lock. Its ring is written from front to end
+//! and again from the front. Positions in it count on and on, in units of [`UNIT`] bytes, so that
+//! no two records ever have the same one. A bucket holds the slots of some keys: each the position
+//! and length of a record and 32 bits of the key's hash.
+//!
+//! Header, heads, slots and records carry a checksum each; all but the header's are seeded with the
+//! file's random number, so that bytes of an older file are never taken for bytes of this one.
+
+use twox_hash::XxHash3_64;
+
+pub const PAGE: u64 = 4_096;
+/// Bytes of a position in a ring.
+pub const UNIT: u64 = 64;
+pub const SLOTS: usize = 15;
+/// Divides a page, so that a bucket never lies on two of them and one write is never half done.
+pub const BUCKET_BYTES: usize = SLOT_BYTES * (SLOTS + 1);
+pub const HEAD_BYTES: usize = 16;
+pub const RECORD_HEADER_BYTES: usize = 40;
+
+const SLOT_BYTES: usize = 16;
+/// Bytes of a ring for each bucket: records of less than 273 bytes are crowded out by the lack of
+/// slots, larger ones by the lack of space.
+const RING_BYTES_PER_BUCKET: u64 = 4_096;
+const LENGTH_BITS: u32 = 20;
+const UNITS_MAX: u64 = (1 << LENGTH_BITS) - 1;
+
+/// The parts of a file of some size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub stripes: u32,
+    stripe_bytes: u64,
+    pub buckets: u32,
+    ring_units: u64,
+    pub record_bytes_max: usize,
+}
+
+impl Layout {
+    /// `None` if so many stripes do not fit.
+    pub fn new(bytes: u64, stripes: u32, share: u64) -> Option<Layout> {
+        let stripe_bytes = bytes.checked_sub(PAGE)?.checked_div(u64::from(stripes))?;
+        let stripe_bytes = stripe_bytes / PAGE * PAGE;
+        let usable = stripe_bytes.checked_sub(PAGE)?;
+        let buckets = usable / (RING_BYTES_PER_BUCKET + BUCKET_BYTES as u64);
+        let ring_units = (usable - buckets * BUCKET_BYTES as u64) / UNIT;
+        let record_units = (ring_units / share).min(UNITS_MAX);
+        if record_units * UNIT < PAGE || buckets == 0 {
+            return None;
+        }
+        Some(Layout {
+            stripes,
+            stripe_bytes,
+            buckets: u32::try_from(buckets).ok()?,
+            ring_units,
+            record_bytes_max: usize::try_from(record_units * UNIT).ok()?,
+        })
+    }
+
+    pub fn head_at(&self, stripe: u32) -> u64 {
+        PAGE + u64::from(stripe) * self.stripe_bytes
+    }
+
+    pub fn bucket_at(&self, stripe: u32, bucket: u32) -> u64 {
+        self.head_at(stripe) + PAGE + u64::from(bucket) * BUCKET_BYTES as u64
+    }
+
+    /// Where the record at this position begins.
+    pub fn record_at(&self, stripe: u32, position: u64) -> u64 {
+        self.bucket_at(stripe, self.buckets) + position % self.ring_units * UNIT
+    }
+
+    /// The position of a record of `units` written next, none of which passes the ring's end.
+    pub fn place(&self, head: u64, units: u64) -> u64 {
+        let at = head % self.ring_units;
+        if at + units > self.ring_units {
+            head - at + self.ring_units
+        } else {
+            head
+        }
+    }
+
+    /// Whether nothing has been written over the record at this position.
+    pub fn is_whole(&self, head: u64, position: u64) -> bool {
+        position < head && head - position <= self.ring_units
+    }
+}
+
+/// Which stripe, bucket and slot a key belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyPlace {
+    pub stripe: u32,
+    pub bucket: u32,
+    pub tag: u32,
+}
+
+impl KeyPlace {
+    pub fn new(key: &[u8], seed: u64, layout: &Layout) -> KeyPlace {
+        let hash = XxHash3_64::oneshot_with_seed(seed, key);
+        let (low, tag) = (hash as u32, (hash >> 32) as u32);
+        let scaled = u64::from(low) * u64::from(layout.stripes);
+        let within = u64::from(scaled as u32) * u64::from(layout.buckets);
+        KeyPlace {
+            stripe: (scaled >> 32) as u32,
+            bucket: (within >> 32) as u32,
+            tag,
+        }
+    }
+}
+
+/// The position and length of a record, in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPlace {
+    pub position: u64,
+    pub units: u64,
+}
+
+/// The slots of some keys, and how many deletions they have seen.
+pub struct Bucket {
+    bytes: [u8; BUCKET_BYTES],
+    /// Where it stands in the file: a bucket that was moved is damaged.
+    at: u64,
+    seed: u64,
+}
+
+impl Bucket {
+    pub fn new(bytes: [u8; BUCKET_BYTES], at: u64, seed: u64) -> Bucket {
+        Bucket { bytes, at, seed }
+    }
+
+    pub fn bytes(&self) -> &[u8; BUCKET_BYTES] {
+        &self.bytes
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        word(&self.bytes, index * SLOT_BYTES)
+    }
+
+    fn tag(&self, index: usize) -> u32 {
+        (word(&self.bytes, index * SLOT_BYTES + 8) >> 32) as u32
+    }
+
+    fn check(&self, index: usize) -> u32 {
+        let slot = &self.bytes[slot(index)];
+        let mut bytes = [0; SLOT_BYTES + 4];
+        bytes[..8].copy_from_slice(&slot[..8]);
+        bytes[8..12].copy_from_slice(&slot[12..]);
+        bytes[12..].copy_from_slice(&(self.at + index as u64).to_le_bytes());
+        XxHash3_64::oneshot_with_seed(self.seed, &bytes) as u32
+    }
+
+    fn is_right(&self, index: usize) -> bool {
+        word(&self.bytes, index * SLOT_BYTES + 8) as u32 == self.check(index)
+    }
+
+    fn put(&mut self, index: usize, word: u64, tag: u32) {
+        let slot = &mut self.bytes[slot(index)];
+        slot[..8].copy_from_slice(&word.to_le_bytes());
+        slot[12..].copy_from_slice(&tag.to_le_bytes());
+        let check = self.check(index);
+        self.bytes[index * SLOT_BYTES + 8..][..4].copy_from_slice(&check.to_le_bytes());
+    }
+
+    /// Deletions seen; `None` if the bytes are damaged or being written.
+    pub fn deletions(&self) -> Option<u64> {
+        // All bytes are zero in a new file.
+        let is_new = self.bytes[..SLOT_BYTES] == [0; SLOT_BYTES];
+        (is_new || self.is_right(0)).then(|| self.word(0))
+    }
+
+    pub fn count_deletion(&mut self, deletions: u64) {
+        self.put(0, deletions + 1, 0);
+    }
+
+    fn record(&self, index: usize) -> Option<RecordPlace> {
+        let word = self.word(index);
+        let place = RecordPlace {
+            position: word >> LENGTH_BITS,
+            units: word & UNITS_MAX,
+        };
+        (place.units != 0 && self.is_right(index)).then_some(place)
+    }
+
+    /// The record of the key with this tag.
+    pub fn find(&self, tag: u32) -> Option<RecordPlace> {
+        let mut slots = (1..=SLOTS).filter(|index| self.tag(*index) == tag);
+        slots.find_map(|index| self.record(index))
+    }
+
+    /// Empties all slots of this tag. Whether there was one.
+    pub fn remove(&mut self, tag: u32) -> bool {
+        let mut found = false;
+        for index in 1..=SLOTS {
+            if self.tag(index) == tag && self.word(index) != 0 {
+                found |= self.record(index).is_some();
+                self.bytes[slot(index)].fill(0);
+            }
+        }
+        found
+    }
+
+    pub fn empty(&mut self) {
+        self.bytes[SLOT_BYTES..].fill(0);
+    }
+
+    /// Puts a record into the slot of its tag, else into one that names no whole record, else in
+    /// the place of the record written first. There is never more than one slot of a tag, so a key
+    /// that shares the tag of another loses it, and no key can have two values.
+    pub fn insert(&mut self, tag: u32, place: RecordPlace, head: u64, layout: &Layout) {
+        self.remove(tag);
+        let age = |index: &usize| match self.record(*index) {
+            Some(record) if layout.is_whole(head, record.position) => record.position + 1,
+            _ => 0,
+        };
+        let oldest = (1..=SLOTS).min_by_key(age).unwrap_or(1);
+        self.put(oldest, place.position << LENGTH_BITS | place.units, tag);
+    }
+}
+
+fn slot(index: usize) -> std::ops::Range<usize> {
+    index * SLOT_BYTES..(index + 1) * SLOT_BYTES
+}
+
+/// The head of a stripe as bytes: the position of the next record.
+pub fn head_bytes(head: u64, stripe: u32, seed: u64) -> [u8; HEAD_BYTES] {
+    let mut bytes = [0; HEAD_BYTES];
+    bytes[..8].copy_from_slice(&head.to_le_bytes());
+    let check = XxHash3_64::oneshot_with_seed(seed ^ u64::from(stripe), &bytes[..8]);
+    bytes[8..].copy_from_slice(&check.to_le_bytes());
+    bytes
+}
+
+/// `None` if damaged, or beyond what a slot can name.
+pub fn read_head(bytes: &[u8; HEAD_BYTES], stripe: u32, seed: u64) -> Option<u64> {
+    let head = word(bytes, 0);
+    let is_right = head_bytes(head, stripe, seed) == *bytes;
+    (is_right && head < 1 << (63 - LENGTH_BITS)).then_some(head)
+}
+
+/// What a record says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    pub position: u64,
+    pub until_ms: u64,
+    pub written_ms: u64,
+}
+
+/// Units of a record with so many bytes of key and value.
+pub fn units(key: usize, value: usize) -> u64 {
+    ((RECORD_HEADER_BYTES + key + value) as u64).div_ceil(UNIT)
+}
+
+/// A record as bytes, filled up to a whole unit.
+pub fn record_bytes(head: RecordHead, key: &[u8], value: &[u8], seed: u64) -> Vec<u8> {
+    let units = units(key.len(), value.len());
+    let mut bytes = Vec::with_capacity((units * UNIT) as usize);
+    bytes.extend_from_slice(&[0; 8]);
+    for number in [head.position, head.until_ms, head.written_ms] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    for length in [key.len(), value.len()] {
+        bytes.extend_from_slice(&(length as u32).to_le_bytes());
+    }
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(value);
+    let check = XxHash3_64::oneshot_with_seed(seed, &bytes[8..]);
+    bytes[..8].copy_from_slice(&check.to_le_bytes());
+    bytes.resize((units * UNIT) as usize, 0);
+    bytes
+}
+
+/// What stands in `bytes` if that is a record: its head, and the lengths of key and value.
+pub fn read_record(bytes: &[u8], seed: u64) -> Option<(RecordHead, usize, usize)> {
+    if bytes.len() < RECORD_HEADER_BYTES {
+        return None;
+    }
+    let lengths = word(bytes, 32);
+    let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+    let end = RECORD_HEADER_BYTES.checked_add(key)?.checked_add(value)?;
+    let checked = bytes.get(8..end)?;
+    if XxHash3_64::oneshot_with_seed(seed, checked) != word(bytes, 0) {
+        return None;
+    }
+    let head = RecordHead {
+        position: word(bytes, 8),
+        until_ms: word(bytes, 16),
+        written_ms: word(bytes, 24),
+    };
+    Some((head, key, value))
+}
+
+pub fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: u64 = 5;
+
+    fn layout() -> Layout {
+        Layout::new(1 << 20, 2, 4).unwrap()
+    }
+
+    #[test]
+    fn layout_keeps_parts_apart_and_inside_the_file() {
+        for (bytes, stripes) in [(1 << 20, 2), (1 << 20, 16), (1 << 30, 16), (64 << 10, 1)] {
+            let layout = Layout::new(bytes, stripes, 4).unwrap();
+            for stripe in 0..stripes {
+                let next = PAGE + u64::from(stripe + 1) * layout.stripe_bytes;
+                let ring = layout.record_at(stripe, 0);
+                assert!(layout.bucket_at(stripe, layout.buckets) <= ring);
+                assert!(ring + layout.ring_units * UNIT <= next);
+                assert!(next <= bytes);
+            }
+            assert!(layout.bucket_at(0, 1).is_multiple_of(BUCKET_BYTES as u64));
+        }
+        for (bytes, stripes) in [(0, 1), (PAGE, 1), (8 * PAGE, 16), (1 << 20, 0)] {
+            assert_eq!(Layout::new(bytes, stripes, 4), None);
+        }
+    }
+
+    #[test]
+    fn record_never_passes_the_end_of_the_ring() {
+        let layout = layout();
+        let (mut head, units) = (0, 100);
+        for _ in 0..1_000 {
+            let position = layout.place(head, units);
+            assert!(position >= head);
+            assert!(position % layout.ring_units + units <= layout.ring_units);
+            head = position + units;
+        }
+    }
+
+    #[test]
+    fn bucket_has_one_slot_for_each_tag_and_drops_the_oldest() {
+        let layout = layout();
+        let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
+        let place = |position| RecordPlace { position, units: 1 };
+        for number in 0..=SLOTS as u64 {
+            bucket.insert(number as u32, place(number), number + 1, &layout);
+        }
+        assert_eq!(bucket.find(0), None);
+        assert_eq!(bucket.find(1), Some(place(1)));
+        bucket.insert(1, place(99), 100, &layout);
+        assert_eq!(bucket.find(1), Some(place(99)));
+        let found = (1..=SLOTS as u32).filter(|tag| bucket.find(*tag).is_some());
+        assert_eq!(found.count(), SLOTS);
+        assert!(bucket.remove(1) && !bucket.remove(1));
+        assert_eq!(bucket.find(1), None);
+    }
+
+    #[test]
+    fn bucket_takes_no_damaged_slot_for_a_record() {
+        let layout = layout();
+        let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
+        let units = UNITS_MAX;
+        let place = RecordPlace { position: 7, units };
+        bucket.insert(3, place, 8, &layout);
+        bucket.count_deletion(4);
+        assert_eq!((bucket.find(3), bucket.deletions()), (Some(place), Some(5)));
+        for bit in 0..BUCKET_BYTES * 8 {
+            let mut bytes = *bucket.bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let turned = Bucket::new(bytes, 512, SEED);
+            let found = (turned.find(3), turned.deletions());
+            match bit / 8 / SLOT_BYTES {
+                0 => assert_eq!(found, (Some(place), None)),
+                1 => assert_eq!(found, (None, Some(5))),
+                _ => assert_eq!(found, (Some(place), Some(5))),
+            }
+        }
+        let moved = Bucket::new(*bucket.bytes(), 768, SEED);
+        assert_eq!((moved.find(3), moved.deletions()), (None, None));
+    }
+
+    #[test]
+    fn record_with_any_bit_turned_is_none() {
+        let head = RecordHead {
+            position: 1,
+            until_ms: 2,
+            written_ms: 3,
+        };
+        let bytes = record_bytes(head, b"key", b"value", SEED);
+        assert_eq!(read_record(&bytes, SEED), Some((head, 3, 5)));
+        assert_eq!(read_record(&bytes, SEED + 1), None);
+        for bit in 0..(RECORD_HEADER_BYTES + 8) * 8 {
+            let mut turned = bytes.clone();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read_record(&turned, SEED), None, "bit {bit}");
+        }
+    }
+}

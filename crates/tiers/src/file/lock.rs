@@ -1,0 +1,134 @@
+//! The lock of one stripe, against other threads and other processes.
+//!
+//! An OFD byte lock belongs to the open file: it knows no process numbers, so that containers
+//! cannot mistake each other's, and the kernel frees it when its process dies. Threads share the
+//! open file, so a mutex stands in front.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+use super::super::tier::{TierError, TierFault};
+
+/// How long a writer waits.
+pub const WAIT_MS: u64 = 50;
+/// How long sets do not wait for a stripe that one of them has waited for in vain. Its owner may
+/// be stopped, and each set would cost its caller [`WAIT_MS`].
+const BUSY_MS: u64 = 1_000;
+/// Tries before a waiter sleeps: a lock is held for some microseconds.
+const TRIES_AWAKE: u32 = 32;
+/// Nothing wakes a waiter, so one that slept long would hardly ever find a busy lock free.
+const SLEEP: Duration = Duration::from_micros(50);
+
+/// How a caller waits for a stripe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Up to [`WAIT_MS`], or not at all if that was lately in vain.
+    Set,
+    /// Up to [`WAIT_MS`]: a value that should be gone may not stay for the sake of speed.
+    Delete,
+}
+
+/// The lock of one stripe in this process.
+#[derive(Default)]
+pub struct StripeLock {
+    threads: Mutex<()>,
+    busy_until_ms: AtomicU64,
+}
+
+/// A stripe is locked while this lives.
+pub struct StripeGuard<'a> {
+    file: &'a File,
+    at: u64,
+    _threads: MutexGuard<'a, ()>,
+}
+
+impl StripeLock {
+    /// Locks the byte at `at`.
+    ///
+    /// # Errors
+    /// `Busy` after the time of `patience`, `Io` if the kernel has no locks left.
+    pub fn lock<'a>(
+        &'a self,
+        file: &'a File,
+        at: u64,
+        patience: Patience,
+        now_ms: fn() -> u64,
+    ) -> Result<StripeGuard<'a>, TierError> {
+        let begin = now_ms();
+        let is_busy = begin < self.busy_until_ms.load(Ordering::Relaxed);
+        let mut tries = 0;
+        loop {
+            if let Some(guard) = self.try_lock(file, at)? {
+                return Ok(guard);
+            }
+            tries += 1;
+            let is_over = now_ms().saturating_sub(begin) >= WAIT_MS;
+            if is_over || (is_busy && patience == Patience::Set && tries >= TRIES_AWAKE) {
+                let until = now_ms().saturating_add(BUSY_MS);
+                self.busy_until_ms.store(until, Ordering::Relaxed);
+                let text = format!("a part of the cache file was locked for {WAIT_MS} ms");
+                return Err(TierError::new(TierFault::Busy, text));
+            }
+            pause(tries);
+        }
+    }
+
+    fn try_lock<'a>(
+        &'a self,
+        file: &'a File,
+        at: u64,
+    ) -> Result<Option<StripeGuard<'a>>, TierError> {
+        let threads = match self.threads.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        match fcntl(file, FcntlArg::F_OFD_SETLK(&range(at, libc::F_WRLCK))) {
+            Ok(_) => Ok(Some(StripeGuard {
+                file,
+                at,
+                _threads: threads,
+            })),
+            Err(Errno::EAGAIN | Errno::EACCES | Errno::EINTR) => Ok(None),
+            Err(error) => {
+                let text = format!("the cache file cannot be locked: {error}");
+                Err(TierError::new(TierFault::Io, text))
+            }
+        }
+    }
+}
+
+impl Drop for StripeGuard<'_> {
+    fn drop(&mut self) {
+        // Unlocking a byte of an open file cannot fail.
+        let _ = fcntl(
+            self.file,
+            FcntlArg::F_OFD_SETLK(&range(self.at, libc::F_UNLCK)),
+        );
+    }
+}
+
+fn range(at: u64, kind: i32) -> libc::flock {
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: at as i64,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+fn pause(tries: u32) {
+    if tries < TRIES_AWAKE {
+        thread::yield_now();
+    } else {
+        thread::sleep(SLEEP);
+    }
+}

@@ -1,0 +1,17 @@
+//! What applications' caches keep below memory: values of other processes and of earlier ones.
+//!
+//! [`FileTier`] is one file of a fixed size, shared by all processes of a host. [`envelope`] is the
+//! frame around a value in any tier. Values are bytes here: what they mean is the business of the
+//! binding for one language, which also says when a process was forked ([`Host`]).
+//!
+//! A tier may lose any value at any time; it never gives a wrong one, and none after a
+//! [`Tier::delete`] of its key that returned `Ok`.
+
+pub mod envelope;
+mod file;
+mod host;
+mod tier;
+
+pub use file::{FileSettings, FileTier, VALUE_SHARE};
+pub use host::Host;
+pub use tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};

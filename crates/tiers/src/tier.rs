@@ -1,0 +1,135 @@
+//! What every tier can do, and how it fails.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The end of an entry that has none, in milliseconds of the host's clock.
+pub const NEVER_MS: u64 = u64::MAX;
+
+/// A store of bytes below memory, used from any thread.
+pub trait Tier: Send + Sync {
+    /// The value of `key`, or a ticket with which the one computed instead is stored.
+    fn get(&self, key: &[u8]) -> Result<Lookup, TierError>;
+
+    /// Stores a value for `lifetime_ms`; for ever if `None`.
+    ///
+    /// With the ticket of a miss it is stored only if nothing has deleted the key since: a value
+    /// read from a source before a change would otherwise outlive the deletion for that change.
+    fn set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        ticket: Option<MissTicket>,
+    ) -> Result<Stored, TierError>;
+
+    /// Removes the value of `key` and makes older tickets for it void, of all processes. Whether
+    /// there was a value, expired ones included.
+    ///
+    /// No read that begins after this has returned `Ok` gives a value that was stored before.
+    fn delete(&self, key: &[u8]) -> Result<bool, TierError>;
+
+    /// Deletes every key.
+    fn clear(&self) -> Result<(), TierError>;
+}
+
+/// What a read finds.
+#[derive(Debug)]
+pub enum Lookup {
+    /// A value that has not expired.
+    Hit(TierHit),
+    /// No value.
+    Miss(MissTicket),
+}
+
+/// A value as it was stored.
+#[derive(Debug)]
+pub struct TierHit {
+    bytes: Vec<u8>,
+    value: Range<usize>,
+    /// When it was stored, in milliseconds of the host's clock.
+    pub written_ms: u64,
+    /// When it expires, in milliseconds of the host's clock, or [`NEVER_MS`].
+    pub until_ms: u64,
+}
+
+impl TierHit {
+    /// A hit whose value is `range` of `bytes`, which spares a copy.
+    ///
+    /// # Panics
+    /// When the range is not inside the bytes.
+    pub fn new(bytes: Vec<u8>, range: Range<usize>, written_ms: u64, until_ms: u64) -> Self {
+        assert!(range.start <= range.end && range.end <= bytes.len());
+        TierHit {
+            bytes,
+            value: range,
+            written_ms,
+            until_ms,
+        }
+    }
+
+    /// The value's bytes.
+    pub fn value(&self) -> &[u8] {
+        &self.bytes[self.value.clone()]
+    }
+}
+
+/// What a tier knew of the deletions of a key when it had no value for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissTicket {
+    /// Which store: a ticket of another one is void.
+    pub epoch: u64,
+    /// How many deletions it had seen that may have been of this key.
+    pub deletions: u64,
+}
+
+/// What became of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is stored.
+    Kept,
+    /// A deletion came between the ticket and the value, so it is not.
+    Overtaken,
+}
+
+/// Which kind of failure, so that a caller can tell what to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TierFault {
+    /// This tier cannot be used here until the settings or the machine change.
+    Off,
+    /// A lock stayed taken for longer than a caller waits.
+    Busy,
+    /// The key and value are larger than one entry may be.
+    TooLarge,
+    /// The stored bytes are not what was written. The store begins again empty.
+    Damaged,
+    /// The operating system refused.
+    Io,
+}
+
+/// Why a tier did not do what it should have done.
+#[derive(Clone, Debug)]
+pub struct TierError {
+    /// The kind.
+    pub fault: TierFault,
+    /// For a person: what happened, to which file, and which limit.
+    pub text: String,
+}
+
+impl TierError {
+    /// An error of this kind.
+    pub fn new(fault: TierFault, text: impl Into<String>) -> Self {
+        TierError {
+            fault,
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for TierError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for TierError {}

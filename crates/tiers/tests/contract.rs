@@ -1,0 +1,164 @@
+//! What every tier promises, for each of them, by one process.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use tiers::{FileTier, Host, Lookup, Stored, Tier, TierFault};
+
+mod support;
+
+use support::sqlite::SqliteTier;
+use support::{read, settings};
+
+thread_local! {
+    static NOW_MS: Cell<u64> = const { Cell::new(1_000) };
+}
+
+fn now_ms() -> u64 {
+    NOW_MS.get()
+}
+
+fn pass_ms(time: u64) {
+    NOW_MS.set(NOW_MS.get() + time);
+}
+
+fn host() -> Host {
+    Host {
+        now_ms,
+        ..support::host()
+    }
+}
+
+fn file(folder: &Path) -> FileTier {
+    FileTier::new(settings(folder, 1 << 20, 2), host())
+}
+
+/// Runs a law on each tier, in a folder of its own.
+fn on_each_tier(law: impl Fn(&dyn Tier)) {
+    let folder = tempfile::tempdir().unwrap();
+    law(&file(folder.path()));
+    let sqlite = SqliteTier::open(&folder.path().join("sqlite"), host());
+    law(&sqlite);
+}
+
+fn ticket(tier: &dyn Tier, key: &[u8]) -> tiers::MissTicket {
+    match tier.get(key).unwrap() {
+        Lookup::Miss(ticket) => ticket,
+        Lookup::Hit(hit) => panic!("{hit:?}"),
+    }
+}
+
+#[test]
+fn value_reads_back_until_it_is_replaced_or_deleted() {
+    on_each_tier(|tier| {
+        assert_eq!(read(tier, b"k").unwrap(), None);
+        for value in [&b""[..], b"one", &vec![0; 20_000], b"two"] {
+            assert_eq!(tier.set(b"k", value, None, None).unwrap(), Stored::Kept);
+            assert_eq!(read(tier, b"k").unwrap().as_deref(), Some(value));
+            assert_eq!(read(tier, b"").unwrap(), None);
+        }
+        assert!(tier.delete(b"k").unwrap());
+        assert!(!tier.delete(b"k").unwrap());
+        assert_eq!(read(tier, b"k").unwrap(), None);
+    });
+}
+
+#[test]
+fn value_ends_with_its_lifetime() {
+    on_each_tier(|tier| {
+        tier.set(b"k", b"v", Some(10), None).unwrap();
+        tier.set(b"now", b"v", Some(0), None).unwrap();
+        tier.set(b"long", b"v", Some(u64::MAX / 4), None).unwrap();
+        assert_eq!(read(tier, b"now").unwrap(), None);
+        pass_ms(9);
+        let Lookup::Hit(hit) = tier.get(b"k").unwrap() else {
+            panic!("it has not ended")
+        };
+        assert_eq!((hit.until_ms - now_ms(), now_ms() - hit.written_ms), (1, 9));
+        pass_ms(1);
+        assert_eq!(read(tier, b"k").unwrap(), None);
+        assert!(read(tier, b"long").unwrap().is_some());
+    });
+}
+
+#[test]
+fn ticket_is_void_after_a_deletion() {
+    on_each_tier(|tier| {
+        let before = ticket(tier, b"k");
+        let kept = tier.set(b"k", b"1", None, Some(before)).unwrap();
+        assert_eq!(kept, Stored::Kept);
+        tier.delete(b"k").unwrap();
+        let after = ticket(tier, b"k");
+        let overtaken = tier.set(b"k", b"2", None, Some(before)).unwrap();
+        assert_eq!(overtaken, Stored::Overtaken);
+        assert_eq!(read(tier, b"k").unwrap(), None);
+        tier.clear().unwrap();
+        let overtaken = tier.set(b"k", b"3", None, Some(after)).unwrap();
+        assert_eq!(overtaken, Stored::Overtaken);
+        let now = ticket(tier, b"k");
+        let kept = tier.set(b"k", b"4", None, Some(now)).unwrap();
+        assert_eq!(kept, Stored::Kept);
+    });
+}
+
+#[test]
+fn clear_removes_every_value() {
+    on_each_tier(|tier| {
+        for number in 0..500_u32 {
+            tier.set(&number.to_le_bytes(), b"v", None, None).unwrap();
+        }
+        tier.clear().unwrap();
+        for number in 0..500_u32 {
+            assert_eq!(read(tier, &number.to_le_bytes()).unwrap(), None);
+        }
+    });
+}
+
+#[test]
+fn file_keeps_the_values_written_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = file(folder.path());
+    let value = |number: u32| vec![number as u8; 300 + number as usize % 700];
+    for number in 0..20_000_u32 {
+        tier.set(&number.to_le_bytes(), &value(number), None, None)
+            .unwrap();
+    }
+    let mut kept = 0;
+    for number in 0..20_000_u32 {
+        if let Some(found) = read(&tier, &number.to_le_bytes()).unwrap() {
+            assert!(found == value(number), "{number}");
+            kept += usize::from(number >= 19_000);
+        }
+    }
+    // 1 MiB holds about 1,500 of them; a full bucket pushes out a few earlier.
+    assert!(kept >= 950, "{kept}");
+    let length = std::fs::metadata(settings(folder.path(), 0, 0).path)
+        .unwrap()
+        .len();
+    assert_eq!(length, 1 << 20);
+}
+
+#[test]
+fn file_refuses_an_entry_of_more_than_its_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = file(folder.path());
+    let error = tier.set(b"k", &vec![0; 200_000], None, None).unwrap_err();
+    assert_eq!(error.fault, TierFault::TooLarge);
+    let max: usize = error.text.rsplit(' ').next().unwrap().parse().unwrap();
+    tier.set(b"k", &vec![7; max - 1], None, None).unwrap();
+    assert_eq!(read(&tier, b"k").unwrap().unwrap(), vec![7; max - 1]);
+    let error = tier.set(b"k", &vec![7; max], None, None).unwrap_err();
+    assert_eq!(error.fault, TierFault::TooLarge);
+    let key = vec![0; max + 1];
+    let error = tier.set(&key, b"", None, None).unwrap_err();
+    assert_eq!(error.fault, TierFault::TooLarge);
+    assert_eq!(read(&tier, &key).unwrap(), None);
+}
+
+#[test]
+fn file_outlives_its_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path()).set(b"k", b"v", None, None).unwrap();
+    let again = file(folder.path());
+    assert_eq!(read(&again, b"k").unwrap().unwrap(), b"v");
+}

@@ -1,0 +1,101 @@
+//! Files, clocks and other processes of these tests.
+// Each test file is a program of its own and uses a part of this.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tiers::{FileSettings, FileTier, Host, Lookup, Tier, TierError, TierFault};
+
+pub mod history;
+pub mod sqlite;
+
+/// What says to a started test program which work it has to do.
+const JOB: &str = "TIERS_TEST_JOB";
+
+pub fn no_forks() -> u32 {
+    0
+}
+
+/// The real host, for processes that share a file.
+pub fn host() -> Host {
+    Host::of_this_machine(no_forks).unwrap()
+}
+
+pub fn settings(folder: &Path, bytes: u64, stripes: u32) -> FileSettings {
+    FileSettings {
+        path: folder.join("own").join("values"),
+        bytes,
+        stripes,
+        codec: *b"test   1",
+    }
+}
+
+pub fn tier(folder: &Path, bytes: u64, stripes: u32) -> FileTier {
+    FileTier::new(settings(folder, bytes, stripes), host())
+}
+
+/// The value, `None` for a miss.
+pub fn read(tier: &dyn Tier, key: &[u8]) -> Result<Option<Vec<u8>>, TierError> {
+    Ok(match tier.get(key)? {
+        Lookup::Hit(hit) => Some(hit.value().to_vec()),
+        Lookup::Miss(_) => None,
+    })
+}
+
+/// Stores a value however long others take for theirs: on a machine with much to do, the owner of
+/// a lock may not run for longer than a writer waits.
+pub fn insist(tier: &dyn Tier, key: &[u8], value: &[u8]) {
+    loop {
+        match tier.set(key, value, None, None) {
+            Ok(_) => return,
+            Err(error) => assert_eq!(error.fault, TierFault::Busy, "{error}"),
+        }
+    }
+}
+
+/// Deletes a key, as [`insist`] stores one.
+pub fn insist_gone(tier: &dyn Tier, key: &[u8]) {
+    while let Err(error) = tier.delete(key) {
+        assert_eq!(error.fault, TierFault::Busy, "{error}");
+    }
+}
+
+pub fn is_night() -> bool {
+    std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night")
+}
+
+/// What the process that runs this was started for by [`start`]: words.
+pub fn job() -> Option<Vec<String>> {
+    let words = std::env::var(JOB).ok()?;
+    Some(words.split('\t').map(str::to_owned).collect())
+}
+
+/// Starts this test program again; there, the test `worker` does the job.
+pub fn start(words: &[&str]) -> Child {
+    let program: PathBuf = std::env::current_exe().unwrap();
+    Command::new(program)
+        .args(["worker", "--exact", "--nocapture", "--test-threads=1"])
+        .env(JOB, words.join("\t"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Numbers that look like chance and are not (SplitMix64).
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

@@ -1,0 +1,32 @@
+//! Any bytes as a frame: opened within the limit, or refused. The same bytes as a payload: sealed
+//! and opened, they are as before.
+
+use tiers::envelope::{HEADER_BYTES_MAX, open, seal};
+
+/// Most bytes that a frame may open to here.
+const BYTES_MAX: usize = 1 << 16;
+/// How often the payload stands in what is sealed, so that some of it is compressed.
+const TIMES: [usize; 3] = [1, 7, 300];
+
+pub fn check(bytes: &[u8]) {
+    if let Ok(payload) = open(bytes, BYTES_MAX) {
+        assert!(payload.bytes.len() <= BYTES_MAX);
+    }
+    for times in TIMES {
+        let payload = bytes.repeat(times);
+        let mut frame = Vec::new();
+        seal(times as u8, &payload, &mut frame);
+        assert!(frame.len() <= payload.len() + HEADER_BYTES_MAX);
+        let opened = open(&frame, payload.len()).expect("what was sealed opens");
+        assert_eq!((opened.codec, &*opened.bytes), (times as u8, &payload[..]));
+        // Cut off, or with one byte of the input over one of its own.
+        assert!(open(&frame[..frame.len() - 1], payload.len()).is_err());
+        if let [place, change, ..] = bytes
+            && *change > 0
+        {
+            let place = usize::from(*place) % frame.len();
+            frame[place] ^= change;
+            assert!(open(&frame, payload.len()).is_err(), "byte {place}");
+        }
+    }
+}
