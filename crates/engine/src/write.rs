@@ -3,6 +3,7 @@
 pub(crate) mod batch_write;
 pub(crate) mod bulk;
 pub(crate) mod content;
+pub(crate) mod grants_undone;
 pub(crate) mod import;
 pub(crate) mod increment;
 pub(crate) mod links;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{
     ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, Past, Patch, Permission, ProjectId, Retention, RowId, Table, TableId, TableNumber,
-    Timestamp,
+    Mark, Past, Patch, Period, Permission, ProjectId, Retention, RowId, Table, TableId,
+    TableNumber, Timestamp,
 };
 use query::Query;
 
@@ -81,6 +81,8 @@ impl WriteBatch {
                 RelatedOp::Link(op) => op.holders.len().max(1),
                 RelatedOp::Need { .. }
                 | RelatedOp::Write(_)
+                | RelatedOp::Alone(_)
+                | RelatedOp::NeedUnlinked { .. }
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
@@ -97,7 +99,7 @@ impl WriteBatch {
         let bytes = |op: &Op| match op {
             Op::Row(op) => op.size_bytes(),
             Op::Related(op) => match &**op {
-                RelatedOp::Write(op) => op.size_bytes(),
+                RelatedOp::Write(op) | RelatedOp::Alone(op) => op.size_bytes(),
                 _ => 0,
             },
             _ => 0,
@@ -110,9 +112,14 @@ impl WriteBatch {
         self.ops.iter().rposition(|op| match op {
             Op::Row(op) => op.table.number == table && op.id == *id,
             Op::Related(op) => match &**op {
-                RelatedOp::Write(op) => op.table.number == table && op.id == *id,
+                RelatedOp::Write(op) | RelatedOp::Alone(op) => {
+                    op.table.number == table && op.id == *id
+                }
                 RelatedOp::Link(op) => op.table.number == table && op.holders.contains(id),
-                RelatedOp::Need { .. } | RelatedOp::Free(_) | RelatedOp::Hold(_) => false,
+                RelatedOp::Need { .. }
+                | RelatedOp::NeedUnlinked { .. }
+                | RelatedOp::Free(_)
+                | RelatedOp::Hold(_) => false,
             },
             _ => false,
         })
@@ -192,6 +199,18 @@ pub enum RelatedOp {
     },
     /// Writes a row.
     Write(RowOp),
+    /// Writes a row over a valid period, or takes it away, and leaves the rows that it is related
+    /// to as they are.
+    Alone(RowOp),
+    /// No row may hold a link to this one within the period: [`Refusal::DeleteRestricted`].
+    NeedUnlinked {
+        /// Its table.
+        table: Arc<Table>,
+        /// Its id.
+        id: RowId,
+        /// The period.
+        valid: Period,
+    },
     /// Gives rows a link, and takes it from all others.
     Link(LinkOp),
     /// Takes one row's links away, unless it holds those that it is to hold.

@@ -384,9 +384,12 @@ fn growth(op: &Op) -> Option<Growth<'_>> {
             MatchingAct::Delete { .. } => None,
         },
         Op::Related(op) => match &**op {
-            RelatedOp::Write(op) => of_row(op),
+            RelatedOp::Write(op) | RelatedOp::Alone(op) => of_row(op),
             RelatedOp::Link(_) => Some(Growth { row_of: None }),
-            RelatedOp::Need { .. } | RelatedOp::Free(_) | RelatedOp::Hold(_) => None,
+            RelatedOp::Need { .. }
+            | RelatedOp::NeedUnlinked { .. }
+            | RelatedOp::Free(_)
+            | RelatedOp::Hold(_) => None,
         },
         Op::Transaction(TransactionOp::Stage { .. }) => Some(Growth { row_of: None }),
         Op::Transaction(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => None,

@@ -72,12 +72,6 @@ pub enum WriteError {
     /// Many rows at once, of a table with relationships.
     #[error("Table `{0}` has relationships: its rows are written one by one.")]
     BulkOfRelationships(String),
-    /// Rows to undo, of a table with relationships.
-    #[error(
-        "Table `{0}` has relationships: what is undone there could change rows of other tables. \
-         Write its rows by operations."
-    )]
-    UndoOfRelationships(String),
     /// More was done than can be undone at once.
     #[error("More than {max} {what} are to be undone. Name a shorter period.")]
     TooMuchToUndo {
@@ -85,6 +79,14 @@ pub enum WriteError {
         what: &'static str,
         /// The limit.
         max: usize,
+    },
+    /// What keeps one row from being undone.
+    #[error("Row `{row}`: {error}")]
+    UndoRefused {
+        /// The row, as `table/id`.
+        row: String,
+        /// What it is.
+        error: Box<EngineError>,
     },
     /// Rows to undo that other commits changed since, as `table/id`.
     #[error("Others have changed {} since: nothing is undone.", listed(.0))]

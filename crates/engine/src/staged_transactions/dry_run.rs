@@ -14,8 +14,8 @@ use crate::request::inputs::Caller;
 use crate::write::plan::plan;
 
 /// What a dry run said.
-pub(super) struct DryRunOutcome<T> {
-    pub(super) outcomes: Vec<Outcome>,
+pub(crate) struct DryRunOutcome<T> {
+    pub(crate) outcomes: Vec<Outcome>,
     /// The mark of the state it was tried on.
     pub(super) mark: Mark,
     pub(super) seen: T,
@@ -23,7 +23,7 @@ pub(super) struct DryRunOutcome<T> {
 
 impl Engine {
     /// Tries batches, and then looks.
-    pub(super) async fn dry_run<T: Send + 'static>(
+    pub(crate) async fn dry_run<T: Send + 'static>(
         &self,
         caller: &Caller,
         trials: Vec<Trial>,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use model::history::Range;
-use model::{Json, Mark, Patch, Permission, RowId, Table, Timestamp, Value};
+use model::{Catalogue, Json, Mark, Patch, Period, Permission, RowId, Table, Timestamp, Value};
 use store::{
-    Guard, Op, Outcome, Refusal, RowAct, RowAssertion, RowOp, Stamps, TimedDone, WriteBatch,
+    Guard, Op, Outcome, Refusal, RelatedOp, RowAct, RowAssertion, RowOp, Since, Stamps, TimedDone,
+    Trial, WriteBatch,
 };
 
 use crate::Engine;
@@ -52,15 +53,20 @@ pub enum TransactionAct {
     Insert(Vec<(String, Json)>),
     /// The row has exactly this content.
     Put(Vec<(String, Json)>),
-    /// The row has exactly these values, one for each column; for tables without relationships.
+    /// The row has exactly these values, one for each column, links as the ids of their rows.
     Restore {
         /// The values.
         values: Vec<Value>,
         /// The schema of the table that they follow, by [`Table::schema_epoch`].
         schema_epoch: u64,
-        /// Its grants; `None` keeps those it has.
-        permissions: Option<Vec<Permission>>,
     },
+    /// The row is absent; what it is related to stays as it is, and is to be judged by
+    /// [`TransactionAct::NeedUnlinked`].
+    Withdraw,
+    /// Nothing; but the transaction fails if any row holds a link to this one in the period.
+    NeedUnlinked(Period),
+    /// The row, which is there in the period, has these grants from now on.
+    Regrant(Vec<Permission>),
     /// Merges into every piece, and makes the row in the gaps.
     Patch(Vec<(String, Json)>),
     /// Merges into every piece.
@@ -97,6 +103,8 @@ pub struct Transacted {
 #[derive(Default)]
 struct Planned {
     ops: Vec<Op>,
+    /// How many operations of the batch come before them.
+    begins_at: usize,
     /// For each of them, which operation of the transaction it is a part of.
     parts_of: Vec<usize>,
     /// For each operation of the transaction, how many parts of it report what they did.
@@ -116,44 +124,112 @@ impl Engine {
         database: &str,
         transaction: &TimedTransaction,
     ) -> Result<Transacted, EngineError> {
+        self.transact_since(caller, database, transaction, None)
+            .await
+    }
+
+    /// The same, unless another commit changed a row of it, or its grants, after this mark.
+    ///
+    /// # Errors
+    /// As there; [`TransactionError::Conflict`].
+    pub(crate) async fn transact_since(
+        &self,
+        caller: &Caller,
+        database: &str,
+        transaction: &TimedTransaction,
+        since: Option<Mark>,
+    ) -> Result<Transacted, EngineError> {
         authorize::need_key(caller, WRITE_ROWS)?;
         check_size(transaction)?;
         self.under_catalogue(async |catalogue| {
-            let scene = Scene {
-                catalogue,
-                caller,
-                database,
-            };
-            let planned = plan(scene, &transaction.ops)?;
-            let (reports, parts_of) = (Arc::clone(&planned.reports), planned.parts_of);
-            let once = self.once(caller, {
-                let reports = Arc::clone(&reports);
-                move |done, tell| tell(&Effect::Timed(&affected(&reports, done.timed)))
-            });
-            let before = usize::from(once.is_some());
-            let ops = once.into_iter().map(Op::Once).chain(planned.ops).collect();
-            let said = transaction.meta.as_deref().map(Arc::from);
-            let batch = WriteBatch {
-                meta: said.or_else(|| caller.meta.clone()),
-                noted_in: Some(authorize::database(catalogue, caller, database)?.seq),
-                ..batch(catalogue, caller, ops)
-            };
-            match self.writer.commit(batch).await? {
-                Outcome::Err(Refusal::Of { nth, refusal }) => {
-                    let nth = parts_of[nth - before];
-                    Err(of_operation(nth)(refused(*refusal)))
-                }
-                outcome => {
-                    let applied = answer(outcome)?;
-                    let mark = applied.mark;
-                    Ok(Transacted {
-                        mark: mark.expect("a transaction with a note takes a mark"),
-                        affected: affected(&reports, &applied.timed),
-                    })
-                }
-            }
+            let prepared = self.as_batch((catalogue, caller, database), transaction, since)?;
+            let outcome = self.writer.commit(prepared.batch).await?;
+            prepared.planned.transacted(outcome)
         })
         .await
+    }
+
+    /// Finds out whether it could be committed, without a trace.
+    ///
+    /// # Errors
+    /// As for [`Engine::transact_since`].
+    pub(crate) async fn try_transaction(
+        &self,
+        caller: &Caller,
+        database: &str,
+        transaction: &TimedTransaction,
+        since: Option<Mark>,
+    ) -> Result<(), EngineError> {
+        authorize::need_key(caller, WRITE_ROWS)?;
+        check_size(transaction)?;
+        self.under_catalogue(async |catalogue| {
+            let prepared = self.as_batch((catalogue, caller, database), transaction, since)?;
+            let trial = Trial {
+                batches: vec![prepared.batch],
+                judges_end: true,
+            };
+            let mut tried = self.dry_run(caller, vec![trial], |_| Ok(())).await?;
+            let outcome = tried.outcomes.pop().expect("one outcome per batch");
+            prepared.planned.transacted(outcome).map(drop)
+        })
+        .await
+    }
+
+    fn as_batch(
+        &self,
+        (catalogue, caller, database): (&Catalogue, &Caller, &str),
+        transaction: &TimedTransaction,
+        since: Option<Mark>,
+    ) -> Result<BatchOfTransaction, EngineError> {
+        let scene = Scene {
+            catalogue,
+            caller,
+            database,
+        };
+        let mut planned = plan(scene, &transaction.ops)?;
+        let once = self.once(caller, {
+            let reports = Arc::clone(&planned.reports);
+            move |done, tell| tell(&Effect::Timed(&affected(&reports, done.timed)))
+        });
+        let since = since.map(|mark| {
+            Op::Since(Since {
+                mark: Some(mark),
+                instant: None,
+            })
+        });
+        let before = once.into_iter().map(Op::Once).chain(since);
+        let mut ops: Vec<Op> = before.collect();
+        planned.begins_at = ops.len();
+        ops.append(&mut planned.ops);
+        let said = transaction.meta.as_deref().map(Arc::from);
+        let batch = WriteBatch {
+            meta: said.or_else(|| caller.meta.clone()),
+            noted_in: Some(authorize::database(catalogue, caller, database)?.seq),
+            ..batch(catalogue, caller, ops)
+        };
+        Ok(BatchOfTransaction { batch, planned })
+    }
+}
+
+/// A transaction as the writer takes it.
+struct BatchOfTransaction {
+    batch: WriteBatch,
+    planned: Planned,
+}
+
+impl Planned {
+    /// What became of it.
+    fn transacted(&self, outcome: Outcome) -> Result<Transacted, EngineError> {
+        if let Outcome::Err(Refusal::Of { nth, refusal }) = outcome {
+            let nth = self.parts_of[nth - self.begins_at];
+            return Err(of_operation(nth)(refused(*refusal)));
+        }
+        let applied = answer(outcome)?;
+        let mark = applied.mark;
+        Ok(Transacted {
+            mark: mark.expect("a transaction with a note takes a mark"),
+            affected: affected(&self.reports, &applied.timed),
+        })
     }
 }
 
@@ -229,21 +305,10 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
             return Ok(vec![timed(RowAct::Delete { guard })]);
         }
         TransactionAct::Erase => return Ok(vec![timed(RowAct::Erase)]),
-        TransactionAct::Restore { schema_epoch, .. } if *schema_epoch != table.schema_epoch => {
-            let row = format!("{}/{}", op.table, op.id);
-            return Err(WriteError::RowsMoved(vec![row]).into());
-        }
-        TransactionAct::Restore {
-            values,
-            permissions,
-            ..
-        } => {
-            return Ok(vec![timed(RowAct::Replace {
-                values: values.clone(),
-                permissions: permissions.clone(),
-                guard: Guard::Open,
-            })]);
-        }
+        TransactionAct::Restore { .. }
+        | TransactionAct::Withdraw
+        | TransactionAct::NeedUnlinked(_)
+        | TransactionAct::Regrant(_) => return Ok(vec![undoing(table, op)?]),
         TransactionAct::Assert(claims) => {
             let claim = |claim| Ok(timed(RowAct::Assert(asserted(table, claim)?)));
             return claims.iter().map(claim).collect();
@@ -263,6 +328,48 @@ fn parts(scene: Scene<'_>, op: &TransactionOp) -> Result<Vec<Op>, EngineError> {
     set.extend(linked.held.iter().cloned());
     let act = written(table, &op.act, set.into())?;
     Ok(linked.into_ops(timed(act)))
+}
+
+/// What an operation of an undo is for the store.
+fn undoing(table: &Arc<Table>, op: &TransactionOp) -> Result<Op, EngineError> {
+    let over = |act| RowOp::over(Arc::clone(table), op.id.clone(), op.range, act);
+    let related = |op| Op::Related(Box::new(op));
+    let guard = Guard::Open;
+    Ok(match &op.act {
+        TransactionAct::Restore { schema_epoch, .. } if *schema_epoch != table.schema_epoch => {
+            let row = format!("{}/{}", op.table, op.id);
+            return Err(WriteError::RowsMoved(vec![row]).into());
+        }
+        TransactionAct::Restore { values, .. } => {
+            let replace = RowAct::Replace {
+                values: values.clone(),
+                permissions: None,
+                guard,
+            };
+            Op::Row(over(replace).literal())
+        }
+        TransactionAct::Withdraw => {
+            let gone = over(RowAct::Delete { guard }).literal();
+            if table.has_relationships() {
+                related(RelatedOp::Alone(gone))
+            } else {
+                Op::Row(gone)
+            }
+        }
+        TransactionAct::NeedUnlinked(valid) => related(RelatedOp::NeedUnlinked {
+            table: Arc::clone(table),
+            id: op.id.clone(),
+            valid: *valid,
+        }),
+        // Not to the letter, which would write pieces that say what they said before.
+        TransactionAct::Regrant(permissions) => Op::Row(over(RowAct::Update {
+            patch: Patch::default(),
+            permissions: Some(permissions.clone()),
+            stamps: Stamps::default(),
+            guard,
+        })),
+        other => unreachable!("{other:?} undoes nothing"),
+    })
 }
 
 /// The act that writes this content.
@@ -299,6 +406,9 @@ fn written(table: &Table, act: &TransactionAct, patch: Patch) -> Result<RowAct, 
             guard,
         },
         TransactionAct::Restore { .. }
+        | TransactionAct::Withdraw
+        | TransactionAct::NeedUnlinked(_)
+        | TransactionAct::Regrant(_)
         | TransactionAct::Delete
         | TransactionAct::Erase
         | TransactionAct::Assert(_) => {

@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::history::{Range, Until};
 use model::{
-    Content, Coordinates, Grantee, Json, Mark, ModelError, Period, Permission, Row, RowId, Table,
-    Timestamp, Value,
+    Content, Coordinates, Mark, ModelError, Period, Permission, Row, RowId, Span, Table, Timestamp,
+    Value,
 };
 use query::Frame;
 
@@ -18,9 +17,10 @@ use crate::Engine;
 use crate::error::{EngineError, PIECES_MAX, ReadError, TransactionError, WriteError};
 use crate::request::authorize::{self, WRITE_ROWS};
 use crate::request::inputs::{Caller, Place};
+use crate::write::grants_undone::{GrantsUndone, grants};
 use crate::write::temporal::{Pieces, PiecesRead, RECORDS_MAX, RecordsWanted};
 use crate::write::temporal_transaction::{
-    RowClaim, TimedTransaction, Transacted, TransactionAct, TransactionOp,
+    OPERATIONS_MAX, TimedTransaction, Transacted, TransactionAct, TransactionOp,
 };
 
 /// Most commits that are undone at once.
@@ -51,12 +51,15 @@ pub struct RowUndo {
     /// What is written over which periods, in order; nothing where the commits left the row as it
     /// was.
     pub steps: Vec<UndoStep>,
+    /// The grants that it gets again; `None` where the commits left them as they were, or left no
+    /// row.
+    pub permissions: Option<Vec<Permission>>,
     /// Whether others changed the row between the commits or since.
     pub is_moved: bool,
     /// How many pieces were looked at.
     pub looked_at: usize,
-    /// The grants that a row gets which comes back.
-    permissions: Option<Vec<Permission>>,
+    /// A period in which the row is there once it is undone.
+    is_there: Option<Period>,
 }
 
 /// What a row becomes again over a period.
@@ -124,8 +127,8 @@ impl Engine {
     /// How a row becomes again what it was before the first of these marks.
     ///
     /// # Errors
-    /// [`WriteError::UndoOfRelationships`]; [`ReadError::HistoryGone`] where its table has let go
-    /// of what it was; what keeps the caller from reading.
+    /// [`ReadError::HistoryGone`] where its table has let go of what it was; what keeps the caller
+    /// from reading.
     pub async fn undo_of_row(
         &self,
         caller: &Caller,
@@ -136,39 +139,44 @@ impl Engine {
         let first = *marks.first().expect("a row is there for its changes");
         let catalogue = self.catalogue();
         let table = authorize::table(&catalogue, caller, place)?;
-        if table.has_relationships() {
-            return Err(WriteError::UndoOfRelationships(table.id.to_string()).into());
-        }
         let range = Period::new(table.options.kept_from, None).map_err(WriteError::Structure)?;
-        let pieces = |system, frame, shows_grants| Pieces {
+        let pieces = |system, frame, limit| Pieces {
             place,
             id: Some(id),
             beyond: None,
             equal: Vec::new(),
             order: None,
-            limit: None,
+            limit,
             at: Coordinates {
                 valid: range.from(),
                 system,
             },
             frame,
             shows_damaged: false,
-            shows_grants,
+            shows_grants: !matches!(frame, Frame::Versions(_)),
         };
         let before = Mark(first.0 - 1);
-        let versions = pieces(known, Frame::Versions(range), false);
+        let versions = pieces(known, Frame::Versions(range), None);
         let versions = self.pieces(caller, &versions).await?;
-        let was = pieces(before, Frame::Pieces(range), true);
+        let was = pieces(before, Frame::Pieces(range), None);
         let was = self.pieces(caller, &was).await?;
-        let is = pieces(known, Frame::Pieces(range), false);
+        let is = pieces(known, Frame::Pieces(range), None);
         let is = self.pieces(caller, &is).await?;
-        let comes_back = is.rows.is_empty();
-        let grants = was.rows.first().filter(|_| comes_back).map(grants);
+        let one_at = |mark| pieces(mark, Frame::Pieces(range), Some(1));
+        let both = (grants(&was)?, grants(&is)?);
+        let granted = self.grants_undone(caller, one_at, marks, both).await?;
+        let GrantsUndone {
+            restored,
+            is_moved,
+            looked_at,
+        } = granted;
+        let by_others = |mark| first <= mark && !marks.contains(&mark);
         Ok(RowUndo {
-            is_moved: changes(&versions).any(|mark| first <= mark && !marks.contains(&mark)),
-            looked_at: versions.rows.len() + was.rows.len() + is.rows.len(),
+            is_moved: is_moved || changes(&versions).any(by_others),
+            looked_at: looked_at + versions.rows.len() + was.rows.len() + is.rows.len(),
             steps: steps(&was, &is, range)?,
-            permissions: grants.transpose()?,
+            permissions: restored,
+            is_there: spans(&was).find_map(|span| span.valid.intersect(&range)),
             table: is.table,
             id: id.clone(),
         })
@@ -178,7 +186,9 @@ impl Engine {
     /// which it was found what is to be done.
     ///
     /// # Errors
-    /// [`WriteError::RowsMoved`]; as for [`Engine::transact`].
+    /// [`WriteError::RowsMoved`]; [`WriteError::UndoRefused`] with what [`Engine::transact`] says
+    /// of an operation, or with [`WriteError::DeleteRestricted`] for a row that others hold a
+    /// link to; [`WriteError::TooMuchToUndo`].
     pub async fn undo(
         &self,
         caller: &Caller,
@@ -186,22 +196,60 @@ impl Engine {
         rows: &[RowUndo],
         known: Mark,
     ) -> Result<Transacted, EngineError> {
-        let mut ops = Vec::new();
-        for row in rows {
-            ops.extend(row.ops(known));
+        let undoing = undoing(rows)?;
+        let done = self.transact_since(caller, database, &undoing, Some(known));
+        let done = done.await;
+        done.map_err(|error| refused(error, &undoing.ops))
+    }
+
+    /// Finds out whether rows could be undone, without a trace.
+    ///
+    /// # Errors
+    /// As for [`Engine::undo`].
+    pub async fn try_undo(
+        &self,
+        caller: &Caller,
+        database: &str,
+        rows: &[RowUndo],
+        known: Mark,
+    ) -> Result<(), EngineError> {
+        let undoing = undoing(rows)?;
+        let tried = self.try_transaction(caller, database, &undoing, Some(known));
+        let tried = tried.await;
+        tried.map_err(|error| refused(error, &undoing.ops))
+    }
+}
+
+/// All that is to be done. That no link leads to what has gone is judged behind everything else,
+/// because a row that holds one may go, too.
+fn undoing(rows: &[RowUndo]) -> Result<TimedTransaction, EngineError> {
+    let written = rows.iter().flat_map(RowUndo::writes);
+    let judged = rows.iter().flat_map(RowUndo::judgements);
+    let ops: Vec<TransactionOp> = written.chain(judged).collect();
+    if ops.len() > OPERATIONS_MAX {
+        let (what, max) = ("periods to write", OPERATIONS_MAX);
+        return Err(WriteError::TooMuchToUndo { what, max }.into());
+    }
+    Ok(TimedTransaction { ops, meta: None })
+}
+
+/// The refusal of an operation as that of its row.
+fn refused(error: EngineError, ops: &[TransactionOp]) -> EngineError {
+    let named = |op: &TransactionOp| format!("{}/{}", op.table, op.id);
+    match error {
+        // It was changed after the look at it.
+        EngineError::Transaction(TransactionError::Conflict(id)) => {
+            let moved: BTreeSet<String> = ops.iter().filter(|op| op.id == id).map(named).collect();
+            WriteError::RowsMoved(moved.into_iter().collect()).into()
         }
-        let transaction = TimedTransaction { ops, meta: None };
-        let done = self.transact(caller, database, &transaction).await;
-        done.map_err(|error| match error {
-            EngineError::Transaction(TransactionError::OfOperation { nth, error })
-                if matches!(*error, EngineError::Write(WriteError::AssertFailed(_))) =>
-            {
-                // It was changed after the look at it.
-                let op = &transaction.ops[nth];
-                WriteError::RowsMoved(vec![format!("{}/{}", op.table, op.id)]).into()
+        EngineError::Transaction(TransactionError::OfOperation { nth, error }) => match *error {
+            EngineError::Write(WriteError::RowsMoved(rows)) => WriteError::RowsMoved(rows).into(),
+            error => {
+                let (row, error) = (named(&ops[nth]), Box::new(error));
+                WriteError::UndoRefused { row, error }.into()
             }
-            error => error,
-        })
+        },
+        error => error,
     }
 }
 
@@ -216,36 +264,50 @@ impl RowUndo {
         Ok(count)
     }
 
-    fn ops(&self, known: Mark) -> Vec<TransactionOp> {
-        let op = |range, act| TransactionOp {
+    /// Whether anything is to be done.
+    pub fn is_any(&self) -> bool {
+        !self.steps.is_empty() || self.permissions.is_some()
+    }
+
+    fn op(&self, valid: Period, act: TransactionAct) -> TransactionOp {
+        TransactionOp {
             table: self.table.id.to_string(),
             id: self.id.clone(),
-            range,
+            range: valid.into(),
             act,
-        };
-        let claims = vec![RowClaim::UnchangedSince(known)];
-        let claim = op(Range::default(), TransactionAct::Assert(claims));
+        }
+    }
+
+    fn writes(&self) -> impl Iterator<Item = TransactionOp> {
         let step = |step: &UndoStep| {
-            let range = Range {
-                from: Some(step.valid.from()),
-                until: step.valid.to().map_or(Until::Open, Until::At),
-            };
             let act = step.values.as_ref().map(|values| TransactionAct::Restore {
                 values: values.clone(),
                 schema_epoch: self.table.schema_epoch,
-                permissions: self.permissions.clone(),
             });
-            op(range, act.unwrap_or(TransactionAct::Delete))
+            self.op(step.valid, act.unwrap_or(TransactionAct::Withdraw))
         };
-        let steps = self.steps.iter().map(step);
-        std::iter::once(claim).chain(steps).collect()
+        let granted = self.permissions.as_ref().zip(self.is_there);
+        let granted = granted.map(|(permissions, valid)| {
+            self.op(valid, TransactionAct::Regrant(permissions.clone()))
+        });
+        self.steps.iter().map(step).chain(granted)
     }
+
+    fn judgements(&self) -> impl Iterator<Item = TransactionOp> {
+        let is_related = self.table.has_relationships();
+        let gone = self.steps.iter().filter(|step| step.values.is_none());
+        let gone = gone.filter(move |_| is_related);
+        gone.map(|step| self.op(step.valid, TransactionAct::NeedUnlinked(step.valid)))
+    }
+}
+
+fn spans(read: &PiecesRead) -> impl Iterator<Item = &Span> {
+    read.rows.iter().filter_map(|row| row.span.as_deref())
 }
 
 /// The marks at which anything of the row changed.
 fn changes(versions: &PiecesRead) -> impl Iterator<Item = Mark> {
-    let spans = versions.rows.iter().filter_map(|row| row.span.as_ref());
-    spans.flat_map(|span| std::iter::once(span.system_from).chain(span.system_to))
+    spans(versions).flat_map(|span| std::iter::once(span.system_from).chain(span.system_to))
 }
 
 fn values(row: &Row) -> &[Value] {
@@ -253,16 +315,6 @@ fn values(row: &Row) -> &[Value] {
         Content::Values(values) => values,
         Content::Body(_) => unreachable!("pieces are read by their columns"),
     }
-}
-
-fn grants(row: &Row) -> Result<Vec<Permission>, EngineError> {
-    let texts = query::json::read(row.permissions.as_bytes());
-    let Ok(Json::List(texts)) = texts else {
-        return Ok(Vec::new());
-    };
-    let texts = texts.iter().filter_map(Json::as_str);
-    let read = Grantee::Row.parse(texts);
-    Ok(read.map_err(WriteError::Structure)?)
 }
 
 /// The pieces within the period, each with what `value` makes of its values.

@@ -45,5 +45,6 @@ mod transactions_at;
 mod transport;
 mod ttl;
 mod undo;
+mod undo_of_links;
 mod unseen;
 mod vocabulary;

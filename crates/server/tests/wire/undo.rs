@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::fixture::{Answer, KEY, PROJECT, ROWS_KEY, TestServer};
 
 const BASE: &str = "/v1/tidemark/databases/d";
+const UNDO: &str = "/v1/tidemark/databases/d/undo";
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 
 /// A server with the table `t`, whose rows carry grants.
@@ -22,7 +23,7 @@ fn server() -> TestServer {
 
 /// A request with the key of the author whose commits are undone.
 #[track_caller]
-fn theirs(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer {
+pub fn theirs(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer {
     let headers = [
         ("x-appwrite-project", PROJECT),
         ("x-appwrite-key", ROWS_KEY),
@@ -33,28 +34,43 @@ fn theirs(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer
 }
 
 #[track_caller]
-fn ours(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer {
+pub fn ours(server: &TestServer, method: &str, path: &str, body: &Value) -> Answer {
     let answer = server.ask(method, path, &body.to_string());
     assert!(answer.status.is_success(), "{path}: {}", answer.text);
     answer
 }
 
+/// A request of ours with one more header.
+fn ours_with(
+    server: &TestServer,
+    header: (&str, &str),
+    (method, path): (&str, &str),
+    body: &Value,
+) -> Answer {
+    let headers = [
+        ("x-appwrite-project", PROJECT),
+        ("x-appwrite-key", KEY),
+        header,
+    ];
+    server.ask_with(&headers, method, path, &body.to_string())
+}
+
 /// The mark that everything so far is known at.
-fn now(server: &TestServer) -> i64 {
+pub fn now(server: &TestServer) -> i64 {
     let horizon = server.ask("POST", &format!("{BASE}/heartbeat"), "");
     horizon.json()["horizon"].as_i64().unwrap()
 }
 
 /// Who made the last commit.
-fn author(server: &TestServer, after: i64) -> String {
+pub fn author(server: &TestServer, after: i64) -> String {
     let feed = json!({"kind": "feed", "after": after});
     let feed = ours(server, "POST", &format!("{BASE}/reads"), &feed).json();
     let last = feed["rows"].as_array().unwrap().last().unwrap();
     last["user"].as_str().unwrap().to_owned()
 }
 
-fn undo(server: &TestServer, body: &Value) -> Answer {
-    server.ask("POST", &format!("{BASE}/undo"), &body.to_string())
+pub fn undo(server: &TestServer, body: &Value) -> Answer {
+    server.ask("POST", UNDO, &body.to_string())
 }
 
 /// Every piece of every row as it is known now, with its grants.
@@ -143,13 +159,8 @@ fn undo_makes_rows_again_what_they_were_and_keeps_what_was_done_as_a_past() {
     assert_eq!(tried.json()["$systemFrom"], Value::Null);
     assert_eq!(tried.json()["commits"], 6);
     let done_at = now(&server);
-    let headers = [
-        ("x-appwrite-project", PROJECT),
-        ("x-appwrite-key", KEY),
-        ("x-tidemark-meta", r#"{"why":"nonsense"}"#),
-    ];
-    let path = format!("{BASE}/undo");
-    let done = server.ask_with(&headers, "POST", &path, &asked.to_string());
+    let why = ("x-tidemark-meta", r#"{"why":"nonsense"}"#);
+    let done = ours_with(&server, why, ("POST", UNDO), &asked);
     assert_eq!(done.status, 201, "{}", done.text);
     assert_eq!(done.json()["rows"], tried.json()["rows"]);
     let changes = |id: &str| {
@@ -240,15 +251,11 @@ fn undo_of_rows_that_others_changed_is_refused_and_names_them() {
 fn undo_is_of_the_commits_that_are_named_and_no_others() {
     let server = server();
     let after = begun(&server);
-    let headers = [
-        ("x-appwrite-project", PROJECT),
-        ("x-appwrite-key", KEY),
-        ("x-tidemark-meta", r#"{"run":7}"#),
-    ];
-    let change = r#"{"data":{"n":5}}"#;
-    server.ask_with(&headers, "PATCH", &row("changed"), change);
+    let run = ("x-tidemark-meta", r#"{"run":7}"#);
+    let change = json!({"data": {"n": 5}});
+    ours_with(&server, run, ("PATCH", &row("changed")), &change);
     let until = now(&server);
-    server.ask_with(&headers, "PATCH", &row("gone"), change);
+    ours_with(&server, run, ("PATCH", &row("gone")), &change);
     ours(&server, "PATCH", &row("ended"), &json!({"data": {"n": 6}}));
     let asked = json!({"after": after, "until": until, "meta": {"run": 7}});
     let done = undo(&server, &asked);
@@ -336,7 +343,7 @@ fn undo_refuses_what_it_does_not_understand_and_who_may_not() {
     }
     let guest = [("x-appwrite-project", PROJECT)];
     let body = json!({"after": after, "user": user}).to_string();
-    let answer = server.ask_with(&guest, "POST", &format!("{BASE}/undo"), &body);
+    let answer = server.ask_with(&guest, "POST", UNDO, &body);
     assert_eq!(answer.status, 401, "{}", answer.text);
 }
 
@@ -365,24 +372,204 @@ fn undo_is_of_a_thousand_rows_at_most() {
 }
 
 #[test]
-fn undo_refuses_what_is_forgotten_and_what_is_related() {
+fn undo_refuses_what_is_forgotten() {
     let (server, after, user) = changed();
-    let asked = json!({"after": after, "user": user});
     let options = format!("{BASE}/tables/t/options");
     ours(&server, "PATCH", &options, &json!({"history": "none"}));
-    refused(&server, &asked, 410, "history_gone");
-    let other = json!({"tableId": "u", "name": "U", "columns": []});
-    ours(&server, "POST", "/v1/tablesdb/d/tables", &other);
-    let relation = json!({"relatedTableId": "t", "type": "manyToOne", "key": "k"});
-    let path = "/v1/tablesdb/d/tables/u/columns/relationship";
-    ours(&server, "POST", path, &relation);
-    let mark = now(&server);
-    let linked = json!({"rowId": "x", "data": {"k": "changed"}});
-    theirs(&server, "POST", "/v1/tablesdb/d/tables/u/rows", &linked);
     refused(
         &server,
-        &json!({"after": mark, "user": user}),
-        400,
-        "relationships",
+        &json!({"after": after, "user": user}),
+        410,
+        "history_gone",
+    );
+}
+
+#[test]
+fn undo_gives_rows_the_grants_that_these_commits_took() {
+    let server = server();
+    let after = begun(&server);
+    let before = joined(&server);
+    let granted = |permissions: &[&str]| json!({"permissions": permissions});
+    theirs(&server, "PATCH", &row("changed"), &granted(&[]));
+    let both = json!({"data": {"n": 9}, "permissions": ["update(\"any\")"]});
+    theirs(&server, "PATCH", &row("ended"), &both);
+    theirs(
+        &server,
+        "PATCH",
+        &row("planned"),
+        &granted(&["delete(\"any\")"]),
+    );
+    theirs(&server, "DELETE", &row("gone"), &json!({}));
+    let user = author(&server, after);
+    let during = known(&server);
+    let asked = json!({"after": after, "user": user});
+    let mut dry = asked.clone();
+    dry["dryRun"] = json!(true);
+    let tried = undo(&server, &dry).json()["rows"].clone();
+    assert_eq!(known(&server), during);
+    let old = json!(["read(\"any\")"]);
+    let shown = tried.as_array().unwrap().iter();
+    let shown = shown.map(|row| (row["rowId"].as_str().unwrap(), &row["$permissions"]));
+    // Those of a row that goes stay known, as it was there.
+    let stays = Value::Null;
+    let ids = ["changed", "ended", "gone", "planned"];
+    let wanted = ids.map(|id| (id, if id == "gone" { &stays } else { &old }));
+    assert!(shown.eq(wanted), "{tried}");
+    assert_eq!(tried[0]["changes"], json!([]));
+    let done = undo(&server, &asked);
+    assert_eq!(done.status, 201, "{}", done.text);
+    assert_eq!(done.json()["rows"], tried);
+    assert_eq!(joined(&server), before);
+}
+
+#[test]
+fn undo_leaves_the_grants_that_others_gave() {
+    let server = server();
+    let after = begun(&server);
+    let granted = |permissions: &[&str]| json!({"permissions": permissions});
+    theirs(
+        &server,
+        "PATCH",
+        &row("changed"),
+        &json!({"data": {"n": 9}}),
+    );
+    let user = author(&server, after);
+    // Theirs changed nothing of the grants.
+    ours(
+        &server,
+        "PATCH",
+        &row("changed"),
+        &granted(&["update(\"any\")"]),
+    );
+    let asked = json!({"after": after, "user": user});
+    let done = undo(&server, &asked);
+    assert_eq!(done.status, 201, "{}", done.text);
+    assert_eq!(done.json()["rows"][0]["$permissions"], Value::Null);
+    let changed = ours(&server, "GET", &row("changed"), &json!({})).json();
+    assert_eq!(changed["$permissions"], json!(["update(\"any\")"]));
+    assert_eq!(changed["n"], 1);
+    // Both did.
+    let after = now(&server);
+    theirs(&server, "PATCH", &row("ended"), &granted(&[]));
+    ours(
+        &server,
+        "PATCH",
+        &row("ended"),
+        &granted(&["update(\"any\")"]),
+    );
+    theirs(&server, "PATCH", &row("planned"), &granted(&[]));
+    ours(
+        &server,
+        "PATCH",
+        &row("planned"),
+        &granted(&["update(\"any\")"]),
+    );
+    theirs(
+        &server,
+        "PATCH",
+        &row("planned"),
+        &granted(&["delete(\"any\")"]),
+    );
+    // Others took back what they did.
+    theirs(&server, "PATCH", &row("gone"), &granted(&[]));
+    ours(&server, "PATCH", &row("gone"), &granted(&["read(\"any\")"]));
+    let asked = json!({"after": after, "user": user});
+    refused(&server, &asked, 409, "`t/ended`, `t/planned` since");
+}
+
+#[test]
+fn undo_says_in_a_dry_run_what_would_be_refused() {
+    let server = server();
+    let index = json!({"key": "by_s", "type": "unique", "columns": ["s"]});
+    let indexes = "/v1/tablesdb/d/tables/t/indexes";
+    ours(&server, "POST", indexes, &index);
+    let write = |id: &str, data: &Value| {
+        let body = json!({"rowId": id, "data": data});
+        ours(&server, "POST", ROWS, &body);
+    };
+    write("a", &json!({"s": "x", "n": 1}));
+    write("b", &json!({"s": "y", "n": 1}));
+    let refs = json!({"tableId": "u", "name": "U",
+        "columns": [{"key": "to", "type": "string", "size": 9}]});
+    ours(&server, "POST", "/v1/tablesdb/d/tables", &refs);
+    let constraints = format!("{BASE}/tables/u/constraints");
+    let reference = json!({"refs": [{"column": "to", "table": "t"}]});
+    ours(&server, "POST", &constraints, &reference);
+    let after = now(&server);
+    theirs(&server, "PATCH", &row("a"), &json!({"data": {"s": "z"}}));
+    let user = author(&server, after);
+    let later = now(&server);
+    theirs(
+        &server,
+        "POST",
+        ROWS,
+        &json!({"rowId": "c", "data": {"n": 1}}),
+    );
+    // What was free has been taken, and what was made is referred to.
+    ours(&server, "PATCH", &row("b"), &json!({"data": {"s": "x"}}));
+    let held = json!({"rowId": "r", "data": {"to": "c"}});
+    ours(&server, "POST", "/v1/tablesdb/d/tables/u/rows", &held);
+    let before = known(&server);
+    for dry in [true, false] {
+        let asked = json!({"after": after, "until": later, "user": user, "dryRun": dry});
+        refused(&server, &asked, 409, "Row `t/a`: ");
+        refused(&server, &asked, 409, "unique_violation");
+        refused(&server, &asked, 409, "It is row `b`");
+        let asked = json!({"after": later, "user": user, "dryRun": dry});
+        refused(&server, &asked, 409, "Row `t/c`: ");
+        refused(&server, &asked, 409, "ref_violation");
+    }
+    assert_eq!(known(&server), before);
+}
+
+#[test]
+fn undo_swaps_unique_values_back() {
+    let server = server();
+    let index = json!({"key": "by_s", "type": "unique", "columns": ["s"]});
+    ours(&server, "POST", "/v1/tablesdb/d/tables/t/indexes", &index);
+    for (id, s) in [("a", "x"), ("b", "y")] {
+        ours(
+            &server,
+            "POST",
+            ROWS,
+            &json!({"rowId": id, "data": {"s": s}}),
+        );
+    }
+    let after = now(&server);
+    let swap = json!({"ops": [
+        {"op": "update", "tableId": "t", "rowId": "a", "data": {"s": "y"}},
+        {"op": "update", "tableId": "t", "rowId": "b", "data": {"s": "x"}},
+    ]});
+    theirs(&server, "POST", &format!("{BASE}/transactions"), &swap);
+    let user = author(&server, after);
+    let done = undo(&server, &json!({"after": after, "user": user}));
+    assert_eq!(done.status, 201, "{}", done.text);
+    let s = |id: &str| ours(&server, "GET", &row(id), &json!({})).json()["s"].clone();
+    assert_eq!([s("a"), s("b")], [json!("x"), json!("y")]);
+}
+
+#[test]
+fn undo_is_done_once_under_a_key() {
+    let (server, after, user) = changed();
+    let asked = json!({"after": after, "user": user});
+    let once = |body: &Value| ours_with(&server, ("idempotency-key", "u1"), ("POST", UNDO), body);
+    let mut dry = asked.clone();
+    dry["dryRun"] = json!(true);
+    assert_eq!(once(&dry).status, 200, "a dry run keeps no answer");
+    let done = once(&asked);
+    assert_eq!(done.status, 201, "{}", done.text);
+    let written = now(&server);
+    let again = once(&asked);
+    assert_eq!((again.status, &again.text), (done.status, &done.text));
+    let mark = |answer: &Answer| answer.header("x-tidemark-mark").to_owned();
+    assert_ne!(mark(&done), "");
+    assert_eq!(mark(&again), mark(&done));
+    let feed = json!({"kind": "feed", "after": written});
+    let feed = ours(&server, "POST", &format!("{BASE}/reads"), &feed).json();
+    assert_eq!(feed["rows"], json!([]));
+    let other = json!({"after": 0, "user": user});
+    assert_eq!(
+        once(&other).json()["type"],
+        "general_idempotency_key_reused"
     );
 }

@@ -118,7 +118,8 @@ impl Trying<'_> {
             }
         }
         let each = group.iter();
-        each.map(|batch| self.one(batch, manner(false))).collect()
+        each.map(|batch| self.one(batch, manner(batch.noted_in.is_some())))
+            .collect()
     }
 
     fn one(&mut self, batch: &WriteBatch, manner: RunManner) -> Result<Outcome, StoreError> {

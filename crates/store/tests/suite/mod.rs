@@ -124,6 +124,7 @@ cases! {
         links_have_a_history
         links_are_given_and_taken_as_a_set
         links_that_are_brought_in_leave_the_time_of_change_alone
+        rows_go_alone_unless_one_links_to_them
         links_change_places_once_they_are_freed
         deletions_go_no_further_than_a_commit_may
         a_relationship_goes_with_its_table;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use futures_executor::block_on;
+use model::history::Range;
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, Content, OnDelete, Relation, RelationKind,
+    Column, ColumnKey, ColumnKind, ColumnNumber, Content, OnDelete, Period, Relation, RelationKind,
     Selection, Side, Table, TableId, Value,
 };
 use query::{Filter, Query, Test, Visibility};
@@ -290,6 +291,43 @@ pub fn links_that_are_brought_in_leave_the_time_of_change_alone(place: &dyn Plac
     assert_eq!(held(&db, "n1", None), links(&["o2", "o1"]));
     db.ok(vec![hold("n1", &[])]);
     assert_eq!(held(&db, "n1", None), Value::Null);
+}
+
+pub fn rows_go_alone_unless_one_links_to_them(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::OneToOne, OnDelete::Cascade);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    for id in ["o1", "o2"] {
+        db.ok(vec![insert(&others, id, Value::Null)]);
+    }
+    db.ok(vec![insert(&notes, "n1", link("o1"))]);
+    let gone = |table: &Arc<Table>, id: &str| {
+        let guard = Guard::Open;
+        let act = RowAct::Delete { guard };
+        let op = RowOp::over(table.clone(), row_id(id), Range::default(), act);
+        Op::Related(Box::new(RelatedOp::Alone(op)))
+    };
+    let unlinked = |id: &str| {
+        Op::Related(Box::new(RelatedOp::NeedUnlinked {
+            table: others.clone(),
+            id: row_id(id),
+            valid: Period::ALWAYS,
+        }))
+    };
+    let linked = Refusal::DeleteRestricted {
+        id: row_id("o1"),
+        related: notes.id.clone(),
+    };
+    let both = vec![gone(&others, "o1"), unlinked("o1")];
+    assert_eq!(db.refused(both.clone()), linked);
+    db.ok(vec![gone(&others, "o2"), unlinked("o2")]);
+    // By the relationship the other would go with it.
+    db.ok(vec![gone(&notes, "n1")]);
+    assert!(db.get("n1").is_none());
+    let stays = Refusal::RowExists(row_id("o1"));
+    assert_eq!(db.refused(vec![insert(&others, "o1", Value::Null)]), stays);
+    // The link was there once.
+    assert_eq!(db.refused(both), linked);
 }
 
 pub fn links_change_places_once_they_are_freed(place: &dyn Place) {

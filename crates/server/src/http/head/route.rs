@@ -131,8 +131,7 @@ impl Action {
         self.writes_rows()
             || matches!(
                 self,
-                Action::Undo
-                    | Action::CreateDatabase
+                Action::CreateDatabase
                     | Action::UpdateDatabase
                     | Action::DeleteDatabase
                     | Action::CreateTable
@@ -168,6 +167,7 @@ impl Action {
                 | Action::UpdateTransaction
                 | Action::StageOperations
                 | Action::Transact
+                | Action::Undo
                 | Action::BatchWrite
         )
     }

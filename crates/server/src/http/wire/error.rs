@@ -254,6 +254,14 @@ impl ApiError {
         self
     }
 
+    /// The same refusal, of one of the rows that the request is about.
+    fn of_row(mut self, row: &str) -> ApiError {
+        if let Message::Sentence(text) = &mut self.message {
+            *text = format!("Row `{row}`: {text}").into();
+        }
+        self
+    }
+
     /// The same refusal with a further sentence for callers with a key.
     fn for_keys(mut self, sentence: Option<String>) -> ApiError {
         self.further = sentence.map(|sentence| Box::new(Further::ForKeys(sentence)));

@@ -84,8 +84,8 @@ impl Looks {
 
 fn related_table(op: &RelatedOp) -> &Table {
     match op {
-        RelatedOp::Need { table, .. } => table,
-        RelatedOp::Write(op) => &op.table,
+        RelatedOp::Need { table, .. } | RelatedOp::NeedUnlinked { table, .. } => table,
+        RelatedOp::Write(op) | RelatedOp::Alone(op) => &op.table,
         RelatedOp::Link(op) => &op.table,
         RelatedOp::Free(op) | RelatedOp::Hold(op) => &op.table,
     }

@@ -88,6 +88,25 @@ impl Run<'_> {
         Ok(left)
     }
 
+    /// # Errors
+    /// [`Refusal::DeleteRestricted`] where any row holds a link to this one within the period.
+    pub(crate) fn need_unlinked(&mut self, table: &Table, id: &RowId, valid: Period) -> Step<()> {
+        for (_, relation) in table.relations().filter(|(_, one)| !one.holds_links()) {
+            let related = self.table_beside(table, relation.related.as_str())?;
+            // What lies below its line is not shown.
+            let line = related.options.line(self.mark.timestamp());
+            let Ok(valid) = Period::new(valid.from().max(line), valid.to()) else {
+                continue;
+            };
+            let column = partner(&related, relation.partner)?;
+            if !self.holders_within(&related, column, id, valid)?.is_empty() {
+                let (id, related) = (id.clone(), related.id.clone());
+                return Err(Refusal::DeleteRestricted { id, related }.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Does what is left, and what that leaves. It is kept in a list, not on the stack: a chain of
     /// rows may be as long as a commit may be.
     fn do_what_is_left(&mut self, mut left: Vec<Left>) -> Step<()> {

@@ -55,6 +55,8 @@ impl Run<'_> {
                 Some(_) => self.timed_op(op).map(drop),
                 None => self.row_op(op).map(drop),
             },
+            RelatedOp::Alone(op) => self.timed_op_alone(op).map(drop),
+            RelatedOp::NeedUnlinked { table, id, valid } => self.need_unlinked(table, id, *valid),
             RelatedOp::Link(op) => self.link(op),
             RelatedOp::Free(op) => self.free(op),
             RelatedOp::Hold(op) => self.hold(op),

@@ -1,5 +1,7 @@
 //! Undoing commits: what an author did, or what certain metadata say of.
 
+use std::sync::Arc;
+
 use engine::{Place, RowUndo, UndoStep, WriteError};
 use hyper::StatusCode;
 use model::{Mark, Table};
@@ -52,23 +54,39 @@ pub async fn undo(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     if !moved.is_empty() {
         return Err(engine::EngineError::from(WriteError::RowsMoved(moved)).into());
     }
-    rows.retain(|row| !row.steps.is_empty());
-    let shown = |mark| shown(mark, found.commits, &rows, form);
-    if is_dry || rows.is_empty() {
-        return Ok(Reply::ok(shown(None)));
+    rows.retain(RowUndo::is_any);
+    let (rows, commits): (Arc<[RowUndo]>, _) = (rows.into(), found.commits);
+    if is_dry && !rows.is_empty() {
+        let tried = engine.try_undo(&caller, database, &rows, found.known).await;
+        tried.map_err(in_case_language)?;
     }
+    if is_dry || rows.is_empty() {
+        return Ok(Reply::ok(shown(None, commits, &rows, form)));
+    }
+    let done = move |rows: &[RowUndo], mark| {
+        Reply::json(StatusCode::CREATED, shown(Some(mark), commits, rows, form))
+    };
+    let caller = context.writer_at(caller, {
+        let rows = Arc::clone(&rows);
+        move |_, mark| done(&rows, mark)
+    });
     let undone = engine.undo(&caller, database, &rows, found.known).await;
     let mark = undone.map_err(in_case_language)?.mark;
-    Ok(Reply::json(StatusCode::CREATED, shown(Some(mark))).at(mark))
+    Ok(done(&rows, mark).at(mark))
 }
 
 /// What was undone at a mark, or would be.
 fn shown(mark: Option<Mark>, commits: usize, rows: &[RowUndo], form: InstantForm) -> WrittenJson {
     let row = |row: &RowUndo| {
         let changes = row.steps.iter().map(|step| change(&row.table, step, form));
+        let permissions = row.permissions.as_ref().map(|permissions| {
+            let texts = permissions.iter().map(|one| written(&one.to_string()));
+            written_array(texts)
+        });
         let shown = SortedObject::from([
             ("tableId", written(row.table.id.as_str())),
             ("rowId", written(row.id.as_str())),
+            ("$permissions", permissions.unwrap_or_else(|| written(&()))),
             ("changes", written_array(changes)),
         ]);
         shown.written()

@@ -441,8 +441,13 @@ fn of_undo() -> Vec<Named> {
         }),
     );
     let row = object(
-        &["tableId", "rowId", "changes"],
-        json!({"tableId": text(), "rowId": text(), "changes": list_of(change)}),
+        &["tableId", "rowId", "$permissions", "changes"],
+        json!({
+            "tableId": text(),
+            "rowId": text(),
+            "$permissions": {"anyOf": [list_of(text()), {"type": "null"}]},
+            "changes": list_of(change),
+        }),
     );
     let undone = object(
         &["$systemFrom", "commits", "rows"],

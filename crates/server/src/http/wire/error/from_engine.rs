@@ -107,6 +107,7 @@ fn of_write(error: WriteError) -> ApiError {
     let kind = match error {
         E::Structure(error) => return error.into(),
         E::Partly { rows, error } => return ApiError::from(*error).after(rows),
+        E::UndoRefused { row, error } => return ApiError::from(*error).of_row(&row),
         E::StoredAnswerTooLarge { .. } => {
             return ApiError::invalid("Idempotency-Key", error.to_string());
         }
@@ -128,7 +129,6 @@ fn of_write(error: WriteError) -> ApiError {
         E::RowDataMissing => Kind::RowMissingData,
         E::PayloadMissing => Kind::RowMissingPayload,
         E::BulkOfRelationships(_)
-        | E::UndoOfRelationships(_)
         | E::TooMuchToUndo { .. }
         | E::TooManyRows { .. }
         | E::TooManyPieces { .. }

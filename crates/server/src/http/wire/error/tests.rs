@@ -123,7 +123,6 @@ fn write_cases() -> Vec<(WriteError, Kind)> {
         (W::RowExists(row()), Kind::RowExists),
         (W::RowMoved(row()), Kind::RowUpdateConflict),
         (W::RowsMoved(vec![text()]), Kind::RowUpdateConflict),
-        (W::UndoOfRelationships(text()), Kind::BadRequest),
         (W::TooMuchToUndo { what, max: 1 }, Kind::BadRequest),
         (
             W::UniqueViolation {
