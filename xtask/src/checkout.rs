@@ -9,7 +9,18 @@ use anyhow::{Context, Result, bail};
 pub struct Checkout {
     /// The folder that holds the workspace's `Cargo.toml`.
     pub root: PathBuf,
+    /// Whether cargo leaves out what only the released program and a debugger need.
+    builds_fast: bool,
 }
+
+/// Settings of cargo that halve the processor time of a build: no link-time optimisation (the
+/// released program has it), no line tables in test programs (a panic names its line all the
+/// same).
+const FAST_BUILD: [(&str, &str); 3] = [
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ("CARGO_PROFILE_DEV_DEBUG", "0"),
+];
 
 impl Checkout {
     /// Looks upward from the current folder, so that every command works in any folder.
@@ -23,6 +34,7 @@ impl Checkout {
             if manifest.lines().any(|line| line.trim() == "[workspace]") {
                 return Ok(Checkout {
                     root: folder.to_path_buf(),
+                    builds_fast: false,
                 });
             }
         }
@@ -35,7 +47,20 @@ impl Checkout {
     /// The cargo that started this program, or else the one on the path.
     pub fn cargo(&self) -> Command {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        self.command(program)
+        let mut command = self.command(program);
+        if self.builds_fast {
+            command.envs(FAST_BUILD);
+        }
+        command
+    }
+
+    /// The same checkout, whose builds are made to be tested or tried, not to be measured.
+    #[must_use]
+    pub fn building_fast(&self) -> Checkout {
+        Checkout {
+            root: self.root.clone(),
+            builds_fast: true,
+        }
     }
 
     /// A command that runs in the root and reads nothing from the terminal: a lane must never

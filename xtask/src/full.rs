@@ -64,6 +64,7 @@ const SUITES: [Packages; 8] = [
 /// # Errors
 /// When the machine lacks something that cannot be installed from here.
 pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
+    let checkout = &checkout.building_fast();
     let machine = missing_on_machine(checkout);
     if arguments.install {
         install::system(checkout, &machine)?;
