@@ -33,7 +33,7 @@ pub enum Outside {
 const TESTING: &str = "testing";
 
 /// Every room there is.
-pub const ROOMS: [Room; 19] = [
+pub const ROOMS: [Room; 20] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -114,6 +114,23 @@ pub const ROOMS: [Room; 19] = [
         ours: &["model", "query", "list-cache", "store"],
         outside: Outside::Only(&["futures-channel", "futures-executor", "thiserror"]),
         outside_max: 3,
+    },
+    Room {
+        name: "functions",
+        kind: Kind::Active,
+        ours: &[],
+        outside: Outside::Only(&[
+            // Bodies, shared with the caller.
+            "bytes",
+            // Groups of processes and their signals.
+            "rustix",
+            // Heads of requests and responses, and the manifests of runtimes.
+            "serde_json",
+            "toml",
+            // Sockets, pipes and children of many processes on one thread.
+            "tokio",
+        ]),
+        outside_max: 5,
     },
     Room {
         name: "client",
@@ -258,9 +275,19 @@ pub const ROOMS: [Room; 19] = [
 /// The rooms that speak HTTP.
 const HTTP: [&str; 5] = ["client", "scenarios", "server", "tidemark", "transfer"];
 
+/// The rooms that wait for sockets, pipes and children.
+const ASYNC: [&str; 6] = [
+    "client",
+    "functions",
+    "scenarios",
+    "server",
+    "tidemark",
+    "transfer",
+];
+
 /// Outside crates that only these rooms may import, in their tests too. (Those beside the product
 /// may speak HTTP, because they stand where a client does.)
-const RESERVED: [(&[&str], &[&str]); 2] = [
+const RESERVED: [(&[&str], &[&str]); 3] = [
     (
         // The tiers' own list lets their tests alone compare themselves with it.
         &["store", "tiers"],
@@ -277,11 +304,11 @@ const RESERVED: [(&[&str], &[&str]); 2] = [
             "hyper",
             "hyper-util",
             "http-body-util",
-            "tokio",
             "rustls",
             "tokio-rustls",
         ],
     ),
+    (&ASYNC, &["tokio"]),
 ];
 
 /// The room of this crate name.
@@ -328,7 +355,7 @@ impl Room {
     /// Why it may not import this outside crate; `None` when it may.
     pub fn refusal(&self, dependency: &str, in_tests: bool) -> Option<String> {
         match reserved_for(dependency) {
-            Some(rooms) if self.kind == Kind::Beside && rooms == HTTP => {}
+            Some(rooms) if self.kind == Kind::Beside && (rooms == HTTP || rooms == ASYNC) => {}
             Some(rooms) if !rooms.contains(&self.name) => {
                 let rooms = rooms.join("`, `");
                 return Some(format!("`{dependency}` is for `{rooms}` alone"));

@@ -1,0 +1,131 @@
+//! The executor: the one door to users' code.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::conductor::{Conductor, ConductorLimits, ExecutorCall};
+use crate::launch::Launcher;
+use crate::pool::DeploymentReport;
+use crate::process::ProcessLimits;
+use crate::runtime::InstalledRuntimes;
+use crate::work::{FunctionOutcome, FunctionWork, RunRefusal};
+
+/// Letters of logs, and of errors, that are kept of a run.
+const LOG_LETTERS_MAX: usize = 1_000_000;
+/// Events of processes that wait; their sockets and pipes hold back the rest.
+const EVENTS_WAITING_MAX: usize = 256;
+
+/// How much of the host functions may use. There are no defaults here: the caller decides.
+#[derive(Clone, Debug)]
+pub struct ExecutorSettings {
+    /// The executor's own folder; the adapters are written to it.
+    pub folder: PathBuf,
+    /// Processes of one deployment.
+    pub processes_max: usize,
+    /// What the memory limits of all processes together may be.
+    pub memory_max_mib: u64,
+    /// A process without a request ends after this time.
+    pub idle_max: Duration,
+    /// A process whose code is not loaded by then is ended.
+    pub start_max: Duration,
+    /// Of a response.
+    pub body_bytes_max: usize,
+}
+
+/// Runs users' code on a thread of its own; may be called from any thread and any runtime.
+#[derive(Debug)]
+pub struct Executor {
+    calls: mpsc::UnboundedSender<ExecutorCall>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    runtimes: InstalledRuntimes,
+}
+
+impl Executor {
+    /// # Errors
+    /// When the folder cannot be written, or the thread does not start.
+    pub fn new(settings: ExecutorSettings, runtimes: InstalledRuntimes) -> io::Result<Executor> {
+        let (calls, called) = mpsc::unbounded_channel();
+        let (events, happened) = mpsc::channel(EVENTS_WAITING_MAX);
+        let launcher = Launcher::new(&settings.folder, runtimes.found(), events)?;
+        let limits = ConductorLimits {
+            processes_max: settings.processes_max,
+            memory_max_mib: settings.memory_max_mib,
+            idle_max: settings.idle_max,
+            process: ProcessLimits {
+                body_bytes: settings.body_bytes_max,
+                log_letters: LOG_LETTERS_MAX,
+                start_max: settings.start_max,
+            },
+        };
+        let conductor = Conductor::new(&runtimes, launcher, limits);
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let conduct = move || runtime.block_on(conductor.conduct(called, happened));
+        let thread = std::thread::Builder::new()
+            .name("functions".into())
+            .spawn(conduct)?;
+        Ok(Executor {
+            calls,
+            thread: Mutex::new(Some(thread)),
+            runtimes,
+        })
+    }
+
+    /// The interpreters it was given.
+    pub fn runtimes(&self) -> &InstalledRuntimes {
+        &self.runtimes
+    }
+
+    /// Runs a function. A caller who drops the future does not end the run.
+    ///
+    /// # Errors
+    /// When the run is not accepted; then nothing of it was run.
+    pub async fn run(&self, work: FunctionWork) -> Result<FunctionOutcome, RunRefusal> {
+        let (reply, outcome) = oneshot::channel();
+        let (refused, refusal) = oneshot::channel();
+        let call = ExecutorCall::Run {
+            work,
+            accepted: Instant::now(),
+            reply,
+            refused,
+        };
+        self.calls.send(call).map_err(|_| RunRefusal::Closing)?;
+        match outcome.await {
+            Ok(outcome) => Ok(outcome),
+            Err(_) => Err(refusal.await.unwrap_or(RunRefusal::Closing)),
+        }
+    }
+
+    /// The processes of this deployment take no new work, and end when they are empty.
+    pub fn retire(&self, deployment: &str) {
+        let _ = self.calls.send(ExecutorCall::Retire(deployment.to_owned()));
+    }
+
+    /// What runs now, in the order of the deployments' ids.
+    pub async fn report(&self) -> Vec<DeploymentReport> {
+        let (reply, report) = oneshot::channel();
+        let _ = self.calls.send(ExecutorCall::Report(reply));
+        report.await.unwrap_or_default()
+    }
+
+    /// Accepts no more runs, gives those in flight so long to end, and kills what is left.
+    /// Blocks until no process is left.
+    pub fn shut_down(&self, limit: Duration) {
+        let _ = self.calls.send(ExecutorCall::ShutDown(limit));
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.shut_down(Duration::ZERO);
+    }
+}

@@ -1,0 +1,247 @@
+//! Starts processes and moves bytes to and from them; knows no frame's meaning.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StandardStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::frame::{FrameReader, PipeFrame};
+use crate::runtime::InstalledRuntime;
+use crate::work::UnpackedDeployment;
+
+/// What is kept of the output of a process, in each second; the rest is read and dropped.
+const OUTPUT_BYTES_A_SECOND: usize = 1024 * 1024;
+/// Descriptors of a process.
+const FILES_MAX: u32 = 256;
+/// Puts the socket, which arrives as standard input, where adapters expect it, and sets limits.
+const SHELL: &str = "ulimit -c 0; ulimit -n $1; ulimit -d $2; shift 2; exec 3<&0 </dev/null \"$@\"";
+
+/// What happened to a process.
+#[derive(Debug)]
+pub struct ProcessEvent {
+    pub process: u64,
+    pub what: Happening,
+}
+
+#[derive(Debug)]
+pub enum Happening {
+    Frames(Vec<PipeFrame>),
+    /// It sent what is no frame.
+    Broken(String),
+    /// Its end of the socket is closed.
+    Closed,
+    /// It wrote to a standard descriptor: `true` for errors.
+    Output(bool, Vec<u8>),
+    Exited(ProcessExit),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessExit {
+    Code(i32),
+    Signal(i32),
+}
+
+impl From<ExitStatus> for ProcessExit {
+    fn from(status: ExitStatus) -> ProcessExit {
+        match status.signal() {
+            Some(signal) => ProcessExit::Signal(signal),
+            None => ProcessExit::Code(status.code().unwrap_or_default()),
+        }
+    }
+}
+
+/// Where processes are started, and for whom what happens to them is meant.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// Where the adapters lie.
+    pub adapters: PathBuf,
+    pub events: mpsc::Sender<ProcessEvent>,
+}
+
+/// A process that was started. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Launched {
+    pub pid: u32,
+    /// Bytes for its socket. Not bounded here: what may be on its way is bounded by credit.
+    pub outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    kill: Option<oneshot::Sender<()>>,
+}
+
+impl Launched {
+    /// Kills the process and its group. Its exit is reported as an event.
+    pub fn kill(&mut self) {
+        self.kill.take();
+    }
+}
+
+impl Launcher {
+    /// # Errors
+    /// When the adapters cannot be written.
+    pub fn new(
+        folder: &Path,
+        runtimes: &[InstalledRuntime],
+        events: mpsc::Sender<ProcessEvent>,
+    ) -> io::Result<Launcher> {
+        let adapters = folder.join("adapters");
+        std::fs::create_dir_all(&adapters)?;
+        for runtime in runtimes {
+            // Under another name first: a process may just be reading the old one.
+            let written = adapters.join(format!("{}.new", runtime.adapter));
+            std::fs::write(&written, runtime.adapter_text)?;
+            std::fs::rename(&written, adapters.join(&runtime.adapter))?;
+        }
+        Ok(Launcher { adapters, events })
+    }
+
+    /// Starts a process. Variables are no part of its environment, which others may read: they
+    /// follow by the socket.
+    pub fn start(
+        &self,
+        process: u64,
+        runtime: &InstalledRuntime,
+        deployment: &UnpackedDeployment,
+    ) -> io::Result<Launched> {
+        let (ours, theirs) = StandardStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let ours = UnixStream::from_std(ours)?;
+        let mut child = self.command(runtime, deployment, theirs).spawn()?;
+        let pid = child.id().unwrap_or_default();
+        let (read, write) = ours.into_split();
+        let (outgoing, pending) = mpsc::unbounded_channel();
+        let (kill, killed) = oneshot::channel();
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let events = &self.events;
+        tokio::spawn(write_all(write, pending));
+        tokio::spawn(read_frames(process, read, events.clone()));
+        if let Some(stdout) = stdout {
+            tokio::spawn(drain(process, false, stdout, events.clone()));
+        }
+        if let Some(stderr) = stderr {
+            tokio::spawn(drain(process, true, stderr, events.clone()));
+        }
+        tokio::spawn(watch(process, child, killed, events.clone()));
+        Ok(Launched {
+            pid,
+            outgoing,
+            kill: Some(kill),
+        })
+    }
+
+    fn command(
+        &self,
+        runtime: &InstalledRuntime,
+        deployment: &UnpackedDeployment,
+        socket: StandardStream,
+    ) -> Command {
+        let adapter = self.adapters.join(&runtime.adapter);
+        let memory_kib = u64::from(deployment.memory_mib) * 1024;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SHELL, "sh", &FILES_MAX.to_string()]);
+        command.arg(memory_kib.to_string());
+        command.arg(&runtime.program);
+        command.args(runtime.arguments(&adapter, deployment.memory_mib));
+        command.env_clear();
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("HOME", "/tmp").env("LANG", "C.UTF-8");
+        command.current_dir(&deployment.folder);
+        command.stdin(Stdio::from(OwnedFd::from(socket)));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+}
+
+async fn write_all(mut socket: OwnedWriteHalf, mut pending: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(bytes) = pending.recv().await {
+        // A process that closed its end is seen by the reader.
+        if socket.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_frames(process: u64, mut socket: OwnedReadHalf, events: mpsc::Sender<ProcessEvent>) {
+    let mut reader = FrameReader::default();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = socket.read(&mut buffer).await.unwrap_or(0);
+        let (frames, broken) = reader.feed(&buffer[..count]);
+        // What came before a broken frame counts: a request may have been started.
+        let mut happened = Vec::new();
+        if !frames.is_empty() {
+            happened.push(Happening::Frames(frames));
+        }
+        happened.extend(broken.map(|error| Happening::Broken(error.to_string())));
+        if count == 0 {
+            happened.push(Happening::Closed);
+        }
+        for what in happened {
+            let is_last = !matches!(what, Happening::Frames(_));
+            if events.send(ProcessEvent { process, what }).await.is_err() || is_last {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads all that a process writes, and passes on as much of it as may be kept.
+async fn drain(
+    process: u64,
+    is_error: bool,
+    mut pipe: impl AsyncRead + Unpin,
+    events: mpsc::Sender<ProcessEvent>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    let (mut second, mut kept) = (Instant::now(), 0);
+    loop {
+        let count = pipe.read(&mut buffer).await.unwrap_or(0);
+        if count == 0 {
+            return;
+        }
+        if second.elapsed() >= Duration::from_secs(1) {
+            (second, kept) = (Instant::now(), 0);
+        }
+        let room = count.min(OUTPUT_BYTES_A_SECOND - kept);
+        kept += room;
+        if room > 0 {
+            let what = Happening::Output(is_error, buffer[..room].to_vec());
+            if events.send(ProcessEvent { process, what }).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for the end of a process, and brings it about when the other end of `killed` is dropped.
+async fn watch(
+    process: u64,
+    mut child: Child,
+    killed: oneshot::Receiver<()>,
+    events: mpsc::Sender<ProcessEvent>,
+) {
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
+    let status = tokio::select! {
+        status = child.wait() => status,
+        _ = killed => {
+            // Not waited for yet, so the number is still of this group.
+            if let Some(pid) = pid {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            child.wait().await
+        }
+    };
+    let exit = status.map_or(ProcessExit::Code(-1), ProcessExit::from);
+    let what = Happening::Exited(exit);
+    let _ = events.send(ProcessEvent { process, what }).await;
+}

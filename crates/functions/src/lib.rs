@@ -1,0 +1,27 @@
+//! Runs users' code: [`FunctionWork`] in, [`FunctionOutcome`] out.
+//!
+//! Each deployment has processes of its own, which stay warm and take many requests at once. A
+//! process speaks frames with the executor (`frame.rs`) through an adapter in its own language
+//! (`runtimes/`), which is embedded here. Nothing of a user's runs in the server's process, what a
+//! process sends is hostile input, and each exchange with one has a deadline by the server's clock.
+//!
+//! Knows no store, no HTTP and no environment: the caller hands in all that a run needs.
+
+mod conductor;
+mod executor;
+mod frame;
+mod head;
+mod launch;
+mod log_tail;
+mod memory;
+mod pool;
+mod process;
+mod runtime;
+mod work;
+
+pub use executor::{Executor, ExecutorSettings};
+pub use pool::{DeploymentReport, ProcessReport};
+pub use runtime::{InstalledRuntime, InstalledRuntimes, RuntimeError};
+pub use work::{
+    FunctionOutcome, FunctionWork, RunCause, RunRefusal, RunResponse, UnpackedDeployment,
+};

@@ -1,0 +1,368 @@
+//! The processes of one deployment, and the runs that wait for one of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::launch::ProcessExit;
+use crate::log_tail::LogTail;
+use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
+use crate::runtime::InstalledRuntime;
+use crate::work::{RunCause, RunRefusal, UnpackedDeployment};
+
+/// Runs that wait.
+const QUEUE_RUNS_MAX: usize = 1_000;
+/// What their bodies hold.
+const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// After so many ends before any answer, the next start waits.
+const EARLY_ENDS_MAX: u32 = 3;
+const BACKOFF_MAX: Duration = Duration::from_mins(1);
+/// A process is replaced after this time.
+const AGE_MAX: Duration = Duration::from_hours(1);
+/// A process is replaced after so many requests.
+const ANSWERS_MAX: u64 = 1_000_000;
+/// Of its limit; a process above it is replaced.
+const MEMORY_PERCENT_MAX: u64 = 80;
+/// What an ended process has sent is read for so long: its children may hold the socket open.
+const CLOSE_MAX: Duration = Duration::from_millis(100);
+/// A process that was killed and is not reported as ended by then is given up.
+const EXIT_MAX: Duration = Duration::from_secs(2);
+/// Letters of its standard error in the errors of the run that it ended with.
+const LAST_WORDS_SHOWN: usize = 2_000;
+/// Of what processes write while no request, or more than one, is in flight.
+const OUTPUT_LETTERS_MAX: usize = 100_000;
+
+/// What is seen of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessReport {
+    /// The process id.
+    pub pid: u32,
+    /// Whether its code is loaded and it takes requests.
+    pub is_ready: bool,
+    /// Requests in flight.
+    pub flights: usize,
+    /// Requests that it has answered.
+    pub answered: u64,
+    /// Resident, as last looked at.
+    pub memory_bytes: u64,
+}
+
+/// What is seen of one deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeploymentReport {
+    /// The deployment's id.
+    pub id: String,
+    /// Its processes.
+    pub processes: Vec<ProcessReport>,
+    /// Runs that wait for a process.
+    pub waiting: usize,
+    /// Processes that were started since the executor was.
+    pub starts: u64,
+    /// The end of what its processes wrote outside of any run.
+    pub output: String,
+}
+
+/// The processes of one deployment.
+#[derive(Debug)]
+pub struct DeploymentPool {
+    pub deployment: Arc<UnpackedDeployment>,
+    pub runtime: Arc<InstalledRuntime>,
+    pub processes: Vec<WarmProcess>,
+    pub starts: u64,
+    queue: VecDeque<PendingRun>,
+    queue_bytes: usize,
+    early_ends: u32,
+    not_before: Option<Instant>,
+    last_end: EndWords,
+    output: LogTail,
+    /// When it had work last.
+    pub last_work: Instant,
+}
+
+impl DeploymentPool {
+    pub fn new(
+        deployment: Arc<UnpackedDeployment>,
+        runtime: Arc<InstalledRuntime>,
+        now: Instant,
+    ) -> DeploymentPool {
+        DeploymentPool {
+            deployment,
+            runtime,
+            processes: Vec::new(),
+            starts: 0,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            early_ends: 0,
+            not_before: None,
+            last_end: EndWords {
+                sentence: String::new(),
+                last_words: String::new(),
+            },
+            output: LogTail::new(OUTPUT_LETTERS_MAX),
+            last_work: now,
+        }
+    }
+
+    /// Takes a run, or fails it at once while processes do not start.
+    ///
+    /// # Errors
+    /// When the queue is full; the run is dropped.
+    pub fn accept(&mut self, run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
+        self.last_work = now;
+        if self.not_before.is_some_and(|instant| now < instant) {
+            let reason = self.last_end.whole();
+            run.fail(RunCause::NeverStarted, RunFailure::because(reason));
+            return Ok(());
+        }
+        let bytes = self.queue_bytes + run.work.body.len();
+        let is_waiting = !self
+            .processes
+            .iter()
+            .any(|process| self.has_room(process, now));
+        if is_waiting && (self.queue.len() >= QUEUE_RUNS_MAX || bytes > QUEUE_BYTES_MAX) {
+            return Err(RunRefusal::QueueFull {
+                runs_max: QUEUE_RUNS_MAX,
+                bytes_max: QUEUE_BYTES_MAX,
+            });
+        }
+        self.queue_bytes = bytes;
+        self.queue.push_back(run);
+        self.dispatch(now);
+        Ok(())
+    }
+
+    fn has_room(&self, process: &WarmProcess, now: Instant) -> bool {
+        process.has_room(self.deployment.concurrency, now)
+    }
+
+    /// Sends what waits to the processes with the fewest requests in flight.
+    pub fn dispatch(&mut self, now: Instant) {
+        while !self.queue.is_empty() {
+            let concurrency = self.deployment.concurrency;
+            let free = self
+                .processes
+                .iter_mut()
+                .filter(|process| process.has_room(concurrency, now));
+            let Some(process) = free.min_by_key(|process| process.flights()) else {
+                let is_ready = |process: &WarmProcess| process.stage == ProcessStage::Ready;
+                let is_cold = !self.processes.iter().any(is_ready);
+                for run in &mut self.queue {
+                    run.is_cold |= is_cold;
+                }
+                return;
+            };
+            if let Some(run) = self.queue.pop_front() {
+                self.queue_bytes -= run.work.body.len();
+                process.send(run, now);
+            }
+        }
+    }
+
+    /// Whether what waits needs another process than those that are being started.
+    pub fn wants_process(&self, processes_max: usize, now: Instant) -> bool {
+        let starting = self
+            .processes
+            .iter()
+            .filter(|process| process.stage == ProcessStage::Starting);
+        let expected = starting.count() * self.deployment.concurrency;
+        let is_due = self.not_before.is_none_or(|instant| now >= instant);
+        let ending = |process: &&WarmProcess| matches!(process.stage, ProcessStage::Ending(..));
+        let living = self.processes.len() - self.processes.iter().filter(ending).count();
+        self.queue.len() > expected && living < processes_max && is_due
+    }
+
+    /// No process of before takes new work.
+    pub fn retire(&mut self, now: Instant) {
+        for process in &mut self.processes {
+            process.retire();
+            process.tick(now);
+        }
+        self.early_ends = 0;
+        self.not_before = None;
+    }
+
+    /// Ends everything; what waits fails.
+    pub fn shut_down(&mut self, now: Instant) {
+        for process in &mut self.processes {
+            process.end(ProcessEnd::ShutDown, now);
+        }
+        self.fail_queue(RunCause::ShutDown, "The server is stopping.");
+    }
+
+    /// A process could not be started at all.
+    pub fn fail_start(&mut self, reason: &str) {
+        let sentence = format!("The process could not be started: {reason}.");
+        self.fail_queue(RunCause::NeverStarted, &sentence);
+    }
+
+    fn fail_queue(&mut self, cause: RunCause, reason: &str) {
+        self.queue_bytes = 0;
+        for run in self.queue.drain(..) {
+            run.fail(cause, RunFailure::because(reason));
+        }
+    }
+
+    /// Whether nothing of it runs or waits.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty() && self.queue.is_empty()
+    }
+
+    /// Whether a run of it has not ended.
+    pub fn has_runs(&self) -> bool {
+        let mut processes = self.processes.iter();
+        !self.queue.is_empty() || processes.any(|process| process.flights() > 0)
+    }
+
+    /// What a process wrote outside of any run.
+    pub fn log_output(&mut self, text: &str) {
+        self.output.push(text);
+    }
+
+    /// What is due by the clock.
+    pub fn tick(&mut self, idle_max: Duration, now: Instant) {
+        self.fail_late(now);
+        let memory_max = u64::from(self.deployment.memory_mib) * 1024 * 1024;
+        for process in &mut self.processes {
+            let is_old = now.saturating_duration_since(process.started) >= AGE_MAX;
+            let is_large = process.memory_bytes > memory_max / 100 * MEMORY_PERCENT_MAX;
+            if process.memory_bytes > memory_max {
+                process.end(ProcessEnd::Memory, now);
+            } else if is_old || is_large || process.answered >= ANSWERS_MAX {
+                process.retire();
+            }
+            let is_idle = process.stage == ProcessStage::Ready && process.flights() == 0;
+            if is_idle && now.saturating_duration_since(process.last_work) >= idle_max {
+                process.retire();
+            }
+            process.tick(now);
+        }
+        self.bury(now);
+        self.dispatch(now);
+    }
+
+    /// Runs in the queue whose callers have waited too long.
+    fn fail_late(&mut self, now: Instant) {
+        let is_late = |run: &PendingRun| run.wait_end().is_some_and(|end| now >= end);
+        if !self.queue.iter().any(is_late) {
+            return;
+        }
+        let (late, waiting) = self.queue.drain(..).partition(is_late);
+        self.queue = waiting;
+        self.queue_bytes = self.queue.iter().map(|run| run.work.body.len()).sum();
+        for run in Vec::from(late) {
+            let reason = "The caller has waited as long as a caller may.";
+            run.fail(RunCause::WaitedTooLong, RunFailure::because(reason));
+        }
+    }
+
+    /// Takes out the processes that have ended.
+    pub fn bury(&mut self, now: Instant) {
+        let mut at = 0;
+        while at < self.processes.len() {
+            if is_over(&self.processes[at], now) {
+                let process = self.processes.remove(at);
+                self.take_end(process, now);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn take_end(&mut self, mut process: WarmProcess, now: Instant) {
+        let mut reason = match &process.stage {
+            ProcessStage::Ending(reason, _) => reason.clone(),
+            _ => ProcessEnd::ByItself,
+        };
+        let lacked_memory = self.runtime.lacked_memory(process.last_words.text());
+        if reason == ProcessEnd::ByItself && lacked_memory {
+            reason = ProcessEnd::Memory;
+        }
+        let last_words = process.last_words.last(LAST_WORDS_SHOWN).to_owned();
+        let sentence = self.sentence(&process, &reason);
+        let words = EndWords {
+            sentence,
+            last_words,
+        };
+        let was_expected = matches!(reason, ProcessEnd::Retired | ProcessEnd::ShutDown);
+        if process.answered > 0 {
+            self.early_ends = 0;
+        } else if !was_expected {
+            self.early_ends += 1;
+        }
+        let moving = process.abandon(&reason, &words, now);
+        self.last_end = words;
+        self.take_back(moving, reason == ProcessEnd::ShutDown);
+        if self.early_ends >= EARLY_ENDS_MAX && !was_expected && process.answered == 0 {
+            let doubled = Duration::from_secs(1 << (self.early_ends - EARLY_ENDS_MAX).min(6));
+            self.not_before = Some(now + doubled.min(BACKOFF_MAX));
+            let reason = self.last_end.whole();
+            self.fail_queue(RunCause::NeverStarted, &reason);
+        }
+    }
+
+    /// Runs that were not started in a process that ended, the oldest first.
+    fn take_back(&mut self, moving: Vec<PendingRun>, is_shutting_down: bool) {
+        for mut run in moving.into_iter().rev() {
+            run.moves += 1;
+            if is_shutting_down {
+                run.fail(
+                    RunCause::ShutDown,
+                    RunFailure::because("The server is stopping."),
+                );
+            } else if run.moves >= EARLY_ENDS_MAX {
+                run.fail(
+                    RunCause::NeighbourStopped,
+                    RunFailure::because("worker stopped"),
+                );
+            } else {
+                self.queue_bytes += run.work.body.len();
+                self.queue.push_front(run);
+            }
+        }
+    }
+
+    fn sentence(&self, process: &WarmProcess, reason: &ProcessEnd) -> String {
+        match reason {
+            ProcessEnd::RuleBroken(rule) => format!("The process was ended: {rule}."),
+            ProcessEnd::Memory => {
+                let limit = self.deployment.memory_mib;
+                format!("The function ran out of memory ({limit} MiB).")
+            }
+            ProcessEnd::Silent => "The process was ended: it did not start in time.".into(),
+            _ => match process.exit {
+                Some(ProcessExit::Code(code)) => format!("The process ended (exit code {code})."),
+                Some(ProcessExit::Signal(signal)) => {
+                    format!("The process ended (signal {signal}).")
+                }
+                None => "The process ended.".into(),
+            },
+        }
+    }
+
+    pub fn report(&self) -> DeploymentReport {
+        let processes = self.processes.iter().map(|process| ProcessReport {
+            pid: process.launched.pid,
+            is_ready: process.stage == ProcessStage::Ready,
+            flights: process.flights(),
+            answered: process.answered,
+            memory_bytes: process.memory_bytes,
+        });
+        DeploymentReport {
+            id: self.deployment.id.clone(),
+            processes: processes.collect(),
+            waiting: self.queue.len(),
+            starts: self.starts,
+            output: self.output.text().to_owned(),
+        }
+    }
+}
+
+/// Whether all that a process will ever send was read, or it is given up.
+fn is_over(process: &WarmProcess, now: Instant) -> bool {
+    let ProcessStage::Ending(_, since) = &process.stage else {
+        return false;
+    };
+    let waited = now.saturating_duration_since(*since);
+    let has_exited = process.exit.is_some() && (process.is_closed || waited >= CLOSE_MAX);
+    has_exited || waited >= EXIT_MAX
+}

@@ -1,0 +1,659 @@
+//! One warm process: the requests in flight in it, and what its frames mean for them.
+//!
+//! Decides; starts nothing and waits for nothing. All that a process sends is hostile input.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::frame::{FrameKind, PipeFrame, write_frame, write_pieces};
+use crate::head::{self, ResponseHead};
+use crate::launch::{Launched, ProcessExit};
+use crate::log_tail::LogTail;
+use crate::work::{FunctionOutcome, FunctionWork, RunCause, RunResponse};
+
+/// Of a body, in either direction, that was sent and not yet taken.
+const CREDIT_BYTES: usize = 256 * 1024;
+/// Of answers that are not complete, in one process.
+const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A response's head: more than 64 KiB of headers never are, and JSON escapes them.
+const HEAD_BYTES_MAX: usize = 1024 * 1024;
+/// An adapter sends at most two limits of letters for each of logs and errors.
+const LOG_BYTES_PER_LETTER: usize = 2 * 2 * 4;
+/// A loop that is free answers a cancellation at once.
+const CANCEL_MAX: Duration = Duration::from_millis(250);
+/// A loop that is free reports a request as started at once.
+const STALL_MIN: Duration = Duration::from_millis(50);
+
+/// What a process may send, and for how long it may be silent.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessLimits {
+    pub body_bytes: usize,
+    pub log_letters: usize,
+    /// From its start until the code is loaded, and until an idle one starts a request.
+    pub start_max: Duration,
+}
+
+/// A run that was accepted and has not ended.
+#[derive(Debug)]
+pub struct PendingRun {
+    pub work: FunctionWork,
+    pub accepted: Instant,
+    pub reply: oneshot::Sender<FunctionOutcome>,
+    /// How many processes ended before it was started in them.
+    pub moves: u32,
+    /// Whether it waited for a process to start.
+    pub is_cold: bool,
+}
+
+impl PendingRun {
+    /// When its caller gives up.
+    pub fn wait_end(&self) -> Option<Instant> {
+        self.work.wait_max.map(|wait| self.accepted + wait)
+    }
+
+    /// Ends it without a response of a handler.
+    pub fn fail(self, cause: RunCause, ended: RunFailure) {
+        let mut errors = ended.errors;
+        if !errors.is_empty() && !errors.ends_with('\n') {
+            errors.push('\n');
+        }
+        errors.push_str(&ended.reason);
+        // A caller who went away gets nothing; the run has ended all the same.
+        let _ = self.reply.send(FunctionOutcome {
+            cause,
+            response: RunResponse {
+                status: 500,
+                headers: Vec::new(),
+                body: Bytes::new(),
+            },
+            logs: ended.logs,
+            errors,
+            duration: ended.duration,
+            is_cold: self.is_cold,
+        });
+    }
+}
+
+/// What is known of a run that failed.
+#[derive(Debug, Default)]
+pub struct RunFailure {
+    pub reason: String,
+    pub logs: String,
+    pub errors: String,
+    pub duration: Duration,
+}
+
+impl RunFailure {
+    pub fn because(reason: impl Into<String>) -> RunFailure {
+        RunFailure {
+            reason: reason.into(),
+            ..RunFailure::default()
+        }
+    }
+}
+
+/// A request that was sent to a process.
+#[derive(Debug)]
+struct SentRequest {
+    /// `None` once its caller has been answered, and its place in the process is not yet free.
+    run: Option<PendingRun>,
+    sent: Instant,
+    started: Option<Instant>,
+    timeout: Duration,
+    body: Bytes,
+    body_sent: usize,
+    credit: usize,
+    head_bytes: Vec<u8>,
+    head: Option<ResponseHead>,
+    answer: Vec<u8>,
+    /// What the process may still send of its body before it gets more credit.
+    answer_credit: usize,
+    logs: LogTail,
+    errors: LogTail,
+    log_bytes: usize,
+    cancelled: Option<(RunCause, Instant)>,
+}
+
+impl SentRequest {
+    /// When it has to be cancelled, and why.
+    fn deadline(&self) -> Option<(Instant, RunCause)> {
+        let run = self.run.as_ref().filter(|_| self.cancelled.is_none())?;
+        let timeout = self
+            .started
+            .map(|started| (started + self.timeout, RunCause::TimedOut));
+        let wait = run.wait_end().map(|end| (end, RunCause::WaitedTooLong));
+        timeout.into_iter().chain(wait).min_by_key(|(end, _)| *end)
+    }
+
+    fn fail(self, now: Instant, cause: RunCause, reason: &str) {
+        let Some(run) = self.run else { return };
+        let started = self.started.unwrap_or(now);
+        let failed = RunFailure {
+            reason: reason.to_owned(),
+            logs: self.logs.finish("Logs"),
+            errors: self.errors.finish("Errors"),
+            duration: now.saturating_duration_since(started),
+        };
+        run.fail(cause, failed);
+    }
+
+    /// Its response is complete.
+    fn finish(self, now: Instant) {
+        let head = self.head.as_ref().map(|head| head.failure.clone());
+        let (Some(failure), Some(_)) = (head, &self.run) else {
+            return;
+        };
+        if let Some((cause, _)) = self.cancelled {
+            self.fail(now, cause, timeout_reason(cause));
+        } else if let Some(reason) = failure {
+            self.fail(now, RunCause::Answered, &reason);
+        } else {
+            self.answer(now);
+        }
+    }
+
+    fn answer(self, now: Instant) {
+        let (Some(run), Some(head)) = (self.run, self.head) else {
+            return;
+        };
+        let started = self.started.unwrap_or(now);
+        let _ = run.reply.send(FunctionOutcome {
+            cause: RunCause::Answered,
+            response: RunResponse {
+                status: head.status,
+                headers: head.headers,
+                body: Bytes::from(self.answer),
+            },
+            logs: self.logs.finish("Logs"),
+            errors: self.errors.finish("Errors"),
+            duration: now.saturating_duration_since(started),
+            is_cold: run.is_cold,
+        });
+    }
+}
+
+fn timeout_reason(cause: RunCause) -> &'static str {
+    match cause {
+        RunCause::WaitedTooLong => "The caller has waited as long as a caller may.",
+        _ => "Execution timed out.",
+    }
+}
+
+/// Why a process ends or has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// By itself.
+    ByItself,
+    /// It broke this rule.
+    RuleBroken(String),
+    /// It held this request longer than it might, and its loop was blocked.
+    Blocked(u32),
+    /// It held more memory than it might.
+    Memory,
+    /// Its code was not loaded, or an idle one started nothing, in time.
+    Silent,
+    /// It was not needed any more.
+    Retired,
+    /// The executor is being shut down.
+    ShutDown,
+}
+
+/// What a process may be given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessStage {
+    /// Its code is being loaded.
+    Starting,
+    Ready,
+    /// No new work; ends when it is empty.
+    Retiring,
+    /// Killed, or about to be seen as ended.
+    Ending(ProcessEnd, Instant),
+}
+
+/// One process of a deployment.
+#[derive(Debug)]
+pub struct WarmProcess {
+    pub number: u64,
+    pub stage: ProcessStage,
+    pub started: Instant,
+    /// When its last request ended, or it became ready.
+    pub last_work: Instant,
+    /// Requests that it has answered.
+    pub answered: u64,
+    pub memory_bytes: u64,
+    pub last_words: LogTail,
+    pub exit: Option<ProcessExit>,
+    pub is_closed: bool,
+    /// When its socket was closed while it seemed to live.
+    pub closed_at: Option<Instant>,
+    pub launched: Launched,
+    flights: BTreeMap<u32, SentRequest>,
+    next_request: u32,
+    limits: ProcessLimits,
+}
+
+/// Of its standard error, looked through for why it ended.
+const LAST_WORDS_LETTERS: usize = 16_000;
+
+impl WarmProcess {
+    pub fn new(
+        number: u64,
+        launched: Launched,
+        setup: &[u8],
+        limits: ProcessLimits,
+        now: Instant,
+    ) -> WarmProcess {
+        let mut bytes = Vec::new();
+        write_pieces(&mut bytes, FrameKind::Setup, 0, setup, true);
+        let _ = launched.outgoing.send(bytes);
+        WarmProcess {
+            number,
+            stage: ProcessStage::Starting,
+            started: now,
+            last_work: now,
+            answered: 0,
+            memory_bytes: 0,
+            last_words: LogTail::new(LAST_WORDS_LETTERS),
+            exit: None,
+            is_closed: false,
+            closed_at: None,
+            launched,
+            flights: BTreeMap::new(),
+            next_request: 1,
+            limits,
+        }
+    }
+
+    pub fn flights(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Whether it may be given another request: it has room, and starts what it has.
+    pub fn has_room(&self, concurrency: usize, now: Instant) -> bool {
+        let is_stalled = || {
+            let mut waiting = self
+                .flights
+                .values()
+                .filter(|flight| flight.started.is_none());
+            waiting.any(|flight| now.saturating_duration_since(flight.sent) >= STALL_MIN)
+        };
+        self.stage == ProcessStage::Ready && self.flights.len() < concurrency && !is_stalled()
+    }
+
+    /// Sends a request to it.
+    pub fn send(&mut self, run: PendingRun, now: Instant) {
+        let request = self.next_request;
+        // A number is free again long before four billion others are used up.
+        self.next_request = self.next_request.checked_add(1).unwrap_or(1);
+        let mut bytes = Vec::new();
+        let head = head::request(&run.work);
+        write_pieces(&mut bytes, FrameKind::Request, request, &head, true);
+        let mut flight = SentRequest {
+            sent: now,
+            started: None,
+            timeout: run.work.timeout,
+            body: run.work.body.clone(),
+            body_sent: 0,
+            credit: CREDIT_BYTES,
+            head_bytes: Vec::new(),
+            head: None,
+            answer: Vec::new(),
+            answer_credit: CREDIT_BYTES,
+            logs: LogTail::new(self.limits.log_letters),
+            errors: LogTail::new(self.limits.log_letters),
+            log_bytes: 0,
+            cancelled: None,
+            run: Some(run),
+        };
+        write_body(&mut bytes, request, &mut flight, true);
+        self.flights.insert(request, flight);
+        let _ = self.launched.outgoing.send(bytes);
+    }
+
+    /// Takes one frame.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn receive(&mut self, frame: PipeFrame, now: Instant) -> Result<(), String> {
+        if frame.kind == FrameKind::Started && frame.request == 0 {
+            if self.stage != ProcessStage::Starting {
+                return Err("it reported twice that it is ready".into());
+            }
+            self.stage = ProcessStage::Ready;
+            self.last_work = now;
+            return Ok(());
+        }
+        let Some(flight) = self.flights.get_mut(&frame.request) else {
+            // An adapter stops at its response, and its logs go before that.
+            return Err(format!(
+                "it answered request {}, which it has not got",
+                frame.request
+            ));
+        };
+        match frame.kind {
+            FrameKind::Started => take_started(flight, now),
+            FrameKind::Credit => {
+                let bytes = take_credit(flight, frame.request, &frame.payload)?;
+                let _ = self.launched.outgoing.send(bytes);
+                Ok(())
+            }
+            FrameKind::Log => take_log(flight, &frame.payload, self.limits),
+            FrameKind::Response => take_head(flight, &frame.payload),
+            FrameKind::Body => self.take_body(frame, now),
+            FrameKind::Setup | FrameKind::Request | FrameKind::Cancel => {
+                Err("it sent a frame that only the server sends".into())
+            }
+        }
+    }
+
+    fn take_body(&mut self, frame: PipeFrame, now: Instant) -> Result<(), String> {
+        let (request, limit) = (frame.request, self.limits.body_bytes);
+        let flight = self
+            .flights
+            .get_mut(&request)
+            .ok_or("it answered an unknown request")?;
+        if flight.head.is_none() {
+            return Err("it sent a body before its response".into());
+        }
+        let (flag, piece) = frame
+            .payload
+            .split_first()
+            .ok_or("it sent an empty frame of a body")?;
+        let beyond = "it sent more of a body than it had credit for";
+        flight.answer_credit = flight
+            .answer_credit
+            .checked_sub(piece.len())
+            .ok_or(beyond)?;
+        if flight.answer.len() + piece.len() > limit {
+            return Err(format!("it sent a body of more than {limit} bytes"));
+        }
+        flight.answer.extend_from_slice(piece);
+        if *flag == 0 {
+            self.give_credit();
+            return Ok(());
+        }
+        let flight = self
+            .flights
+            .remove(&request)
+            .ok_or("it answered an unknown request")?;
+        let was_cancelled = flight.cancelled.is_some();
+        flight.finish(now);
+        self.answered += 1;
+        self.last_work = now;
+        if was_cancelled {
+            self.retire();
+        }
+        self.give_credit();
+        Ok(())
+    }
+
+    /// Lets bodies go on. While many are held, the oldest alone does, so that one of them ends.
+    fn give_credit(&mut self) {
+        let held: usize = self
+            .flights
+            .values()
+            .map(|flight| flight.answer.len())
+            .sum();
+        let mut bytes = Vec::new();
+        let answering = self
+            .flights
+            .iter_mut()
+            .filter(|(_, flight)| flight.head.is_some());
+        for (nth, (request, flight)) in answering.enumerate() {
+            let taken = CREDIT_BYTES - flight.answer_credit;
+            if taken > 0 && (nth == 0 || held <= HELD_BYTES_MAX) {
+                flight.answer_credit = CREDIT_BYTES;
+                let credit = (taken as u32).to_le_bytes();
+                write_frame(&mut bytes, FrameKind::Credit, *request, &[&credit]);
+            }
+        }
+        if !bytes.is_empty() {
+            let _ = self.launched.outgoing.send(bytes);
+        }
+    }
+
+    /// Gives what the process wrote to a standard descriptor to the one request in flight.
+    /// False when there is none, or more than one.
+    pub fn log_output(&mut self, is_error: bool, text: &str) -> bool {
+        if is_error {
+            self.last_words.push(text);
+        }
+        let mut flights = self.flights.values_mut();
+        let (Some(flight), None) = (flights.next(), flights.next()) else {
+            return false;
+        };
+        if is_error {
+            flight.errors.push(text);
+        } else {
+            flight.logs.push(text);
+        }
+        true
+    }
+
+    /// No new work; it ends when it is empty.
+    pub fn retire(&mut self) {
+        if matches!(self.stage, ProcessStage::Starting | ProcessStage::Ready) {
+            self.stage = ProcessStage::Retiring;
+        }
+    }
+
+    /// Kills it. The first reason stays.
+    pub fn end(&mut self, reason: ProcessEnd, now: Instant) {
+        if !matches!(self.stage, ProcessStage::Ending(..)) {
+            self.stage = ProcessStage::Ending(reason, now);
+        }
+        self.launched.kill();
+    }
+
+    /// What is due by the clock: cancels, and kills what does not answer.
+    pub fn tick(&mut self, now: Instant) {
+        if matches!(self.stage, ProcessStage::Ending(..)) {
+            return;
+        }
+        if self.stage == ProcessStage::Starting && now >= self.started + self.limits.start_max {
+            self.end(ProcessEnd::Silent, now);
+            return;
+        }
+        if self.closed_at.is_some_and(|at| now >= at + CANCEL_MAX) {
+            self.end(ProcessEnd::RuleBroken("it closed its socket".into()), now);
+            return;
+        }
+        let mut bytes = Vec::new();
+        for (request, flight) in &mut self.flights {
+            let due = flight.deadline().filter(|(end, _)| now >= *end);
+            if let Some((_, cause)) = due {
+                flight.cancelled = Some((cause, now));
+                write_frame(&mut bytes, FrameKind::Cancel, *request, &[]);
+            }
+        }
+        if !bytes.is_empty() {
+            let _ = self.launched.outgoing.send(bytes);
+        }
+        self.answer_unstarted(now);
+        if let Some(reason) = self.overdue(now) {
+            self.end(reason, now);
+        } else if self.stage == ProcessStage::Retiring && self.is_done() {
+            self.end(ProcessEnd::Retired, now);
+        }
+    }
+
+    /// A caller who waited too long for a handler that was not called is answered at once: the
+    /// process may be blocked by another, which has its own time.
+    fn answer_unstarted(&mut self, now: Instant) {
+        for flight in self.flights.values_mut() {
+            let cancelled = flight.cancelled.filter(|_| flight.started.is_none());
+            if let (Some((cause, _)), Some(run)) =
+                (cancelled, flight.run.take_if(|_| cancelled.is_some()))
+            {
+                let mut failed = RunFailure::because(timeout_reason(cause));
+                failed.duration = now.saturating_duration_since(flight.sent);
+                run.fail(cause, failed);
+            }
+        }
+    }
+
+    /// Why it cannot be waited for any longer.
+    fn overdue(&self, now: Instant) -> Option<ProcessEnd> {
+        for (request, flight) in &self.flights {
+            let (Some((_, at)), Some(_)) = (flight.cancelled, flight.started) else {
+                continue;
+            };
+            if now >= at + CANCEL_MAX {
+                return Some(ProcessEnd::Blocked(*request));
+            }
+        }
+        let is_idle = self.flights.values().all(|flight| flight.started.is_none());
+        let mut waiting = self.flights.values();
+        let oldest = waiting.next().filter(|_| is_idle)?;
+        (now >= oldest.sent + self.limits.start_max).then_some(ProcessEnd::Silent)
+    }
+
+    /// Whether it has nothing that its caller waits for.
+    fn is_done(&self) -> bool {
+        self.flights.values().all(|flight| flight.run.is_none())
+    }
+
+    /// Ends all that was in flight, once the process has ended: what was started fails, and what
+    /// was not is handed back, the oldest first.
+    pub fn abandon(
+        &mut self,
+        reason: &ProcessEnd,
+        words: &EndWords,
+        now: Instant,
+    ) -> Vec<PendingRun> {
+        let mut moving = Vec::new();
+        let whole = words.whole();
+        for (request, flight) in std::mem::take(&mut self.flights) {
+            if flight.started.is_none() {
+                moving.extend(flight.run);
+                continue;
+            }
+            if let Some((cause, _)) = flight.cancelled {
+                flight.fail(now, cause, timeout_reason(cause));
+                continue;
+            }
+            let (cause, sentence) = match reason {
+                ProcessEnd::Blocked(blocking) if *blocking == request => {
+                    (RunCause::TimedOut, "Execution timed out.")
+                }
+                ProcessEnd::Blocked(_) | ProcessEnd::Retired | ProcessEnd::Silent => {
+                    (RunCause::NeighbourStopped, "worker stopped")
+                }
+                ProcessEnd::ShutDown => (RunCause::ShutDown, "The server is stopping."),
+                ProcessEnd::Memory => (RunCause::OutOfMemory, words.sentence.as_str()),
+                ProcessEnd::ByItself | ProcessEnd::RuleBroken(_) => (
+                    RunCause::ProcessEnded,
+                    whole_or_rest(&flight, words, &whole),
+                ),
+            };
+            flight.fail(now, cause, sentence);
+        }
+        moving
+    }
+}
+
+/// What is said of a process that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndWords {
+    /// One sentence.
+    pub sentence: String,
+    /// The end of its standard error.
+    pub last_words: String,
+}
+
+impl EndWords {
+    /// Both; the sentence last, as in all errors.
+    pub fn whole(&self) -> String {
+        match self.last_words.as_str() {
+            "" => self.sentence.clone(),
+            words => format!("{words}\n{}", self.sentence),
+        }
+    }
+}
+
+/// A run that was alone in its process has the last words among its errors already.
+fn whole_or_rest<'a>(flight: &SentRequest, words: &'a EndWords, whole: &'a str) -> &'a str {
+    if flight.errors.text().trim_end().ends_with(&words.last_words) {
+        return &words.sentence;
+    }
+    whole
+}
+
+fn write_body(bytes: &mut Vec<u8>, request: u32, flight: &mut SentRequest, is_first: bool) {
+    let rest = flight.body.len() - flight.body_sent;
+    let count = rest.min(flight.credit);
+    if count == 0 && !is_first {
+        return;
+    }
+    let piece = flight
+        .body
+        .slice(flight.body_sent..flight.body_sent + count);
+    flight.body_sent += count;
+    flight.credit -= count;
+    write_pieces(bytes, FrameKind::Body, request, &piece, count == rest);
+}
+
+fn take_started(flight: &mut SentRequest, now: Instant) -> Result<(), String> {
+    if flight.started.is_some() {
+        return Err("it started a request twice".into());
+    }
+    flight.started = Some(now);
+    Ok(())
+}
+
+/// The bytes that may now be sent.
+fn take_credit(flight: &mut SentRequest, request: u32, payload: &[u8]) -> Result<Vec<u8>, String> {
+    let count = <[u8; 4]>::try_from(payload).map_err(|_| "it sent a credit that is no number")?;
+    let on_its_way = flight.body_sent;
+    let credit = flight
+        .credit
+        .saturating_add(u32::from_le_bytes(count) as usize);
+    if credit > CREDIT_BYTES || credit > on_its_way + flight.credit {
+        return Err("it gave more credit than it had taken bytes".into());
+    }
+    flight.credit = credit;
+    let mut bytes = Vec::new();
+    write_body(&mut bytes, request, flight, false);
+    Ok(bytes)
+}
+
+fn take_log(flight: &mut SentRequest, payload: &[u8], limits: ProcessLimits) -> Result<(), String> {
+    flight.log_bytes += payload.len();
+    if flight.log_bytes > LOG_BYTES_PER_LETTER * limits.log_letters {
+        return Err("it sent more logs than an adapter sends".into());
+    }
+    let (stream, text) = payload
+        .split_first()
+        .ok_or("it sent an empty frame of a log")?;
+    let text = String::from_utf8_lossy(text);
+    match stream {
+        0 => flight.logs.push(&text),
+        1 => flight.errors.push(&text),
+        other => return Err(format!("it sent a log of the unknown kind {other}")),
+    }
+    Ok(())
+}
+
+fn take_head(flight: &mut SentRequest, payload: &[u8]) -> Result<(), String> {
+    if flight.head.is_some() {
+        return Err("it sent a second response".into());
+    }
+    let (flag, piece) = payload
+        .split_first()
+        .ok_or("it sent an empty frame of a response")?;
+    flight.head_bytes.extend_from_slice(piece);
+    if flight.head_bytes.len() > HEAD_BYTES_MAX {
+        return Err(format!(
+            "it sent a response whose head has more than {HEAD_BYTES_MAX} bytes"
+        ));
+    }
+    if *flag == 1 {
+        let bytes = std::mem::take(&mut flight.head_bytes);
+        let head = head::parse_response(&bytes);
+        flight.head = Some(head.map_err(|rule| format!("it sent {rule}"))?);
+    }
+    Ok(())
+}

@@ -1,0 +1,488 @@
+"""Runs the handlers of one deployment.
+
+Takes requests from the server on descriptor 3, in frames, calls the handler, and answers.
+crates/functions/src/frame.rs is the other side.
+"""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import importlib.util
+import inspect
+import json
+import os
+import re
+import select
+import socket
+import struct
+import sys
+import threading
+import traceback
+
+SETUP, REQUEST, BODY, STARTED, RESPONSE, LOG, CANCEL, CREDIT = range(1, 9)
+
+HEAD = struct.Struct("<IBI")
+# Behind the byte that marks the last piece.
+PIECE_BYTES_MAX = 65535
+CREDIT_BYTES = 262144
+# Of a text, in a frame: at most four bytes each, so that a frame holds them.
+LOG_PIECE_LETTERS = 16000
+HEADERS_BYTES_MAX = 65536
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
+HINT = "Native log detected. Use context.log() or context.error() for logging.\n"
+MISSING = "Return statement missing. return context.res.empty() if no response is expected."
+BINARY_TYPES = ("application/", "audio/", "font/", "image/", "video/")
+
+current = contextvars.ContextVar("current", default=None)
+
+
+def frame(kind, request, payload=b""):
+    return HEAD.pack(len(payload), kind, request) + payload
+
+
+def pieces(kind, request, payload):
+    """The pieces of `payload` as frames, the last one marked."""
+    frames = []
+    at = 0
+    while True:
+        end = min(at + PIECE_BYTES_MAX, len(payload))
+        flag = b"\1" if end == len(payload) else b"\0"
+        frames.append(frame(kind, request, flag + payload[at:end]))
+        at = end
+        if flag == b"\1":
+            return b"".join(frames)
+
+
+class Wire:
+    """The socket to the server. Any thread may send; frames are never mixed."""
+
+    def __init__(self, descriptor):
+        self.socket = socket.socket(fileno=descriptor)
+        self.socket.setblocking(False)
+        os.set_inheritable(descriptor, False)
+        self.lock = threading.Lock()
+
+    def send(self, frames):
+        view = memoryview(frames)
+        with self.lock:
+            while view:
+                try:
+                    view = view[self.socket.send(view) :]
+                except BlockingIOError:
+                    select.select([], [self.socket], [])
+                except OSError:
+                    os._exit(0)  # Without its server a process has nothing to do.
+
+
+class Execution:
+    """One execution: what came in, and what is left to send."""
+
+    def __init__(self, adapter, number, head):
+        self.adapter = adapter
+        self.number = number
+        self.head = head
+        self.received = []
+        self.answer = None
+        self.sent = 0
+        self.credit = CREDIT_BYTES
+        self.is_done = False
+        self.has_hint = False
+        self.task = None
+        # Whether it waits on the loop; else it is in a thread.
+        self.awaits = False
+        # Logs and errors: letters that were sent, and the end of all that is above the limit.
+        self.log_sent = [0, 0]
+        self.log_kept = [0, 0]
+        self.log_tails = [[], []]
+        self.lock = threading.Lock()
+
+    def log(self, stream, text):
+        limit = self.adapter.limits["log_chars"]
+        with self.lock:
+            if self.is_done:
+                return
+            now = text[: limit - self.log_sent[stream]]
+            self.log_sent[stream] += len(now)
+            self.send_log(stream, now)
+            tail = self.log_tails[stream]
+            tail.append(text[len(now) :])
+            self.log_kept[stream] += len(text) - len(now)
+            # Not at each line, or a flood of short ones would move all letters each time.
+            if self.log_kept[stream] > 2 * limit:
+                tail[:] = ["".join(tail)[-limit:]]
+                self.log_kept[stream] = limit
+
+    def send_log(self, stream, text):
+        for at in range(0, len(text), LOG_PIECE_LETTERS):
+            piece = text[at : at + LOG_PIECE_LETTERS].encode("utf-8", "replace")
+            self.adapter.wire.send(frame(LOG, self.number, bytes([stream]) + piece))
+
+    def native(self, stream, text):
+        hint = "" if self.has_hint else HINT
+        self.has_hint = True
+        self.log(stream, hint + text)
+
+    def finish(self, status, headers, body, failure=None):
+        """Answers, once: with a response, or with a `failure` in words."""
+        with self.lock:
+            if self.is_done:
+                return
+            for stream, tail in enumerate(self.log_tails):
+                self.send_log(stream, "".join(tail)[-self.adapter.limits["log_chars"] :])
+            self.is_done = True
+        head = {"status": status, "headers": headers}
+        if failure is not None:
+            head["failure"] = failure.encode("utf-8", "replace").decode("utf-8")
+        with self.lock:
+            self.answer = body
+            self.pump(pieces(RESPONSE, self.number, json.dumps(head).encode()))
+
+    def add_credit(self, count):
+        with self.lock:
+            self.credit += count
+            self.pump(b"")
+
+    def pump(self, frames):
+        """Sends as much of the body as the server has given credit for."""
+        body = self.answer
+        if body is None:
+            return
+        parts = [frames]
+        while True:
+            end = min(self.sent + min(PIECE_BYTES_MAX, self.credit), len(body))
+            is_last = end == len(body)
+            if end == self.sent and not is_last:
+                break
+            flag = b"\1" if is_last else b"\0"
+            parts.append(frame(BODY, self.number, flag + body[self.sent : end]))
+            self.credit -= end - self.sent
+            self.sent = end
+            if is_last:
+                self.answer = None
+                self.adapter.runs.pop(self.number, None)
+                break
+        self.adapter.wire.send(b"".join(parts))
+
+
+class Request:
+    """`req`: views of the body are made when they are read."""
+
+    def __init__(self, head, body):
+        self.headers = head["headers"]
+        self.method = head["method"]
+        self.scheme = self.headers.get("x-forwarded-proto") or "http"
+        self.host, port = split_host(self.headers.get("host", ""))
+        usual = 443 if self.scheme == "https" else 80
+        self.port = int(port) if port.isdigit() else usual
+        self.path, mark, self.query_string = head["path"].partition("?")
+        self.query = {}
+        for pair in self.query_string.split("&"):
+            key, _, value = pair.partition("=")
+            if key:
+                self.query[key] = value
+        shown_port = "" if self.port == usual else f":{self.port}"
+        shown_query = f"?{self.query_string}" if self.query_string else ""
+        self.url = f"{self.scheme}://{self.host}{shown_port}{self.path}{shown_query}"
+        self.body_binary = body
+
+    @property
+    def body_text(self):
+        return self.body_binary.decode("utf-8", "replace")
+
+    @property
+    def body_raw(self):
+        return self.body_text
+
+    @property
+    def body_json(self):
+        return json.loads(self.body_binary.decode("utf-8"))
+
+    @property
+    def body(self):
+        kind = self.headers.get("content-type", "text/plain").lower()
+        if kind.startswith("application/json"):
+            return self.body_json if self.body_binary else {}
+        return self.body_binary if kind.startswith(BINARY_TYPES) else self.body_text
+
+
+def split_host(text):
+    host, mark, port = text.rpartition(":")
+    return (host, port) if mark and not text.endswith("]") else (text, "")
+
+
+class Response:
+    """`res`: what a handler returns is made by one of these."""
+
+    def binary(self, body, status_code=200, headers=None):
+        return {"body": body, "statusCode": status_code, "headers": dict(headers or {})}
+
+    def text(self, body, status_code=200, headers=None):
+        return self.binary(str(body).encode("utf-8", "replace"), status_code, headers)
+
+    def send(self, body, status_code=200, headers=None):
+        return self.text(body, status_code, headers)
+
+    def json(self, value, status_code=200, headers=None):
+        typed = {**(headers or {}), "content-type": "application/json"}
+        return self.text(json.dumps(value, separators=(",", ":")), status_code, typed)
+
+    def empty(self):
+        return self.text("", 204)
+
+    def redirect(self, url, status_code=301, headers=None):
+        return self.text("", status_code, {**(headers or {}), "location": str(url)})
+
+
+class Context:
+    """What a handler is called with."""
+
+    def __init__(self, run, body):
+        self.req = Request(run.head, body)
+        self.res = Response()
+        self._run = run
+
+    def log(self, *values):
+        self._run.log(0, " ".join(map(shown, values)) + "\n")
+
+    def error(self, *values):
+        self._run.log(1, " ".join(map(shown, values)) + "\n")
+
+
+def shown(value):
+    if isinstance(value, BaseException):
+        return "".join(traceback.format_exception(type(value), value, value.__traceback__))
+    return str(value)
+
+
+class Refused(Exception):
+    """A response that breaks a limit; the text names it."""
+
+
+def check_status(status):
+    if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 599:
+        raise Refused(f"The response has the status {status!r}; it must be 200 to 599.")
+    return status
+
+
+def check_headers(given):
+    headers = {}
+    count = 0
+    for name, value in given.items():
+        name, value = str(name).lower(), str(value)
+        if name.startswith("x-open-runtimes-"):
+            continue
+        if not TOKEN.match(name) or not VALUE.match(value):
+            raise Refused(f"The response has a header that is none: {json.dumps(name)}.")
+        if name == "content-type":
+            kind = value.lower()
+            if not kind.startswith("multipart/") and "charset=" not in kind:
+                value += "; charset=utf-8"
+        headers[name] = value
+        count += len(name) + len(value)
+    if count > HEADERS_BYTES_MAX:
+        raise Refused(
+            f"The response has headers of {count} bytes; the limit is {HEADERS_BYTES_MAX} bytes."
+        )
+    headers.setdefault("content-type", "text/plain; charset=utf-8")
+    return headers
+
+
+def check_body(body, limit):
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        body = bytes(body)
+    else:
+        body = str(body).encode("utf-8", "replace")
+    if len(body) > limit:
+        raise Refused(f"The response has {len(body)} bytes; the limit is {limit} bytes.")
+    return body
+
+
+class NativeStream:
+    """What a handler prints is a log of its own execution."""
+
+    def __init__(self, stream, standard):
+        self.stream = stream
+        self.standard = standard
+
+    def write(self, text):
+        run = current.get()
+        if run is None or run.is_done:
+            return self.standard.write(text)
+        run.native(self.stream, text)
+        return len(text)
+
+    def __getattr__(self, name):
+        return getattr(self.standard, name)
+
+
+class Adapter:
+    """The loop: frames in, handlers called, frames out."""
+
+    def __init__(self):
+        self.wire = Wire(3)
+        self.loop = asyncio.new_event_loop()
+        self.runs = {}
+        self.heads = {}
+        self.unread = bytearray()
+        self.handler = None
+        self.load_error = None
+        self.memory_mib = 0
+        self.limits = {}
+        self.pool = None
+
+    def serve(self):
+        asyncio.set_event_loop(self.loop)
+        self.loop.add_reader(self.wire.socket.fileno(), self.read)
+        self.loop.run_forever()
+
+    def read(self):
+        try:
+            chunk = self.wire.socket.recv(262144)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            os._exit(0)  # Without its server a process has nothing to do.
+        self.unread += chunk
+        at = 0
+        while len(self.unread) - at >= HEAD.size:
+            length, kind, request = HEAD.unpack_from(self.unread, at)
+            end = at + HEAD.size + length
+            if len(self.unread) < end:
+                break
+            payload = bytes(self.unread[at + HEAD.size : end])
+            at = end
+            self.take(kind, request, payload)
+        del self.unread[:at]
+
+    def gather(self, request, payload):
+        known = self.heads.setdefault(request, [])
+        known.append(payload[1:])
+        if payload[0] == 0:
+            return None
+        return json.loads(b"".join(self.heads.pop(request)))
+
+    def take(self, kind, request, payload):
+        run = self.runs.get(request)
+        if kind == SETUP:
+            setup = self.gather(0, payload)
+            if setup is not None:
+                self.begin(setup)
+        elif kind == REQUEST:
+            head = self.gather(request, payload)
+            if head is not None:
+                self.runs[request] = Execution(self, request, head)
+        elif kind == BODY and run is not None:
+            self.take_body(run, payload)
+        elif kind == CREDIT and run is not None:
+            run.add_credit(struct.unpack("<I", payload)[0])
+        elif kind == CANCEL and run is not None:
+            self.cancel(run)
+
+    def take_body(self, run, payload):
+        if len(payload) > 1:
+            run.received.append(payload[1:])
+            if payload[0] == 0:
+                credit = struct.pack("<I", len(payload) - 1)
+                self.wire.send(frame(CREDIT, run.number, credit))
+        if payload[0] == 1 and not run.is_done:
+            context = contextvars.copy_context()
+            context.run(current.set, run)
+            run.task = context.run(self.loop.create_task, self.execute(run))
+
+    def cancel(self, run):
+        # A thread cannot be stopped: without an answer the server ends the process.
+        if run.task is None:
+            run.finish(500, {}, b"", "")
+        elif run.awaits:
+            run.task.cancel()
+
+    def begin(self, setup):
+        self.limits = setup["limits"]
+        self.memory_mib = self.limits["memory_mib"]
+        os.environ.update(setup["variables"])
+        sys.stdout = NativeStream(0, sys.stdout)
+        sys.stderr = NativeStream(1, sys.stderr)
+        self.pool = concurrent.futures.ThreadPoolExecutor(self.limits["concurrency"])
+        try:
+            self.handler = load_function(setup["folder"], setup["entrypoint"])
+        except BaseException as error:
+            self.load_error = error
+        self.wire.send(frame(STARTED, 0))
+
+    async def execute(self, run):
+        body = b"".join(run.received)
+        run.received = []
+        self.wire.send(frame(STARTED, run.number))
+        try:
+            if self.load_error is not None:
+                raise self.load_error
+            context = Context(run, body)
+            output = await self.call(run, context)
+            if not isinstance(output, dict):
+                run.finish(500, {}, b"", MISSING)
+                return
+            status = check_status(output.get("statusCode", 200))
+            headers = check_headers(output.get("headers") or {})
+            body = check_body(output.get("body", b""), self.limits["body_bytes"])
+            run.finish(status, headers, body)
+        except asyncio.CancelledError:
+            run.finish(500, {}, b"", "")
+        except MemoryError:
+            run.finish(500, {}, b"", f"The function ran out of memory ({self.memory_mib} MiB).")
+        except Refused as refused:
+            run.finish(500, {}, b"", str(refused))
+        except BaseException as error:
+            run.finish(500, {}, b"", reason(error))
+
+    async def call(self, run, context):
+        if inspect.iscoroutinefunction(self.handler):
+            output = self.handler(context)
+        else:
+            inside = contextvars.copy_context().run
+            output = await self.loop.run_in_executor(
+                self.pool, inside, called, self.handler, context
+            )
+        if inspect.isawaitable(output):
+            run.awaits = True
+            return await output
+        return output
+
+
+def called(handler, context):
+    """`StopIteration` cannot pass a future; as an error of its own kind it can."""
+    try:
+        return handler(context)
+    except StopIteration as error:
+        raise RuntimeError("The function raised StopIteration.") from error
+
+
+def reason(error):
+    """A text that a raised error surely has: its own conversions may raise as well."""
+    try:
+        return shown(error)
+    except BaseException:
+        return f"The function raised {type(error).__name__}, which has no text."
+
+
+def load_function(folder, entrypoint):
+    path = os.path.realpath(os.path.join(folder, entrypoint))
+    if not os.path.isfile(path):
+        raise Refused(f"The entrypoint {entrypoint} is missing.")
+    sys.path.insert(0, folder)
+    sys.path.insert(0, os.path.dirname(path))
+    spec = importlib.util.spec_from_file_location("function", path)
+    if spec is None:
+        raise Refused(f"The entrypoint {entrypoint} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["function"] = module
+    spec.loader.exec_module(module)
+    handler = getattr(module, "main", None)
+    if not callable(handler):
+        raise Refused(f"The entrypoint {entrypoint} has no function main.")
+    return handler
+
+
+Adapter().serve()
