@@ -2,6 +2,7 @@
 //! written for the caller. Names no wire word: the server shapes these for clients.
 
 mod access;
+mod function;
 mod read;
 pub(crate) mod refused;
 mod schema;
@@ -14,6 +15,7 @@ use store::StoreError;
 use thiserror::Error;
 
 pub use access::AccessError;
+pub use function::FunctionError;
 pub use read::{PIECES_MAX, ReadError};
 pub use schema::{ColumnFault, IndexFault, SchemaError};
 pub use transaction::TransactionError;
@@ -39,6 +41,9 @@ pub enum EngineError {
     /// A transaction cannot be used or committed.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// A function, or what belongs to it, is not there, or cannot be made so.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
     /// Try again later.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -13,6 +13,7 @@ use model::{Catalogue, Mark, Page, TableOptions};
 
 mod commit;
 mod error;
+mod functions;
 mod read;
 mod request;
 mod schema;
@@ -22,8 +23,12 @@ mod write;
 
 pub use commit::quota::{Quotas, Taken};
 pub use error::{
-    AccessError, ColumnFault, EngineError, IndexFault, PIECES_MAX, ReadError, SchemaError,
-    TransactionError, Unavailable, WriteError,
+    AccessError, ColumnFault, EngineError, FunctionError, IndexFault, PIECES_MAX, ReadError,
+    SchemaError, TransactionError, Unavailable, WriteError,
+};
+pub use functions::{
+    FunctionInput, FunctionOptionsInput, FunctionShown, RUNTIMES, SPECIFICATIONS, Specification,
+    VariableInput,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};
@@ -61,7 +66,7 @@ pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, HistoryCount,
     HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, SchemaAct,
-    SchemaRecord, StoreError, Violation, Violations, accept_loss, inspect,
+    SchemaRecord, StoreError, Variable, Violation, Violations, accept_loss, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -1,10 +1,12 @@
-//! Everything that contains rows: projects, API keys, databases, tables.
+//! Everything that contains rows, and what runs beside them: projects, API keys, databases, tables,
+//! functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::actor::Scope;
-use crate::id::{DatabaseId, KeyId, ProjectId, TableId};
+use crate::function::Function;
+use crate::id::{DatabaseId, FunctionId, KeyId, ProjectId, TableId};
 use crate::schema::{Table, TableNumber};
 use crate::time::Timestamp;
 
@@ -22,7 +24,7 @@ pub struct Catalogue {
 /// SHA-256 of an API key's secret. The secret itself is never stored.
 pub type SecretHash = [u8; 32];
 
-/// A project: its databases and what it is called.
+/// A project: its databases and functions, and what it is called.
 #[derive(Clone, Debug)]
 pub struct Project {
     /// The project's id.
@@ -33,6 +35,8 @@ pub struct Project {
     pub created: Timestamp,
     /// Its databases.
     pub databases: HashMap<DatabaseId, Arc<Database>>,
+    /// Its functions.
+    pub functions: HashMap<FunctionId, Arc<Function>>,
 }
 
 /// What an API key may call, and for how long.
@@ -106,6 +110,10 @@ pub enum CatalogueChange {
     TablePut(Arc<Table>),
     /// A table is gone.
     TableGone(ProjectId, DatabaseId, TableId),
+    /// A function was created or changed.
+    FunctionPut(Arc<Function>),
+    /// A function is gone.
+    FunctionGone(ProjectId, FunctionId),
 }
 
 impl Catalogue {
@@ -148,6 +156,7 @@ impl Catalogue {
             CatalogueChange::ProjectPut(mut project) => {
                 if let Some(old) = self.projects.get(&project.id) {
                     project.databases.clone_from(&old.databases);
+                    project.functions.clone_from(&old.functions);
                 }
                 self.projects.insert(project.id.clone(), Arc::new(project));
             }
@@ -184,6 +193,17 @@ impl Catalogue {
             CatalogueChange::TableGone(project, database, id) => {
                 if let Some(tables) = self.tables_mut(&project, &database) {
                     tables.remove(&id);
+                }
+            }
+            CatalogueChange::FunctionPut(function) => {
+                if let Some(project) = self.projects.get_mut(&function.project) {
+                    let functions = &mut Arc::make_mut(project).functions;
+                    functions.insert(function.id.clone(), function);
+                }
+            }
+            CatalogueChange::FunctionGone(project, id) => {
+                if let Some(project) = self.projects.get_mut(&project) {
+                    Arc::make_mut(project).functions.remove(&id);
                 }
             }
         }

@@ -79,6 +79,10 @@ id_type! {
     IndexKey, "index key";
     /// Names an API key within its project. It is not the key's secret.
     KeyId, "key id";
+    /// Names a function within its project.
+    FunctionId, "function id";
+    /// Names a variable within its function.
+    VariableId, "variable id";
 }
 
 /// A column's number in its table: names the physical column `c<n>`, never reused.

@@ -10,6 +10,7 @@ pub mod change;
 pub mod check;
 pub mod count;
 pub mod error;
+pub mod function;
 pub mod history;
 pub mod id;
 pub mod json;
@@ -31,8 +32,15 @@ pub use catalogue::{ApiKey, Catalogue, CatalogueChange, Database, DatabaseKind, 
 pub use change::{Change, Image};
 pub use count::counted;
 pub use error::{HistoryGone, ModelError};
+pub use function::{
+    Function, FunctionChange, FunctionDefinition, FunctionNetwork, FunctionOptions,
+    FunctionOptionsChange,
+};
 pub use history::{History, Version};
-pub use id::{ColumnKey, ColumnNumber, DatabaseId, IndexKey, KeyId, ProjectId, RowId, TableId};
+pub use id::{
+    ColumnKey, ColumnNumber, DatabaseId, FunctionId, IndexKey, KeyId, ProjectId, RowId, TableId,
+    VariableId,
+};
 pub use json::Json;
 pub use operator::Operator;
 pub use options::{Past, Retention, TableOptions};

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{
-    ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind, Index, KeyId,
-    Mark, Past, Patch, Period, Permission, ProjectId, Retention, RowId, Table, TableId,
-    TableNumber, Timestamp,
+    ApiKey, CatalogueChange, Change, Column, ColumnNumber, DatabaseId, DatabaseKind,
+    FunctionChange, FunctionDefinition, Index, KeyId, Mark, Past, Patch, Period, Permission,
+    ProjectId, Retention, RowId, Table, TableId, TableNumber, Timestamp,
 };
 use query::Query;
 
+use crate::function_op::{FunctionName, FunctionOp};
 use crate::refusal::{Full, Refusal};
 use crate::row_op::{Guard, PeriodEnd, RowAct, RowOp, Stamps};
 use crate::staged::{Once, Since, Transaction, TransactionOp};
@@ -86,7 +87,7 @@ impl WriteBatch {
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
-            Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) => 1,
+            Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) | Op::Function(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
         self.ops.iter().map(rows).sum()
@@ -143,7 +144,7 @@ impl WriteBatch {
                 is_ranged || op.query.table.relations().next().is_some()
             }
             Op::Related(_) | Op::Catalogue(_) => true,
-            Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
+            Op::Transaction(_) | Op::Function(_) | Op::Since(_) | Op::Once(_) => false,
         };
         self.ops.len() > 1 || self.ops.iter().any(goes_on)
     }
@@ -162,6 +163,8 @@ pub enum Op {
     Catalogue(CatalogueOp),
     /// On a transaction of a client.
     Transaction(TransactionOp),
+    /// On what belongs to a function.
+    Function(FunctionOp),
     /// None: says what holds for the operations on rows that follow.
     Since(Since),
     /// None: keeps the batch from running twice.
@@ -173,7 +176,11 @@ impl Op {
     pub(crate) fn needs_catalogue(&self) -> bool {
         match self {
             Op::Row(_) | Op::Matching(_) | Op::Related(_) => true,
-            Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) | Op::Once(_) => false,
+            Op::Catalogue(_)
+            | Op::Transaction(_)
+            | Op::Function(_)
+            | Op::Since(_)
+            | Op::Once(_) => false,
         }
     }
 }
@@ -388,6 +395,12 @@ pub enum CatalogueOp {
     /// Removes a table: at once for readers, its rows in slices by
     /// [`crate::StoreUpkeep::run_upkeep`].
     DeleteTable(ProjectId, DatabaseId, TableId),
+    /// Creates a function; its number and times are set by the commit.
+    CreateFunction(FunctionName, Box<FunctionDefinition>),
+    /// Changes a function.
+    UpdateFunction(FunctionName, Box<FunctionChange>),
+    /// Removes a function, with all that belongs to it.
+    DeleteFunction(FunctionName),
     /// Changes what must hold of a table's rows over valid time. Refused with
     /// [`Refusal::NotKept`] when it does not hold now.
     Constrain {
@@ -534,8 +547,8 @@ pub struct Applied {
     pub catalogue: Vec<CatalogueChange>,
     /// Transactions of clients as they became; one that was removed as it was.
     pub transactions: Vec<Transaction>,
-    /// Whether something beside rows was kept: a transaction, or the key of a request. Such a
-    /// batch must be made durable even if it takes no mark.
+    /// Whether something beside rows was kept: a transaction, the key of a request, or what belongs
+    /// to a function. Such a batch must be made durable even if it takes no mark.
     pub keeps: bool,
     /// [`model::Catalogue::epoch`] after this batch.
     pub catalogue_epoch: u64,

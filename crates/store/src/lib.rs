@@ -17,6 +17,7 @@ use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
+pub mod function_op;
 mod refusal;
 mod row_op;
 mod schema_record;
@@ -29,6 +30,7 @@ pub use batch::{
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
+pub use function_op::{FunctionName, FunctionOp, Variable};
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use schema_record::{SchemaAct, SchemaRecord};
@@ -61,6 +63,7 @@ pub trait Store:
     + StoreConstraints
     + StoreWrites
     + StoreTransactions
+    + StoreFunctions
     + StoreUsage
     + StoreUpkeep
     + Send
@@ -73,6 +76,7 @@ impl<T> Store for T where
         + StoreConstraints
         + StoreWrites
         + StoreTransactions
+        + StoreFunctions
         + StoreUsage
         + StoreUpkeep
         + Send
@@ -241,6 +245,16 @@ pub trait StoreTransactions {
         project: &'a ProjectId,
         key: &'a str,
     ) -> StoreFuture<'a, Option<KeptRequest>>;
+}
+
+/// What belongs to functions.
+pub trait StoreFunctions {
+    /// The variables of the function of this [`model::Function::seq`], in the order of their
+    /// creation, without the values of secret ones.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyMissing`], [`StoreError::SealBroken`] when a value cannot be opened.
+    fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>>;
 }
 
 /// What a store holds, and what it has at work. One that does not count says so by zeros.

@@ -160,6 +160,13 @@ pub enum Refusal {
     Exists(Container),
     /// There is no container of this kind and id.
     NotFound(Container, String),
+    /// There are as many of this kind as there can be.
+    TooMany {
+        /// Of what.
+        kind: Container,
+        /// The limit.
+        max: usize,
+    },
     /// The database failed while this batch ran.
     Failed(StoreError),
 }
@@ -274,4 +281,8 @@ pub enum Container {
     Database,
     /// A table.
     Table,
+    /// A function.
+    Function,
+    /// A variable of a function.
+    Variable,
 }

@@ -9,8 +9,8 @@ use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
     Boundaries, BoundaryOf, Changes, KeptRequest, Listed, Listing, Loaded, OffloadKind,
     OperationsOf, Outcome, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreConstraints, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage,
-    StoreWrites, TableConstraints, Transaction, Trial, Work, WriteBatch,
+    StoreConstraints, StoreFunctions, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
+    StoreUsage, StoreWrites, TableConstraints, Transaction, Trial, Variable, Work, WriteBatch,
 };
 
 /// The methods of a store that tests change; those that are not written are those of
@@ -160,6 +160,12 @@ impl<H: StoreHooks> StoreTransactions for Hooked<H> {
         key: &'a str,
     ) -> StoreFuture<'a, Option<KeptRequest>> {
         self.0.inner().kept_request(project, key)
+    }
+}
+
+impl<H: StoreHooks> StoreFunctions for Hooked<H> {
+    fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
+        self.0.inner().variables(function)
     }
 }
 

@@ -7,7 +7,7 @@ use super::source::{Language, Source, Tree};
 const LINES_MAX: usize = 70;
 
 /// A function by its first and last line, counted from 1.
-struct Function {
+struct FoundFunction {
     name: String,
     first: usize,
     last: usize,
@@ -42,7 +42,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn in_rust(source: &Source) -> Vec<Function> {
+fn in_rust(source: &Source) -> Vec<FoundFunction> {
     let words = source.words();
     let named = words.windows(2).filter(|pair| {
         let between = &source.code[pair[0].end..pair[1].end - pair[1].text.len()];
@@ -53,7 +53,7 @@ fn in_rust(source: &Source) -> Vec<Function> {
             let open = body_start(&source.code, pair[1].end)?;
             let close = source.closing_brace(open)?;
             let (name, last) = (pair[1].text.to_owned(), source.line_of(close));
-            Some(Function {
+            Some(FoundFunction {
                 name,
                 first: pair[0].line,
                 last,
@@ -78,7 +78,7 @@ fn body_start(code: &str, from: usize) -> Option<usize> {
 }
 
 /// `function name(…) {`, `name = (…) => {` and methods, told by the `{` behind the parameters.
-fn in_javascript(source: &Source) -> Vec<Function> {
+fn in_javascript(source: &Source) -> Vec<FoundFunction> {
     let mut functions = Vec::new();
     let code = &source.code;
     for (open, _) in code.match_indices('{') {
@@ -100,7 +100,7 @@ fn in_javascript(source: &Source) -> Vec<Function> {
         }
         if let Some(close) = source.closing_brace(open) {
             let (first, last) = (source.line_of(parameters), source.line_of(close));
-            functions.push(Function {
+            functions.push(FoundFunction {
                 name: name.to_owned(),
                 first,
                 last,
@@ -128,7 +128,7 @@ fn opening_parenthesis(head: &str) -> Option<usize> {
 }
 
 /// A function ends with its last line that is indented deeper than its `def`.
-fn in_python(source: &Source) -> Vec<Function> {
+fn in_python(source: &Source) -> Vec<FoundFunction> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let lines: Vec<&str> = source.code.lines().collect();
     let mut functions = Vec::new();
@@ -150,7 +150,7 @@ fn in_python(source: &Source) -> Vec<Function> {
             }
             last = below;
         }
-        functions.push(Function {
+        functions.push(FoundFunction {
             name,
             first: index + 1,
             last: last + 1,

@@ -112,8 +112,14 @@ pub const ROOMS: [Room; 20] = [
         name: "engine",
         kind: Kind::Active,
         ours: &["model", "query", "list-cache", "store"],
-        outside: Outside::Only(&["futures-channel", "futures-executor", "thiserror"]),
-        outside_max: 3,
+        outside: Outside::Only(&[
+            // Schedules of functions.
+            "croner",
+            "futures-channel",
+            "futures-executor",
+            "thiserror",
+        ]),
+        outside_max: 4,
     },
     Room {
         name: "functions",

@@ -652,7 +652,9 @@ fn extend_with_tables(batch: &mut Batch, change: &CatalogueChange, catalogue: &C
         CatalogueChange::ProjectPut(_)
         | CatalogueChange::KeyPut(_)
         | CatalogueChange::KeyGone(_)
-        | CatalogueChange::DatabasePut(_) => {}
+        | CatalogueChange::DatabasePut(_)
+        | CatalogueChange::FunctionPut(_)
+        | CatalogueChange::FunctionGone(..) => {}
     }
 }
 

@@ -392,7 +392,9 @@ fn growth(op: &Op) -> Option<Growth<'_>> {
             | RelatedOp::Hold(_) => None,
         },
         Op::Transaction(TransactionOp::Stage { .. }) => Some(Growth { row_of: None }),
-        Op::Transaction(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => None,
+        Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
+            None
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use store::{
 };
 
 use crate::error::{
-    AccessError, ColumnFault, EngineError, ReadError, SchemaError, TransactionError, Unavailable,
-    WriteError,
+    AccessError, ColumnFault, EngineError, FunctionError, ReadError, SchemaError, TransactionError,
+    Unavailable, WriteError,
 };
 
 /// The refusal of a batch as the error its caller sees.
@@ -77,6 +77,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         }
         Refusal::Exists(container) => exists(container),
         Refusal::NotFound(container, id) => not_found(container, id),
+        Refusal::TooMany { kind, max } => too_many(kind, max),
         Refusal::Failed(error) => error.into(),
     }
 }
@@ -136,6 +137,8 @@ fn exists(container: Container) -> EngineError {
         Container::Key => SchemaError::KeyExists.into(),
         Container::Database => SchemaError::DatabaseExists.into(),
         Container::Table => SchemaError::TableExists.into(),
+        Container::Function => FunctionError::Exists.into(),
+        Container::Variable => FunctionError::VariableExists.into(),
     }
 }
 
@@ -145,7 +148,23 @@ fn not_found(container: Container, id: String) -> EngineError {
         Container::Key => SchemaError::KeyNotFound(id).into(),
         Container::Database => SchemaError::DatabaseNotFound(id).into(),
         Container::Table => SchemaError::TableNotFound(id).into(),
+        Container::Function => FunctionError::NotFound(id).into(),
+        Container::Variable => FunctionError::VariableNotFound(id).into(),
     }
+}
+
+fn too_many(kind: Container, max: usize) -> EngineError {
+    let (name, why) = match kind {
+        Container::Function => (
+            "functionId",
+            format!("A project has at most {max} functions."),
+        ),
+        _ => (
+            "variableId",
+            format!("A function has at most {max} variables."),
+        ),
+    };
+    EngineError::Argument { name, why }
 }
 
 /// An id as a message shows it: what a client sent may be long.

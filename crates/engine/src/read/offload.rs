@@ -156,7 +156,7 @@ impl Engine {
 }
 
 /// The answer of a read that waits for nothing.
-fn at_once<T>(read: impl Future<Output = T>) -> Option<T> {
+pub(crate) fn at_once<T>(read: impl Future<Output = T>) -> Option<T> {
     match pin!(read).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,

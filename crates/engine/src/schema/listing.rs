@@ -1,4 +1,4 @@
-//! Lists of databases, tables, columns, indexes and keys, by the query language of rows.
+//! Lists of databases, tables, columns, indexes, keys and functions, by the query language of rows.
 //!
 //! They are few and in memory. What they can be asked about is described as a table, so that the
 //! queries are read and refused exactly as those of rows are.
@@ -57,6 +57,28 @@ pub(crate) static INDEXES: Attributes = LazyLock::new(|| {
 
 pub(crate) static KEYS: Attributes =
     LazyLock::new(|| attributes(&[("name", TEXT), ("expire", TIME), ("scopes", TEXTS)]));
+
+pub(crate) static FUNCTIONS: Attributes = LazyLock::new(|| {
+    attributes(&[
+        ("name", TEXT),
+        ("enabled", FLAG),
+        ("runtime", TEXT),
+        ("deploymentId", TEXT),
+        ("schedule", TEXT),
+        ("timeout", NUMBER),
+        ("entrypoint", TEXT),
+        ("commands", TEXT),
+    ])
+});
+
+pub(crate) static VARIABLES: Attributes = LazyLock::new(|| {
+    attributes(&[
+        ("key", TEXT),
+        ("resourceType", TEXT),
+        ("resourceId", TEXT),
+        ("secret", FLAG),
+    ])
+});
 
 pub(crate) static TRANSACTIONS: Attributes = LazyLock::new(|| {
     attributes(&[

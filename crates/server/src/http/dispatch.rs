@@ -17,7 +17,7 @@ use crate::http::fast_answer;
 use crate::http::head::cors::Origin;
 use crate::http::head::forwarded::Client;
 use crate::http::head::headers::{IDEMPOTENCY_KEY, X_APPWRITE_KEY, X_REQUEST_ID};
-use crate::http::head::route::{Action, Route, Routes};
+use crate::http::head::route::{Action, FunctionAction, KeyAction, Route, Routes};
 use crate::http::head::{headers, min_mark};
 use crate::http::input::context::{self, RequestContext};
 use crate::http::limits::guest_turns::InTurns;
@@ -25,8 +25,8 @@ use crate::http::limits::unsent::FREE_BYTES;
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::routes::ndjson::{self, Does};
 use crate::http::routes::{
-    batch, columns, databases, health, idempotency, indexes, native, openapi, project, realtime,
-    relationships, rows, rows_bulk, tables, transactions, welcome,
+    batch, columns, databases, functions, health, idempotency, indexes, native, openapi, project,
+    realtime, relationships, rows, rows_bulk, tables, transactions, welcome,
 };
 use crate::http::state::app::App;
 use crate::http::state::test_clock;
@@ -202,14 +202,47 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::StageOperations => transactions::stage(context).await,
         Action::BatchRead => read_batch(context).await,
         Action::BatchWrite => write_batch(context).await,
+        Action::Function(action) => perform_of_functions(action, context).await,
         Action::GetProject => project::get(&context),
-        Action::ListKeys => project::list_keys(&context),
-        Action::GetKey => project::get_key(&context),
-        Action::RevokeKey => project::revoke_key(&context).await,
+        Action::Keys(action) => perform_of_keys(action, &context).await,
         Action::DenyKey => Err(project::refuse_new_key(&context)),
         Action::NotBuilt => Err(not_built(&context)),
         Action::NotSupported(begin) => realtime::refuse(context.head, begin),
         Action::Welcome => Ok(welcome::page(&context)),
+    }
+}
+
+async fn perform_of_keys(
+    action: KeyAction,
+    context: &RequestContext<'_>,
+) -> Result<Reply, ApiError> {
+    match action {
+        KeyAction::List => project::list_keys(context),
+        KeyAction::Get => project::get_key(context),
+        KeyAction::Revoke => project::revoke_key(context).await,
+    }
+}
+
+async fn perform_of_functions(
+    action: FunctionAction,
+    context: RequestContext<'_>,
+) -> Result<Reply, ApiError> {
+    use FunctionAction as F;
+    match action {
+        F::List => functions::list(context).await,
+        F::Create => functions::create(context).await,
+        F::Get => functions::get(context).await,
+        F::Update => functions::update(context).await,
+        F::Delete => functions::delete(context).await,
+        F::ListRuntimes => functions::runtimes(&context),
+        F::ListSpecifications => functions::specifications(&context),
+        F::ListVariables => functions::list_variables(context).await,
+        F::CreateVariable => functions::create_variable(context).await,
+        F::GetVariable => functions::get_variable(context).await,
+        F::UpdateVariable => functions::update_variable(context).await,
+        F::DeleteVariable => functions::delete_variable(context).await,
+        F::Options => functions::options(&context),
+        F::SetOptions => functions::set_options(context).await,
     }
 }
 

@@ -13,6 +13,7 @@ mod encrypted;
 mod erased_past;
 mod explain;
 mod fixture;
+mod functions;
 mod guest_transactions;
 mod idempotency;
 mod limits;

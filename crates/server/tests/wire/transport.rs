@@ -147,6 +147,7 @@ fn unsupported_routes_are_refused_in_the_error_shape() {
     for (method, path) in [
         ("POST", "/v1/tablesdb/d/tables/t/columns/point"),
         ("POST", "/v1/ping"),
+        ("GET", "/v1/functions/templates"),
     ] {
         let answer = server.ask(method, path, "{}");
         assert_eq!(
@@ -166,11 +167,7 @@ fn unsupported_routes_are_refused_in_the_error_shape() {
             "Accounts and sign-in are not supported yet.",
         ),
         ("POST", "/v1/users", "Users are not supported yet."),
-        (
-            "GET",
-            "/v1/functions/f/executions",
-            "Functions are not supported yet.",
-        ),
+        ("GET", "/v1/sites/s", "Sites are not supported yet."),
         (
             "GET",
             "/v1/realtime?project=p",

@@ -46,8 +46,8 @@ use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded, OffloadKind,
     OpenTransactions, OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf,
-    Snapshot, Staged, Store, StoreConstraints, StoreError, StoreFuture, StoreReads,
-    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Work,
+    Snapshot, Staged, Store, StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads,
+    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
 };
 
 /// The store behind the border.
@@ -96,6 +96,7 @@ impl SqliteStore {
         let coding = Coding {
             encode_row: options.encode_row,
             vault: Arc::new(look(location, kept.as_ref(), directory.path())?),
+            variables: Arc::new(Vault::of_variables(directory.path())),
         };
         let mut connection = connection::open_writer(location, options.durability)?;
         migrate::migrate(&mut connection)?;
@@ -338,6 +339,12 @@ impl StoreTransactions for SqliteStore {
         key: &'a str,
     ) -> StoreFuture<'a, Option<KeptRequest>> {
         Box::pin(ready(self.readers.kept_request(project, key)))
+    }
+}
+
+impl StoreFunctions for SqliteStore {
+    fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
+        Box::pin(ready(self.readers.variables(function)))
     }
 }
 

@@ -46,6 +46,7 @@ mod constraints;
 pub(super) mod cursor;
 mod erasures;
 mod explain;
+mod functions_of;
 mod past;
 mod point;
 mod pool;

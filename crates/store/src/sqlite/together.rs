@@ -47,6 +47,7 @@ impl Together {
                 Op::Related(_)
                 | Op::Catalogue(_)
                 | Op::Transaction(_)
+                | Op::Function(_)
                 | Op::Since(_)
                 | Op::Once(_) => {}
             }

@@ -117,7 +117,7 @@ fn missing(container: Container) -> Refusal {
     let id = match container {
         Container::Project => PROJECT,
         Container::Database => DATABASE,
-        Container::Table | Container::Key => "notes",
+        Container::Table | Container::Key | Container::Function | Container::Variable => "notes",
     };
     Refusal::NotFound(container, id.to_owned())
 }

@@ -33,12 +33,13 @@ const NETWORK: [(u64, &str); 4] = [
 ];
 
 /// What a server makes in its directory: the socket lets any process that opens it do everything.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "tidemark.db",
     "tidemark.db-wal",
     "tidemark.db-shm",
     "tidemark.marks",
     "tidemark.key",
+    "secret.key",
     "lock",
     "admin.sock",
 ];

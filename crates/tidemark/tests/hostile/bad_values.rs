@@ -4,6 +4,7 @@ use server::http::wire::error::Kind;
 
 use super::batches;
 use super::case_language;
+use super::functions;
 use super::routes::Takes;
 
 /// A value that is refused with one of these kinds.
@@ -501,6 +502,7 @@ fn written(takes: Takes) -> Vec<Group> {
         Takes::RelationType | Takes::OnDelete => {
             vec![(NO_TEXT, ARGUMENT), (NO_RELATION, ARGUMENT)]
         }
+        Takes::OfFunction(takes) => functions::written(takes),
         takes if takes.is_of_times() => case_language::written(takes),
         takes => batches::written(takes),
     }
@@ -522,6 +524,7 @@ fn built(takes: Takes) -> Vec<(String, &'static [Kind])> {
     };
     match takes {
         Takes::Name => vec![(text_of(129), ARGUMENT)],
+        Takes::OfFunction(takes) => functions::built(takes),
         Takes::TableGrants | Takes::RowGrants => {
             vec![(
                 list_of(101, |n| format!(r#""read(\"user:u{n}\")""#)),
@@ -721,7 +724,7 @@ fn nested(depth: usize) -> String {
     )
 }
 
-fn text_of(chars: usize) -> String {
+pub fn text_of(chars: usize) -> String {
     format!("\"{}\"", "x".repeat(chars))
 }
 

@@ -94,8 +94,12 @@ impl Fixture {
     }
 
     /// A database with the table `t` and its rows, and the table `p`, related to itself, with two
-    /// rows.
+    /// rows; and the function `f` with its variable `v`, where these are not there.
     pub fn furnish(&mut self, database: &str) {
+        let function = r#"{"functionId":"f","name":"F","runtime":"node-20.0"}"#;
+        self.ask("POST", "/v1/functions", function);
+        let variable = r#"{"variableId":"v","key":"V","value":"v","secret":false}"#;
+        self.ask("POST", "/v1/functions/f/variables", variable);
         let body = format!(r#"{{"databaseId":"{database}","name":"D"}}"#);
         self.make("POST", "/v1/tablesdb", &body);
         self.open_transaction();
@@ -154,6 +158,8 @@ impl Fixture {
         let database = format!("/v1/tablesdb/{DATABASE}");
         for path in [
             "/v1/project/keys".to_owned(),
+            format!("/v1/functions{all}"),
+            "/v1/tidemark/functions/f/options".to_owned(),
             format!("/v1/tablesdb{all}"),
             database.clone(),
             format!("{database}/tables{all}"),

@@ -8,6 +8,7 @@ mod batches;
 mod bodies;
 mod case_language;
 mod fixture;
+mod functions;
 mod heads;
 mod idempotency;
 mod indexes;

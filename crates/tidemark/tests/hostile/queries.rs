@@ -51,6 +51,8 @@ fn absence(name: &str) -> &'static [Kind] {
         "kind" => &[Kind::RouteNotFound, Kind::ArgumentInvalid],
         "key" => &[Kind::KeyNotFound],
         "transaction" => &[Kind::TransactionNotFound],
+        "function" => &[Kind::FunctionNotFound],
+        "variable" => &[Kind::VariableNotFound],
         other => panic!("no refusal is known for `{{{other}}}`"),
     }
 }

@@ -106,6 +106,25 @@ pub enum Takes {
     UniqueKeys,
     /// References that hold over valid time.
     References,
+    /// What is said of a function.
+    OfFunction(OfFunction),
+}
+
+/// What a member takes that says something of a function, or of what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OfFunction {
+    Runtime,
+    Execute,
+    Events,
+    Schedule,
+    /// An integer from the first to the second.
+    Number(i64, i64),
+    /// A text of at most so many characters.
+    Text(usize),
+    Scopes,
+    Specification,
+    Network,
+    VariableKey,
 }
 
 impl Takes {
@@ -207,6 +226,10 @@ const fn optional(name: &'static str, takes: Takes, right: &'static str) -> Fiel
         right,
         need: Need::No,
     }
+}
+
+const fn of_function(name: &'static str, takes: OfFunction, right: &'static str) -> Field {
+    optional(name, Takes::OfFunction(takes), right)
 }
 
 const NO_IDS: &[(&str, &str)] = &[];
@@ -362,6 +385,32 @@ const fn relation(
     }
 }
 
+const RUNTIME: Takes = Takes::OfFunction(OfFunction::Runtime);
+const EXECUTE: Field = of_function("execute", OfFunction::Execute, r#"["any","users"]"#);
+const EVENTS: Field = of_function("events", OfFunction::Events, r#"["databases.*"]"#);
+const SCHEDULE: Field = of_function("schedule", OfFunction::Schedule, r#""* * * * *""#);
+const TIMEOUT: Field = of_function("timeout", OfFunction::Number(1, 900), "20");
+const ENABLED: Field = optional("enabled", Takes::Flag, "true");
+const LOGGING: Field = optional("logging", Takes::Flag, "true");
+const ENTRYPOINT: Field = of_function("entrypoint", OfFunction::Text(1_028), r#""main.js""#);
+const COMMANDS: Field = of_function("commands", OfFunction::Text(8_192), r#""npm install""#);
+const SCOPES: Field = of_function("scopes", OfFunction::Scopes, r#"["rows.read"]"#);
+const SPECIFICATION: &str = r#""s-1vcpu-512mb""#;
+const BUILD: Field = of_function(
+    "buildSpecification",
+    OfFunction::Specification,
+    SPECIFICATION,
+);
+const RUN: Field = of_function(
+    "runtimeSpecification",
+    OfFunction::Specification,
+    SPECIFICATION,
+);
+const RETENTION: Field = of_function("deploymentRetention", OfFunction::Number(0, 36_500), "7");
+const SECRET: Field = optional("secret", Takes::Flag, "true");
+const VALUE: Takes = Takes::OfFunction(OfFunction::Text(8_192));
+const VARIABLE_KEY: Takes = Takes::OfFunction(OfFunction::VariableKey);
+
 macro_rules! specs {
     ($($method:ident $pattern:literal $open:ident $asks:expr, $body:expr;)*) => {
         &[$(Spec {
@@ -482,6 +531,40 @@ const SPECS: &[Spec] = specs! {
     GET "/v1/project/keys/{key}" Keys &[], None;
     DELETE "/v1/project/keys/{key}" Keys &[], None;
 
+    GET "/v1/functions" Keys CONTAINERS, None;
+    POST "/v1/functions" Keys &[], Some(&[
+        needed("functionId", Takes::Id, r#""new""#), needed("name", Takes::Name, r#""N""#),
+        needed("runtime", RUNTIME, r#""node-20.0""#), EXECUTE, EVENTS, SCHEDULE, TIMEOUT, ENABLED,
+        LOGGING, ENTRYPOINT, COMMANDS, SCOPES, BUILD, RUN, RETENTION,
+    ]);
+    GET "/v1/functions/runtimes" Guests &[], None;
+    GET "/v1/functions/specifications" Guests &[], None;
+    GET "/v1/functions/{function}" Keys &[], None;
+    PUT "/v1/functions/{function}" Keys &[], Some(&[
+        optional("name", Takes::Name, r#""N""#), optional("runtime", RUNTIME, r#""node-22""#),
+        EXECUTE, EVENTS, SCHEDULE, TIMEOUT, ENABLED, LOGGING, ENTRYPOINT, COMMANDS, SCOPES, BUILD,
+        RUN, RETENTION,
+    ]);
+    DELETE "/v1/functions/{function}" Keys &[], None;
+    GET "/v1/functions/{function}/variables" Keys CONTAINERS, None;
+    POST "/v1/functions/{function}/variables" Keys &[], Some(&[
+        optional("variableId", Takes::Id, r#""new""#), needed("key", VARIABLE_KEY, r#""NEW""#),
+        needed("value", VALUE, r#""x""#), SECRET,
+    ]);
+    GET "/v1/functions/{function}/variables/{variable}" Keys &[], None;
+    PUT "/v1/functions/{function}/variables/{variable}" Keys &[], Some(&[
+        optional("key", VARIABLE_KEY, r#""W""#), optional("value", VALUE, r#""x""#), SECRET,
+    ]);
+    DELETE "/v1/functions/{function}/variables/{variable}" Keys &[], None;
+    GET "/v1/tidemark/functions/{function}/options" Keys &[], None;
+    PATCH "/v1/tidemark/functions/{function}/options" Keys &[], Some(&[
+        of_function("concurrency", OfFunction::Number(1, 256), "5"),
+        of_function("network", OfFunction::Network, r#""outside""#),
+        of_function("recordsMax", OfFunction::Number(1, 10_000_000), "5"),
+        of_function("recordsDays", OfFunction::Number(1, 3_650), "5"),
+        of_function("recordsBytesMax", OfFunction::Number(1 << 20, 1 << 40), "5000000"),
+    ]);
+
     GET "/v1/tidemark/openapi.json" All &[], None;
     POST "/v1/tidemark/databases/{database}/batch/reads" Guests &[], Some(&[
         needed("reads", Takes::Reads, r#"[{"tableId":"t","ids":["r1"]}]"#),
@@ -582,6 +665,8 @@ impl Known {
             "kind" => "integer",
             "transaction" => open_transaction(),
             "key" => spare_key(),
+            "function" => "f",
+            "variable" => "v",
             _ => "x",
         }
     }

@@ -25,6 +25,41 @@ pub enum HealthPart {
     Time,
 }
 
+/// What a route of API keys does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each variant is named like the function that answers it"
+)]
+pub enum KeyAction {
+    List,
+    Get,
+    Revoke,
+}
+
+/// What a route of functions does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each variant is named like the function that answers it"
+)]
+pub enum FunctionAction {
+    List,
+    Create,
+    Get,
+    Update,
+    Delete,
+    ListRuntimes,
+    ListSpecifications,
+    ListVariables,
+    CreateVariable,
+    GetVariable,
+    UpdateVariable,
+    DeleteVariable,
+    Options,
+    SetOptions,
+}
+
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
@@ -92,10 +127,11 @@ pub enum Action {
     StageOperations,
     BatchRead,
     BatchWrite,
+    /// On functions.
+    Function(FunctionAction),
     GetProject,
-    ListKeys,
-    GetKey,
-    RevokeKey,
+    /// On API keys.
+    Keys(KeyAction),
     /// Keys are made and changed on the command line.
     DenyKey,
     /// Known to the protocol, not answered by this server.
@@ -212,6 +248,8 @@ const METHODS: [Method; 5] = [
     Method::DELETE,
 ];
 
+use FunctionAction as F;
+
 /// Every route but those of the older family, which [`routes`] derives.
 #[rustfmt::skip]
 const ROUTES: &[(&[Method], &str, Action)] = &[
@@ -306,14 +344,33 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/tidemark/databases/{database}/tables/{table}/explain", Action::Explain),
     (POST, "/v1/tidemark/test/reset", Action::ResetTests),
 
+    (GET, "/v1/tidemark/functions/{function}/options", Action::Function(F::Options)),
+    (PATCH, "/v1/tidemark/functions/{function}/options", Action::Function(F::SetOptions)),
+
+    (GET, "/v1/functions", Action::Function(F::List)),
+    (POST, "/v1/functions", Action::Function(F::Create)),
+    (GET, "/v1/functions/runtimes", Action::Function(F::ListRuntimes)),
+    (GET, "/v1/functions/specifications", Action::Function(F::ListSpecifications)),
+    (GET, "/v1/functions/templates", Action::NotBuilt),
+    (GET, "/v1/functions/usage", Action::NotBuilt),
+    (GET, "/v1/functions/{function}", Action::Function(F::Get)),
+    (PUT, "/v1/functions/{function}", Action::Function(F::Update)),
+    (DELETE, "/v1/functions/{function}", Action::Function(F::Delete)),
+    (GET, "/v1/functions/{function}/variables", Action::Function(F::ListVariables)),
+    (POST, "/v1/functions/{function}/variables", Action::Function(F::CreateVariable)),
+    (GET, "/v1/functions/{function}/variables/{variable}", Action::Function(F::GetVariable)),
+    (PUT, "/v1/functions/{function}/variables/{variable}", Action::Function(F::UpdateVariable)),
+    (DELETE, "/v1/functions/{function}/variables/{variable}", Action::Function(F::DeleteVariable)),
+    (&METHODS, "/v1/functions/{function}/{*rest}", Action::NotBuilt),
+
     (GET, "/v1/project", Action::GetProject),
     (NOT_GET, "/v1/project", Action::NotBuilt),
-    (GET, "/v1/project/keys", Action::ListKeys),
+    (GET, "/v1/project/keys", Action::Keys(KeyAction::List)),
     (POST, "/v1/project/keys", Action::DenyKey),
     (POST, "/v1/project/keys/ephemeral", Action::DenyKey),
-    (GET, "/v1/project/keys/{key}", Action::GetKey),
+    (GET, "/v1/project/keys/{key}", Action::Keys(KeyAction::Get)),
     (PUT, "/v1/project/keys/{key}", Action::DenyKey),
-    (DELETE, "/v1/project/keys/{key}", Action::RevokeKey),
+    (DELETE, "/v1/project/keys/{key}", Action::Keys(KeyAction::Revoke)),
     (&METHODS, "/v1/project/{*rest}", Action::NotBuilt),
 ];
 
@@ -322,7 +379,6 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
 const UNSUPPORTED: &[(&str, &str)] = &[
     ("account", "Accounts and sign-in are"),
     ("avatars", "Avatars are"),
-    ("functions", "Functions are"),
     ("graphql", "GraphQL is"),
     ("locale", "The locale service is"),
     ("messaging", "Messaging is"),
@@ -426,6 +482,8 @@ pub struct PathIds<'p> {
     pub row: Cow<'p, str>,
     pub transaction: Cow<'p, str>,
     pub key: Cow<'p, str>,
+    pub function: Cow<'p, str>,
+    pub variable: Cow<'p, str>,
 }
 
 /// The routes, ready to be asked.
@@ -482,6 +540,8 @@ impl Routes {
                 "row" => &mut ids.row,
                 "transaction" => &mut ids.transaction,
                 "key" => &mut ids.key,
+                "function" => &mut ids.function,
+                "variable" => &mut ids.variable,
                 _ => continue,
             };
             *id = percent_decode_str(raw)

@@ -70,6 +70,7 @@ kinds! {
     IndexInvalid 400 "index_invalid";
     TransactionLimitExceeded 400 "transaction_limit_exceeded";
     TransactionNotReady 400 "transaction_not_ready";
+    VariableSecretStays 400 "variable_cannot_unset_secret";
     AccessForbidden 401 "general_access_forbidden";
     UnauthorizedScope 401 "general_unauthorized_scope";
     Unauthorized 401 "user_unauthorized";
@@ -88,6 +89,8 @@ kinds! {
     ConstraintNotFound 404 "constraint_not_found";
     RowNotFound 404 "row_not_found" legacy "document_not_found";
     TransactionNotFound 404 "transaction_not_found";
+    FunctionNotFound 404 "function_not_found";
+    VariableNotFound 404 "variable_not_found";
     NotImplemented 405 "general_not_implemented";
     DatabaseTimeout 408 "database_timeout";
     RequestTimeout 408 "general_request_timeout";
@@ -110,6 +113,8 @@ kinds! {
     ReferenceOverTime 409 "ref_violation";
     TransactionExists 409 "transaction_already_exists";
     TransactionConflict 409 "transaction_conflict";
+    FunctionExists 409 "function_already_exists";
+    VariableExists 409 "variable_already_exists";
     RequestKeyReused 409 "general_idempotency_key_reused";
     TransactionExpired 410 "transaction_expired";
     HistoryGone 410 "history_gone";
@@ -235,7 +240,7 @@ impl ApiError {
     pub fn not_supported(begin: &str) -> ApiError {
         let message = format!(
             "{begin} not supported yet. Supported are databases, tables, rows, transactions, \
-             health and project keys."
+             functions, health and project keys."
         );
         ApiError::new(Kind::ServiceNotSupported, message)
     }

@@ -15,6 +15,7 @@ mod batch;
 mod containers;
 pub mod error;
 mod export;
+mod functions;
 mod instants;
 mod object;
 mod project;
@@ -24,6 +25,9 @@ mod staged;
 pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
+pub use functions::{
+    function, function_options, functions, runtimes, specifications, variable, variables,
+};
 pub use instants::InstantForm;
 use object::Object;
 pub use project::{key, keys, project};

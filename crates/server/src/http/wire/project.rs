@@ -9,7 +9,7 @@ use super::object::Object;
 use super::{json, list};
 
 /// What of the protocol's services this server answers.
-const SERVICES: [&str; 4] = ["databases", "tablesdb", "health", "project"];
+const SERVICES: [&str; 5] = ["databases", "tablesdb", "functions", "health", "project"];
 /// Texts of the protocol that say nothing here, in its order.
 const NO_TEXTS: [&str; 9] = [
     "smtpSenderName",

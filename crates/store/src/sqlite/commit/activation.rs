@@ -48,7 +48,11 @@ impl Looks {
                     }
                 }
                 // They look at no row of now.
-                Op::Catalogue(_) | Op::Transaction(_) | Op::Since(_) | Op::Once(_) => {}
+                Op::Catalogue(_)
+                | Op::Transaction(_)
+                | Op::Function(_)
+                | Op::Since(_)
+                | Op::Once(_) => {}
             }
         }
         looks

@@ -135,6 +135,7 @@ impl Run<'_> {
                 self.recorded_op(op)?;
             }
             Op::Transaction(op) => self.transaction_op(op)?,
+            Op::Function(op) => self.function_op(op)?,
             Op::Since(since) => self.hold_since(*since),
             Op::Once(once) => self.need_first_time(once)?,
         }
@@ -222,7 +223,7 @@ impl Run<'_> {
             past_changed: self.past_changed.into(),
             erased: self.erased_in.into(),
             catalogue: self.catalogue,
-            keeps: self.staged.keeps() || self.is_begun,
+            keeps: self.staged.keeps() || self.is_begun || self.of_functions.is_any,
             transactions: self.staged.changed,
             catalogue_epoch: self.state.catalogue.epoch,
         };

@@ -20,7 +20,7 @@ use crate::sqlite::schema::state::State;
 use crate::sqlite::write::awaited::ParkedRows;
 use crate::sqlite::write::halt::Halt;
 use crate::sqlite::write::matching::SEARCH_MAX;
-use crate::sqlite::write::run::{Run, RunManner, TableSet};
+use crate::sqlite::write::run::{FunctionsRun, Run, RunManner, TableSet};
 use crate::sqlite::write::staged_run::StagedRun;
 use crate::sqlite::write::timed_rows::Timed;
 use crate::sqlite::write::touched::Touched;
@@ -286,6 +286,7 @@ impl Writer {
             shows_no_row: false,
             constrained: false,
             is_begun: false,
+            of_functions: FunctionsRun::default(),
             past_changed: TableSet::default(),
             erased_in: TableSet::default(),
         }

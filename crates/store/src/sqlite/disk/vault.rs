@@ -26,6 +26,8 @@ use crate::StoreError;
 
 /// The file's name in the data directory.
 pub(crate) const KEY_FILE: &str = "tidemark.key";
+/// The name of the file with the key of variables of functions.
+pub(crate) const VARIABLES_KEY_FILE: &str = "secret.key";
 /// Bytes of the key; the file holds them as hexadecimal digits.
 const KEY_BYTES: usize = 32;
 /// What is sealed begins with this byte: a later way to seal has another one.
@@ -52,6 +54,8 @@ pub(crate) enum Place<'a> {
     Answer(&'a str, &'a str, u32),
     /// What the commit of this mark says of itself.
     Note(i64),
+    /// The value of a variable, by the number of its function and its id.
+    Variable(i64, &'a str),
 }
 
 impl Place<'_> {
@@ -75,6 +79,10 @@ impl Place<'_> {
             }
             Place::Answer(project, key, part) => (b"answer".to_vec(), request(project, key, part)),
             Place::Note(mark) => (b"note".to_vec(), mark.to_string().into_bytes()),
+            Place::Variable(function, id) => {
+                let place = format!("{function} {id}").into_bytes();
+                (b"variable".to_vec(), place)
+            }
         }
     }
 
@@ -92,6 +100,9 @@ impl Place<'_> {
                 format!("the request under the key `{key}`")
             }
             Place::Note(mark) => format!("the note of the commit at {mark}"),
+            Place::Variable(function, id) => {
+                format!("variable `{id}` of the function of number {function}")
+            }
         }
     }
 }
@@ -113,17 +124,21 @@ struct Secret {
 }
 
 impl Vault {
+    fn at(file: PathBuf) -> Vault {
+        Vault {
+            file,
+            secret: OnceLock::new(),
+            random: SystemRandom::new(),
+            broken: AtomicU64::new(0),
+        }
+    }
+
     /// The key that the database at `connection` was written with; none where it has used none.
     ///
     /// # Errors
     /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
     pub(crate) fn open(directory: &Path, connection: &Connection) -> Result<Vault, StoreError> {
-        let vault = Vault {
-            file: directory.join(KEY_FILE),
-            secret: OnceLock::new(),
-            random: SystemRandom::new(),
-            broken: AtomicU64::new(0),
-        };
+        let vault = Vault::at(directory.join(KEY_FILE));
         let known = known_id(connection)?;
         if !known.is_empty() {
             let file = || vault.file.clone();
@@ -135,6 +150,26 @@ impl Vault {
             drop(vault.secret.set(found));
         }
         Ok(vault)
+    }
+
+    /// The key of variables of functions, if it is there. A store does without it: then it cannot
+    /// show or change them.
+    pub(crate) fn of_variables(directory: &Path) -> Vault {
+        let vault = Vault::at(directory.join(VARIABLES_KEY_FILE));
+        if let Ok(Some(found)) = Secret::read(&vault.file) {
+            drop(vault.secret.set(found));
+        }
+        vault
+    }
+
+    /// Whether the key is known.
+    pub(crate) fn is_open(&self) -> bool {
+        self.secret.get().is_some()
+    }
+
+    /// Where the key is, or would be.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Sees to it that there is a key, which is durable before anything is sealed by it; its id.

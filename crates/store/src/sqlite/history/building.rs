@@ -69,7 +69,11 @@ impl HistoryBuild {
         )?;
         let vault = Arc::new(Vault::open(directory, &connection)?);
         Ok(HistoryBuild {
-            coding: Coding { encode_row, vault },
+            coding: Coding {
+                encode_row,
+                vault,
+                variables: Arc::new(Vault::of_variables(directory)),
+            },
             connection,
             tables: HashMap::new(),
             count: HistoryCount::NONE,

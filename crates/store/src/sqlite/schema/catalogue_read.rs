@@ -19,6 +19,7 @@ use super::codec;
 use super::constraints;
 use super::sizes::Growth;
 use super::state::State;
+use super::stored_functions::{FUNCTION, function};
 use super::tables::END;
 use crate::StoreError;
 use crate::sqlite::disk::fault::corrupt;
@@ -101,6 +102,9 @@ fn containers(connection: &Connection) -> Read<Vec<CatalogueChange>> {
         table.indexes.sort_by_key(|index| index.number);
         changes.push(CatalogueChange::TablePut(Arc::new(table)));
     }
+    let functions = open_rows(connection, "function_", FUNCTION, function)?;
+    let functions = functions.into_iter().map(Arc::new);
+    changes.extend(functions.map(CatalogueChange::FunctionPut));
     Ok(changes)
 }
 
@@ -182,6 +186,7 @@ fn project(row: &Row<'_>) -> Read<CatalogueChange> {
         name: row.get(1)?,
         created: Timestamp(row.get(2)?),
         databases: HashMap::new(),
+        functions: HashMap::new(),
     }))
 }
 

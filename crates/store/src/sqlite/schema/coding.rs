@@ -116,6 +116,8 @@ pub(crate) fn open_value(
 pub(crate) struct Coding {
     pub(crate) encode_row: EncodeRow,
     pub(crate) vault: Arc<Vault>,
+    /// The key of variables of functions.
+    pub(crate) variables: Arc<Vault>,
 }
 
 impl Coding {

@@ -318,3 +318,32 @@ INSERT INTO erasure (tab, tt)
   GROUP BY number
   HAVING max(st) = 9223372036854775807 AND min(sf) <= last;
 ";
+
+/// A later format: functions, of the catalogue, and their variables. `body` is a JSON object, whose
+/// members may become more; `value` is sealed.
+pub(crate) const FUNCTIONS: &str = "
+CREATE TABLE function_ (
+  seq     INTEGER NOT NULL,
+  project TEXT    NOT NULL,
+  id      TEXT    NOT NULL,
+  body    TEXT    NOT NULL,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  sf      INTEGER NOT NULL,
+  st      INTEGER NOT NULL DEFAULT 9223372036854775807
+);
+CREATE UNIQUE INDEX function_known ON function_ (project, id) WHERE st = 9223372036854775807;
+CREATE INDEX function_seq ON function_ (seq);
+CREATE TABLE variable (
+  seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+  function INTEGER NOT NULL,
+  id       TEXT    NOT NULL,
+  key      TEXT    NOT NULL,
+  value    BLOB    NOT NULL,
+  secret   INTEGER NOT NULL,
+  created  INTEGER NOT NULL,
+  updated  INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX variable_id ON variable (function, id);
+CREATE UNIQUE INDEX variable_key ON variable (function, key);
+";

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::format_steps::{
-    ANSWER_BYTES, BEGINNINGS, ENCRYPTION, ERASURES, GREATEST_AGE, NOTED, OPTIONS, OVER_TIME,
-    REQUEST_ANSWERS, SCHEMA_RECORDS, STAGED_TABLES, SYSTEM_TABLES, TABLE_BYTES, WHO_LOOKS_BACK,
+    ANSWER_BYTES, BEGINNINGS, ENCRYPTION, ERASURES, FUNCTIONS, GREATEST_AGE, NOTED, OPTIONS,
+    OVER_TIME, REQUEST_ANSWERS, SCHEMA_RECORDS, STAGED_TABLES, SYSTEM_TABLES, TABLE_BYTES,
+    WHO_LOOKS_BACK,
 };
 use crate::StoreError;
 use crate::sqlite::disk::fault::corrupt;
@@ -27,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     TABLE_BYTES,
     SCHEMA_RECORDS,
     ERASURES,
+    FUNCTIONS,
 ];
 
 /// The format this binary writes.

@@ -60,6 +60,7 @@ fn catalogue(table: &Table) -> Arc<Catalogue> {
         name: String::new(),
         created: Timestamp(0),
         databases: std::collections::HashMap::new(),
+        functions: std::collections::HashMap::new(),
     };
     let database = Database {
         project: table.project.clone(),
@@ -105,6 +106,7 @@ fn writer(directory: &std::path::Path, table: &Table) -> Writer {
     let coding = Coding {
         encode_row: encode,
         vault: Arc::new(Vault::open(directory, &connection).unwrap()),
+        variables: Arc::new(Vault::of_variables(directory)),
     };
     Writer::new(connection, coding, state, backlog, keeping).unwrap()
 }

@@ -87,6 +87,9 @@ impl Run<'_> {
             CatalogueOp::DeleteTable(project, database, id) => {
                 self.delete_table(project, database, id)
             }
+            CatalogueOp::CreateFunction(name, definition) => self.create_function(name, definition),
+            CatalogueOp::UpdateFunction(name, change) => self.update_function(name, change),
+            CatalogueOp::DeleteFunction(name) => self.delete_function(name),
             CatalogueOp::ChangeSchema { table, change } => self.change_schema(table, change),
             CatalogueOp::Constrain { table, change } => {
                 let known = self.state.catalogue.table_by_number(table.number);
@@ -109,7 +112,7 @@ impl Run<'_> {
         self.state.catalogue.epoch + 1
     }
 
-    fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
+    pub(crate) fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
         let project = self.state.catalogue.project(id.as_str()).cloned();
         project.ok_or_else(|| Refusal::NotFound(Container::Project, id.to_string()))
     }
@@ -132,6 +135,7 @@ impl Run<'_> {
             name: name.to_owned(),
             created: self.now(),
             databases: HashMap::new(),
+            functions: HashMap::new(),
         };
         self.statement("INSERT INTO project (id, name, created, sf) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![id.as_str(), name, project.created.0, self.mark.0])?;
@@ -143,6 +147,9 @@ impl Run<'_> {
         let project = self.project(id)?;
         for database in project.databases.values() {
             self.close_database(database)?;
+        }
+        for function in project.functions.values() {
+            self.close_function(function)?;
         }
         self.close("api_key", "project = ?2", params![self.mark.0, id.as_str()])?;
         self.close("project", "id = ?2", params![self.mark.0, id.as_str()])?;

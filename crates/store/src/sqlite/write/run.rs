@@ -69,10 +69,19 @@ pub(crate) struct Run<'w> {
     pub(crate) constrained: bool,
     /// Whether it wrote a part of an index, which no reader sees before all of it is there.
     pub(crate) is_begun: bool,
+    /// What it did to what belongs to functions.
+    pub(crate) of_functions: FunctionsRun,
     /// See [`crate::Applied::past_changed`].
     pub(crate) past_changed: TableSet,
     /// See [`crate::Applied::erased`].
     pub(crate) erased_in: TableSet,
+}
+
+/// What a batch did to what belongs to functions.
+#[derive(Default)]
+pub(crate) struct FunctionsRun {
+    /// Whether it changed any of it.
+    pub(crate) is_any: bool,
 }
 
 /// How a batch runs.

@@ -10,14 +10,17 @@ use crate::batch::{CatalogueOp, SchemaChange};
 use crate::schema_record::{SchemaAct, SchemaRecord};
 
 impl Run<'_> {
-    /// Takes note of an operation that has changed something. The end of a project or a database
-    /// is not noted: with it goes whatever could show it.
+    /// Takes note of an operation that has changed something in a database. The end of a project
+    /// or a database is not noted: with it goes whatever could show it.
     pub(crate) fn note_schema(&mut self, op: &CatalogueOp) {
         let (project, database, record) = match op {
             CatalogueOp::CreateProject { .. }
             | CatalogueOp::DeleteProject(_)
             | CatalogueOp::CreateKey(_)
             | CatalogueOp::RevokeKey(..)
+            | CatalogueOp::CreateFunction(..)
+            | CatalogueOp::UpdateFunction(..)
+            | CatalogueOp::DeleteFunction(_)
             | CatalogueOp::DeleteDatabase(..)
             // The line of a table that forgets its past moves by itself.
             | CatalogueOp::SetOptions {

@@ -1,6 +1,6 @@
 //! What each route does, takes and answers.
 
-use crate::http::head::route::{Action, Route};
+use crate::http::head::route::{Action, FunctionAction, Route};
 
 /// What a route answers where it does what was asked: statuses, and the name of the body's schema.
 pub type Answers = &'static [(u16, Option<&'static str>)];
@@ -126,6 +126,7 @@ impl Operation {
             | Action::ResetTests
             | Action::BatchRead
             | Action::BatchWrite => of_own(action),
+            Action::Function(action) => return of_functions(action),
             Action::Ping
             | Action::Versions
             | Action::Health(_)
@@ -151,9 +152,7 @@ impl Operation {
             | Action::GetIndex
             | Action::DeleteIndex
             | Action::GetProject
-            | Action::ListKeys
-            | Action::GetKey
-            | Action::RevokeKey
+            | Action::Keys(_)
             | Action::DenyKey
             | Action::NotBuilt
             | Action::NotSupported(_)
@@ -379,6 +378,24 @@ fn of_own(action: Action) -> Operation {
             )
         },
         other => of_options_and_batches(other),
+    }
+}
+
+/// Of the routes of functions those of our own; the others are covered by official clients.
+fn of_functions(action: FunctionAction) -> Option<Operation> {
+    match action {
+        FunctionAction::Options => Some(read(
+            "functionOptions",
+            "Tells what its owner decided about a function beyond the protocol.",
+            &[(200, Some("FunctionOptions")), (304, None)],
+        )),
+        FunctionAction::SetOptions => Some(asked_by(
+            "setFunctionOptions",
+            "Decides about a function beyond the protocol.",
+            "FunctionOptionsChange",
+            &[(200, Some("FunctionOptions"))],
+        )),
+        _ => None,
     }
 }
 

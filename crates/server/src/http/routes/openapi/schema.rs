@@ -5,6 +5,9 @@
 
 use engine::{Family, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN};
 use model::calendar::{DATETIME_MAX, DATETIME_MIN};
+use model::function::{
+    CONCURRENCY_MAX, RECORDS_BYTES_MAX, RECORDS_BYTES_MIN, RECORDS_DAYS_MAX, RECORDS_MAX,
+};
 use model::id::ID_CHARS_MAX;
 use model::options::{PINNED_MAX_AGE_S_MAX, TTL_S_MAX};
 use serde_json::{Map, Value, json};
@@ -209,7 +212,14 @@ pub(super) fn of_family(words: &Words) -> Vec<Named> {
 
 /// What is said in the same words by all.
 pub(super) fn of_own() -> Vec<Named> {
-    [of_rows(), of_transactions(), of_times(), of_batches()].concat()
+    [
+        of_rows(),
+        of_transactions(),
+        of_times(),
+        of_batches(),
+        of_functions(),
+    ]
+    .concat()
 }
 
 fn of_rows() -> Vec<Named> {
@@ -654,6 +664,28 @@ fn of_constraints() -> Vec<Named> {
                 json!({"tables": {"type": "object", "additionalProperties": table}}),
             ),
         ),
+    ]
+}
+
+fn of_functions() -> Vec<Named> {
+    let number = |min: u64, max: u64| json!({"type": "integer", "minimum": min, "maximum": max});
+    let options = json!({
+        "concurrency": number(1, CONCURRENCY_MAX),
+        "network": {"enum": ["none", "outside"]},
+        "recordsMax": number(1, RECORDS_MAX),
+        "recordsDays": number(1, RECORDS_DAYS_MAX),
+        "recordsBytesMax": number(RECORDS_BYTES_MIN, RECORDS_BYTES_MAX),
+    });
+    let all = [
+        "concurrency",
+        "network",
+        "recordsMax",
+        "recordsDays",
+        "recordsBytesMax",
+    ];
+    vec![
+        ("FunctionOptions", object(&all, options.clone())),
+        ("FunctionOptionsChange", object(&[], options)),
     ]
 }
 

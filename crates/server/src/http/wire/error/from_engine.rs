@@ -3,8 +3,8 @@
 //! No match has an arm `_`: a new variant must answer before it compiles.
 
 use engine::{
-    AccessError, ColumnFault, EngineError, IndexFault, QueryError, ReadError, SchemaError,
-    StoreError, TransactionError, Unavailable, WriteError,
+    AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, ReadError,
+    SchemaError, StoreError, TransactionError, Unavailable, WriteError,
 };
 use model::ModelError;
 
@@ -36,6 +36,9 @@ impl From<EngineError> for ApiError {
             EngineError::Read(error) => of_read(error),
             EngineError::Write(error) => of_write(error),
             EngineError::Transaction(error) => of_transaction(error),
+            EngineError::Function(error) => {
+                ApiError::new(kind_of_function(&error), error.to_string())
+            }
             EngineError::Unavailable(error) => of_unavailable(&error),
             EngineError::Argument { name, why } => ApiError::invalid(name, why),
             EngineError::Unsupported(_) => {
@@ -53,6 +56,17 @@ fn kind_of_access(error: &AccessError) -> Kind {
         E::KeyExpired => Kind::KeyExpired,
         E::ScopeMissing(_) | E::KeyUnknown => Kind::UnauthorizedScope,
         E::Unauthorized | E::RoleNotHeld(_) | E::PastClosed(_) => Kind::Unauthorized,
+    }
+}
+
+fn kind_of_function(error: &FunctionError) -> Kind {
+    use FunctionError as E;
+    match error {
+        E::NotFound(_) => Kind::FunctionNotFound,
+        E::Exists => Kind::FunctionExists,
+        E::VariableNotFound(_) => Kind::VariableNotFound,
+        E::VariableExists => Kind::VariableExists,
+        E::SecretStays => Kind::VariableSecretStays,
     }
 }
 

@@ -1,6 +1,6 @@
 use engine::{
-    AccessError, ColumnFault, EngineError, IndexFault, QueryError, ReadError, SchemaError,
-    StoreError, TransactionError, Unavailable, WriteError,
+    AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, ReadError,
+    SchemaError, StoreError, TransactionError, Unavailable, WriteError,
 };
 use model::{Mark, ModelError, Period, RowId, TableId};
 
@@ -209,6 +209,17 @@ fn unavailable_cases() -> Vec<(Unavailable, Kind)> {
 }
 
 /// Errors that carry no other error, each with the kind it becomes.
+fn function_cases() -> Vec<(FunctionError, Kind)> {
+    use FunctionError as F;
+    vec![
+        (F::NotFound(text()), Kind::FunctionNotFound),
+        (F::Exists, Kind::FunctionExists),
+        (F::VariableNotFound(text()), Kind::VariableNotFound),
+        (F::VariableExists, Kind::VariableExists),
+        (F::SecretStays, Kind::VariableSecretStays),
+    ]
+}
+
 fn cases() -> Vec<(EngineError, Kind)> {
     fn of<E: Into<EngineError>>(
         cases: Vec<(E, Kind)>,
@@ -221,6 +232,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
         (EngineError::Unsupported(text()), Kind::FeatureUnsupported),
     ];
     all.extend(of(access_cases()).chain(of(schema_cases())));
+    all.extend(of(function_cases()));
     all.extend(of(read_cases()).chain(of(write_cases())));
     all.extend(of(transaction_cases()).chain(of(unavailable_cases())));
     all

@@ -1,0 +1,143 @@
+//! Functions and what belongs to them as answers show them. Official clients demand every field of
+//! the protocol; what this server has none of is empty.
+
+use engine::{FunctionShown, SPECIFICATIONS, Specification, Variable};
+use model::FunctionOptions;
+
+use super::object::Object;
+use super::{SortedObject, WrittenJson, json, list, written};
+
+/// The version of the contract with handlers (wire protocol, handler contract).
+const CONTRACT: &str = "v5";
+/// Texts of the protocol that say nothing here: deployments that come from a repository.
+const NO_REPOSITORY: [&str; 4] = [
+    "installationId",
+    "providerRepositoryId",
+    "providerBranch",
+    "providerRootDirectory",
+];
+/// The same of deployments: there are none yet.
+const NO_DEPLOYMENT: [&str; 5] = [
+    "deploymentId",
+    "deploymentCreatedAt",
+    "latestDeploymentId",
+    "latestDeploymentCreatedAt",
+    "latestDeploymentStatus",
+];
+
+/// One function.
+pub fn function(shown: &FunctionShown) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1_024);
+    write_function(shown, &mut out);
+    out
+}
+
+/// A page of functions.
+pub fn functions(total: u64, functions: &[FunctionShown]) -> Vec<u8> {
+    list("functions", total, functions, write_function)
+}
+
+fn write_function(shown: &FunctionShown, out: &mut Vec<u8>) {
+    let (function, definition) = (&shown.function, &shown.function.definition);
+    let mut object = Object::open(out);
+    object.plain("$id", function.id.as_str());
+    object.instant("$createdAt", function.created);
+    object.instant("$updatedAt", function.updated);
+    object.array("execute", &definition.execute, |role, out| {
+        json(out, role.as_str());
+    });
+    object.text("name", &definition.name);
+    object.text("description", "");
+    object.flag("enabled", definition.enabled);
+    object.flag("live", true);
+    object.flag("logging", definition.logging);
+    object.text("runtime", &definition.runtime);
+    object.number(
+        "deploymentRetention",
+        i64::from(definition.deployment_retention_days),
+    );
+    for none in NO_DEPLOYMENT {
+        object.text(none, "");
+    }
+    object.array("scopes", &definition.scopes, |scope, out| {
+        json(out, scope.as_str());
+    });
+    object.array("vars", &shown.variables, |variable, out| {
+        write_variable(function.id.as_str(), variable, out);
+    });
+    object.array("events", &definition.events, |event, out| json(out, event));
+    object.text("schedule", &definition.schedule);
+    object.number("timeout", i64::from(definition.timeout_s));
+    object.text("entrypoint", &definition.entrypoint);
+    object.text("commands", &definition.commands);
+    object.text("version", CONTRACT);
+    for none in NO_REPOSITORY {
+        object.text(none, "");
+    }
+    object.flag("providerSilentMode", false);
+    object.raw("providerBranches", b"[]");
+    object.raw("providerPaths", b"[]");
+    object.text("buildSpecification", &definition.build_specification);
+    object.text("runtimeSpecification", &definition.runtime_specification);
+    object.flag("emailEnabled", false);
+    object.close();
+}
+
+/// One variable of a function, which is there.
+pub fn variable(function: &str, variable: &Variable) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    write_variable(function, variable, &mut out);
+    out
+}
+
+/// A page of variables of a function.
+pub fn variables(function: &str, total: u64, variables: &[Variable]) -> Vec<u8> {
+    list("variables", total, variables, |variable, out| {
+        write_variable(function, variable, out);
+    })
+}
+
+fn write_variable(function: &str, variable: &Variable, out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    object.plain("$id", variable.id.as_str());
+    object.instant("$createdAt", variable.created);
+    object.instant("$updatedAt", variable.updated);
+    object.text("key", &variable.key);
+    object.text("description", "");
+    object.text("value", &variable.value);
+    object.flag("secret", variable.secret);
+    object.text("resourceType", "functions");
+    object.plain("resourceId", function);
+    object.close();
+}
+
+/// The runtimes of this host.
+pub fn runtimes() -> Vec<u8> {
+    list("runtimes", 0, &[] as &[()], |(), _| {})
+}
+
+/// The specifications that a function can name.
+pub fn specifications() -> Vec<u8> {
+    let total = SPECIFICATIONS.len() as u64;
+    list("specifications", total, &SPECIFICATIONS, |slug, out| {
+        let read = Specification::parse(slug).expect("each one that is listed can be read");
+        let mut object = Object::open(out);
+        object.number("memory", i64::from(read.memory_mb));
+        object.with("cpus", |out| json(out, &read.cpus));
+        object.flag("enabled", true);
+        object.plain("slug", slug);
+        object.close();
+    })
+}
+
+/// What the owner of a function decides beyond the protocol.
+pub fn function_options(options: &FunctionOptions) -> WrittenJson {
+    let shown = SortedObject::from([
+        ("concurrency", written(&options.concurrency)),
+        ("network", written(options.network.as_str())),
+        ("recordsMax", written(&options.records_max)),
+        ("recordsDays", written(&options.records_days)),
+        ("recordsBytesMax", written(&options.records_bytes_max)),
+    ]);
+    shown.written()
+}
