@@ -450,10 +450,10 @@ impl Answer {
         let body: Value = serde_json::from_slice(&self.body).ok()?;
         let member = |name: &str| body.get(name).and_then(Value::as_str);
         let message = member("message")?;
-        Some(match member("type") {
-            Some(kind) => format!("{message} ({kind})"),
-            None => message.to_owned(),
-        })
+        let kind = member("type").map(|kind| format!(" ({kind})"));
+        let detail = member("detail").map(|detail| format!(": {detail}"));
+        let [kind, detail] = [kind, detail].map(Option::unwrap_or_default);
+        Some(format!("{message}{kind}{detail}"))
     }
 }
 

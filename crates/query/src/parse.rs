@@ -18,9 +18,10 @@ const ECHO_CHARS_MAX: usize = 100;
 /// Reads the queries of one request.
 ///
 /// # Errors
-/// [`QueryError::TooLarge`] beyond [`QUERIES_MAX`] or [`QUERY_CHARS_MAX`], [`QueryError::Syntax`]
-/// for a text that is no query object, [`QueryError::Invalid`] for a method that is not offered
-/// and for nesting beyond [`NESTING_MAX`].
+/// [`QueryError::TooLarge`] beyond [`QUERIES_MAX`] or [`QUERY_CHARS_MAX`],
+/// [`QueryError::NotJson`] and [`QueryError::Syntax`] for a text that is no query object,
+/// [`QueryError::Invalid`] for a method that is not offered and for nesting beyond
+/// [`NESTING_MAX`].
 pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Ast, QueryError> {
     if texts.len() > QUERIES_MAX {
         return Err(QueryError::TooLarge(format!(
@@ -28,21 +29,25 @@ pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Ast, QueryError> {
             texts.len()
         )));
     }
-    let calls: Result<_, _> = texts.iter().map(|text| parse_one(text.as_ref())).collect();
+    let texts = texts.iter().map(AsRef::as_ref).enumerate();
+    let calls: Result<_, _> = texts.map(|(nth, text)| parse_one(nth, text)).collect();
     Ok(Ast { calls: calls? })
 }
 
-fn parse_one(text: &str) -> Result<Call, QueryError> {
+fn parse_one(nth: usize, text: &str) -> Result<Call, QueryError> {
     // Bytes first: a text of few bytes needs no counting.
     if text.len() > QUERY_CHARS_MAX && text.chars().count() > QUERY_CHARS_MAX {
         return Err(QueryError::TooLarge(format!(
             "A query may be at most {QUERY_CHARS_MAX} characters long."
         )));
     }
-    let json = json::read(text.as_bytes())
-        // Exactly these words: clients of the reference compare them (wire protocol, section 3).
-        .map_err(|_| QueryError::Syntax("Syntax error".to_owned()))?;
-    call(json, 0)
+    match json::read(text.as_bytes()) {
+        Ok(json) => call(json, 0),
+        Err(why) => Err(QueryError::NotJson(format!(
+            "`queries[{nth}]` is not JSON: {why}. A query is an object with `method`, \
+             `attribute` and `values`"
+        ))),
+    }
 }
 
 /// The call that `json` describes, inside `depth` others.
@@ -187,6 +192,38 @@ mod tests {
         ] {
             check_refused(&[text], expected);
         }
+    }
+
+    #[test]
+    fn refusal_of_a_text_that_is_not_json_names_text_place_and_reason() {
+        let good = r#"{"method":"limit","values":[1]}"#;
+        for (texts, expected) in [
+            (
+                vec!["{bad"],
+                "`queries[0]` is not JSON: key must be a string at line 1, column 2.",
+            ),
+            (
+                vec![good, "limit(1)"],
+                "`queries[1]` is not JSON: expected value at line 1, column 1.",
+            ),
+            (
+                vec![good, good, "{}\n x"],
+                "`queries[2]` is not JSON: trailing characters at line 2",
+            ),
+            (
+                vec![&good[..8]],
+                "`queries[0]` is not JSON: EOF while parsing a string at line 1",
+            ),
+        ] {
+            let refused = parse(&texts).unwrap_err();
+            let detail = refused.detail().unwrap_or_default();
+            assert!(detail.starts_with(expected), "{detail}");
+        }
+        assert_eq!(
+            parse(&["[]"]).unwrap_err().detail(),
+            None,
+            "its message says it"
+        );
     }
 
     #[test]

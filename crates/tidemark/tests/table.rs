@@ -86,7 +86,7 @@ fn explain_names_the_index_that_would_help() {
     assert_refused(
         &on(&folder, "explain shop books equal(genre)"),
         1,
-        "general_query_invalid",
+        "(general_query_invalid): `queries[0]` is not JSON: expected value at line 1, column 1.",
     );
     server.stop().unwrap();
 }

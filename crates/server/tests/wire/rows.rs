@@ -350,8 +350,10 @@ fn a_list_that_cannot_be_answered_says_why() {
     let said = server
         .ask("GET", &listing(ROWS, &["nonsense"], ""), "")
         .json();
-    let said = said["message"].as_str().unwrap();
-    assert_eq!(said, "Invalid query: Syntax error");
+    assert_eq!(said["message"], "Invalid query: Syntax error");
+    let detail = said["detail"].as_str().unwrap();
+    let place = "`queries[0]` is not JSON: expected ident at line 1, column 2.";
+    assert!(detail.starts_with(place), "{detail}");
 }
 
 fn cache(answer: &Answer) -> &str {

@@ -160,6 +160,8 @@ enum Further {
     ForKeys(String),
     /// The rows that break a constraint which was to be declared.
     Violations(Violations),
+    /// What the message, whose words are the protocol's, does not say.
+    Detail(String),
     /// Rows that were there at the times that are looked at are erased since.
     ErasedPast,
 }
@@ -295,6 +297,11 @@ impl ApiError {
         self.further.as_deref() == Some(&Further::ErasedPast)
     }
 
+    fn with_detail(mut self, detail: Option<String>) -> ApiError {
+        self.further = detail.map(|detail| Box::new(Further::Detail(detail)));
+        self
+    }
+
     fn with_violations(mut self, violations: Violations) -> ApiError {
         self.further = Some(Box::new(Further::Violations(violations)));
         self
@@ -302,8 +309,10 @@ impl ApiError {
 
     /// What the body of the answer holds beside what every refusal does, as JSON.
     pub(in crate::http) fn members(&self) -> Vec<(&'static str, WrittenJson)> {
-        let Some(Further::Violations(violations)) = self.further.as_deref() else {
-            return Vec::new();
+        let violations = match self.further.as_deref() {
+            Some(Further::Violations(violations)) => violations,
+            Some(Further::Detail(detail)) => return vec![("detail", written(detail))],
+            Some(Further::ForKeys(_) | Further::ErasedPast) | None => return Vec::new(),
         };
         let found = violations.found.iter().map(|violation| {
             let (period, form) = (violation.period, InstantForm::Integer);

@@ -699,7 +699,8 @@ fn of_batches() -> Vec<Named> {
     let refusal = object(
         &["message", "code", "type", "version"],
         json!({"message": text(), "code": integer(), "type": text(), "version": text(),
-            "index": integer(), "violations": list_of(violation), "more": {"type": "boolean"}}),
+            "index": integer(), "detail": text(), "violations": list_of(violation),
+            "more": {"type": "boolean"}}),
     );
     let refused = object(&["error"], json!({"error": reference("Refusal")}));
     let found = object(

@@ -98,7 +98,10 @@ fn of_read(error: ReadError) -> ApiError {
     use ReadError as E;
     let kind = match error {
         E::Query(QueryError::TooLarge(why)) => return ApiError::invalid("queries", why),
-        E::Query(QueryError::Syntax(_) | QueryError::Invalid(_)) => Kind::QueryInvalid,
+        E::Query(ref why) => {
+            let detail = why.detail().map(str::to_owned);
+            return ApiError::new(Kind::QueryInvalid, error.to_string()).with_detail(detail);
+        }
         E::RowNotFound(_) => Kind::RowNotFound,
         E::RowNotFoundSinceErasure(_) => {
             return ApiError::new(Kind::RowNotFound, error.to_string()).after_erasure();

@@ -87,6 +87,7 @@ fn read_cases() -> Vec<(ReadError, Kind)> {
     vec![
         (R::RowNotFound(row()), Kind::RowNotFound),
         (R::RowNotFoundSinceErasure(row()), Kind::RowNotFound),
+        (R::Query(QueryError::NotJson(text())), Kind::QueryInvalid),
         (R::Query(QueryError::Syntax(text())), Kind::QueryInvalid),
         (R::Query(QueryError::Invalid(text())), Kind::QueryInvalid),
         (
