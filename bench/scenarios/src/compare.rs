@@ -36,11 +36,12 @@ const OUTCOMES: [&str; 13] = [
 const SAME: &str = "the same";
 const FASTER: &str = "**faster**";
 const SLOWER: &str = "**slower**";
+const UNJUDGED: &str = "not judged";
 /// What of a machine decides how fast it is.
 const DECIDES: [&str; 2] = ["cpu", "cores"];
 
-/// Both runs as text: what differs between their machines and parameters, then every series that
-/// both have.
+/// Both runs as text: what came of it, what differs between their machines and parameters, then
+/// every series that both have.
 ///
 /// # Errors
 /// When they have no series in common.
@@ -62,7 +63,7 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
     if !differences.is_empty() {
         parts.push(table("not the same|A|B", differences));
     }
-    let mut rows = Vec::new();
+    let mut lines = Vec::new();
     let mut furthest = 0.0_f64;
     for group in &one.groups {
         let Some(same) = other.groups.iter().find(|other| other.key == group.key) else {
@@ -76,31 +77,39 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
                     floors: floor(group, series).zip(floor(same, found)),
                     is_same: is_same && series.asked_per_s == found.asked_per_s,
                 };
-                rows.extend(pair.lines(&group.title));
+                lines.extend(pair.lines(&group.title));
                 furthest = furthest.max(pair.rates_apart());
             }
         }
     }
     ensure!(
-        !rows.is_empty(),
+        !lines.is_empty(),
         "the runs have nothing in common: {} and {}",
         one.kind,
         other.kind
     );
-    let says = |verdict: &str| rows.iter().filter(|row| row[9] == verdict).count();
-    let same = says(SAME);
-    let judged = same + says(FASTER) + says(SLOWER);
+    parts.insert(0, summary(&lines));
+    let is_judged = lines.iter().any(JudgedPoint::is_judged);
     let head = "workload|series|point|A|B|B / A|noise of A|noise of B|floor moved|B is";
-    parts.push(table(head, rows));
-    if judged > 0 {
+    parts.push(table(
+        head,
+        lines.into_iter().map(JudgedPoint::cells).collect(),
+    ));
+    if is_judged {
         parts.push(format!(
-            "{same} of {judged} points are the same. Rates of one figure, measured again, lay up \
-             to {} apart within A and {} within B; those of the two runs up to {}.\n",
+            "Rates of one figure, measured again, lay up to {} apart within A and {} within B; \
+             those of the two runs up to {}.\n",
             shown(again(one)),
             shown(again(other)),
             shown(Some(furthest)),
         ));
     }
+    parts.push(closing(is_same));
+    Ok(parts.join("\n"))
+}
+
+/// How it was judged, or why it was not.
+fn closing(is_same: bool) -> String {
     let mut closing =
         "Noise is how far the same point, measured again within one run, lay apart. The \
             floor is the same program in both runs: what it moved by, machine and moment moved. A \
@@ -111,8 +120,38 @@ pub fn compare(one: &Run, other: &Run) -> Result<String> {
         closing += "Nothing is judged: the runs were not asked for the same, or not on the same \
             machine.\n";
     }
-    parts.push(closing);
-    Ok(parts.join("\n"))
+    closing
+}
+
+/// One sentence on all points: how many are better, worse and within the noise, and the worst.
+fn summary(lines: &[JudgedPoint]) -> String {
+    let says = |verdict: &str| lines.iter().filter(|line| line.verdict == verdict).count();
+    let counts = format!(
+        "B is faster than A in {} of {} points, slower in {}, the same within the noise in {}.",
+        says(FASTER),
+        lines.iter().filter(|line| line.is_judged()).count(),
+        says(SLOWER),
+        says(SAME)
+    );
+    let counts = match says(UNJUDGED) {
+        0 => counts,
+        unjudged => format!("{counts} Not judged: {unjudged}."),
+    };
+    let slower = lines.iter().filter(|line| line.verdict == SLOWER);
+    match slower.max_by(|one, other| away(one.ratio).total_cmp(&away(other.ratio))) {
+        None => format!("{counts}\n"),
+        Some(JudgedPoint {
+            group,
+            series,
+            point,
+            values: [a, b],
+            ratio,
+            ..
+        }) => format!(
+            "{counts} The worst: {group}, {series}, {point}, {b} after {a}, {ratio:.3} times as \
+             much.\n"
+        ),
+    }
 }
 
 /// The floor that was asked as `of` was: as often as it answers, or at a fixed rate.
@@ -230,7 +269,7 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     /// A line for each point that both have.
-    fn lines(&self, group: &str) -> Vec<Vec<String>> {
+    fn lines(&self, group: &str) -> Vec<JudgedPoint> {
         let points = PASS_POINTS.map(|(name, per_mille)| Point::At(name, per_mille));
         let decided = points.into_iter().filter(|point| {
             *point != POINT_99 || self.one.count.min(self.other.count) >= SAMPLES_MIN
@@ -248,7 +287,7 @@ impl Pair<'_> {
             .map_or(0.0, |(one, other)| away(other / one))
     }
 
-    fn line(&self, group: &str, point: Point) -> Option<Vec<String>> {
+    fn line(&self, group: &str, point: Point) -> Option<JudgedPoint> {
         let (a, b) = (point.of(self.one)?, point.of(self.other)?);
         let ratio = b / a;
         let noises = [self.one, self.other].map(|series| point.noise(series));
@@ -260,26 +299,63 @@ impl Pair<'_> {
             Point::Rate => "rate",
             Point::At(name, _) => name,
         };
-        let [noise, other_noise] = noises.map(shown);
         let verdict = if self.one.role == Role::Floor {
             "the machine"
         } else if !self.is_same {
-            "not judged"
+            UNJUDGED
         } else {
             verdict(ratio, point == Point::Rate, noises, moved)
         };
-        Some(vec![
-            group.to_owned(),
-            self.one.title.clone(),
-            name.to_owned(),
-            point.shown(a),
-            point.shown(b),
-            format!("{ratio:.3}"),
+        Some(JudgedPoint {
+            group: group.to_owned(),
+            series: self.one.title.clone(),
+            point: name,
+            values: [a, b].map(|value| point.shown(value)),
+            ratio,
+            noises: noises.map(shown),
+            moved: shown(moved),
+            verdict,
+        })
+    }
+}
+
+/// What is printed of one point.
+struct JudgedPoint {
+    group: String,
+    series: String,
+    point: &'static str,
+    values: [String; 2],
+    /// B to A.
+    ratio: f64,
+    noises: [String; 2],
+    /// How far the floor moved.
+    moved: String,
+    verdict: &'static str,
+}
+
+impl JudgedPoint {
+    fn is_judged(&self) -> bool {
+        [SAME, FASTER, SLOWER].contains(&self.verdict)
+    }
+
+    fn cells(self) -> Vec<String> {
+        let (point, verdict) = (self.point.to_owned(), self.verdict.to_owned());
+        let ratio = format!("{:.3}", self.ratio);
+        let [a, b] = self.values;
+        let [noise, other_noise] = self.noises;
+        let (group, series, moved) = (self.group, self.series, self.moved);
+        vec![
+            group,
+            series,
+            point,
+            a,
+            b,
+            ratio,
             noise,
             other_noise,
-            shown(moved),
-            verdict.to_owned(),
-        ])
+            moved,
+            verdict,
+        ]
     }
 }
 
@@ -295,7 +371,7 @@ fn verdict(
     moved: Option<f64>,
 ) -> &'static str {
     let [Some(a), Some(b)] = noises else {
-        return "not judged";
+        return UNJUDGED;
     };
     if away(ratio) <= a.max(b) + moved.unwrap_or_default() {
         SAME
@@ -368,9 +444,50 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("| cpu |"), "{text}");
-        let sentence = "0 of 4 points are the same. Rates of one figure, measured again, lay up to – \
-                    apart within A and – within B; those of the two runs up to 25.0 %.\n";
+        let sentence = "Rates of one figure, measured again, lay up to – apart within A and – \
+                    within B; those of the two runs up to 25.0 %.\n";
         assert!(text.contains(sentence), "{text}");
+    }
+
+    /// The first line that is printed.
+    fn summed_up(one: &Run, other: &Run) -> String {
+        let text = compare(one, other).unwrap();
+        text.lines().next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn summary_counts_the_points_and_names_the_worst() {
+        let of = |exact_us: f64, ttl_us: f64, slow_half: f64| {
+            let exact = series("exact", Role::Subject, exact_us, 0.0);
+            run(vec![exact, series("ttl", Role::Subject, ttl_us, slow_half)])
+        };
+        let one = of(100.0, 100.0, 0.0);
+        assert_eq!(
+            summed_up(&one, &of(125.0, 50.0, 0.0)),
+            "B is faster than A in 4 of 8 points, slower in 4, the same within the noise in 0. \
+             The worst: list, exact, p99, 125.0 µs after 100.0 µs, 1.250 times as much."
+        );
+        assert_eq!(
+            summed_up(&one, &of(125.0, 200.0, 0.3)),
+            "B is faster than A in 0 of 8 points, slower in 8, the same within the noise in 0. \
+             The worst: list, ttl, p99, 260.0 µs after 100.0 µs, 2.600 times as much."
+        );
+        assert_eq!(
+            summed_up(&one, &of(100.0, 95.0, 0.3)),
+            "B is faster than A in 0 of 8 points, slower in 0, the same within the noise in 8."
+        );
+    }
+
+    #[test]
+    fn summary_says_how_much_is_not_judged() {
+        let one = run(exact(100.0, 0.0));
+        let mut other = run(exact(200.0, 0.0));
+        other.parameters.insert("rows".to_owned(), json!(8));
+        assert_eq!(
+            summed_up(&one, &other),
+            "B is faster than A in 0 of 0 points, slower in 0, the same within the noise in 0. \
+             Not judged: 4."
+        );
     }
 
     #[test]

@@ -102,9 +102,10 @@ pub enum BenchCommand {
     Hostile(hostile::HostileArgs),
     /// Print two runs side by side, with the noise of each
     ///
-    /// Prints what differs between their machines and parameters, then compares every series that
-    /// both have. A difference within the noise of either run, or of the floor between them, is
-    /// called the same. Runs with different parameters or machines are shown and not judged.
+    /// Prints in how many points the second is faster, slower and the same, and the worst; then
+    /// what differs between their machines and parameters, and every series that both have. A
+    /// difference within the noise of either run, or of the floor between them, is called the
+    /// same. Runs with different parameters or machines are shown and not judged.
     #[command(after_help = "Example:
   tidemark bench compare bench/results/2026-11-21T12-00-00Z-ttl bench/results/2026-11-22T…-ttl")]
     Compare(CompareArgs),
