@@ -268,6 +268,47 @@ func TestMetadataThatNoHeaderTakesIsRefusedAtOnce(test *testing.T) {
 	must(test, err)
 }
 
+func TestCommitsAreUndone(test *testing.T) {
+	it := client(test, nil)
+	_, books := library(test, it)
+	made, err := books.Create(ctx, book("a", "one", 1))
+	must(test, err)
+	run := tidemark.Row{"run": 7}
+	_, err = books.Update(tidemark.WithMeta(ctx, run), "a", tidemark.Row{"title": "two"})
+	must(test, err)
+	_, err = books.Create(tidemark.WithMeta(ctx, run), book("b", "new", 2))
+	must(test, err)
+	which := tidemark.Undoing{After: tidemark.Micros(made.Mark), Meta: run, DryRun: true}
+	tried, err := it.Undo(ctx, which)
+	must(test, err)
+	equal(test, tried.Mark, 0)
+	equal(test, tried.Commits, 2)
+	which.DryRun = false
+	why := tidemark.WithMeta(ctx, tidemark.Row{"why": "nonsense"})
+	done, err := it.Undo(why, which)
+	must(test, err)
+	same(test, done.Rows, tried.Rows)
+	equal(test, done.Mark, it.Mark())
+	equal(test, metaOf(test, it, done.Mark), `{"why":"nonsense"}`)
+	changed, created := done.Rows[0], done.Rows[1]
+	equal(test, changed.Table+"/"+changed.ID, "books/a")
+	same(test, changed.Changes[0].Data["title"], "one")
+	equal(test, changed.Permissions == nil && changed.Changes[0].ValidTo.IsZero(), true)
+	equal(test, created.Changes[0].Data == nil, true)
+	found, err := books.Get(ctx, "a")
+	must(test, err)
+	equal(test, found.Title, "one")
+	_, err = books.Get(ctx, "b")
+	equal(test, errors.Is(err, tidemark.ErrNotFound), true)
+	// Its own commit has changed the rows since.
+	which.Until = tidemark.Micros(done.Mark - 1)
+	_, err = it.Undo(ctx, which)
+	equal(test, errors.Is(err, tidemark.ErrConflict) && strings.Contains(err.Error(), "books/a"), true)
+	nothing, err := it.Undo(ctx, tidemark.Undoing{After: tidemark.Micros(done.Mark), User: "key:nobody"})
+	must(test, err)
+	equal(test, nothing.Mark+int64(nothing.Commits+len(nothing.Rows)), 0)
+}
+
 func TestIndexesHaveOneNameInEveryClient(test *testing.T) {
 	it := client(test, nil)
 	var shelf struct {

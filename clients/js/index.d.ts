@@ -46,6 +46,8 @@ export interface Freshness {
   age: number | null;
   /** Proven to hold: false only within a `ttl`, if a commit since may have altered it. */
   isExact: boolean;
+  /** It is about a past in which rows were erased since. */
+  erased: boolean;
 }
 
 /**
@@ -53,3 +55,58 @@ export interface Freshness {
  * nothing, as those of writes of tables or of another server.
  */
 export function freshness(headers: { get(name: string): string | null }): Freshness | null;
+
+/** A `Client` of an official SDK, as far as it is used here. */
+export interface SdkClient {
+  config: { endpoint: string; project: string };
+  call(
+    method: string,
+    url: any,
+    headers?: { [name: string]: string },
+    params?: { [name: string]: any },
+  ): Promise<any>;
+}
+
+/** Which commits are undone. At least one of `user` and `meta` is needed. */
+export interface Undoing {
+  databaseId: string;
+  /** Those after this instant, up to `until` or, without it, now. */
+  after: Instant;
+  until?: Instant;
+  /** Of this author, as `"key:ID"`. */
+  user?: string;
+  /** With these members of their metadata. */
+  meta?: { [name: string]: string | number | boolean | null };
+  /** Nothing is written; what would be refused is refused. */
+  dryRun?: boolean;
+  /** What the commit of the undo itself keeps; at most 1,024 bytes as JSON. */
+  commitMeta?: object;
+  /** Makes it safe to send again. */
+  idempotencyKey?: string;
+}
+
+/** What an undo did, or would do. */
+export interface Undone {
+  /** Its commit; null where nothing was written. */
+  $systemFrom: string | null;
+  /** How many commits were found. */
+  commits: number;
+  rows: {
+    tableId: string;
+    rowId: string;
+    /** The permissions that it gets again; null where they stay. */
+    $permissions: string[] | null;
+    changes: {
+      $validFrom: string;
+      $validTo: string | null;
+      /** What the row becomes again; null where it is absent. */
+      data: { [column: string]: any } | null;
+    }[];
+  }[];
+}
+
+/**
+ * Makes rows again what they were before certain commits, in one commit or not at all. Rows that
+ * others have changed since are refused with 409, and the message names them.
+ */
+export function undo(client: SdkClient, which: Undoing): Promise<Undone>;

@@ -1,4 +1,5 @@
-// Queries at other times, as the JSON texts that `queries` of the official SDKs takes.
+// Queries at other times, as the JSON texts that `queries` of the official SDKs takes, and what
+// else of time the SDKs have no words for.
 
 /** @import * as Api from './index.js' */
 
@@ -31,9 +32,12 @@ export const versions = () => query('versions', []);
 /** @type {typeof Api.freshness} */
 export function freshness(headers) {
   const cached = headers.get('x-tidemark-cache');
-  const mark = headers.get('x-tidemark-mark');
+  const stated = headers.get('x-tidemark-mark');
+  const erased = headers.get('x-tidemark-erased') === 'true';
   if (cached === null) {
-    return mark === null ? null : { cache: null, mark: Number(mark), age: null, isExact: true };
+    if (stated === null && !erased) return null;
+    const mark = stated === null ? null : Number(stated);
+    return { cache: null, mark, age: null, isExact: true, erased };
   }
   const [cache, ...parts] = cached.split(';').map((part) => part.trim());
   if (cache !== 'hit' && cache !== 'miss' && cache !== 'bypass') return null;
@@ -44,8 +48,49 @@ export function freshness(headers) {
   };
   // Without a `ttl` the part is absent, because the answer is exact then.
   const isExact = named.get('stale') !== 'true';
-  return { cache, mark: number('mark'), age: number('age'), isExact };
+  return { cache, mark: number('mark'), age: number('age'), isExact, erased };
 }
+
+/** @type {typeof Api.undo} */
+export function undo(client, { databaseId, commitMeta, idempotencyKey, ...which }) {
+  const { endpoint, project } = client.config;
+  // Every runtime has it, and no declaration is there for all of them.
+  const { URL } = /** @type {any} */ (globalThis);
+  const url = new URL(`${endpoint}/tidemark/databases/${encodeURIComponent(databaseId)}/undo`);
+  const headers = {
+    'content-type': 'application/json',
+    'x-appwrite-project': project,
+    ...(commitMeta === undefined ? {} : { 'x-tidemark-meta': ascii(JSON.stringify(commitMeta)) }),
+    ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+  };
+  const { after, until } = which;
+  const times = {
+    after: iso(after, '`after` of undo'),
+    ...(until === undefined ? {} : { until: iso(until, '`until` of undo') }),
+  };
+  return client.call('post', url, headers, { ...which, ...times });
+}
+
+/**
+ * An instant as a text: JSON.stringify knows no bigint, and numbers of far years are not exact.
+ * @param {Api.Instant} instant
+ * @param {string} what
+ */
+function iso(instant, what) {
+  const text = wire(instant, what);
+  if (text.startsWith('"')) return text.slice(1, -1);
+  const micros = BigInt(text);
+  const rest = ((micros % 1000n) + 1000n) % 1000n;
+  const upToMillis = new Date(Number((micros - rest) / 1000n)).toISOString().slice(0, -1);
+  return `${upToMillis}${String(rest).padStart(3, '0')}Z`;
+}
+
+/**
+ * Text for a header, where nothing but visible ASCII is allowed; JSON reads the escapes.
+ * @param {string} text
+ */
+const ascii = (text) =>
+  text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /**
  * A query, from values that are JSON texts already: JSON.stringify knows no bigint.

@@ -89,7 +89,20 @@ test('what is no instant says what it is, and where', () => {
 test('headers say how fresh an answer is', () => {
   const cases = [
     [{}, null],
+    [{ 'x-tidemark-erased': 'false' }, null],
     [{ 'x-tidemark-mark': '5' }, { cache: null, mark: 5, age: null, isExact: true }],
+    [
+      { 'x-tidemark-mark': '5', 'x-tidemark-erased': 'true' },
+      { cache: null, mark: 5, age: null, isExact: true, erased: true },
+    ],
+    [
+      { 'x-tidemark-cache': 'hit; mark=7; age=3', 'x-tidemark-erased': 'true' },
+      { cache: 'hit', mark: 7, age: 3, isExact: true, erased: true },
+    ],
+    [
+      { 'x-tidemark-erased': 'true' },
+      { cache: null, mark: null, age: null, isExact: true, erased: true },
+    ],
     [{ 'x-tidemark-cache': 'hit; mark=7; age=3' }, { cache: 'hit', mark: 7, age: 3, isExact: true }],
     [
       { 'x-tidemark-cache': 'hit; mark=7; age=3; stale=false' },
@@ -106,5 +119,8 @@ test('headers say how fresh an answer is', () => {
       { cache: 'hit', mark: null, age: null, isExact: true },
     ],
   ];
-  for (const [headers, fresh] of cases) assert.deepEqual(freshness(new Headers(headers)), fresh);
+  for (const [headers, fresh] of cases) {
+    const wanted = fresh === null ? null : { erased: false, ...fresh };
+    assert.deepEqual(freshness(new Headers(headers)), wanted);
+  }
 });

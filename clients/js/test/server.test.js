@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { asOf, freshness, validAt, validBetween, versions } from 'tidemark';
+import { asOf, freshness, undo, validAt, validBetween, versions } from 'tidemark';
 import { listRoute, refused, Server } from '../../../tests/sdk/node/server.js';
 
 const PRICES = { databaseId: 'd', tableId: 'prices' };
@@ -75,4 +75,53 @@ test('freshness is read from real answers', async () => {
   const { mark } = freshness(row.headers);
   assert.deepEqual(await euros(asOf(mark)), [5]);
   assert.equal(freshness((await server.ask('GET', '/health/version')).headers), null);
+});
+
+test('freshness says what was erased since', async () => {
+  await tables.createRow({ ...PRICES, rowId: 'gone', data: { eur: 1 } });
+  const row = '/tablesdb/d/tables/prices/rows/tea';
+  const { mark } = freshness((await server.ask('GET', row)).headers);
+  const then = `?queries[0]=${encodeURIComponent(asOf(mark))}`;
+  const read = async (path) => freshness((await server.ask('GET', path)).headers);
+  assert.equal((await read(row + then)).erased, false);
+  const ops = [{ op: 'erase', tableId: 'prices', rowId: 'gone' }];
+  const body = { ops };
+  const erased = await server.ask('POST', '/tidemark/databases/d/transactions', { body });
+  assert.equal(erased.status, 201);
+  assert.equal((await read(row + then)).erased, true);
+  assert.equal((await read(listRoute('d', 'prices', [asOf(mark)]))).erased, true);
+  assert.equal((await read(row)).erased, false);
+  // Of a row that is not there it says that alone.
+  const missing = await read(`/tablesdb/d/tables/prices/rows/gone${then}`);
+  assert.deepEqual(missing, { cache: null, mark: null, age: null, isExact: true, erased: true });
+});
+
+test('commits are undone by their metadata', async () => {
+  const { client } = tables;
+  const row = { ...PRICES, rowId: 'milk' };
+  await tables.createRow({ ...row, data: { eur: 1 } });
+  const seen = await server.ask('GET', '/tablesdb/d/tables/prices/rows/milk');
+  const { mark } = freshness(seen.headers);
+  const headers = { 'x-tidemark-meta': '{"run":7}' };
+  const change = { body: { data: { eur: 9 } }, headers };
+  await server.ask('PATCH', '/tablesdb/d/tables/prices/rows/milk', change);
+  const which = { databaseId: 'd', after: BigInt(mark), meta: { run: 7 } };
+  const tried = await undo(client, { ...which, dryRun: true });
+  assert.deepEqual([tried.$systemFrom, tried.commits], [null, 1]);
+  assert.equal((await tables.getRow(row)).eur, 9);
+  const once = { ...which, commitMeta: { why: 'Unsinn \u2603' }, idempotencyKey: 'u1' };
+  const done = await undo(client, once);
+  assert.deepEqual(done.rows, tried.rows);
+  const [{ tableId, rowId, changes }] = done.rows;
+  assert.deepEqual([tableId, rowId, { ...changes[0].data }], ['prices', 'milk', { eur: 1 }]);
+  assert.equal((await tables.getRow(row)).eur, 1);
+  assert.deepEqual(await undo(client, once), done);
+  const body = { kind: 'tx', asOf: done.$systemFrom };
+  const { json } = await server.ask('POST', '/tidemark/databases/d/reads', { body });
+  assert.deepEqual(json.rows.meta, { why: 'Unsinn \u2603' });
+  for (const until of [new Date(), Date.now() * 1000, new Date().toISOString()]) {
+    await refused(undo(client, { ...which, until }), 409, 'row_update_conflict');
+  }
+  assert.throws(() => undo(client, { ...which, after: '2026' }), /could be a year/);
+  assert.throws(() => undo(client, { ...which, until: Date.now() }), /new Date/);
 });

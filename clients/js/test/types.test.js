@@ -68,6 +68,6 @@ test('the types of a schema file are typed', async () => {
 });
 
 test('what is declared is there, and nothing else', () => {
-  const names = ['asOf', 'freshness', 'validAt', 'validBetween', 'versions'];
+  const names = ['asOf', 'freshness', 'undo', 'validAt', 'validBetween', 'versions'];
   assert.deepEqual(Object.keys(tidemark).sort(), names);
 });

@@ -1,7 +1,7 @@
 // What a type checker knows of the package. Never run: `test/types.test.js` has it checked.
 
-import type { Models, TablesDB } from 'node-appwrite';
-import { asOf, freshness, type Instant, validAt, validBetween } from 'tidemark';
+import type { Client, Models, TablesDB } from 'node-appwrite';
+import { asOf, freshness, type Instant, undo, validAt, validBetween } from 'tidemark';
 import { type Versioned, versions } from 'tidemark';
 
 type Is<A> = <T>() => T extends A ? 1 : 2;
@@ -29,6 +29,18 @@ export async function reads(tables: TablesDB): Promise<void> {
   });
   // @ts-expect-error -- There is no such column.
   await tables.updateRow<Versioned<Book>>({ ...at, rowId: row.$id, data: { titel: 'x' } });
+}
+
+export async function undoes(client: Client): Promise<void> {
+  const which = { databaseId: 'd', after: 1n, user: 'key:k', dryRun: true };
+  const { rows, $systemFrom } = await undo(client, which);
+  same<typeof $systemFrom, string | null>(true);
+  const [change] = rows[0]!.changes;
+  same<typeof change.$validTo, string | null>(true);
+  // @ts-expect-error -- An instant is needed.
+  await undo(client, { databaseId: 'd', user: 'key:k' });
+  // @ts-expect-error -- There is no such member.
+  await undo(client, { ...which, before: 1n });
 }
 
 export function isRefused(headers: { get(name: string): string | null }): void {

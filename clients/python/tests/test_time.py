@@ -234,6 +234,48 @@ def test_metadata_that_no_header_takes_is_refused_at_once(client: Client) -> Non
     assert books.create({"title": "x"}, "x", meta={"x": "y" * 1_016}).mark == client.mark
 
 
+def test_commits_are_undone(client: Client) -> None:
+    books = client.table("books")
+    books.create({"title": "a", "year": 1}, "a")
+    before = client.mark
+    books.update("a", {"year": 9}, meta={"run": 7})
+    books.create({"title": "b"}, "b", meta={"run": 7})
+    tried = client.undo(before, with_meta={"run": 7}, dry_run=True)
+    assert (tried.mark, tried.commits) == (None, 2)
+    assert books.get("b") is not None
+    done = client.undo(before, with_meta={"run": 7}, meta={"why": "nonsense"})
+    assert done.rows == tried.rows
+    assert [(row.table, row.id, row.permissions) for row in done.rows] == [
+        ("books", "a", None),
+        ("books", "b", None),
+    ]
+    changed, made = (row.changes[0] for row in done.rows)
+    assert changed.data == {"title": "a", "year": 1} and changed.valid_to is None
+    assert made.data is None
+    assert done.mark is not None and done.mark == client.mark
+    assert records(client, done.mark) == [{"why": "nonsense"}]
+    row = books.get("a")
+    assert row is not None and row["year"] == 1 and books.get("b") is None
+    # Its own commit has changed the rows since.
+    with pytest.raises(Conflict, match="books/a"):
+        client.undo(before, with_meta={"run": 7})
+    with pytest.raises(Conflict, match="books/a"):
+        client.undo(before, until=done.mark - 1, with_meta={"run": 7}, dry_run=True)
+    nothing = client.undo(done.mark, user="key:nobody")
+    assert (nothing.mark, nothing.commits, nothing.rows) == (None, 0, [])
+
+
+def test_commits_are_undone_in_an_event_loop(server: Server, database: str) -> None:
+    async def undone() -> int:
+        async with server.async_client(database=database) as client:
+            made = await client.table("books").create({"title": "x"}, meta={"run": 8})
+            assert made.mark is not None
+            done = await client.undo(made.mark - 1, with_meta={"run": 8})
+            return len(done.rows)
+
+    assert asyncio.run(undone()) == 1
+
+
 def test_indexes_have_one_name_in_every_client(client: Client, volumes: None) -> None:
     names = {"by_isbn": "by_isbn", "byISBN": "by_isbn", "ByISBN13": "by_isbn13"}
     names |= {"ByShelfSlot": "by_shelf_slot", "HTTPPort": "http_port"}

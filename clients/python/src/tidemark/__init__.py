@@ -31,6 +31,7 @@ from ._row import Found, Page, Row, Written, new_id
 from ._schema import Size
 from ._table import AsyncSubmit, AsyncTable, Submit, Table
 from ._time import Coordinates, Instant, Period, ReadAt, to_datetime
+from ._undo import Undone, UndoneChange, UndoneRow
 
 __all__ = [
     "ApiError",
@@ -62,6 +63,9 @@ __all__ = [
     "TidemarkError",
     "TooManyPending",
     "Unavailable",
+    "Undone",
+    "UndoneChange",
+    "UndoneRow",
     "Written",
     "index",
     "new_id",

@@ -20,7 +20,8 @@ from ._row import Row, RowCodec
 from ._schema import database_call, table_calls
 from ._table import AsyncTable
 from ._table_calls import TableCalls
-from ._time import Coordinates
+from ._time import Coordinates, Instant
+from ._undo import Undone, undo
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -97,6 +98,34 @@ class AsyncClient:
     async def commit(self, operations: Operations, *, database: str | None = None) -> Committed:
         """Commits the operations at one mark, or none of them."""
         return await self.run(operations.call(database or self.database))
+
+    async def undo(
+        self,
+        after: Instant,
+        *,
+        until: Instant | None = None,
+        user: str | None = None,
+        with_meta: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        meta: Mapping[str, Any] | None = None,
+        database: str | None = None,
+    ) -> Undone:
+        """Makes rows again what they were before certain commits, in one commit or not at all.
+
+        Args:
+            after: commits after this instant, up to `until` or now.
+            user: of this author, as `"key:ID"`.
+            with_meta: with these members of their metadata. At least one of both is needed.
+            dry_run: nothing is written, and what would be refused is refused.
+            meta: kept with the commit of the undo itself.
+
+        Raises:
+            Conflict: others have changed one of the rows since; the message names them.
+        """
+        call = undo(
+            database or self.database, after, until, user, with_meta, dry_run, meta
+        )
+        return await self.run(call)
 
     async def read(self, kind: str, *, database: str | None = None, **members: Any) -> Reading:
         """One read of the server's own kinds: history, diff, timeline and the like."""
