@@ -61,6 +61,8 @@ pub use staged_transactions::{
 pub use state::clock::Clock;
 pub use state::clock_guard::DRIFT_MAX_US;
 pub use state::observed::{ShapeCounts, SlowQuery, TellSlow};
+#[cfg(feature = "test-switches")]
+pub use state::shared::ErasureFault;
 pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
@@ -371,6 +373,13 @@ impl Engine {
             .marks
             .ignore_pending
             .store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Lets answers say what is wrong of erasures, to show that a test notices.
+    #[cfg(feature = "test-switches")]
+    pub fn mistell_erasures(&self, fault: ErasureFault) {
+        // Of several the first one holds.
+        self.shared.erasure_fault.get_or_init(|| fault);
     }
 
     /// The rules that keep cached lists exact, to show that a test notices when one is gone.

@@ -50,6 +50,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use engine::ErasureFault;
 use list_cache::Rule;
 use query::ast::Method;
 use tally::Tally;
@@ -326,6 +327,8 @@ const HAPPENS_IN_TIME: &[&str] = &[
     "SetOptions",
     "times that were settled",
     "times that have not come",
+    "answers of an erased past",
+    "answers of a past that is whole",
     "answers that came again",
     "answers whose grounds were moved",
     "looks inside that were judged",
@@ -377,6 +380,30 @@ fn no_answer_is_older_where_lists_look_at_ends() {
         .chain(["hits at other times", "systemBetween"])
     {
         assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
+    }
+}
+
+/// What answers may say wrongly of erasures, and a seed whose run finds it.
+const MISTOLD: &[(ErasureFault, u64)] = &[(ErasureFault::Untold, 0), (ErasureFault::OfAnyTime, 0)];
+
+#[test]
+fn erasures_that_are_mistold_are_noticed() {
+    if asked().is_some() {
+        return;
+    }
+    for (fault, seed) in MISTOLD.iter().copied() {
+        let ran = |is_wrong: bool| {
+            let mut world = World::new(seed, None, false);
+            world.travel_in_time();
+            if is_wrong {
+                world.mistell_erasures(fault);
+            }
+            run_in(&mut world, STEPS)
+        };
+        let found = ran(true).expect_err("what is wrong is found");
+        let what = found.what;
+        assert!(what.contains("tells of an erasure"), "{fault:?}: {what}");
+        assert!(ran(false).is_ok(), "seed {seed} fails with nothing wrong");
     }
 }
 

@@ -30,6 +30,19 @@ pub(crate) struct Shared {
     pub(crate) slices: AtomicU64,
     /// Whether nothing is written any more.
     pub(crate) stop: Stop,
+    /// Test switch: what answers say of erasures is wrong.
+    #[cfg(feature = "test-switches")]
+    pub(crate) erasure_fault: std::sync::OnceLock<ErasureFault>,
+}
+
+/// What may be wrong about what answers say of erasures, to show that a test notices.
+#[cfg(feature = "test-switches")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErasureFault {
+    /// No answer says that anything was erased.
+    Untold,
+    /// Every answer says so that is of a table in which anything was ever erased.
+    OfAnyTime,
 }
 
 impl Shared {
@@ -55,6 +68,8 @@ impl Shared {
             catalogue_epoch,
             slices: AtomicU64::new(0),
             stop: Stop::default(),
+            #[cfg(feature = "test-switches")]
+            erasure_fault: std::sync::OnceLock::new(),
         }
     }
 

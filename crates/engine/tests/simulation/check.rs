@@ -6,6 +6,7 @@ use super::super::domain;
 use super::super::gated;
 use super::super::judge::Verdict;
 use super::super::question::{Question, RANDOM_ROWS_MAX};
+use super::erased::AskedAt;
 use super::travel::verdict_of;
 use super::{Found, Reader, World};
 
@@ -26,6 +27,7 @@ impl World {
             self.tally.count("times that have not come", true);
             return Ok(());
         }
+        self.check_erased(question, &answer, &AskedAt::of(reader))?;
         if answer.is_err() {
             self.tire_of(question.number);
         }

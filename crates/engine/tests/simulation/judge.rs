@@ -68,6 +68,8 @@ pub struct Judge {
     /// Whether other times than now are read, so that erasures must be known.
     pub travels: bool,
     erasures: usize,
+    /// The marks of the commits that erased rows of a table.
+    erased: HashMap<TableNumber, Vec<Mark>>,
     /// How often grants of rows of a table changed, or may have.
     regranted: HashMap<TableNumber, usize>,
 }
@@ -94,6 +96,7 @@ impl Judge {
             purged: HashMap::new(),
             travels: false,
             erasures: 0,
+            erased: HashMap::new(),
             regranted: HashMap::new(),
         }
     }
@@ -203,14 +206,31 @@ impl Judge {
     pub fn grounds(&self, question: &Question) -> Grounds {
         let project = self.catalogue.project(PROJECT);
         let database = project.and_then(|project| project.databases.get(question.database));
-        let table = database.and_then(|database| database.tables.get(question.table));
-        let regranted = table.and_then(|table| self.regranted.get(&table.number));
+        let table = self.table_of(question);
+        let regranted = table.as_ref();
+        let regranted = regranted.and_then(|table| self.regranted.get(&table.number));
         Grounds {
-            table: table.cloned(),
             is_enabled: database.is_some_and(|database| database.enabled),
             erasures: self.erasures,
             grants: regranted.copied().unwrap_or(0),
+            table,
         }
+    }
+
+    /// The table of the question, in the state that stands.
+    pub fn table_of(&self, question: &Question) -> Option<Arc<Table>> {
+        let project = self.catalogue.project(PROJECT)?;
+        let database = project.databases.get(question.database)?;
+        database.tables.get(question.table).cloned()
+    }
+
+    /// Whether a row of the table was erased after a mark, as of the state of this number.
+    pub fn has_erased(&self, table: TableNumber, after: Mark, state: usize) -> bool {
+        let last = self.states[state].mark;
+        let erased = self.erased.get(&table).into_iter().flatten();
+        erased
+            .into_iter()
+            .any(|mark| after < *mark && *mark <= last)
     }
 
     /// The row, as a page, if the caller of the question may read it in the state that stands.
@@ -315,6 +335,9 @@ impl Judge {
         });
         self.is_hidden = moves_catalogue(outcomes);
         for (applied, mark) in applied().filter_map(|one| Some((one, one.mark?))) {
+            for table in &applied.erased {
+                self.erased.entry(*table).or_default().push(mark);
+            }
             if let Changes::Images(changes) = &applied.changes {
                 let touched = changes.iter().map(|change| (change.table, mark));
                 self.touched.extend(touched);

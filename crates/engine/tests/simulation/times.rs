@@ -79,6 +79,16 @@ impl Times {
         self.versions || self.changed.is_some() || matches!(self.valid, Valid::Between(_))
     }
 
+    /// The earliest mark whose knowledge an answer as known at `mark` shows, of a table that keeps
+    /// its past from `line` on.
+    pub fn looks_back_to(self, mark: Mark, line: Timestamp) -> Mark {
+        match (self.changed, self.versions) {
+            (Some(period), _) => mark.min(Mark(period.from().0)),
+            (None, true) => Mark(line.0),
+            (None, false) => mark,
+        }
+    }
+
     /// As queries.
     pub fn texts(self) -> Vec<String> {
         let call = |method: &str, values: String| {

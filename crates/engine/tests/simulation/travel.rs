@@ -13,6 +13,7 @@ use super::super::judge::{Grounds, Verdict};
 use super::super::question::Question;
 use super::super::times::Times;
 use super::check::{agree, show};
+use super::erased::AskedAt;
 use super::{Found, READERS_MAX, World};
 
 /// An answer that must come again for as long as its grounds stand.
@@ -137,6 +138,12 @@ impl World {
                 show(&(0, said))
             ));
         }
+        // Nothing else has moved meanwhile.
+        let asked = AskedAt {
+            floor: self.judge.readable(),
+            table: self.judge.table_of(question),
+        };
+        self.check_erased(question, &answer, &asked)?;
         self.tally.count("times that were settled", answer.is_ok());
         if answer.is_ok() {
             self.asked += 1;

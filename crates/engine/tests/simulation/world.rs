@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use engine::{Engine, EngineError, ListAnswer, ListRows, Place, PreparedList, View};
 use list_cache::Rule;
-use model::{Marked, RowId, Timestamp};
+use model::{Marked, RowId, Table, Timestamp};
 use store::{Outcome, TotalCap};
 use testing::Hooked;
 
@@ -28,6 +28,8 @@ use super::write::{self, Scene, Write};
 mod check;
 #[path = "claims.rs"]
 mod claims;
+#[path = "erased.rs"]
+mod erased;
 #[path = "travel.rs"]
 mod travel;
 
@@ -72,6 +74,8 @@ struct Reader {
     /// What the states from there on answer, up to the one that stands.
     verdicts: Vec<(usize, Verdict)>,
     arrived_ms: u64,
+    /// Its table then.
+    table: Option<Arc<Table>>,
     purge_mark: model::Mark,
     /// Within a `ttl`: the rows that the caller might read in any state since it came; `None` if
     /// that is not known of the first one.
@@ -395,6 +399,7 @@ impl World {
             floor: self.judge.readable(),
             verdicts: self.judge.on_arrival(&question).into_iter().collect(),
             arrived_ms: self.now_ms(),
+            table: self.judge.table_of(&question),
             purge_mark: self.judge.purge_mark(&question),
             seen: (!self.judge.is_hidden() && question.ttl_s > 0).then(BTreeSet::new),
             lists: 0,

@@ -58,9 +58,9 @@ impl Run<'_> {
         self.timed.forget(number, id);
         self.touched.erase(table, id);
         self.past_changed.add(number);
-        self.erased_in.add(number);
         self.take_in_boundary(number)?;
         if erased > 0 {
+            self.erased_in.add(number);
             self.statement(
                 "INSERT INTO erasure (tab, tt) VALUES (?1, ?2) \
                  ON CONFLICT (tab) DO UPDATE SET tt = excluded.tt",
