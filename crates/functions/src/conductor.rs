@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::head::{self, AdapterLimits};
 use crate::launch::{Happening, Launcher, ProcessEvent};
-use crate::memory::resident_bytes;
+use crate::memory::held_bytes;
 use crate::pool::{DeploymentPool, DeploymentReport};
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
@@ -260,8 +260,13 @@ impl Conductor {
         self.last_tick = now;
         if now >= self.last_sweep + SWEEP {
             self.last_sweep = now;
-            for process in self.pools.values_mut().flat_map(|pool| &mut pool.processes) {
-                process.memory_bytes = resident_bytes(process.launched.pid);
+            for pool in self.pools.values_mut() {
+                let limit = u64::from(pool.deployment.memory_mib) * 1024 * 1024;
+                for process in &mut pool.processes {
+                    let (pid, depth) = (process.launched.pid, process.launched.depth);
+                    // Half of the limit leaves room to look closer in time.
+                    process.memory_bytes = held_bytes(pid, depth, limit / 2);
+                }
             }
         }
         for pool in self.pools.values_mut() {
@@ -368,7 +373,7 @@ fn launch(
 ) -> io::Result<WarmProcess> {
     let deployment = &pool.deployment;
     let started = launcher.start(number, &pool.runtime, deployment)?;
-    let folder = deployment.folder.to_string_lossy();
+    let folder = launcher.code_folder(deployment);
     let adapter = AdapterLimits {
         body_bytes: limits.body_bytes,
         log_letters: limits.log_letters,

@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conductor::{Conductor, ConductorLimits, ExecutorCall};
-use crate::launch::Launcher;
+use crate::launch::{FunctionIsolation, Launcher};
 use crate::pool::DeploymentReport;
 use crate::process::ProcessLimits;
 use crate::runtime::InstalledRuntimes;
@@ -26,6 +26,8 @@ const EVENTS_WAITING_MAX: usize = 256;
 pub struct ExecutorSettings {
     /// The executor's own folder; the adapters are written to it.
     pub folder: PathBuf,
+    /// What shuts processes in.
+    pub isolation: FunctionIsolation,
     /// Processes of one deployment.
     pub processes_max: usize,
     /// What the memory limits of all processes together may be.
@@ -52,7 +54,12 @@ impl Executor {
     pub fn new(settings: ExecutorSettings, runtimes: InstalledRuntimes) -> io::Result<Executor> {
         let (calls, called) = mpsc::unbounded_channel();
         let (events, happened) = mpsc::channel(EVENTS_WAITING_MAX);
-        let launcher = Launcher::new(&settings.folder, runtimes.found(), events)?;
+        let launcher = Launcher::new(
+            &settings.folder,
+            runtimes.found(),
+            settings.isolation,
+            events,
+        )?;
         let limits = ConductorLimits {
             processes_max: settings.processes_max,
             memory_max_mib: settings.memory_max_mib,

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::frame::{FrameReader, PipeFrame};
+use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE};
 use crate::runtime::InstalledRuntime;
 use crate::work::UnpackedDeployment;
 
@@ -54,25 +55,50 @@ pub enum ProcessExit {
 
 impl From<ExitStatus> for ProcessExit {
     fn from(status: ExitStatus) -> ProcessExit {
-        match status.signal() {
-            Some(signal) => ProcessExit::Signal(signal),
-            None => ProcessExit::Code(status.code().unwrap_or_default()),
+        match (status.signal(), status.code().unwrap_or_default()) {
+            (Some(signal), _) => ProcessExit::Signal(signal),
+            // As a jail and a shell report it.
+            (None, code) if (SIGNAL_CODE + 1..SIGNAL_CODE + 65).contains(&code) => {
+                ProcessExit::Signal(code - SIGNAL_CODE)
+            }
+            (None, code) => ProcessExit::Code(code),
         }
     }
 }
+
+/// What shuts processes in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FunctionIsolation {
+    /// Limits alone: for code that is one's own, such as the tests of the executor.
+    Limits,
+    /// A jail.
+    Jail {
+        /// A program whose command `jail` calls [`crate::jail::enter`].
+        launcher: PathBuf,
+        /// How well.
+        level: JailLevel,
+    },
+}
+
+/// Users of jails that a server started as root makes; no system gives these numbers away.
+const USERS_FIRST: u32 = 1_879_048_192;
+const USERS_COUNT: u64 = 65_536;
 
 /// Where processes are started, and for whom what happens to them is meant.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// Where the adapters lie.
-    pub adapters: PathBuf,
-    pub events: mpsc::Sender<ProcessEvent>,
+    adapters: PathBuf,
+    isolation: FunctionIsolation,
+    events: mpsc::Sender<ProcessEvent>,
 }
 
 /// A process that was started. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Launched {
     pub pid: u32,
+    /// Processes of ours above that of the user's code.
+    pub depth: usize,
     /// Bytes for its socket. Not bounded here: what may be on its way is bounded by credit.
     pub outgoing: mpsc::UnboundedSender<Vec<u8>>,
     kill: Option<oneshot::Sender<()>>,
@@ -91,6 +117,7 @@ impl Launcher {
     pub fn new(
         folder: &Path,
         runtimes: &[InstalledRuntime],
+        isolation: FunctionIsolation,
         events: mpsc::Sender<ProcessEvent>,
     ) -> io::Result<Launcher> {
         let adapters = folder.join("adapters");
@@ -101,7 +128,11 @@ impl Launcher {
             std::fs::write(&written, runtime.adapter_text)?;
             std::fs::rename(&written, adapters.join(&runtime.adapter))?;
         }
-        Ok(Launcher { adapters, events })
+        Ok(Launcher {
+            adapters,
+            isolation,
+            events,
+        })
     }
 
     /// Starts a process. Variables are no part of its environment, which others may read: they
@@ -115,7 +146,24 @@ impl Launcher {
         let (ours, theirs) = StandardStream::pair()?;
         ours.set_nonblocking(true)?;
         let ours = UnixStream::from_std(ours)?;
-        let mut child = self.command(runtime, deployment, theirs).spawn()?;
+        let mut command = match &self.isolation {
+            FunctionIsolation::Limits => self.limited(runtime, deployment),
+            FunctionIsolation::Jail { launcher, level } => {
+                let setup = self.setup(process, *level, runtime, deployment);
+                let mut command = Command::new(launcher);
+                command.arg("jail").arg(setup.to_argument());
+                command
+            }
+        };
+        command.env_clear();
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("HOME", "/tmp").env("LANG", "C.UTF-8");
+        command.stdin(Stdio::from(OwnedFd::from(theirs)));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        // Else the other end of the socket stays open here.
+        drop(command);
         let pid = child.id().unwrap_or_default();
         let (read, write) = ours.into_split();
         let (outgoing, pending) = mpsc::unbounded_channel();
@@ -133,17 +181,58 @@ impl Launcher {
         tokio::spawn(watch(process, child, killed, events.clone()));
         Ok(Launched {
             pid,
+            depth: self.depth(),
             outgoing,
             kill: Some(kill),
         })
     }
 
-    fn command(
+    /// Where the process finds its code.
+    pub fn code_folder(&self, deployment: &UnpackedDeployment) -> String {
+        match &self.isolation {
+            FunctionIsolation::Jail {
+                level: JailLevel::Full,
+                ..
+            } => JailSetup::CODE.to_owned(),
+            _ => deployment.folder.to_string_lossy().into_owned(),
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match &self.isolation {
+            FunctionIsolation::Limits => 0,
+            FunctionIsolation::Jail { level, .. } => match level {
+                JailLevel::Full => 2,
+                JailLevel::Reduced => 1,
+            },
+        }
+    }
+
+    fn setup(
         &self,
+        process: u64,
+        level: JailLevel,
         runtime: &InstalledRuntime,
         deployment: &UnpackedDeployment,
-        socket: StandardStream,
-    ) -> Command {
+    ) -> JailSetup {
+        let adapter = self.adapters.join(&runtime.adapter);
+        let seen = match level {
+            JailLevel::Full => Path::new(JailSetup::ADAPTER).join(&runtime.adapter),
+            JailLevel::Reduced => adapter.clone(),
+        };
+        JailSetup {
+            level,
+            user: USERS_FIRST + (process % USERS_COUNT) as u32,
+            code: deployment.folder.clone(),
+            adapter,
+            folders: runtime.folders.clone(),
+            program: runtime.program.clone(),
+            arguments: runtime.arguments(&seen, deployment.memory_mib),
+            memory_mib: deployment.memory_mib,
+        }
+    }
+
+    fn limited(&self, runtime: &InstalledRuntime, deployment: &UnpackedDeployment) -> Command {
         let adapter = self.adapters.join(&runtime.adapter);
         let memory_kib = u64::from(deployment.memory_mib) * 1024;
         let mut command = Command::new("/bin/sh");
@@ -151,13 +240,7 @@ impl Launcher {
         command.arg(memory_kib.to_string());
         command.arg(&runtime.program);
         command.args(runtime.arguments(&adapter, deployment.memory_mib));
-        command.env_clear();
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.env("HOME", "/tmp").env("LANG", "C.UTF-8");
         command.current_dir(&deployment.folder);
-        command.stdin(Stdio::from(OwnedFd::from(socket)));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true);
         command
     }
 }

@@ -11,6 +11,7 @@ mod conductor;
 mod executor;
 mod frame;
 mod head;
+pub mod jail;
 mod launch;
 mod log_tail;
 mod memory;
@@ -20,6 +21,7 @@ mod runtime;
 mod work;
 
 pub use executor::{Executor, ExecutorSettings};
+pub use launch::FunctionIsolation;
 pub use pool::{DeploymentReport, ProcessReport};
 pub use runtime::{InstalledRuntime, InstalledRuntimes, RuntimeError};
 pub use work::{

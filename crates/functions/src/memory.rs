@@ -5,27 +5,56 @@ use std::fs;
 /// Processes of one tree that are looked at; a jail lets fewer be started.
 const PROCESSES_MAX: usize = 256;
 
-/// Resident bytes of a process and all that descend from it; what they share counts for each.
-/// Zero for a process that has ended.
-pub fn resident_bytes(pid: u32) -> u64 {
+/// What all that descend from a process in this many generations or more hold; with 0, it counts
+/// itself. Zero for a process that has ended.
+///
+/// Pages that several of them share count for each, which is quick to read. Where that is more
+/// than `exact_above` bytes, each page counts once.
+pub fn held_bytes(pid: u32, depth: usize, exact_above: u64) -> u64 {
+    let pids = descendants(pid, depth);
     let page = rustix::param::page_size() as u64;
-    let mut waiting = vec![pid];
-    let (mut pages, mut seen) = (0, 0);
-    while let Some(pid) = waiting.pop() {
+    let resident = pids.iter().map(|pid| resident_pages(*pid)).sum::<u64>() * page;
+    if resident <= exact_above {
+        return resident;
+    }
+    let exact = |pid: &u32| proportional_bytes(*pid).unwrap_or_else(|| resident_pages(*pid) * page);
+    pids.iter().map(exact).sum()
+}
+
+fn descendants(pid: u32, depth: usize) -> Vec<u32> {
+    let mut waiting = vec![(pid, 0)];
+    let (mut pids, mut seen) = (Vec::new(), 0);
+    while let Some((pid, generation)) = waiting.pop() {
         seen += 1;
         if seen > PROCESSES_MAX {
             break;
         }
-        // Second number of proc_pid_statm(5).
-        let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-        let resident = statm
-            .split(' ')
-            .nth(1)
-            .and_then(|pages| pages.parse::<u64>().ok());
-        pages += resident.unwrap_or_default();
-        waiting.extend(children(pid));
+        if generation >= depth {
+            pids.push(pid);
+        }
+        waiting.extend(
+            children(pid)
+                .into_iter()
+                .map(|child| (child, generation + 1)),
+        );
     }
-    pages * page
+    pids
+}
+
+/// Second number of proc_pid_statm(5).
+fn resident_pages(pid: u32) -> u64 {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let resident = statm.split(' ').nth(1);
+    let resident = resident.and_then(|pages| pages.parse().ok());
+    resident.unwrap_or_default()
+}
+
+/// `Pss` of proc_pid_smaps(5); `None` where this user may not read it.
+fn proportional_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Children are listed for the thread that started them.
@@ -45,18 +74,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resident_bytes_count_descendants() {
-        let own = resident_bytes(std::process::id());
-        assert!(own > 100_000, "{own}");
+    fn held_bytes_count_descendants() {
+        let own = std::process::id();
+        assert!(held_bytes(own, 0, u64::MAX) > 100_000);
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
-        let alone = resident_bytes(child.id());
-        assert!(children(std::process::id()).contains(&child.id()));
+        assert!(descendants(own, 1).contains(&child.id()));
+        let resident = held_bytes(child.id(), 0, u64::MAX);
+        let exact = held_bytes(child.id(), 0, 0);
+        assert!(0 < exact && exact <= resident, "{exact} {resident}");
+        assert_eq!(held_bytes(child.id(), 1, 0), 0);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(alone > 0);
-        assert_eq!(resident_bytes(child.id()), 0);
+        assert_eq!(held_bytes(child.id(), 0, 0), 0);
     }
 }

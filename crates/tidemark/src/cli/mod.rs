@@ -20,6 +20,7 @@ mod doctor;
 pub mod explain;
 mod export;
 mod import;
+mod jail;
 pub mod key;
 mod licenses;
 mod log;
@@ -102,6 +103,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Schema(command) => return schema::run(command, &outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,
+        Command::Jail { setup } => return Ok(jail::run(&setup)),
         Command::Licenses => licenses::run()?,
         Command::Seed(command) => seed::run(command, &outside)?,
         Command::Top(args) => top::run(args)?,

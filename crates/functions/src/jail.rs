@@ -1,0 +1,293 @@
+//! What shuts a process in: namespaces, a root of its own, limits, landlock, seccomp.
+//!
+//! The launcher is our own binary, started again as `tidemark jail SETUP`: it has one thread, so
+//! that it may do between fork and exec what a server with many threads may not.
+
+mod fences;
+mod raw;
+mod tree;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use serde_json::{Value, json};
+
+/// Where adapters expect the socket.
+const SOCKET: i32 = 3;
+/// What the launcher exits with when there is no jail; its standard error says why.
+pub const NO_JAIL: u8 = 125;
+/// A process that ended by a signal is reported with this and the signal's number.
+pub const SIGNAL_CODE: i32 = 128;
+
+/// How well a process is shut in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JailLevel {
+    /// Namespaces, a root of its own, landlock, seccomp, limits.
+    Full,
+    /// Landlock, seccomp and limits, where there are no user namespaces.
+    Reduced,
+}
+
+impl JailLevel {
+    /// As settings and reports write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JailLevel::Full => "full",
+            JailLevel::Reduced => "reduced",
+        }
+    }
+
+    /// What this level does not hold back.
+    pub fn lacks(self) -> &'static [&'static str] {
+        match self {
+            JailLevel::Full => &[],
+            JailLevel::Reduced => &[
+                "names of files can be learned, though none of the files be read",
+                "path sockets of the host can be reached",
+                "no folder can be written, the temporary one neither",
+                "children that leave their process group outlive their process",
+                "processes of all functions have one user",
+            ],
+        }
+    }
+}
+
+/// One process to be shut in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JailSetup {
+    /// How well.
+    pub level: JailLevel,
+    /// Its user, where the launcher is started as root.
+    pub user: u32,
+    /// Seen as [`JailSetup::CODE`] at level `full`.
+    pub code: PathBuf,
+    /// A file, seen below [`JailSetup::ADAPTER`] at level `full`.
+    pub adapter: PathBuf,
+    /// What may be read besides the folders of the system.
+    pub folders: Vec<PathBuf>,
+    /// The interpreter.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What one process may hold.
+    pub memory_mib: u32,
+}
+
+impl JailSetup {
+    /// The root of the code, as the process sees it.
+    pub const CODE: &'static str = "/function";
+    /// The folder of the adapter, as the process sees it.
+    pub const ADAPTER: &'static str = "/adapter";
+
+    /// As the launcher's one argument.
+    pub fn to_argument(&self) -> String {
+        let folders = self.folders.iter().map(|folder| folder.to_string_lossy());
+        let folders: Vec<_> = folders.collect();
+        let value = json!({
+            "level": self.level.as_str(),
+            "user": self.user,
+            "code": self.code.to_string_lossy(),
+            "adapter": self.adapter.to_string_lossy(),
+            "folders": folders,
+            "program": self.program.to_string_lossy(),
+            "arguments": self.arguments,
+            "memory_mib": self.memory_mib,
+        });
+        value.to_string()
+    }
+
+    /// # Errors
+    /// When the text is not what [`JailSetup::to_argument`] makes.
+    pub fn from_argument(text: &str) -> Result<JailSetup, JailError> {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        let path = |key: &str| value[key].as_str().map(PathBuf::from);
+        let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
+        let number = |key: &str| {
+            value[key]
+                .as_u64()
+                .and_then(|number| u32::try_from(number).ok())
+        };
+        let level = match value["level"].as_str() {
+            Some("full") => Some(JailLevel::Full),
+            Some("reduced") => Some(JailLevel::Reduced),
+            _ => None,
+        };
+        let read = || {
+            Some(JailSetup {
+                level: level?,
+                user: number("user")?,
+                code: path("code")?,
+                adapter: path("adapter")?,
+                folders: list("folders")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(PathBuf::from)
+                    .collect(),
+                program: path("program")?,
+                arguments: list("arguments")
+                    .iter()
+                    .filter_map(|argument| argument.as_str().map(str::to_owned))
+                    .collect(),
+                memory_mib: number("memory_mib")?,
+            })
+        };
+        read().ok_or_else(|| JailError::new("reading its setup", "it is incomplete"))
+    }
+}
+
+/// Why there is no jail: at which step, and what the system said.
+#[derive(Debug)]
+pub struct JailError {
+    step: String,
+    detail: String,
+}
+
+impl JailError {
+    fn new(step: impl Into<String>, detail: impl fmt::Display) -> JailError {
+        JailError {
+            step: step.into(),
+            detail: detail.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for JailError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.step, self.detail)
+    }
+}
+
+impl std::error::Error for JailError {}
+
+/// Names the step that failed.
+trait AtStep<T> {
+    fn at(self, step: &str) -> Result<T, JailError>;
+}
+
+impl<T, E: fmt::Display> AtStep<T> for Result<T, E> {
+    fn at(self, step: &str) -> Result<T, JailError> {
+        self.map_err(|error| JailError::new(step, error))
+    }
+}
+
+/// Makes a jail of this process, runs the program in it, and waits for its end. Standard input is
+/// the socket. Returns the exit code.
+///
+/// Call it from a process with one thread.
+///
+/// # Errors
+/// When the jail cannot be made; then nothing was run.
+pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
+    let socket = move_socket()?;
+    std::fs::write("/proc/self/oom_score_adj", "500").at("setting its badness for the kernel")?;
+    rustix::process::setpriority_process(None, 10).at("setting its priority")?;
+    match setup.level {
+        JailLevel::Reduced => {
+            let as_root = rustix::process::geteuid().is_root();
+            std::env::set_current_dir(&setup.code).at("entering the code's folder")?;
+            if as_root {
+                fences::become_user(setup.user)?;
+            }
+            live(setup, socket)
+        }
+        JailLevel::Full => {
+            let inside = raw::unshare_all(setup.user).at("making namespaces")?;
+            if let Some(first) = raw::fork().at("starting the first process")? {
+                drop(socket);
+                return Ok(exit_code(
+                    wait_for(first).at("waiting for the first process")?,
+                ));
+            }
+            tree::enter(setup, inside)?;
+            if inside.was_root {
+                fences::become_user(setup.user)?;
+            }
+            live(setup, socket)
+        }
+    }
+}
+
+/// Drops what is left of its rights, starts the program, and reaps what ends until that does.
+fn live(setup: &JailSetup, socket: OwnedFd) -> Result<u8, JailError> {
+    fences::put_up(setup)?;
+    let mut command = Command::new(&setup.program);
+    command.args(&setup.arguments).stdin(Stdio::null());
+    fcntl_setfd(&socket, FdFlags::empty()).at("handing on the socket")?;
+    let child = command.spawn().at("starting the program")?;
+    // The process alone holds the socket, so that its end is seen.
+    drop(socket);
+    let program = Pid::from_child(&child);
+    fences::limit_memory(program, setup.memory_mib)?;
+    loop {
+        // Orphans become children of the first process.
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == program => return Ok(exit_code(status)),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(JailError::new("waiting for the program", error)),
+        }
+    }
+}
+
+/// Moves standard input to where adapters expect it.
+fn move_socket() -> Result<OwnedFd, JailError> {
+    let step = "taking its socket";
+    let socket = fcntl_dupfd_cloexec(io::stdin(), SOCKET).at(step)?;
+    if socket.as_raw_fd() != SOCKET {
+        return Err(JailError::new(step, "descriptor 3 is taken"));
+    }
+    let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    rustix::stdio::dup2_stdin(nothing.at(step)?).at(step)?;
+    Ok(socket)
+}
+
+fn wait_for(pid: Pid) -> rustix::io::Result<WaitStatus> {
+    loop {
+        match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(status),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn exit_code(status: WaitStatus) -> u8 {
+    let by_signal = status
+        .terminating_signal()
+        .map(|signal| SIGNAL_CODE + signal);
+    let code = by_signal
+        .or(status.exit_status())
+        .unwrap_or(SIGNAL_CODE + Signal::KILL.as_raw());
+    code as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setup_survives_its_argument() {
+        let setup = JailSetup {
+            level: JailLevel::Full,
+            user: 7,
+            code: "/a b".into(),
+            adapter: "/c/d.mjs".into(),
+            folders: vec!["/e".into()],
+            program: "/usr/bin/node".into(),
+            arguments: vec!["--x=\"1\"".into()],
+            memory_mib: 512,
+        };
+        assert_eq!(
+            JailSetup::from_argument(&setup.to_argument()).unwrap(),
+            setup
+        );
+        for text in ["", "{}", "[]", r#"{"level":"none"}"#] {
+            assert!(JailSetup::from_argument(text).is_err(), "{text}");
+        }
+    }
+}

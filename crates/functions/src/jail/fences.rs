@@ -1,0 +1,313 @@
+//! What holds a process whatever its root is: user, rights, limits, landlock, seccomp.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+};
+use rustix::fs::{Gid, Uid};
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, prlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+use super::{AtStep, JailError, JailLevel, JailSetup};
+
+/// Processes and threads of a user.
+const PROCESSES_MAX: u64 = 64;
+const FILES_MAX: u64 = 256;
+/// Of one file: as much as the temporary folder holds.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The newest rules that are wanted; an older kernel takes those that it knows.
+const LANDLOCK: ABI = ABI::V6;
+
+/// Gives up root for good.
+pub fn become_user(user: u32) -> Result<(), JailError> {
+    let step = "becoming the jail's own user";
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_thread_groups(&[]).at(step)?;
+    set_thread_res_gid(gid, gid, gid).at(step)?;
+    set_thread_res_uid(uid, uid, uid).at(step)
+}
+
+/// Puts up all of them, for this process and those that it starts.
+pub fn put_up(setup: &JailSetup) -> Result<(), JailError> {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).at("dropping capabilities")?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .at("hiding its memory")?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .at("ending with the launcher")?;
+    rustix::thread::set_no_new_privs(true).at("refusing new rights")?;
+    for (resource, limit) in [
+        (Resource::Nproc, PROCESSES_MAX),
+        (Resource::Nofile, FILES_MAX),
+        (Resource::Fsize, FILE_BYTES_MAX),
+        (Resource::Core, 0),
+    ] {
+        let limit = Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        };
+        setrlimit(resource, limit).at("setting its limits")?;
+    }
+    restrict_files(setup)?;
+    restrict_calls(setup.level)
+}
+
+/// Limits the memory of the program, once it is there: the launcher itself, whose allocator
+/// reserves more than a function may have, could not start it under this limit.
+pub fn limit_memory(program: Pid, memory_mib: u32) -> Result<(), JailError> {
+    let memory = u64::from(memory_mib) * 1024 * 1024;
+    let limit = Rlimit {
+        current: Some(memory),
+        maximum: Some(memory),
+    };
+    let set = prlimit(Some(program), Resource::Data, limit);
+    set.map(|_| ()).at("limiting the program's memory")
+}
+
+/// What may be read, and run.
+fn readable(setup: &JailSetup) -> Vec<&Path> {
+    let system: &'static [&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+    let named: &'static [&str] = match setup.level {
+        JailLevel::Full => &["/etc", "/proc", "/dev", JailSetup::CODE, JailSetup::ADAPTER],
+        // The host's own hold more than a function needs.
+        JailLevel::Reduced => &[
+            "/etc/ssl",
+            "/etc/pki",
+            "/etc/ca-certificates",
+            "/etc/ld.so.cache",
+            "/etc/localtime",
+            "/proc/self",
+            "/dev/null",
+            "/dev/zero",
+            "/dev/random",
+            "/dev/urandom",
+        ],
+    };
+    let mut readable: Vec<&Path> = system.iter().chain(named).map(Path::new).collect();
+    if setup.level == JailLevel::Reduced {
+        readable.extend([setup.code.as_path(), setup.adapter.as_path()]);
+    }
+    readable.extend(setup.folders.iter().map(PathBuf::as_path));
+    readable.push(&setup.program);
+    readable
+}
+
+/// Landlock: what may be read and written, no TCP, no signals and abstract sockets of others.
+fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
+    let step = "restricting files by landlock";
+    let readable = readable(setup);
+    let devices = ["/dev/null", "/dev/zero", "/dev/full"];
+    let write = AccessFs::ReadFile | AccessFs::WriteFile;
+    let temporary: &[&str] = match setup.level {
+        JailLevel::Full => &["/tmp"],
+        // The host's folder is that of others as well.
+        JailLevel::Reduced => &[],
+    };
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(LANDLOCK))
+        .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(LANDLOCK)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(LANDLOCK)))
+        .and_then(Ruleset::create)
+        .and_then(|rules| {
+            rules.add_rules(path_beneath_rules(readable, AccessFs::from_read(LANDLOCK)))
+        })
+        .and_then(|rules| rules.add_rules(path_beneath_rules(devices, write)))
+        .and_then(|rules| {
+            rules.add_rules(path_beneath_rules(temporary, AccessFs::from_all(LANDLOCK)))
+        })
+        .and_then(landlock::RulesetCreated::restrict_self)
+        .at(step)?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(JailError::new(step, "the kernel has no landlock"));
+    }
+    Ok(())
+}
+
+/// Refused with EPERM, whatever their arguments.
+const REFUSED: [i64; 63] = [
+    // Other processes' memory.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Mounts and namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    // What reaches deep into the kernel.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_syslog,
+    libc::SYS_fanotify_init,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_vmsplice,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // Clock, modules, the machine.
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_settimeofday,
+    libc::SYS_adjtimex,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_acct,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_nfsservctl,
+    libc::SYS_vhangup,
+    // Memory that no limit counts.
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmdt,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_personality,
+];
+/// `clone` with one of these makes a namespace.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+/// Of x86-64: the same calls under numbers of their own.
+const X32: i64 = 0x4000_0000;
+
+/// Seccomp: two filters, because a filter has one answer.
+fn restrict_calls(level: JailLevel) -> Result<(), JailError> {
+    let step = "restricting system calls by seccomp";
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    rules.extend(REFUSED.iter().map(|call| (*call, Vec::new())));
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt].map(|c| (c, Vec::new())));
+    let flags = NAMESPACES
+        .iter()
+        .map(|flag| all(&[masked(0, *flag as u64, *flag as u64)]));
+    rules.insert(libc::SYS_clone, flags.collect::<Result<_, _>>().at(step)?);
+    rules.insert(libc::SYS_socket, sockets(level).at(step)?);
+    if level == JailLevel::Reduced {
+        // Landlock sees neither a fast open nor a port that listening takes by itself.
+        let fast = libc::MSG_FASTOPEN as u64;
+        for (call, at) in [
+            (libc::SYS_sendto, 3),
+            (libc::SYS_sendmsg, 2),
+            (libc::SYS_sendmmsg, 3),
+        ] {
+            rules.insert(call, vec![all(&[masked(at, fast, fast)]).at(step)?]);
+        }
+        rules.insert(libc::SYS_listen, Vec::new());
+    }
+    apply(rules, libc::EPERM).at(step)?;
+    // Its flags stand in memory, out of a filter's sight; libraries then use `clone`.
+    apply(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        libc::ENOSYS,
+    )
+    .at(step)
+}
+
+/// Unix, internet and netlink sockets; without a network namespace TCP alone of the internet.
+fn sockets(level: JailLevel) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let mut kinds = vec![libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+    if level == JailLevel::Full {
+        kinds.push(libc::AF_NETLINK);
+    }
+    let others: Vec<_> = kinds
+        .iter()
+        .map(|kind| (0, SeccompCmpOp::Ne, *kind as u64))
+        .collect();
+    let mut rules = vec![all(&others)?];
+    if level == JailLevel::Reduced {
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let family = (0, SeccompCmpOp::Eq, family as u64);
+            // The low four bits are the type, those above them are flags.
+            for kind in (0..16).filter(|kind| *kind != libc::SOCK_STREAM as u64) {
+                rules.push(all(&[family.clone(), masked(1, 0xf, kind)])?);
+            }
+            let protocols = [0, libc::IPPROTO_TCP as u64].map(|p| (2, SeccompCmpOp::Ne, p));
+            let [plain, tcp] = protocols;
+            rules.push(all(&[family, plain, tcp])?);
+        }
+    }
+    Ok(rules)
+}
+
+/// Position of an argument, comparison, value.
+type Comparison = (u8, SeccompCmpOp, u64);
+
+fn masked(at: u8, mask: u64, value: u64) -> Comparison {
+    (at, SeccompCmpOp::MaskedEq(mask), value)
+}
+
+fn all(comparisons: &[Comparison]) -> Result<SeccompRule, seccompiler::BackendError> {
+    // The kernel takes these arguments as 32 bits; what stands above them must not change a rule.
+    let conditions = comparisons.iter().map(|(at, operator, value)| {
+        SeccompCondition::new(*at, SeccompCmpArgLen::Dword, operator.clone(), *value)
+    });
+    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+}
+
+fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<(), seccompiler::Error> {
+    let mut all = rules;
+    if cfg!(target_arch = "x86_64") {
+        let doubled: Vec<_> = all
+            .iter()
+            .map(|(call, rules)| (call | X32, rules.clone()))
+            .collect();
+        all.extend(doubled);
+    }
+    let arch = std::env::consts::ARCH.try_into()?;
+    let refuse = SeccompAction::Errno(errno as u32);
+    let filter = SeccompFilter::new(all, SeccompAction::Allow, refuse, arch)?;
+    let program: BpfProgram = filter.try_into()?;
+    seccompiler::apply_filter(&program)
+}
