@@ -58,9 +58,9 @@ pub fn idle(access: &Access, count: u32) -> Result<Vec<TcpStream>> {
 pub fn all_open(streams: &[TcpStream]) -> Result<()> {
     for stream in streams {
         stream.set_nonblocking(true)?;
-        let heard = stream.peek(&mut [0]);
-        let is_quiet = matches!(&heard, Err(error) if error.kind() == ErrorKind::WouldBlock);
-        ensure!(is_quiet, "an idle connection was ended: {heard:?}");
+        let peeked = stream.peek(&mut [0]);
+        let is_quiet = matches!(&peeked, Err(error) if error.kind() == ErrorKind::WouldBlock);
+        ensure!(is_quiet, "an idle connection was ended: {peeked:?}");
     }
     Ok(())
 }

@@ -262,7 +262,7 @@ impl Contest<'_> {
     }
 
     fn by_engine(&self) -> Result<(Arc<[u8]>, Option<u64>)> {
-        let asked = ListRows {
+        let list = ListRows {
             place: Place {
                 database: table::DATABASE,
                 table: table::TABLE,
@@ -275,7 +275,7 @@ impl Contest<'_> {
         };
         let answer = block_on(self.opened.engine.list_rows(
             &self.opened.caller,
-            &asked,
+            &list,
             View::CURRENT,
         ))?;
         Ok((answer.rows, self.total.then_some(answer.total)))

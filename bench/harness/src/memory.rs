@@ -193,9 +193,9 @@ fn bodies(server: &LiveServer, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
 
 fn lists(server: &LiveServer, sizes: &Sizes, seen: &mut Seen) -> Result<()> {
     let process = server.process();
-    let asked = distinct::ask(&server.access, sizes.queries).context("distinct lists")?;
-    seen.lists_per_s = f64::from(sizes.queries) / asked.took.as_secs_f64();
-    seen.kept = asked.kept as f64;
+    let reads = distinct::ask(&server.access, sizes.queries).context("distinct lists")?;
+    seen.lists_per_s = f64::from(sizes.queries) / reads.took.as_secs_f64();
+    seen.kept = reads.kept as f64;
     seen.memory.push(reading(process, BETWEEN, || Ok(()))?);
     process.settle(TAKEN_MAX)?;
     std::thread::sleep(SETTLE);

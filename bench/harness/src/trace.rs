@@ -134,17 +134,17 @@ mod tests {
     fn lists_are_asked_for_by_the_law_of_zipf() {
         let workload = workload::mixed().unwrap();
         let drawing = Drawing::new(&workload);
-        let mut asked = vec![0_u32; 1_000];
+        let mut drawn = vec![0_u32; 1_000];
         for op in drawing.client(PART, 1) {
             if let Op::Read(list) = op {
-                asked[list] += 1;
+                drawn[list] += 1;
             }
         }
-        let total: u32 = asked.iter().sum();
+        let total: u32 = drawn.iter().sum();
         let weight: f64 = (1..=1_000).map(|rank| f64::from(rank).powf(-1.1)).sum();
         for rank in [0, 1, 9] {
             let wanted = f64::from(total) * f64::from(rank as u32 + 1).powf(-1.1) / weight;
-            let got = f64::from(asked[drawing.ranks[rank]]);
+            let got = f64::from(drawn[drawing.ranks[rank]]);
             assert!(
                 (got / wanted - 1.0).abs() < 0.15,
                 "{rank}: {got} for {wanted}"

@@ -112,8 +112,8 @@ pub async fn run(options: &Options) -> Result<WrittenReport> {
 }
 
 /// Waits for what a server is asked, and no longer than so.
-async fn soon<T>(limit: Duration, asked: impl Future<Output = Result<T>>) -> Result<T> {
-    let answered = tokio::time::timeout(limit, asked).await;
+async fn soon<T>(limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+    let answered = tokio::time::timeout(limit, request).await;
     answered.map_err(|_| phase::silent("the server", limit))?
 }
 

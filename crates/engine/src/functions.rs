@@ -98,14 +98,14 @@ impl Engine {
     pub async fn list_functions(
         &self,
         caller: &Caller,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<FunctionShown>, EngineError> {
         authorize::need_key(caller, READ)?;
         let catalogue = self.catalogue();
         let functions = &authorize::project(&catalogue, caller)?.functions;
         let mut all: Vec<Arc<Function>> = functions.values().cloned().collect();
         all.sort_by_key(|function| function.seq);
-        let page = listing::page(all, &FUNCTIONS, asked, self.limits)?;
+        let page = listing::page(all, &FUNCTIONS, request, self.limits)?;
         let (shared, bytes_max) = (self.shared.clone(), self.answer_bytes_max);
         let bytes = if page.items.len() > READ_HERE_MAX {
             usize::MAX

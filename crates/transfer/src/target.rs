@@ -29,7 +29,7 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// The way to a store.
 pub enum StoreAccess {
-    /// A server runs: it is asked.
+    /// A server runs: it is answer.
     Running(Client),
     /// None runs: the store is open here, and locked.
     Offline(Arc<Engine>),
@@ -44,8 +44,8 @@ impl StoreAccess {
         match self {
             StoreAccess::Offline(engine) => Ok(act::perform(engine, ask.clone(), rows).await?),
             StoreAccess::Running(client) => {
-                let asked = tokio::time::timeout(ANSWER_MAX, ask_port(client, ask, rows)).await;
-                asked.map_err(|_| {
+                let answer = tokio::time::timeout(ANSWER_MAX, ask_port(client, ask, rows)).await;
+                answer.map_err(|_| {
                     anyhow!(
                         "the running server did not answer within {} s",
                         ANSWER_MAX.as_secs()

@@ -4,6 +4,9 @@ use super::Finding;
 use super::mask::is_word;
 use super::source::{Language, Source, Tree};
 
+/// Names of variables and functions that leave open what is held: a request, headers, a count.
+const PARTICIPLES: [&str; 3] = ["asked", "told", "heard"];
+
 /// Pronouns that stand where a noun of the field would say more, and one adverb of theirs.
 const PRONOUNS: [&str; 5] = ["whoever", "nobody", "somebody", "anybody", "anew"];
 
@@ -32,8 +35,25 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 findings.push(Finding::new(&source.path, line, "noun", message));
             }
         }
+        findings.extend(participles(source));
     }
     findings
+}
+
+/// Names in code that is no test.
+fn participles(source: &Source) -> impl Iterator<Item = Finding> {
+    let is_read = source.language == Language::Rust && comments(source).is_some();
+    let words = if is_read { source.words() } else { Vec::new() };
+    let words = words
+        .into_iter()
+        .filter(|word| PARTICIPLES.contains(&word.text) && !source.is_test_line(word.line));
+    words.map(|word| {
+        let message = format!(
+            "`{}`; name what it holds: request, answer, counts …",
+            word.text
+        );
+        Finding::new(&source.path, word.line, "noun", message)
+    })
 }
 
 /// The lines that are held to the rule, counted from 1: all of product code; of other code, where
@@ -189,7 +209,7 @@ mod tests {
             "Asked again, it is",
             "Who hears of it.",
         ] {
-            let text = format!("let told = asked;\n\t// {said}\n");
+            let text = format!("let was = \"told\";\n\t// {said}\n");
             for path in [
                 "crates/model/tests/a.rs",
                 "crates/model/src/a/tests.rs",
@@ -209,6 +229,21 @@ mod tests {
         }
         let plain = "// It is asked for, and asked to stop; who may hear it.\n";
         snippets::check(super::check, &[("crates/model/tests/a.rs", plain)], &[]);
+    }
+
+    #[test]
+    fn participle_is_no_name_in_code_that_is_no_test() {
+        let text = "fn a(asked: u32) {}\nconst B: &str = \"asked\";\n\
+                    #[cfg(test)]\nmod tests {\n    const told: u32 = 1;\n}\n";
+        for path in [
+            "crates/model/src/a.rs",
+            "bench/harness/src/a.rs",
+            "python/src/a.rs",
+        ] {
+            let expected = format!("{path}:1: noun");
+            snippets::check(super::check, &[(path, text)], &[&expected]);
+        }
+        snippets::check(super::check, &[("crates/model/tests/a.rs", text)], &[]);
     }
 
     #[test]

@@ -147,14 +147,14 @@ mod tests {
     #[test]
     fn cells_exist_for_all_requests_and_join_their_passes() {
         let mut measured = Measured::none(&[1, 2], &[1, 32], &[90, 50]);
-        let asked = |cell: &Cell| (cell.cores, cell.act, cell.connections);
+        let cell_key = |cell: &Cell| (cell.cores, cell.act, cell.connections);
         let [first, second, .., last] = measured.cells.as_slice() else {
             panic!("{} cells", measured.cells.len())
         };
         assert_eq!(measured.cells.len(), 2 * Act::ALL.len() * 2);
-        assert_eq!(asked(first), (1, Act::Add, 1));
-        assert_eq!(asked(second), (1, Act::Add, 32));
-        assert_eq!(asked(last), (2, Act::FetchUncached, 32));
+        assert_eq!(cell_key(first), (1, Act::Add, 1));
+        assert_eq!(cell_key(second), (1, Act::Add, 32));
+        assert_eq!(cell_key(last), (2, Act::FetchUncached, 32));
         let blends = measured.blends.iter().map(|blend| blend.reads_percent);
         assert_eq!(blends.collect::<Vec<u64>>(), [90, 50]);
         for count in [1, 2, 3] {

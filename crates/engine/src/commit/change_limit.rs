@@ -101,7 +101,7 @@ mod tests {
         Arc::new((0..rows).map(change).collect())
     }
 
-    fn told(images: Vec<Arc<Vec<Change>>>) -> (Vec<i64>, usize) {
+    fn reported(images: Vec<Arc<Vec<Change>>>) -> (Vec<i64>, usize) {
         let mut batch = Batch {
             images,
             ..Batch::default()
@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn a_full_group_of_single_rows_is_told_row_by_row() {
         let requests = (0..1_024).map(|_| request(1, 1, 500)).collect();
-        assert_eq!(told(requests), (vec![], 1_024));
-        assert_eq!(told(vec![request(1, ROWS_MAX, 10)]), (vec![], ROWS_MAX));
+        assert_eq!(reported(requests), (vec![], 1_024));
+        assert_eq!(reported(vec![request(1, ROWS_MAX, 10)]), (vec![], ROWS_MAX));
     }
 
     #[test]
@@ -123,13 +123,13 @@ mod tests {
         let mut requests: Vec<_> = (0..10).map(|_| request(1, 1_000, 10)).collect();
         requests.extend((0..20).map(|_| request(2, 3, 10)));
         requests.push(request(3, 900, 10));
-        assert_eq!(told(requests), (vec![1], 960));
+        assert_eq!(reported(requests), (vec![1], 960));
     }
 
     #[test]
     fn large_rows_count_as_well() {
         let mut requests = vec![request(2, 5, 10)];
         requests.extend((0..20).map(|_| request(1, 10, BYTES_MAX / 150)));
-        assert_eq!(told(requests), (vec![1], 5));
+        assert_eq!(reported(requests), (vec![1], 5));
     }
 }

@@ -94,7 +94,7 @@ impl Engine {
         &self,
         caller: &Caller,
         function: &str,
-        asked: ListContainers<'_>,
+        request: ListContainers<'_>,
     ) -> Result<Listed<Variable>, EngineError> {
         authorize::need_key(caller, READ)?;
         let function = self.find_function(caller, function)?;
@@ -104,7 +104,7 @@ impl Engine {
             function: function.id.to_string(),
         };
         let all = all.into_iter().map(of_function).collect();
-        let page = listing::page(all, &VARIABLES, asked, self.limits)?;
+        let page = listing::page(all, &VARIABLES, request, self.limits)?;
         Ok(Listed {
             total: page.total,
             items: page.items.into_iter().map(|item| item.variable).collect(),

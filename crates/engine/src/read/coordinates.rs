@@ -300,7 +300,7 @@ impl Engine {
             max_age_s: query.table.options.pinned_max_age_s,
         });
         let name = name.filter(|_| self.caches_lists && !how.bypasses);
-        let told = |pinned: Pinned, is_hit: Option<bool>| {
+        let answer = |pinned: Pinned, is_hit: Option<bool>| {
             let age_ms = self.shared.clock.elapsed_ms();
             let age_ms = age_ms.saturating_sub(pinned.read_ms);
             ListAnswer {
@@ -327,14 +327,14 @@ impl Engine {
                 let what = (how.family, how.total);
                 Hit::of_pinned(&query, what, catalogue_epoch, (name, &kept))
             });
-            return Ok(told(kept, Some(true)));
+            return Ok(answer(kept, Some(true)));
         }
         let read = self.read_at(query, how, catalogue_epoch, mark).await?;
         let is_hit = name.is_some().then_some(false);
         if let Some(name) = name {
             lists.keep_pinned(name, read.clone());
         }
-        Ok(told(read, is_hit))
+        Ok(answer(read, is_hit))
     }
 
     /// Whether nothing that the query looks at is yet to come.

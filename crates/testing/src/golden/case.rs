@@ -71,12 +71,12 @@ fn read(path: PathBuf) -> CaseFile {
 
 fn read_case(text: &str) -> GoldenCase {
     let (name, rest) = text.split_once('\n').unwrap();
-    let (asked, expected) = rest.split_once("---\n").unwrap_or((rest, ""));
+    let (request, expected) = rest.split_once("---\n").unwrap_or((rest, ""));
     let lines = |text: &str| -> Vec<String> {
         let filled = text.lines().filter(|line| !line.trim().is_empty());
         filled.map(str::to_owned).collect()
     };
-    let (directives, queries) = lines(asked)
+    let (directives, queries) = lines(request)
         .into_iter()
         .partition(|line| line.starts_with("@ "));
     GoldenCase {
@@ -96,11 +96,11 @@ impl CaseFile {
             .zip(expected)
             .map(|(case, expected)| {
                 let head = [format!("=== {}", case.name)];
-                let asked = case.directives.iter().chain(&case.queries);
+                let request = case.directives.iter().chain(&case.queries);
                 let middle = ["---".to_owned()];
                 let lines: Vec<&str> = head
                     .iter()
-                    .chain(asked)
+                    .chain(request)
                     .chain(&middle)
                     .chain(expected)
                     .map(String::as_str)
@@ -156,33 +156,33 @@ pub struct PreparedCase {
 impl PreparedCase {
     /// The case, asked of `table`.
     pub fn new(case: &GoldenCase, mut table: Table) -> PreparedCase {
-        let mut asked = (None, Visibility::Everything, CaseSubject::Rows);
+        let mut wanted = (None, Visibility::Everything, CaseSubject::Rows);
         let mut frame = Frame::One;
         for directive in &case.directives {
             let words: Vec<&str> = directive.split_whitespace().skip(1).collect();
             match words.as_slice() {
                 ["no", "indexes"] => table.indexes.clear(),
                 ["beginnings"] => hold_beginnings(&mut table),
-                ["roles", roles @ ..] => asked.1 = granted(roles),
-                ["at", valid, system] => asked.0 = Some(coordinates(valid, system)),
+                ["roles", roles @ ..] => wanted.1 = granted(roles),
+                ["at", valid, system] => wanted.0 = Some(coordinates(valid, system)),
                 ["pieces", from, to] => frame = Frame::Pieces(period(from, to)),
                 ["versions", from, to] => frame = Frame::Versions(period(from, to)),
                 ["changes", from, to, since, until] => {
                     frame = Frame::Changes(period(from, to), period(since, until));
                 }
-                ["total", "all"] => asked.2 = CaseSubject::Total(None),
-                ["total", cap] => asked.2 = CaseSubject::Total(Some(cap.parse().unwrap())),
-                ["point", id] => asked.2 = CaseSubject::Point((*id).to_owned()),
-                ["content"] => asked.2 = CaseSubject::Content,
+                ["total", "all"] => wanted.2 = CaseSubject::Total(None),
+                ["total", cap] => wanted.2 = CaseSubject::Total(Some(cap.parse().unwrap())),
+                ["point", id] => wanted.2 = CaseSubject::Point((*id).to_owned()),
+                ["content"] => wanted.2 = CaseSubject::Content,
                 other => panic!("{}: unknown directive {other:?}", case.name),
             }
         }
         PreparedCase {
             table: Arc::new(table),
-            at: asked.0,
-            visibility: asked.1,
+            at: wanted.0,
+            visibility: wanted.1,
             frame,
-            wanted: asked.2,
+            wanted: wanted.2,
         }
     }
 

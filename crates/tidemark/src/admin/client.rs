@@ -23,7 +23,7 @@ use super::socket;
 
 /// A way to administer a data directory.
 pub enum Administration {
-    /// A server runs: it is asked.
+    /// A server runs: it is answer.
     Running(Client),
     /// None runs: the store is open here, and locked.
     Offline {
@@ -91,8 +91,8 @@ impl Administration {
                 .await
                 .map_err(|refusal| anyhow!(refusal.message)),
             Administration::Running(client) => {
-                let asked = tokio::time::timeout(ANSWER_MAX, ask(client, &act)).await;
-                asked.map_err(|_| {
+                let answer = tokio::time::timeout(ANSWER_MAX, ask(client, &act)).await;
+                answer.map_err(|_| {
                     anyhow!(
                         "the running server did not answer within {} s",
                         ANSWER_MAX.as_secs()

@@ -356,9 +356,9 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
 fn until_stopped<T>(stop: &Stop, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { StopSignals::take() })?;
-    let asked = stop.clone();
+    let stopping = stop.clone();
     let listen = move || {
-        asked.ask(runtime.block_on(signals.next()));
+        stopping.ask(runtime.block_on(signals.next()));
         eprintln!("stopping …");
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());

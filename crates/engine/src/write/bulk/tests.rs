@@ -237,9 +237,9 @@ fn slices_done_before_a_failure_are_reported() {
         EngineError::Unavailable(Unavailable::Closing)
     );
     progress.total = 2_000;
-    let told = progress.stopped(EngineError::Unavailable(Unavailable::Closing));
+    let refusal = progress.stopped(EngineError::Unavailable(Unavailable::Closing));
     assert_eq!(
-        told.to_string(),
+        refusal.to_string(),
         "The server is shutting down. Before that, 2000 rows were changed."
     );
 }

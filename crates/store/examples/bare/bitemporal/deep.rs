@@ -30,9 +30,9 @@ struct Task {
     lists: u32,
 }
 
-pub fn run(folder: &Path, told: &Value) -> Outcome<Value> {
+pub fn run(folder: &Path, answer: &Value) -> Outcome<Value> {
     let number = |name: &str| -> Outcome<u32> {
-        let number = told[name].as_u64();
+        let number = answer[name].as_u64();
         Ok(number
             .ok_or_else(|| format!("`deep` has a number `{name}`"))?
             .try_into()?)
