@@ -224,6 +224,10 @@ impl Tier for FileTier {
         self.with(|opened| opened.get(key, (self.host.now_ms)()))
     }
 
+    fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError> {
+        self.with(|opened| opened.ticket(key))
+    }
+
     fn set(
         &self,
         key: &[u8],

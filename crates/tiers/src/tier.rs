@@ -11,9 +11,12 @@ pub trait Tier: Send + Sync {
     /// The value of `key`, or a ticket with which the one computed instead is stored.
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError>;
 
+    /// A ticket for `key` whether or not there is a value, for a run that replaces it.
+    fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError>;
+
     /// Stores a value for `lifetime_ms`; for ever if `None`.
     ///
-    /// With the ticket of a miss it is stored only if nothing has deleted the key since: a value
+    /// With a ticket it is stored only if nothing has deleted the key since: a value
     /// read from a source before a change would otherwise outlive the deletion for that change.
     fn set(
         &self,
@@ -74,7 +77,7 @@ impl TierHit {
     }
 }
 
-/// What a tier knew of the deletions of a key when it had no value for it.
+/// What a tier knew of the deletions of a key before its value was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissTicket {
     /// Which store: a ticket of another one is void.

@@ -96,8 +96,10 @@ fn ticket_is_void_after_a_deletion() {
         let overtaken = tier.set(b"k", b"3", None, Some(after)).unwrap();
         assert_eq!(overtaken, Stored::Overtaken);
         let now = ticket(tier, b"k");
+        assert_eq!(tier.ticket(b"k").unwrap(), now);
         let kept = tier.set(b"k", b"4", None, Some(now)).unwrap();
         assert_eq!(kept, Stored::Kept);
+        assert_eq!(tier.ticket(b"k").unwrap(), now);
     });
 }
 

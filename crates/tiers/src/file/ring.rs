@@ -70,11 +70,15 @@ impl OpenedFile {
             }
             bucket = self.bucket(place)?;
         }
-        Ok(Lookup::Miss(self.ticket(&bucket)))
+        Ok(Lookup::Miss(self.ticket_of(&bucket)))
+    }
+
+    pub fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError> {
+        Ok(self.ticket_of(&self.bucket(self.place(key))?))
     }
 
     /// A ticket of damaged bytes is void: the number before the first deletion comes last.
-    fn ticket(&self, bucket: &Bucket) -> MissTicket {
+    fn ticket_of(&self, bucket: &Bucket) -> MissTicket {
         MissTicket {
             epoch: self.seed,
             deletions: bucket.deletions().unwrap_or(u64::MAX),
@@ -125,7 +129,7 @@ impl OpenedFile {
         if bucket.deletions().is_none() {
             return Err(damaged("a bucket of the cache file is damaged"));
         }
-        if ticket.is_some_and(|ticket| ticket != self.ticket(&bucket)) {
+        if ticket.is_some_and(|ticket| ticket != self.ticket_of(&bucket)) {
             return Ok(Stored::Overtaken);
         }
         let units = layout::units(key.len(), value.len());

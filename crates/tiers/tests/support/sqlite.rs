@@ -101,6 +101,14 @@ impl Tier for SqliteTier {
         })
     }
 
+    fn ticket(&self, _: &[u8]) -> Result<MissTicket, TierError> {
+        let deletions = self.with(deletions)?;
+        Ok(MissTicket {
+            epoch: 0,
+            deletions,
+        })
+    }
+
     fn set(
         &self,
         key: &[u8],
