@@ -11,8 +11,10 @@ mod api;
 mod bind;
 mod call_key;
 mod callable;
+mod decode;
 mod encode;
 mod entry;
+mod file_tier;
 mod flight;
 mod guard;
 mod instance;
@@ -25,6 +27,7 @@ mod python;
 mod ready;
 mod run_graph;
 mod store;
+mod value_bytes;
 
 use pyo3::prelude::*;
 
@@ -93,6 +96,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Cached", to_python(py, kind))?;
     module.add_class::<call_key::CallKey>()?;
     module.add_class::<run_graph::TaskRun>()?;
+    module.add_class::<file_tier::SharedFile>()?;
+    module.add("TierFailure", py.get_type::<file_tier::TierFailure>())?;
+    module.add_function(wrap_pyfunction!(file_tier::dumps, module)?)?;
+    module.add_function(wrap_pyfunction!(file_tier::loads, module)?)?;
+    module.add_function(wrap_pyfunction!(file_tier::decoded, module)?)?;
     module.add_function(wrap_pyfunction!(set_up, module)?)?;
     module.add_function(wrap_pyfunction!(invalidate_tag, module)?)?;
     module.add_function(wrap_pyfunction!(plan::make, module)?)?;

@@ -43,6 +43,6 @@ def test_types_are_those_of_the_function_for_pyright() -> None:
 def test_stub_names_what_the_package_exports() -> None:
     package = importlib.import_module("tidemark_cache")
     stub = pathlib.Path(package.__file__ or "").with_suffix(".pyi").read_text()
-    said = re.search(r"__all__ = \[(.*?)\]", stub)
+    said = re.search(r"__all__ = \[(.*?)\]", stub, re.DOTALL)
     assert said is not None
     assert re.findall(r'"(\w+)"', said[1]) == package.__all__

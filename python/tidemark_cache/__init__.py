@@ -11,7 +11,17 @@
 """
 
 from tidemark_cache._attributes import CacheCounts
+from tidemark_cache._codec import register_class
 from tidemark_cache._decorator import cache, invalidate_namespace, invalidate_tags
 from tidemark_cache._settings import CacheConfig
+from tidemark_cache._tiers import FileBackend
 
-__all__ = ["CacheConfig", "CacheCounts", "cache", "invalidate_namespace", "invalidate_tags"]
+__all__ = [
+    "CacheConfig",
+    "CacheCounts",
+    "FileBackend",
+    "cache",
+    "invalidate_namespace",
+    "invalidate_tags",
+    "register_class",
+]

@@ -1,14 +1,24 @@
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar, overload
 
-__all__ = ["CacheConfig", "CacheCounts", "cache", "invalidate_namespace", "invalidate_tags"]
+__all__ = [
+    "CacheConfig",
+    "CacheCounts",
+    "FileBackend",
+    "cache",
+    "invalidate_namespace",
+    "invalidate_tags",
+    "register_class",
+]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
+_T = TypeVar("_T")
 
 _Copy = Literal["auto", "share", "deep"]
 _Duration = float | timedelta
@@ -27,6 +37,16 @@ class CacheCounts(NamedTuple):
     expirations: int = 0
     l1_hits: int = 0
     l2_hits: int = 0
+    l2_failures: int = 0
+
+class FileBackend:
+    def __init__(
+        self, *, folder: str | os.PathLike[str] | None = None, megabytes: int = 256
+    ) -> None: ...
+    @property
+    def folder(self) -> str | os.PathLike[str] | None: ...
+    @property
+    def megabytes(self) -> int: ...
 
 class CacheConfig:
     def __init__(
@@ -53,7 +73,7 @@ class CacheConfig:
         ttl_refresh_threshold: float = 0.5,
         stale_ttl: _Duration = 0.0,
         stale_if_error: _Duration = 0.0,
-        backend: None = None,
+        backend: Literal["file"] | FileBackend | None = None,
         l1_enabled: bool = True,
     ) -> None: ...
     @property
@@ -134,7 +154,7 @@ class _Preset:
         ttl_refresh_threshold: float = 0.5,
         stale_ttl: _Duration = 0.0,
         stale_if_error: _Duration = 0.0,
-        backend: None = None,
+        backend: Literal["file"] | FileBackend | None = None,
         l1_enabled: bool = True,
     ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
 
@@ -160,5 +180,6 @@ class _Cache(_Preset):
 
 cache: _Cache
 
+def register_class(kind: type[_T]) -> type[_T]: ...
 def invalidate_tags(*tags: str) -> None: ...
 def invalidate_namespace(namespace: str) -> int: ...

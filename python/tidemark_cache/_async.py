@@ -16,7 +16,7 @@ import sys
 import threading
 import weakref
 
-from tidemark_cache import _values
+from tidemark_cache import _tiers, _values
 from tidemark_cache._native import CallKey, TaskRun, discard_run
 
 TYPE_CHECKING = False
@@ -113,7 +113,7 @@ async def _body(run: _Run, cached: Any, call: tuple[Any, Any], only_there: bool)
     key = run.key
     try:
         key.begin(not only_there)
-        value = await cached.__wrapped__(*call[0], **call[1])
+        value = await cached._body(*call[0], **call[1])
         run.end((key.keep(value, only_there), None))
     except Exception as error:
         if only_there:
@@ -152,7 +152,7 @@ async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if host is None:
         # A loop of no kind we know: the answer is stored, and each caller runs the body.
         key.begin(True)
-        value = await cached.__wrapped__(*args, **kwargs)
+        value = await cached._body(*args, **kwargs)
         return key.keep(value, False).answer()
     while True:
         found = key.find(True)
@@ -408,8 +408,9 @@ async def refreshed(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if key is None:
         return await cached.__wrapped__(*args, **kwargs)
     key.begin(False)
+    _tiers.forced.set(cached._backed is not None)
     try:
-        value = await cached.__wrapped__(*args, **kwargs)
+        value = await cached._body(*args, **kwargs)
     except BaseException:
         key.count_refresh(False)
         raise

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tidemark_cache import _async, _native, _settings
+from tidemark_cache import _async, _native, _settings, _tiers
 from tidemark_cache._decorator import name_of
 
 
@@ -28,11 +28,13 @@ class CacheCounts(NamedTuple):
     #: Hits of each tier; their sum is ``hits``.
     l1_hits: int = 0
     l2_hits: int = 0
+    #: What the tier below memory did not do: reads, stores and deletions.
+    l2_failures: int = 0
 
     def __repr__(self) -> str:
         """The names of ``lru_cache``, and of the others what is not zero."""
-        others = zip(self._fields[4:-2], self[4:-2], strict=True)
-        shown = [*zip(self._fields[:4], self[:4], strict=True), *(one for one in others if one[1])]
+        others = [one for one in zip(self._fields, self, strict=True) if one[0] != "l1_hits"]
+        shown = [*others[:4], *(one for one in others[4:] if one[1])]
         return f"CacheCounts({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
 
@@ -43,9 +45,12 @@ def _cache_info(self: Any) -> CacheCounts:
 
 def _counts(self: Any, held: int | None) -> CacheCounts:
     hits, misses, stale, refreshes, failures, evicted, expired, used = _native.counts(self)
+    backed = self._backed
+    of_file = 0 if backed is None else backed.hits
     return CacheCounts(
-        hits=hits,
-        misses=misses,
+        hits=hits + of_file,
+        # Of memory, some of which the file has answered.
+        misses=max(0, misses - of_file),
         maxsize=self._maxsize,
         currsize=held,
         bytes=None if self._config.max_bytes is None else used,
@@ -55,7 +60,8 @@ def _counts(self: Any, held: int | None) -> CacheCounts:
         evictions=evicted,
         expirations=expired,
         l1_hits=hits,
-        l2_hits=0,
+        l2_hits=of_file,
+        l2_failures=0 if backed is None else backed.failures,
     )
 
 
@@ -72,6 +78,9 @@ def _forget_runs(self: Any, runs: list[Any]) -> None:
 
 def _cache_clear(self: Any) -> None:
     """Forget every answer; runs in progress are not stored."""
+    if self._backed is not None:
+        # First, so that no run that begins now finds in the file what is to be forgotten.
+        self._backed.clear()
     _forget_runs(self, list(self._runs.values()))
     _native.clear(self)
 
@@ -109,10 +118,11 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
         _clear_of(self, args[0])
         return True
     key = _key_of(self, args, kwargs)
+    was_in_file = self._backed is not None and self._backed.delete(args, kwargs)
     run = self._runs.get(key)
     if run is not None:
         _forget_runs(self, [run])
-    return bool(key.invalidate())
+    return bool(key.invalidate()) or was_in_file
 
 
 async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
@@ -146,12 +156,16 @@ def _cache_set(self: Any, value: Any, /, *args: Any, **kwargs: Any) -> None:
     """Store ``value`` as the answer to the call with the other arguments."""
     key = _key_of(self, args, kwargs)
     key.begin(False)
+    if self._backed is not None:
+        self._backed.put(args, kwargs, value)
     key.keep(value, False)
 
 
 def _cache_touch(self: Any, *args: Any, **kwargs: Any) -> bool:
     """Begin the lifetime of an answer again; whether there is one."""
     ttl = self._config.ttl
+    if self._backed is not None:
+        raise TypeError(f"cache_touch does not reach the file of {name_of(self)}")
     if ttl is None or callable(ttl):
         raise TypeError(f"cache_touch needs a ttl in seconds, which {name_of(self)} has not")
     lifetime_s = _settings.seconds("ttl", ttl)
@@ -164,7 +178,12 @@ def _cache_refresh(self: Any, *args: Any, **kwargs: Any) -> Any:
     older answer where it is."""
     if self._is_async:
         return _async.refreshed(self, args, kwargs)
-    refreshed = _key_of(self, args, kwargs).refresh(args, kwargs, False)
+    key = _key_of(self, args, kwargs)
+    token = _tiers.forced.set(self._backed is not None)
+    try:
+        refreshed = key.refresh(args, kwargs, False)
+    finally:
+        _tiers.forced.reset(token)
     return self(*args, **kwargs) if refreshed is None else refreshed[0]
 
 
@@ -191,9 +210,13 @@ def _cache_key(self: Any, *args: Any, **kwargs: Any) -> str:
 
 def _get_health_status(self: Any) -> dict[str, Any]:
     """What works and what was counted. Memory has no state but healthy."""
+    tiers = {"memory": "healthy"}
+    if self._backed is not None:
+        tiers["file"] = self._backed.status()
+    is_whole = all(state == "healthy" for state in tiers.values())
     return {
-        "status": "healthy",
-        "tiers": {"memory": "healthy"},
+        "status": "healthy" if is_whole else "degraded",
+        "tiers": tiers,
         "function": name_of(self),
         "counts": _cache_info(self)._asdict(),
     }

@@ -6,7 +6,17 @@ import itertools
 import weakref
 from typing import Any
 
-from tidemark_cache import _async, _bound, _encoders, _native, _refresh, _settings, _values, _weight
+from tidemark_cache import (
+    _async,
+    _bound,
+    _encoders,
+    _native,
+    _refresh,
+    _settings,
+    _tiers,
+    _values,
+    _weight,
+)
 from tidemark_cache._settings import CacheConfig
 
 _slots = itertools.count(1)
@@ -59,6 +69,7 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
         refresh_ahead: Share of the lifetime after which a hit has the body run again in the
             background; True for one half.
         stale_ttl: Seconds after its lifetime in which an entry still answers while the body runs.
+        backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share.
         stale_if_error: Seconds after its lifetime in which an entry answers if the body fails.
 
     Raises:
@@ -132,14 +143,24 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
         )
     settings = _settings.native(config)
     is_async = inspect.iscoroutinefunction(function)
+    backed = None
+    if config.backend is not None:
+        _tiers.refuse_ambiguous(function, config)
+        backed = _tiers.BackedFunction(function, config, settings["policy"])
+        settings["policy"] = _tiers.lifetime_in_memory
+    body = function if backed is None else backed.body(is_async)
     parameters = _parameters(function, settings["ignore"])
-    cached = _native.make(function, settings | parameters | {"is_async": is_async})
+    cached = _native.make(body, settings | parameters | {"is_async": is_async})
     functools.update_wrapper(cached, function)
     # With these, `inspect.iscoroutinefunction` sees what kind of function it is.
     for name in ("__code__", "__defaults__", "__kwdefaults__"):
         if hasattr(function, name):
             setattr(cached, name, getattr(function, name))
     cached._config = config
+    cached._body = body
+    cached._backed = backed
+    if backed is not None:
+        backed.cached = cached
     cached._maxsize = settings["entries_max"]
     cached._flight_wait_s = settings["flight_wait"]
     cached._is_async = is_async
@@ -192,6 +213,11 @@ def _parameters(function: Any, ignore: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _set_name(self: Any, owner: type, name: str) -> None:
+    if self._backed is not None:
+        raise TypeError(
+            f"{name_of(self)} is a method: its instances are those of one process, so it cannot "
+            "have a backend; decorate a function that gets what identifies the instance"
+        )
     if not self._is_method:
         self._slot = f"_tidemark_cache_{next(_slots)}"
     _native.mark_method(self, owner, self._slot)

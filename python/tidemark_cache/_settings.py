@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tidemark_cache import _tiers
+
 #: A lifetime above a thousand years is a mistake in units.
 _TTL_S_MAX = 1000 * 366 * 86_400.0
 _MAXSIZE_MAX = 2**31
@@ -58,12 +60,20 @@ class CacheConfig:
     ttl_refresh_threshold: float = 0.5
     stale_ttl: float | datetime.timedelta = 0.0
     stale_if_error: float | datetime.timedelta = 0.0
-    backend: None = None
+    backend: str | _tiers.FileBackend | None = None
     l1_enabled: bool = True
 
     def __post_init__(self) -> None:
         # All that can be wrong is found while decorating, and here already.
         native(self)
+        if self.backend == "file":
+            object.__setattr__(self, "backend", _tiers.FileBackend())
+
+    @property
+    def ttl_s(self) -> float | None:
+        """The lifetime in seconds; None if there is no end, or the result decides."""
+        ttl = self.ttl
+        return None if ttl is None or callable(ttl) else seconds("ttl", ttl)
 
 
 _NAMES = tuple(field.name for field in dataclasses.fields(CacheConfig))
@@ -90,6 +100,9 @@ def configured(settings: Mapping[str, Any], preset: Mapping[str, Any] = {}) -> C
         given["maxsize"] = given.pop("max_entries")
     for name in given:
         _check_name(name)
+    if given.get("backend") is not None or getattr(config, "backend", None) is not None:
+        # What a preset refreshes early, the file has for all processes.
+        preset = {name: value for name, value in preset.items() if name != "refresh_ahead"}
     of_config = {} if config is None else {name: getattr(config, name) for name in _NAMES}
     return CacheConfig(**{**preset, **of_config, **given})
 
@@ -114,8 +127,8 @@ def _check_name(name: str) -> None:
         return
     if name in _OF_OTHER_TIERS:
         raise TypeError(
-            f"cache() does not support {name!r} yet: it is for tiers below memory, and this "
-            "version has none"
+            f"cache() does not support {name!r} yet: it is for tiers below memory other "
+            "than the file"
         )
     import difflib
 
@@ -130,10 +143,9 @@ def native(config: CacheConfig) -> dict[str, Any]:
         value = getattr(config, name)
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be callable, not {type(value).__name__}")
-    if config.backend is not None:
-        raise TypeError("backend must be None: this version has no tier below memory")
+    _backend(config)
     if config.l1_enabled is not True:
-        raise TypeError("l1_enabled must be True: this version has no other tier than memory")
+        raise TypeError("l1_enabled must be True: a tier below memory is asked through it")
     if config.copy not in _COPY_MODES:
         raise ValueError(f"copy must be one of {', '.join(_COPY_MODES)}, not {config.copy!r}")
     _namespace(config.namespace)
@@ -159,6 +171,29 @@ def native(config: CacheConfig) -> dict[str, Any]:
         "flight_wait": seconds("flight_wait", config.flight_wait),
         **_freshness(config, lifetime_s),
     }
+
+
+#: Settings that reach no further than memory, and would break what a shared tier promises.
+_OF_MEMORY = (
+    "tags",
+    "refresh_ahead",
+    "refresh_ttl_on_get",
+    "stale_ttl",
+    "stale_if_error",
+)
+
+
+def _backend(config: CacheConfig) -> None:
+    backend = config.backend
+    if backend is None:
+        return
+    if backend != "file" and not isinstance(backend, _tiers.FileBackend):
+        # Another text may be an address with a password in it.
+        other = "another text" if isinstance(backend, str) else type(backend).__name__
+        raise TypeError(f'backend must be None, "file" or a FileBackend, not {other}')
+    for name in _OF_MEMORY:
+        if getattr(config, name):
+            raise TypeError(f"{name} and backend exclude each other in this version")
 
 
 def _freshness(config: CacheConfig, lifetime_s: float | None) -> dict[str, Any]:

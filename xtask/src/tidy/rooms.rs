@@ -60,7 +60,7 @@ pub const ROOMS: [Room; 20] = [
     Room {
         name: "tidemark-cache",
         kind: Kind::Active,
-        ours: &["cache"],
+        ours: &["cache", "tiers"],
         // The binding to CPython and what tells its builds apart, and two calls of the C library.
         outside: Outside::Only(&["libc", "pyo3", "pyo3-build-config"]),
         outside_max: 3,

@@ -1,0 +1,248 @@
+"""Values as bytes of a tier: each type comes back as itself, and no bytes do any harm."""
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import ipaddress
+import pathlib
+import random
+import uuid
+import zoneinfo
+from typing import Any, NamedTuple
+
+import attrs
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark_cache import register_class
+from tidemark_cache._codec import Codec
+from tidemark_cache._native import decoded, dumps, loads
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = "b"
+
+
+class Bits(enum.Flag):
+    ONE = 1
+    TWO = 2
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Point:
+    x: Any
+    y: Any = 0
+
+
+@dataclasses.dataclass
+class Shape:
+    points: list[Point]
+    colour: Colour = Colour.RED
+    count: int = dataclasses.field(default=0, init=False)
+
+
+@attrs.define
+class Tag:
+    text: str
+
+
+def allowed() -> dict[str, list[Shape | Pair | Tag | Bits] | None]:
+    return {}
+
+
+CODEC = Codec(allowed)
+ZONE = zoneinfo.ZoneInfo("Europe/Berlin")
+UTC = datetime.timezone.utc
+NAMED = datetime.timezone(datetime.timedelta(hours=1), "CET")
+VALUES = [
+    None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, -(2**200), 0.0, -0.0, 1e300,
+    float("inf"), "", "é😀", "\ud800", b"", b"\x00\xff", bytearray(b"ab"),
+    [], [1, [2, [3]]], (), (1,), ((), []), {}, {1: 2, None: 3, (1,): "x", "b": {}}, set(),
+    {1, "a"}, frozenset({(1, 2)}), 1j, range(1, 9, 2),
+    datetime.datetime(2026, 1, 2, 3, 4, 5, 6),
+    datetime.datetime(2026, 10, 25, 2, 30, tzinfo=ZONE, fold=1),
+    datetime.datetime(1, 1, 1, tzinfo=UTC), datetime.datetime(2026, 1, 1, tzinfo=NAMED),
+    datetime.date(2026, 1, 2), datetime.time(1, 2, 3, 4, tzinfo=UTC, fold=1),
+    datetime.timedelta(-1, 2, 3), UTC, NAMED, ZONE,
+    decimal.Decimal("1.0"), decimal.Decimal("-0E+5"), fractions.Fraction(1, 3), uuid.UUID(int=5),
+    pathlib.PurePosixPath("/a/b"), pathlib.Path("c"), pathlib.PureWindowsPath("c:\\x"),
+    ipaddress.ip_address("1.2.3.4"), ipaddress.ip_network("fe80::/10"),
+    collections.OrderedDict([(2, 1), (1, 2)]), collections.defaultdict(list, {"a": [1]}),
+    collections.defaultdict(None), collections.Counter("aab"), collections.deque([1, 2], 5),
+    Colour.BLUE, Bits.ONE, Bits.ONE | Bits.TWO, Bits(0), Pair(1, (2,)), Point(1, [2]),
+    Shape([Point(1)], Colour.BLUE), Tag("t"), "x" * 5_000, list(range(3_000)),
+]  # fmt: skip
+
+
+def trip(value: Any) -> Any:
+    return loads(dumps(value, CODEC), CODEC)
+
+
+def demand_same(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    assert one == other and repr(one) == repr(other)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:40])
+def test_value_comes_back_as_itself(value: Any) -> None:
+    demand_same(trip(value), value)
+    demand_same(trip([{"in": (value,)}]), [{"in": (value,)}])
+
+
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(),
+    st.datetimes(), st.decimals(allow_nan=False), st.uuids(), st.timedeltas(),
+)  # fmt: skip
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.dictionaries(st.one_of(st.text(), st.integers()), inner),
+        st.tuples(inner, inner),
+        st.builds(Pair, inner, inner),
+        st.builds(Point, inner, inner),
+    ),
+    max_leaves=20,
+)
+
+
+@given(TREES)
+def test_any_tree_comes_back_as_itself(value: Any) -> None:
+    demand_same(trip(value), value)
+
+
+@given(st.sampled_from(VALUES), st.randoms(use_true_random=False))
+def test_damaged_bytes_are_refused(value: Any, numbers: random.Random) -> None:
+    frame = bytearray(dumps(value, CODEC))
+    frame[numbers.randrange(len(frame))] ^= numbers.randrange(1, 256)
+    with pytest.raises(ValueError, match="frame"):
+        loads(bytes(frame), CODEC)
+    with pytest.raises(ValueError, match="frame"):
+        loads(bytes(frame[: numbers.randrange(len(frame))]), CODEC)
+
+
+PAYLOADS = st.one_of(st.binary(), st.sampled_from(VALUES).map(lambda value: unsealed(value)))
+
+
+@given(PAYLOADS, st.data())
+def test_any_bytes_in_a_frame_are_a_value_or_refused(given_bytes: bytes, data: Any) -> None:
+    payload = bytearray(given_bytes)
+    for _ in range(data.draw(st.integers(0, 4))):
+        if payload:
+            payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        decoded(bytes(payload), CODEC)
+    except Exception as error:
+        # A name may be that of a class, and its parts be wrong for it: that is a miss as well.
+        assert not isinstance(error, (MemoryError, RecursionError)), error
+
+
+def unsealed(value: Any) -> bytes:
+    """The payload of a short value's frame, which is not compressed."""
+    frame = dumps(value, CODEC)
+    return frame[12:] if frame[1] & 1 == 0 else b""
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"l\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"l" * 100_000, b"t\x01" * 100_000,
+        b"u\x05ab", b"i" + b"\xff" * 11, b"I\x03zzz", b"d\x01l\x00N", b"S\x01l\x00", b"NN", b"", b"?",
+        b"u\x01\xff", b"o\x01xN", b"f1234567",
+    ],
+)  # fmt: skip
+def test_payload_that_lies_is_refused(payload: bytes) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        decoded(payload, CODEC)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "<u8", ">i4", "f2", "c16", "?", "M8[s]", "S3", "U2"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 1, 2)])
+def test_arrays_come_back_as_they_were(dtype: str, shape: tuple[int, ...]) -> None:
+    array = numpy.ones(shape).astype(dtype)
+    for given_array in (array, numpy.asfortranarray(array)):
+        found = trip(given_array)
+        assert type(found) is numpy.ndarray and found.dtype == given_array.dtype
+        assert found.shape == given_array.shape and found.flags.writeable
+        assert (found == given_array).all()
+    record = numpy.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])
+    assert (trip(record) == record).all() and trip(record).dtype == record.dtype
+    scalar = numpy.float32(1.5)
+    assert type(trip(scalar)) is numpy.float32 and trip(scalar) == scalar
+
+
+@dataclasses.dataclass
+class Stranger:
+    x: int
+
+
+class Plain:
+    pass
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+REFUSED = [
+    (Plain(), "result is a Plain"),
+    ([1, {"k": Plain()}], r"result\[1\]\['k'\] is a Plain"),
+    (Stranger(1), "result is a Stranger, which this function may not restore"),
+    ({"a": {1, Plain}}, r"result\['a'\]\{…\} is a type"),
+    (iter([]), "list_iterator"),
+    ((x for x in ()), "generator"),
+    (collections.defaultdict(lambda: 1), "defaultdict"),
+    (numpy.array([object()]), "array of objects"),
+    (Pair(1, Plain()), r"result\.<.*Pair>\[1\] is a Plain"),
+    (nested(201), r"deeper than 200 levels"),
+]
+
+
+@pytest.mark.parametrize("value, words", REFUSED, ids=[words[:30] for _, words in REFUSED])
+def test_value_that_would_not_come_back_is_refused_by_its_path(value: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        dumps(value, CODEC)
+
+
+def test_cycle_is_refused_and_depth_below_the_limit_is_not() -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    with pytest.raises(TypeError, match="deeper than 200"):
+        dumps(cycle, CODEC)
+    demand_same(trip(nested(200)), nested(200))
+
+
+def test_class_that_is_registered_is_stored_by_every_function() -> None:
+    @register_class
+    @dataclasses.dataclass
+    class Registered:
+        x: int
+        y: "Registered | None" = None
+
+    demand_same(trip(Registered(1, Registered(2))), Registered(1, Registered(2)))
+    with pytest.raises(TypeError, match="with 'extra', which is none of its fields"):
+        value = Registered(1)
+        value.extra = 2  # type: ignore[attr-defined]
+        dumps(value, CODEC)
+    with pytest.raises(TypeError, match="is no data class"):
+        register_class(Plain)
+
+
+def test_value_of_a_class_that_is_not_allowed_is_not_restored() -> None:
+    frame = dumps(Point(1), CODEC)
+    with pytest.raises(ValueError, match="not among the classes"):
+        loads(frame, Codec(nested))

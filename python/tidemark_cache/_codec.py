@@ -1,0 +1,296 @@
+"""What stands for an object in the bytes of a tier, when it is none of the built-in types.
+
+Only the classes named here are restored, and those a function's codec allows: the ones its return
+annotation names, and those given to ``register_class``. No code of such a class runs.
+"""
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import ipaddress
+import pathlib
+import sys
+import typing
+import uuid
+import zoneinfo
+from collections.abc import Callable
+from typing import Any
+
+_REGISTERED: dict[str, type] = {}
+
+#: What a defaultdict may make its values with: a function cannot be stored.
+_FACTORIES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (bool, bytes, dict, float, frozenset, int, list, set, str, tuple)
+}
+
+
+def _text(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    return str, kind
+
+
+def _timezone(parts: Any) -> datetime.timezone:
+    offset, name = parts
+    if name is None:
+        return datetime.timezone(offset)
+    return datetime.timezone(offset, name)
+
+
+def _of_timezone(value: datetime.timezone) -> Any:
+    # Without a name of its own, that is, if it equals one that has none and says the same.
+    offset = value.utcoffset(None)
+    name = value.tzname(None)
+    return (offset, None if name == datetime.timezone(offset).tzname(None) else name)
+
+
+def _of_zone(value: zoneinfo.ZoneInfo) -> str:
+    if value.key is None:
+        raise TypeError("is a time zone without a key")
+    return value.key
+
+
+def _of_datetime(value: datetime.datetime) -> Any:
+    date = (value.year, value.month, value.day)
+    time = (value.hour, value.minute, value.second, value.microsecond)
+    return (*date, *time, value.tzinfo, value.fold)
+
+
+def _datetime(parts: Any) -> datetime.datetime:
+    return datetime.datetime(*parts[:8], fold=parts[8])
+
+
+def _of_time(value: datetime.time) -> Any:
+    return (value.hour, value.minute, value.second, value.microsecond, value.tzinfo, value.fold)
+
+
+def _time(parts: Any) -> datetime.time:
+    return datetime.time(*parts[:5], fold=parts[5])
+
+
+def _of_defaultdict(value: "collections.defaultdict[Any, Any]") -> Any:
+    factory: Any = value.default_factory
+    if factory is None:
+        return (None, dict(value))
+    name = getattr(factory, "__name__", "")
+    if _FACTORIES.get(name) is not factory:
+        raise TypeError(f"is a defaultdict of {factory!r}, which cannot be stored")
+    return (name, dict(value))
+
+
+def _defaultdict(parts: Any) -> "collections.defaultdict[Any, Any]":
+    name, items = parts
+    return collections.defaultdict(None if name is None else _FACTORIES[name], items)
+
+
+#: Exact types of the standard library: how they are taken apart, and how they are made again.
+_KNOWN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    complex: (lambda value: (value.real, value.imag), lambda parts: complex(*parts)),
+    range: (lambda value: (value.start, value.stop, value.step), lambda parts: range(*parts)),
+    datetime.datetime: (_of_datetime, _datetime),
+    datetime.date: (
+        lambda value: (value.year, value.month, value.day),
+        lambda parts: datetime.date(*parts),
+    ),
+    datetime.time: (_of_time, _time),
+    datetime.timedelta: (
+        lambda value: (value.days, value.seconds, value.microseconds),
+        lambda parts: datetime.timedelta(*parts),
+    ),
+    datetime.timezone: (_of_timezone, _timezone),
+    zoneinfo.ZoneInfo: (_of_zone, zoneinfo.ZoneInfo),
+    # The text keeps sign, exponent and the payload of a NaN.
+    decimal.Decimal: _text(decimal.Decimal),
+    fractions.Fraction: (
+        lambda value: (value.numerator, value.denominator),
+        lambda parts: fractions.Fraction(*parts),
+    ),
+    uuid.UUID: (lambda value: value.bytes, lambda parts: uuid.UUID(bytes=parts)),
+    pathlib.PosixPath: _text(pathlib.PosixPath),
+    pathlib.PurePosixPath: _text(pathlib.PurePosixPath),
+    pathlib.PureWindowsPath: _text(pathlib.PureWindowsPath),
+    ipaddress.IPv4Address: _text(ipaddress.IPv4Address),
+    ipaddress.IPv6Address: _text(ipaddress.IPv6Address),
+    ipaddress.IPv4Network: _text(ipaddress.IPv4Network),
+    ipaddress.IPv6Network: _text(ipaddress.IPv6Network),
+    ipaddress.IPv4Interface: _text(ipaddress.IPv4Interface),
+    ipaddress.IPv6Interface: _text(ipaddress.IPv6Interface),
+    collections.OrderedDict: (
+        lambda value: list(value.items()),
+        lambda parts: collections.OrderedDict(parts),
+    ),
+    collections.defaultdict: (_of_defaultdict, _defaultdict),
+    collections.Counter: (dict, collections.Counter),
+    collections.deque: (
+        lambda value: (list(value), value.maxlen),
+        lambda parts: collections.deque(*parts),
+    ),
+}
+_BY_NAME = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in _KNOWN}
+_ARRAY = "numpy.ndarray"
+_SCALAR = "numpy.generic"
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def register_class(kind: type) -> type:
+    """Let every function store instances of a data class, a named tuple, an attrs class or an
+    enum; may decorate it.
+
+    Raises:
+        TypeError: when it is none of these.
+    """
+    if not isinstance(kind, type) or not _is_restorable(kind):
+        raise TypeError(f"{kind!r} is no data class, named tuple, attrs class or enum")
+    _REGISTERED[_name(kind)] = kind
+    return kind
+
+
+def _fields(kind: Any) -> list[str] | None:
+    """The fields of a data class or attrs class; None for any other class."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    return None if attributes is None else [attribute.name for attribute in attributes]
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+
+
+def _is_restorable(kind: type) -> bool:
+    return issubclass(kind, enum.Enum) or _is_named_tuple(kind) or _fields(kind) is not None
+
+
+def _classes_in(annotation: Any, found: dict[str, type]) -> None:
+    """The classes an annotation names, and those their fields' annotations name."""
+    for argument in typing.get_args(annotation):
+        _classes_in(argument, found)
+    kind = annotation
+    if not isinstance(kind, type) or _name(kind) in found or not _is_restorable(kind):
+        return
+    found[_name(kind)] = kind
+    for hint in _hints(kind).values():
+        _classes_in(hint, found)
+
+
+def _hints(thing: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(thing)
+    except Exception:
+        # A name that is imported for type checkers alone. What it names can be registered.
+        return {}
+
+
+def _of_array(value: Any) -> Any:
+    if value.dtype.hasobject:
+        raise TypeError("is an array of objects")
+    order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+    return (_dtype_of(value.dtype), value.shape, order, value.tobytes(order))
+
+
+def _dtype_of(dtype: Any) -> Any:
+    return dtype.descr if dtype.names is not None else dtype.str
+
+
+def _array(parts: Any) -> Any:
+    import numpy
+
+    dtype, shape, order, content = parts
+    flat = numpy.frombuffer(bytearray(content), numpy.dtype(dtype))
+    return flat.reshape(shape, order=order)
+
+
+def _scalar(parts: Any) -> Any:
+    import numpy
+
+    dtype, content = parts
+    return numpy.frombuffer(content, numpy.dtype(dtype))[0]
+
+
+class Codec:
+    """Takes objects apart for one function and makes them again."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._own: dict[str, type] | None = None
+
+    def _allowed(self, name: str) -> type | None:
+        registered = _REGISTERED.get(name)
+        if registered is not None:
+            return registered
+        if self._own is None:
+            # At the first use: an annotation may name a class that is defined below the function.
+            found: dict[str, type] = {}
+            _classes_in(_hints(self._function).get("return"), found)
+            self._own = found
+        return self._own.get(name)
+
+    def parts_of(self, value: Any) -> tuple[str, Any]:
+        """The name of the value's class and what it is made from again."""
+        kind = type(value)
+        known = _KNOWN.get(kind)
+        if known is not None:
+            return (_name(kind), known[0](value))
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and kind is numpy.ndarray:
+            return (_ARRAY, _of_array(value))
+        if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
+            return (_SCALAR, (_dtype_of(value.dtype), value.tobytes()))
+        if not _is_restorable(kind):
+            raise TypeError(f"is a {kind.__qualname__}, which the file tier cannot store")
+        name = _name(kind)
+        if self._allowed(name) is not kind:
+            raise TypeError(
+                f"is a {kind.__qualname__}, which this function may not restore; name it in the "
+                "return annotation, or give it to register_class"
+            )
+        if isinstance(value, enum.Enum):
+            return (name, value.name if value.name in kind.__members__ else (value.value,))
+        if isinstance(value, tuple):
+            return (name, tuple(value))
+        return (name, _state(value, kind))
+
+    def restore(self, name: str, parts: Any) -> Any:
+        """What ``parts_of`` took apart."""
+        known = _BY_NAME.get(name)
+        if known is not None:
+            return _KNOWN[known][1](parts)
+        if name == _ARRAY:
+            return _array(parts)
+        if name == _SCALAR:
+            return _scalar(parts)
+        kind: Any = self._allowed(name)
+        if kind is None:
+            raise ValueError(f"{name} is not among the classes of this function")
+        if issubclass(kind, enum.Enum):
+            return kind[parts] if isinstance(parts, str) else kind(parts[0])
+        if issubclass(kind, tuple):
+            if len(parts) != len(kind._fields):
+                raise ValueError(f"{name} has other fields now")
+            return tuple.__new__(kind, parts)
+        return _restored(kind, parts)
+
+
+def _state(value: Any, kind: type) -> dict[str, Any]:
+    names = _fields(kind) or []
+    state = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    more = [name for name in getattr(value, "__dict__", ()) if name not in state]
+    if more:
+        raise TypeError(f"is a {kind.__qualname__} with {more[0]!r}, which is none of its fields")
+    return state
+
+
+def _restored(kind: type, state: Any) -> Any:
+    names = _fields(kind) or []
+    if not set(state) <= set(names):
+        raise ValueError(f"{_name(kind)} has other fields now")
+    value: Any = object.__new__(kind)
+    for name, field in state.items():
+        # Past a frozen class, and past setters of its own.
+        object.__setattr__(value, name, field)
+    return value
