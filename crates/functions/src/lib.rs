@@ -7,6 +7,7 @@
 //!
 //! Knows no store, no HTTP and no environment: the caller hands in all that a run needs.
 
+pub mod archive;
 mod conductor;
 mod executor;
 mod frame;
