@@ -3,6 +3,7 @@
 //! The launcher is our own binary, started again as `tidemark jail SETUP`: it has one thread, so
 //! that it may do between fork and exec what a server with many threads may not.
 
+pub mod attempt;
 mod fences;
 mod raw;
 mod tree;

@@ -17,6 +17,7 @@ mod launch;
 mod log_tail;
 mod memory;
 mod pool;
+mod probe;
 mod process;
 mod runtime;
 mod work;

@@ -3,11 +3,10 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::probe::print_of;
 
 /// A manifest and its adapter, as they stand in `runtimes/`.
 const EMBEDDED: [(&str, &str); 2] = [
@@ -20,8 +19,6 @@ const EMBEDDED: [(&str, &str); 2] = [
         include_str!("../../../runtimes/python/adapter.py"),
     ),
 ];
-/// An interpreter that does not print its version by then is not used.
-const PROBE_MAX: Duration = Duration::from_secs(10);
 
 /// Why an interpreter is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,33 +203,6 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
-/// What a program of the host prints, within [`PROBE_MAX`].
-fn print_of(program: &Path, arguments: &[String]) -> Result<String, String> {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null());
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let child = child.map_err(|error| error.to_string())?;
-    let pid = rustix::process::Pid::from_child(&child);
-    let (sender, receiver) = mpsc::channel();
-    let waiter = std::thread::spawn(move || sender.send(child.wait_with_output()));
-    let output = receiver.recv_timeout(PROBE_MAX);
-    if output.is_err() {
-        // Not waited for yet, so the number is still of this child.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    }
-    let _ = waiter.join();
-    let output = output.map_err(|_| format!("no answer within {PROBE_MAX:?}"))?;
-    let output = output.map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {}", output.status, words.trim()));
-    }
-    String::from_utf8(output.stdout).map_err(|error| error.to_string())
-}
-
 /// An interpreter of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledRuntime {
@@ -382,7 +352,6 @@ mod tests {
         assert!(!node.answers_to("node-20.0", (22, 0)));
         let python = manifest("python");
         assert!(python.answers_to("python-3.11", (3, 11)));
-        assert!(python.answers_to("python-ml-3.11", (3, 11)));
         assert!(!python.answers_to("python-3.1", (3, 11)));
         assert!(!python.answers_to("python-3.12", (3, 11)));
     }

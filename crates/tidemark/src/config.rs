@@ -31,6 +31,11 @@ const PROJECT_DEFAULT: &str = "default";
 /// Where a server answers unless configured otherwise.
 const ENDPOINT_DEFAULT: &str = "http://127.0.0.1:8280/v1";
 
+/// Where programs of the host are looked for, as `PATH` holds it.
+pub fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
 /// The words of the command line.
 pub fn words() -> Vec<OsString> {
     std::env::args_os().collect()

@@ -148,6 +148,15 @@ fn the_doctor_finds_a_new_and_a_served_directory_healthy() {
         concat!("Tidemark ", env!("CARGO_PKG_VERSION")),
     );
     check(&found, "kernel", "ok", "landlock");
+    // The tests hand on no search path.
+    check(
+        &found,
+        "runtimes",
+        "skipped",
+        "`node` is not on the search path",
+    );
+    let jail = finding(&found, "jail")["found"].as_str().unwrap();
+    assert!(jail.contains("of level `full` can be made"), "{jail}");
     let durability = finding(&found, "durability")["found"].as_str().unwrap();
     assert!(durability.contains("survives a power cut") && durability.contains(" us here"));
     server.stop().unwrap();

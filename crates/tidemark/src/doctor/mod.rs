@@ -9,9 +9,10 @@ use std::sync::Arc;
 use engine::Clock;
 use serde_json::{Value, json};
 
-use crate::config::ServeSetup;
 use crate::config::file::{InForce, Origin, Settings};
+use crate::config::{self, ServeSetup};
 
+mod functions;
 pub mod holder;
 mod machine;
 mod place;
@@ -146,6 +147,8 @@ pub fn examine(patient: &Patient<'_>, mut say: impl FnMut(Finding)) {
         patient.setup.http.limits.connections_max,
     ));
     say(machine::kernel());
+    say(self::functions::jail());
+    say(self::functions::runtimes(&config::search_path()));
     say(machine::versions());
 }
 
