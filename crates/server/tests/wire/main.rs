@@ -33,6 +33,7 @@ mod related_inside;
 mod related_times;
 mod relationships;
 mod repeated;
+mod routes_page;
 mod rows;
 mod schema;
 mod schema_records;

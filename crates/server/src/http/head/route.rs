@@ -646,12 +646,15 @@ mod tests {
         ids
     }
 
-    /// Pages name a route whole, or by what follows the database: `POST .../reads`.
+    /// Pages name a route whole, or by what follows the database: `POST .../reads`. The list of all
+    /// routes does not count: it does not say what they are for.
     #[test]
     fn routes_of_our_own_stand_on_a_page_of_the_reference() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
         let files = std::fs::read_dir(folder).unwrap();
-        let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let paths = files.map(|file| file.unwrap().path());
+        let pages = paths.filter(|path| !path.ends_with("routes.md"));
+        let texts = pages.map(|path| std::fs::read_to_string(path).unwrap());
         let text = texts.collect::<Vec<String>>().join("\n");
         let is_absent = |(methods, pattern): &(&[Method], &str)| {
             let last = pattern.rsplit('/').next().unwrap();
