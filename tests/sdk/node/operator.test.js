@@ -1,15 +1,17 @@
-// The commands of the pages for operators, as printed, in one session on one machine: installed
-// into a fresh root, served as a service, copied, restored, exported, moved.
+// What a stranger does with the pages alone, command by command as printed, in one session on one
+// machine: a fresh checkout in a fresh home, installed, the tutorial, then the pages for operators:
+// served as a service, copied, restored, exported, moved.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 
-const DOCS = new URL('../../../docs/', import.meta.url);
+const CHECKOUT = new URL('../../../', import.meta.url);
+const SDK = path.join(import.meta.dirname, 'node_modules/node-appwrite');
 const run = promisify(execFile);
 
 /** What stands for the machine: no test may write into the real one's folders. */
@@ -35,10 +37,16 @@ let root;
 before(async () => (root = await mkdtemp(path.join(os.tmpdir(), 'tidemark-operator-'))));
 after(() => rm(root, { recursive: true, force: true }));
 
+/** A page, as the stranger's checkout has it. */
+const read = (page) => readFile(path.join(root, 'home/tidemark/docs', page), 'utf8');
+
+/** The blocks of a page in a language. */
+const blocksIn = (text, language) =>
+  [...text.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, code]) => code);
+
 /** The shell blocks of a page that hold none of the words. */
 async function blocksOf(page, ...without) {
-  const text = await readFile(new URL(page, DOCS), 'utf8');
-  const blocks = [...text.matchAll(/```sh\n(.*?)```/gs)].map(([, code]) => code);
+  const blocks = blocksIn(await read(page), 'sh');
   const kept = blocks.filter((block) => !without.some((word) => block.includes(word)));
   assert.ok(kept.length > 0, `${page} shows commands`);
   return kept;
@@ -81,14 +89,45 @@ stop
 /** The pages suppose the data directory of another server. */
 const OTHER = ['serve "$ROOT/srv/other"', 'stop'];
 
+/** What a clone of this checkout holds once all is committed, with the binary as if built there. */
+async function clone() {
+  const to = path.join(root, 'home/tidemark');
+  await mkdir(path.join(to, 'target/release'), { recursive: true });
+  const files = 'git ls-files -z --cached --others --exclude-standard';
+  const copy = `${files} | tar -c --null --ignore-failed-read -T - | tar -x -C "$TO"`;
+  const env = { ...process.env, TO: to };
+  await run('bash', ['-c', copy], { cwd: CHECKOUT, env });
+  await copyFile(process.env.TIDEMARK_BIN, path.join(to, 'target/release/tidemark'));
+}
+
 test('the binary is installed, and a service has data', async () => {
-  const binary = process.env.TIDEMARK_BIN;
   for (const folder of ['home', 'srv', 'var/lib/backup', 'usr/local/bin']) {
     await mkdir(path.join(root, folder), { recursive: true });
   }
+  await clone();
   const [install, check] = await blocksOf('start/install.md', 'cargo build');
-  const said = await shell(install.replace('target/release/tidemark', binary), check, FILL);
+  const said = await shell('cd tidemark', install, check, FILL);
   assert.match(said, /^tidemark \d/);
+});
+
+test('the tutorial runs on what was installed, and prints what it says', async () => {
+  const page = await read('tutorial.md');
+  const [start, install] = blocksIn(page, 'sh');
+  const promised = [...page.matchAll(/^It prints `([^`]*)`/gm)].map(([, line]) => line);
+  assert.equal(promised.length, 5);
+  await mkdir(path.join(root, 'home/shop'));
+  await writeFile(path.join(root, 'home/shop/shop.mjs'), blocksIn(page, 'js').join(''));
+  const endpoint = 'http://127.0.0.1:8280/v1';
+  const said = await shell(
+    'cd shop',
+    start.replace(/tidemark serve --data (\S+)/, 'serve $1'),
+    `sed -i "s|${endpoint}|$(sed -n 's/^ *endpoint *//p' "$ROOT/log")|" shop.mjs`,
+    // The tests have no registry: the package itself is here.
+    `${install.trim().replace(/node-appwrite@\S+/, SDK)} --offline --silent --no-audit >&2`,
+    'node shop.mjs',
+    'stop',
+  );
+  assert.deepEqual(said.trim().split('\n'), promised);
 });
 
 test('keys are made, listed and revoked', async () => {
