@@ -115,8 +115,8 @@ impl Peer {
         bail!("PocketBase does not answer; it logged:\n{log}")
     }
 
-    /// Makes the collection, with an index over category and reviews, that everybody may read,
-    /// and fills it with the first rows of the catalog, in order.
+    /// Makes the collection, with the index that our table has, that everybody may read, and fills
+    /// it with the first rows of the catalog, in order.
     ///
     /// # Errors
     /// When it refuses.
@@ -285,5 +285,23 @@ mod tests {
         let fields = defined["fields"].as_array().unwrap().iter();
         let fields: Vec<&str> = fields.filter_map(|field| field["name"].as_str()).collect();
         assert_eq!(fields, table::COLUMNS);
+    }
+
+    #[test]
+    fn index_has_the_columns_and_the_order_of_ours() {
+        let ours = &table::definition(true)["indexes"][0];
+        let names = ours["attributes"].as_array().unwrap().iter();
+        let orders = ours["orders"].as_array().unwrap().iter();
+        let columns = names.zip(orders).map(|(name, order)| {
+            let name = name.as_str().unwrap();
+            match order.as_str().unwrap() {
+                "ASC" => name.to_owned(),
+                order => format!("{name} {order}"),
+            }
+        });
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let defined: Value = serde_json::from_str(DEFINITION).unwrap();
+        let statement = defined["indexes"][0].as_str().unwrap();
+        assert!(statement.ends_with(&format!(" ({columns})")), "{statement}");
     }
 }

@@ -120,27 +120,29 @@ impl Report<'_> {
         format!("{figures}\n{others}{}", table(head, rows.collect()))
     }
 
-    /// Nothing where the run had no other systems.
+    /// Nothing where the run had no other systems. They are taken to have no cache, so ours is what
+    /// does not come from one.
     fn others(&self) -> String {
         if self.options.beside.is_empty() {
             return String::new();
         }
         let rows = self.measured.cells.iter().flat_map(|cell| {
             let pairs = cell.beside.iter().zip(&self.options.beside);
+            let ours = self.uncached(cell);
             pairs.filter_map(move |(figure, (name, _))| {
                 let theirs = &figure.whole;
                 let mut row = vec![name.clone(), cell.cores.to_string()];
                 row.push(cell.connections.to_string());
                 row.push(whole(theirs.per_s()));
                 row.push(or_dash(figure.again(), 2));
-                row.push(hundredths(cell.ours.whole.per_s() / theirs.per_s()));
+                row.push(hundredths(ours?.ours.whole.per_s() / theirs.per_s()));
                 row.extend(points(&theirs.samples)?.map(whole));
                 row.push(theirs.errors.to_string());
                 Some(row)
             })
         });
-        let head = "beside, fetching 25|our cores|connections|requests/s|A/A|ours to theirs\
-                    |p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
+        let head = "beside, fetching 25|our cores|connections|requests/s|A/A\
+                    |ours, not cached, to theirs|p50 µs|p90 µs|p99 µs|p99.9 µs|errors";
         format!("{}\n", table(head, rows.collect()))
     }
 
@@ -194,16 +196,21 @@ impl Report<'_> {
         shown.sort_by_key(|cell| (cell.connections != CONNECTIONS, usize::MAX - cell.cores));
         let mut groups = Vec::new();
         for cell in shown {
-            let uncached = cells.iter().find(|other| {
-                let same = (other.cores, other.connections) == (cell.cores, cell.connections);
-                cell.act == Act::Fetch && other.act == Act::FetchUncached && same
-            });
-            groups.push(self.group(cell, uncached)?);
+            groups.push(self.group(cell, self.uncached(cell))?);
         }
         for blend in &self.measured.blends {
             groups.push(blend_group(blend)?);
         }
         Ok(groups)
+    }
+
+    /// The lists of the same cores and connections that did not come from the cache.
+    fn uncached(&self, cell: &Cell) -> Option<&Cell> {
+        let mut cells = self.measured.cells.iter();
+        cells.find(|other| {
+            let same = (other.cores, other.connections) == (cell.cores, cell.connections);
+            cell.act == Act::Fetch && other.act == Act::FetchUncached && same
+        })
     }
 
     fn group(&self, cell: &Cell, uncached: Option<&Cell>) -> Result<Group> {
@@ -469,7 +476,10 @@ mod tests {
             act,
             cores,
             connections,
-            ours: figure(10_000, 100, 1.25),
+            ours: match act {
+                Act::FetchUncached => figure(10_000, 200, 1.25),
+                _ => figure(10_000, 100, 1.25),
+            },
             floor: figure(5_000, 50, 1.0),
             beside: match act {
                 Act::Fetch => vec![figure(1_000, 400, 1.0)],
@@ -546,6 +556,7 @@ mod tests {
         let text = report.render();
         for part in [
             "| read one row | 2 | 32 | 11111 | 1.25 | 20000 | 0.56 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
+            "| Rival | 2 | 32 | 2500 | 1.00 | 2.22 | 403 |",
             "| 90 to 10 | Tidemark | 2000 | 1.00 | 85.0 % | 503 | 506 | 506 | 506 | 0 | 60.0 | 70 |\n",
             "| 90 to 10 | Tidemark, list cache off | 2000 | 1.00 | 0.0 % | 503 |",
             "| 90 to 10 | static floor | 2000 | 1.00 | – | 503 |",

@@ -196,7 +196,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = at_least::<1>())]
     cores: Vec<u32>,
     /// Another system that runs already, by an address that answers 25 rows; may be repeated.
-    /// Fetching is asked of it in the same rounds, on whatever cores it has
+    /// Fetching is asked of it in the same rounds, on whatever cores it has, and compared with ours
+    /// that does not come from the cache
     #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
     beside: Vec<(String, String)>,
     /// oha, the load generator: a name to look for, or a file
