@@ -319,6 +319,13 @@ impl Engine {
         self.shared.stop.wait().await
     }
 
+    /// Whether the database has not said for long whether a commit was done. Nothing is written
+    /// until it does.
+    pub fn awaits_commit(&self) -> bool {
+        let awaits = &self.shared.awaits_commit;
+        awaits.load(std::sync::atomic::Ordering::Acquire)
+    }
+
     /// What the writer has done, and what waits for it.
     pub fn writes(&self) -> Writes {
         self.writer.writes()
@@ -380,6 +387,13 @@ impl Engine {
     pub fn mistell_erasures(&self, fault: ErasureFault) {
         // Of several the first one holds.
         self.shared.erasure_fault.get_or_init(|| fault);
+    }
+
+    /// Takes commits of unknown outcome for such that came to nothing, to show that a test notices.
+    #[cfg(feature = "test-switches")]
+    pub fn ignore_doubt(&self) {
+        let ignore = &self.shared.ignore_doubt;
+        ignore.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// The rules that keep cached lists exact, to show that a test notices when one is gone.

@@ -255,7 +255,7 @@ fn add_whole_index(directory: &std::path::Path) {
     };
     let mark = loaded.horizon.next();
     let pending = block_on(store.apply(&[batch], mark)).unwrap();
-    assert!(block_on(pending.commit()).unwrap()[0].is_ok());
+    assert!(testing::done(block_on(pending.commit())).unwrap()[0].is_ok());
     block_on(store.close(Mark(mark.0))).unwrap();
 }
 

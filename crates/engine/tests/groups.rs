@@ -13,8 +13,8 @@ use fixture::gate::{Asked, Gate, enqueue, poll_once};
 use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
 use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
-use store::{Op, Outcome, Pending, Store, StoreFuture, WriteBatch};
-use testing::{Hooked, StoreHooks, on_commit};
+use store::{Committed, Op, Pending, Store, StoreFuture, WriteBatch};
+use testing::{Hooked, StoreHooks, in_doubt, on_commit};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";
@@ -42,12 +42,13 @@ enum Ends {
 }
 
 impl Ends {
-    fn end(self, applied: Box<dyn Pending>) -> StoreFuture<'static, Vec<Outcome>> {
+    fn end(self, applied: Box<dyn Pending>) -> StoreFuture<'static, Committed> {
         let error = match self {
             Ends::Well => return applied.commit(),
             Ends::Failing => StoreError::Full,
             Ends::Panicking => panic!("a fault in a commit"),
-            Ends::Unknown => unknown(),
+            // Only a restart tells.
+            Ends::Unknown => return in_doubt(applied, false, || Err(unknown())),
         };
         drop(applied);
         Box::pin(std::future::ready(Err(error)))

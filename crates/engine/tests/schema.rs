@@ -296,7 +296,7 @@ fn write_many_rows(directory: &std::path::Path) {
             space: store::SpaceLimit::Any,
         };
         let pending = block_on(store.apply(&[batch], mark)).unwrap();
-        assert!(block_on(pending.commit()).unwrap()[0].is_ok());
+        assert!(testing::done(block_on(pending.commit())).unwrap()[0].is_ok());
         mark = mark.next();
     }
     block_on(store.close(Mark(mark.0 - 1))).unwrap();

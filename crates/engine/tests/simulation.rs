@@ -407,6 +407,61 @@ fn erasures_that_are_mistold_are_noticed() {
     }
 }
 
+/// Runs in which no answer comes of some commits, half of which read other times as well.
+const DOUBT_SEEDS: u64 = 40;
+
+fn lose_answers_in_time(world: &mut World) {
+    world.travel_in_time();
+    world.lose_answers();
+}
+
+#[test]
+fn no_answer_is_older_where_the_outcome_of_commits_is_unknown_for_a_while() {
+    if asked().is_some_and(|asked| !asked.starts_with("seeds=")) {
+        return;
+    }
+    let seeds = DOUBT_SEEDS / 2 * if seeds().0 > 1_000 { 25 } else { 1 };
+    let mut tally = tally_of(seeds, World::lose_answers);
+    tally.take_in(&tally_of(seeds, lose_answers_in_time));
+    let happens = [
+        "commits in doubt that were done",
+        "commits in doubt that were not done",
+        "reads that left a commit in doubt",
+        "writes that left a commit in doubt",
+        "exact hits",
+        "joins",
+        "invalidations",
+        "patched totals",
+    ];
+    for what in happens {
+        assert!(tally.of(what) > 0, "never happened: {what}\n{tally}");
+    }
+}
+
+/// Whether the run of a seed fails when commits in doubt are taken for such that came to nothing,
+/// and not otherwise.
+fn misses_doubt(seed: u64) -> bool {
+    let holds = |is_ignored: bool| {
+        let mut world = World::new(seed, None, false);
+        world.lose_answers();
+        if is_ignored {
+            world.ignore_doubt();
+        }
+        let ran = run_in(&mut world, STEPS);
+        println!("seed {seed} {is_ignored}: {ran:?}");
+        ran.is_ok()
+    };
+    !holds(true) && holds(false)
+}
+
+#[test]
+fn doubt_that_is_ignored_is_missed() {
+    if asked().is_none() {
+        let missed = (0..DOUBT_SEEDS).find(|seed| misses_doubt(*seed));
+        assert!(missed.is_some(), "by none of {DOUBT_SEEDS} seeds");
+    }
+}
+
 /// A seed whose run fails when a read may settle at a mark that a commit has taken and not
 /// published.
 const PENDING: u64 = 2_288;

@@ -50,6 +50,8 @@ pub struct Seen {
     pub list_cache_bytes_max: u64,
     /// Whether nothing is written any more until a new start.
     pub is_stopped: bool,
+    /// Whether the database has not said for long whether a commit is stored.
+    pub awaits_commit: bool,
     /// The writer.
     pub writes: Writes,
     /// The store.
@@ -96,6 +98,7 @@ impl Telemetry {
             status: self.engine.status(),
             list_cache_bytes_max: self.list_cache_bytes_max,
             is_stopped: self.engine.stop_reason().is_some(),
+            awaits_commit: self.engine.awaits_commit(),
             writes: self.engine.writes(),
             store: self.engine.store_counts(),
             taken: self.engine.taken(),

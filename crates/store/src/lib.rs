@@ -18,6 +18,7 @@ use query::{Query, Visibility};
 pub mod batch;
 pub mod error;
 pub mod function_op;
+mod pending;
 mod refusal;
 mod row_op;
 mod schema_record;
@@ -31,6 +32,7 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use function_op::{FunctionName, FunctionOp, Variable};
+pub use pending::{Committed, InDoubt, Pending};
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use schema_record::{SchemaAct, SchemaRecord};
@@ -179,7 +181,8 @@ pub struct Trial {
     pub judges_end: bool,
 }
 
-/// Writes, by one caller at a time: no two [`Pending`] exist at once.
+/// Writes, by one caller at a time: no two [`Pending`] exist at once, and none beside an
+/// [`InDoubt`] that has not answered.
 pub trait StoreWrites {
     /// Runs each batch whole or not at all, inside one transaction that no reader sees yet.
     ///
@@ -363,29 +366,6 @@ pub struct LongReadCounts {
     pub threads: usize,
     /// Most threads.
     pub threads_max: usize,
-}
-
-/// A transaction that ran and that no reader sees yet. Dropped, it is rolled back.
-pub trait Pending: Send {
-    /// What became of each batch, in order.
-    fn outcomes(&self) -> &[Outcome];
-
-    /// What became due before, or between, the batches, and was activated into what is shown now.
-    fn due(&self) -> &[Changes];
-
-    /// The next valid-time boundary of each table that has one, once this is committed.
-    fn boundaries(&self) -> Boundaries;
-
-    /// Makes it durable, then visible.
-    ///
-    /// `Ok` means durable: it survives a power cut (with the durability `full`). SQLite needs
-    /// `synchronous = FULL` in WAL mode for that (SQLite manual, "PRAGMA synchronous").
-    ///
-    /// # Errors
-    /// Nothing of it is visible, nor ever will be, and the store is ready for the next `apply`.
-    /// With [`StoreError::OutcomeUnknown`] a restart may show it, whole, and till then the store
-    /// answers whatever is to be written with [`StoreError::Stopped`].
-    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>>;
 }
 
 /// Of what the next boundary is asked for.

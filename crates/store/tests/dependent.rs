@@ -209,7 +209,7 @@ impl Sequence<'_> {
         let mut compared = 0;
         // Rows that the batch did not name may be due.
         let due = block_on(self.db.store.activate_due(self.instant(mark))).unwrap();
-        block_on(due.commit()).unwrap();
+        testing::done(block_on(due.commit())).unwrap();
         for row in 0..ROWS {
             for at in instants() {
                 let expected = doc(&self.grids[usize::from(row)], at, mark);

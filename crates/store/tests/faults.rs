@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_executor::block_on;
 use model::{Mark, Row, Timestamp, Value};
 use store::{
-    Boundaries, CatalogueOp, Changes, Durability, Listed, Listing, Loaded, Op, Options, Outcome,
-    Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, StoreUpkeep, WriteBatch,
+    Boundaries, CatalogueOp, Changes, Committed, Durability, Listed, Listing, Loaded, Op, Options,
+    Outcome, Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, StoreUpkeep,
+    WriteBatch,
 };
 use suite::db::{COUNT, Db, Place, TITLE, encode_row, note, notes_called, row_id};
 use tempfile::TempDir;
@@ -264,7 +265,7 @@ fn check_apply(template: &Path, group: fn(&Db) -> Vec<Member>, fault: Fault) -> 
         // No transaction could be begun: no caller was served, and nothing has happened.
         Err(_) => assert!(struck, "an error without a fault"),
         Ok(pending) => {
-            let outcomes = block_on(pending.commit()).unwrap();
+            let outcomes = testing::done(block_on(pending.commit())).unwrap();
             judge(&members, &outcomes, &mut expected, struck);
             db.next = Mark(db.next.0 + 1_000);
         }
@@ -394,7 +395,10 @@ fn a_disk_that_stays_full_serves_nobody_and_harms_nobody() {
         &Refusal::Failed(StoreError::Full)
     );
     assert!(pending.outcomes()[0].is_ok() && pending.outcomes()[2].is_ok());
-    assert_eq!(block_on(pending.commit()).unwrap_err(), StoreError::Full);
+    assert_eq!(
+        testing::done(block_on(pending.commit())).unwrap_err(),
+        StoreError::Full
+    );
     assert!(armed.strikes() > 1);
     assert_eq!(stored(&db), old_rows());
     bench.vfs.disarm_all();
@@ -424,7 +428,7 @@ fn a_commit_that_fails_shows_nothing_and_succeeds_again() {
             let armed = bench
                 .vfs
                 .arm(Fault::new(call, ends).on(Role::Wal).after(skip));
-            let committed = block_on(pending.commit());
+            let committed = testing::done(block_on(pending.commit()));
             bench.vfs.disarm_all();
             if armed.strikes() == 0 {
                 assert!(committed.is_ok() && skip > 0, "{call:?} {ends:?}");
@@ -651,7 +655,7 @@ impl Pending for RetryingPending {
             .boundaries()
     }
 
-    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Committed> {
         let mut first_try = self.pending.take();
         let pending = std::cell::RefCell::new(&mut first_try);
         let committed = self.faults.call(|| {
@@ -660,9 +664,9 @@ impl Pending for RetryingPending {
                 // Nothing of it was visible, so the same marks are free.
                 None => block_on(self.inner.apply(&self.batches, self.first))?,
             };
-            block_on(pending.commit())
+            testing::done(block_on(pending.commit()))
         });
-        Box::pin(std::future::ready(committed))
+        Box::pin(std::future::ready(committed.map(Committed::Done)))
     }
 }
 

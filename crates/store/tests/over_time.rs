@@ -243,7 +243,7 @@ fn a_row_that_cannot_be_shown_stops_nobody() {
     db.next = Mark(due + 1);
     db.ok(vec![db.insert("e", note("e"))]);
     let pending = block_on(db.store.activate_due(Timestamp(due + 2))).unwrap();
-    block_on(pending.commit()).unwrap();
+    testing::done(block_on(pending.commit())).unwrap();
     assert_eq!(db.ids(), ["a", "d", "c", "e"]);
     // It is as it was written, and is shown as soon as it fits.
     db.next = Mark(due + 1_000_000);
@@ -445,7 +445,7 @@ fn many_rows_hand_their_values_over_at_one_instant() {
     assert_eq!(db.ids().len(), each);
     for _ in 0..2 {
         let pending = block_on(db.store.activate_due(Timestamp(due))).unwrap();
-        block_on(pending.commit()).unwrap();
+        testing::done(block_on(pending.commit())).unwrap();
     }
     let ids = db.ids();
     assert_eq!(ids.len(), each);

@@ -323,7 +323,7 @@ fn a_table_without_history_keeps_what_is_believed_of_now_and_later_only() {
             assert!(is_gone(&db, mark - 1, mark, Frame::One));
             // The write has activated what it looked at, and no more.
             let pending = block_on(db.store.activate_due(Timestamp(mark))).unwrap();
-            block_on(pending.commit()).unwrap();
+            testing::done(block_on(pending.commit())).unwrap();
             let at = db.list(&query_at(&db, mark, mark, Frame::One)).rows;
             assert_eq!(shown(&db, &db.list(&db.all()).rows), shown(&db, &at));
         }

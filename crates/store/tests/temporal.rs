@@ -108,7 +108,10 @@ fn apply(store: &dyn Store, op: store::Op, mark: i64) {
         space: store::SpaceLimit::Any,
     };
     let pending = block_on(store.apply(&[batch], Mark(mark))).unwrap();
-    block_on(pending.commit()).unwrap().remove(0).unwrap();
+    testing::done(block_on(pending.commit()))
+        .unwrap()
+        .remove(0)
+        .unwrap();
 }
 
 fn int_column(number: u32, key: &str) -> Column {
@@ -291,7 +294,7 @@ impl World {
         match outcome.map_err(cause) {
             Ok(applied) => {
                 assert_eq!(applied.mark, Some(Mark(row.since + mark)));
-                block_on(pending.commit()).unwrap();
+                testing::done(block_on(pending.commit())).unwrap();
                 Ok(())
             }
             Err(Refusal::RowExists(_)) => Err("exists"),
@@ -485,7 +488,7 @@ impl World {
     /// Activates what is due.
     fn pass(&self, row: &Row, instant: i64) {
         let pending = block_on(self.store.activate_due(row.instant(instant))).unwrap();
-        block_on(pending.commit()).unwrap();
+        testing::done(block_on(pending.commit())).unwrap();
     }
 }
 

@@ -9,6 +9,8 @@ mod child_server;
 #[cfg(feature = "stores")]
 mod clock;
 #[cfg(feature = "stores")]
+mod commits;
+#[cfg(feature = "stores")]
 mod files;
 #[cfg(feature = "queries")]
 pub mod golden;
@@ -23,8 +25,10 @@ pub use child_server::{ChildServer, ServerLog, send_signal, serve};
 #[cfg(feature = "stores")]
 pub use clock::{TickingClock, WallClock};
 #[cfg(feature = "stores")]
+pub use commits::{done, in_doubt, on_commit};
+#[cfg(feature = "stores")]
 pub use files::{damage_behind, traces};
 pub use pages::assert_rows;
 pub use raw_client::{Credentials, RawAnswer, RawClient, RequestLines};
 #[cfg(feature = "stores")]
-pub use store_hooks::{Hooked, StoreHooks, on_commit};
+pub use store_hooks::{Hooked, StoreHooks};

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
-    Boundaries, BoundaryOf, Changes, KeptRequest, Listed, Listing, Loaded, OffloadKind,
-    OperationsOf, Outcome, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreConstraints, StoreFunctions, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
-    StoreUsage, StoreWrites, TableConstraints, Transaction, Trial, Variable, Work, WriteBatch,
+    BoundaryOf, KeptRequest, Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point,
+    Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreConstraints, StoreFunctions,
+    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites,
+    TableConstraints, Transaction, Trial, Variable, Work, WriteBatch,
 };
 
 /// The methods of a store that tests change; those that are not written are those of
@@ -191,39 +191,5 @@ impl<H: StoreHooks> StoreUpkeep for Hooked<H> {
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         self.0.upkeep().close(horizon)
-    }
-}
-
-/// What is applied, with `commit` in place of its commit.
-pub fn on_commit(
-    inner: Box<dyn Pending>,
-    commit: impl FnOnce(Box<dyn Pending>) -> StoreFuture<'static, Vec<Outcome>> + Send + 'static,
-) -> Box<dyn Pending> {
-    Box::new(HookedPending { inner, commit })
-}
-
-struct HookedPending<C> {
-    inner: Box<dyn Pending>,
-    commit: C,
-}
-
-impl<C> Pending for HookedPending<C>
-where
-    C: FnOnce(Box<dyn Pending>) -> StoreFuture<'static, Vec<Outcome>> + Send,
-{
-    fn outcomes(&self) -> &[Outcome] {
-        self.inner.outcomes()
-    }
-
-    fn due(&self) -> &[Changes] {
-        self.inner.due()
-    }
-
-    fn boundaries(&self) -> Boundaries {
-        self.inner.boundaries()
-    }
-
-    fn commit(self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        (self.commit)(self.inner)
     }
 }

@@ -55,6 +55,11 @@ impl DryRun {
             Err(error) => (self.look)(Err(error)),
         }
     }
+
+    /// It is not run, and the same request may succeed later.
+    pub(crate) fn refuse(self) {
+        (self.look)(Err(StoreError::Interrupted));
+    }
 }
 
 /// The dry runs that wait.
@@ -85,6 +90,12 @@ impl DryRuns {
     pub(crate) fn clear(&mut self) {
         self.keyed.clear();
         self.guests.clear();
+    }
+
+    /// Takes all of them out.
+    pub(crate) fn drain(&mut self) -> Vec<DryRun> {
+        let keyed = std::mem::take(&mut self.keyed);
+        keyed.into_iter().chain(self.guests.drain(..)).collect()
     }
 
     /// How long until one may begin; `None` if none waits.

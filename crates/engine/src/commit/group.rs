@@ -4,20 +4,21 @@
 //! **publish** the marks, then answer. So a caller that has seen a commit by any route cannot join
 //! an older read afterwards, and N waiting clients share one sync.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use list_cache::Batch;
+use list_cache::{Batch, Withheld};
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
-use store::{Changes, Outcome, Pending, Refusal, Store, StoreError, WriteBatch};
+use store::{Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
 
 use crate::commit::builds::{FailedBuilds, next_build, table_with_builds};
 use crate::commit::change_limit;
+use crate::commit::doubt::{Reply, last_mark};
 use crate::commit::quota::Held;
 use crate::commit::retention::RetentionFloors;
+use crate::commit::store_calls::{StoreCalls, said};
 use crate::commit::write_queue::{Until, Work, WriteQueue};
 use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
@@ -48,6 +49,7 @@ pub(crate) struct GroupCommit {
     shared: Arc<Shared>,
     written: Arc<Written>,
     queue: Arc<WriteQueue>,
+    calls: StoreCalls,
     held: Arc<Held>,
     /// What the next group should wait for: the requests the last one answered plus those that
     /// waited when it ended.
@@ -73,10 +75,16 @@ impl GroupCommit {
         queue: Arc<WriteQueue>,
         held: Arc<Held>,
     ) -> GroupCommit {
+        let calls = StoreCalls {
+            shared: Arc::clone(&shared),
+            written: Arc::clone(&written),
+            queue: Arc::clone(&queue),
+        };
         GroupCommit {
             shared,
             written,
             queue,
+            calls,
             held,
             batch_target: 0,
             batch_delay: BATCH_WAIT,
@@ -203,7 +211,7 @@ impl GroupCommit {
             match work {
                 Work::Write { batch, reply } => {
                     batches.push(batch);
-                    replies.push(reply);
+                    replies.push(Some(reply));
                 }
                 Work::Reserve { reply } => reservations.push(reply),
                 // A caller that went away needs no answer.
@@ -217,7 +225,7 @@ impl GroupCommit {
                     }
                 },
                 Work::Rewind { reply } => {
-                    let rewound = self.call(|store| block_on(store.rewind()));
+                    let rewound = self.calls.call(|store| block_on(store.rewind()));
                     if rewound.is_ok() {
                         self.shared.marks.rewind();
                         self.shared.lists.forget_pinned();
@@ -227,17 +235,18 @@ impl GroupCommit {
             }
         }
         if !reservations.is_empty() {
-            let reserved = self.reserve();
+            let reserved = self.calls.reserve();
             for reply in reservations {
                 let _ = reply.send(reserved.clone());
             }
         }
         let mut leaves_upkeep = false;
         if !batches.is_empty() {
-            let outcomes = self.commit(&batches);
+            let outcomes = self.commit(&batches, &mut replies);
             leaves_upkeep = self.leaves_upkeep(&outcomes);
             let mut deferred = Vec::new();
             for ((batch, reply), outcome) in batches.into_iter().zip(replies).zip(outcomes) {
+                let Some(reply) = reply else { continue };
                 match (outcome, self.recent_failure()) {
                     (Ok(Err(Refusal::Deferred)), _) => {
                         deferred.push(Work::Write { batch, reply });
@@ -280,7 +289,7 @@ impl GroupCommit {
             };
             let is_of_guest = dry_run.is_of_guest;
             // Who waits for it finds no answer, if it cannot be run.
-            let _ = self.call(|_| {
+            let _ = self.calls.call(|_| {
                 dry_run.run(&self.shared);
                 Ok(())
             });
@@ -309,7 +318,7 @@ impl GroupCommit {
             let next = next_build(&self.shared.catalogue(), &self.failed_builds);
             if let Some((build, batch)) = next {
                 let began = Instant::now();
-                let built = self.commit(&[batch]).pop();
+                let built = self.commit(&[batch], &mut []).pop();
                 self.rest_after_build(began.elapsed());
                 match built {
                     // What is due comes in first. While it cannot, trying again would keep the
@@ -322,7 +331,8 @@ impl GroupCommit {
             }
             self.builds_are_due = false;
         }
-        self.call(|store| block_on(store.run_upkeep()))
+        self.calls
+            .call(|store| block_on(store.run_upkeep()))
             .unwrap_or(false)
     }
 
@@ -337,7 +347,8 @@ impl GroupCommit {
         let Some(batch) = self.floors.due(&catalogue, now) else {
             return false;
         };
-        let raised = matches!(self.commit(&[batch]).pop(), Some(Ok(Ok(_))));
+        let raised = self.commit(&[batch], &mut []).pop();
+        let raised = matches!(raised, Some(Ok(Ok(_))));
         if !raised {
             self.floors.put_off(now);
         }
@@ -392,80 +403,76 @@ impl GroupCommit {
     fn activate_some_due(&mut self) -> Result<(), EngineError> {
         let shared = &self.shared;
         let instant = shared.marks.mature(shared.writers_instant()).timestamp();
-        let pending = self.call(|store| block_on(store.activate_due(instant)))?;
+        let pending = self
+            .calls
+            .call(|store| block_on(store.activate_due(instant)))?;
         shared.note_activation(&pending.boundaries());
         let withheld = shared.lists.withhold(due(&*pending));
-        let committed = self.heed(block_on(pending.commit()));
-        shared.lists.publish(withheld, committed.is_ok());
+        let committed = self.calls.conclude(pending, &mut []);
+        self.publish(withheld, committed.is_ok());
         committed?;
         Ok(())
     }
 
-    /// Calls the store. A fault of the program in there fails the call and nothing else: what it
-    /// has begun is taken back.
-    fn call<T>(
-        &self,
-        call: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let called = catch_unwind(AssertUnwindSafe(|| call(&*self.shared.store)));
-        self.heed(called.unwrap_or_else(|panic| {
-            self.written.panics.add(1);
-            let detail = said(&*panic);
-            Err(StoreError::Panicked { detail })
-        }))
-    }
-
-    /// Takes in what the store has answered: after some answers nothing more may be written.
-    fn heed<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(error @ (StoreError::OutcomeUnknown { .. } | StoreError::Stopped)) = &answer {
-            self.shared.stop(error.to_string());
-        }
-        answer
-    }
-
-    fn reserve(&self) -> Result<(), EngineError> {
-        let horizon = self.shared.marks.reservation(self.shared.now());
-        self.call(|store| block_on(store.reserve(horizon)))?;
-        self.shared.marks.reserved(horizon);
-        Ok(())
-    }
-
     /// Commits the batches as one group. A group that fails as a whole is run again one by one,
-    /// so that the one at fault takes nothing from its neighbours.
-    fn commit(&mut self, batches: &[WriteBatch]) -> Vec<Result<Outcome, EngineError>> {
+    /// so that the one at fault takes nothing from its neighbours, unless its callers have left.
+    fn commit(
+        &mut self,
+        batches: &[WriteBatch],
+        replies: &mut [Reply],
+    ) -> Vec<Result<Outcome, EngineError>> {
         if let Err(error) = self.shared.check_clock() {
             return batches.iter().map(|_| Err(error.clone())).collect();
         }
-        match self.commit_group(batches) {
+        match self.commit_group(batches, replies) {
             Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
             Err(error) if batches.len() == 1 => vec![Err(error.into())],
             Err(error) if self.shared.stop.reason().is_some() => {
                 batches.iter().map(|_| Err(error.clone().into())).collect()
             }
-            Err(_) => batches
-                .iter()
-                .map(
-                    |batch| match self.commit_group(std::slice::from_ref(batch)) {
-                        Ok(mut outcomes) => Ok(outcomes.pop().expect("one outcome per batch")),
-                        Err(error) => Err(error.into()),
-                    },
-                )
+            Err(_) => (0..batches.len())
+                .map(|n| self.commit_alone(&batches[n..=n], &mut replies[n..]))
                 .collect(),
         }
     }
 
-    fn commit_group(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
+    /// Commits one batch of a group that failed as a whole. One whose caller has left is not run
+    /// again.
+    fn commit_alone(
+        &mut self,
+        batch: &[WriteBatch],
+        replies: &mut [Reply],
+    ) -> Result<Outcome, EngineError> {
+        if replies[0].is_none() {
+            return Err(Unavailable::AwaitsCommit.into());
+        }
+        let mut outcomes = self.commit_group(batch, replies)?;
+        Ok(outcomes.pop().expect("one outcome per batch"))
+    }
+
+    fn commit_group(
+        &mut self,
+        batches: &[WriteBatch],
+        replies: &mut [Reply],
+    ) -> Result<Vec<Outcome>, StoreError> {
         self.written.pending.set(batches.len() as u64);
-        let committed = self.commit_counted(batches);
+        let committed = self.commit_counted(batches, replies);
         self.written.pending.set(0);
         self.written.failed.add(u64::from(committed.is_err()));
         committed
     }
 
-    fn commit_counted(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
+    fn commit_counted(
+        &mut self,
+        batches: &[WriteBatch],
+        replies: &mut [Reply],
+    ) -> Result<Vec<Outcome>, StoreError> {
         let (shared, began) = (&self.shared, Instant::now());
         let first = shared.marks.begin(shared.now());
-        let pending = match self.call(|store| block_on(store.apply(batches, first))) {
+        let pending = match self
+            .calls
+            .call(|store| block_on(store.apply(batches, first)))
+        {
             Ok(pending) => pending,
             Err(error) => {
                 shared.marks.abandon();
@@ -480,13 +487,13 @@ impl GroupCommit {
                 .mature(Timestamp(first.0 + batches.len() as i64));
         }
         let Some(last) = last_mark(pending.outcomes()) else {
-            return self.commit_unseen(pending, first);
+            return self.commit_unseen(pending, first, replies);
         };
         let apply_ns = nanoseconds(began);
         let batch = batch(&*pending, &shared.catalogue());
         let withheld = shared.lists.withhold(batch);
         let syncing = Instant::now();
-        let committed = self.heed(block_on(pending.commit()));
+        let committed = self.calls.conclude(pending, replies);
         let sync_ns = nanoseconds(syncing);
         match &committed {
             Ok(outcomes) => {
@@ -499,10 +506,10 @@ impl GroupCommit {
                 shared.marks.publish(last);
                 shared.committed(last);
             }
-            Err(StoreError::OutcomeUnknown { .. }) => {}
+            Err(_) if shared.stop.reason().is_some() => {}
             Err(_) => shared.marks.abandon(),
         }
-        shared.lists.publish(withheld, committed.is_ok());
+        self.publish(withheld, committed.is_ok());
         for table in committed
             .iter()
             .flatten()
@@ -521,6 +528,7 @@ impl GroupCommit {
         &self,
         pending: Box<dyn Pending>,
         first: Mark,
+        replies: &mut [Reply],
     ) -> Result<Vec<Outcome>, StoreError> {
         let shared = &self.shared;
         let mut applied = pending.outcomes().iter().flatten();
@@ -536,22 +544,23 @@ impl GroupCommit {
             shared.note_activation(&pending.boundaries());
         }
         let withheld = shared.lists.withhold(due(&*pending));
-        let committed = self.heed(block_on(pending.commit()));
+        let committed = self.calls.conclude(pending, replies);
         if committed.is_ok() && activates {
             shared.marks.pass(first);
         } else {
             shared.marks.abandon();
         }
-        shared.lists.publish(withheld, committed.is_ok());
+        self.publish(withheld, committed.is_ok());
         committed
     }
-}
 
-/// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("no message").to_owned()
+    /// Ends a commit for the cached lists. Where it may yet be there, what it may alter stays
+    /// withheld.
+    fn publish(&self, withheld: Withheld, is_committed: bool) {
+        if is_committed || self.shared.stop.reason().is_none() {
+            self.shared.lists.publish(withheld, is_committed);
+        }
+    }
 }
 
 fn nanoseconds(since: Instant) -> u64 {
@@ -576,14 +585,6 @@ enum Taken {
     Due,
     Nothing,
     End,
-}
-
-fn last_mark(outcomes: &[Outcome]) -> Option<Mark> {
-    outcomes
-        .iter()
-        .flatten()
-        .filter_map(|applied| applied.mark)
-        .max()
 }
 
 /// What becomes due, for the cached lists.

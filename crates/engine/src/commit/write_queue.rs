@@ -136,6 +136,11 @@ impl Queue {
     pub(crate) fn end(&mut self) -> Vec<Work> {
         self.closing = true;
         self.dry_runs.clear();
+        self.drain()
+    }
+
+    /// Gives up what waits, dry runs apart.
+    pub(crate) fn drain(&mut self) -> Vec<Work> {
         let deferred = std::mem::take(&mut self.deferred).into_iter();
         let waiting = std::mem::take(&mut self.waiting);
         waiting
@@ -197,6 +202,11 @@ impl WriteQueue {
         };
         let waited = self.filled.wait_timeout(queue, longest);
         waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Waits for so long, or a part of it.
+    pub(crate) fn pause(&self, longest: Duration) {
+        drop(self.wait(self.lock(), Some(longest)));
     }
 
     /// The next group, once so many wait or the delay is over.

@@ -123,6 +123,7 @@ impl Writer {
         if queue.closing {
             return Err(self.closing());
         }
+        self.check_doubt()?;
         queue.dry_runs.push(dry_run)?;
         drop(queue);
         self.queue.notify();
@@ -134,6 +135,7 @@ impl Writer {
         if queue.closing {
             return Err(self.closing());
         }
+        self.check_doubt()?;
         if queue.waiting() >= self.waiting_max {
             self.written.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Unavailable::Overloaded.into());
@@ -141,6 +143,15 @@ impl Writer {
         queue.push(work);
         drop(queue);
         self.queue.notify();
+        Ok(())
+    }
+
+    /// # Errors
+    /// While the outcome of a commit is not known for so long that nothing waits for it any more.
+    fn check_doubt(&self) -> Result<(), Unavailable> {
+        if self.shared.awaits_commit.load(Ordering::Acquire) {
+            return Err(Unavailable::AwaitsCommit);
+        }
         Ok(())
     }
 
@@ -167,6 +178,7 @@ impl Writer {
         Writes {
             commits: written.commits.get(),
             failed: written.failed.get(),
+            unknown: written.unknown.get(),
             panics: written.panics.get(),
             rows: written.rows.get(),
             refused: written.refused.load(Ordering::Relaxed),

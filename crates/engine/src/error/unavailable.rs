@@ -26,6 +26,12 @@ pub enum Unavailable {
          it has been restarted."
     )]
     Stopped,
+    /// The outcome of an earlier commit has not been known for long.
+    #[error(
+        "Nothing was changed: the database has not said yet what became of an earlier write. Try \
+         again later."
+    )]
+    AwaitsCommit,
     /// The clock is so far ahead of the last commit that a wrong year must be feared.
     #[error("Writes are stopped: the clock is {ahead_s} s ahead of the last commit.")]
     ClockImplausible {

@@ -1,6 +1,6 @@
 //! Failures of writes.
 
-use model::{ModelError, Period, RowId, counted};
+use model::{Mark, ModelError, Period, RowId, counted};
 use store::Counted;
 use thiserror::Error;
 
@@ -29,6 +29,15 @@ pub enum WriteError {
         /// The other row, and what both are valid over. A caller that writes need not be permitted
         /// to read it, so the message does not name it.
         clash: Option<(RowId, Period)>,
+    },
+    /// The database has not said within the time that callers wait whether the write is stored.
+    #[error(
+        "The database has not said whether this write is stored. It is stored whole or not at all."
+    )]
+    CommitUnknown {
+        /// The mark that it has if it is stored, and that no other commit gets; what is staged, or
+        /// kept for requests that may be sent again, has none.
+        mark: Option<Mark>,
     },
     /// Row content breaks the schema.
     #[error("Invalid document structure: {0}")]

@@ -122,6 +122,7 @@ impl Engine {
                 Ok(()) => return Ok(mark),
                 Err(Unsettled::Pending) => marks.after(seen).await,
                 Err(Unsettled::Stopped) => return Err(Unavailable::Stopped.into()),
+                Err(Unsettled::LeftOpen) => return Err(Unavailable::AwaitsCommit.into()),
                 Err(Unsettled::ReservationNeeded) => self.writer.reserve().await?,
                 Err(Unsettled::Future) => {
                     let horizon = marks.horizon();

@@ -45,6 +45,8 @@ struct State {
     matured: Mark,
     /// What is pending stays so.
     is_stopped: bool,
+    /// What is pending stays so for long: no reader waits for it.
+    is_left_open: bool,
     waiters: Vec<Waker>,
 }
 
@@ -63,6 +65,8 @@ pub(crate) enum Unsettled {
     Future,
     /// It is not known whether a commit has taken this mark, and will not be before a new start.
     Stopped,
+    /// It is not known, and may not be for long.
+    LeftOpen,
 }
 
 impl Marks {
@@ -75,6 +79,7 @@ impl Marks {
                 pending: None,
                 matured: Mark::ZERO,
                 is_stopped: false,
+                is_left_open: false,
                 waiters: Vec::new(),
             }),
             publications: AtomicU64::new(0),
@@ -152,6 +157,7 @@ impl Marks {
 
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         state.pending = None;
+        state.is_left_open = false;
         self.publications.fetch_add(1, Ordering::Release);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
@@ -190,10 +196,10 @@ impl Marks {
     pub(crate) fn settle_at(&self, mark: Mark, clock: Timestamp) -> Result<(), Unsettled> {
         let mut state = self.lock();
         if state.pending.is_some_and(|pending| mark >= pending) {
-            return Err(if state.is_stopped {
-                Unsettled::Stopped
-            } else {
-                Unsettled::Pending
+            return Err(match () {
+                () if state.is_stopped => Unsettled::Stopped,
+                () if state.is_left_open => Unsettled::LeftOpen,
+                () => Unsettled::Pending,
             });
         }
         if mark > Mark(clock.0).max(state.horizon) {
@@ -237,6 +243,19 @@ impl Marks {
     /// Counts publications and abandoned batches; see [`Marks::after`].
     pub(crate) fn publications(&self) -> u64 {
         self.publications.load(Ordering::Acquire)
+    }
+
+    /// What is pending may stay so for long: no reader waits for it any more, and its marks, up to
+    /// `last` if it takes any, are given to no other commit, whatever becomes of it.
+    pub(crate) fn leave_open(&self, last: Option<Mark>) {
+        let mut state = self.lock();
+        if let Some(last) = last {
+            self.raise(&mut state, last);
+        }
+        state.is_left_open = state.pending.is_some();
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
     }
 
     /// What is pending stays so for good: no reader waits for it any more.
@@ -285,7 +304,8 @@ impl Future for Settled<'_> {
         let mut state = self.marks.lock();
         // With nothing pending there is nothing to wait for, and nothing to wake the waiter.
         let has_come = self.marks.publications() != self.seen;
-        if has_come || state.pending.is_none() || state.is_stopped {
+        let is_left = state.is_stopped || state.is_left_open;
+        if has_come || state.pending.is_none() || is_left {
             return Poll::Ready(());
         }
         if !state
@@ -380,6 +400,19 @@ mod tests {
         marks.abandon();
         assert_eq!((marks.published(), marks.horizon()), (Mark(10), Mark(20)));
         assert_eq!(marks.begin(NOON), first);
+    }
+
+    #[test]
+    fn marks_that_are_left_open_are_waited_for_by_nobody_and_never_given_again() {
+        let marks = marks();
+        let first = marks.begin(NOON);
+        let last = Mark(first.0 + 2);
+        marks.leave_open(Some(last));
+        assert_eq!(marks.settle_at(first, NOON), Err(Unsettled::LeftOpen));
+        assert_eq!(marks.fix(NOON), Ok(Mark(first.0 - 1)), "reads stay below");
+        marks.abandon();
+        assert_eq!(marks.settle_at(last, NOON), Ok(()));
+        assert_eq!(marks.begin(NOON), last.next());
     }
 
     #[test]

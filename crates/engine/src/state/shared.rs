@@ -1,6 +1,6 @@
 //! What the writer's thread and the readers share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use list_cache::ListCache;
@@ -33,6 +33,11 @@ pub(crate) struct Shared {
     /// Test switch: what answers say of erasures is wrong.
     #[cfg(feature = "test-switches")]
     pub(crate) erasure_fault: std::sync::OnceLock<ErasureFault>,
+    /// Whether the outcome of a commit is not known for so long that nothing waits for it any more.
+    pub(crate) awaits_commit: AtomicBool,
+    /// Test switch: a commit of unknown outcome is taken for one that came to nothing.
+    #[cfg(feature = "test-switches")]
+    pub(crate) ignore_doubt: AtomicBool,
 }
 
 /// What may be wrong about what answers say of erasures, to show that a test notices.
@@ -70,6 +75,9 @@ impl Shared {
             stop: Stop::default(),
             #[cfg(feature = "test-switches")]
             erasure_fault: std::sync::OnceLock::new(),
+            awaits_commit: AtomicBool::new(false),
+            #[cfg(feature = "test-switches")]
+            ignore_doubt: AtomicBool::new(false),
         }
     }
 

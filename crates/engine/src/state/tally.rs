@@ -132,6 +132,7 @@ impl Distribution {
 pub(crate) struct Written {
     pub(crate) commits: Count,
     pub(crate) failed: Count,
+    pub(crate) unknown: Count,
     pub(crate) panics: Count,
     pub(crate) rows: Count,
     pub(crate) pending: Count,
@@ -150,6 +151,7 @@ impl Default for Written {
         Written {
             commits: Count::default(),
             failed: Count::default(),
+            unknown: Count::default(),
             panics: Count::default(),
             rows: Count::default(),
             pending: Count::default(),
@@ -169,6 +171,8 @@ pub struct Writes {
     /// Groups that came to nothing, because the database failed. Their requests were run again
     /// one by one where there were several.
     pub failed: u64,
+    /// Groups of which the database did not say at once whether they were committed.
+    pub unknown: u64,
     /// Faults of the program while it wrote.
     pub panics: u64,
     /// Rows that commits inserted, changed or deleted, where their images were kept; tables that

@@ -19,12 +19,7 @@ impl World {
         let question = &reader.question;
         let found = verdict_of(&answer);
         self.tally.answered(question, reader.lists, answer.as_ref());
-        if reader.has_failed && matches!(&answer, Err(error) if *error == gated::broken().into()) {
-            self.tally.count("reads that failed", true);
-            return Ok(());
-        }
-        if self.is_ahead(question, &answer) {
-            self.tally.count("times that have not come", true);
+        if self.has_no_verdict(reader, &answer) {
             return Ok(());
         }
         self.check_erased(question, &answer, &AskedAt::of(reader))?;
@@ -80,6 +75,32 @@ impl World {
             known.join("\n  "),
             show(&(stands, fresh))
         ))
+    }
+
+    /// Whether it is refused for what no state says.
+    fn has_no_verdict(
+        &mut self,
+        reader: &Reader,
+        answer: &Result<ListAnswer, EngineError>,
+    ) -> bool {
+        let has_failed =
+            reader.has_failed && matches!(answer, Err(error) if *error == gated::broken().into());
+        self.tally.count("reads that failed", has_failed);
+        if has_failed || self.is_left_open(answer) {
+            return true;
+        }
+        let is_ahead = self.is_ahead(&reader.question, answer);
+        self.tally.count("times that have not come", is_ahead);
+        is_ahead
+    }
+
+    /// Whether it waits no longer for a commit in doubt.
+    pub(super) fn is_left_open(&mut self, answer: &Result<ListAnswer, EngineError>) -> bool {
+        let is_left = matches!(answer, Err(EngineError::Unavailable(_)));
+        let is_left = is_left && self.engine.awaits_commit();
+        self.tally
+            .count("reads that left a commit in doubt", is_left);
+        is_left
     }
 
     /// Whether a commit changed rows that all are meant, and left the page alone.

@@ -28,6 +28,8 @@ pub enum Stop {
     Withheld,
     /// Snapshots see it. It is not published.
     Committed,
+    /// The writer asks what became of its commit, of which no answer came.
+    InDoubt,
     /// Its marks and its catalogue are published; what is cached does not know it yet.
     Published,
 }
@@ -39,6 +41,17 @@ pub struct Fate {
     pub fails: bool,
     /// It reports tables, as a group does that changed more than fits images.
     pub is_vague: bool,
+    /// No answer comes of its commit.
+    pub lost: Option<Lost>,
+}
+
+/// A commit of which no answer comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// Whether it is done.
+    pub is_done: bool,
+    /// How often the writer asks in vain.
+    pub asks: usize,
 }
 
 /// Where a reader may be while the writer goes on.
@@ -117,9 +130,14 @@ impl Gate {
         (state.runs_upkeep, state.open)
     }
 
-    /// The writer has withheld a group. Whether its commit fails.
-    pub fn withheld(&self) -> bool {
-        self.hold(Stop::Withheld).fate.fails
+    /// The writer has withheld a group. What becomes of its commit.
+    pub fn withheld(&self) -> Fate {
+        self.hold(Stop::Withheld).fate
+    }
+
+    /// The writer is past this gate, where it did not stand still.
+    pub fn pass(&self, at: Stop) {
+        self.lock().last = Some(at);
     }
 
     /// The writer has applied a group.

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use futures_executor::block_on;
 use model::{Mark, Row, Timestamp};
 use store::{
-    Boundaries, Changes, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot, Store,
-    StoreError, StoreFuture, StoreUpkeep, WriteBatch,
+    Boundaries, Changes, Committed, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot,
+    Store, StoreError, StoreFuture, StoreUpkeep, WriteBatch,
 };
-use testing::StoreHooks;
+use testing::{StoreHooks, in_doubt};
 
-use super::gate::{Gate, Stop};
+use super::gate::{Gate, Lost, Stop};
 
 /// The real store, with gates.
 pub struct Gated {
@@ -121,20 +121,49 @@ impl Pending for GatedPending {
         self.boundaries.clone()
     }
 
-    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
-        let fails = self.gate.withheld();
+    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Committed> {
+        let fate = self.gate.withheld();
         let inner = self.inner.take().expect("only a commit takes it");
-        if fails {
+        if fate.fails {
             return Box::pin(std::future::ready(Err(StoreError::Full)));
         }
         let outcomes = std::mem::take(&mut self.outcomes);
         let gate = self.gate.clone();
         Box::pin(async move {
+            if let Some(lost) = fate.lost {
+                return lose_answer(inner, lost, gate).await;
+            }
             inner.commit().await?;
             gate.stop(Stop::Committed);
-            Ok(outcomes)
+            Ok(Committed::Done(outcomes))
         })
     }
+}
+
+/// Commits what was applied, or takes it back; the writer has to ask which.
+async fn lose_answer(
+    inner: Box<dyn Pending>,
+    lost: Lost,
+    gate: Arc<Gate>,
+) -> Result<Committed, StoreError> {
+    let (asked, mut in_vain) = (gate.clone(), lost.asks);
+    let ask = move || {
+        asked.stop(Stop::InDoubt);
+        if in_vain > 0 {
+            in_vain -= 1;
+            return Err(broken());
+        }
+        if lost.is_done {
+            asked.pass(Stop::Committed);
+        }
+        Ok(())
+    };
+    let committed = in_doubt(inner, lost.is_done, ask).await?;
+    if lost.is_done {
+        gate.stop(Stop::Committed);
+    }
+    gate.pass(Stop::InDoubt);
+    Ok(committed)
 }
 
 impl Drop for GatedPending {

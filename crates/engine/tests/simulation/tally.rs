@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Cached, EngineError, ListAnswer};
+use engine::{Cached, EngineError, ListAnswer, WriteError};
 use query::ast::Method;
 use store::{Changes, Outcome};
 
@@ -98,7 +98,11 @@ impl Tally {
         let word = write.what.split(' ').next().unwrap_or_default();
         match written {
             Ok(()) => self.add(word, 1),
-            Err(_) => self.count("writes refused", true),
+            Err(error) => {
+                self.count("writes refused", true);
+                let is_left = matches!(error, EngineError::Write(WriteError::CommitUnknown { .. }));
+                self.count("writes that left a commit in doubt", is_left);
+            }
         }
     }
 

@@ -121,6 +121,9 @@ impl World {
         let Poll::Ready(answer) = polled else {
             return Ok(());
         };
+        if self.is_left_open(&answer) {
+            return Ok(());
+        }
         let stands = self.judge.states[self.judge.stands()].mark;
         let published = self.published();
         let found = verdict_of(&answer);
@@ -159,7 +162,10 @@ impl World {
     fn published(&self) -> Mark {
         let states = &self.judge.states;
         let last = states[self.judge.stands()].mark;
-        let is_pending = self.stop == Stop::Committed;
+        let is_pending = match self.stop {
+            Stop::InDoubt => self.hides_commit,
+            stop => stop == Stop::Committed,
+        };
         let mut marks = states.iter().rev().map(|state| state.mark);
         let published = marks.find(|mark| !is_pending || *mark < last);
         published.unwrap_or(last)

@@ -15,7 +15,7 @@ use testing::Hooked;
 use super::chance::Chance;
 use super::domain::{self, Attribute, DATABASES, TABLES};
 use super::fixture::{self, NEW_YEAR_US, TickingClock};
-use super::gate::{self, Fate, GatedClock, Moment, Stop};
+use super::gate::{self, Fate, GatedClock, Lost, Moment, Stop};
 use super::gated::Gated;
 use super::judge::{Judge, Verdict};
 use super::plan::{LIMITS, Move, Plan, RunKind};
@@ -105,6 +105,10 @@ pub struct World {
     stages: Option<u64>,
     /// Whether other times than now are read.
     travels: bool,
+    /// Whether answers to commits are lost.
+    loses_answers: bool,
+    /// Whether the commit that is in doubt is done.
+    hides_commit: bool,
     /// Whether lists look at where rows stand in time.
     pub(super) ends: &'static [Attribute],
     /// Questions about a time that is settled, or soon is.
@@ -164,6 +168,8 @@ impl World {
             kind: plan.kind,
             stages: None,
             travels: false,
+            loses_answers: false,
+            hides_commit: false,
             ends: &[],
             settled: Vec::new(),
             given: Vec::new(),
@@ -180,6 +186,17 @@ impl World {
     /// From now on writes of rows are staged in transactions.
     pub fn stage_writes(&mut self) {
         self.stages = Some(0);
+    }
+
+    /// From now on no answer comes of some commits, done or not.
+    pub fn lose_answers(&mut self) {
+        self.loses_answers = true;
+    }
+
+    /// From now on commits in doubt are taken for such that came to nothing, to show that it is
+    /// noticed.
+    pub fn ignore_doubt(&mut self) {
+        self.engine.ignore_doubt();
     }
 
     fn furnish(&mut self) {
@@ -513,6 +530,10 @@ impl World {
         if self.stop == Stop::Withheld {
             self.before_commit();
         }
+        if self.stop == Stop::InDoubt && self.chance.one_in(4) {
+            // Longer than callers wait.
+            self.clock.pass_ms(11_000);
+        }
         self.decide();
         let runs_upkeep = self.chance.one_in(3);
         let moved = self.gated.gate.advance(runs_upkeep);
@@ -521,7 +542,13 @@ impl World {
     }
 
     fn decide(&mut self) {
+        let is_lost = self.loses_answers && self.chance.one_in(4);
+        let lost = is_lost.then(|| Lost {
+            is_done: self.chance.one_in(2),
+            asks: self.chance.below(4),
+        });
         self.gated.gate.decide(Fate {
+            lost,
             fails: self.chance.one_in(12),
             is_vague: self.chance.one_in(12),
         });
@@ -531,7 +558,14 @@ impl World {
     fn take_in(&mut self, moved: gate::Move) {
         self.stop = moved.to;
         match (moved.from, moved.to) {
-            (Stop::Committed, _) => self.judge.published(),
+            (Stop::InDoubt, Stop::InDoubt) => {}
+            (from, Stop::InDoubt) => {
+                self.hides_commit = from == Stop::Committed;
+                let (is_done, count) = (self.hides_commit, &mut self.tally);
+                count.count("commits in doubt that were done", is_done);
+                count.count("commits in doubt that were not done", !is_done);
+            }
+            (Stop::Committed | Stop::InDoubt, _) => self.judge.published(),
             // Staging makes something durable that no list shows.
             (Stop::Withheld, Stop::Committed) if !gives_mark(&moved.outcomes) => {
                 self.tally.count("groups that only stage", true);

@@ -306,6 +306,11 @@ fn writes(seen: &Seen) -> Vec<Metric> {
             writes.failed,
         ),
         counter(
+            "tidemark_commit_unknown_total",
+            "Groups of requests of which the database did not say at once whether they are stored",
+            writes.unknown,
+        ),
+        counter(
             "tidemark_commit_rows_total",
             "Rows that commits inserted, changed or deleted, where a commit keeps their images",
             writes.rows,
@@ -365,6 +370,11 @@ fn writer(seen: &Seen) -> Vec<Metric> {
             "tidemark_writer_stopped",
             "1 once nothing is written any more until a new start",
             u64::from(seen.is_stopped),
+        ),
+        gauge(
+            "tidemark_commit_awaited",
+            "1 while the database has not said for 10 s whether a commit is stored",
+            u64::from(seen.awaits_commit),
         ),
     ]
 }

@@ -44,10 +44,11 @@ use self::schema::coding::Coding;
 use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
-    Boundaries, BoundaryOf, Counts, Durability, KeptRequest, Listed, Listing, Loaded, OffloadKind,
-    OpenTransactions, OperationsOf, Options, Pending, Point, Preview, Recorded, RecordsOf,
-    Snapshot, Staged, Store, StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads,
-    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
+    Boundaries, BoundaryOf, Committed, Counts, Durability, InDoubt, KeptRequest, Listed, Listing,
+    Loaded, OffloadKind, OpenTransactions, OperationsOf, Options, Pending, Point, Preview,
+    Recorded, RecordsOf, Snapshot, Staged, Store, StoreConstraints, StoreError, StoreFunctions,
+    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction,
+    Trial, Variable, Work,
 };
 
 /// The store behind the border.
@@ -496,7 +497,7 @@ impl Pending for Applying {
         Arc::clone(&self.boundaries)
     }
 
-    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Vec<Outcome>> {
+    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Committed> {
         let mut lent = Lent {
             shared: &self.shared,
             writer: self.writer.take(),
@@ -504,7 +505,37 @@ impl Pending for Applying {
         let committed = lent.writer().commit();
         drop(lent);
         let outcomes = std::mem::take(&mut self.outcomes);
-        Box::pin(ready(committed.map(|()| outcomes)))
+        Box::pin(ready(match committed {
+            Ok(()) => Ok(Committed::Done(outcomes)),
+            Err(cause @ StoreError::OutcomeUnknown { .. }) => {
+                Ok(Committed::Unknown(Box::new(UntilRestart {
+                    outcomes,
+                    cause,
+                })))
+            }
+            Err(error) => Err(error),
+        }))
+    }
+}
+
+/// A commit that could neither be made durable nor be taken back. What the log holds of it, the
+/// next start finds.
+struct UntilRestart {
+    outcomes: Vec<Outcome>,
+    cause: StoreError,
+}
+
+impl InDoubt for UntilRestart {
+    fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    fn cause(&self) -> &StoreError {
+        &self.cause
+    }
+
+    fn ask(&mut self) -> StoreFuture<'_, bool> {
+        Box::pin(ready(Err(self.cause.clone())))
     }
 }
 

@@ -42,7 +42,7 @@ fn due_row_with_a_damaged_value_holds_up_no_other() {
     assert!(is_refused(&db, "ends"));
     let due = Timestamp(later.0 + 1);
     let pending = futures_executor::block_on(db.store.activate_due(due)).unwrap();
-    futures_executor::block_on(pending.commit()).unwrap();
+    testing::done(futures_executor::block_on(pending.commit())).unwrap();
     assert!(db.load().boundaries.is_empty(), "nothing is left to do");
     assert_holds(&db.get("whole").unwrap(), &table, &values("whole", "whole"));
     assert_holds(&db.get("stays").unwrap(), &table, &values("stays", "stays"));

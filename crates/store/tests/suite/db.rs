@@ -151,7 +151,7 @@ impl Db {
     /// The same; on an error nothing is taken over.
     pub fn try_commit(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
         let pending = block_on(self.store.apply(batches, self.next))?;
-        let outcomes = block_on(pending.commit())?;
+        let outcomes = testing::done(block_on(pending.commit()))?;
         let mut expected = self.next;
         for applied in outcomes.iter().flatten() {
             if let Some(mark) = applied.mark {

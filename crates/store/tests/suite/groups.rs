@@ -163,7 +163,7 @@ pub fn readers_see_a_group_after_its_commit(place: &dyn Place) {
     assert_eq!(snapshot.mark, mark);
     assert_eq!(snapshot.answer.rows[0].id, row_id("a"));
     assert_eq!(snapshot.answer.total, 1);
-    block_on(pending.commit()).unwrap();
+    testing::done(block_on(pending.commit())).unwrap();
     assert_eq!(db.ids(), ["b"]);
 }
 

@@ -216,7 +216,7 @@ fn transact(world: &World, scene: &Scene, mark: i64, steps: &[Step]) -> Result<(
     let pending = block_on(world.store.apply(&[batch], Mark(scene.since() + mark))).unwrap();
     match pending.outcomes()[0].clone() {
         Ok(_) => {
-            block_on(pending.commit()).unwrap();
+            testing::done(block_on(pending.commit())).unwrap();
             Ok(())
         }
         Err(Refusal::Of { refusal, .. }) => match *refusal {

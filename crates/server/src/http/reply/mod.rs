@@ -24,7 +24,7 @@ use crate::http::head::headers::{
 };
 use crate::http::limits::unsent::Untaken;
 use crate::http::wire;
-use crate::http::wire::error::{ApiError, RETRY_AFTER_S};
+use crate::http::wire::error::{ApiError, Kind, RETRY_AFTER_S};
 use ndjson_body::Lines;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
@@ -490,7 +490,9 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE,
             StatusCode::TOO_MANY_REQUESTS,
         ];
-        let after_s = passes.contains(&status).then_some(RETRY_AFTER_S);
+        // What may be stored is not to be sent again before that is known.
+        let passes = passes.contains(&status) && self.kind != Kind::CommitUnknown;
+        let after_s = passes.then_some(RETRY_AFTER_S);
         Reply::json(status, body)
             .allowing(self.allow.as_deref())
             .after_s(after_s)

@@ -45,10 +45,11 @@ fn version() -> Reply {
 }
 
 /// `GET /v1/health`: its answer shows that HTTP works. Like all others it fails once
-/// nothing is written any more.
+/// nothing is written any more, and while a commit is in doubt.
 fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller_with(SCOPES)?;
-    let passes = context.app.shared.engine.stop_reason().is_none();
+    let engine = &context.app.shared.engine;
+    let passes = engine.stop_reason().is_none() && !engine.awaits_commit();
     Ok(Reply::ok(wire::health("http", 0, passes)))
 }
 
@@ -91,6 +92,7 @@ fn measured(name: &str, context: &RequestContext<'_>) -> Result<Vec<u8>, ApiErro
     let differs = || engine.compared().is_some_and(|compared| !compared.passes());
     let passes = status.mark <= status.horizon
         && engine.stop_reason().is_none()
+        && !engine.awaits_commit()
         && !(name == "cache" && differs());
     Ok(wire::health(
         name,

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use engine::{Family, Violations};
 use hyper::StatusCode;
+use model::Mark;
 
 use crate::http::wire::{self, InstantForm, SortedObject, WrittenJson, written, written_array};
 
@@ -126,6 +127,7 @@ kinds! {
     OutcomeUnknown 500 "write_outcome_unknown";
     ServiceNotSupported 501 "general_service_not_supported";
     ServiceUnavailable 503 "general_service_unavailable";
+    CommitUnknown 503 "commit_unknown";
     MarkNotReached 503 "mark_not_reached";
     QuotaExceeded 507 "general_quota_exceeded";
     StorageFull 507 "general_storage_full";
@@ -162,6 +164,8 @@ enum Further {
     Violations(Violations),
     /// What the message, whose words are the protocol's, does not say.
     Detail(String),
+    /// The mark of a write, if it is stored.
+    Mark(Mark),
     /// Rows that were there at the times that are looked at are erased since.
     ErasedPast,
 }
@@ -302,6 +306,11 @@ impl ApiError {
         self
     }
 
+    fn with_mark(mut self, mark: Option<Mark>) -> ApiError {
+        self.further = mark.map(|mark| Box::new(Further::Mark(mark)));
+        self
+    }
+
     fn with_violations(mut self, violations: Violations) -> ApiError {
         self.further = Some(Box::new(Further::Violations(violations)));
         self
@@ -312,6 +321,7 @@ impl ApiError {
         let violations = match self.further.as_deref() {
             Some(Further::Violations(violations)) => violations,
             Some(Further::Detail(detail)) => return vec![("detail", written(detail))],
+            Some(Further::Mark(mark)) => return vec![("mark", written(&mark.0))],
             Some(Further::ForKeys(_) | Further::ErasedPast) | None => return Vec::new(),
         };
         let found = violations.found.iter().map(|violation| {

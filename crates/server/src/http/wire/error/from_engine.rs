@@ -6,7 +6,7 @@ use engine::{
     AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, ReadError,
     SchemaError, StoreError, TransactionError, Unavailable, WriteError,
 };
-use model::ModelError;
+use model::{Mark, ModelError};
 
 use super::{ApiError, Kind, Parts};
 
@@ -128,6 +128,9 @@ fn of_write(error: WriteError) -> ApiError {
         E::StoredAnswerTooLarge { .. } => {
             return ApiError::invalid("Idempotency-Key", error.to_string());
         }
+        E::CommitUnknown { mark } => {
+            return ApiError::new(Kind::CommitUnknown, commit_unknown(mark)).with_mark(mark);
+        }
         E::RowExists(_) => Kind::RowExists,
         E::RowMoved(_) | E::RowsMoved(_) => Kind::RowUpdateConflict,
         E::ColumnNotFound(_) => Kind::ColumnNotFound,
@@ -157,6 +160,23 @@ fn of_write(error: WriteError) -> ApiError {
     ApiError::new(kind, error.to_string())
 }
 
+/// What a client reads of [`WriteError::CommitUnknown`].
+fn commit_unknown(mark: Option<Mark>) -> String {
+    let later = match mark {
+        Some(mark) => format!(
+            " If it is, its mark is {mark}, which no other write gets: reads as of that mark say \
+             so once it is known.",
+            mark = mark.0
+        ),
+        None => String::new(),
+    };
+    format!(
+        "The database has not said whether this write is stored. It is stored whole or not at \
+         all.{later} Send it again only with the `Idempotency-Key` that it came with, or when you \
+         have read that it is not stored."
+    )
+}
+
 fn of_transaction(error: TransactionError) -> ApiError {
     use TransactionError as E;
     let kind = match error {
@@ -179,6 +199,7 @@ fn of_unavailable(error: &Unavailable) -> ApiError {
         Unavailable::ClockImplausible { .. } => format!("{error} {CLOCK_ADVICE}"),
         Unavailable::Overloaded
         | Unavailable::DryRunsBusy { .. }
+        | Unavailable::AwaitsCommit
         | Unavailable::Closing
         | Unavailable::Stopped => error.to_string(),
     };

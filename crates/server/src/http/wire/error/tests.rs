@@ -122,6 +122,7 @@ fn write_cases() -> Vec<(WriteError, Kind)> {
     let (held, max, what) = (1, 1, "rows");
     vec![
         (W::RowExists(row()), Kind::RowExists),
+        (W::CommitUnknown { mark: None }, Kind::CommitUnknown),
         (W::RowMoved(row()), Kind::RowUpdateConflict),
         (W::RowsMoved(vec![text()]), Kind::RowUpdateConflict),
         (W::TooMuchToUndo { what, max: 1 }, Kind::BadRequest),
@@ -203,6 +204,7 @@ fn unavailable_cases() -> Vec<(Unavailable, Kind)> {
     vec![
         (U::DryRunsBusy { waiting_max: 1 }, kind),
         (U::Overloaded, kind),
+        (U::AwaitsCommit, kind),
         (U::Closing, kind),
         (U::Stopped, kind),
         (U::ClockImplausible { ahead_s: 1 }, kind),
@@ -441,6 +443,23 @@ fn the_older_family_reads_its_own_words() {
     assert_eq!(
         error.message(Family::Documents),
         "Param \"documents\" is not optional."
+    );
+}
+
+#[test]
+fn a_write_of_unknown_outcome_names_the_mark_that_tells_it_later() {
+    let error = |mark| ApiError::from(EngineError::Write(WriteError::CommitUnknown { mark }));
+    let staged = error(None);
+    assert!(staged.members().is_empty());
+    assert!(!staged.message(Family::Tables).contains("mark"));
+    let written = error(Some(Mark(17)));
+    let members = written.members();
+    assert_eq!(members, [("mark", wire::written(&17))]);
+    assert!(written.message(Family::Tables).contains("its mark is 17"));
+    assert!(
+        written
+            .message(Family::Tables)
+            .contains("`Idempotency-Key`")
     );
 }
 
