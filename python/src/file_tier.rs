@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tiers::{FileSettings, Host, Lookup, MissTicket, Stored, Tier, TierError, TierFault, envelope};
+use tiers::{
+    FileSettings, FileSurvey, Host, Lookup, MissTicket, Stored, Tier, TierError, TierFault,
+    envelope,
+};
 
 use crate::value_bytes::damaged;
 use crate::{decode, flight, value_bytes};
@@ -53,6 +56,7 @@ type Loaded = (Option<(Py<PyAny>, Option<u64>)>, Option<TicketNumbers>);
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct SharedFile {
     tier: tiers::FileTier,
+    settings: FileSettings,
     host: Host,
 }
 
@@ -69,7 +73,8 @@ impl SharedFile {
             codec: CODEC,
         };
         Ok(SharedFile {
-            tier: tiers::FileTier::new(settings, host),
+            tier: tiers::FileTier::new(settings.clone(), host),
+            settings,
             host,
         })
     }
@@ -127,6 +132,23 @@ impl SharedFile {
     /// Removes the value of `key`. Whether there was one.
     fn delete(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
         py.detach(|| self.tier.delete(key)).map_err(failure)
+    }
+
+    /// What is in the file: names and numbers. None if there is no file, or it would be replaced.
+    /// Changes nothing.
+    fn survey(&self, py: Python<'_>) -> PyResult<Option<Vec<(&'static str, u64)>>> {
+        let found = py.detach(|| FileSurvey::of(&self.settings, &self.host));
+        let Some(survey) = found.map_err(failure)? else {
+            return Ok(None);
+        };
+        Ok(Some(vec![
+            ("bytes of the file", survey.file_bytes),
+            ("entries", survey.entries),
+            ("bytes of entries", survey.entry_bytes),
+            ("expired", survey.expired),
+            ("overwritten", survey.overwritten),
+            ("damaged", survey.damaged),
+        ]))
     }
 
     /// Removes every value.

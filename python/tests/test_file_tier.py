@@ -307,3 +307,40 @@ def test_backend_in_a_config_and_under_a_preset(backend: FileBackend) -> None:
     for size in (0, 1 << 21):
         with pytest.raises(ValueError, match="megabytes must be from 1"):
             FileBackend(megabytes=size)
+
+
+def tool(*words: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "tidemark_cache", *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_tool_inspects_verifies_and_clears(backend: FileBackend, tmp_path: pathlib.Path) -> None:
+    folder = str(tmp_path / "tier")
+    for command in ("inspect", "verify", "clear"):
+        code, said = tool(command, "--folder", folder)
+        assert code == 1 and "there is no cache file" in said
+    assert not (tmp_path / "tier").exists()
+    function, _ = counted(backend)
+    for number in range(20):
+        function(number)
+    # One entry more: the token of the function.
+    code, said = tool("inspect", "--folder", folder)
+    assert code == 0 and "entries: 21\n" in said and "damaged: 0\n" in said
+    file = tmp_path / "tier" / "python-1.tier"
+    content = file.read_bytes()
+    assert tool("verify", "--folder", folder)[0] == 0
+    at = content.rindex(b"\xd1\x10\x01\x00")
+    with open(file, "r+b") as damaged:
+        damaged.seek(at)
+        damaged.write(b"\x00\x00")
+    code, said = tool("verify", "--folder", folder)
+    assert code == 1 and "damaged: 1\n" in said
+    assert tool("clear", "--folder", folder)[0] == 0
+    assert "entries: 0\n" in tool("inspect", "--folder", folder)[1]
+    file.write_bytes(b"garbage")
+    code, said = tool("inspect", "--folder", folder)
+    assert code == 1 and "no cache file of this start of the host" in said
+    assert file.read_bytes() == b"garbage"
+    assert tool("explode")[0] == 2

@@ -63,7 +63,7 @@ class FileBackend:
             raise ValueError(f"megabytes must be from 1 to {_MEGABYTES_MAX}, not {self.megabytes}")
 
 
-def _path(backend: FileBackend) -> str:
+def path_of(backend: FileBackend) -> str:
     if backend.folder is not None:
         return os.path.join(os.path.abspath(os.fspath(backend.folder)), _FILE)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -71,9 +71,9 @@ def _path(backend: FileBackend) -> str:
     return str(folder / "tidemark-cache" / _FILE)
 
 
-def _tier(backend: FileBackend) -> _native.SharedFile:
+def tier_of(backend: FileBackend) -> _native.SharedFile:
     """One object for each file, so that a process opens it once."""
-    place = (_path(backend), backend.megabytes)
+    place = (path_of(backend), backend.megabytes)
     with _open_lock:
         tier = _open.get(place)
         if tier is None:
@@ -195,7 +195,7 @@ class BackedFunction:
     def _has_token(self, key: bytes) -> bool:
         """Whether the function's entries have not been forgotten since the key was made."""
         try:
-            found, _ = _tier(self._backend).load(self._token_key, self._codec)
+            found, _ = tier_of(self._backend).load(self._token_key, self._codec)
         except Exception as error:
             self._failed(error)
             return False
@@ -217,7 +217,7 @@ class BackedFunction:
             return _Reading(None, None, None, begin_s)
         key = None
         try:
-            tier = _tier(self._backend)
+            tier = tier_of(self._backend)
             key = self._key(tier, content)
             if is_forced:
                 return _Reading(None, key, tier.ticket(key), begin_s)
@@ -253,7 +253,7 @@ class BackedFunction:
         """Whether it was stored; None if the file failed."""
         lifetime_ms = None if lifetime_s is None else max(1, round(lifetime_s * 1_000))
         try:
-            return _tier(self._backend).store(key, value, self._codec, lifetime_ms, ticket)
+            return tier_of(self._backend).store(key, value, self._codec, lifetime_ms, ticket)
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
@@ -281,7 +281,7 @@ class BackedFunction:
         key = None
         try:
             if content is not None:
-                key = self._key(_tier(self._backend), content)
+                key = self._key(tier_of(self._backend), content)
         except Exception as error:
             self._failed(error)
         self._write(_Reading(None, key, None, time.monotonic()), value)
@@ -290,7 +290,7 @@ class BackedFunction:
         """Whether there was an entry; False also if the file failed, which is logged."""
         content = self._content(args, kwargs)
         try:
-            tier = _tier(self._backend)
+            tier = tier_of(self._backend)
             return content is not None and tier.delete(self._key(tier, content))
         except Exception as error:
             self._failed(error)
@@ -299,14 +299,14 @@ class BackedFunction:
     def clear(self) -> None:
         """Forgets every entry of the function."""
         try:
-            _tier(self._backend).delete(self._token_key)
+            tier_of(self._backend).delete(self._token_key)
         except Exception as error:
             self._failed(error)
 
     def status(self) -> str:
         """``healthy``, or why the file cannot be used."""
         try:
-            _tier(self._backend).check()
+            tier_of(self._backend).check()
         except Exception as error:
             return f"degraded: {error.args[-1] if error.args else error!r}"
         return "healthy"

@@ -16,6 +16,9 @@ mod lock;
 mod opened;
 mod place;
 mod ring;
+mod survey;
+
+pub use survey::FileSurvey;
 
 /// An entry may take one of this many parts of a ring, which is one stripe's share of the file.
 pub const VALUE_SHARE: u64 = 4;

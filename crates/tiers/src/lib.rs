@@ -12,6 +12,6 @@ mod file;
 mod host;
 mod tier;
 
-pub use file::{FileSettings, FileTier, VALUE_SHARE};
+pub use file::{FileSettings, FileSurvey, FileTier, VALUE_SHARE};
 pub use host::Host;
 pub use tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use tiers::{FileTier, Host, Lookup, Stored, Tier, TierFault};
+use tiers::{FileSurvey, FileTier, Host, Lookup, Stored, Tier, TierFault};
 
 mod support;
 
@@ -163,4 +163,40 @@ fn file_outlives_its_tier() {
     file(folder.path()).set(b"k", b"v", None, None).unwrap();
     let again = file(folder.path());
     assert_eq!(read(&again, b"k").unwrap().unwrap(), b"v");
+}
+
+#[test]
+fn survey_counts_what_is_in_the_file_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path(), 1 << 20, 2);
+    std::fs::create_dir(folder.path().join("own")).unwrap();
+    assert_eq!(FileSurvey::of(&settings, &host()).unwrap(), None);
+    let tier = file(folder.path());
+    for number in 0..30_u32 {
+        let lifetime_ms = (number < 10).then_some(5);
+        let key = number.to_le_bytes();
+        tier.set(&key, &[1; 100], lifetime_ms, None).unwrap();
+    }
+    tier.delete(&29_u32.to_le_bytes()).unwrap();
+    pass_ms(5);
+    let found = FileSurvey::of(&settings, &host()).unwrap().unwrap();
+    let wanted = FileSurvey {
+        file_bytes: 1 << 20,
+        entries: 19,
+        entry_bytes: 19 * 192,
+        expired: 10,
+        overwritten: 0,
+        damaged: 0,
+    };
+    assert_eq!(found, wanted);
+    for number in 0..5_000_u32 {
+        tier.set(&number.to_le_bytes(), &[2; 1_000], None, None)
+            .unwrap();
+    }
+    let found = FileSurvey::of(&settings, &host()).unwrap().unwrap();
+    assert!(found.entries > 700 && found.overwritten > 0, "{found:?}");
+    assert_eq!((found.expired, found.damaged), (0, 0));
+    std::fs::write(&settings.path, b"garbage").unwrap();
+    assert_eq!(FileSurvey::of(&settings, &host()).unwrap(), None);
+    assert_eq!(std::fs::read(&settings.path).unwrap(), b"garbage");
 }

@@ -191,6 +191,11 @@ impl Bucket {
         slots.find_map(|index| self.record(index))
     }
 
+    /// Every record that the slots name.
+    pub fn records(&self) -> impl Iterator<Item = RecordPlace> {
+        (1..=SLOTS).filter_map(|index| self.record(index))
+    }
+
     /// Empties all slots of this tag. Whether there was one.
     pub fn remove(&mut self, tag: u32) -> bool {
         let mut found = false;
@@ -351,8 +356,7 @@ mod tests {
         assert_eq!(bucket.find(1), Some(place(1)));
         bucket.insert(1, place(99), 100, &layout);
         assert_eq!(bucket.find(1), Some(place(99)));
-        let found = (1..=SLOTS as u32).filter(|tag| bucket.find(*tag).is_some());
-        assert_eq!(found.count(), SLOTS);
+        assert_eq!(bucket.records().count(), SLOTS);
         assert!(bucket.remove(1) && !bucket.remove(1));
         assert_eq!(bucket.find(1), None);
     }

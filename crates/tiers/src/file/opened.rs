@@ -106,6 +106,11 @@ impl OpenedFile {
         create(settings, host)
     }
 
+    /// The file that is there; `None` if there is none or [`OpenedFile::open`] would replace it.
+    pub fn existing(settings: &FileSettings, host: &Host) -> Result<Option<OpenedFile>, TierError> {
+        existing(settings, host, None)
+    }
+
     fn new(file: File, header: &Header, layout: Layout) -> OpenedFile {
         let stripes = (0..header.stripes).map(|_| StripeLock::default()).collect();
         OpenedFile {

@@ -21,7 +21,7 @@ const TRIES: u32 = 3;
 /// Buckets that [`OpenedFile::clear`] holds in memory at once.
 const BUCKETS_AT_ONCE: usize = 256;
 
-fn io(error: Error) -> TierError {
+pub fn io(error: Error) -> TierError {
     if error.kind() == ErrorKind::UnexpectedEof {
         return damaged("the cache file is shorter than it was");
     }
@@ -165,7 +165,7 @@ impl OpenedFile {
         Err(TierError::new(TierFault::TooLarge, text))
     }
 
-    fn head(&self, stripe: u32) -> Result<u64, TierError> {
+    pub fn head(&self, stripe: u32) -> Result<u64, TierError> {
         let mut bytes = [0; HEAD_BYTES];
         let at = self.layout.head_at(stripe);
         self.file.read_exact_at(&mut bytes, at).map_err(io)?;
