@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -22,7 +22,7 @@ test('the program of the README runs, and prints what it says', async () => {
   const endpoint = 'http://127.0.0.1:8280/v1';
   assert.equal(blocks[0].split(endpoint).length, 2, 'the README names the endpoint once');
 
-  const folder = await installed();
+  const folder = await installed(readme);
   const server = await Server.start({ env });
   try {
     const program = blocks.join('').replace(endpoint, server.bootstrap.endpoint);
@@ -38,13 +38,15 @@ test('the program of the README runs, and prints what it says', async () => {
   }
 });
 
-/** A folder in which both packages are installed as the README says. */
-async function installed() {
+/** A folder in which both packages are installed as the README says, by its own command. */
+async function installed(readme) {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'tidemark-readme-'));
-  const modules = path.join(folder, 'node_modules');
-  await mkdir(modules);
-  const sdk = path.join(import.meta.dirname, 'node_modules', 'node-appwrite');
-  await symlink(sdk, path.join(modules, 'node-appwrite'));
-  await symlink(path.join(ROOT, 'clients', 'js'), path.join(modules, 'tidemark'));
+  const [, words] = readme.match(/`npm (install node-appwrite@[^`]+)`/);
+  // The tests have no registry: the package itself is here.
+  const sdk = path.join(import.meta.dirname, 'node_modules/node-appwrite');
+  const placed = words.replace(/node-appwrite@\S+/, sdk).replace('./clients/js', `${ROOT}/clients/js`);
+  const quiet = ['--offline', '--silent', '--no-audit'];
+  const env = { ...process.env, HOME: folder };
+  await run('npm', [...placed.split(' '), ...quiet], { cwd: folder, env });
   return folder;
 }
