@@ -1,10 +1,11 @@
 //! Functions: users' code that runs beside the data, and what belongs to it. The catalogue holds
-//! the functions themselves; variables are rows of their own.
+//! the functions themselves; variables, deployments
+//! and their pieces are rows of their own.
 
 use std::sync::Arc;
 
 use model::{Function, FunctionDefinition, FunctionId, FunctionOptions, Scope, Timestamp, Value};
-use store::{CatalogueOp, FunctionName, FunctionOp, Op, Variable, WriteBatch};
+use store::{CatalogueOp, Deployment, FunctionName, FunctionOp, Op, Variable, WriteBatch};
 
 use crate::Engine;
 use crate::commit::batch::author;
@@ -16,12 +17,16 @@ use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, FUNCTIONS, Listable, no_such_attribute};
 use crate::state::shared::Shared;
 
+mod builds;
 mod definition;
+mod deployments;
 mod runtimes;
 mod specification;
 mod variables;
 
+pub use builds::Build;
 pub use definition::{FunctionInput, FunctionOptionsInput};
+pub use deployments::{DeploymentUpload, SOURCE_BYTES_MAX, UploadRange};
 pub use runtimes::RUNTIMES;
 pub use specification::{SPECIFICATIONS, Specification};
 pub use variables::VariableInput;
@@ -33,13 +38,15 @@ const RESERVED: [&str; 4] = ["runtimes", "specifications", "templates", "usage"]
 /// The variables of more functions than this are read on a thread for long reads.
 const READ_HERE_MAX: usize = 8;
 
-/// A function as it is shown: with its variables.
+/// A function as it is shown: with its variables and its latest deployment.
 #[derive(Clone, Debug)]
 pub struct FunctionShown {
     /// The function.
     pub function: Arc<Function>,
     /// Its variables, without the values of secret ones.
     pub variables: Vec<Variable>,
+    /// The deployment that was created last.
+    pub latest: Option<Deployment>,
 }
 
 impl Engine {
@@ -189,19 +196,24 @@ impl Engine {
 
     async fn show_function(&self, caller: &Caller, id: &str) -> Result<FunctionShown, EngineError> {
         let function = self.find_function(caller, id)?;
-        let variables = self.shared.store.variables(function.seq).await?;
+        let store = &self.shared.store;
         Ok(FunctionShown {
+            variables: store.variables(function.seq).await?,
+            latest: store.latest_deployment(function.seq).await?,
             function,
-            variables,
         })
     }
 
-    /// Changes what belongs to a function.
-    async fn change_function(&self, caller: &Caller, op: FunctionOp) -> Result<(), EngineError> {
+    /// Changes what belongs to a function, for a caller or for what the server does by itself.
+    async fn change_function(
+        &self,
+        caller: Option<&Caller>,
+        op: FunctionOp,
+    ) -> Result<(), EngineError> {
         let batch = WriteBatch {
             catalogue_epoch: self.catalogue().epoch,
             ops: vec![Op::Function(op)],
-            author: author(&caller.actor),
+            author: caller.and_then(|caller| author(&caller.actor)),
             unchanged_since: None,
             meta: None,
             noted_in: None,
@@ -227,8 +239,15 @@ fn with_variables(
     let mut bytes = 0;
     let mut found = Vec::with_capacity(functions.len());
     for function in functions {
-        let variables = at_once(shared.store.variables(function.seq));
-        let variables = variables.unwrap_or(Err(store::StoreError::Interrupted))?;
+        let read = async || -> Result<_, store::StoreError> {
+            let variables = shared.store.variables(function.seq).await?;
+            Ok((
+                variables,
+                shared.store.latest_deployment(function.seq).await?,
+            ))
+        };
+        let read = at_once(read()).unwrap_or(Err(store::StoreError::Interrupted));
+        let (variables, latest) = read?;
         bytes += variables.iter().map(size_bytes).sum::<usize>();
         if bytes > bytes_max {
             return Err(ReadError::AnswerTooLarge { bytes_max }.into());
@@ -236,6 +255,7 @@ fn with_variables(
         found.push(FunctionShown {
             function,
             variables,
+            latest,
         });
     }
     Ok(found)
@@ -268,8 +288,10 @@ impl Listable for Arc<Function> {
             0 => Value::Text(definition.name.clone()),
             1 => Value::Bool(definition.enabled),
             2 => Value::Text(definition.runtime.clone()),
-            // None has one yet.
-            3 => Value::Text(String::new()),
+            3 => {
+                let active = self.active.as_ref();
+                Value::Text(active.map_or_else(String::new, |active| active.id.to_string()))
+            }
             4 => Value::Text(definition.schedule.clone()),
             5 => Value::Int(i64::from(definition.timeout_s)),
             6 => Value::Text(definition.entrypoint.clone()),

@@ -27,8 +27,8 @@ pub use error::{
     SchemaError, TransactionError, Unavailable, WriteError,
 };
 pub use functions::{
-    FunctionInput, FunctionOptionsInput, FunctionShown, RUNTIMES, SPECIFICATIONS, Specification,
-    VariableInput,
+    Build, DeploymentUpload, FunctionInput, FunctionOptionsInput, FunctionShown, RUNTIMES,
+    SOURCE_BYTES_MAX, SPECIFICATIONS, Specification, UploadRange, VariableInput,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};
@@ -66,9 +66,10 @@ pub use state::shared::ErasureFault;
 pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
-    Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage, Durability, EncodeRow, HistoryCount,
-    HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, SchemaAct,
-    SchemaRecord, StoreError, Variable, Violation, Violations, accept_loss, inspect,
+    ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
+    Deployment, Durability, EncodeRow, HistoryCount, HistoryFault, HistoryImport, HistoryMembers,
+    Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError, Variable,
+    Violation, Violations, accept_loss, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -1,7 +1,7 @@
 //! Functions: users' code that runs beside the data, as far as the catalogue knows of it.
 
 use crate::actor::Scope;
-use crate::id::{FunctionId, ProjectId};
+use crate::id::{DeploymentId, FunctionId, ProjectId};
 use crate::permission::Role;
 use crate::time::Timestamp;
 
@@ -39,6 +39,19 @@ pub struct Function {
     pub updated: Timestamp,
     /// What its owner decides.
     pub definition: FunctionDefinition,
+    /// The deployment that is executed, if any.
+    pub active: Option<ActiveDeployment>,
+}
+
+/// The deployment of a function that is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActiveDeployment {
+    /// Its id.
+    pub id: DeploymentId,
+    /// Position in the order of creation, over all functions.
+    pub seq: i64,
+    /// When it was created.
+    pub created: Timestamp,
 }
 
 /// What the owner of a function decides about it.

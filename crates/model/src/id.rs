@@ -83,6 +83,8 @@ id_type! {
     FunctionId, "function id";
     /// Names a variable within its function.
     VariableId, "variable id";
+    /// Names a deployment within its function.
+    DeploymentId, "deployment id";
 }
 
 /// A column's number in its table: names the physical column `c<n>`, never reused.

@@ -33,13 +33,13 @@ pub use change::{Change, Image};
 pub use count::counted;
 pub use error::{HistoryGone, ModelError};
 pub use function::{
-    Function, FunctionChange, FunctionDefinition, FunctionNetwork, FunctionOptions,
-    FunctionOptionsChange,
+    ActiveDeployment, Function, FunctionChange, FunctionDefinition, FunctionNetwork,
+    FunctionOptions, FunctionOptionsChange,
 };
 pub use history::{History, Version};
 pub use id::{
-    ColumnKey, ColumnNumber, DatabaseId, FunctionId, IndexKey, KeyId, ProjectId, RowId, TableId,
-    VariableId,
+    ColumnKey, ColumnNumber, DatabaseId, DeploymentId, FunctionId, IndexKey, KeyId, ProjectId,
+    RowId, TableId, VariableId,
 };
 pub use json::Json;
 pub use operator::Operator;

@@ -10,7 +10,7 @@ use model::{
 };
 use query::Query;
 
-use crate::function_op::{FunctionName, FunctionOp};
+use crate::function_op::{DeploymentAct, FunctionName, FunctionOp};
 use crate::refusal::{Full, Refusal};
 use crate::row_op::{Guard, PeriodEnd, RowAct, RowOp, Stamps};
 use crate::staged::{Once, Since, Transaction, TransactionOp};
@@ -103,6 +103,10 @@ impl WriteBatch {
                 RelatedOp::Write(op) | RelatedOp::Alone(op) => op.size_bytes(),
                 _ => 0,
             },
+            Op::Function(FunctionOp::Deployment {
+                act: DeploymentAct::PutPiece(piece),
+                ..
+            }) => piece.bytes.len(),
             _ => 0,
         };
         self.ops.iter().map(bytes).sum()
@@ -550,6 +554,9 @@ pub struct Applied {
     /// Whether something beside rows was kept: a transaction, the key of a request, or what belongs
     /// to a function. Such a batch must be made durable even if it takes no mark.
     pub keeps: bool,
+    /// Whether it leaves something to [`crate::StoreUpkeep::run_upkeep`] that the changes of the
+    /// catalogue do not tell.
+    pub leaves_upkeep: bool,
     /// [`model::Catalogue::epoch`] after this batch.
     pub catalogue_epoch: u64,
 }

@@ -31,7 +31,10 @@ pub use batch::{
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
-pub use function_op::{FunctionName, FunctionOp, Variable};
+pub use function_op::{
+    ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentRefusal, DeploymentStatus,
+    FunctionName, FunctionOp, Variable,
+};
 pub use pending::{Committed, InDoubt, Pending};
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
@@ -258,6 +261,27 @@ pub trait StoreFunctions {
     /// # Errors
     /// [`StoreError::KeyMissing`], [`StoreError::SealBroken`] when a value cannot be opened.
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>>;
+
+    /// The deployments of a function in the order of their creation.
+    fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>>;
+
+    /// The deployment of a function that was created last.
+    fn latest_deployment(&self, function: i64) -> StoreFuture<'_, Option<Deployment>>;
+
+    /// The piece of a deployment that begins at `from` or after it; `None` behind the last one.
+    fn piece(
+        &self,
+        deployment: i64,
+        part: ArchivePart,
+        from: u64,
+    ) -> StoreFuture<'_, Option<ArchivePiece>>;
+
+    /// Where the pieces of a deployment's archive begin, and how many bytes they have, in order.
+    fn source_extents(&self, deployment: i64) -> StoreFuture<'_, Vec<(u64, u64)>>;
+
+    /// The deployment that has waited for its build the longest, with [`model::Function::seq`] of
+    /// its function.
+    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>>;
 }
 
 /// What a store holds, and what it has at work. One that does not count says so by zeros.

@@ -4,6 +4,7 @@ use model::history::WriteRefusal;
 use model::{HistoryGone, ModelError, Period, ProjectId, RowId, TableId, TableNumber};
 
 use crate::error::StoreError;
+use crate::function_op::DeploymentRefusal;
 use crate::staged::{Repeated, TransactionRefusal};
 
 /// Why a batch was refused. Nothing of it was applied.
@@ -160,6 +161,8 @@ pub enum Refusal {
     Exists(Container),
     /// There is no container of this kind and id.
     NotFound(Container, String),
+    /// A deployment stands against it.
+    OfDeployment(DeploymentRefusal),
     /// There are as many of this kind as there can be.
     TooMany {
         /// Of what.
@@ -285,4 +288,6 @@ pub enum Container {
     Function,
     /// A variable of a function.
     Variable,
+    /// A deployment of a function.
+    Deployment,
 }

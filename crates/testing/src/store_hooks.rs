@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
-    BoundaryOf, KeptRequest, Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point,
-    Preview, Recorded, RecordsOf, Snapshot, Staged, Store, StoreConstraints, StoreFunctions,
-    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites,
-    TableConstraints, Transaction, Trial, Variable, Work, WriteBatch,
+    ArchivePart, ArchivePiece, BoundaryOf, Deployment, KeptRequest, Listed, Listing, Loaded,
+    OffloadKind, OperationsOf, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged,
+    Store, StoreConstraints, StoreFunctions, StoreFuture, StoreReads, StoreTransactions,
+    StoreUpkeep, StoreUsage, StoreWrites, TableConstraints, Transaction, Trial, Variable, Work,
+    WriteBatch,
 };
 
 /// The methods of a store that tests change; those that are not written are those of
@@ -166,6 +167,31 @@ impl<H: StoreHooks> StoreTransactions for Hooked<H> {
 impl<H: StoreHooks> StoreFunctions for Hooked<H> {
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
         self.0.inner().variables(function)
+    }
+
+    fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>> {
+        self.0.inner().deployments(function)
+    }
+
+    fn latest_deployment(&self, function: i64) -> StoreFuture<'_, Option<Deployment>> {
+        self.0.inner().latest_deployment(function)
+    }
+
+    fn piece(
+        &self,
+        deployment: i64,
+        part: ArchivePart,
+        from: u64,
+    ) -> StoreFuture<'_, Option<ArchivePiece>> {
+        self.0.inner().piece(deployment, part, from)
+    }
+
+    fn source_extents(&self, deployment: i64) -> StoreFuture<'_, Vec<(u64, u64)>> {
+        self.0.inner().source_extents(deployment)
+    }
+
+    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
+        self.0.inner().next_build()
     }
 }
 

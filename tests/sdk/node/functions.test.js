@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Functions, ID, Query, Runtime } from 'node-appwrite';
+import { InputFile } from 'node-appwrite/file';
 import { refused, Server } from './server.js';
 
 let server;
@@ -79,4 +80,25 @@ test('what can be named for a function', async () => {
   assert.deepEqual((await functions.listRuntimes()).runtimes, []);
   const { specifications } = await functions.listSpecifications();
   assert.equal(specifications[0].slug, 's-0.5vcpu-512mb');
+});
+
+test('a deployment in parallel parts comes back as it was sent', async () => {
+  const functionId = ID.unique();
+  await functions.create({ functionId, name: 'F', runtime: Runtime.Node22, entrypoint: 'a.js' });
+  const bytes = Buffer.alloc(21_000_000);
+  for (let at = 0; at < bytes.length; at += 4) {
+    bytes.writeUInt32LE(Math.imul(at, 2_654_435_761) >>> 0, at);
+  }
+  bytes.set([0x1f, 0x8b]);
+  const code = InputFile.fromBuffer(bytes, 'code.tar.gz');
+  const made = await functions.createDeployment({ functionId, code, activate: true });
+  const of = { functionId, deploymentId: made.$id };
+  const known = await functions.getDeployment(of);
+  assert.deepEqual([known.status, Number(known.sourceSize)], ['waiting', bytes.length]);
+  const sent = await functions.getDeploymentDownload(of);
+  assert.ok(Buffer.from(sent).equals(bytes));
+  assert.equal((await functions.listDeployments({ functionId })).total, 1);
+  assert.equal((await functions.updateDeploymentStatus(of)).status, 'canceled');
+  await functions.deleteDeployment(of);
+  await refused(functions.getDeployment(of), 404, 'deployment_not_found');
 });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from appwrite.enums.runtime import Runtime
+from appwrite.input_file import InputFile
 from appwrite.query import Query
 from appwrite.services.functions import Functions
 from server import Server, check_refused
@@ -54,3 +55,15 @@ def test_variables_of_a_function(functions: Functions) -> None:
 def test_what_can_be_named_for_a_function(functions: Functions) -> None:
     assert functions.list_runtimes().runtimes == []
     assert functions.list_specifications().specifications[0].memory == 512
+
+
+def test_a_deployment_in_parts_comes_back_as_it_was_sent(functions: Functions) -> None:
+    functions.create("parts", "Parts", Runtime.NODE_22, entrypoint="main.js")
+    data = b"\x1f\x8b" + bytes(range(251)) * 50_000
+    made = functions.create_deployment("parts", InputFile.from_bytes(data, "code.tar.gz"), True)
+    known = functions.get_deployment("parts", made.id)
+    assert (known.status.value, known.sourcesize) == ("waiting", len(data))
+    assert functions.get_deployment_download("parts", made.id) == data
+    assert functions.list_deployments("parts").total == 1
+    functions.delete_deployment("parts", made.id)
+    check_refused(lambda: functions.get_deployment("parts", made.id), 404, "deployment_not_found")

@@ -308,7 +308,7 @@ impl GroupCommit {
             self.builds_are_due = true;
             self.failed_builds.forget(table);
         }
-        changes().any(leaves_rows_behind)
+        changes().any(leaves_rows_behind) || applied().any(|applied| applied.leaves_upkeep)
     }
 
     /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is

@@ -19,8 +19,8 @@ use model::{Catalogue, Direction, ProjectId, Selection, Table, TableNumber};
 use query::{Filter, Frame, Query, Visibility};
 use store::staged::Bound;
 use store::{
-    Counted, Full, Listing, OpenTransactions, SpaceLimit, Store, TotalCap, TransactionOp,
-    WriteBatch,
+    Counted, DeploymentAct, Full, FunctionOp, Listing, OpenTransactions, SpaceLimit, Store,
+    TotalCap, TransactionOp, WriteBatch,
 };
 use store::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
 
@@ -391,7 +391,11 @@ fn growth(op: &Op) -> Option<Growth<'_>> {
             | RelatedOp::Free(_)
             | RelatedOp::Hold(_) => None,
         },
-        Op::Transaction(TransactionOp::Stage { .. }) => Some(Growth { row_of: None }),
+        Op::Transaction(TransactionOp::Stage { .. })
+        | Op::Function(FunctionOp::Deployment {
+            act: DeploymentAct::PutPiece(_),
+            ..
+        }) => Some(Growth { row_of: None }),
         Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
             None
         }

@@ -17,6 +17,35 @@ pub enum FunctionError {
     /// A variable of this id or key is there already.
     #[error("The function has a variable with this id or key already.")]
     VariableExists,
+    /// The function has no such deployment.
+    #[error("The function has no deployment `{0}`.")]
+    DeploymentNotFound(String),
+    /// A deployment of this id is there already.
+    #[error("The function has a deployment with this id already.")]
+    DeploymentExists,
+    /// An archive is larger than it may be.
+    #[error("The archive has {bytes} bytes. It can have {bytes_max}.")]
+    SourceTooLarge {
+        /// What it has.
+        bytes: u64,
+        /// What it can have.
+        bytes_max: u64,
+    },
+    /// An archive without a byte.
+    #[error("The file `code` is empty.")]
+    SourceEmpty,
+    /// What was sent is no gzip archive, or is not named like one.
+    #[error("The file `code` must be a gzip archive whose name ends in `.gz`.")]
+    SourceNotGzip,
+    /// A range of an archive contradicts what was sent before, or itself.
+    #[error("The range {0}.")]
+    RangeInvalid(String),
+    /// Neither the function nor the deployment names the file with the handler.
+    #[error("Neither the deployment nor its function has an `entrypoint`.")]
+    EntrypointMissing,
+    /// The build of a deployment is not as far as what was asked needs, or farther.
+    #[error("The deployment is {0}.")]
+    BuildMoved(&'static str),
     /// A secret variable was to become one that is shown.
     #[error("A secret variable stays secret. Delete it and create another one.")]
     SecretStays,

@@ -2,7 +2,8 @@
 
 use model::{RowId, counted};
 use store::{
-    Applied, Container, Full, Outcome, Refusal, StoreError, TransactionRefusal, Violations,
+    Applied, Container, DeploymentRefusal, Full, Outcome, Refusal, StoreError, TransactionRefusal,
+    Violations,
 };
 
 use crate::error::{
@@ -72,12 +73,11 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::Full(Full { what, held, max }) => {
             WriteError::QuotaExceeded { what, held, max }.into()
         }
-        Refusal::AnswerTooLarge { bytes_max } => {
-            WriteError::StoredAnswerTooLarge { bytes_max }.into()
-        }
+        Refusal::AnswerTooLarge { bytes_max } => answer_too_large(bytes_max),
         Refusal::Exists(container) => exists(container),
         Refusal::NotFound(container, id) => not_found(container, id),
         Refusal::TooMany { kind, max } => too_many(kind, max),
+        Refusal::OfDeployment(refusal) => of_deployment(refusal),
         Refusal::Failed(error) => error.into(),
     }
 }
@@ -139,6 +139,7 @@ fn exists(container: Container) -> EngineError {
         Container::Table => SchemaError::TableExists.into(),
         Container::Function => FunctionError::Exists.into(),
         Container::Variable => FunctionError::VariableExists.into(),
+        Container::Deployment => FunctionError::DeploymentExists.into(),
     }
 }
 
@@ -150,6 +151,18 @@ fn not_found(container: Container, id: String) -> EngineError {
         Container::Table => SchemaError::TableNotFound(id).into(),
         Container::Function => FunctionError::NotFound(id).into(),
         Container::Variable => FunctionError::VariableNotFound(id).into(),
+        Container::Deployment => FunctionError::DeploymentNotFound(id).into(),
+    }
+}
+
+fn answer_too_large(bytes_max: usize) -> EngineError {
+    WriteError::StoredAnswerTooLarge { bytes_max }.into()
+}
+
+fn of_deployment(refusal: DeploymentRefusal) -> EngineError {
+    match refusal {
+        DeploymentRefusal::BuildMoved(status) => FunctionError::BuildMoved(status.as_str()).into(),
+        DeploymentRefusal::PieceInvalid(why) => FunctionError::RangeInvalid(why.to_owned()).into(),
     }
 }
 
@@ -158,6 +171,10 @@ fn too_many(kind: Container, max: usize) -> EngineError {
         Container::Function => (
             "functionId",
             format!("A project has at most {max} functions."),
+        ),
+        Container::Deployment => (
+            "code",
+            format!("A function has at most {max} deployments. Delete one."),
         ),
         _ => (
             "variableId",

@@ -16,9 +16,9 @@ use crate::schema::containers::check_name;
 /// Most roles, events or scopes of a function (wire protocol, functions).
 const LIST_MAX: usize = 100;
 /// Longest entrypoint, and pattern of events, in characters.
-const ENTRYPOINT_CHARS_MAX: usize = 1_028;
+pub(super) const ENTRYPOINT_CHARS_MAX: usize = 1_028;
 /// Longest commands.
-const COMMANDS_CHARS_MAX: usize = 8_192;
+pub(super) const COMMANDS_CHARS_MAX: usize = 8_192;
 /// Longest schedule.
 const SCHEDULE_CHARS_MAX: usize = 128;
 /// Longest time that deployments are kept: a hundred years.

@@ -66,7 +66,7 @@ impl Engine {
             value: input.value.unwrap_or_default(),
             secret: input.secret.unwrap_or(true),
         };
-        self.change_function(caller, op).await?;
+        self.change_function(Some(caller), op).await?;
         self.find_variable(function.seq, id.as_str()).await
     }
 
@@ -137,7 +137,7 @@ impl Engine {
             value: input.value,
             secret: input.secret.unwrap_or(false),
         };
-        self.change_function(caller, op).await?;
+        self.change_function(Some(caller), op).await?;
         self.find_variable(function.seq, id).await
     }
 
@@ -158,7 +158,7 @@ impl Engine {
             function: named(caller, function.id.clone()),
             id: VariableId::new(id).map_err(|_| no_such())?,
         };
-        self.change_function(caller, op).await
+        self.change_function(Some(caller), op).await
     }
 
     async fn find_variable(&self, function: i64, id: &str) -> Result<Variable, EngineError> {

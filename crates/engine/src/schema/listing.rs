@@ -80,6 +80,18 @@ pub(crate) static VARIABLES: Attributes = LazyLock::new(|| {
     ])
 });
 
+pub(crate) static DEPLOYMENTS: Attributes = LazyLock::new(|| {
+    attributes(&[
+        ("buildSize", NUMBER),
+        ("sourceSize", NUMBER),
+        ("totalSize", NUMBER),
+        ("buildDuration", NUMBER),
+        ("status", TEXT),
+        ("activate", FLAG),
+        ("type", TEXT),
+    ])
+});
+
 pub(crate) static TRANSACTIONS: Attributes = LazyLock::new(|| {
     attributes(&[
         ("status", TEXT),

@@ -25,8 +25,8 @@ use crate::http::limits::unsent::FREE_BYTES;
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::routes::ndjson::{self, Does};
 use crate::http::routes::{
-    batch, columns, databases, functions, health, idempotency, indexes, native, openapi, project,
-    realtime, relationships, rows, rows_bulk, tables, transactions, welcome,
+    batch, columns, databases, deployments, functions, health, idempotency, indexes, native,
+    openapi, project, realtime, relationships, rows, rows_bulk, tables, transactions, welcome,
 };
 use crate::http::state::app::App;
 use crate::http::state::test_clock;
@@ -202,7 +202,7 @@ async fn perform(action: Action, context: RequestContext<'_>) -> Result<Reply, A
         Action::StageOperations => transactions::stage(context).await,
         Action::BatchRead => read_batch(context).await,
         Action::BatchWrite => write_batch(context).await,
-        Action::Function(action) => perform_of_functions(action, context).await,
+        Action::Function(action) => Box::pin(perform_of_functions(action, context)).await,
         Action::GetProject => project::get(&context),
         Action::Keys(action) => perform_of_keys(action, &context).await,
         Action::DenyKey => Err(project::refuse_new_key(&context)),
@@ -243,6 +243,14 @@ async fn perform_of_functions(
         F::DeleteVariable => functions::delete_variable(context).await,
         F::Options => functions::options(&context),
         F::SetOptions => functions::set_options(context).await,
+        F::ListDeployments => deployments::list(context).await,
+        F::CreateDeployment => deployments::create(context).await,
+        F::GetDeployment => deployments::get(context).await,
+        F::DeleteDeployment => deployments::delete(context).await,
+        F::DownloadDeployment => deployments::download(context).await,
+        F::DuplicateDeployment => deployments::duplicate(context).await,
+        F::CancelDeployment => deployments::cancel(context).await,
+        F::ActivateDeployment => deployments::activate(context).await,
     }
 }
 

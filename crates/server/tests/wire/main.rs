@@ -9,6 +9,7 @@ mod cases_linked;
 mod changes_of_a_row;
 mod columns;
 mod commit_meta;
+mod deployments;
 mod encrypted;
 mod erased_past;
 mod explain;

@@ -44,11 +44,11 @@ use self::schema::coding::Coding;
 use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
-    Boundaries, BoundaryOf, Committed, Counts, Durability, InDoubt, KeptRequest, Listed, Listing,
-    Loaded, OffloadKind, OpenTransactions, OperationsOf, Options, Pending, Point, Preview,
-    Recorded, RecordsOf, Snapshot, Staged, Store, StoreConstraints, StoreError, StoreFunctions,
-    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction,
-    Trial, Variable, Work,
+    ArchivePart, ArchivePiece, Boundaries, BoundaryOf, Committed, Counts, Deployment, Durability,
+    InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions, OperationsOf,
+    Options, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
+    StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads, StoreTransactions,
+    StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
 };
 
 /// The store behind the border.
@@ -346,6 +346,31 @@ impl StoreTransactions for SqliteStore {
 impl StoreFunctions for SqliteStore {
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
         Box::pin(ready(self.readers.variables(function)))
+    }
+
+    fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>> {
+        Box::pin(ready(self.readers.deployments(function)))
+    }
+
+    fn latest_deployment(&self, function: i64) -> StoreFuture<'_, Option<Deployment>> {
+        Box::pin(ready(self.readers.latest_deployment(function)))
+    }
+
+    fn piece(
+        &self,
+        deployment: i64,
+        part: ArchivePart,
+        from: u64,
+    ) -> StoreFuture<'_, Option<ArchivePiece>> {
+        Box::pin(ready(self.readers.piece(deployment, part, from)))
+    }
+
+    fn source_extents(&self, deployment: i64) -> StoreFuture<'_, Vec<(u64, u64)>> {
+        Box::pin(ready(self.readers.source_extents(deployment)))
+    }
+
+    fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
+        Box::pin(ready(self.readers.next_build()))
     }
 }
 

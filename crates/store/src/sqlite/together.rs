@@ -71,6 +71,7 @@ fn part_of(whole: &Applied) -> Applied {
         catalogue: Vec::new(),
         transactions: Vec::new(),
         keeps: whole.keeps,
+        leaves_upkeep: whole.leaves_upkeep,
         catalogue_epoch: whole.catalogue_epoch,
     }
 }

@@ -19,10 +19,18 @@ use super::schema::tables::{drop_table, physical_tables};
 use super::schema::tasks::{Freed, SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS, Task};
 use super::write::forget::forget_slice;
 use crate::StoreError;
+use crate::function_op::PIECE_BYTES_MAX;
 
 impl Writer {
     /// Does one slice; says whether more is waiting.
     pub(super) fn run_upkeep(&mut self) -> Result<bool, StoreError> {
+        if has_pieces_gone(&self.connection)? {
+            return self.in_own_transaction(|writer| {
+                remove_pieces(&writer.connection)?;
+                let connection = &writer.connection;
+                Ok(has_pieces_gone(connection)? || next_task(connection)?.is_some())
+            });
+        }
         if next_task(&self.connection)?.is_none() {
             return Ok(false);
         }
@@ -167,6 +175,28 @@ fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>
     found
         .map(|(number, task, from)| Ok((TableNumber(number), Task::parse(&task)?, from)))
         .transpose()
+}
+
+fn has_pieces_gone(connection: &Connection) -> Result<bool, StoreError> {
+    let mut any = connection.prepare_cached("SELECT 1 FROM pieces_gone LIMIT 1")?;
+    Ok(any.exists(())?)
+}
+
+/// Removes pieces of a deployment that is gone, at most [`SLICE_BYTES_MAX`] of them.
+fn remove_pieces(connection: &Connection) -> Result<(), StoreError> {
+    let pieces = SLICE_BYTES_MAX / PIECE_BYTES_MAX;
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM deployment_piece WHERE rowid IN (SELECT rowid FROM deployment_piece \
+             WHERE deployment = (SELECT min(deployment) FROM pieces_gone) LIMIT ?1)",
+        )?
+        .execute(params![pieces as i64])?;
+    if removed < pieces {
+        let gone = "DELETE FROM pieces_gone \
+                    WHERE deployment = (SELECT min(deployment) FROM pieces_gone)";
+        connection.prepare_cached(gone)?.execute(())?;
+    }
+    Ok(())
 }
 
 /// Removes rows of a deleted table, and in the end its physical tables; whether any are left.

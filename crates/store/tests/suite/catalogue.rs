@@ -117,7 +117,11 @@ fn missing(container: Container) -> Refusal {
     let id = match container {
         Container::Project => PROJECT,
         Container::Database => DATABASE,
-        Container::Table | Container::Key | Container::Function | Container::Variable => "notes",
+        Container::Table
+        | Container::Key
+        | Container::Function
+        | Container::Variable
+        | Container::Deployment => "notes",
     };
     Refusal::NotFound(container, id.to_owned())
 }

@@ -7,6 +7,8 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 pub const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-project");
 /// Holds an API key.
 pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");
+/// Names the deployment that a further part of an archive is of.
+pub const X_APPWRITE_ID: HeaderName = HeaderName::from_static("x-appwrite-id");
 /// Holds a user's token.
 pub const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
 /// The instant that a write names for itself, by which late writes are refused.

@@ -33,6 +33,22 @@ pub fn need_json(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(refusal("Content-Type", "application/json", sent))
 }
 
+/// The header of a body that is a form with files.
+///
+/// # Errors
+/// Another type; any encoding.
+pub fn need_form(headers: &HeaderMap) -> Result<&str, ApiError> {
+    need_plain(headers)?;
+    let sent = media_type(headers);
+    let whole = headers
+        .get(CONTENT_TYPE)
+        .and_then(|sent| sent.to_str().ok());
+    match whole {
+        Some(whole) if sent.eq_ignore_ascii_case("multipart/form-data") => Ok(whole),
+        _ => Err(refusal("Content-Type", "multipart/form-data", sent)),
+    }
+}
+
 /// # Errors
 /// A body that is compressed.
 pub fn need_plain(headers: &HeaderMap) -> Result<(), ApiError> {

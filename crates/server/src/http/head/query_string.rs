@@ -71,6 +71,13 @@ impl QueryString {
     }
 }
 
+/// A parameter of one route alone: the last of this name, as it was written.
+pub fn parameter<'q>(raw: &'q str, name: &str) -> Option<&'q str> {
+    let pairs = raw.rsplit('&').filter_map(|pair| pair.split_once('='));
+    let mut named = pairs.filter(|(known, _)| *known == name);
+    named.next().map(|(_, value)| value)
+}
+
 /// Adds the query that stood at `queries[n]`, or at `queries[]`, which means one after the
 /// highest number so far. Of two with one number the later counts.
 fn add_query(queries: &mut Numbered, brackets: &str, value: &str) -> Result<(), ApiError> {

@@ -58,6 +58,14 @@ pub enum FunctionAction {
     DeleteVariable,
     Options,
     SetOptions,
+    ListDeployments,
+    CreateDeployment,
+    GetDeployment,
+    DeleteDeployment,
+    DownloadDeployment,
+    DuplicateDeployment,
+    CancelDeployment,
+    ActivateDeployment,
 }
 
 /// What a route does.
@@ -361,6 +369,19 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/functions/{function}/variables/{variable}", Action::Function(F::GetVariable)),
     (PUT, "/v1/functions/{function}/variables/{variable}", Action::Function(F::UpdateVariable)),
     (DELETE, "/v1/functions/{function}/variables/{variable}", Action::Function(F::DeleteVariable)),
+    (PATCH, "/v1/functions/{function}/deployment", Action::Function(F::ActivateDeployment)),
+    (GET, "/v1/functions/{function}/deployments", Action::Function(F::ListDeployments)),
+    (POST, "/v1/functions/{function}/deployments", Action::Function(F::CreateDeployment)),
+    (POST, "/v1/functions/{function}/deployments/duplicate",
+        Action::Function(F::DuplicateDeployment)),
+    (GET, "/v1/functions/{function}/deployments/{deployment}",
+        Action::Function(F::GetDeployment)),
+    (DELETE, "/v1/functions/{function}/deployments/{deployment}",
+        Action::Function(F::DeleteDeployment)),
+    (GET, "/v1/functions/{function}/deployments/{deployment}/download",
+        Action::Function(F::DownloadDeployment)),
+    (PATCH, "/v1/functions/{function}/deployments/{deployment}/status",
+        Action::Function(F::CancelDeployment)),
     (&METHODS, "/v1/functions/{function}/{*rest}", Action::NotBuilt),
 
     (GET, "/v1/project", Action::GetProject),
@@ -483,7 +504,7 @@ pub struct PathIds<'p> {
     pub transaction: Cow<'p, str>,
     pub key: Cow<'p, str>,
     pub function: Cow<'p, str>,
-    pub variable: Cow<'p, str>,
+    pub of_function: Cow<'p, str>,
 }
 
 /// The routes, ready to be asked.
@@ -541,7 +562,8 @@ impl Routes {
                 "transaction" => &mut ids.transaction,
                 "key" => &mut ids.key,
                 "function" => &mut ids.function,
-                "variable" => &mut ids.variable,
+                // A path names one of them.
+                "variable" | "deployment" => &mut ids.of_function,
                 _ => continue,
             };
             *id = percent_decode_str(raw)

@@ -15,6 +15,7 @@ use model::{Actor, ModelError, Scope, Timestamp};
 
 use super::commit_meta;
 use super::fields::{Fields, read_flag};
+use super::form::FileForm;
 use super::idempotency_key::Named;
 use crate::http::head::accept;
 use crate::http::head::credentials::secret_of;
@@ -255,6 +256,22 @@ impl<'a> RequestContext<'a> {
             self.held = Some(read.await?);
         }
         Ok(self.held.as_ref().map_or(&[], Held::bytes))
+    }
+
+    /// The members of a body that is a form with a file. It is counted until the request ends.
+    pub async fn form(&mut self) -> Result<FileForm, ApiError> {
+        let kind = media::need_form(&self.head.headers)?;
+        let Some(body) = self.body.take() else {
+            return Err(ApiError::missing("code"));
+        };
+        let shared = &self.app.shared;
+        let read = body::read(body, &shared.limits, &shared.bodies, || self.share());
+        let mut held = read.await?;
+        // What is taken out of it is copied.
+        held.count_parsed(2 * held.bytes().len(), || self.share())?;
+        let form = FileForm::read(held.shared(), kind).await?;
+        self.held = Some(held);
+        Ok(form)
     }
 
     /// In whose share of the memory for bodies the body counts. Called for large ones only.

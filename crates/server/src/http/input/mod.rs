@@ -3,6 +3,7 @@
 pub mod commit_meta;
 pub mod context;
 pub mod fields;
+pub mod form;
 pub mod idempotency_key;
 pub mod inner_row_ids;
 pub mod row_input;

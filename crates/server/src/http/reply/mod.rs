@@ -36,6 +36,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=UTF-8");
 const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
 );
+const GZIP: HeaderValue = HeaderValue::from_static("application/gzip");
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, no-cache");
 const VARY: HeaderValue = HeaderValue::from_static(
@@ -180,6 +181,15 @@ impl Reply {
             lines: Some(lines),
             more: vec![(header::CONNECTION, HeaderValue::from_static("close"))],
             ..Reply::ok(Vec::new())
+        }
+    }
+
+    /// 200 with a gzip archive, which comes in pieces. The connection ends with them, as with
+    /// [`Reply::lines`].
+    pub fn archive(pieces: Lines) -> Reply {
+        Reply {
+            content_type: GZIP,
+            ..Reply::lines(pieces)
         }
     }
 

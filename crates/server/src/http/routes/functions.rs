@@ -136,7 +136,7 @@ pub async fn create_variable(mut context: RequestContext<'_>) -> Result<Reply, A
 pub async fn get_variable(context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
     let (engine, ids) = (&context.app.shared.engine, &context.ids);
-    let found = engine.get_variable(&caller, &ids.function, &ids.variable);
+    let found = engine.get_variable(&caller, &ids.function, &ids.of_function);
     Ok(Reply::ok(wire::variable(&ids.function, &found.await?)))
 }
 
@@ -150,7 +150,7 @@ pub async fn update_variable(mut context: RequestContext<'_>) -> Result<Reply, A
         secret: fields.flag("secret")?,
     };
     let (engine, ids) = (&context.app.shared.engine, &context.ids);
-    let changed = engine.update_variable(&caller, &ids.function, &ids.variable, input);
+    let changed = engine.update_variable(&caller, &ids.function, &ids.of_function, input);
     Ok(Reply::ok(wire::variable(&ids.function, &changed.await?)))
 }
 
@@ -159,7 +159,7 @@ pub async fn delete_variable(context: RequestContext<'_>) -> Result<Reply, ApiEr
     let caller = context.caller()?;
     let (engine, ids) = (&context.app.shared.engine, &context.ids);
     engine
-        .delete_variable(&caller, &ids.function, &ids.variable)
+        .delete_variable(&caller, &ids.function, &ids.of_function)
         .await?;
     Ok(Reply::empty())
 }

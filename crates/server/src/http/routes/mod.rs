@@ -4,6 +4,7 @@
 pub mod batch;
 pub mod columns;
 pub mod databases;
+pub mod deployments;
 pub mod functions;
 pub mod health;
 pub mod idempotency;

@@ -71,6 +71,11 @@ kinds! {
     IndexInvalid 400 "index_invalid";
     TransactionLimitExceeded 400 "transaction_limit_exceeded";
     TransactionNotReady 400 "transaction_not_ready";
+    SourceTooLarge 400 "deployment_invalid_file_size";
+    SourceEmpty 400 "storage_file_empty";
+    SourceNotGzip 400 "storage_file_type_unsupported";
+    RangeInvalid 400 "storage_invalid_content_range";
+    BuildNotReady 400 "build_not_ready";
     VariableSecretStays 400 "variable_cannot_unset_secret";
     AccessForbidden 401 "general_access_forbidden";
     UnauthorizedScope 401 "general_unauthorized_scope";
@@ -92,6 +97,8 @@ kinds! {
     TransactionNotFound 404 "transaction_not_found";
     FunctionNotFound 404 "function_not_found";
     VariableNotFound 404 "variable_not_found";
+    DeploymentNotFound 404 "deployment_not_found";
+    EntrypointMissing 404 "function_entrypoint_missing";
     NotImplemented 405 "general_not_implemented";
     DatabaseTimeout 408 "database_timeout";
     RequestTimeout 408 "general_request_timeout";
@@ -116,6 +123,7 @@ kinds! {
     TransactionConflict 409 "transaction_conflict";
     FunctionExists 409 "function_already_exists";
     VariableExists 409 "variable_already_exists";
+    DeploymentExists 409 "deployment_already_exists";
     RequestKeyReused 409 "general_idempotency_key_reused";
     TransactionExpired 410 "transaction_expired";
     HistoryGone 410 "history_gone";

@@ -1,8 +1,8 @@
 //! Functions and what belongs to them as answers show them. Official clients demand every field of
 //! the protocol; what this server has none of is empty.
 
-use engine::{FunctionShown, SPECIFICATIONS, Specification, Variable};
-use model::FunctionOptions;
+use engine::{Deployment, FunctionShown, SPECIFICATIONS, Specification, Variable};
+use model::{FunctionOptions, Timestamp};
 
 use super::object::Object;
 use super::{SortedObject, WrittenJson, json, list, written};
@@ -16,13 +16,23 @@ const NO_REPOSITORY: [&str; 4] = [
     "providerBranch",
     "providerRootDirectory",
 ];
-/// The same of deployments: there are none yet.
-const NO_DEPLOYMENT: [&str; 5] = [
-    "deploymentId",
-    "deploymentCreatedAt",
-    "latestDeploymentId",
-    "latestDeploymentCreatedAt",
-    "latestDeploymentStatus",
+/// Bytes of a part of an archive, as official clients send it (wire protocol, deployments).
+const PART_BYTES: u64 = 5 << 20;
+/// Texts of the protocol that say nothing here: where a deployment from a repository came from.
+const NO_PROVIDER: [&str; 13] = [
+    "providerRepositoryName",
+    "providerRepositoryOwner",
+    "providerRepositoryUrl",
+    "providerBranch",
+    "providerCommitHash",
+    "providerCommitAuthorUrl",
+    "providerCommitAuthor",
+    "providerCommitMessage",
+    "providerCommitUrl",
+    "providerBranchUrl",
+    "screenshotLight",
+    "screenshotDark",
+    "providerRootDirectory",
 ];
 
 /// One function.
@@ -56,9 +66,20 @@ fn write_function(shown: &FunctionShown, out: &mut Vec<u8>) {
         "deploymentRetention",
         i64::from(definition.deployment_retention_days),
     );
-    for none in NO_DEPLOYMENT {
-        object.text(none, "");
-    }
+    let active = function.active.as_ref();
+    named(
+        &mut object,
+        ["deploymentId", "deploymentCreatedAt"],
+        active.map(|active| (active.id.as_str(), active.created)),
+    );
+    let latest = shown.latest.as_ref();
+    named(
+        &mut object,
+        ["latestDeploymentId", "latestDeploymentCreatedAt"],
+        latest.map(|latest| (latest.id.as_str(), latest.created)),
+    );
+    let status = latest.map_or("", |latest| latest.status.as_str());
+    object.text("latestDeploymentStatus", status);
     object.array("scopes", &definition.scopes, |scope, out| {
         json(out, scope.as_str());
     });
@@ -80,6 +101,64 @@ fn write_function(shown: &FunctionShown, out: &mut Vec<u8>) {
     object.text("buildSpecification", &definition.build_specification);
     object.text("runtimeSpecification", &definition.runtime_specification);
     object.flag("emailEnabled", false);
+    object.close();
+}
+
+/// A deployment's id and when it was created; texts without a letter where there is none.
+fn named(object: &mut Object<'_>, [id, created]: [&str; 2], known: Option<(&str, Timestamp)>) {
+    if let Some((known, at)) = known {
+        object.plain(id, known);
+        object.instant(created, at);
+    } else {
+        object.text(id, "");
+        object.text(created, "");
+    }
+}
+
+/// One deployment of a function, which is there, with what its build said.
+pub fn deployment(function: &str, deployment: &Deployment, log: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1_024 + log.len());
+    write_deployment(function, (deployment, log), &mut out);
+    out
+}
+
+/// A page of deployments of a function, without what their builds said.
+pub fn deployments(function: &str, total: u64, deployments: &[Deployment]) -> Vec<u8> {
+    list("deployments", total, deployments, |deployment, out| {
+        write_deployment(function, (deployment, ""), out);
+    })
+}
+
+fn write_deployment(function: &str, (deployment, log): (&Deployment, &str), out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    let (source, output) = (deployment.source_bytes, deployment.output_bytes);
+    object.plain("$id", deployment.id.as_str());
+    object.instant("$createdAt", deployment.created);
+    object.instant("$updatedAt", deployment.updated);
+    object.text("type", "manual");
+    object.plain("resourceId", function);
+    object.text("resourceType", "functions");
+    object.text("entrypoint", &deployment.entrypoint);
+    object.text("commands", &deployment.commands);
+    object.number("sourceSize", source.cast_signed());
+    object.number("buildSize", output.cast_signed());
+    object.number("totalSize", (source + output).cast_signed());
+    object.text("buildId", "");
+    object.flag("activate", deployment.activate);
+    object.text("status", deployment.status.as_str());
+    object.text("buildLogs", log);
+    object.number("buildDuration", (deployment.build_ms / 1_000).cast_signed());
+    let parts = source.div_ceil(PART_BYTES);
+    let sent = if deployment.is_whole() {
+        parts
+    } else {
+        deployment.received_bytes / PART_BYTES
+    };
+    object.number("chunksTotal", parts.cast_signed());
+    object.number("chunksUploaded", sent.cast_signed());
+    for none in NO_PROVIDER {
+        object.text(none, "");
+    }
     object.close();
 }
 

@@ -26,7 +26,8 @@ pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 pub use functions::{
-    function, function_options, functions, runtimes, specifications, variable, variables,
+    deployment, deployments, function, function_options, functions, runtimes, specifications,
+    variable, variables,
 };
 pub use instants::InstantForm;
 use object::Object;

@@ -223,6 +223,7 @@ impl Run<'_> {
             past_changed: self.past_changed.into(),
             erased: self.erased_in.into(),
             catalogue: self.catalogue,
+            leaves_upkeep: self.of_functions.leaves_pieces.get(),
             keeps: self.staged.keeps() || self.is_begun || self.of_functions.is_any,
             transactions: self.staged.changed,
             catalogue_epoch: self.state.catalogue.epoch,

@@ -347,3 +347,38 @@ CREATE TABLE variable (
 CREATE UNIQUE INDEX variable_id ON variable (function, id);
 CREATE UNIQUE INDEX variable_key ON variable (function, key);
 ";
+
+/// A later format: deployments and their pieces. `bytes` is what the archive will have, `received`
+/// what is there. Pieces of deployments that are gone go bit by bit: these stand in `pieces_gone`.
+pub(crate) const DEPLOYMENTS: &str = "
+CREATE TABLE deployment (
+  seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+  function   INTEGER NOT NULL,
+  id         TEXT    NOT NULL,
+  status     TEXT    NOT NULL,
+  activate   INTEGER NOT NULL,
+  entrypoint TEXT    NOT NULL,
+  commands   TEXT    NOT NULL,
+  bytes      INTEGER NOT NULL,
+  received   INTEGER NOT NULL,
+  output     INTEGER NOT NULL,
+  build_ms   INTEGER NOT NULL,
+  created    INTEGER NOT NULL,
+  updated    INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX deployment_id ON deployment (function, id);
+CREATE INDEX deployment_order ON deployment (function, seq);
+CREATE INDEX deployment_unsent ON deployment (created) WHERE received < bytes;
+CREATE INDEX deployment_waiting ON deployment (seq) WHERE status = 'waiting';
+CREATE TABLE deployment_piece (
+  deployment INTEGER NOT NULL,
+  part       TEXT    NOT NULL,
+  start      INTEGER NOT NULL,
+  bytes      BLOB    NOT NULL
+);
+CREATE UNIQUE INDEX deployment_piece_order
+  ON deployment_piece (deployment, part, start, length(bytes));
+CREATE TABLE pieces_gone (
+  deployment INTEGER PRIMARY KEY
+);
+";

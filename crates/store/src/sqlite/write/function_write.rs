@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{CatalogueChange, Function, FunctionChange, FunctionDefinition, VariableId};
+use model::{
+    ActiveDeployment, CatalogueChange, Function, FunctionChange, FunctionDefinition, VariableId,
+};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::halt::Step;
@@ -14,7 +16,7 @@ use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::stored_functions::insert_function;
 
 impl Run<'_> {
-    fn function(&self, name: &FunctionName) -> Result<Arc<Function>, Refusal> {
+    pub(super) fn function(&self, name: &FunctionName) -> Result<Arc<Function>, Refusal> {
         let found = self
             .project(&name.project)?
             .functions
@@ -46,6 +48,7 @@ impl Run<'_> {
             created: self.now(),
             updated: self.now(),
             definition: definition.clone(),
+            active: None,
         })
     }
 
@@ -61,7 +64,27 @@ impl Run<'_> {
             return Ok(());
         }
         after.updated = self.now();
-        self.close("function_", "seq = ?2", params![self.mark.0, before.seq])?;
+        self.replace_function(after)
+    }
+
+    /// Gives a function another active deployment, or none.
+    pub(super) fn activate(
+        &mut self,
+        function: &Function,
+        active: Option<ActiveDeployment>,
+    ) -> Step<()> {
+        if function.active == active {
+            return Ok(());
+        }
+        self.replace_function(Function {
+            active,
+            updated: self.now(),
+            ..function.clone()
+        })
+    }
+
+    fn replace_function(&mut self, after: Function) -> Step<()> {
+        self.close("function_", "seq = ?2", params![self.mark.0, after.seq])?;
         self.put_function(after)
     }
 
@@ -84,7 +107,7 @@ impl Run<'_> {
         self.close("function_", "seq = ?2", params![self.mark.0, function.seq])?;
         self.statement("DELETE FROM variable WHERE function = ?1")?
             .execute([function.seq])?;
-        Ok(())
+        self.remove_deployments("function = ?1", &[&function.seq])
     }
 
     pub(crate) fn function_op(&mut self, op: &FunctionOp) -> Step<()> {
@@ -114,6 +137,18 @@ impl Run<'_> {
                     _ => Ok(()),
                 }
             }
+            FunctionOp::CreateDeployment {
+                function,
+                id,
+                source_bytes,
+                activate,
+                entrypoint,
+                commands,
+            } => {
+                let said = (*activate, &**entrypoint, &**commands);
+                self.create_deployment(function, id, *source_bytes, said)
+            }
+            FunctionOp::Deployment { function, id, act } => self.deployment_act(function, id, act),
         }
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod answers;
 pub(crate) mod awaited;
 pub(crate) mod catalogue_write;
 pub(crate) mod claims;
+pub(crate) mod deployment_write;
 pub(crate) mod erase;
 pub(crate) mod forget;
 pub(crate) mod function_write;

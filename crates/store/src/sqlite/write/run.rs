@@ -1,6 +1,6 @@
 //! What one batch writes with, and what it has done so far.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +82,8 @@ pub(crate) struct Run<'w> {
 pub(crate) struct FunctionsRun {
     /// Whether it changed any of it.
     pub(crate) is_any: bool,
+    /// Whether it left pieces of deployments that are gone.
+    pub(crate) leaves_pieces: Cell<bool>,
 }
 
 /// How a batch runs.

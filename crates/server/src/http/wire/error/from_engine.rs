@@ -67,6 +67,14 @@ fn kind_of_function(error: &FunctionError) -> Kind {
         E::VariableNotFound(_) => Kind::VariableNotFound,
         E::VariableExists => Kind::VariableExists,
         E::SecretStays => Kind::VariableSecretStays,
+        E::DeploymentNotFound(_) => Kind::DeploymentNotFound,
+        E::DeploymentExists => Kind::DeploymentExists,
+        E::SourceTooLarge { .. } => Kind::SourceTooLarge,
+        E::SourceEmpty => Kind::SourceEmpty,
+        E::SourceNotGzip => Kind::SourceNotGzip,
+        E::RangeInvalid(_) => Kind::RangeInvalid,
+        E::EntrypointMissing => Kind::EntrypointMissing,
+        E::BuildMoved(_) => Kind::BuildNotReady,
     }
 }
 

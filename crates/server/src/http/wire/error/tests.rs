@@ -220,6 +220,20 @@ fn function_cases() -> Vec<(FunctionError, Kind)> {
         (F::VariableNotFound(text()), Kind::VariableNotFound),
         (F::VariableExists, Kind::VariableExists),
         (F::SecretStays, Kind::VariableSecretStays),
+        (F::DeploymentNotFound(text()), Kind::DeploymentNotFound),
+        (F::DeploymentExists, Kind::DeploymentExists),
+        (
+            F::SourceTooLarge {
+                bytes: 2,
+                bytes_max: 1,
+            },
+            Kind::SourceTooLarge,
+        ),
+        (F::SourceEmpty, Kind::SourceEmpty),
+        (F::SourceNotGzip, Kind::SourceNotGzip),
+        (F::RangeInvalid(text()), Kind::RangeInvalid),
+        (F::EntrypointMissing, Kind::EntrypointMissing),
+        (F::BuildMoved("ready"), Kind::BuildNotReady),
     ]
 }
 

@@ -1,0 +1,87 @@
+//! What an executor asks of deployments: which one is to be built next, and where what its build
+//! makes is kept. There is no caller here: the executor is the server's own.
+
+use std::sync::Arc;
+
+use model::Function;
+use store::function_op::PIECE_BYTES_MAX;
+use store::{ArchivePart, ArchivePiece, Deployment, DeploymentAct};
+
+use crate::Engine;
+use crate::error::EngineError;
+
+/// A deployment that is being built.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// Its function, as of the beginning.
+    pub function: Arc<Function>,
+    /// The deployment.
+    pub deployment: Deployment,
+}
+
+impl Engine {
+    /// Takes up the deployment that has waited for its build the longest; `None` where none waits.
+    /// Its archive is read by [`Engine::piece`].
+    ///
+    /// # Errors
+    /// [`crate::FunctionError::BuildMoved`] when it was given up meanwhile.
+    pub async fn begin_build(&self) -> Result<Option<Build>, EngineError> {
+        let Some((seq, deployment)) = self.shared.store.next_build().await? else {
+            return Ok(None);
+        };
+        let catalogue = self.catalogue();
+        let mut functions = catalogue
+            .projects()
+            .flat_map(|project| project.functions.values());
+        // It goes with its function.
+        let Some(function) = functions.find(|function| function.seq == seq).cloned() else {
+            return Ok(None);
+        };
+        let act = DeploymentAct::BeginBuild;
+        self.act_on(None, &function, deployment.id.clone(), act)
+            .await?;
+        Ok(Some(Build {
+            function,
+            deployment,
+        }))
+    }
+
+    /// Keeps bytes that a build made, or said, from `start` on.
+    ///
+    /// # Errors
+    /// [`crate::FunctionError::RangeInvalid`] for bytes that meet others;
+    /// [`crate::FunctionError::DeploymentNotFound`] when it was deleted meanwhile.
+    pub async fn keep_of_build(
+        &self,
+        build: &Build,
+        part: ArchivePart,
+        start: u64,
+        bytes: &[u8],
+    ) -> Result<(), EngineError> {
+        let starts = (start..).step_by(PIECE_BYTES_MAX);
+        for (start, bytes) in starts.zip(bytes.chunks(PIECE_BYTES_MAX)) {
+            let bytes = bytes.into();
+            let act = DeploymentAct::PutPiece(ArchivePiece { part, start, bytes });
+            let id = build.deployment.id.clone();
+            self.act_on(None, &build.function, id, act).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a build that took so many milliseconds. A deployment that is to be active becomes so if
+    /// it is ready, unless a later one is.
+    ///
+    /// # Errors
+    /// [`crate::FunctionError::BuildMoved`] when it was given up meanwhile;
+    /// [`crate::FunctionError::DeploymentNotFound`] when it was deleted.
+    pub async fn end_build(
+        &self,
+        build: &Build,
+        is_ready: bool,
+        build_ms: u64,
+    ) -> Result<(), EngineError> {
+        let act = DeploymentAct::EndBuild { is_ready, build_ms };
+        let id = build.deployment.id.clone();
+        self.act_on(None, &build.function, id, act).await
+    }
+}
