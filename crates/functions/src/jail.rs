@@ -68,6 +68,8 @@ pub struct JailSetup {
     pub user: u32,
     /// Seen as [`JailSetup::CODE`] at level `full`.
     pub code: PathBuf,
+    /// Whether the code may be written, as builds do.
+    pub is_writable: bool,
     /// A file, seen below [`JailSetup::ADAPTER`] at level `full`.
     pub adapter: PathBuf,
     /// What may be read besides the folders of the system.
@@ -94,6 +96,7 @@ impl JailSetup {
             "level": self.level.as_str(),
             "user": self.user,
             "code": self.code.to_string_lossy(),
+            "is_writable": self.is_writable,
             "adapter": self.adapter.to_string_lossy(),
             "folders": folders,
             "program": self.program.to_string_lossy(),
@@ -124,6 +127,7 @@ impl JailSetup {
                 level: level?,
                 user: number("user")?,
                 code: path("code")?,
+                is_writable: value["is_writable"].as_bool()?,
                 adapter: path("adapter")?,
                 folders: list("folders")
                     .iter()
@@ -277,6 +281,7 @@ mod tests {
             level: JailLevel::Full,
             user: 7,
             code: "/a b".into(),
+            is_writable: true,
             adapter: "/c/d.mjs".into(),
             folders: vec!["/e".into()],
             program: "/usr/bin/node".into(),

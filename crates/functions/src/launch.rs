@@ -22,6 +22,8 @@ use crate::work::UnpackedDeployment;
 
 /// What is kept of the output of a process, in each second; the rest is read and dropped.
 const OUTPUT_BYTES_A_SECOND: usize = 1024 * 1024;
+/// What is read in each second; above that a process waits.
+const OUTPUT_READ_A_SECOND: usize = 64 * 1024 * 1024;
 /// Descriptors of a process.
 const FILES_MAX: u32 = 256;
 /// Puts the socket, which arrives as standard input, where adapters expect it, and sets limits.
@@ -224,6 +226,7 @@ impl Launcher {
             level,
             user: USERS_FIRST + (process % USERS_COUNT) as u32,
             code: deployment.folder.clone(),
+            is_writable: false,
             adapter,
             folders: runtime.folders.clone(),
             program: runtime.program.clone(),
@@ -278,7 +281,7 @@ async fn read_frames(process: u64, mut socket: OwnedReadHalf, events: mpsc::Send
     }
 }
 
-/// Reads all that a process writes, and passes on as much of it as may be kept.
+/// Reads what a process writes, and passes on as much of it as may be kept.
 async fn drain(
     process: u64,
     is_error: bool,
@@ -286,14 +289,18 @@ async fn drain(
     events: mpsc::Sender<ProcessEvent>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
-    let (mut second, mut kept) = (Instant::now(), 0);
+    let (mut second, mut taken, mut kept) = (Instant::now(), 0, 0);
     loop {
         let count = pipe.read(&mut buffer).await.unwrap_or(0);
         if count == 0 {
             return;
         }
         if second.elapsed() >= Duration::from_secs(1) {
-            (second, kept) = (Instant::now(), 0);
+            (second, taken, kept) = (Instant::now(), 0, 0);
+        }
+        taken += count;
+        if taken >= OUTPUT_READ_A_SECOND {
+            tokio::time::sleep_until((second + Duration::from_secs(1)).into()).await;
         }
         let room = count.min(OUTPUT_BYTES_A_SECOND - kept);
         kept += room;

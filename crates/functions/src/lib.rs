@@ -8,6 +8,7 @@
 //! Knows no store, no HTTP and no environment: the caller hands in all that a run needs.
 
 pub mod archive;
+pub mod build;
 mod conductor;
 mod executor;
 mod frame;

@@ -20,6 +20,7 @@ pub fn try_jail(launcher: &Path, level: JailLevel) -> Result<(), String> {
         level,
         user: USER,
         code: "/usr".into(),
+        is_writable: false,
         adapter: shell.clone(),
         folders: Vec::new(),
         program: shell,

@@ -23,8 +23,9 @@ use super::{AtStep, JailError, JailLevel, JailSetup};
 /// Processes and threads of a user.
 const PROCESSES_MAX: u64 = 64;
 const FILES_MAX: u64 = 256;
-/// Of one file: as much as the temporary folder holds.
+/// Of one file: as much as the temporary folder holds, and of a build, the folder of its code.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const BUILT_FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// The newest rules that are wanted; an older kernel takes those that it knows.
 const LANDLOCK: ABI = ABI::V6;
 
@@ -50,10 +51,15 @@ pub fn put_up(setup: &JailSetup) -> Result<(), JailError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .at("ending with the launcher")?;
     rustix::thread::set_no_new_privs(true).at("refusing new rights")?;
+    let file_bytes = if setup.is_writable {
+        BUILT_FILE_BYTES_MAX
+    } else {
+        FILE_BYTES_MAX
+    };
     for (resource, limit) in [
         (Resource::Nproc, PROCESSES_MAX),
         (Resource::Nofile, FILES_MAX),
-        (Resource::Fsize, FILE_BYTES_MAX),
+        (Resource::Fsize, file_bytes),
         (Resource::Core, 0),
     ] {
         let limit = Rlimit {
@@ -112,7 +118,8 @@ fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
     let readable = readable(setup);
     let devices = ["/dev/null", "/dev/zero", "/dev/full"];
     let write = AccessFs::ReadFile | AccessFs::WriteFile;
-    let temporary: &[&str] = match setup.level {
+    let written: &[&str] = match setup.level {
+        JailLevel::Full if setup.is_writable => &["/tmp", JailSetup::CODE],
         JailLevel::Full => &["/tmp"],
         // The host's folder is that of others as well.
         JailLevel::Reduced => &[],
@@ -128,7 +135,7 @@ fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
         })
         .and_then(|rules| rules.add_rules(path_beneath_rules(devices, write)))
         .and_then(|rules| {
-            rules.add_rules(path_beneath_rules(temporary, AccessFs::from_all(LANDLOCK)))
+            rules.add_rules(path_beneath_rules(written, AccessFs::from_all(LANDLOCK)))
         })
         .and_then(landlock::RulesetCreated::restrict_self)
         .at(step)?;

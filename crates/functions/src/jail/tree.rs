@@ -34,6 +34,7 @@ const SYSTEM: [&str; 13] = [
 ];
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// What handlers may write: a disk in memory.
+const TEMPORARY_OF_BUILDS: &CStr = c"size=256m,nr_inodes=65536,mode=1777";
 const TEMPORARY: &CStr = c"size=64m,nr_inodes=4095,mode=1777";
 
 /// A file or folder of the host, opened before the new root hides it.
@@ -42,6 +43,7 @@ struct ShownPath {
     inside: PathBuf,
     is_folder: bool,
     is_device: bool,
+    is_writable: bool,
 }
 
 /// Puts the root together and makes it this process's own, with no way back to the host's.
@@ -70,7 +72,9 @@ pub fn enter(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
             seen.push(see(&setup.program, &setup.program)?);
         }
     }
-    seen.push(see(&setup.code, Path::new(JailSetup::CODE))?);
+    let mut code = see(&setup.code, Path::new(JailSetup::CODE))?;
+    code.is_writable = setup.is_writable;
+    seen.push(code);
     let adapter = setup.adapter.file_name().unwrap_or_default();
     seen.push(see(
         &setup.adapter,
@@ -93,12 +97,12 @@ pub fn enter(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
     for seen in &seen {
         show(seen)?;
     }
-    write_files(inside)?;
+    write_files(setup, inside)?;
     finish(quiet)
 }
 
 /// Own files of a jail, and the file systems that are not the host's.
-fn write_files(inside: Inside) -> Result<(), JailError> {
+fn write_files(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
     let user = inside.user;
     let files = [
         (
@@ -125,7 +129,12 @@ fn write_files(inside: Inside) -> Result<(), JailError> {
         make_folder(Some(&Path::new(BASE).join(name)))?;
     }
     let temporary = Path::new(BASE).join("tmp");
-    mount("tmpfs", &temporary, "tmpfs", quiet, Some(TEMPORARY)).at("mounting /tmp")?;
+    let options = if setup.is_writable {
+        TEMPORARY_OF_BUILDS
+    } else {
+        TEMPORARY
+    };
+    mount("tmpfs", &temporary, "tmpfs", quiet, Some(options)).at("mounting /tmp")?;
     let processes = Path::new(BASE).join("proc");
     mount("proc", &processes, "proc", quiet | MountFlags::NOEXEC, None).at("mounting /proc")
 }
@@ -156,6 +165,7 @@ fn see(path: &Path, inside: &Path) -> Result<ShownPath, JailError> {
         inside: inside.to_owned(),
         is_folder: kind.is_dir(),
         is_device: false,
+        is_writable: false,
     })
 }
 
@@ -180,7 +190,10 @@ fn show(seen: &ShownPath) -> Result<(), JailError> {
     }
     // A user namespace may add to the flags of a mount, and take none away.
     let held = rustix::fs::fstatvfs(&seen.source).at(&step)?.f_flag;
-    let mut flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    if !seen.is_writable {
+        flags |= MountFlags::RDONLY;
+    }
     if held.contains(StatVfsMountFlags::NOEXEC) {
         flags |= MountFlags::NOEXEC;
     }

@@ -4,6 +4,8 @@
 //! Where the kernel has no namespaces for this user the tests say so and end; with
 //! `TIDEMARK_JAIL=required` in the environment that counts as failed.
 
+mod builds;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -131,6 +133,7 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         level,
         user: 1_900_000_000,
         code: "/usr".into(),
+        is_writable: false,
         adapter: "/bin/true".into(),
         folders: Vec::new(),
         program: fs::canonicalize("/bin/sh").unwrap(),

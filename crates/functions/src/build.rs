@@ -1,0 +1,275 @@
+//! Builds a deployment: unpacks its archive, and runs its commands in a jail whose code can be
+//! written.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+use crate::archive::{ArchiveBounds, unpack};
+use crate::jail::{JailLevel, JailSetup, NO_JAIL};
+use crate::log_tail::LogTail;
+use crate::memory::held_bytes;
+use crate::runtime::InstalledRuntime;
+
+/// The size of a build is looked at this often.
+const LOOK: Duration = Duration::from_millis(200);
+/// What is written before the end of a build is read for so long.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+/// Of the commands' output.
+const OUTPUT_BYTES_A_SECOND: usize = 4 * 1024 * 1024;
+/// Nothing else has this user; no system gives the number away. One build runs at a time.
+const USER: u32 = 1_879_048_190;
+
+/// How much a build may use.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildLimits {
+    /// What the archive may become.
+    pub archive: ArchiveBounds,
+    /// Of the commands.
+    pub time_max: Duration,
+    /// Of all processes together.
+    pub memory_mib: u32,
+    /// Of the folder.
+    pub disk_bytes_max: u64,
+}
+
+/// One build.
+#[derive(Clone, Debug)]
+pub struct BuildWork {
+    /// The archive, a tar file compressed by gzip.
+    pub archive: Bytes,
+    /// An empty folder, which becomes that of the deployment.
+    pub folder: PathBuf,
+    /// Run by `/bin/sh -e` in the root of the code; nothing of the user's runs without them.
+    pub commands: String,
+    /// What the commands see of the function's variables.
+    pub variables: Vec<(String, String)>,
+    /// Whose interpreter stands first on the search path.
+    pub runtime: InstalledRuntime,
+    /// A program whose command `jail` calls [`crate::jail::enter`].
+    pub launcher: PathBuf,
+    /// How much it may use.
+    pub limits: BuildLimits,
+}
+
+/// What a build has written; can be read while it runs.
+#[derive(Clone, Debug)]
+pub struct BuildLog {
+    tail: Arc<Mutex<LogTail>>,
+    letters_max: usize,
+}
+
+impl BuildLog {
+    /// An empty one, which keeps the last letters.
+    pub fn new(letters_max: usize) -> BuildLog {
+        BuildLog {
+            tail: Arc::new(Mutex::new(LogTail::new(letters_max))),
+            letters_max,
+        }
+    }
+
+    /// Its last letters; blanks at the end are left out.
+    pub fn text(&self) -> String {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.last(self.letters_max).to_owned()
+    }
+
+    fn push(&self, text: &str) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.push(text);
+    }
+}
+
+/// Builds; true when the folder is ready to run. The log says why it is not.
+///
+/// Commands run at level `full` alone: a jail without a root of its own has no folder to write.
+pub async fn build(work: BuildWork, log: &BuildLog) -> bool {
+    match attempt(work, log).await {
+        Ok(()) => true,
+        Err(reason) => {
+            log.push(&reason);
+            log.push("\n");
+            false
+        }
+    }
+}
+
+async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
+    let (archive, folder, bounds) = (
+        work.archive.clone(),
+        work.folder.clone(),
+        work.limits.archive,
+    );
+    let unpacked = tokio::task::spawn_blocking(move || unpack(&archive[..], &folder, bounds));
+    let unpacked = unpacked.await.map_err(|error| error.to_string())?;
+    unpacked.map_err(|error| format!("{error}."))?;
+    if work.commands.trim().is_empty() {
+        return Ok(());
+    }
+    if rustix::process::geteuid().is_root() {
+        let given = give_away(&work.folder);
+        given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
+    }
+    let child = command(&work).spawn();
+    let mut child = child.map_err(|error| format!("The build cannot be started: {error}."))?;
+    let streams = [
+        child
+            .stdout
+            .take()
+            .map(|pipe| tokio::spawn(drain(pipe, log.clone()))),
+        child
+            .stderr
+            .take()
+            .map(|pipe| tokio::spawn(drain(pipe, log.clone()))),
+    ];
+    let ended = watch(&mut child, &work).await;
+    for stream in streams.into_iter().flatten() {
+        let _ = tokio::time::timeout(LAST_WORDS_MAX, stream).await;
+    }
+    ended
+}
+
+fn command(work: &BuildWork) -> Command {
+    let shell = fs::canonicalize("/bin/sh").unwrap_or_else(|_| PathBuf::from("/bin/sh"));
+    let setup = JailSetup {
+        level: JailLevel::Full,
+        user: USER,
+        code: work.folder.clone(),
+        is_writable: true,
+        adapter: shell.clone(),
+        folders: work.runtime.folders.clone(),
+        program: shell,
+        arguments: vec!["-ec".into(), work.commands.clone()],
+        memory_mib: work.limits.memory_mib,
+    };
+    let interpreters = work
+        .runtime
+        .program
+        .parent()
+        .unwrap_or(Path::new("/usr/bin"));
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", interpreters.display());
+    let mut command = Command::new(&work.launcher);
+    command.arg("jail").arg(setup.to_argument()).env_clear();
+    command.envs(work.variables.iter().map(|(name, value)| (name, value)));
+    command
+        .env("PATH", path)
+        .env("HOME", "/tmp")
+        .env("LANG", "C.UTF-8");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    command
+}
+
+/// Waits for the end of the commands, or brings it about at a limit.
+async fn watch(child: &mut Child, work: &BuildWork) -> Result<(), String> {
+    let pid = child.id().unwrap_or_default();
+    let started = Instant::now();
+    loop {
+        if let Ok(status) = tokio::time::timeout(LOOK, child.wait()).await {
+            let status = status.map_err(|error| error.to_string())?;
+            return match status.code() {
+                Some(0) => Ok(()),
+                Some(code) if code == i32::from(NO_JAIL) => {
+                    Err("The commands were not run, or have said why they ended.".into())
+                }
+                Some(code) => Err(format!(
+                    "The commands ended with exit code {code}.{NETWORK}"
+                )),
+                None => Err("The commands were killed.".into()),
+            };
+        }
+        if let Some(reason) = passed(pid, started, work) {
+            if let Some(group) = Pid::from_raw(pid as i32) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let _ = child.wait().await;
+            return Err(reason);
+        }
+    }
+}
+
+const NETWORK: &str = " Builds have no network: an archive must bring its packages with it, such \
+                       as a folder node_modules, or wheels for pip install --no-index.";
+
+/// The limit that a build has passed.
+fn passed(pid: u32, started: Instant, work: &BuildWork) -> Option<String> {
+    let limits = &work.limits;
+    let memory = u64::from(limits.memory_mib) * 1024 * 1024;
+    if started.elapsed() >= limits.time_max {
+        return Some("Build timed out.".into());
+    }
+    // Two launchers stand above the commands.
+    if held_bytes(pid, 2, memory / 2) > memory {
+        let limit = limits.memory_mib;
+        return Some(format!("The build ran out of memory ({limit} MiB)."));
+    }
+    let mut room = limits.disk_bytes_max;
+    if !fits(&work.folder, &mut room) {
+        let limit = limits.disk_bytes_max;
+        return Some(format!("The build wrote more than {limit} bytes."));
+    }
+    None
+}
+
+/// Whether what lies in a folder takes no more than is left of `room`, and lessens that. What ends
+/// meanwhile counts nothing. Some file systems give a file its blocks late, so its length counts,
+/// too.
+fn fits(folder: &Path, room: &mut u64) -> bool {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(status) = entry.metadata() else {
+            continue;
+        };
+        let Some(left) = room.checked_sub(status.len().max(status.blocks() * 512)) else {
+            return false;
+        };
+        *room = left;
+        if status.is_dir() && !fits(&entry.path(), room) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Everything becomes the build's own; links are not followed.
+fn give_away(folder: &Path) -> io::Result<()> {
+    lchown(folder, Some(USER), Some(USER))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            give_away(&entry.path())?;
+        } else {
+            lchown(entry.path(), Some(USER), Some(USER))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads what the commands write, no more in a second than is worth reading: they wait meanwhile.
+async fn drain(mut pipe: impl AsyncRead + Unpin, log: BuildLog) {
+    let mut buffer = vec![0; 16 * 1024];
+    let (mut second, mut taken) = (Instant::now(), 0);
+    loop {
+        let count = pipe.read(&mut buffer).await.unwrap_or(0);
+        if count == 0 {
+            return;
+        }
+        log.push(&String::from_utf8_lossy(&buffer[..count]));
+        taken += count;
+        if taken >= OUTPUT_BYTES_A_SECOND {
+            tokio::time::sleep_until((second + Duration::from_secs(1)).into()).await;
+            (second, taken) = (Instant::now(), 0);
+        }
+    }
+}
