@@ -127,6 +127,7 @@ class BackedFunction:
         self.hits = 0
         self.failures = 0
         self._backend: FileBackend = config.backend
+        self._opened: _native.SharedFile | None = None
         self._codec = Codec(function)
         self._policy = policy
         self._ttl_s: float | None = config.ttl_s
@@ -167,6 +168,13 @@ class BackedFunction:
 
         return functools.wraps(function)(ask)
 
+    def _tier(self) -> _native.SharedFile:
+        # Found once: what the path means depends on the environment and the working folder.
+        tier = self._opened
+        if tier is None:
+            tier = self._opened = tier_of(self._backend)
+        return tier
+
     def _key(self, tier: _native.SharedFile, content: bytes) -> bytes:
         digest = self._blake2b(content, digest_size=32, key=self._identity)
         return digest.digest() + self._token(tier)
@@ -195,7 +203,7 @@ class BackedFunction:
     def _has_token(self, key: bytes) -> bool:
         """Whether the function's entries have not been forgotten since the key was made."""
         try:
-            found, _ = tier_of(self._backend).load(self._token_key, self._codec)
+            found, _ = self._tier().load(self._token_key, self._codec)
         except Exception as error:
             self._failed(error)
             return False
@@ -217,7 +225,7 @@ class BackedFunction:
             return _Reading(None, None, None, begin_s)
         key = None
         try:
-            tier = tier_of(self._backend)
+            tier = self._tier()
             key = self._key(tier, content)
             if is_forced:
                 return _Reading(None, key, tier.ticket(key), begin_s)
@@ -253,7 +261,7 @@ class BackedFunction:
         """Whether it was stored; None if the file failed."""
         lifetime_ms = None if lifetime_s is None else max(1, round(lifetime_s * 1_000))
         try:
-            return tier_of(self._backend).store(key, value, self._codec, lifetime_ms, ticket)
+            return self._tier().store(key, value, self._codec, lifetime_ms, ticket)
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
@@ -281,7 +289,7 @@ class BackedFunction:
         key = None
         try:
             if content is not None:
-                key = self._key(tier_of(self._backend), content)
+                key = self._key(self._tier(), content)
         except Exception as error:
             self._failed(error)
         self._write(_Reading(None, key, None, time.monotonic()), value)
@@ -290,7 +298,7 @@ class BackedFunction:
         """Whether there was an entry; False also if the file failed, which is logged."""
         content = self._content(args, kwargs)
         try:
-            tier = tier_of(self._backend)
+            tier = self._tier()
             return content is not None and tier.delete(self._key(tier, content))
         except Exception as error:
             self._failed(error)
@@ -299,14 +307,14 @@ class BackedFunction:
     def clear(self) -> None:
         """Forgets every entry of the function."""
         try:
-            tier_of(self._backend).delete(self._token_key)
+            self._tier().delete(self._token_key)
         except Exception as error:
             self._failed(error)
 
     def status(self) -> str:
         """``healthy``, or why the file cannot be used."""
         try:
-            tier_of(self._backend).check()
+            self._tier().check()
         except Exception as error:
             return f"degraded: {error.args[-1] if error.args else error!r}"
         return "healthy"
