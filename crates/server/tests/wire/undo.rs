@@ -423,6 +423,44 @@ fn undo_gives_rows_the_grants_that_these_commits_took() {
 }
 
 #[test]
+fn undo_gives_back_the_grants_of_a_row_that_is_not_there_now() {
+    let server = server();
+    let read = json!(["read(\"any\")"]);
+    let to_come = json!({"n": 1, "$validFrom": "2100-01-01"});
+    let is_over = json!({"n": 1, "$validFrom": "2000-01-01", "$validTo": "2001-01-01"});
+    let made = [("to-come", &to_come), ("over", &is_over)];
+    for (id, data) in made {
+        let body = json!({"rowId": id, "data": data, "permissions": read});
+        ours(&server, "POST", ROWS, &body);
+    }
+    let (after, before) = (now(&server), known(&server));
+    for (nth, (id, data)) in made.into_iter().enumerate() {
+        // With the content that it has, so that nothing else is changed.
+        let body = json!({"data": data, "permissions": []});
+        let changed = theirs(&server, "PATCH", &row(id), &body);
+        assert_eq!(changed.json()["$permissions"], json!([]), "{id}");
+        let known = known(&server);
+        let shown = known.iter().find(|row| row[0] == id).unwrap();
+        assert_eq!(shown[1], json!([]), "the answer is what is known");
+        // It is a commit, with a record that names the row.
+        let feed = json!({"kind": "feed", "after": after});
+        let feed = ours(&server, "POST", &format!("{BASE}/reads"), &feed).json();
+        let commits = feed["rows"].as_array().unwrap();
+        let changes = &commits.last().unwrap()["changes"];
+        assert_eq!(
+            (commits.len(), &changes[0]),
+            (nth + 1, &json!(["t", id])),
+            "{feed}"
+        );
+    }
+    let user = author(&server, after);
+    let done = undo(&server, &json!({"after": after, "user": user}));
+    assert_eq!(done.status, 201, "{}", done.text);
+    assert_eq!(done.json()["rows"][0]["changes"], json!([]));
+    assert_eq!(known(&server), before);
+}
+
+#[test]
 fn undo_leaves_the_grants_that_others_gave() {
     let server = server();
     let after = begun(&server);

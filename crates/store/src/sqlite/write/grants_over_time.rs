@@ -96,18 +96,19 @@ impl Run<'_> {
         self.statement(&target.sql.close_grants)?
             .execute(seq_and_mark)?;
         self.add_grants(target, seq, list)?;
-        self.show_grants(target, list)?;
+        let is_shown = self.show_grants(target, list)?;
         let row = self.timed.row(table, target.id, seq);
         row.is_granted |= comes_with_row;
+        row.is_regranted |= !comes_with_row && !is_shown;
         row.is_behind = true;
         self.timed.is_behind = true;
         Ok(())
     }
 
-    /// Says in the row of now, if there is one, what it grants.
-    fn show_grants(&mut self, target: &Target<'_>, list: &[Permission]) -> Step<()> {
+    /// Says in the row of now what it grants; whether there is one.
+    fn show_grants(&mut self, target: &Target<'_>, list: &[Permission]) -> Step<bool> {
         let Some(row) = self.current_to_go(target)? else {
-            return Ok(());
+            return Ok(false);
         };
         let after = Image {
             updated: self.mark.timestamp().cut_to_ms(),
@@ -119,6 +120,6 @@ impl Run<'_> {
         let (before, after) = (Some(row.image), Some(after));
         self.touched
             .record(target.table, target.id, row.seq, before, after);
-        Ok(())
+        Ok(true)
     }
 }

@@ -29,12 +29,20 @@ pub(crate) struct TimedRow {
     pub(crate) ended: usize,
     /// Whether it gave the row grants.
     pub(crate) is_granted: bool,
+    /// Whether it changed those of a row that is not there now, but was or will be.
+    pub(crate) is_regranted: bool,
 }
 
 impl TimedRow {
     /// Whether the batch leaves a trace of the row on either axis.
     pub(crate) fn is_changed(&self) -> bool {
         self.written > 0 || self.ended > 0
+    }
+
+    /// Whether it leaves other grants, and no other trace that is shown now. Those that it gave a
+    /// row which came and went are taken back.
+    pub(crate) fn is_only_regranted(&self) -> bool {
+        self.is_regranted && !self.is_granted
     }
 }
 
@@ -52,7 +60,7 @@ impl Timed {
         if let Some(position) = self.positions.remove(&(table, id.clone())) {
             let row = &mut self.rows[position];
             (row.written, row.ended) = (0, 0);
-            (row.is_behind, row.is_granted) = (false, false);
+            (row.is_behind, row.is_granted, row.is_regranted) = (false, false, false);
         }
     }
 
@@ -74,6 +82,7 @@ impl Timed {
                 written: 0,
                 ended: 0,
                 is_granted: false,
+                is_regranted: false,
             });
         }
         &mut self.rows[position]

@@ -118,7 +118,7 @@ impl Run<'_> {
                 id: &row.id,
                 sql: self.texts.of(&row.table),
             };
-            if row.is_changed() {
+            if row.is_changed() || row.is_only_regranted() {
                 self.touched.record_elsewhere(&row.table, &row.id, row.seq);
             } else if row.is_granted {
                 let seq_and_mark = params![row.seq, self.mark.0];
