@@ -34,7 +34,7 @@ const SECTIONS: [(&str, &str, &str); 3] = [
     ),
 ];
 const SCHEMA: &str = "
-## Schema, project and health
+## All others
 
 The OpenAPI document does not describe these: official SDKs cover them ([their methods](sdk-coverage.md)). The scopes that they
 need: [Scopes](scopes.md).
