@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 use crate::archive::{ArchiveBounds, unpack};
-use crate::jail::{JailLevel, JailSetup, NO_JAIL};
+use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
 use crate::log_tail::LogTail;
 use crate::memory::held_bytes;
 use crate::runtime::InstalledRuntime;
@@ -26,8 +26,6 @@ const LOOK: Duration = Duration::from_millis(200);
 const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
 /// Of the commands' output.
 const OUTPUT_BYTES_A_SECOND: usize = 4 * 1024 * 1024;
-/// Nothing else has this user; no system gives the number away. One build runs at a time.
-const USER: u32 = 1_879_048_190;
 
 /// How much a build may use.
 #[derive(Clone, Copy, Debug)]
@@ -115,11 +113,12 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
     if work.commands.trim().is_empty() {
         return Ok(());
     }
+    let user = next_user();
     if rustix::process::geteuid().is_root() {
-        let given = give_away(&work.folder);
+        let given = give_away(&work.folder, user);
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
-    let child = command(&work).spawn();
+    let child = command(&work, user).spawn();
     let mut child = child.map_err(|error| format!("The build cannot be started: {error}."))?;
     let streams = [
         child
@@ -138,11 +137,11 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
     ended
 }
 
-fn command(work: &BuildWork) -> Command {
+fn command(work: &BuildWork, user: u32) -> Command {
     let shell = fs::canonicalize("/bin/sh").unwrap_or_else(|_| PathBuf::from("/bin/sh"));
     let setup = JailSetup {
         level: JailLevel::Full,
-        user: USER,
+        user,
         code: work.folder.clone(),
         is_writable: true,
         adapter: shell.clone(),
@@ -243,14 +242,14 @@ fn fits(folder: &Path, room: &mut u64) -> bool {
 }
 
 /// Everything becomes the build's own; links are not followed.
-fn give_away(folder: &Path) -> io::Result<()> {
-    lchown(folder, Some(USER), Some(USER))?;
+fn give_away(folder: &Path, user: u32) -> io::Result<()> {
+    lchown(folder, Some(user), Some(user))?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            give_away(&entry.path())?;
+            give_away(&entry.path(), user)?;
         } else {
-            lchown(entry.path(), Some(USER), Some(USER))?;
+            lchown(entry.path(), Some(user), Some(user))?;
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -25,6 +26,20 @@ const SOCKET: i32 = 3;
 pub const NO_JAIL: u8 = 125;
 /// A process that ended by a signal is reported with this and the signal's number.
 pub const SIGNAL_CODE: i32 = 128;
+
+/// Users of jails that a launcher started as root makes; no system gives these numbers away.
+const USERS_FIRST: u32 = 1_879_048_192;
+const USERS_COUNT: u32 = 1 << 24;
+/// Users of one server, before those of the next process id begin.
+const USERS_OF_PROCESS: u32 = 1 << 12;
+
+/// A user for one jail. The limit of processes counts all that a user has on the host: two jails
+/// with one user would take them from each other.
+pub fn next_user() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id().wrapping_mul(USERS_OF_PROCESS);
+    USERS_FIRST + own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % USERS_COUNT
+}
 
 /// How well a process is shut in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +289,17 @@ fn exit_code(status: WaitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_is_of_one_jail() {
+        let (first, second) = (next_user(), next_user());
+        assert_ne!(first, second);
+        let range = USERS_FIRST..USERS_FIRST + USERS_COUNT;
+        assert!(
+            range.contains(&first) && range.contains(&second),
+            "{first} {second}"
+        );
+    }
 
     #[test]
     fn a_setup_survives_its_argument() {

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::frame::{FrameReader, PipeFrame};
-use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE};
+use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
 use crate::runtime::InstalledRuntime;
 use crate::work::UnpackedDeployment;
 
@@ -81,10 +81,6 @@ pub enum FunctionIsolation {
         level: JailLevel,
     },
 }
-
-/// Users of jails that a server started as root makes; no system gives these numbers away.
-const USERS_FIRST: u32 = 1_879_048_192;
-const USERS_COUNT: u64 = 65_536;
 
 /// Where processes are started, and for whom what happens to them is meant.
 #[derive(Clone, Debug)]
@@ -151,7 +147,7 @@ impl Launcher {
         let mut command = match &self.isolation {
             FunctionIsolation::Limits => self.limited(runtime, deployment),
             FunctionIsolation::Jail { launcher, level } => {
-                let setup = self.setup(process, *level, runtime, deployment);
+                let setup = self.setup(*level, runtime, deployment);
                 let mut command = Command::new(launcher);
                 command.arg("jail").arg(setup.to_argument());
                 command
@@ -212,7 +208,6 @@ impl Launcher {
 
     fn setup(
         &self,
-        process: u64,
         level: JailLevel,
         runtime: &InstalledRuntime,
         deployment: &UnpackedDeployment,
@@ -224,7 +219,7 @@ impl Launcher {
         };
         JailSetup {
             level,
-            user: USERS_FIRST + (process % USERS_COUNT) as u32,
+            user: next_user(),
             code: deployment.folder.clone(),
             is_writable: false,
             adapter,

@@ -3,11 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{JailLevel, JailSetup};
+use super::{JailLevel, JailSetup, next_user};
 use crate::probe::print_of;
-
-/// Nothing of the attempt belongs to this user; no system gives the number away.
-const USER: u32 = 1_879_048_191;
 
 /// Makes a jail of this level and ends it again. `launcher` is a program as
 /// [`crate::FunctionIsolation::Jail`] names it.
@@ -18,7 +15,7 @@ pub fn try_jail(launcher: &Path, level: JailLevel) -> Result<(), String> {
     let shell = fs::canonicalize("/bin/sh").unwrap_or_else(|_| PathBuf::from("/bin/sh"));
     let setup = JailSetup {
         level,
-        user: USER,
+        user: next_user(),
         code: "/usr".into(),
         is_writable: false,
         adapter: shell.clone(),
