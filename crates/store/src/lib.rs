@@ -65,6 +65,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// time, and no two [`Pending`] exist at once. Reads come from anywhere, at any time.
 pub trait Store:
     StoreReads
+    + StoreAtOnce
     + StoreConstraints
     + StoreWrites
     + StoreTransactions
@@ -78,6 +79,7 @@ pub trait Store:
 
 impl<T> Store for T where
     T: StoreReads
+        + StoreAtOnce
         + StoreConstraints
         + StoreWrites
         + StoreTransactions
@@ -156,6 +158,23 @@ pub trait StoreReads {
         work(&AtomicBool::new(false));
         Box::pin(ready(Ok(())))
     }
+}
+
+/// What may be read without waiting for anything.
+pub trait StoreAtOnce {
+    /// Reads that end on the thread that makes them, with no message to another process; `None`
+    /// where there are none. Then a caller that cannot wait begins no read either: no caller
+    /// would take its answer.
+    fn at_once(&self) -> Option<&dyn ReadsAtOnce>;
+}
+
+/// Reads on the thread that makes them.
+pub trait ReadsAtOnce {
+    /// As [`StoreReads::get`], which is then ready when it is first polled.
+    ///
+    /// # Errors
+    /// As there.
+    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError>;
 }
 
 /// Reads of what must hold over valid time.

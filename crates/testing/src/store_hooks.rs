@@ -2,21 +2,26 @@
 
 use std::future::ready;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
 
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
     ArchivePart, ArchivePiece, BoundaryOf, Deployment, KeptRequest, Listed, Listing, Loaded,
-    OffloadKind, OperationsOf, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged,
-    Store, StoreConstraints, StoreFunctions, StoreFuture, StoreReads, StoreTransactions,
-    StoreUpkeep, StoreUsage, StoreWrites, TableConstraints, Transaction, Trial, Variable, Work,
-    WriteBatch,
+    OffloadKind, OperationsOf, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot,
+    Staged, Store, StoreAtOnce, StoreConstraints, StoreError, StoreFunctions, StoreFuture,
+    StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, TableConstraints,
+    Transaction, Trial, Variable, Work, WriteBatch,
 };
 
 /// The methods of a store that tests change; those that are not written are those of
 /// [`StoreHooks::inner`].
 pub trait StoreHooks: Send + Sync {
+    /// Whether [`StoreAtOnce::at_once`] gives what [`StoreHooks::get`] reads.
+    const READS_AT_ONCE: bool = true;
+
     /// The store behind this one.
     fn inner(&self) -> &dyn Store;
 
@@ -75,6 +80,21 @@ impl<H> Deref for Hooked<H> {
 
     fn deref(&self) -> &H {
         &self.0
+    }
+}
+
+impl<H: StoreHooks> StoreAtOnce for Hooked<H> {
+    fn at_once(&self) -> Option<&dyn ReadsAtOnce> {
+        H::READS_AT_ONCE.then_some(self)
+    }
+}
+
+impl<H: StoreHooks> ReadsAtOnce for Hooked<H> {
+    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
+        match pin!(self.0.get(point)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(read) => read,
+            Poll::Pending => Err(StoreError::Interrupted),
+        }
     }
 }
 

@@ -126,6 +126,8 @@ impl Engine {
         if epoch != self.shared.catalogue_epoch() || !self.has_reached(past.mark) {
             return None;
         }
+        // Otherwise the read below would be sent away, and dropped.
+        self.shared.store.at_once()?;
         let query = Query {
             filter: is_row(id),
             ..past.query.clone()

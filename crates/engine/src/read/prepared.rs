@@ -1,8 +1,6 @@
 //! What is asked again and again: parsed, resolved and named once for each catalogue.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use list_cache::{Contract, Family, ListRequest, Names};
 use model::{Marked, Page, RowId, Selection, Table, TableNumber};
@@ -85,10 +83,7 @@ impl Engine {
             shows_span: false,
             catalogue_epoch: prepared.catalogue_epoch,
         };
-        let read = pin!(self.shared.store.get(point));
-        let Poll::Ready(Ok(snapshot)) = read.poll(&mut Context::from_waker(Waker::noop())) else {
-            return None;
-        };
+        let snapshot = self.shared.store.at_once()?.get_at_once(point).ok()?;
         if self.shared.is_torn(&before, snapshot.mark) {
             return None;
         }

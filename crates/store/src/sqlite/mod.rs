@@ -46,9 +46,9 @@ use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     ArchivePart, ArchivePiece, Boundaries, BoundaryOf, Committed, Counts, Deployment, Durability,
     InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions, OperationsOf,
-    Options, Pending, Point, Preview, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads, StoreTransactions,
-    StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
+    Options, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Store,
+    StoreAtOnce, StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads,
+    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
 };
 
 /// The store behind the border.
@@ -253,13 +253,25 @@ fn closed() -> StoreError {
     }
 }
 
+impl StoreAtOnce for SqliteStore {
+    fn at_once(&self) -> Option<&dyn ReadsAtOnce> {
+        Some(self)
+    }
+}
+
+impl ReadsAtOnce for SqliteStore {
+    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
+        self.readers.get(point)
+    }
+}
+
 impl StoreReads for SqliteStore {
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         self.readers.list(listing)
     }
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
-        Box::pin(ready(self.readers.get(point)))
+        Box::pin(ready(self.get_at_once(point)))
     }
 
     fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
