@@ -20,6 +20,7 @@ use crate::state::shared::Shared;
 mod builds;
 mod definition;
 mod deployments;
+mod executions;
 mod runtimes;
 mod specification;
 mod variables;

@@ -33,10 +33,11 @@ impl Actor {
     /// Whether the actor may call a route that one of `wanted` opens.
     pub fn has_scope(&self, wanted: &[Scope]) -> bool {
         match self {
-            // Guests and users hold the scopes of rows; grants then decide.
-            Actor::Guest | Actor::User { .. } => wanted
-                .iter()
-                .any(|scope| matches!(scope, Scope::RowsRead | Scope::RowsWrite)),
+            // Guests and users hold the scopes of rows, and may execute; grants then decide.
+            Actor::Guest | Actor::User { .. } => wanted.iter().any(|scope| {
+                let of_all = [Scope::RowsRead, Scope::RowsWrite, Scope::ExecutionsWrite];
+                of_all.contains(scope)
+            }),
             Actor::Key { scopes, .. } => wanted
                 .iter()
                 .any(|scope| *scope == Scope::HealthRead || scopes.contains(scope)),
@@ -113,12 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_may_call_row_routes_only_and_a_key_what_its_scopes_say() {
+    fn a_guest_may_call_row_routes_and_execute_and_a_key_what_its_scopes_say() {
         let key = Actor::Key {
             id: KeyId::new("k").unwrap(),
             scopes: Arc::from([Scope::RowsRead]),
         };
         assert!(Actor::Guest.has_scope(&[Scope::RowsWrite]));
+        assert!(Actor::Guest.has_scope(&[Scope::ExecutionsWrite]));
+        assert!(!Actor::Guest.has_scope(&[Scope::ExecutionsRead]));
         assert!(!Actor::Guest.has_scope(&[Scope::TablesRead]));
         assert!(key.has_scope(&[Scope::TablesRead, Scope::RowsRead]));
         assert!(!key.has_scope(&[Scope::RowsWrite]));

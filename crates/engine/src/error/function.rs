@@ -43,6 +43,14 @@ pub enum FunctionError {
     /// Neither the function nor the deployment names the file with the handler.
     #[error("Neither the deployment nor its function has an `entrypoint`.")]
     EntrypointMissing,
+    /// A function has no deployment that can be executed.
+    #[error("The function has no active deployment.")]
+    NoActiveDeployment,
+    /// The function is there, and this server has nothing to execute it with.
+    #[error(
+        "The runtime `{0}` cannot be executed here: this server builds and executes no functions."
+    )]
+    RuntimeUnsupported(String),
     /// The build of a deployment is not as far as what was asked needs, or farther.
     #[error("The deployment is {0}.")]
     BuildMoved(&'static str),

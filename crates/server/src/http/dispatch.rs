@@ -251,6 +251,7 @@ async fn perform_of_functions(
         F::DuplicateDeployment => deployments::duplicate(context).await,
         F::CancelDeployment => deployments::cancel(context).await,
         F::ActivateDeployment => deployments::activate(context).await,
+        F::Execute => Err(functions::refuse_execution(&context)),
     }
 }
 

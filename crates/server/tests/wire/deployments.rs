@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use server::serve::Limits;
 use testing::{Credentials, RawAnswer, RawClient};
 
-use super::fixture::{KEY, LIMITS, PROJECT, TestServer};
+use super::fixture::{KEY, LIMITS, PROJECT, ROWS_KEY, TestServer};
 
 const PATH: &str = "/v1/functions/f/deployments";
 const BOUNDARY: &str = "----boundary";
@@ -515,6 +515,46 @@ fn a_deployment_is_active_once_it_is_built() {
             "{method} {path}"
         );
     }
+}
+
+#[test]
+fn an_execution_is_refused_by_what_is_missing() {
+    let server = start();
+    let execute = |key: Option<&str>| {
+        let path = "/v1/functions/f/executions";
+        server.ask_as(key, "POST", path, r#"{"body":"{}"}"#)
+    };
+    let set = |change: Value| server.make("PUT", "/v1/functions/f", &change);
+    assert_eq!(execute(None).refusal(), "401 user_unauthorized");
+    assert_eq!(execute(Some(KEY)).refusal(), "404 deployment_not_found");
+    upload(&server);
+    assert_eq!(
+        execute(Some(KEY)).refusal(),
+        "404 deployment_not_found",
+        "it is not built"
+    );
+    build(&server, true);
+    let refused = execute(Some(KEY));
+    assert_eq!(refused.refusal(), "404 function_runtime_unsupported");
+    assert!(refused.text.contains("`node-22`"), "{}", refused.text);
+    for (execute_by, wanted) in [
+        (json!(["users", "user:ann"]), "401 user_unauthorized"),
+        (json!(["guests"]), "404 function_runtime_unsupported"),
+        (json!(["any"]), "404 function_runtime_unsupported"),
+    ] {
+        set(json!({ "execute": execute_by }));
+        assert_eq!(execute(None).refusal(), wanted, "{execute_by}");
+    }
+    set(json!({"enabled": false}));
+    assert_eq!(execute(None).refusal(), "404 function_not_found");
+    assert_eq!(
+        execute(Some(KEY)).refusal(),
+        "404 function_runtime_unsupported"
+    );
+    let absent = server.ask("POST", "/v1/functions/nobody/executions", "{}");
+    assert_eq!(absent.refusal(), "404 function_not_found");
+    let rows = server.ask_as(Some(ROWS_KEY), "POST", "/v1/functions/f/executions", "{}");
+    assert_eq!(rows.refusal(), "401 general_unauthorized_scope");
 }
 
 #[test]

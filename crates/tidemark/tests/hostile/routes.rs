@@ -751,8 +751,8 @@ pub fn all() -> Vec<Known> {
         .collect()
 }
 
-/// Routes that need a deployment, which only a form with an archive makes: what is wrong about them
-/// stands in `crates/server/tests/wire/deployments.rs`.
+/// Routes that need a deployment, which only a form with an archive makes, and the one that refuses
+/// every execution: what is wrong about them stands in `crates/server/tests/wire/deployments.rs`.
 fn needs_archive(action: Action) -> bool {
     use FunctionAction as F;
     matches!(
@@ -765,6 +765,7 @@ fn needs_archive(action: Action) -> bool {
                 | F::DuplicateDeployment
                 | F::CancelDeployment
                 | F::ActivateDeployment
+                | F::Execute
         )
     )
 }

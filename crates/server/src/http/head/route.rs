@@ -66,6 +66,7 @@ pub enum FunctionAction {
     DuplicateDeployment,
     CancelDeployment,
     ActivateDeployment,
+    Execute,
 }
 
 /// What a route does.
@@ -369,6 +370,7 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (GET, "/v1/functions/{function}/variables/{variable}", Action::Function(F::GetVariable)),
     (PUT, "/v1/functions/{function}/variables/{variable}", Action::Function(F::UpdateVariable)),
     (DELETE, "/v1/functions/{function}/variables/{variable}", Action::Function(F::DeleteVariable)),
+    (POST, "/v1/functions/{function}/executions", Action::Function(F::Execute)),
     (PATCH, "/v1/functions/{function}/deployment", Action::Function(F::ActivateDeployment)),
     (GET, "/v1/functions/{function}/deployments", Action::Function(F::ListDeployments)),
     (POST, "/v1/functions/{function}/deployments", Action::Function(F::CreateDeployment)),

@@ -164,6 +164,15 @@ pub async fn delete_variable(context: RequestContext<'_>) -> Result<Reply, ApiEr
     Ok(Reply::empty())
 }
 
+/// `POST /v1/functions/{function}/executions`: always refused, before the body is read.
+pub fn refuse_execution(context: &RequestContext<'_>) -> ApiError {
+    let (engine, function) = (&context.app.shared.engine, &context.ids.function);
+    match context.caller() {
+        Ok(caller) => engine.refuse_execution(&caller, function).into(),
+        Err(refused) => refused,
+    }
+}
+
 /// `GET /v1/tidemark/functions/{function}/options`
 pub fn options(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;

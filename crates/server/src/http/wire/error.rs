@@ -99,6 +99,7 @@ kinds! {
     VariableNotFound 404 "variable_not_found";
     DeploymentNotFound 404 "deployment_not_found";
     EntrypointMissing 404 "function_entrypoint_missing";
+    RuntimeUnsupported 404 "function_runtime_unsupported";
     NotImplemented 405 "general_not_implemented";
     DatabaseTimeout 408 "database_timeout";
     RequestTimeout 408 "general_request_timeout";

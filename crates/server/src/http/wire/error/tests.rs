@@ -222,6 +222,8 @@ fn function_cases() -> Vec<(FunctionError, Kind)> {
         (F::SecretStays, Kind::VariableSecretStays),
         (F::DeploymentNotFound(text()), Kind::DeploymentNotFound),
         (F::DeploymentExists, Kind::DeploymentExists),
+        (F::NoActiveDeployment, Kind::DeploymentNotFound),
+        (F::RuntimeUnsupported(text()), Kind::RuntimeUnsupported),
         (
             F::SourceTooLarge {
                 bytes: 2,
