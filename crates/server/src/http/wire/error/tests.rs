@@ -239,6 +239,13 @@ fn function_cases() -> Vec<(FunctionError, Kind)> {
     ]
 }
 
+/// An undo is refused as the write of its row would be.
+fn undo_refused() -> EngineError {
+    let error = Box::new(AccessError::Unauthorized.into());
+    let row = text();
+    WriteError::UndoRefused { row, error }.into()
+}
+
 fn cases() -> Vec<(EngineError, Kind)> {
     fn of<E: Into<EngineError>>(
         cases: Vec<(E, Kind)>,
@@ -252,6 +259,7 @@ fn cases() -> Vec<(EngineError, Kind)> {
     ];
     all.extend(of(access_cases()).chain(of(schema_cases())));
     all.extend(of(function_cases()));
+    all.push((undo_refused(), Kind::Unauthorized));
     all.extend(of(read_cases()).chain(of(write_cases())));
     all.extend(of(transaction_cases()).chain(of(unavailable_cases())));
     all
