@@ -418,10 +418,12 @@ fn dashboard_and_alerts_ask_for_what_is_served() {
     // Bounds that stand beside what they bound elsewhere, an instant, and what an alert watches.
     let known = [
         "tidemark_list_cache_compares",
+        "tidemark_commit_unknown_total",
         "tidemark_writes_waiting_max",
         "tidemark_published_mark_timestamp_seconds",
         "tidemark_writer_panics_total",
         "tidemark_writer_stopped",
+        "tidemark_commit_awaited",
         "tidemark_long_reads_waiting_max",
         "tidemark_long_read_threads_max",
         "tidemark_encrypted_damaged_total",

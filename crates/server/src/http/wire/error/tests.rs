@@ -387,7 +387,7 @@ const STAGES: [(&str, &str, &str); 6] = [
     ("Unavailable", "Unavailable", source!("unavailable.rs")),
 ];
 /// These have the kind of the error that they carry.
-const CARRIERS: [&str; 3] = ["NotKept", "OfOperation", "Partly"];
+const CARRIERS: [&str; 4] = ["NotKept", "OfOperation", "Partly", "UndoRefused"];
 
 fn variants(name: &str, source: &str) -> Vec<String> {
     let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
