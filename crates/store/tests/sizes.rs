@@ -357,6 +357,8 @@ fn damaged_values_that_are_moved_count_as_they_are_stored() {
 /// What a store without counters has left behind.
 fn make_older(place: &Directory) {
     let older = "DROP TABLE table_bytes; DROP TABLE tx_schema; DROP TABLE erasure;
+                 DROP TABLE function_; DROP TABLE variable; DROP TABLE deployment;
+                 DROP TABLE deployment_piece; DROP TABLE pieces_gone;
                  PRAGMA user_version = 11;";
     place.database().execute_batch(older).unwrap();
 }

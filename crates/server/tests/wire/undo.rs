@@ -437,8 +437,8 @@ fn undo_gives_back_the_grants_of_a_row_that_is_not_there_now() {
     for (nth, (id, data)) in made.into_iter().enumerate() {
         // With the content that it has, so that nothing else is changed.
         let body = json!({"data": data, "permissions": []});
-        let changed = theirs(&server, "PATCH", &row(id), &body);
-        assert_eq!(changed.json()["$permissions"], json!([]), "{id}");
+        let answer = theirs(&server, "PATCH", &row(id), &body);
+        assert_eq!(answer.json()["$permissions"], json!([]), "{id}");
         let known = known(&server);
         let shown = known.iter().find(|row| row[0] == id).unwrap();
         assert_eq!(shown[1], json!([]), "the answer is what is known");

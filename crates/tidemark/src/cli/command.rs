@@ -189,7 +189,9 @@ mod tests {
                 about.unwrap_or_default()
             )
         };
-        let wanted: Vec<String> = Cli::command().get_subcommands().map(row).collect();
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+        let wanted: Vec<String> = shown.map(row).collect();
         let rows: Vec<&str> = page
             .lines()
             .filter(|line| line.starts_with("| `tidemark "))
