@@ -208,7 +208,7 @@ describe('what is not built yet is refused in the error shape', () => {
   }
 
   test('other services', async () => {
-    for (const route of ['/account', '/users', '/teams', '/functions', '/storage/buckets', '/locale']) {
+    for (const route of ['/account', '/users', '/teams', '/storage/buckets', '/locale']) {
       const { status, json } = await server.ask('GET', route);
       assert.ok((status >= 400 && status < 500) || status === 501, `${route}: ${status}`);
       assert.equal(json.code, status);

@@ -184,13 +184,14 @@ impl Reply {
         }
     }
 
-    /// 200 with a gzip archive, which comes in pieces. The connection ends with them, as with
-    /// [`Reply::lines`].
-    pub fn archive(pieces: Lines) -> Reply {
-        Reply {
-            content_type: GZIP,
-            ..Reply::lines(pieces)
-        }
+    /// 200 with a gzip archive of so many bytes, which comes in pieces. The connection ends with
+    /// them, as with [`Reply::lines`]; a client sees by the length whether that was too early.
+    pub fn archive(pieces: Lines, bytes: u64) -> Reply {
+        let mut reply = Reply::lines(pieces);
+        reply.content_type = GZIP;
+        let length = (header::CONTENT_LENGTH, HeaderValue::from(bytes));
+        reply.more.push(length);
+        reply
     }
 
     /// 200 with a JSON body that others send as well.

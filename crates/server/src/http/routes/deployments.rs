@@ -201,9 +201,9 @@ pub async fn download(context: RequestContext<'_>) -> Result<Reply, ApiError> {
         .engine
         .get_deployment(&caller, &ids.function, &ids.of_function);
     let (found, _) = found.await?;
-    let is_there = match part {
-        ArchivePart::Source => found.is_whole(),
-        _ => found.output_bytes > 0,
+    let (is_there, bytes) = match part {
+        ArchivePart::Source => (found.is_whole(), found.source_bytes),
+        _ => (found.output_bytes > 0, found.output_bytes),
     };
     if !is_there {
         let missing = FunctionError::BuildMoved(found.status.as_str());
@@ -216,7 +216,7 @@ pub async fn download(context: RequestContext<'_>) -> Result<Reply, ApiError> {
         part,
         from: 0,
     };
-    Ok(Reply::archive(Lines::new(archive.next())))
+    Ok(Reply::archive(Lines::new(archive.next()), bytes))
 }
 
 /// An archive that is sent piece by piece, each read when the one before was taken.
