@@ -418,7 +418,7 @@ fn inside(given: &[u8]) -> Option<PathBuf> {
 
 /// Where a link leads, when that is inside. Steps upwards stand at its beginning only: behind a
 /// name they would count from where that leads, if it is a link itself.
-fn leading(path: &Path, target: &[u8]) -> Option<PathBuf> {
+pub(crate) fn leading(path: &Path, target: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(target)
         .ok()
         .filter(|text| !text.contains('\0'))?;

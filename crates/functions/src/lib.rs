@@ -21,6 +21,7 @@ mod pool;
 mod probe;
 mod process;
 mod runtime;
+pub mod source;
 mod work;
 
 pub use executor::{Executor, ExecutorSettings};

@@ -275,6 +275,14 @@ impl InstalledRuntimes {
         }
     }
 
+    /// The languages that functions can be written in, by name, and the ids of each.
+    pub fn known() -> Vec<(String, Vec<String>)> {
+        let known = RuntimeManifest::all().into_iter();
+        known
+            .map(|manifest| (manifest.name, manifest.ids))
+            .collect()
+    }
+
     /// The interpreters, those that were named first.
     pub fn found(&self) -> &[InstalledRuntime] {
         &self.found
