@@ -20,7 +20,7 @@ const INTERNAL: [&str; 3] = [
     "docs/performance.md",
 ];
 /// Commands whose help is checked, as words of the command line.
-const HELP: [&str; 24] = [
+const HELP: [&str; 33] = [
     "",
     "serve",
     "project create",
@@ -35,6 +35,15 @@ const HELP: [&str; 24] = [
     "schema diff",
     "schema push",
     "schema types",
+    "function init",
+    "function deploy",
+    "function run",
+    "function logs",
+    "function list",
+    "function delete",
+    "function variable set",
+    "function variable list",
+    "function variable delete",
     "options",
     "explain",
     "history",

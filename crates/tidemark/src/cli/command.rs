@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use super::{bench, explain, key, options, past, project, schema, seed, top};
+use super::{bench, explain, function, key, options, past, project, schema, seed, top};
 use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, ServeArgs, file};
 
 /// A backend database with exact cached lists and the history of every row, for the official
@@ -84,6 +84,19 @@ pub enum Command {
   tidemark schema types go > rows.go    types for a program"
     )]
     Schema(schema::SchemaCommand),
+    /// Write, deploy, run and watch functions: code that runs on the server that has the data
+    ///
+    /// Works over the wire: with --endpoint, --project and --key or their variables, or on the
+    /// server that runs on --data.
+    #[command(
+        subcommand,
+        after_help = "Example:
+  tidemark function init hello && cd hello        a handler and function.toml
+  tidemark function deploy                        send it and wait until it is built
+  tidemark function run --body '{\"n\":1}'        run it once
+  tidemark function logs --follow                 what was run, as it ends"
+    )]
+    Function(function::FunctionCommand),
     /// Show or set the options of a table: its history, who sees it, the age of its lists
     ///
     /// Without an option of the table it prints them all. Those that are not given stay.

@@ -19,6 +19,7 @@ mod connection;
 mod doctor;
 pub mod explain;
 mod export;
+pub mod function;
 mod import;
 mod jail;
 pub mod key;
@@ -101,6 +102,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Options(args) => options::run(&args, &outside)?,
         Command::Explain(args) => explain::run(&args, &outside)?,
         Command::Schema(command) => return schema::run(command, &outside),
+        Command::Function(command) => return function::run(command, &outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,
         Command::Jail { setup } => return Ok(jail::run(&setup)),

@@ -1,0 +1,6 @@
+def main(context):
+    """Called for each run, many at once. What `context` holds stands in the guide of functions."""
+    req, res = context.req, context.res
+    context.log(f"{req.method} {req.path}")
+    given = req.body_json if req.body_text else {}
+    return res.json({"hello": "world", "given": given})
