@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::host::Host;
+use crate::host::{ByProcess, FORKS_MAX, Host};
 use crate::tier::{Lookup, MissTicket, Stored, Tier, TierError, TierFault};
 use opened::OpenedFile;
 
@@ -28,8 +28,6 @@ pub const VALUE_SHARE: u64 = 4;
 const CHECK_MS: u64 = 1_000;
 /// How often a deletion begins again because its file was replaced.
 const REPLACED_MAX: u32 = 3;
-/// Forks of forks that are followed; the tier is off in their children.
-const FORKS_MAX: usize = 16;
 
 /// Where a file is, and what it is made with. One that is there keeps its own size.
 #[derive(Clone, Debug)]
@@ -53,9 +51,7 @@ pub struct FileSettings {
 pub struct FileTier {
     settings: FileSettings,
     host: Host,
-    /// Forks before this was made.
-    forks: u32,
-    generations: Box<[Generation]>,
+    generations: ByProcess<Generation>,
 }
 
 /// What one process knows of the file.
@@ -84,27 +80,13 @@ impl FileTier {
     pub fn new(settings: FileSettings, host: Host) -> FileTier {
         FileTier {
             settings,
-            forks: (host.forks)(),
+            generations: ByProcess::new(&host),
             host,
-            generations: (0..FORKS_MAX).map(|_| Generation::default()).collect(),
         }
     }
 
-    /// Whether the file can be used, and why not.
-    ///
-    /// # Errors
-    /// The reason, with the kind [`TierFault::Off`] if nothing but a change of the settings or of
-    /// the machine helps.
-    pub fn check(&self) -> Result<(), TierError> {
-        self.opened().map(drop)
-    }
-
-    fn level(&self) -> usize {
-        (self.host.forks)().wrapping_sub(self.forks) as usize
-    }
-
     fn generation(&self) -> Result<&Generation, TierError> {
-        self.generations.get(self.level()).ok_or_else(|| {
+        self.generations.own().ok_or_else(|| {
             let text = format!("this process is a fork of more than {FORKS_MAX} others in a row");
             TierError::new(TierFault::Off, text)
         })
@@ -162,7 +144,7 @@ impl FileTier {
     /// A lock of the parent would stay as long as one process has its open file. What a thread was
     /// using at the moment of the fork stays open: its locks cannot be waited for.
     fn close_inherited(&self) {
-        for generation in self.generations.iter().take(self.level()) {
+        for generation in self.generations.inherited() {
             if let Ok(mut state) = generation.state.try_write() {
                 *state = FileState::Closed;
             }
@@ -223,6 +205,10 @@ impl FileTier {
 }
 
 impl Tier for FileTier {
+    fn check(&self) -> Result<(), TierError> {
+        self.opened().map(drop)
+    }
+
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
         self.with(|opened| opened.get(key, (self.host.now_ms)()))
     }

@@ -36,6 +36,44 @@ impl Host {
     }
 }
 
+/// Forks of forks that are followed.
+pub const FORKS_MAX: usize = 16;
+
+/// One `T` for each process of a line of forks: a child shares no locks with its parent, which may
+/// have been forked while another thread held one.
+pub struct ByProcess<T> {
+    forks: fn() -> u32,
+    /// Forks before this was made.
+    before: u32,
+    each: Box<[T]>,
+}
+
+impl<T: Default> ByProcess<T> {
+    pub fn new(host: &Host) -> ByProcess<T> {
+        ByProcess {
+            forks: host.forks,
+            before: (host.forks)(),
+            each: (0..FORKS_MAX).map(|_| T::default()).collect(),
+        }
+    }
+}
+
+impl<T> ByProcess<T> {
+    fn level(&self) -> usize {
+        (self.forks)().wrapping_sub(self.before) as usize
+    }
+
+    /// That of this process; none in a fork of more than [`FORKS_MAX`] others in a row.
+    pub fn own(&self) -> Option<&T> {
+        self.each.get(self.level())
+    }
+
+    /// Those of the processes it was forked from.
+    pub fn inherited(&self) -> impl Iterator<Item = &T> {
+        self.each.iter().take(self.level())
+    }
+}
+
 /// A wall clock can be set back, which would give expired entries a second life.
 fn boot_clock_ms() -> u64 {
     let Ok(time) = clock_gettime(ClockId::CLOCK_BOOTTIME) else {

@@ -3,15 +3,22 @@
 //! [`FileTier`] is one file of a fixed size, shared by all processes of a host. [`envelope`] is the
 //! frame around a value in any tier. Values are bytes here: what they mean is the business of the
 //! binding for one language, which also says when a process was forked ([`Host`]).
+//! [`TierStack`] drives the calls of a function through several tiers, by the rules of [`policy`].
 //!
 //! A tier may lose any value at any time; it never gives a wrong one, and none after a
 //! [`Tier::delete`] of its key that returned `Ok`.
 
+pub mod breaker;
 pub mod envelope;
 mod file;
 mod host;
+pub mod policy;
+mod stack;
 mod tier;
+mod tokens;
 
 pub use file::{FileSettings, FileSurvey, FileTier, VALUE_SHARE};
 pub use host::Host;
+pub use stack::{Deleted, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};
+pub use tokens::{NAME_BYTES, TokenName};

@@ -8,6 +8,13 @@ pub const NEVER_MS: u64 = u64::MAX;
 
 /// A store of bytes below memory, used from any thread.
 pub trait Tier: Send + Sync {
+    /// Whether it can be used, and why not. Changes nothing that is stored.
+    ///
+    /// # Errors
+    /// The reason, with the kind [`TierFault::Off`] if nothing but a change of the settings or of
+    /// the machine helps.
+    fn check(&self) -> Result<(), TierError>;
+
     /// The value of `key`, or a ticket with which the one computed instead is stored.
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError>;
 

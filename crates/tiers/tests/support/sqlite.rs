@@ -74,6 +74,10 @@ fn deletions(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 impl Tier for SqliteTier {
+    fn check(&self) -> Result<(), TierError> {
+        Ok(())
+    }
+
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
         let now = (self.now_ms)() as i64;
         self.with(|connection| {

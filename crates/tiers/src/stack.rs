@@ -1,0 +1,385 @@
+//! Several tiers, nearest first, driven by [`CallPolicy`] on the thread of the caller.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::host::{ByProcess, Host};
+use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, TierGate};
+use super::tier::{Lookup, MissTicket, Stored, Tier, TierError, TierHit};
+use super::tokens::{self, TokenName};
+
+/// All reads of a call begin within this time, and all its stores.
+const CALL_MS: u64 = 5_000;
+
+/// Tiers that many functions may share.
+pub struct TierStack {
+    shared: Arc<StackShared>,
+}
+
+struct StackShared {
+    tiers: Vec<Arc<dyn Tier>>,
+    settings: GateSettings,
+    host: Host,
+    gates: ByProcess<StackGates>,
+}
+
+/// The gates of one process, made at their first use.
+#[derive(Default)]
+struct StackGates {
+    gates: Mutex<Vec<TierGate>>,
+    left: Condvar,
+}
+
+/// One call of a function, from its first question to its last store.
+pub struct TierCall {
+    steps: CallPolicy,
+    key: Vec<u8>,
+    names: Vec<TokenName>,
+    is_forced: bool,
+    /// What each tier that missed the value gave to store it.
+    rights: Vec<Option<StoreRight>>,
+    /// What tiers did not do.
+    pub failures: Vec<TierError>,
+    /// Operations that did not take place, for the breaker or for want of room.
+    pub rejected: u32,
+}
+
+struct StoreRight {
+    key: Vec<u8>,
+    ticket: MissTicket,
+}
+
+/// What became of a value in the tiers that could store it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredInTiers {
+    /// At least one has it, and nothing it depends on was deleted meanwhile.
+    Kept,
+    /// Something was deleted while it was computed: it is the answer to its own call and no other.
+    Overtaken,
+    /// No tier has it.
+    Nowhere,
+}
+
+/// What a deletion did.
+pub struct Deleted {
+    /// Whether there was something to delete.
+    pub was_there: bool,
+    /// Why tiers did not do it: these may still give the value.
+    pub failures: Vec<TierError>,
+}
+
+/// How the breaker of a tier stands.
+pub struct TierState {
+    /// Whether callers are kept from it.
+    pub is_open: bool,
+    /// Why it cannot be used.
+    pub error: Option<TierError>,
+}
+
+impl TierStack {
+    /// A stack of these tiers, nearest first, with one gate each in every process.
+    pub fn new(tiers: Vec<Arc<dyn Tier>>, settings: GateSettings, host: Host) -> TierStack {
+        let shared = StackShared {
+            tiers,
+            settings,
+            host,
+            gates: ByProcess::new(&host),
+        };
+        TierStack {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// A call for `key`, whose entries depend on `names`. If it is forced the body runs whatever
+    /// is stored.
+    pub fn begin(&self, key: &[u8], names: Vec<TokenName>, is_forced: bool) -> TierCall {
+        let tiers = self.shared.tiers.len();
+        TierCall {
+            steps: CallPolicy::new(tiers, CALL_MS, self.now_ms()),
+            key: key.to_vec(),
+            names,
+            is_forced,
+            rights: (0..tiers).map(|_| None).collect(),
+            failures: Vec::new(),
+            rejected: 0,
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        (self.shared.host.now_ms)()
+    }
+
+    /// The next hit, to be followed by [`TierStack::accept`] or [`TierStack::refuse`]; `None` when
+    /// the body has to run.
+    pub fn ask(&self, call: &mut TierCall) -> Option<TierHit> {
+        loop {
+            let CallStep::Ask(tier) = call.steps.next(self.now_ms()) else {
+                return None;
+            };
+            let found = match self
+                .shared
+                .operate(tier, |one| call.look(one, &self.shared.host))
+            {
+                GatedOperation::Done(found) => found,
+                GatedOperation::Rejected => {
+                    call.rejected += 1;
+                    call.steps.pass();
+                    continue;
+                }
+                GatedOperation::Failed(error) => {
+                    self.shared.with_gate(tier, |gate| match gate {
+                        Some(gate) => call.steps.fail(error.fault, gate),
+                        None => call.steps.pass(),
+                    });
+                    call.failures.push(error);
+                    continue;
+                }
+            };
+            match found {
+                (_, Lookup::Hit(hit)) => return Some(hit),
+                (key, Lookup::Miss(ticket)) => {
+                    call.rights[tier] = Some(StoreRight { key, ticket });
+                    call.steps.miss();
+                }
+            }
+        }
+    }
+
+    /// The hit is the answer. Tiers before it store it for what is left of its life.
+    pub fn accept(&self, call: &mut TierCall, hit: &TierHit) {
+        call.steps.hit();
+        let left_ms = hit.until_ms.saturating_sub(self.now_ms());
+        let left_ms = (hit.until_ms != super::tier::NEVER_MS).then_some(left_ms);
+        self.store_in_turn(call, hit.value(), left_ms);
+    }
+
+    /// The hit cannot be read: it counts as a miss.
+    pub fn refuse(&self, call: &mut TierCall) {
+        let CallStep::Ask(tier) = call.steps.next(self.now_ms()) else {
+            return;
+        };
+        let taken = self.shared.operate(tier, |one| {
+            let key = tokens::key_with(one, &call.key, &call.names, &self.shared.host)?;
+            one.ticket(&key).map(|ticket| StoreRight { key, ticket })
+        });
+        match taken {
+            GatedOperation::Done(right) => {
+                call.rights[tier] = Some(right);
+                call.steps.miss();
+                return;
+            }
+            GatedOperation::Rejected => call.rejected += 1,
+            GatedOperation::Failed(error) => call.failures.push(error),
+        }
+        call.steps.pass();
+    }
+
+    /// Stores what the body gave in every tier that had missed it.
+    ///
+    /// # Panics
+    /// When [`TierStack::ask`] has not said yet that the body has to run.
+    pub fn store(
+        &self,
+        call: &mut TierCall,
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+    ) -> StoredInTiers {
+        call.steps.ran(self.now_ms());
+        self.store_in_turn(call, value, lifetime_ms)
+    }
+
+    fn store_in_turn(
+        &self,
+        call: &mut TierCall,
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+    ) -> StoredInTiers {
+        let mut stored = StoredInTiers::Nowhere;
+        while let CallStep::Store(tier) = call.steps.next(self.now_ms()) {
+            call.steps.stored();
+            let right = call.rights[tier].as_ref().expect("a tier that has missed");
+            let done = self.shared.operate(tier, |one| {
+                let ticket = Some(right.ticket);
+                let stored = one.set(&right.key, value, lifetime_ms, ticket)?;
+                // What it depends on may have been forgotten since: then no later call asks for
+                // this key, and the caller may not keep the value either.
+                let is_current = stored == Stored::Kept
+                    && tokens::is_current(one, &call.key, &call.names, &right.key)?;
+                Ok(is_current)
+            });
+            match done {
+                // A value that was overtaken in one tier is old in all of them.
+                GatedOperation::Done(false) => stored = StoredInTiers::Overtaken,
+                GatedOperation::Done(true) if stored == StoredInTiers::Nowhere => {
+                    stored = StoredInTiers::Kept;
+                }
+                GatedOperation::Done(true) => {}
+                GatedOperation::Rejected => call.rejected += 1,
+                GatedOperation::Failed(error) => call.failures.push(error),
+            }
+        }
+        stored
+    }
+
+    /// Deletes the entry of `key`, in the farthest tier first: a nearer one could be filled again
+    /// from it. A breaker keeps no deletion from a tier, for what is not deleted is served again.
+    pub fn delete(&self, key: &[u8], names: &[TokenName]) -> Deleted {
+        self.delete_each(|tier| {
+            let full = tokens::key_with(tier, key, names, &self.shared.host)?;
+            tier.delete(&full)
+        })
+    }
+
+    /// Forgets every entry that depends on `name`.
+    pub fn forget(&self, name: &TokenName) -> Deleted {
+        self.delete_each(|tier| tokens::forget(tier, name))
+    }
+
+    fn delete_each(&self, delete: impl Fn(&dyn Tier) -> Result<bool, TierError>) -> Deleted {
+        let mut deleted = Deleted {
+            was_there: false,
+            failures: Vec::new(),
+        };
+        for tier in self.shared.tiers.iter().rev() {
+            match delete(&**tier) {
+                Ok(was_there) => deleted.was_there |= was_there,
+                Err(error) => deleted.failures.push(error),
+            }
+        }
+        deleted
+    }
+
+    /// How each tier stands, nearest first. Tiers that are not kept from callers are checked now.
+    pub fn states(&self) -> Vec<TierState> {
+        let tiers = self.shared.tiers.iter().enumerate();
+        let states = tiers.map(|(number, tier)| {
+            let is_open = self.shared.is_open(number);
+            TierState {
+                is_open,
+                error: if is_open { None } else { tier.check().err() },
+            }
+        });
+        states.collect()
+    }
+}
+
+impl TierCall {
+    fn look(&self, tier: &dyn Tier, host: &Host) -> Result<(Vec<u8>, Lookup), TierError> {
+        let key = tokens::key_with(tier, &self.key, &self.names, host)?;
+        let found = if self.is_forced {
+            Lookup::Miss(tier.ticket(&key)?)
+        } else {
+            tier.get(&key)?
+        };
+        Ok((key, found))
+    }
+}
+
+enum GatedOperation<T> {
+    Done(T),
+    Rejected,
+    Failed(TierError),
+}
+
+impl StackShared {
+    fn lock<'a>(&self, own: &'a StackGates) -> MutexGuard<'a, Vec<TierGate>> {
+        let mut gates = own.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        if gates.is_empty() {
+            *gates = (self.tiers.iter())
+                .map(|_| TierGate::new(self.settings))
+                .collect();
+        }
+        gates
+    }
+
+    /// Does something with the gate of a tier; `None` in a fork of too many others.
+    fn with_gate<T>(&self, tier: usize, act: impl FnOnce(Option<&mut TierGate>) -> T) -> T {
+        match self.gates.own() {
+            Some(own) => act(Some(&mut self.lock(own)[tier])),
+            None => act(None),
+        }
+    }
+
+    fn is_open(&self, tier: usize) -> bool {
+        self.with_gate(tier, |gate| {
+            let breaker = gate.and_then(TierGate::breaker);
+            breaker.is_some_and(|breaker| breaker.is_open())
+        })
+    }
+
+    /// Does something with a tier, if its gate lets it.
+    fn operate<T>(
+        self: &Arc<Self>,
+        tier: usize,
+        act: impl FnOnce(&dyn Tier) -> Result<T, TierError>,
+    ) -> GatedOperation<T> {
+        let Some(own) = self.gates.own() else {
+            return GatedOperation::Rejected;
+        };
+        if !self.enter(own, tier) {
+            return GatedOperation::Rejected;
+        }
+        let done = act(&*self.tiers[tier]);
+        let failed = done.as_ref().err().map(|error| error.fault);
+        self.lock(own)[tier].leave(failed, (self.host.now_ms)());
+        // Callers of every tier wait here, and one of this tier must be among those woken.
+        own.left.notify_all();
+        match done {
+            Ok(done) => GatedOperation::Done(done),
+            Err(error) => GatedOperation::Failed(error),
+        }
+    }
+
+    fn enter(self: &Arc<Self>, own: &StackGates, tier: usize) -> bool {
+        let begin_ms = (self.host.now_ms)();
+        let mut now_ms = begin_ms;
+        let mut gates = self.lock(own);
+        loop {
+            let left_ms = gates[tier].wait_ms().saturating_sub(now_ms - begin_ms);
+            match gates[tier].enter(now_ms) {
+                GateAnswer::Enter => return true,
+                GateAnswer::Rejected => return false,
+                GateAnswer::Full if left_ms == 0 => return false,
+                GateAnswer::Full => {
+                    gates[tier].begin_wait();
+                    let waited = own.left.wait_timeout(gates, Duration::from_millis(left_ms));
+                    gates = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    gates[tier].end_wait();
+                    now_ms = (self.host.now_ms)().max(now_ms);
+                }
+                GateAnswer::Check(number) => {
+                    drop(gates);
+                    self.check_beside(tier, number);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Checks a tier on a thread of its own, which only this breaker waits for.
+    fn check_beside(self: &Arc<Self>, tier: usize, number: u64) {
+        let shared = self.clone();
+        let check = move || {
+            let checks = shared.with_gate(tier, |gate| {
+                let breaker = gate.and_then(TierGate::breaker);
+                breaker.map_or(0, |breaker| breaker.checks())
+            });
+            let is_good = (0..checks).all(|_| shared.tiers[tier].check().is_ok());
+            shared.checked(tier, number, is_good);
+        };
+        let name = "tidemark-cache-check".to_owned();
+        if thread::Builder::new().name(name).spawn(check).is_err() {
+            self.checked(tier, number, false);
+        }
+    }
+
+    fn checked(&self, tier: usize, number: u64, is_good: bool) {
+        let now_ms = (self.host.now_ms)();
+        self.with_gate(tier, |gate| {
+            if let Some(breaker) = gate.and_then(TierGate::breaker) {
+                breaker.checked(number, is_good, now_ms);
+            }
+        });
+    }
+}

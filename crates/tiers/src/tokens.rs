@@ -1,0 +1,129 @@
+//! What many entries depend on: a random token for each name, kept in the tier itself.
+//!
+//! An entry is stored under a key that contains the tokens read before its value was computed. To
+//! forget all entries of a name is to delete its token: the next one that is made is another. A
+//! token that the tier loses costs the entries under it and can never bring old ones back, which a
+//! counter would do.
+
+use twox_hash::XxHash3_64;
+
+use super::host::Host;
+use super::tier::{Lookup, Tier, TierError, TierFault};
+
+const TOKEN_BYTES: usize = 16;
+/// A token is stored again after this time, since a file overwrites what was written first.
+const AGAIN_MS: u64 = 10_000;
+/// What begins the key of a token, so that names and keys of entries may be equal.
+const PREFIX: &[u8] = b"token";
+
+/// How long a name is.
+pub const NAME_BYTES: usize = 32;
+
+/// A digest of what a tag is called, and in which sense.
+pub type TokenName = [u8; NAME_BYTES];
+
+type Token = [u8; TOKEN_BYTES];
+
+fn key_of(name: &TokenName) -> Vec<u8> {
+    [PREFIX, name].concat()
+}
+
+fn read(tier: &dyn Tier, key: &[u8]) -> Result<FoundToken, TierError> {
+    Ok(match tier.get(key)? {
+        Lookup::Hit(hit) => match hit.value().try_into() {
+            Ok(token) => FoundToken::Token(token, hit.written_ms),
+            // Nothing of ours.
+            Err(_) => FoundToken::None(tier.ticket(key)?),
+        },
+        Lookup::Miss(ticket) => FoundToken::None(ticket),
+    })
+}
+
+enum FoundToken {
+    /// The token and when it was written.
+    Token(Token, u64),
+    None(super::tier::MissTicket),
+}
+
+fn token(tier: &dyn Tier, name: &TokenName, host: &Host) -> Result<Token, TierError> {
+    let key = key_of(name);
+    let ticket = match read(tier, &key)? {
+        FoundToken::Token(token, written_ms) => {
+            if (host.now_ms)().saturating_sub(written_ms) >= AGAIN_MS {
+                keep(tier, &key, token)?;
+            }
+            return Ok(token);
+        }
+        FoundToken::None(ticket) => ticket,
+    };
+    let mut token = [0; TOKEN_BYTES];
+    (host.random)(&mut token);
+    tier.set(&key, &token, None, Some(ticket))?;
+    // Another process may have written its own meanwhile.
+    match read(tier, &key)? {
+        FoundToken::Token(token, _) => Ok(token),
+        FoundToken::None(_) => {
+            let text = "what the entry depends on is being forgotten";
+            Err(TierError::new(TierFault::Busy, text))
+        }
+    }
+}
+
+fn keep(tier: &dyn Tier, key: &[u8], token: Token) -> Result<(), TierError> {
+    let ticket = tier.ticket(key)?;
+    // It may have been deleted before the ticket; then this is not the token any more.
+    if matches!(read(tier, key)?, FoundToken::Token(found, _) if found == token) {
+        match tier.set(key, &token, None, Some(ticket)) {
+            // The old record is still there.
+            Err(error) if error.fault == TierFault::Busy => {}
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}
+
+/// `key` with the present tokens of `names`; missing ones are made.
+pub fn key_with(
+    tier: &dyn Tier,
+    key: &[u8],
+    names: &[TokenName],
+    host: &Host,
+) -> Result<Vec<u8>, TierError> {
+    let tokens = names.iter().map(|name| token(tier, name, host));
+    let tokens = tokens.collect::<Result<Vec<Token>, TierError>>()?;
+    Ok(joined(key, &tokens))
+}
+
+/// Whether `full` is still the key that [`key_with`] gave for these names.
+pub fn is_current(
+    tier: &dyn Tier,
+    key: &[u8],
+    names: &[TokenName],
+    full: &[u8],
+) -> Result<bool, TierError> {
+    let mut tokens = Vec::with_capacity(names.len());
+    for name in names {
+        match read(tier, &key_of(name))? {
+            FoundToken::Token(token, _) => tokens.push(token),
+            FoundToken::None(_) => return Ok(false),
+        }
+    }
+    Ok(joined(key, &tokens) == full)
+}
+
+/// Forgets every entry that depends on `name`. Whether there was a token.
+pub fn forget(tier: &dyn Tier, name: &TokenName) -> Result<bool, TierError> {
+    tier.delete(&key_of(name))
+}
+
+fn joined(key: &[u8], tokens: &[Token]) -> Vec<u8> {
+    match tokens {
+        [token] => [key, token].concat(),
+        // The tokens are random, so that two seeds of a quick hash keep them apart.
+        tokens => {
+            let all = tokens.concat();
+            let hash = |seed| XxHash3_64::oneshot_with_seed(seed, &all).to_le_bytes();
+            [key, &hash(0), &hash(1)].concat()
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Calls through several tiers: what they answer, what they store, and what a failing tier costs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tiers::breaker::BreakerSettings;
+use tiers::policy::{GateSettings, PressureSettings};
+use tiers::{Host, StoredInTiers, Tier, TierCall, TierStack, TokenName};
+
+mod support;
+
+use support::Numbers;
+use support::faulty::FaultyTier;
+
+const FUNCTION: TokenName = [1; 32];
+const TAG: TokenName = [2; 32];
+const BREAKER: BreakerSettings = BreakerSettings {
+    failures_max: 5,
+    window_ms: 60_000,
+    pause_ms: 30_000,
+    checks: 3,
+};
+const GATE: GateSettings = GateSettings {
+    breaker: Some(BREAKER),
+    pressure: None,
+};
+
+struct Stage {
+    tiers: Vec<Arc<FaultyTier>>,
+    stack: TierStack,
+}
+
+fn stage(tiers: usize, settings: GateSettings, now_ms: fn() -> u64) -> Stage {
+    let tiers: Vec<Arc<FaultyTier>> = (0..tiers).map(|_| Arc::default()).collect();
+    let used = tiers.iter().map(|tier| tier.clone() as Arc<dyn Tier>);
+    let host = Host {
+        now_ms,
+        ..support::host()
+    };
+    Stage {
+        stack: TierStack::new(used.collect(), settings, host),
+        tiers,
+    }
+}
+
+fn at_start() -> u64 {
+    0
+}
+
+impl Stage {
+    fn begin(&self, key: &[u8]) -> TierCall {
+        self.stack.begin(key, vec![FUNCTION, TAG], false)
+    }
+
+    /// What is stored, as a call would get it.
+    fn read(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut call = self.begin(key);
+        let hit = self.stack.ask(&mut call)?;
+        self.stack.accept(&mut call, &hit);
+        Some(hit.value().to_vec())
+    }
+
+    /// A whole call whose body gives `value`.
+    fn call(&self, key: &[u8], value: &[u8]) -> (Vec<u8>, TierCall) {
+        let mut call = self.begin(key);
+        if let Some(hit) = self.stack.ask(&mut call) {
+            self.stack.accept(&mut call, &hit);
+            return (hit.value().to_vec(), call);
+        }
+        self.stack.store(&mut call, value, None);
+        (value.to_vec(), call)
+    }
+}
+
+#[test]
+fn value_goes_into_every_tier_and_comes_back_into_those_that_lost_it() {
+    let stage = stage(3, GATE, at_start);
+    assert_eq!(stage.call(b"k", b"1").0, b"1");
+    // Two tokens and one value each.
+    assert!(stage.tiers.iter().all(|tier| tier.len() == 3));
+    stage.tiers[0].clear().unwrap();
+    stage.tiers[1].clear().unwrap();
+    assert_eq!(stage.call(b"k", b"2").0, b"1");
+    assert!(stage.tiers.iter().all(|tier| tier.len() == 3));
+    stage.tiers[2].clear().unwrap();
+    assert_eq!(stage.call(b"k", b"3").0, b"1");
+    assert_eq!(stage.tiers[2].len(), 0);
+}
+
+#[test]
+fn deletion_reaches_every_tier_and_runs_in_progress() {
+    for forget in [
+        |stage: &Stage| stage.stack.delete(b"k", &[FUNCTION, TAG]),
+        |stage: &Stage| stage.stack.forget(&FUNCTION),
+        |stage: &Stage| stage.stack.forget(&TAG),
+    ] {
+        let stage = stage(2, GATE, at_start);
+        stage.call(b"k", b"1");
+        let done = forget(&stage);
+        assert!(done.was_there && done.failures.is_empty());
+        let mut run = stage.begin(b"k");
+        assert!(stage.stack.ask(&mut run).is_none());
+        forget(&stage);
+        let stored = stage.stack.store(&mut run, b"old", None);
+        assert_eq!(stored, StoredInTiers::Overtaken);
+        assert_eq!(stage.read(b"k"), None);
+        assert_eq!(stage.call(b"k", b"2").0, b"2");
+        // A tier that is filled from a farther one is one of those that a deletion must reach.
+        stage.tiers[0].clear().unwrap();
+        let mut fill = stage.begin(b"k");
+        let hit = stage.stack.ask(&mut fill).expect("the farther tier has it");
+        forget(&stage);
+        stage.stack.accept(&mut fill, &hit);
+        assert_eq!(stage.read(b"k"), None);
+    }
+}
+
+#[test]
+fn forced_call_asks_no_tier_and_replaces_what_is_there() {
+    let stage = stage(2, GATE, at_start);
+    stage.call(b"k", b"1");
+    let mut call = stage.stack.begin(b"k", vec![FUNCTION, TAG], true);
+    assert!(stage.stack.ask(&mut call).is_none());
+    let stored = stage.stack.store(&mut call, b"2", None);
+    assert_eq!(stored, StoredInTiers::Kept);
+    assert_eq!(stage.read(b"k").unwrap(), b"2");
+}
+
+#[test]
+fn hit_that_cannot_be_read_is_a_miss_of_that_tier() {
+    let stage = stage(2, GATE, at_start);
+    stage.call(b"k", b"1");
+    let mut call = stage.begin(b"k");
+    assert!(stage.stack.ask(&mut call).is_some());
+    stage.stack.refuse(&mut call);
+    let hit = stage.stack.ask(&mut call).expect("the other tier has it");
+    stage.stack.accept(&mut call, &hit);
+    let mut call = stage.begin(b"k");
+    for _ in 0..2 {
+        assert!(stage.stack.ask(&mut call).is_some());
+        stage.stack.refuse(&mut call);
+    }
+    assert!(stage.stack.ask(&mut call).is_none());
+    let stored = stage.stack.store(&mut call, b"2", None);
+    assert_eq!(stored, StoredInTiers::Kept);
+    assert_eq!(stage.read(b"k").unwrap(), b"2");
+}
+
+static BREAKER_NOW_MS: AtomicU64 = AtomicU64::new(0);
+
+fn breaker_now_ms() -> u64 {
+    BREAKER_NOW_MS.load(Ordering::SeqCst)
+}
+
+#[test]
+fn failing_tier_is_left_alone_and_checked_beside_the_callers() {
+    let stage = stage(2, GATE, breaker_now_ms);
+    let near = &stage.tiers[0];
+    near.fail_from_now(true);
+    let mut failures = 0;
+    for number in 0..20_u8 {
+        let (value, call) = stage.call(&[number], b"v");
+        assert_eq!(value, b"v");
+        failures += call.failures.len();
+    }
+    // Each failed read is tried once more, and either failure counts.
+    assert_eq!(failures, 5);
+    let reads = near.reads.load(Ordering::SeqCst);
+    let open = stage.stack.states();
+    assert!(open[0].is_open && !open[1].is_open && open[1].error.is_none());
+    // The check fails, so that the pause begins again.
+    BREAKER_NOW_MS.store(30_000, Ordering::SeqCst);
+    assert_eq!(stage.call(b"k", b"v").1.rejected, 1);
+    while near.checks.load(Ordering::SeqCst) < 1 {
+        thread::yield_now();
+    }
+    near.fail_from_now(false);
+    assert_eq!(near.reads.load(Ordering::SeqCst), reads);
+    BREAKER_NOW_MS.store(90_000, Ordering::SeqCst);
+    assert_eq!(stage.call(b"k", b"w").1.rejected, 1);
+    while stage.stack.states()[0].is_open {
+        thread::yield_now();
+    }
+    assert_eq!(near.checks.load(Ordering::SeqCst), 1 + 3 + 1);
+    assert_eq!(stage.call(b"k", b"w").0, b"v");
+    assert!(near.reads.load(Ordering::SeqCst) > reads);
+}
+
+#[test]
+fn open_breaker_keeps_no_deletion_from_its_tier() {
+    let stage = stage(1, GATE, at_start);
+    stage.call(b"k", b"old");
+    stage.tiers[0].fail_from_now(true);
+    while !stage.stack.states()[0].is_open {
+        stage.call(b"other", b"v");
+    }
+    assert_eq!(stage.stack.delete(b"k", &[FUNCTION, TAG]).failures.len(), 1);
+    stage.tiers[0].fail_from_now(false);
+    assert!(stage.stack.delete(b"k", &[FUNCTION, TAG]).was_there);
+    assert_eq!(stage.tiers[0].len(), 2);
+}
+
+#[test]
+fn pressure_rejects_callers_beyond_its_bounds_and_wakes_those_who_wait() {
+    let pressure = PressureSettings {
+        running_max: 1,
+        waiting_max: 64,
+        wait_ms: 60_000,
+    };
+    let settings = GateSettings {
+        breaker: None,
+        pressure: Some(pressure),
+    };
+    let stage = stage(2, settings, at_start);
+    thread::scope(|scope| {
+        for thread in 0..16_u8 {
+            let stage = &stage;
+            scope.spawn(move || {
+                for number in 0..200_u8 {
+                    let (value, call) = stage.call(&[number], &[number]);
+                    assert_eq!((value, call.rejected), (vec![number], 0), "{thread}");
+                }
+            });
+        }
+    });
+    let none = PressureSettings {
+        running_max: 0,
+        ..pressure
+    };
+    let settings = GateSettings {
+        breaker: None,
+        pressure: Some(PressureSettings {
+            waiting_max: 0,
+            ..none
+        }),
+    };
+    let closed = self::stage(2, settings, at_start);
+    let (value, call) = closed.call(b"k", b"v");
+    assert_eq!((value, call.rejected), (b"v".to_vec(), 2));
+}
+
+/// Random calls, deletions, losses and faults of three tiers: no call fails, and none gives a value
+/// whose body began before a deletion that every tier took.
+#[test]
+fn history_with_faults_has_no_value_from_before_a_deletion() {
+    for seed in 0..200 {
+        let settings = GateSettings {
+            breaker: None,
+            pressure: None,
+        };
+        let stage = stage(3, settings, at_start);
+        let mut numbers = Numbers(seed);
+        let mut running: Vec<(u8, u64, TierCall)> = Vec::new();
+        // By key: bodies that began before this number may not be seen.
+        let (mut clock, mut deleted) = (0_u64, [0_u64; 4]);
+        for step in 0..300 {
+            clock += 1;
+            let key = numbers.below(4) as u8;
+            match numbers.below(8) {
+                0..3 => {
+                    let mut call = stage.begin(&[key]);
+                    match stage.stack.ask(&mut call) {
+                        Some(hit) => {
+                            let began = u64::from_le_bytes(hit.value().try_into().unwrap());
+                            let limit = deleted[usize::from(key)];
+                            assert!(began >= limit, "seed {seed}, step {step}");
+                            stage.stack.accept(&mut call, &hit);
+                        }
+                        None => running.push((key, clock, call)),
+                    }
+                }
+                3 | 4 if !running.is_empty() => {
+                    let place = numbers.below(running.len() as u64) as usize;
+                    let (_, began, mut call) = running.swap_remove(place);
+                    stage.stack.store(&mut call, &began.to_le_bytes(), None);
+                }
+                5 => {
+                    let done = stage.stack.delete(&[key], &[FUNCTION, TAG]);
+                    if done.failures.is_empty() {
+                        deleted[usize::from(key)] = clock;
+                    }
+                }
+                6 => {
+                    let done = match numbers.below(2) {
+                        0 => stage.stack.forget(&FUNCTION),
+                        _ => stage.stack.forget(&TAG),
+                    };
+                    if done.failures.is_empty() {
+                        deleted = [clock; 4];
+                    }
+                }
+                _ => {
+                    let tier = &stage.tiers[numbers.below(3) as usize];
+                    match numbers.below(3) {
+                        0 => drop(tier.clear()),
+                        other => tier.fail_from_now(other == 1),
+                    }
+                }
+            }
+        }
+    }
+}

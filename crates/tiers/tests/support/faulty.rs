@@ -1,0 +1,93 @@
+//! A tier in memory that fails when a test wants it to, and counts how often it is used.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tiers::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};
+
+#[derive(Default)]
+pub struct FaultyTier {
+    values: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    deletions: AtomicU64,
+    pub is_failing: AtomicBool,
+    pub reads: AtomicU64,
+    pub checks: AtomicU64,
+}
+
+impl FaultyTier {
+    fn fail(&self) -> Result<(), TierError> {
+        if self.is_failing.load(Ordering::SeqCst) {
+            return Err(TierError::new(TierFault::Io, "it was made to fail"));
+        }
+        Ok(())
+    }
+
+    fn ticket_now(&self) -> MissTicket {
+        MissTicket {
+            epoch: 0,
+            deletions: self.deletions.load(Ordering::SeqCst),
+        }
+    }
+
+    pub fn fail_from_now(&self, is_failing: bool) {
+        self.is_failing.store(is_failing, Ordering::SeqCst);
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.lock().unwrap().len()
+    }
+}
+
+impl Tier for FaultyTier {
+    fn check(&self) -> Result<(), TierError> {
+        self.checks.fetch_add(1, Ordering::SeqCst);
+        self.fail()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.fail()?;
+        let values = self.values.lock().unwrap();
+        Ok(match values.get(key) {
+            Some(value) => Lookup::Hit(TierHit::new(value.clone(), 0..value.len(), 0, NEVER_MS)),
+            None => Lookup::Miss(self.ticket_now()),
+        })
+    }
+
+    fn ticket(&self, _: &[u8]) -> Result<MissTicket, TierError> {
+        self.fail()?;
+        Ok(self.ticket_now())
+    }
+
+    fn set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        _: Option<u64>,
+        ticket: Option<MissTicket>,
+    ) -> Result<Stored, TierError> {
+        self.fail()?;
+        let mut values = self.values.lock().unwrap();
+        if ticket.is_some_and(|ticket| ticket != self.ticket_now()) {
+            return Ok(Stored::Overtaken);
+        }
+        values.insert(key.to_vec(), value.to_vec());
+        Ok(Stored::Kept)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, TierError> {
+        self.fail()?;
+        let mut values = self.values.lock().unwrap();
+        self.deletions.fetch_add(1, Ordering::SeqCst);
+        Ok(values.remove(key).is_some())
+    }
+
+    fn clear(&self) -> Result<(), TierError> {
+        self.fail()?;
+        let mut values = self.values.lock().unwrap();
+        self.deletions.fetch_add(1, Ordering::SeqCst);
+        values.clear();
+        Ok(())
+    }
+}
