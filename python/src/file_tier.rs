@@ -1,14 +1,12 @@
 //! The file tier as an object of Python.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tiers::{
-    FileSettings, FileSurvey, Host, Lookup, MissTicket, Stored, Tier, TierError, TierFault,
-    envelope,
-};
+use tiers::{FileSettings, FileSurvey, Host, Tier, TierError, TierFault, envelope};
 
 use crate::value_bytes::damaged;
 use crate::{decode, flight, value_bytes};
@@ -28,7 +26,10 @@ pyo3::create_exception!(
     "A tier did not do what it should have done: which kind of fault, and what happened."
 );
 
-fn failure(error: TierError) -> PyErr {
+/// The kind of a failure, and what happened.
+pub type FailureText = (&'static str, String);
+
+pub fn failure_text(error: TierError) -> FailureText {
     let kind = match error.fault {
         TierFault::Off => "off",
         TierFault::Busy => "busy",
@@ -36,28 +37,19 @@ fn failure(error: TierError) -> PyErr {
         TierFault::Damaged => "damaged",
         TierFault::Io => "io",
     };
-    TierFailure::new_err((kind, error.text))
+    (kind, error.text)
 }
 
-type TicketNumbers = (u64, u64);
-
-fn numbers(ticket: MissTicket) -> TicketNumbers {
-    (ticket.epoch, ticket.deletions)
+fn failure(error: TierError) -> PyErr {
+    TierFailure::new_err(failure_text(error))
 }
-
-fn ticket((epoch, deletions): TicketNumbers) -> MissTicket {
-    MissTicket { epoch, deletions }
-}
-
-/// A value and the milliseconds it has left, or a ticket.
-type Loaded = (Option<(Py<PyAny>, Option<u64>)>, Option<TicketNumbers>);
 
 /// One cache file. The interpreter's lock is released while it is used.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct SharedFile {
-    tier: tiers::FileTier,
+    pub tier: Arc<tiers::FileTier>,
     settings: FileSettings,
-    host: Host,
+    pub host: Host,
 }
 
 #[pymethods]
@@ -73,65 +65,10 @@ impl SharedFile {
             codec: CODEC,
         };
         Ok(SharedFile {
-            tier: tiers::FileTier::new(settings.clone(), host),
+            tier: Arc::new(tiers::FileTier::new(settings.clone(), host)),
             settings,
             host,
         })
-    }
-
-    /// Raises if the file cannot be used.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.tier.check()).map_err(failure)
-    }
-
-    /// The value of `key` and the milliseconds it has left, None for no end; or None and a ticket.
-    /// Bytes that cannot be read count as a miss.
-    fn load(&self, py: Python<'_>, key: &[u8], codec: &Bound<'_, PyAny>) -> PyResult<Loaded> {
-        let found = py.detach(|| self.tier.get(key)).map_err(failure)?;
-        let hit = match found {
-            Lookup::Miss(ticket) => return Ok((None, Some(numbers(ticket)))),
-            Lookup::Hit(hit) => hit,
-        };
-        let value = match opened(hit.value(), codec) {
-            Ok(value) => value,
-            Err(error) if error.is_instance_of::<PyException>(py) => {
-                return Ok((None, Some(self.ticket(py, key)?)));
-            }
-            Err(error) => return Err(error),
-        };
-        let left_ms = hit.until_ms.saturating_sub((self.host.now_ms)());
-        let left_ms = (hit.until_ms != tiers::NEVER_MS).then_some(left_ms);
-        Ok((Some((value.unbind(), left_ms)), None))
-    }
-
-    /// A ticket for a value that replaces another.
-    fn ticket(&self, py: Python<'_>, key: &[u8]) -> PyResult<TicketNumbers> {
-        let ticket = py.detach(|| self.tier.ticket(key)).map_err(failure)?;
-        Ok(numbers(ticket))
-    }
-
-    /// Stores a value, unless a deletion came after the ticket. Whether it is stored.
-    #[pyo3(signature = (key, value, codec, lifetime_ms, given))]
-    fn store(
-        &self,
-        key: &[u8],
-        value: &Bound<'_, PyAny>,
-        codec: &Bound<'_, PyAny>,
-        lifetime_ms: Option<u64>,
-        given: Option<TicketNumbers>,
-    ) -> PyResult<bool> {
-        let bytes = value_bytes::encode(value, codec)?;
-        let stored = value.py().detach(|| {
-            let mut frame = Vec::new();
-            envelope::seal(FRAME_CODEC, &bytes, &mut frame);
-            self.tier.set(key, &frame, lifetime_ms, given.map(ticket))
-        });
-        Ok(stored.map_err(failure)? == Stored::Kept)
-    }
-
-    /// Removes the value of `key`. Whether there was one.
-    fn delete(&self, py: Python<'_>, key: &[u8]) -> PyResult<bool> {
-        py.detach(|| self.tier.delete(key)).map_err(failure)
     }
 
     /// What is in the file: names and numbers. None if there is no file, or it would be replaced.
@@ -157,7 +94,8 @@ impl SharedFile {
     }
 }
 
-fn opened<'py>(frame: &[u8], codec: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// The value in a frame, or a `ValueError`.
+pub fn opened<'py>(frame: &[u8], codec: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let payload = envelope::open(frame, VALUE_BYTES_MAX);
     let payload = payload.map_err(|error| damaged(&error.to_string()))?;
     if payload.codec != FRAME_CODEC {
@@ -166,14 +104,20 @@ fn opened<'py>(frame: &[u8], codec: &Bound<'py, PyAny>) -> PyResult<Bound<'py, P
     decode::decode(&payload.bytes, codec)
 }
 
+/// The frame of a value that is encoded already.
+pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    envelope::seal(FRAME_CODEC, bytes, &mut frame);
+    frame
+}
+
 /// A value as a tier stores it.
 #[pyfunction]
 pub fn dumps<'py>(
     value: &Bound<'py, PyAny>,
     codec: &Bound<'_, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut frame = Vec::new();
-    envelope::seal(FRAME_CODEC, &value_bytes::encode(value, codec)?, &mut frame);
+    let frame = sealed(&value_bytes::encode(value, codec)?);
     Ok(PyBytes::new(value.py(), &frame))
 }
 

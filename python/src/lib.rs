@@ -27,6 +27,7 @@ mod python;
 mod ready;
 mod run_graph;
 mod store;
+mod tier_stack;
 mod value_bytes;
 
 use pyo3::prelude::*;
@@ -97,6 +98,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<call_key::CallKey>()?;
     module.add_class::<run_graph::TaskRun>()?;
     module.add_class::<file_tier::SharedFile>()?;
+    module.add_class::<tier_stack::StackOfTiers>()?;
+    module.add_class::<tier_stack::StackedCall>()?;
     module.add("TierFailure", py.get_type::<file_tier::TierFailure>())?;
     module.add_function(wrap_pyfunction!(file_tier::dumps, module)?)?;
     module.add_function(wrap_pyfunction!(file_tier::loads, module)?)?;

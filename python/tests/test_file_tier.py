@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidemark_cache import CacheConfig, FileBackend, cache, _tiers
+from tidemark_cache import CacheConfig, FileBackend, _backed, cache
 
 #: What the processes of these tests import.
 SHARED = '''
@@ -85,7 +85,7 @@ def test_invalidation_reaches_the_file(backend: FileBackend) -> None:
 def test_other_process_sees_an_invalidation_within_the_bound(
     backend: FileBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_tiers, "STALE_S", 0.05)
+    monkeypatch.setattr(_backed, "STALE_S", 0.05)
     first, _ = counted(backend)
     again, later_runs = counted(backend)
     first(1), again(1)
@@ -117,7 +117,7 @@ def test_run_that_an_invalidation_overtakes_is_not_stored(
         raise AssertionError("it is in no file")
 
     twin._backed._identity = slow._backed._identity
-    twin._backed._token_key = slow._backed._token_key
+    twin._backed._names = slow._backed._names
     assert slow(1) == 1
     assert slow(1) == 2 and slow(1) == 2
 

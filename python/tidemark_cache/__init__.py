@@ -14,11 +14,13 @@ from tidemark_cache._attributes import CacheCounts
 from tidemark_cache._codec import register_class
 from tidemark_cache._decorator import cache, invalidate_namespace, invalidate_tags
 from tidemark_cache._settings import CacheConfig
-from tidemark_cache._tiers import FileBackend
+from tidemark_cache._tiers import Backpressure, CircuitBreaker, FileBackend
 
 __all__ = [
+    "Backpressure",
     "CacheConfig",
     "CacheCounts",
+    "CircuitBreaker",
     "FileBackend",
     "cache",
     "invalidate_namespace",

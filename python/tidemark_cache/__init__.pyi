@@ -1,11 +1,23 @@
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 __all__ = [
+    "Backpressure",
     "CacheConfig",
     "CacheCounts",
+    "CircuitBreaker",
     "FileBackend",
     "cache",
     "invalidate_namespace",
@@ -23,6 +35,7 @@ _T = TypeVar("_T")
 _Copy = Literal["auto", "share", "deep"]
 _Duration = float | timedelta
 _Errors = bool | type[Exception] | tuple[type[Exception], ...]
+_Backend: TypeAlias = Literal["file"] | "FileBackend"
 
 class CacheCounts(NamedTuple):
     hits: int
@@ -38,6 +51,7 @@ class CacheCounts(NamedTuple):
     l1_hits: int = 0
     l2_hits: int = 0
     l2_failures: int = 0
+    l2_rejected: int = 0
 
 class FileBackend:
     def __init__(
@@ -47,6 +61,21 @@ class FileBackend:
     def folder(self) -> str | os.PathLike[str] | None: ...
     @property
     def megabytes(self) -> int: ...
+
+class CircuitBreaker:
+    def __init__(
+        self,
+        *,
+        failures: int = 5,
+        window: _Duration = 60.0,
+        pause: _Duration = 30.0,
+        checks: int = 3,
+    ) -> None: ...
+
+class Backpressure:
+    def __init__(
+        self, *, concurrent: int = 100, queue: int = 1_000, wait: _Duration = 0.1
+    ) -> None: ...
 
 class CacheConfig:
     def __init__(
@@ -73,7 +102,10 @@ class CacheConfig:
         ttl_refresh_threshold: float = 0.5,
         stale_ttl: _Duration = 0.0,
         stale_if_error: _Duration = 0.0,
-        backend: Literal["file"] | FileBackend | None = None,
+        backend: _Backend | Sequence[_Backend] | None = None,
+        circuit_breaker: bool | CircuitBreaker = True,
+        backpressure: bool | Backpressure = True,
+        write_behind: bool = False,
         l1_enabled: bool = True,
     ) -> None: ...
     @property
@@ -154,7 +186,10 @@ class _Preset:
         ttl_refresh_threshold: float = 0.5,
         stale_ttl: _Duration = 0.0,
         stale_if_error: _Duration = 0.0,
-        backend: Literal["file"] | FileBackend | None = None,
+        backend: _Backend | Sequence[_Backend] | None = None,
+        circuit_breaker: bool | CircuitBreaker = True,
+        backpressure: bool | Backpressure = True,
+        write_behind: bool = False,
         l1_enabled: bool = True,
     ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
 
@@ -181,5 +216,5 @@ class _Cache(_Preset):
 cache: _Cache
 
 def register_class(kind: type[_T]) -> type[_T]: ...
-def invalidate_tags(*tags: str) -> None: ...
+def invalidate_tags(*tags: str) -> bool: ...
 def invalidate_namespace(namespace: str) -> int: ...

@@ -30,7 +30,7 @@ def main() -> int:
     if not os.path.exists(path):
         print(f"{path}: there is no cache file", file=sys.stderr)
         return 1
-    tier = _tiers.tier_of(backend)
+    tier = _tiers.file_of(backend)
     try:
         survey = tier.survey()
         if survey is None:

@@ -28,8 +28,10 @@ class CacheCounts(NamedTuple):
     #: Hits of each tier; their sum is ``hits``.
     l1_hits: int = 0
     l2_hits: int = 0
-    #: What the tier below memory did not do: reads, stores and deletions.
+    #: What tiers below memory did not do: reads, stores and deletions.
     l2_failures: int = 0
+    #: Reads and stores that did not take place: the breaker was open, or too many were under way.
+    l2_rejected: int = 0
 
     def __repr__(self) -> str:
         """The names of ``lru_cache``, and of the others what is not zero."""
@@ -62,6 +64,7 @@ def _counts(self: Any, held: int | None) -> CacheCounts:
         l1_hits=hits,
         l2_hits=of_file,
         l2_failures=0 if backed is None else backed.failures,
+        l2_rejected=0 if backed is None else backed.rejected,
     )
 
 
@@ -109,7 +112,8 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     """Forget the answer to one call, or every answer when there are no arguments.
 
     Returns:
-        Whether something was forgotten; always True without arguments.
+        Whether something was forgotten; always True without arguments. False if a tier below
+        memory failed, which may still have the answer.
     """
     if not args and not kwargs:
         _cache_clear(self)
@@ -118,11 +122,12 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
         _clear_of(self, args[0])
         return True
     key = _key_of(self, args, kwargs)
-    was_in_file = self._backed is not None and self._backed.delete(args, kwargs)
+    was_in_tiers = self._backed is not None and self._backed.delete(args, kwargs)
     run = self._runs.get(key)
     if run is not None:
         _forget_runs(self, [run])
-    return bool(key.invalidate()) or was_in_file
+    was_in_memory = bool(key.invalidate())
+    return was_in_tiers is not None and (was_in_memory or was_in_tiers)
 
 
 async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
@@ -212,7 +217,7 @@ def _get_health_status(self: Any) -> dict[str, Any]:
     """What works and what was counted. Memory has no state but healthy."""
     tiers = {"memory": "healthy"}
     if self._backed is not None:
-        tiers["file"] = self._backed.status()
+        tiers |= self._backed.states()
     is_whole = all(state == "healthy" for state in tiers.values())
     return {
         "status": "healthy" if is_whole else "degraded",

@@ -8,12 +8,12 @@ from typing import Any
 
 from tidemark_cache import (
     _async,
+    _backed,
     _bound,
     _encoders,
     _native,
     _refresh,
     _settings,
-    _tiers,
     _values,
     _weight,
 )
@@ -69,7 +69,8 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
         refresh_ahead: Share of the lifetime after which a hit has the body run again in the
             background; True for one half.
         stale_ttl: Seconds after its lifetime in which an entry still answers while the body runs.
-        backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share.
+        backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share; or
+            a list of these, the nearest first.
         stale_if_error: Seconds after its lifetime in which an entry answers if the body fails.
 
     Raises:
@@ -111,13 +112,21 @@ setattr(cache, "secure", _not_yet("secure", "it needs an encrypted tier below me
 setattr(cache, "io", _not_yet("io", "it needs a managed backend"))
 
 
-def invalidate_tags(*tags: str) -> None:
-    """Make every entry under any of ``tags`` invalid, in every function of this process."""
+def invalidate_tags(*tags: str) -> bool:
+    """Make every entry under any of ``tags`` invalid, in every function of this process, and of
+    the others that share a backend with one of them.
+
+    Returns:
+        Whether every tier has done so. One that failed may still give the entries.
+    """
     for tag in tags:
         if not isinstance(tag, str):
             raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
+    # First, so that no run that begins now finds in a tier what is to be forgotten.
+    is_whole = _backed.forget_tags(tags)
     for tag in tags:
         _native.invalidate_tag(tag)
+    return is_whole
 
 
 def invalidate_namespace(namespace: str) -> int:
@@ -145,9 +154,9 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     is_async = inspect.iscoroutinefunction(function)
     backed = None
     if config.backend is not None:
-        _tiers.refuse_ambiguous(function, config)
-        backed = _tiers.BackedFunction(function, config, settings["policy"])
-        settings["policy"] = _tiers.lifetime_in_memory
+        _backed.refuse_ambiguous(function, config)
+        backed = _backed.BackedFunction(function, config, settings)
+        settings["policy"] = _backed.lifetime_in_memory
     body = function if backed is None else backed.body(is_async)
     parameters = _parameters(function, settings["ignore"])
     cached = _native.make(body, settings | parameters | {"is_async": is_async})

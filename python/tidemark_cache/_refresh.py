@@ -46,7 +46,7 @@ class _Pool:
         #: Refreshes waiting or under way, by function.
         self.pending: dict[int, int] = {}
 
-    def submit(self, function: Any, work: Callable[[], None]) -> bool:
+    def submit(self, function: Any, work: Callable[[], object]) -> bool:
         """Whether there was room for it."""
         number = id(function)
 
@@ -122,6 +122,11 @@ try:
     threading._register_atexit(_stop)  # type: ignore[attr-defined]
 except (AttributeError, RuntimeError):
     atexit.register(_stop)
+
+
+def submit(function: Any, work: Callable[[], object]) -> bool:
+    """Have the work done on a thread of the pool; whether there was room for it."""
+    return _pool.submit(function, work)
 
 
 def _private(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tidemark_cache import _tiers
@@ -20,8 +20,6 @@ _REFRESH_SHARE = 0.5
 #: Settings of tiers below memory, which this version does not have.
 _OF_OTHER_TIERS = frozenset(
     (
-        "backpressure",
-        "circuit_breaker",
         "encryption",
         "format",
         "integrity_checking",
@@ -60,14 +58,19 @@ class CacheConfig:
     ttl_refresh_threshold: float = 0.5
     stale_ttl: float | datetime.timedelta = 0.0
     stale_if_error: float | datetime.timedelta = 0.0
-    backend: str | _tiers.FileBackend | None = None
+    backend: str | _tiers.FileBackend | Sequence[str | _tiers.FileBackend] | None = None
+    circuit_breaker: bool | _tiers.CircuitBreaker = True
+    backpressure: bool | _tiers.Backpressure = True
+    write_behind: bool = False
     l1_enabled: bool = True
 
     def __post_init__(self) -> None:
         # All that can be wrong is found while decorating, and here already.
         native(self)
-        if self.backend == "file":
-            object.__setattr__(self, "backend", _tiers.FileBackend())
+        if self.backend is not None:
+            tiers = _tiers.backends_of(self.backend)
+            backend = tiers if isinstance(self.backend, (list, tuple)) else tiers[0]
+            object.__setattr__(self, "backend", backend)
 
     @property
     def ttl_s(self) -> float | None:
@@ -80,10 +83,10 @@ _NAMES = tuple(field.name for field in dataclasses.fields(CacheConfig))
 
 #: Lifetimes are finite in each preset; only the bare decorator never lets an entry expire.
 PRESETS: dict[str, dict[str, Any]] = {
-    "minimal": {"ttl": 300},
+    "minimal": {"ttl": 300, "circuit_breaker": False},
     "production": {"ttl": 600, "refresh_ahead": True},
     "dev": {"ttl": 300, "refresh_ahead": True},
-    "test": {"ttl": 300},
+    "test": {"ttl": 300, "circuit_breaker": False, "backpressure": False},
 }
 _LOCAL_NAMES = ("ttl", "max_entries", "namespace", "key")
 
@@ -175,7 +178,6 @@ def native(config: CacheConfig) -> dict[str, Any]:
 
 #: Settings that reach no further than memory, and would break what a shared tier promises.
 _OF_MEMORY = (
-    "tags",
     "refresh_ahead",
     "refresh_ttl_on_get",
     "stale_ttl",
@@ -184,13 +186,13 @@ _OF_MEMORY = (
 
 
 def _backend(config: CacheConfig) -> None:
-    backend = config.backend
-    if backend is None:
+    _tiers.breaker_of(config.circuit_breaker)
+    _tiers.pressure_of(config.backpressure)
+    if not isinstance(config.write_behind, bool):
+        raise TypeError(f"write_behind must be a bool, not {type(config.write_behind).__name__}")
+    if config.backend is None:
         return
-    if backend != "file" and not isinstance(backend, _tiers.FileBackend):
-        # Another text may be an address with a password in it.
-        other = "another text" if isinstance(backend, str) else type(backend).__name__
-        raise TypeError(f'backend must be None, "file" or a FileBackend, not {other}')
+    _tiers.backends_of(config.backend)
     for name in _OF_MEMORY:
         if getattr(config, name):
             raise TypeError(f"{name} and backend exclude each other in this version")
