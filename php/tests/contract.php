@@ -80,6 +80,46 @@ Suite::check( 'many at once keep the asked order', array(
 	array( 'a' => false, 'd' => true ),
 ) );
 
+// A commit is the last frame of its pages in the log: that one names the size of the file.
+$commits = '$commits = function () { $n = 0;
+	$log = file_get_contents( Tidemark_Tiers::shared()->place->file( "store.sqlite-wal" ) );
+	for ( $at = 32; $at < strlen( $log ); $at += 24 + 4096 ) { $n += "\0\0\0\0" !== substr( $log, $at + 4, 4 ); }
+	return $n; };
+	$many = array(); for ( $i = 0; $i < 20; ++$i ) { $many["k$i"] = $i; }
+	wp_cache_set( "first", 1, "g" ); $before = $commits(); ';
+Suite::check( 'many at once are stored by one commit', array(
+	$commits . '$r = wp_cache_set_multiple( $many, "g" ); return array( count( array_filter( $r ) ), $commits() - $before );',
+	$commits . '$many["new"] = 1; $r = wp_cache_add_multiple( $many, "g" );
+		return array( array_filter( $r ), wp_cache_get( "new", "g" ), $commits() - $before );',
+	'return array_sum( wp_cache_get_multiple( array( "k0", "k7", "k19", "new" ), "g" ) );',
+), array( array( 20, 1 ), array( array( 'new' => true ), 1, 1 ), 27 ) );
+
+Suite::check( 'many at once of any value and key', array(
+	'wp_cache_set( "c", "old" ); wp_cache_set( 7, "old" );
+		return wp_cache_set_multiple( array( "c" => function () {}, 7 => "seven", "n" => null, " " => 1 ) );',
+	'return array( wp_cache_get( "c" ), wp_cache_get( "7" ), wp_cache_get_multiple( array( "n", 7 ) ) );',
+	'return array( wp_cache_add_multiple( array( "c" => fopen( "php://memory", "r" ), 7 => 1, "n" => 1, " " => 1 ) ),
+		is_resource( wp_cache_get( "c" ) ) );',
+	'$suspended = true; return wp_cache_add_multiple( array( "x" => 1, "y" => 2 ) );',
+), array(
+	array( 'c' => true, 7 => true, 'n' => true, ' ' => false ),
+	array( false, 'seven', array( 'n' => null, 7 => 'seven' ) ),
+	array( array( 'c' => true, 7 => false, 'n' => false, ' ' => false ), true ),
+	array( 'x' => false, 'y' => false ),
+) );
+
+Suite::check( 'many at once heed a delete since they were missed', array(
+	'wp_cache_get_multiple( array( "k", "l" ), "g" );
+		$o = new Tidemark_Tiers( Tidemark_Tiers::shared()->place ); $o->delete( ":1:g:", "k" );
+		return wp_cache_add_multiple( array( "k" => "old", "l" => "new" ), "g" );',
+	'return wp_cache_get_multiple( array( "k", "l" ), "g" );',
+	'wp_cache_get_multiple( array( "a", "b" ), "g" );
+		$o = new Tidemark_Tiers( Tidemark_Tiers::shared()->place ); $o->delete( ":1:g:", "a" );
+		return wp_cache_set_multiple( array( "a" => "old", "b" => "new" ), "g" );',
+	'return wp_cache_get_multiple( array( "a", "b" ), "g" );',
+), array( array( 'k' => false, 'l' => true ), array( 'k' => false, 'l' => 'new' ),
+	array( 'a' => true, 'b' => true ), array( 'a' => false, 'b' => 'new' ) ) );
+
 Suite::check( 'incr counts what is there', array(
 	'return array( wp_cache_incr( "a" ), wp_cache_decr( "a" ), wp_cache_get( "a" ) );',
 	'wp_cache_set( "a", 5 ); wp_cache_set( "t", "text" );',

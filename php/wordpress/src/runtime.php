@@ -175,7 +175,7 @@ class WP_Object_Cache {
 		$at    = self::expires_at( $expire );
 		$ended = Tidemark_Tiers::STORED;
 		if ( $this->is_kept_below( $group ) ) {
-			$ended = $this->tiers->add( $this->prefix( $group ), $key, $data, $at );
+			$ended = $this->tiers->add( $this->prefix( $group ), array( $key => $data ), $at )[ $key ];
 		}
 		if ( Tidemark_Tiers::PRESENT === $ended ) {
 			return false;
@@ -185,9 +185,24 @@ class WP_Object_Cache {
 	}
 
 	public function add_multiple( array $data, $group = '', $expire = 0 ) {
+		$group = $group ? $group : 'default';
 		$added = array();
+		$below = array();
+		$kept  = $this->is_kept_below( $group ) && ! wp_suspend_cache_addition();
 		foreach ( $data as $key => $value ) {
-			$added[ $key ] = $this->add( $key, $value, $group, $expire );
+			$added[ $key ] = false;
+			if ( ! $kept || ! self::is_key( $key ) ) {
+				$added[ $key ] = $this->add( $key, $value, $group, $expire );
+			} elseif ( ! $this->has( $group, $this->id( $key, $group ) ) ) {
+				$below[ $key ] = $value;
+			}
+		}
+		$at = self::expires_at( $expire );
+		foreach ( $below ? $this->tiers->add( $this->prefix( $group ), $below, $at ) : array() as $key => $ended ) {
+			if ( Tidemark_Tiers::PRESENT !== $ended ) {
+				$this->keep( $group, $this->id( $key, $group ), $below[ $key ], $at );
+				$added[ $key ] = Tidemark_Tiers::STORED === $ended;
+			}
 		}
 		return $added;
 	}

@@ -1,5 +1,5 @@
 <?php
-/** Writes to the store: one statement and one commit each, then the shared memories are notified. */
+/** Writes to the store: a commit for each call, then the shared memories are notified. */
 trait Tidemark_Store_Writes {
 	/** True when stored, false when the lease no longer holds. @throws Exception */
 	public function set( $prefix, $key, $bytes, $expires, $lease ) {
@@ -21,6 +21,53 @@ trait Tidemark_Store_Writes {
 			$lease,
 			$prefix
 		);
+	}
+
+	/**
+	 * Many by one commit: key => what `set` answers, or `add` where only the absent are stored.
+	 *
+	 * @throws Exception Then none is stored.
+	 */
+	public function write_multiple( $prefix, array $rows, $expires, array $leases, $is_add ) {
+		$busy   = array();
+		$stored = array();
+		foreach ( $this->apcu ? array_keys( $rows ) : array() as $key ) {
+			$busy[ $key ] = $this->apcu->begin_write( $prefix . $key );
+		}
+		try {
+			$stored = $this->write_rows( $prefix, $rows, $expires, $leases, $is_add );
+		} finally {
+			foreach ( $rows as $key => $bytes ) {
+				$is_done = $stored[ $key ] ?? false;
+				$this->show( $prefix . $key, $busy[ $key ] ?? 0, $is_done, $is_done ? $bytes : null, $expires );
+			}
+		}
+		return $stored;
+	}
+
+	private function write_rows( $prefix, array $rows, $expires, array $leases, $is_add ) {
+		$stored = array();
+		$this->end_reads();
+		$this->db->exec( 'BEGIN IMMEDIATE' );
+		try {
+			$this->refresh();
+			$this->take_mark_away();
+			foreach ( $rows as $key => $bytes ) {
+				$full  = $prefix . $key;
+				$lease = $leases[ $key ] ?? null;
+				$sql   = $is_add ? ( $lease ? self::ADD_LEASED : self::ADD )
+					: ( $lease ? self::LEASED : self::UPSERT );
+
+				$stored[ $key ] = ( ! $lease || $lease[0] === $this->stamp ) && $this->run( $sql, $prefix,
+					array( self::id( $full ), $full, $bytes, $expires, $this->stamp,
+						$this->sum( $bytes, $expires ), $lease[1] ?? 0 ) );
+			}
+			$this->db->exec( 'COMMIT' );
+		} catch ( Throwable $failed ) {
+			@$this->db->exec( 'ROLLBACK' );
+			throw $failed;
+		}
+		return $stored;
 	}
 
 	/** True when there was an entry. @throws Exception */

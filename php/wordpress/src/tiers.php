@@ -9,6 +9,13 @@ class Tidemark_Tiers {
 	/** Not stored: the key was deleted by another process since this one missed it. */
 	const REFUSED = -1;
 	const FULL_TRIES = 8;
+	/**
+	 * What one commit takes of many entries: its lock must not be held for long, and it must need
+	 * less room than a store has left when the upkeep begins to take entries away.
+	 */
+	const BATCH_KEYS  = 500;
+	const BATCH_BYTES = 4194304;
+	const BATCH_SHARE = 32;
 
 	public $place;
 	public $notices;
@@ -179,36 +186,38 @@ class Tidemark_Tiers {
 
 	/** Stores each, or deletes what cannot be stored: an older copy must not stay. */
 	public function set( $prefix, array $values, $expires ) {
+		$rows = array();
 		foreach ( $values as $key => $value ) {
-			$bytes = $this->encode( $value );
-			if ( null === $bytes ) {
+			$rows[ $key ] = $this->encode( $value );
+			if ( null === $rows[ $key ] ) {
+				unset( $rows[ $key ] );
 				$this->delete( $prefix, $key );
-				continue;
 			}
-			$lease = $this->leases[ $prefix . $key ] ?? null;
-			$this->written( $prefix, $key, function ( $store ) use (
-				$prefix, $key, $bytes, $expires, $lease
-			) {
-				return $store->set( $prefix, $key, $bytes, $expires, $lease );
-			} );
 		}
+		$this->write( $prefix, $rows, $expires, false );
 	}
 
-	public function add( $prefix, $key, $value, $expires ) {
-		$bytes = $this->encode( $value );
-		if ( null === $bytes ) {
-			$found = $this->get( $prefix, $key, true );
-			return is_array( $found ) ? self::PRESENT : self::STORED;
+	/** @return array Key => STORED, PRESENT or REFUSED. */
+	public function add( $prefix, array $values, $expires ) {
+		$rows  = array();
+		$added = array();
+		foreach ( $values as $key => $value ) {
+			$bytes = $this->encode( $value );
+			if ( null !== $bytes ) {
+				$rows[ $key ] = $bytes;
+				continue;
+			}
+			$found         = $this->get( $prefix, $key, true );
+			$added[ $key ] = is_array( $found ) ? self::PRESENT : self::STORED;
 		}
+		foreach ( $this->write( $prefix, $rows, $expires, true ) as $key => $is_stored ) {
+			$added[ $key ] = false === $is_stored ? $this->why_not_added( $prefix, $key ) : self::STORED;
+		}
+		return $added;
+	}
+
+	private function why_not_added( $prefix, $key ) {
 		$lease = $this->leases[ $prefix . $key ] ?? null;
-		$added = $this->written( $prefix, $key, function ( $store ) use (
-			$prefix, $key, $bytes, $expires, $lease
-		) {
-			return $store->add( $prefix, $key, $bytes, $expires, $lease );
-		} );
-		if ( false !== $added ) {
-			return self::STORED;
-		}
 		if ( ! $lease ) {
 			return self::PRESENT;
 		}
@@ -218,13 +227,53 @@ class Tidemark_Tiers {
 		return false === $found ? self::REFUSED : self::PRESENT;
 	}
 
+	/** @return array Key => whether it was stored; null where the store failed. */
+	private function write( $prefix, array $rows, $expires, $is_add ) {
+		$stored = array();
+		foreach ( $this->batches( $rows ) as $some ) {
+			$leases = array();
+			foreach ( array_keys( $some ) as $key ) {
+				$leases[ $key ] = $this->leases[ $prefix . $key ] ?? null;
+			}
+			$stored += $this->written( $prefix, array_keys( $some ), function ( $store ) use (
+				$prefix, $some, $expires, $leases, $is_add
+			) {
+				if ( count( $some ) > 1 ) {
+					return $store->write_multiple( $prefix, $some, $expires, $leases, $is_add );
+				}
+				$key  = array_key_first( $some );
+				$does = $is_add ? 'add' : 'set';
+				return array( $key => $store->$does( $prefix, $key, $some[ $key ], $expires, $leases[ $key ] ) );
+			} ) ?? array_fill_keys( array_keys( $some ), null );
+		}
+		return $stored;
+	}
+
+	private function batches( array $rows ) {
+		$some  = array();
+		$bytes = 0;
+		$most  = min( self::BATCH_BYTES, intdiv( $this->limit, self::BATCH_SHARE ) );
+		foreach ( $rows as $key => $row ) {
+			if ( $some && ( count( $some ) >= self::BATCH_KEYS || $bytes + strlen( $row ) > $most ) ) {
+				yield $some;
+				$some  = array();
+				$bytes = 0;
+			}
+			$some[ $key ] = $row;
+			$bytes       += strlen( $row );
+		}
+		if ( $some ) {
+			yield $some;
+		}
+	}
+
 	public function replace( $prefix, $key, $value, $expires ) {
 		$bytes = $this->encode( $value );
 		if ( null === $bytes ) {
 			$deleted = $this->delete( $prefix, $key );
 			return true === $deleted;
 		}
-		return true === $this->written( $prefix, $key, function ( $store ) use (
+		return true === $this->written( $prefix, array( $key ), function ( $store ) use (
 			$prefix, $key, $bytes, $expires
 		) {
 			return $store->replace( $prefix, $key, $bytes, $expires );
@@ -316,10 +365,13 @@ class Tidemark_Tiers {
 		} );
 	}
 
-	/** A write that failed removes the key: neither the old value nor half of the new stays. */
-	private function written( $prefix, $key, $write ) {
-		$this->ahead->forget( $prefix . $key );
-		if ( ++$this->writes >= 512 ) {
+	/** A write that failed removes the keys: neither the old value nor half of the new stays. */
+	private function written( $prefix, array $keys, $write ) {
+		foreach ( $keys as $key ) {
+			$this->ahead->forget( $prefix . $key );
+		}
+		$this->writes += count( $keys );
+		if ( $this->writes >= 512 ) {
 			$this->sweep();
 		}
 		$is_failed = false;
@@ -334,7 +386,9 @@ class Tidemark_Tiers {
 		} );
 		if ( null === $stored ) {
 			$this->is_off = $this->is_off && ! $is_failed;
-			$this->delete( $prefix, $key );
+			foreach ( $keys as $key ) {
+				$this->delete( $prefix, $key );
+			}
 		}
 		return $stored;
 	}
