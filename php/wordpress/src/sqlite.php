@@ -21,6 +21,9 @@ class Tidemark_Store {
 	const FORMAT  = 2;
 	const LARGEST = 16777216;
 	const LOG_MAX = 33554432;
+	/** How long a process waits for another one's lock; and what SQLite says meanwhile. */
+	const WAIT_SECONDS = 5;
+	const BUSY         = 5;
 	/** A shared memory that was not seen so long joins again before it is used. */
 	const SEGMENT_SECONDS = 600;
 
@@ -91,6 +94,42 @@ class Tidemark_Store {
 			$this->replace_file( $boot_id );
 			$this->open( $boot_id, $limit );
 		}
+	}
+
+	/**
+	 * Does what takes the lock of writers. SQLite itself waits 100 ms between its later tries: of many
+	 * writers one may meet the lock each time, until its seconds are over. Here it is 20 ms at most,
+	 * and no two processes keep in step.
+	 *
+	 * @throws Exception After `WAIT_SECONDS`, and at any other failure.
+	 */
+	private function patiently( $act ) {
+		$this->db->busyTimeout( 0 );
+		$ends = null;
+		$most = 1000;
+		try {
+			for ( ;; ) {
+				try {
+					return $act();
+				} catch ( Exception $failed ) {
+					$ends = $ends ?? hrtime( true ) + self::WAIT_SECONDS * 1000000000;
+					if ( self::BUSY !== ( $this->db->lastErrorCode() & 255 ) || hrtime( true ) > $ends ) {
+						throw $failed;
+					}
+					usleep( random_int( 500, $most ) );
+					$most = min( 20000, 2 * $most );
+				}
+			}
+		} finally {
+			$this->db->busyTimeout( self::WAIT_SECONDS * 1000 );
+		}
+	}
+
+	/** Begins a transaction that holds the lock of writers. @throws Exception */
+	private function begin() {
+		$this->patiently( function () {
+			return $this->db->exec( 'BEGIN IMMEDIATE' );
+		} );
 	}
 
 	private function statement( $sql ) {

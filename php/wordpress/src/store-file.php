@@ -32,7 +32,7 @@ trait Tidemark_Store_File {
 	private static function connect( $path, $flags ) {
 		$db = new SQLite3( $path, $flags );
 		$db->enableExceptions( true );
-		$db->busyTimeout( 5000 );
+		$db->busyTimeout( self::WAIT_SECONDS * 1000 );
 		$db->exec( 'PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF;
 			PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 16777216;
 			PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY' );

@@ -41,7 +41,7 @@ trait Tidemark_Store_Follow {
 	private function register( $segment, $is_old, $now ) {
 		$this->segment = $segment;
 		$late          = self::SEGMENT_SECONDS;
-		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->begin();
 		$this->db->exec( "REPLACE INTO segment VALUES ('$segment', $now);
 			DELETE FROM segment WHERE abs($now - seen) > $late"
 			. ( $is_old ? '' : '; UPDATE mark SET stamp = stamp + 1' ) );
@@ -68,7 +68,7 @@ trait Tidemark_Store_Follow {
 			$this->refresh();
 			return;
 		}
-		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->begin();
 		try {
 			$this->refresh();
 			$known = $this->db->querySingle( 'SELECT told FROM mark' );

@@ -20,10 +20,12 @@ trait Tidemark_Store_Upkeep {
 	 */
 	public function sync() {
 		$this->end_reads();
-		$this->db->exec( 'PRAGMA synchronous = FULL; BEGIN IMMEDIATE;
-			UPDATE mark SET stamp = stamp + 1, clean = 1; COMMIT' );
+		$this->db->exec( 'PRAGMA synchronous = FULL' );
+		$this->begin();
+		$this->db->exec( 'UPDATE mark SET stamp = stamp + 1, clean = 1; COMMIT' );
 		$left = $this->db->querySingle( 'PRAGMA wal_checkpoint(TRUNCATE)', true );
-		$this->db->exec( 'PRAGMA synchronous = OFF; BEGIN IMMEDIATE' );
+		$this->db->exec( 'PRAGMA synchronous = OFF' );
+		$this->begin();
 		$is_done = 0 === $left['busy'] && 1 === $this->db->querySingle( 'SELECT clean FROM mark' )
 			&& $this->invalidation->sync() && $this->mark->set( $this->origin );
 		$this->db->exec( 'COMMIT' );
@@ -42,7 +44,7 @@ trait Tidemark_Store_Upkeep {
 		$last     = $this->db->querySingle( 'SELECT purged FROM mark' );
 		$is_purge = $is_full || abs( $now - $last ) >= 10;
 		do {
-			$this->db->exec( 'BEGIN IMMEDIATE' );
+			$this->begin();
 			$is_done = $this->sweep_step( $is_full, $is_purge, $now );
 			$this->db->exec( 'COMMIT' );
 		} while ( ! $is_done && hrtime( true ) < $ends );
@@ -50,7 +52,7 @@ trait Tidemark_Store_Upkeep {
 		if ( @filesize( $this->path . '-wal' ) > self::LOG_MAX ) {
 			$this->db->busyTimeout( 50 );
 			@$this->db->exec( 'PRAGMA wal_checkpoint(TRUNCATE)' );
-			$this->db->busyTimeout( 5000 );
+			$this->db->busyTimeout( self::WAIT_SECONDS * 1000 );
 		}
 	}
 

@@ -48,7 +48,7 @@ trait Tidemark_Store_Writes {
 	private function write_rows( $prefix, array $rows, $expires, array $leases, $is_add ) {
 		$stored = array();
 		$this->end_reads();
-		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->begin();
 		try {
 			$this->refresh();
 			$this->take_mark_away();
@@ -109,7 +109,7 @@ trait Tidemark_Store_Writes {
 
 	private function change_row( $prefix, $full, $now, $change ) {
 		$this->end_reads();
-		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->begin();
 		try {
 			$this->refresh();
 			list( $bytes, $expires ) = $this->select( $prefix, $full, $now );
@@ -187,7 +187,7 @@ trait Tidemark_Store_Writes {
 	}
 
 	private function begin_dirty() {
-		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->begin();
 		try {
 			$this->take_mark_away();
 		} finally {
@@ -209,15 +209,20 @@ trait Tidemark_Store_Writes {
 			$statement->bindValue( 8, time(), SQLITE3_INTEGER );
 			$statement->bindValue( 9, $this->floor( $prefix ), SQLITE3_INTEGER );
 		}
-		$statement->execute()->finalize();
-		$statement->reset();
+		$this->patiently( function () use ( $statement ) {
+			try {
+				$statement->execute()->finalize();
+			} finally {
+				$statement->reset();
+			}
+		} );
 		return $this->db->changes() > 0;
 	}
 
 	/** Everything, or the group whose prefix is given; one small write, whatever is kept. */
 	public function flush( $prefix = null ) {
 		$this->end_reads();
-		$this->db->exec( 'BEGIN IMMEDIATE' );
+		$this->begin();
 		$this->refresh();
 		$this->take_mark_away();
 		$next = $this->stamp + 1;
