@@ -102,6 +102,79 @@ Suite::same( 'full store takes new entries and stays within its size', array(
 ), array( true, true ) );
 
 $site = Suite::site();
+Suite::same( 'full store takes many entries at once', Suite::request( $site, '$many = array();
+	for ( $i = 0; $i < 4000; ++$i ) { $many["k$i"] = str_repeat( "x", 4000 ) . $i; }
+	$r = wp_cache_set_multiple( $many ); wp_cache_flush_runtime(); $f = 0;
+	for ( $i = 3990; $i < 4000; ++$i ) { $f += false !== wp_cache_get( "k$i" ); }
+	return array( count( array_filter( $r ) ), $f > 0,
+		array_intersect( array( "failed", "emptied" ), array_keys( Tidemark_Tiers::shared()->notices->counts ) ) );',
+	array( 'constants' => array( 'TIDEMARK_CACHE_MB' => 8 ) ) ), array( 4000, true, array() ) );
+
+// A worker goes on after a request that ended in the middle of a read or of a write.
+$worker = array( 'master' => Suite::master( 1 ) );
+$class  = 'class Ends { public $how; function __construct( $how ) { $this->how = $how; }
+	function __sleep() { "write" === $this->how && exit; return array( "how" ); }
+	function __wakeup() { "exit" === $this->how && exit;
+	if ( "memory" === $this->how ) { ini_set( "memory_limit", "8M" ); str_repeat( "x", 100000000 ); }
+	if ( "enter" === $this->how ) { wp_cache_set( "e", wp_cache_get( "d" ) . "x" ); wp_cache_delete( "gone" ); } } }
+	ini_set( "display_errors", "0" ); ';
+foreach ( array( 'exit', 'memory', 'enter', 'write' ) as $how ) {
+	$site = Suite::site();
+	Suite::request( $site, $class . 'wp_cache_set( "d", 1 ); wp_cache_set( "e", 1 ); wp_cache_set( "gone", 1 );
+		wp_cache_set( "o", new Ends( "' . $how . '" ) );', $worker );
+	Suite::request( $site, $class . 'apcu_clear_cache(); wp_cache_get( "o" );', $worker );
+	Suite::request( $site, $class . 'wp_cache_get_multiple( array( "d", "o" ) );', $worker );
+	Suite::same( "worker goes on after a value that did '$how'", Suite::request( $site,
+		'$r = array( wp_cache_get( "d" ), wp_cache_set( "d", 2 ), wp_cache_get( "e" ), wp_cache_get( "gone" ) );
+		return array_merge( $r, array( Tidemark_Tiers::shared()->notices->counts ) );', $worker ),
+		'enter' === $how ? array( 1, true, '1x', false, array() ) : array( 1, true, 1, 1, array() ) );
+}
+
+// Without SQLite3 there is no store, whether APCu is there or not.
+$bare = array( '-n', '-d', 'extension=posix' );
+foreach ( array( 'without SQLite3' => array( 'php' => $bare ), 'with APCu, without SQLite3' => array(
+	'master' => Suite::master( 1, array_merge( $bare, array( '-d', 'extension=apcu' ) ) ) ) ) as $name => $settings ) {
+	$settings['table'] = true;
+
+	$site = Suite::site();
+	rmdir( Suite::store_folder( $site ) );
+	Suite::same( "request $name has its array", array(
+		Suite::request( $site, 'wp_cache_set( "a", 1 ); wp_cache_set_multiple( array( "b" => 2 ) );
+			return array( wp_cache_get( "a" ), wp_cache_incr( "b" ), wp_cache_add( "a", 2 ), wp_cache_delete( "a" ) );', $settings ),
+		Suite::request( $site, 'return array( wp_cache_get( "a" ), wp_cache_get( "b" ),
+			Tidemark_Tiers::shared()->status() );', $settings ),
+	), array( array( 1, 3, false, true ), array( false, false, array(
+		'tier 0 (request)' => 'on',
+		'tier 1 (APCu)'    => 'off, there is no tier 2',
+		'tier 2 (SQLite)'  => 'off, PHP has no SQLite3 extension',
+		'guest'            => 'yes, writes are told to the others',
+	) ) ) );
+	Suite::same( "request $name leaves nothing behind, in no file and no table",
+		array( file_exists( "$site/options" ), glob( "$site/.ht*" ) ), array( false, array() ) );
+	Suite::request( $site, 'wp_cache_set( "a", 1 );', array( 'table' => true ) );
+	mkdir( Suite::store_folder( $site ), 0770 );
+	Suite::request( $site, 'wp_cache_set( "a", 1 );', array( 'table' => true ) );
+	Suite::request( $site, 'wp_cache_delete( "a" );', $settings );
+	Suite::same( "delete of a request $name is seen by those with it",
+		Suite::request( $site, 'return wp_cache_get( "a" );', array( 'table' => true ) ), false );
+}
+
+// A list of mounts as the system prints it; the last of one point is on top.
+$mounts = "/dev/sda1 / ext4 rw 0 0\nnas:/www /srv/www nfs4 rw,hard 0 0\n/dev/sdb1 /srv/www/local ext4 rw 0 0\n"
+	. "//nas/x /srv/with\\040space cifs rw 0 0\n/dev/sdc1 /mnt/a ext4 rw 0 0\nnas:/a /mnt/a nfs rw 0 0\n"
+	. "bucket /mnt/s3 fuse.s3fs rw 0 0\nhost /shared virtiofs rw 0 0\nbroken\n";
+$kinds  = array( '/var/www' => 'ext4', '/srv/www' => 'nfs4', '/srv/www/site/wp-content' => 'nfs4', '/srv/www2' => 'ext4',
+	'/srv/www/local/x' => 'ext4', '/srv/with space/x' => 'cifs', '/mnt/a/x' => 'nfs', '/mnt/s3/x' => 'fuse.s3fs',
+	'/shared/x' => 'virtiofs' );
+Suite::same( 'folder on NFS, SMB or FUSE is refused by the list of mounts', Suite::request( Suite::site(),
+	'$r = array(); foreach ( ' . var_export( array_keys( $kinds ), true ) . ' as $path ) {
+	$kind = Tidemark_Place::file_system( $path, ' . var_export( $mounts, true ) . ' );
+	$r[ $path ] = array( $kind, Tidemark_Place::is_remote( $kind ) ); } return $r;' ),
+	array_map( function ( $kind ) {
+		return array( $kind, 'ext4' !== $kind );
+	}, $kinds ) );
+
+$site = Suite::site();
 rmdir( Suite::store_folder( $site ) );
 touch( Suite::store_folder( $site ) );
 for ( $i = 0; $i < 3; ++$i ) {

@@ -43,6 +43,11 @@ class Tidemark_Command {
 	/**
 	 * Empties one group.
 	 *
+	 * ## OPTIONS
+	 *
+	 * <group>
+	 * : The name of the group.
+	 *
 	 * @subcommand flush-group
 	 */
 	public function flush_group( $arguments ) {

@@ -10,8 +10,9 @@ class Tidemark_Place {
 	/** True where this process must leave the store to others, and only tells them its writes. */
 	public $is_guest = false;
 
-	/** Where files are not local, locks are not what they say. Numbers as `stat -f` prints them. */
-	const REMOTE = array( 'nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', '9p', 'afs', 'ceph', 'fuse' );
+	/** Where files are not local, or are another machine's too, locks are not what they say. */
+	const REMOTE = array( 'nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', '9p', 'afs', 'ceph', 'fuse', 'fuseblk',
+		'lustre', 'gpfs', 'beegfs', 'gfs2', 'ocfs2', 'orangefs', 'virtiofs', 'vboxsf', 'vmhgfs' );
 
 	public static function of_site( $salt ) {
 		$place = new Tidemark_Place();
@@ -28,8 +29,16 @@ class Tidemark_Place {
 		return $this->folder . '/' . $name;
 	}
 
+	/** Whether it is sure that no process has a store here: no folder, where one would be seen. */
+	public function has_no_store() {
+		clearstatcache();
+		$above = dirname( $this->folder );
+		return is_dir( $above ) && is_executable( $above ) && ! file_exists( $this->folder );
+	}
+
 	private function check() {
 		if ( ! class_exists( 'SQLite3' ) ) {
+			$this->is_guest = true;
 			return 'PHP has no SQLite3 extension';
 		}
 		if ( '' === $this->boot_id ) {
@@ -75,19 +84,23 @@ class Tidemark_Place {
 		}
 		$this->identity = $found['dev'] . '-' . $found['ino'];
 
-		$kind = self::file_system( $this->folder );
-		if ( in_array( $kind, self::REMOTE, true ) || 0 === strpos( $kind, 'fuse.' ) ) {
-			return "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one";
-		}
-		return '';
+		$mounts = (string) @file_get_contents( '/proc/self/mounts' );
+		$kind   = self::file_system( (string) realpath( $this->folder ), $mounts );
+		return self::is_remote( $kind ) ? "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one" : '';
 	}
 
-	/** By the longest mount point above the folder; empty where the list cannot be read. */
-	private static function file_system( $folder ) {
-		$real  = (string) realpath( $folder );
+	public static function is_remote( $kind ) {
+		return in_array( $kind, self::REMOTE, true ) || 0 === strpos( $kind, 'fuse.' );
+	}
+
+	/**
+	 * The kind that the system's list of mounts has for the longest mount point above a path; empty
+	 * where it has none. PHP has no `statfs`.
+	 */
+	public static function file_system( $real, $mounts ) {
 		$kind  = '';
 		$depth = -1;
-		foreach ( explode( "\n", (string) @file_get_contents( '/proc/self/mounts' ) ) as $line ) {
+		foreach ( explode( "\n", $mounts ) as $line ) {
 			$parts = explode( ' ', $line );
 			if ( count( $parts ) < 3 ) {
 				continue;

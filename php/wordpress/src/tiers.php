@@ -479,8 +479,10 @@ class Tidemark_Tiers {
 
 	/** What a process that has no store wrote, for those that have one. */
 	private function tell( $kind, $text ) {
-		$is_told = is_dir( $this->place->folder ) && $this->invalidation->append( $kind, $text );
-		if ( ! $is_told ) {
+		if ( $this->place->has_no_store() ) {
+			return;
+		}
+		if ( ! is_dir( $this->place->folder ) || ! $this->invalidation->append( $kind, $text ) ) {
 			$this->mark_untold();
 		}
 	}
