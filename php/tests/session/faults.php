@@ -61,6 +61,21 @@ during( 'file system of FUSE', function () use ( $host, $away ) {
 	$host->configure( array() );
 }, 'TIDEMARK_CACHE_DIR names a local one' );
 
+// No file system of NFS can be mounted here: what the system says of its mounts is replaced.
+$system = "{$host->folder}/system";
+Host::shell( "mkdir -p $system/self $system/sys/kernel/random" );
+copy( '/proc/sys/kernel/random/boot_id', "$system/sys/kernel/random/boot_id" );
+file_put_contents( "$system/self/mounts", "/dev/sda1 / ext4 rw 0 0\nnas:/www {$host->site} nfs4 rw 0 0\n" );
+$masters = function ( array $before ) use ( $host ) {
+	$host->restart_fpm( 'one', $before );
+	$host->restart_fpm( 'two', $before );
+};
+during( 'folder on NFS, as the list of mounts says', function () use ( $system, $masters ) {
+	$masters( array( 'unshare', '--mount', 'sh', '-c', "mount --bind $system /proc && exec \"\$@\"", 'sh' ) );
+}, function () use ( $masters ) {
+	$masters( array() );
+}, 'the folder is on nfs4' );
+
 foreach ( array( '+3 days', '-3 days' ) as $step ) {
 	during( "clock steps by $step", function () use ( $host, $step ) {
 		$host->restart_fpm( 'one', array( Host::program( 'faketime' ), '-f', str_replace( ' days', 'd', $step ) ) );

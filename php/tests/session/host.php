@@ -127,7 +127,7 @@ class Host {
 	}
 
 	/** A master of PHP-FPM; each has an APCu of its own. */
-	public function start_fpm( $name, array $before = array() ) {
+	public function start_fpm( $name, array $before = array(), array $php = array() ) {
 		$rights = 0 === posix_geteuid() ? "user = {$this->user}\ngroup = {$this->user}\n" : '';
 		file_put_contents( "{$this->folder}/$name.conf", "[global]\nerror_log = {$this->folder}/$name.log\n"
 			. "daemonize = no\n[www]\n{$rights}listen = {$this->folder}/$name.socket\nlisten.mode = 0666\n"
@@ -137,16 +137,16 @@ class Host {
 		touch( "{$this->folder}/php.log" );
 		chmod( "{$this->folder}/php.log", 0666 );
 		@unlink( "{$this->folder}/$name.socket" );
-		$command = array( self::fpm(), '-y', "{$this->folder}/$name.conf" );
+		$command = array_merge( array( self::fpm(), '-y', "{$this->folder}/$name.conf" ), $php );
 		$this->start( $name, array_merge( $before, $command ) );
 		self::wait( 'PHP-FPM', function () use ( $name ) {
 			return file_exists( "{$this->folder}/$name.socket" );
 		} );
 	}
 
-	public function restart_fpm( $name, array $before = array() ) {
+	public function restart_fpm( $name, array $before = array(), array $php = array() ) {
 		$this->stop( $name );
-		$this->start_fpm( $name, $before );
+		$this->start_fpm( $name, $before, $php );
 	}
 
 	private function start_nginx() {
@@ -182,11 +182,16 @@ class Host {
 	}
 
 	/** Runs a script of this folder in WordPress from the command line, as the user of the site. */
-	public function run_in_site( $script, array $arguments = array(), $user = null, array $php = array() ) {
+	public function run_in_site( $script, array $arguments = array(), $user = null ) {
+		return $this->run( __DIR__ . "/$script", array_merge( array( $this->site ), $arguments ), $user );
+	}
+
+	/** Exit code and lines of a script. */
+	public function run( $script, array $arguments = array(), $user = null, array $php = array() ) {
 		$user    = $user ?? $this->user;
 		$as      = 0 === posix_geteuid() && 'root' !== $user ? "setpriv --reuid=$user --clear-groups -- " : '';
 		$command = array_merge( array( PHP_BINARY ), $php );
-		$command = array_merge( $command, array( __DIR__ . "/$script", $this->site ), $arguments );
+		$command = array_merge( $command, array( $script ), $arguments );
 		exec( $as . implode( ' ', array_map( 'escapeshellarg', $command ) ) . ' 2>&1', $lines, $code );
 		return array( $code, $lines );
 	}

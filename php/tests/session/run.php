@@ -10,7 +10,7 @@ if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
 	exit( 2 );
 }
 $missing = Host::missing();
-foreach ( array( 'bindfs', 'faketime', 'setpriv', 'mount' ) as $program ) {
+foreach ( array( 'bindfs', 'faketime', 'setpriv', 'mount', 'unshare' ) as $program ) {
 	Host::program( $program ) || $missing[] = $program;
 }
 if ( $missing || 0 !== posix_geteuid() ) {
@@ -89,6 +89,15 @@ Suite::same( 'status names the tiers and why one is off', array( $code, $lines )
 	'tier 2 (SQLite): on, ' . store(),
 	'guest: no',
 ) ) );
+$codes = array();
+foreach ( array( 'status', 'stats', 'verify', 'flush-group posts', 'flush', 'sync', 'flush-group', 'flush-group a b',
+	'register', '__construct', 'none' ) as $words ) {
+	$codes[ $words ] = command( ...explode( ' ', $words ) )[0];
+}
+Suite::same( 'commands end with their exit codes', $codes, array( 'status' => 0, 'stats' => 0, 'verify' => 0,
+	'flush-group posts' => 0, 'flush' => 0, 'sync' => 0, 'flush-group' => 1, 'flush-group a b' => 1,
+	'register' => 1, '__construct' => 1, 'none' => 1 ) );
+pages();
 $before = hit_ratio( $requests );
 $host->restart_fpm( 'one' );
 $after = hit_ratio( $requests );

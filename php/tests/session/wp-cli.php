@@ -1,7 +1,9 @@
 <?php
 /**
- * The least of WP-CLI that registers a command and runs it: `php wp-cli.php SITE tidemark status`.
- * WP-CLI itself is in no package registry that Debian, npm or PyPI keep.
+ * What WP-CLI does with a command: `php wp-cli.php SITE tidemark status`. WP-CLI itself is in none of
+ * the registries that packages come from here, so this follows what its `CommandFactory` and
+ * `Subcommand` do: each public method that is not static and does not begin with `__` is a subcommand,
+ * by its tag `@subcommand` or its name. Words that its comment names under `## OPTIONS` are needed.
  */
 define( 'WP_CLI', true );
 
@@ -10,6 +12,31 @@ class WP_CLI {
 
 	public static function add_command( $name, $command ) {
 		self::$commands[ $name ] = $command;
+	}
+
+	/** What runs a subcommand; null where there is none of that name. */
+	public static function find( $command, $name ) {
+		foreach ( ( new ReflectionClass( $command ) )->getMethods() as $method ) {
+			$comment = (string) $method->getDocComment();
+			$own     = preg_match( '/@subcommand\s+([a-z-]+)/', $comment, $tag ) ? $tag[1] : $method->name;
+			if ( $own === $name && $method->isPublic() && ! $method->isStatic() && 0 !== strpos( $method->name, '__' ) ) {
+				return $method;
+			}
+		}
+		return null;
+	}
+
+	/** Ends with an error where the words are not those of the comment; without any, all are taken. */
+	public static function check_words( $method, array $words ) {
+		if ( ! preg_match( '/## OPTIONS(.*?)(?:## |@|\*\/)/s', (string) $method->getDocComment(), $options ) ) {
+			return;
+		}
+		$needed = preg_match_all( '/^\s*\*\s*<([a-z-]+)>/m', $options[1] );
+		if ( count( $words ) < $needed ) {
+			self::error( 'usage: see the words that are needed' );
+		} elseif ( count( $words ) > $needed ) {
+			self::error( 'Too many positional arguments: ' . $words[ $needed ] );
+		}
 	}
 
 	public static function line( $text ) {
@@ -36,5 +63,9 @@ $command = WP_CLI::$commands[ $argv[2] ] ?? null;
 if ( ! $command ) {
 	WP_CLI::error( "'{$argv[2]}' is not a registered wp command." );
 }
-$method = str_replace( '-', '_', $argv[3] );
-$command->$method( array_slice( $argv, 4 ), array() );
+$method = WP_CLI::find( $command, $argv[3] );
+if ( ! $method ) {
+	WP_CLI::error( "'{$argv[3]}' is not a registered subcommand of '{$argv[2]}'." );
+}
+WP_CLI::check_words( $method, array_slice( $argv, 4 ) );
+$method->invoke( $command, array_slice( $argv, 4 ), array() );

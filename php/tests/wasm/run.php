@@ -1,5 +1,5 @@
 <?php
-// The contract in versions of PHP that Debian 12 does not package: `php run.php object-cache.php`.
+// The contract in versions of PHP that Debian 12 does not package, each as WebAssembly: `php run.php object-cache.php`.
 
 require dirname( __DIR__ ) . '/suite.php';
 if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) || ! is_dir( __DIR__ . '/node_modules' ) ) {
@@ -7,7 +7,7 @@ if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) || ! is_dir( __DIR__ . '/node_
 	exit( 2 );
 }
 $start = hrtime( true );
-foreach ( array( '8.1', '8.3', '8.5' ) as $version ) {
+foreach ( array( '8.1', '8.3', '8.4', '8.5' ) as $version ) {
 	// Where PHP is WebAssembly no mounted file has a lasting inode, so all lies in its memory.
 	Suite::$drop_in = '/drop-in/object-cache.php';
 
