@@ -4,7 +4,12 @@
 define( 'ABSPATH', __DIR__ . '/' );
 define( 'WP_CONTENT_DIR', getenv( 'BENCH_CONTENT' ) );
 define( 'WPINC', 'wp-includes' );
-define( 'DB_NAME', 'bench' );
+foreach ( array( 'DB_NAME', 'DB_HOST', 'DB_USER', 'AUTH_KEY', 'AUTH_SALT' ) as $name ) {
+	define( $name, 'bench' );
+}
+define( 'DAY_IN_SECONDS', 86400 );
+// What a rival needs to use APCu.
+define( 'WP_SQLITE_OBJECT_CACHE_APCU', true );
 global $table_prefix, $blog_id;
 $table_prefix = 'wp_';
 $blog_id      = 1;
@@ -30,6 +35,30 @@ function add_action() {
 
 function apply_filters( $name, $value ) {
 	return $value;
+}
+
+function get_option( $name, $default = false ) {
+	return array();
+}
+
+function esc_html( $text ) {
+	return htmlspecialchars( $text );
+}
+
+function wp_die( $text ) {
+	exit( $text );
+}
+
+function wp_is_writable( $path ) {
+	return is_writable( $path );
+}
+
+function maybe_serialize( $value ) {
+	return is_array( $value ) || is_object( $value ) ? serialize( $value ) : $value;
+}
+
+function maybe_unserialize( $text ) {
+	return is_string( $text ) && preg_match( '/^(?:[aOsE]:\d+:|[bid]:[\d.E+-]+;|N;)/', $text ) ? @unserialize( $text ) : $text;
 }
 
 function wp_installing() {
