@@ -3,9 +3,10 @@
  * Tier 2: one SQLite file that all processes of a machine share. It survives the end of any
  * process, not of the machine: at another boot it is discarded, so nothing waits for a flush.
  *
- * Table `entry`: `id` hash of the key, `k` the key, `v` the value (null is a tombstone), `x`
- * Unix time of expiry or 0, `q` the stamp it was written at, `g` a number that a delete
- * changes (the lease), `c` a checksum. Table `mark`, one row: `stamp` rises with every event
+ * Table `entry`: `n` rises with each new key, so that new ones are appended to the last page (by
+ * their hashes each would split a page somewhere, which costs a third more), `id` hash of the
+ * key, `k` the key, `v` the value (null is a tombstone), `x` Unix time of expiry or 0, `q` the
+ * stamp it was written at, `g` a number that a delete changes (the lease), `c` a checksum. Table `mark`, one row: `stamp` rises with every event
  * that all processes must follow; each write compares it. `flushed` is the stamp of the last
  * flush, `cleared` holds that of each flushed group. A row is seen if `q` is not below them.
  * Table `segment`: the shared memories (tier 1) of this store, and when each was last seen.
@@ -18,7 +19,7 @@ class Tidemark_Store {
 	use Tidemark_Store_Upkeep;
 	use Tidemark_Store_Token;
 
-	const FORMAT  = 2;
+	const FORMAT  = 3;
 	const LARGEST = 16777216;
 	const LOG_MAX = 33554432;
 	/** How long a process waits for another one's lock; and what SQLite says meanwhile. */

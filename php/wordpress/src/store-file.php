@@ -46,7 +46,7 @@ trait Tidemark_Store_File {
 		try {
 			$db = self::connect( $temporary, SQLITE3_OPEN_READWRITE | SQLITE3_OPEN_CREATE );
 			$db->exec( 'PRAGMA page_size = 4096; PRAGMA journal_mode = WAL;
-				CREATE TABLE entry (id INTEGER PRIMARY KEY, k BLOB NOT NULL, v BLOB,
+				CREATE TABLE entry (n INTEGER PRIMARY KEY, id INTEGER NOT NULL UNIQUE, k BLOB NOT NULL, v BLOB,
 					x INTEGER NOT NULL, q INTEGER NOT NULL, g INTEGER NOT NULL, c BLOB);
 				CREATE TABLE cleared (id INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 				CREATE TABLE segment (id TEXT PRIMARY KEY, seen INTEGER NOT NULL);
@@ -59,7 +59,7 @@ trait Tidemark_Store_File {
 			$entry->bindValue( 1, self::FORMAT );
 			$entry->bindValue( 2, $boot_id );
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
-			$entry->bindValue( 4, PHP_INT_MIN );
+			$entry->bindValue( 4, 0 );
 			$entry->bindValue( 5, time() );
 			$origin = bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) );
 			$entry->bindValue( 6, $origin );

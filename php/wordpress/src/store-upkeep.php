@@ -60,24 +60,23 @@ trait Tidemark_Store_Upkeep {
 	private function sweep_step( $is_full, $is_purge, $now ) {
 		$this->refresh();
 		$from = $this->db->querySingle( 'SELECT swept FROM mark' );
-		$rows = $this->db->query( "SELECT id, v IS NULL, g, (x > 0 AND x <= $now)
-			OR q < {$this->flushed} FROM entry WHERE id >= ($from) ORDER BY id LIMIT 200" );
-		$ids  = array( 'gone' => array(), 'emptied' => array() );
+		$found = $this->db->query( "SELECT n, v IS NULL, g, (x > 0 AND x <= $now)
+			OR q < {$this->flushed} FROM entry WHERE n >= $from ORDER BY n LIMIT 200" );
+		$rows = array( 'gone' => array(), 'emptied' => array() );
 		$seen = 0;
-		while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
+		while ( $row = $found->fetchArray( SQLITE3_NUM ) ) {
 			++$seen;
 			$last = $row[0];
 			if ( $row[1] ? $is_purge : ( $row[3] || ( $is_full && 0 === random_int( 0, 1 ) ) ) ) {
-				$ids[ $row[1] || 0 === $row[2] ? 'gone' : 'emptied' ][] = $row[0];
+				$rows[ $row[1] || 0 === $row[2] ? 'gone' : 'emptied' ][] = $row[0];
 				$raises = ! empty( $raises ) || $row[1];
 			}
 		}
-		$rows->finalize();
-		$this->db->exec( 'DELETE FROM entry WHERE id IN (' . implode( ',', $ids['gone'] ) . ');
-			UPDATE entry SET v = NULL, c = NULL WHERE id IN ('
-			. implode( ',', $ids['emptied'] ) . ')' );
-		// The smallest integer has no literal of its own.
-		$next = $seen < 200 || PHP_INT_MAX === $last ? '-9223372036854775807 - 1' : $last + 1;
+		$found->finalize();
+		$this->db->exec( 'DELETE FROM entry WHERE n IN (' . implode( ',', $rows['gone'] ) . ');
+			UPDATE entry SET v = NULL, c = NULL WHERE n IN ('
+			. implode( ',', $rows['emptied'] ) . ')' );
+		$next = $seen < 200 ? 0 : $last + 1;
 		$this->db->exec( "UPDATE mark SET swept = $next" . ( empty( $raises ) ? ''
 			: ", stamp = stamp + 1, purged = $now" ) );
 		return $seen < 200;
