@@ -18,12 +18,12 @@ use crate::schema::listing::{self, FUNCTIONS, Listable, no_such_attribute};
 use crate::state::shared::Shared;
 
 mod builds;
-mod definition;
+pub(crate) mod definition;
 mod deployments;
 mod executions;
 mod runtimes;
 mod specification;
-mod variables;
+pub(crate) mod variables;
 
 pub use builds::Build;
 pub use definition::{FunctionInput, FunctionOptionsInput};

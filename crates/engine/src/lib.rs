@@ -14,6 +14,7 @@ use model::{Catalogue, Mark, Page, TableOptions};
 mod commit;
 mod error;
 mod functions;
+pub mod limits;
 mod read;
 mod request;
 mod schema;

@@ -64,6 +64,9 @@ pub enum Side {
 macro_rules! words {
     ($($kind:ident { $($name:ident $word:literal),* })*) => {$(
         impl $kind {
+            /// Every word.
+            pub const WORDS: &[&str] = &[$($word),*];
+
             /// The word on the wire. Written to disk, too: never to be changed.
             pub fn as_str(self) -> &'static str {
                 match self { $($kind::$name => $word),* }

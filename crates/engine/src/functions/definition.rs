@@ -14,15 +14,15 @@ use crate::error::EngineError;
 use crate::schema::containers::check_name;
 
 /// Most roles, events or scopes of a function (wire protocol, functions).
-const LIST_MAX: usize = 100;
+pub const LIST_MAX: usize = 100;
 /// Longest entrypoint, and pattern of events, in characters.
-pub(super) const ENTRYPOINT_CHARS_MAX: usize = 1_028;
+pub const ENTRYPOINT_CHARS_MAX: usize = 1_028;
 /// Longest commands.
-pub(super) const COMMANDS_CHARS_MAX: usize = 8_192;
+pub const COMMANDS_CHARS_MAX: usize = 8_192;
 /// Longest schedule.
-const SCHEDULE_CHARS_MAX: usize = 128;
+pub const SCHEDULE_CHARS_MAX: usize = 128;
 /// Longest time that deployments are kept: a hundred years.
-const RETENTION_DAYS_MAX: u64 = 36_500;
+pub const RETENTION_DAYS_MAX: u64 = 36_500;
 /// What a caller says of a function; `None` where nothing.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each field is named like the one it sets")]

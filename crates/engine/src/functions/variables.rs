@@ -12,9 +12,9 @@ use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, Listable, VARIABLES, no_such_attribute};
 
 /// Longest key of a variable, in characters (wire protocol, variables).
-const KEY_CHARS_MAX: usize = 255;
+pub const KEY_CHARS_MAX: usize = 255;
 /// Longest value.
-const VALUE_CHARS_MAX: usize = 8_192;
+pub const VALUE_CHARS_MAX: usize = 8_192;
 
 /// What a caller says of a variable.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::error::refused::answer;
 use crate::request::inputs::Caller;
 
 /// Longest name, in characters (wire protocol, 2.8).
-const NAME_CHARS_MAX: usize = 128;
+pub const NAME_CHARS_MAX: usize = 128;
 
 impl Engine {
     /// Commits one change of the catalogue. When it returns, every reader sees it.

@@ -13,21 +13,22 @@ use crate::error::{ColumnFault, EngineError, IndexFault, SchemaError};
 use crate::request::inputs::{NewColumn, NewIndex, NewTable};
 
 /// Most columns, and most indexes, of one call (wire protocol, 2.2).
-const DEFINITIONS_MAX: usize = 100;
+pub const DEFINITIONS_MAX: usize = 100;
 /// Most indexes of a table (wire protocol, 2.5).
 const INDEXES_MAX: usize = 61;
 /// Characters of the texts that an index holds not whole, all together: at four bytes each an
 /// entry still is no longer than the 1,002 bytes that SQLite keeps beside others in a page.
 const BEGINNINGS_CHARS_MAX: u32 = 240;
 /// Greatest size of a `varchar` (wire protocol, 2.3).
-const VARCHAR_CHARS_MAX: i64 = 16_381;
+pub const VARCHAR_CHARS_MAX: i64 = 16_381;
 /// Greatest size of a `string` (wire protocol, 2.3).
-const STRING_CHARS_MAX: i64 = 1_073_741_824;
+pub const STRING_CHARS_MAX: i64 = 1_073_741_824;
 /// Least size of a `string` that is encrypted (wire protocol, 2.3).
 const ENCRYPTED_CHARS_MIN: u32 = 150;
-/// Most elements of an enum, and most characters of one (wire protocol, 2.3).
-const ELEMENTS_MAX: usize = 100;
-const ELEMENT_CHARS_MAX: usize = 255;
+/// Most elements of an enum (wire protocol, 2.3).
+pub const ELEMENTS_MAX: usize = 100;
+/// Most characters of one.
+pub const ELEMENT_CHARS_MAX: usize = 255;
 
 /// The parameters in which a definition stands, as refusals name them.
 #[derive(Clone, Copy, Debug)]

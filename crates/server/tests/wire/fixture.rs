@@ -317,6 +317,11 @@ impl TestServer {
     /// Puts a key with this id, secret and scopes in the place of the one that has them now.
     pub fn replace_key(&self, id: &str, secret: &str, scopes: &[Scope]) {
         self.revoke(id);
+        self.create_scoped_key(id, secret, scopes);
+    }
+
+    /// Makes a key with this id, secret and scopes.
+    pub fn create_scoped_key(&self, id: &str, secret: &str, scopes: &[Scope]) {
         let created = create_key(&self.engine, id, secret, scopes.to_vec());
         self.runtime.block_on(created);
     }

@@ -10,6 +10,7 @@ mod changes_of_a_row;
 mod columns;
 mod commit_meta;
 mod deployments;
+mod described;
 mod encrypted;
 mod erased_past;
 mod explain;

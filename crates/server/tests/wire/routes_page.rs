@@ -1,9 +1,7 @@
 //! The page of all routes says what the OpenAPI document and the table of routes say.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::Family;
 use serde_json::Value;
 use server::http::head::route::{Action, routes};
 use server::http::routes::openapi::{Operation, document};
@@ -11,12 +9,33 @@ use server::http::routes::openapi::{Operation, document};
 const PAGE: &str = "docs/reference/routes.md";
 const HEAD: &str = "# Routes
 
-Every route that the server answers. A test renders this page from the server's [OpenAPI document](openapi.md) and its table of
-routes, and compares it. What a request sends to every route, and what every answer has: [HTTP](http.md). Any route may refuse with
-400, 401, 403, 404, 408, 413, 500 or 503: [Errors](errors.md).
+Every route that the server answers. A test renders this page from the server's [OpenAPI document](openapi.md), and compares it. What a
+request sends to every route, and what every answer has: [HTTP](http.md). Any route may refuse with 400, 401, 403, 404, 408, 413, 429, 500
+or 503, a route with a body with 415, and a route that writes with 507: [Errors](errors.md). What a scope allows: [Scopes](scopes.md).
+The methods of official SDKs: [SDK coverage](sdk-coverage.md).
 ";
 /// The tags of the document, each with its heading and what is said below it.
-const SECTIONS: [(&str, &str, &str); 3] = [
+const SECTIONS: [(&str, &str, &str); 10] = [
+    (
+        "databases",
+        "Databases",
+        "What they hold: [Schema changes](schema.md).",
+    ),
+    (
+        "tables",
+        "Tables",
+        "How they change: [Schema changes](schema.md).",
+    ),
+    (
+        "columns",
+        "Columns",
+        "What they hold: [Column types](column-types.md).",
+    ),
+    (
+        "indexes",
+        "Indexes",
+        "What they are for: [Column types](column-types.md).",
+    ),
     (
         "rows",
         "Rows",
@@ -32,18 +51,32 @@ const SECTIONS: [(&str, &str, &str); 3] = [
         "Tidemark's own",
         "What they do: [Time](time.md), [Batches](batch.md).",
     ),
+    (
+        "functions",
+        "Functions",
+        "What they do: [Functions](functions.md).",
+    ),
+    (
+        "project",
+        "Project and keys",
+        "Keys are made on the command line: [Command line](cli.md).",
+    ),
+    (
+        "server",
+        "The server",
+        "What they are for: [Metrics](metrics.md), [Command line](cli.md).",
+    ),
 ];
-const SCHEMA: &str = "
-## All others
+const REFUSED: &str = "
+## Refused
 
-The OpenAPI document does not describe these: official SDKs cover them ([their methods](sdk-coverage.md)). The scopes that they
-need: [Scopes](scopes.md).
+These refuse every request, and the document does not describe them.
 
-| route | older route |
-|---|---|
 ";
-/// Statuses with which any route may refuse.
-const USUAL: [&str; 8] = ["400", "401", "403", "404", "408", "413", "500", "503"];
+/// Statuses with which any route may refuse, or any that takes a body or writes.
+const USUAL: [&str; 11] = [
+    "400", "401", "403", "404", "408", "413", "415", "429", "500", "503", "507",
+];
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 fn page() -> String {
@@ -59,7 +92,7 @@ fn page() -> String {
         format!("\n## {title}\n\n{lead}\n{described}")
     };
     let sections = SECTIONS.map(section).concat();
-    [HEAD, &sections, SCHEMA, &of_schema()].concat()
+    [HEAD, &sections, REFUSED, &refused()].concat()
 }
 
 fn described(
@@ -89,7 +122,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
 
 /// What an operation takes and answers, as lines of a list.
 fn takes_and_answers(document: &Value, operation: &Value) -> String {
-    let mut lines = Vec::new();
+    let mut lines = vec![callers(operation)];
     for (place, name) in [("query", "Query string"), ("header", "Headers")] {
         let all = operation["parameters"].as_array().unwrap().iter();
         let all = all.map(|one| resolved(document, one));
@@ -106,8 +139,12 @@ fn takes_and_answers(document: &Value, operation: &Value) -> String {
         } else {
             "Body, may be absent"
         };
-        let schema = &body["content"]["application/json"]["schema"];
-        let schema = resolved(document, schema);
+        let (media, content) = only(&body["content"]);
+        let need = match media {
+            "application/json" => need.to_owned(),
+            form => format!("{need}, as {}", code(form)),
+        };
+        let schema = resolved(document, &content["schema"]);
         let forms = match schema["anyOf"].as_array() {
             Some(forms) => forms.iter().map(|form| resolved(document, form)).collect(),
             None => vec![schema],
@@ -118,11 +155,13 @@ fn takes_and_answers(document: &Value, operation: &Value) -> String {
     let answers = operation["responses"].as_object().unwrap();
     let good = answers.iter().filter(|(status, _)| status.as_str() < "400");
     let good = good.map(|(status, answer)| {
-        let schema = &answer["content"]["application/json"]["schema"]["$ref"];
-        match schema.as_str().and_then(|path| path.rsplit('/').next()) {
-            Some(name) => format!("{status} {}", code(name)),
-            None => status.clone(),
+        if answer["content"].is_null() {
+            return status.clone();
         }
+        let (media, content) = only(&answer["content"]);
+        let schema = content["schema"]["$ref"].as_str();
+        let name = schema.and_then(|path| path.rsplit('/').next());
+        format!("{status} {}", code(name.unwrap_or(media)))
     });
     lines.push(format!("Answers: {}", good.collect::<Vec<_>>().join(", ")));
     let bad = answers.keys().filter(|status| status.as_str() >= "400");
@@ -134,6 +173,34 @@ fn takes_and_answers(document: &Value, operation: &Value) -> String {
         lines.push(format!("Also refuses with {}", bad.join(", ")));
     }
     format!("- {}\n", lines.join("\n- "))
+}
+
+/// Who may call it.
+fn callers(operation: &Value) -> String {
+    let ways = operation["security"].as_array().unwrap();
+    let all_of = |scopes: &Value| {
+        let scopes = scopes.as_array()?.iter();
+        let scopes: Vec<String> = scopes.map(|scope| code(text(scope))).collect();
+        (!scopes.is_empty()).then(|| scopes.join(" and "))
+    };
+    let scopes = ways.iter().filter_map(|way| all_of(&way["key"]));
+    let scopes = scopes.collect::<Vec<String>>().join(" or ");
+    let has_guests = ways.iter().any(|way| way["key"].is_null());
+    let callers = match (ways.is_empty(), has_guests, scopes.is_empty()) {
+        (true, ..) => "all".to_owned(),
+        (_, true, true) => "all who name a project".to_owned(),
+        (_, true, false) => format!("guests by permissions, keys with {scopes}"),
+        (_, false, _) => format!("keys with {scopes}"),
+    };
+    format!("Callers: {callers}")
+}
+
+/// The one member of an object.
+fn only(object: &Value) -> (&str, &Value) {
+    let mut members = object.as_object().unwrap().iter();
+    let (name, member) = members.next().unwrap();
+    assert!(members.next().is_none(), "{name} is not alone");
+    (name, member)
 }
 
 /// The members of a body, those that must be there first.
@@ -154,31 +221,18 @@ fn members(schema: &Value) -> String {
     }
 }
 
-/// The routes that are answered and not described, each beside its twin.
-fn of_schema() -> String {
-    let mut rows: BTreeMap<usize, [String; 2]> = BTreeMap::new();
-    let mut last = 0;
-    for route in routes() {
-        let is_answered = !matches!(
-            route.action,
-            Action::NotBuilt | Action::NotSupported(_) | Action::DenyKey
-        );
-        if !is_answered || Operation::of(route.action).is_some() {
-            continue;
-        }
-        let shown = code(&format!("{} {}", route.method, route.pattern));
-        if route.family == Family::Documents {
-            rows.get_mut(&last).unwrap()[1] = shown;
-        } else {
-            last = route.position;
-            rows.insert(last, [shown, String::new()]);
-        }
-    }
-    let lines = rows.into_values();
-    let lines: Vec<String> = lines
-        .map(|[route, older]| format!("| {route} | {older} |\n"))
-        .collect();
-    lines.concat()
+/// The routes that a client may call for a reason, and that refuse every request.
+fn refused() -> String {
+    let all = routes().into_iter();
+    let all = all.filter(|route| {
+        let is_of_no_part = matches!(route.action, Action::NotBuilt | Action::NotSupported(_));
+        !is_of_no_part && Operation::of(route.action).is_none()
+    });
+    let lines = all.map(|route| {
+        let route = format!("{} {}", route.method, route.pattern);
+        format!("- {}\n", code(&route))
+    });
+    lines.collect()
 }
 
 fn resolved<'a>(document: &'a Value, node: &'a Value) -> &'a Value {

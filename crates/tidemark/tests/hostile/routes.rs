@@ -1,8 +1,12 @@
 //! The table of routes with their parameters. A test compares it with the router: a route that is
 //! missing here fails, and so does one that the router does not know.
 
+use std::collections::BTreeMap;
+
 use engine::Family;
+use serde_json::Value;
 use server::http::head::route::{Action, FunctionAction, Route, routes};
+use server::http::routes::openapi::document;
 
 use super::fixture::{DATABASE, open_transaction, spare_key};
 
@@ -299,6 +303,7 @@ macro_rules! columns {
     };
 }
 
+const SIGNED: Field = optional("signed", Takes::Flag, "true");
 const INTEGER_BOUNDS: [Field; 2] = [
     optional("min", Takes::Integer, "-5"),
     optional("max", Takes::Integer, "50"),
@@ -314,9 +319,9 @@ const ELEMENTS: Field = needed("elements", Takes::Elements, r#"["a","b","c"]"#);
 #[rustfmt::skip]
 const COLUMNS: &[Spec] = columns! {
     "boolean" "b" Boolean "true" [] [];
-    "integer" "n" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]]
+    "integer" "n" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1], SIGNED]
         [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]];
-    "bigint" "big" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]]
+    "bigint" "big" Integer "5" [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1], SIGNED]
         [INTEGER_BOUNDS[0], INTEGER_BOUNDS[1]];
     "float" "f" Float "5.5" [FLOAT_BOUNDS[0], FLOAT_BOUNDS[1]]
         [FLOAT_BOUNDS[0], FLOAT_BOUNDS[1]];
@@ -768,6 +773,57 @@ fn needs_archive(action: Action) -> bool {
                 | F::Execute
         )
     )
+}
+
+/// Names of the members of the body that the OpenAPI document describes, and which must be there.
+/// A body may have several forms, of which one has a member that must be there.
+fn described(document: &Value, route: &Route) -> BTreeMap<String, bool> {
+    let resolve = |node: &Value| match node["$ref"].as_str() {
+        Some(path) => document
+            .pointer(path.trim_start_matches('#'))
+            .unwrap()
+            .clone(),
+        None => node.clone(),
+    };
+    let method = route.method.as_str().to_ascii_lowercase();
+    let body = &document["paths"][&route.pattern][method]["requestBody"];
+    let schema = resolve(&body["content"]["application/json"]["schema"]);
+    let forms = match schema["anyOf"].as_array() {
+        Some(forms) if schema["properties"].is_null() => forms.iter().map(resolve).collect(),
+        _ => vec![schema],
+    };
+    let has_one = forms.len() == 1;
+    let mut members = BTreeMap::new();
+    for form in &forms {
+        for name in form["properties"].as_object().into_iter().flatten() {
+            let needed = form["required"].as_array().into_iter().flatten();
+            let is_needed = has_one && needed.into_iter().any(|one| one == name.0);
+            members.insert(name.0.clone(), is_needed);
+        }
+    }
+    members
+}
+
+#[test]
+fn the_table_and_the_document_know_the_same_members() {
+    let document = document();
+    let mut differences = Vec::new();
+    for one in all() {
+        // A read at given times has members by its kind, which stand in the tests of its language.
+        if one.spec.is_none() || one.route.action == Action::ReadAtTimes {
+            continue;
+        }
+        let fields = one.fields().iter();
+        let fields = fields.map(|field| (one.word(field.name).to_owned(), field.need != Need::No));
+        let listed: BTreeMap<String, bool> = fields.collect();
+        let route = &one.route;
+        let described = described(&document, route);
+        if described != listed {
+            let (method, pattern) = (&route.method, &route.pattern);
+            differences.push(format!("{method} {pattern}: {described:?}, not {listed:?}"));
+        }
+    }
+    assert_eq!(differences.join("\n"), "");
 }
 
 /// It is there for servers whose clock is set by their clients, which this one is not.

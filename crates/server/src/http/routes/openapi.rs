@@ -1,21 +1,24 @@
 //! The description of this server's routes as an OpenAPI 3.1 document, made from the table of
 //! routes: a route that is added does not compile before it says what it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use engine::Family;
+use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use crate::http::head::route::{Action, Route, routes};
 use crate::http::reply::Reply;
 use crate::http::wire::error::Kind;
 
+mod access;
 mod operation;
 mod schema;
 
-pub use operation::{Answers, Operation};
+pub use access::Audience;
+pub use operation::{AnswerBody, Answers, Operation};
 
 /// The document as it is sent. The same for as long as the binary is.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
@@ -28,13 +31,27 @@ pub fn document_reply() -> Reply {
 /// The whole document.
 pub fn document() -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let mut names = HashSet::new();
     for route in routes() {
         let Some(operation) = Operation::of(route.action) else {
             continue;
         };
         let method = route.method.as_str().to_ascii_lowercase();
+        let of_family = if route.family == Family::Documents {
+            "Older"
+        } else {
+            ""
+        };
+        let mut name = operation.name.to_owned() + of_family;
+        // An action may have several paths.
+        for nth in 2.. {
+            if names.insert(name.clone()) {
+                break;
+            }
+            name = format!("{}{nth}{of_family}", operation.name);
+        }
         let path = paths.entry(route.pattern.clone()).or_default();
-        path.insert(method, described(&route, &operation));
+        path.insert(method, described(&route, &operation, &name));
     }
     json!({
         "openapi": "3.1.0",
@@ -43,16 +60,13 @@ pub fn document() -> Value {
             "title": "Tidemark",
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "Rows on two time axes",
-            "description": "Tidemark's own routes, and those of the rows in both route families.",
+            "description": "Every route that is answered: those of the Appwrite protocol in both \
+                            route families, and Tidemark's own.",
         },
         "servers": [{"url": "/"}],
-        "security": [{"project": [], "key": []}, {"project": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {
-                "project": {"type": "apiKey", "in": "header", "name": "X-Appwrite-Project"},
-                "key": {"type": "apiKey", "in": "header", "name": "X-Appwrite-Key"},
-            },
+            "securitySchemes": access::schemes(),
             "parameters": schema::parameters(),
             "headers": schema::headers(),
             "schemas": schemas(),
@@ -61,27 +75,32 @@ pub fn document() -> Value {
     })
 }
 
-fn described(route: &Route, operation: &Operation) -> Value {
+fn described(route: &Route, operation: &Operation, name: &str) -> Value {
     let words = crate::http::wire::words(route.family);
     let is_older = route.family == Family::Documents;
     let mut described = json!({
-        "operationId": format!("{}{}", operation.name, if is_older { "Older" } else { "" }),
+        "operationId": name,
         "summary": operation.summary,
-        "tags": [operation.tag()],
+        "tags": [operation.tag],
         "parameters": parameters(route, operation),
         "responses": responses(route, operation),
     });
     if is_older {
         described["description"] = json!("In the words of the older route family.");
     }
-    if operation.is_public {
-        described["security"] = json!([]);
+    if let Some(audience) = Audience::of(route.action) {
+        described["security"] = audience.security();
     }
     if let Some(body) = operation.body {
         let schema = schema::reference(&schema::name(body, words));
+        let media = if operation.is_form {
+            "multipart/form-data"
+        } else {
+            "application/json"
+        };
         described["requestBody"] = json!({
             "required": operation.needs_body,
-            "content": {"application/json": {"schema": schema}},
+            "content": {(media): {"schema": schema}},
         });
     }
     if matches!(route.action, Action::BatchRead | Action::BatchWrite) {
@@ -119,9 +138,13 @@ fn responses(route: &Route, operation: &Operation) -> Value {
     let mut responses = Map::new();
     for (status, body) in operation.answers {
         let mut answer = json!({ "description": described_status(*status) });
-        if let Some(body) = body {
-            let schema = schema::reference(&schema::name(body, words));
-            answer["content"] = json!({"application/json": {"schema": schema}});
+        match body {
+            AnswerBody::Empty => {}
+            AnswerBody::Json(body) => {
+                let schema = schema::reference(&schema::name(body, words));
+                answer["content"] = json!({"application/json": {"schema": schema}});
+            }
+            AnswerBody::Raw(media) => answer["content"] = json!({(*media): {}}),
         }
         let headers = operation.headers.iter().map(|name| {
             let reference = format!("#/components/headers/{name}");
@@ -133,6 +156,12 @@ fn responses(route: &Route, operation: &Operation) -> Value {
         }
         responses.insert(status.to_string(), answer);
     }
+    if route.method == Method::GET && route.action.is_about_stored_things() {
+        responses.insert(
+            "304".to_owned(),
+            json!({"description": described_status(304)}),
+        );
+    }
     for status in operation.refusals(route) {
         let reference = format!("#/components/responses/Refused{status}");
         responses.insert(status.to_string(), json!({ "$ref": reference }));
@@ -143,6 +172,7 @@ fn responses(route: &Route, operation: &Operation) -> Value {
 fn described_status(status: u16) -> &'static str {
     match status {
         201 => "Made.",
+        202 => "Made; the rest is done in the background.",
         204 => "Done; there is nothing to show.",
         304 => "The client holds the answer already.",
         _ => "Done.",
@@ -201,9 +231,8 @@ fn schemas() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
+    use crate::http::head::route::FunctionAction;
 
     /// Every `$ref` below `value`.
     fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
@@ -240,16 +269,20 @@ mod tests {
     }
 
     #[test]
-    fn every_own_route_and_every_route_of_rows_is_described_and_no_other_path_is() {
+    fn every_route_that_is_answered_is_described_and_no_other_path_is() {
         let document = document();
         let paths = document["paths"].as_object().unwrap();
         let mut described = 0;
         for route in routes() {
-            let is_own = route.pattern.starts_with("/v1/tidemark");
-            let is_of_rows = ["/rows", "/documents", "/transactions"]
-                .iter()
-                .any(|part| route.pattern.contains(part));
-            if !is_own && !is_of_rows {
+            let is_refused = matches!(
+                route.action,
+                Action::NotBuilt
+                    | Action::NotSupported(_)
+                    | Action::DenyKey
+                    | Action::Function(FunctionAction::Execute)
+            );
+            assert_eq!(Audience::of(route.action).is_none(), is_refused);
+            if is_refused {
                 continue;
             }
             let method = route.method.as_str().to_ascii_lowercase();
@@ -264,7 +297,6 @@ mod tests {
         }
         let operations = paths.values().map(|path| path.as_object().unwrap().len());
         assert_eq!(operations.sum::<usize>(), described);
-        assert!(Operation::of(Action::NotBuilt).is_none());
     }
 
     #[test]

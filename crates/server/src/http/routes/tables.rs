@@ -1,5 +1,6 @@
 //! Tables: list, create, get, update, purge, delete.
 
+use engine::limits::DEFINITIONS_MAX;
 use engine::{NewColumn, NewIndex, NewTable, TableChange};
 use model::{Json, TableId};
 
@@ -9,9 +10,6 @@ use crate::http::input::fields::Fields;
 use crate::http::reply::Reply;
 use crate::http::wire;
 use crate::http::wire::error::ApiError;
-
-/// Most columns, and most indexes, of one call (wire protocol, tables).
-const DEFINITIONS_MAX: usize = 100;
 
 /// `GET /v1/tablesdb/{database}/tables`
 pub fn list(context: &RequestContext<'_>) -> Result<Reply, ApiError> {

@@ -10,7 +10,7 @@ use super::{SortedObject, WrittenJson, json, list, written};
 /// The version of the contract with handlers (wire protocol, handler contract).
 const CONTRACT: &str = "v5";
 /// Texts of the protocol that say nothing here: deployments that come from a repository.
-const NO_REPOSITORY: [&str; 4] = [
+pub const NO_REPOSITORY: [&str; 4] = [
     "installationId",
     "providerRepositoryId",
     "providerBranch",
@@ -19,7 +19,7 @@ const NO_REPOSITORY: [&str; 4] = [
 /// Bytes of a part of an archive, as official clients send it (wire protocol, deployments).
 const PART_BYTES: u64 = 5 << 20;
 /// Texts of the protocol that say nothing here: where a deployment from a repository came from.
-const NO_PROVIDER: [&str; 13] = [
+pub const NO_PROVIDER: [&str; 13] = [
     "providerRepositoryName",
     "providerRepositoryOwner",
     "providerRepositoryUrl",

@@ -26,12 +26,12 @@ pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
 pub use export::encode_export_row;
 pub use functions::{
-    deployment, deployments, function, function_options, functions, runtimes, specifications,
-    variable, variables,
+    NO_PROVIDER, NO_REPOSITORY, deployment, deployments, function, function_options, functions,
+    runtimes, specifications, variable, variables,
 };
 pub use instants::InstantForm;
 use object::Object;
-pub use project::{key, keys, project};
+pub use project::{NO_PROJECT_TEXTS, key, keys, project};
 pub use sorted::{SentJson, SortedObject, WrittenJson, written, written_array};
 pub use staged::{sent_row, staged_rows, transaction, transactions};
 
@@ -57,7 +57,7 @@ pub struct Words {
     /// The table at the other end of a relationship.
     pub related_table_id: &'static str,
     /// The same, in a column.
-    related_table: &'static str,
+    pub related_table: &'static str,
     /// A row's table, in the row.
     table_of_row: &'static str,
 }

@@ -11,7 +11,7 @@ use super::{json, list};
 /// What of the protocol's services this server answers.
 const SERVICES: [&str; 5] = ["databases", "tablesdb", "functions", "health", "project"];
 /// Texts of the protocol that say nothing here, in its order.
-const NO_TEXTS: [&str; 9] = [
+pub const NO_PROJECT_TEXTS: [&str; 9] = [
     "smtpSenderName",
     "smtpSenderEmail",
     "smtpReplyToName",
@@ -41,7 +41,7 @@ pub fn project(project: &Project) -> Vec<u8> {
     }
     object.flag("smtpEnabled", false);
     object.number("smtpPort", 0);
-    for none in NO_TEXTS {
+    for none in NO_PROJECT_TEXTS {
         object.text(none, "");
     }
     // Pings are not counted.

@@ -1,9 +1,31 @@
 //! What each route does, takes and answers.
 
-use crate::http::head::route::{Action, FunctionAction, Route};
+use hyper::Method;
 
-/// What a route answers where it does what was asked: statuses, and the name of the body's schema.
-pub type Answers = &'static [(u16, Option<&'static str>)];
+use crate::http::head::route::{Action, Route};
+
+mod functions;
+mod schemas;
+mod server;
+
+pub use schemas::KINDS;
+
+use AnswerBody::{Empty, Json};
+
+/// The body of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerBody {
+    /// None.
+    Empty,
+    /// JSON by the schema of this name.
+    Json(&'static str),
+    /// Bytes of this media type.
+    Raw(&'static str),
+}
+
+/// What a route answers where it does what was asked: statuses and bodies. That a client may hold
+/// the answer already follows from the route.
+pub type Answers = &'static [(u16, AnswerBody)];
 
 /// One operation of the document.
 #[derive(Clone, Copy, Debug)]
@@ -16,16 +38,18 @@ pub struct Operation {
     pub parameters: &'static [&'static str],
     /// The name of the body's schema, if there is a body.
     pub body: Option<&'static str>,
-    /// Whether it cannot be asked without one.
+    /// Whether it cannot be called without one.
     pub needs_body: bool,
+    /// Whether the body is a form with a file, not JSON.
+    pub is_form: bool,
     /// What it answers.
     pub answers: Answers,
     /// The headers of these answers.
     pub headers: &'static [&'static str],
     /// Statuses of refusals beside those that any route may have.
     pub refusals: &'static [u16],
-    /// Whether it asks for no project.
-    pub is_public: bool,
+    /// The group it stands in.
+    pub tag: &'static str,
 }
 
 const MARK: &[&str] = &["X-Tidemark-Mark"];
@@ -33,9 +57,14 @@ const OF_LISTS: &[&str] = &["X-Tidemark-Cache", "X-Tidemark-Erased"];
 const OF_ROW: &[&str] = &["X-Tidemark-Mark", "X-Tidemark-Erased"];
 /// Of a change of rows.
 const CHANGED: &[u16] = &[409, 410];
-/// Any route may refuse so: what is sent is wrong, who asks may not, nothing is there, the body or
-/// the database is slow, the body is large, the server fails or has too much to do.
-const OF_ALL: [u16; 8] = [400, 401, 403, 404, 408, 413, 500, 503];
+/// Any route may refuse so: what is sent is wrong, the caller may not, nothing is there, the body
+/// or the database is slow, the body is large, an address sends too much, the server fails or has
+/// too much to do.
+const OF_ALL: [u16; 9] = [400, 401, 403, 404, 408, 413, 429, 500, 503];
+/// Parameters of a list of what has a name.
+const CONTAINERS: &[&str] = &["queries", "search", "total"];
+/// Parameters of a list of what is in a table.
+const PARTS: &[&str] = &["queries", "total"];
 
 const READS_NOTHING: Operation = Operation {
     name: "",
@@ -43,10 +72,11 @@ const READS_NOTHING: Operation = Operation {
     parameters: &[],
     body: None,
     needs_body: false,
+    is_form: false,
     answers: &[],
     headers: &[],
     refusals: &[],
-    is_public: false,
+    tag: "",
 };
 
 const fn read(name: &'static str, summary: &'static str, answers: Answers) -> Operation {
@@ -59,7 +89,7 @@ const fn read(name: &'static str, summary: &'static str, answers: Answers) -> Op
 }
 
 /// A route with a body that must be there.
-const fn asked_by(
+const fn sent(
     name: &'static str,
     summary: &'static str,
     body: &'static str,
@@ -70,6 +100,11 @@ const fn asked_by(
         needs_body: true,
         ..read(name, summary, answers)
     }
+}
+
+/// A route that deletes what its path names.
+const fn deletion(name: &'static str, summary: &'static str) -> Operation {
+    read(name, summary, &[(204, Empty)])
 }
 
 /// A change of rows.
@@ -83,98 +118,85 @@ const fn change(
         parameters: &["timestamp"],
         headers: MARK,
         refusals: CHANGED,
-        ..asked_by(name, summary, body, answers)
+        ..sent(name, summary, body, answers)
     }
 }
 
 impl Operation {
-    /// What is done by a route with this action; `None` where the document does not describe it.
-    /// Actions are named one by one: who adds a route decides.
+    /// What is done by a route with this action; `None` where every request is refused. Actions are
+    /// named one by one: the author of a route decides.
     pub fn of(action: Action) -> Option<Operation> {
-        Some(match action {
-            Action::ListRows
-            | Action::QueryRows
-            | Action::GetRow
-            | Action::CreateRows
-            | Action::UpsertRow
-            | Action::UpdateRow
-            | Action::DeleteRow
-            | Action::UpsertRows
-            | Action::UpdateRows
-            | Action::DeleteRows
-            | Action::IncrementColumn
-            | Action::DecrementColumn => of_rows(action),
-            Action::ListTransactions
-            | Action::CreateTransaction
-            | Action::GetTransaction
-            | Action::UpdateTransaction
-            | Action::DeleteTransaction
-            | Action::StageOperations => of_transactions(action),
-            Action::TidemarkStatus
-            | Action::Describe
-            | Action::Transact
-            | Action::Undo
-            | Action::ReadAtTimes
-            | Action::Heartbeat
-            | Action::ListConstraints
-            | Action::Constrain
-            | Action::AddConstraints
-            | Action::RemoveConstraints
-            | Action::TableOptions
-            | Action::SetTableOptions
-            | Action::Explain
-            | Action::ResetTests
-            | Action::BatchRead
-            | Action::BatchWrite => of_own(action),
-            Action::Function(action) => return of_functions(action),
-            Action::Ping
-            | Action::Versions
-            | Action::Health(_)
-            | Action::ListDatabases
-            | Action::CreateDatabase
-            | Action::GetDatabase
-            | Action::UpdateDatabase
-            | Action::DeleteDatabase
-            | Action::ListTables
-            | Action::CreateTable
-            | Action::GetTable
-            | Action::UpdateTable
-            | Action::DeleteTable
-            | Action::ListColumns
-            | Action::CreateColumn(_)
-            | Action::GetColumn
-            | Action::UpdateColumn(_)
-            | Action::DeleteColumn
-            | Action::CreateRelationship
-            | Action::UpdateRelationship
-            | Action::ListIndexes
-            | Action::CreateIndex
-            | Action::GetIndex
-            | Action::DeleteIndex
-            | Action::GetProject
-            | Action::Keys(_)
-            | Action::DenyKey
-            | Action::NotBuilt
-            | Action::NotSupported(_)
-            | Action::Welcome => return None,
-        })
-    }
-
-    /// The group it stands in.
-    pub fn tag(&self) -> &'static str {
-        if self.name.ends_with("Transaction") || self.name.ends_with("Transactions") {
-            "transactions"
-        } else if self.name.contains("Row") || self.name.contains("Column") {
-            "rows"
-        } else {
-            "tidemark"
-        }
+        use Action as A;
+        let (tag, operation) = match action {
+            A::ListRows
+            | A::QueryRows
+            | A::GetRow
+            | A::CreateRows
+            | A::UpsertRow
+            | A::UpdateRow
+            | A::DeleteRow
+            | A::UpsertRows
+            | A::UpdateRows
+            | A::DeleteRows
+            | A::IncrementColumn
+            | A::DecrementColumn => ("rows", of_rows(action)),
+            A::ListTransactions
+            | A::CreateTransaction
+            | A::GetTransaction
+            | A::UpdateTransaction
+            | A::DeleteTransaction
+            | A::StageOperations => ("transactions", of_transactions(action)),
+            A::TidemarkStatus
+            | A::Describe
+            | A::Transact
+            | A::Undo
+            | A::ReadAtTimes
+            | A::Heartbeat
+            | A::ListConstraints
+            | A::Constrain
+            | A::AddConstraints
+            | A::RemoveConstraints
+            | A::TableOptions
+            | A::SetTableOptions
+            | A::Explain
+            | A::ResetTests
+            | A::BatchRead
+            | A::BatchWrite => ("tidemark", of_own(action)),
+            A::ListDatabases
+            | A::CreateDatabase
+            | A::GetDatabase
+            | A::UpdateDatabase
+            | A::DeleteDatabase => ("databases", schemas::of_databases(action)),
+            A::ListTables | A::CreateTable | A::GetTable | A::UpdateTable | A::DeleteTable => {
+                ("tables", schemas::of_tables(action))
+            }
+            A::ListColumns
+            | A::CreateColumn(_)
+            | A::GetColumn
+            | A::UpdateColumn(_)
+            | A::DeleteColumn
+            | A::CreateRelationship
+            | A::UpdateRelationship => ("columns", schemas::of_columns(action)),
+            A::ListIndexes | A::CreateIndex | A::GetIndex | A::DeleteIndex => {
+                ("indexes", schemas::of_indexes(action))
+            }
+            A::Function(action) => ("functions", functions::of_functions(action)?),
+            A::GetProject | A::Keys(_) => ("project", server::of_project(action)),
+            A::Ping | A::Versions | A::Health(_) | A::Welcome => {
+                ("server", server::of_server(action))
+            }
+            A::DenyKey | A::NotBuilt | A::NotSupported(_) => return None,
+        };
+        Some(Operation { tag, ..operation })
     }
 
     /// Every status of a refusal that the route may have.
     pub fn refusals(&self, route: &Route) -> Vec<u16> {
         let key_reused = route.action.writes_rows().then_some(409);
-        let mut all: Vec<u16> = OF_ALL.into_iter().chain(key_reused).collect();
+        let wrong_type = self.body.map(|_| 415);
+        let no_room = (route.method != Method::GET).then_some(507);
+        let by_route = [key_reused, wrong_type, no_room].into_iter().flatten();
+        let mut all: Vec<u16> = OF_ALL.into_iter().chain(by_route).collect();
         all.extend(self.refusals);
         all.sort_unstable();
         all.dedup();
@@ -182,8 +204,8 @@ impl Operation {
     }
 }
 
-const ROW: Answers = &[(200, Some("Row"))];
-const ROWS: Answers = &[(200, Some("Rows"))];
+const ROW: Answers = &[(200, Json("Row"))];
+const ROWS: Answers = &[(200, Json("Rows"))];
 
 fn of_rows(action: Action) -> Operation {
     match action {
@@ -198,18 +220,14 @@ fn of_rows(action: Action) -> Operation {
             ],
             headers: OF_LISTS,
             refusals: &[410],
-            ..read(
-                "listRows",
-                "Lists rows of a table.",
-                &[(200, Some("Rows")), (304, None)],
-            )
+            ..read("listRows", "Lists rows of a table.", &[(200, Json("Rows"))])
         },
         Action::QueryRows => Operation {
             parameters: &["cache"],
             needs_body: false,
             headers: OF_LISTS,
             refusals: &[410],
-            ..asked_by(
+            ..sent(
                 "queryRows",
                 "Lists rows of a table; the queries stand in the body.",
                 "RowQuery",
@@ -220,15 +238,15 @@ fn of_rows(action: Action) -> Operation {
             parameters: &["queries", "transactionId", "permissions"],
             headers: OF_ROW,
             refusals: &[410],
-            ..read("getRow", "Reads a row.", &[(200, Some("Row")), (304, None)])
+            ..read("getRow", "Reads a row.", &[(200, Json("Row"))])
         },
         other => change_of_rows(other),
     }
 }
 
 fn change_of_rows(action: Action) -> Operation {
-    const MADE: Answers = &[(201, Some("RowOrRows")), (200, Some("Rows"))];
-    const PUT: Answers = &[(200, Some("Row")), (201, Some("Row"))];
+    const MADE: Answers = &[(201, Json("RowOrRows")), (200, Json("Rows"))];
+    const PUT: Answers = &[(200, Json("Row")), (201, Json("Row"))];
     match action {
         Action::CreateRows => change("createRows", "Creates a row, or many.", "NewRows", MADE),
         Action::UpsertRow => change(
@@ -241,7 +259,7 @@ fn change_of_rows(action: Action) -> Operation {
         Action::DeleteRow => Operation {
             parameters: &["timestamp", "transactionId"],
             needs_body: false,
-            ..change("deleteRow", "Deletes a row.", "Staging", &[(204, None)])
+            ..change("deleteRow", "Deletes a row.", "Staging", &[(204, Empty)])
         },
         Action::UpsertRows => {
             let what = "Merges into rows, or makes them, all or none.";
@@ -279,20 +297,20 @@ fn change_of_rows(action: Action) -> Operation {
 }
 
 fn of_transactions(action: Action) -> Operation {
-    const ONE: Answers = &[(200, Some("Transaction"))];
-    const MADE: Answers = &[(201, Some("Transaction"))];
+    const ONE: Answers = &[(200, Json("Transaction"))];
+    const MADE: Answers = &[(201, Json("Transaction"))];
     match action {
         Action::ListTransactions => Operation {
             parameters: &["queries", "search", "total"],
             ..read(
                 "listTransactions",
                 "Lists transactions.",
-                &[(200, Some("Transactions")), (304, None)],
+                &[(200, Json("Transactions"))],
             )
         },
         Action::CreateTransaction => Operation {
             needs_body: false,
-            ..asked_by(
+            ..sent(
                 "createTransaction",
                 "Opens a transaction.",
                 "NewTransaction",
@@ -302,11 +320,11 @@ fn of_transactions(action: Action) -> Operation {
         Action::GetTransaction => read(
             "getTransaction",
             "Reads a transaction.",
-            &[(200, Some("Transaction")), (304, None)],
+            &[(200, Json("Transaction"))],
         ),
         Action::UpdateTransaction => Operation {
             refusals: CHANGED,
-            ..asked_by(
+            ..sent(
                 "endTransaction",
                 "Commits a transaction, or rolls it back.",
                 "TransactionEnd",
@@ -315,11 +333,11 @@ fn of_transactions(action: Action) -> Operation {
         },
         Action::DeleteTransaction => {
             let what = "Removes a transaction; what was committed stays.";
-            read("deleteTransaction", what, &[(204, None)])
+            read("deleteTransaction", what, &[(204, Empty)])
         }
         Action::StageOperations => Operation {
             refusals: CHANGED,
-            ..asked_by(
+            ..sent(
                 "stageInTransaction",
                 "Adds operations to a transaction.",
                 "Operations",
@@ -335,26 +353,19 @@ fn of_own(action: Action) -> Operation {
         Action::TidemarkStatus => read(
             "status",
             "Tells role, mark, horizon and lineage.",
-            &[(200, Some("Status"))],
+            &[(200, Json("Status"))],
         ),
-        Action::Describe => Operation {
-            is_public: true,
-            ..read(
-                "describe",
-                "This document.",
-                &[(200, Some("Document")), (304, None)],
-            )
-        },
+        Action::Describe => read("describe", "This document.", &[(200, Json("Document"))]),
         Action::Transact | Action::Undo | Action::ReadAtTimes => over_time(action),
         Action::Heartbeat => read(
             "heartbeat",
             "Raises the horizon to the clock.",
-            &[(200, Some("Horizon"))],
+            &[(200, Json("Horizon"))],
         ),
         Action::ListConstraints => read(
             "listConstraints",
             "Tells what must hold of a table's rows at every instant.",
-            &[(200, Some("Constraints")), (304, None)],
+            &[(200, Json("Constraints"))],
         ),
         Action::Constrain => constraining(
             "constrain",
@@ -370,32 +381,14 @@ fn of_own(action: Action) -> Operation {
         ),
         Action::ResetTests => Operation {
             refusals: &[409],
-            ..asked_by(
+            ..sent(
                 "resetTests",
                 "Empties a server whose clock is set by its clients.",
                 "TestTables",
-                &[(200, Some("Horizon"))],
+                &[(200, Json("Horizon"))],
             )
         },
         other => of_options_and_batches(other),
-    }
-}
-
-/// Of the routes of functions those of our own; the others are covered by official clients.
-fn of_functions(action: FunctionAction) -> Option<Operation> {
-    match action {
-        FunctionAction::Options => Some(read(
-            "functionOptions",
-            "Tells what its owner decided about a function beyond the protocol.",
-            &[(200, Some("FunctionOptions")), (304, None)],
-        )),
-        FunctionAction::SetOptions => Some(asked_by(
-            "setFunctionOptions",
-            "Decides about a function beyond the protocol.",
-            "FunctionOptionsChange",
-            &[(200, Some("FunctionOptions"))],
-        )),
-        _ => None,
     }
 }
 
@@ -405,30 +398,30 @@ fn over_time(action: Action) -> Operation {
         Action::Transact => Operation {
             headers: MARK,
             refusals: CHANGED,
-            ..asked_by(
+            ..sent(
                 "transact",
                 "Commits operations over valid periods, all at one mark or none.",
                 "TimedTransaction",
-                &[(201, Some("Transacted"))],
+                &[(201, Json("Transacted"))],
             )
         },
         Action::Undo => Operation {
             headers: MARK,
             refusals: CHANGED,
-            ..asked_by(
+            ..sent(
                 "undo",
                 "Makes rows again what they were before certain commits, all or none.",
                 "Undo",
-                &[(200, Some("Undone")), (201, Some("Undone"))],
+                &[(200, Json("Undone")), (201, Json("Undone"))],
             )
         },
         Action::ReadAtTimes => Operation {
             refusals: &[410],
-            ..asked_by(
+            ..sent(
                 "readAtTimes",
                 "Reads rows, pieces, versions and records of commits at given times.",
                 "TimedReads",
-                &[(200, Some("TimedAnswer"))],
+                &[(200, Json("TimedAnswer"))],
             )
         },
         other => unreachable!("{other:?} is no route over time"),
@@ -438,21 +431,21 @@ fn over_time(action: Action) -> Operation {
 const fn constraining(name: &'static str, summary: &'static str) -> Operation {
     Operation {
         refusals: &[409],
-        ..asked_by(name, summary, "Constraints", &[(200, Some("Constraints"))])
+        ..sent(name, summary, "Constraints", &[(200, Json("Constraints"))])
     }
 }
 
 fn of_options_and_batches(action: Action) -> Operation {
-    const OPTIONS: Answers = &[(200, Some("TableOptions"))];
+    const OPTIONS: Answers = &[(200, Json("TableOptions"))];
     match action {
         Action::TableOptions => read(
             "tableOptions",
             "Tells what its owner decided about a table's past.",
-            &[(200, Some("TableOptions")), (304, None)],
+            &[(200, Json("TableOptions"))],
         ),
         Action::SetTableOptions => Operation {
             refusals: &[409],
-            ..asked_by(
+            ..sent(
                 "setTableOptions",
                 "Decides about a table's past.",
                 "TableOptionsChange",
@@ -464,22 +457,22 @@ fn of_options_and_batches(action: Action) -> Operation {
             ..read(
                 "explainList",
                 "Tells how the rows of a list are found, without reading them.",
-                &[(200, Some("Explained")), (304, None)],
+                &[(200, Json("Explained"))],
             )
         },
-        Action::BatchRead => asked_by(
+        Action::BatchRead => sent(
             "batchRead",
             "Reads many rows by ids or unique keys.",
             "BatchReads",
-            &[(200, Some("BatchRead"))],
+            &[(200, Json("BatchRead"))],
         ),
         Action::BatchWrite => Operation {
             refusals: CHANGED,
-            ..asked_by(
+            ..sent(
                 "batchWrite",
                 "Does many operations on rows, together or each on its own.",
                 "BatchWrites",
-                &[(200, Some("BatchWritten"))],
+                &[(200, Json("BatchWritten"))],
             )
         },
         other => unreachable!("{other:?} is no route of our own"),

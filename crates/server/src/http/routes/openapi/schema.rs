@@ -5,9 +5,6 @@
 
 use engine::{Family, TRANSACTION_TTL_S_MAX, TRANSACTION_TTL_S_MIN};
 use model::calendar::{DATETIME_MAX, DATETIME_MIN};
-use model::function::{
-    CONCURRENCY_MAX, RECORDS_BYTES_MAX, RECORDS_BYTES_MIN, RECORDS_DAYS_MAX, RECORDS_MAX,
-};
 use model::id::ID_CHARS_MAX;
 use model::options::{PINNED_MAX_AGE_S_MAX, TTL_S_MAX};
 use serde_json::{Map, Value, json};
@@ -17,16 +14,36 @@ use crate::http::input::commit_meta;
 use crate::http::input::context::SEARCH_CHARS_MAX;
 use crate::http::input::idempotency_key::KEY_CHARS_MAX;
 use crate::http::input::row_input::ROWS_MAX;
-use crate::http::routes::batch::{OPERATIONS_MAX, READS_MAX};
 use crate::http::routes::native::read;
 use crate::http::routes::transactions::OPERATIONS_MAX as STAGED_MAX;
 use crate::http::wire::Words;
+
+mod batches;
+mod functions;
+mod server;
+mod tables;
 
 /// A schema by its name.
 pub(super) type Named = (&'static str, Value);
 
 /// What differs by route family.
-const OF_FAMILY: [&str; 5] = ["Row", "Rows", "RowOrRows", "NewRows", "ManyRows"];
+const OF_FAMILY: [&str; 15] = [
+    "Row",
+    "Rows",
+    "RowOrRows",
+    "NewRows",
+    "ManyRows",
+    "Table",
+    "Tables",
+    "NewTable",
+    "TableChange",
+    "Column",
+    "Columns",
+    "NewRelationship",
+    "Index",
+    "Indexes",
+    "NewIndex",
+];
 
 /// The name of a schema in the words of a family.
 pub(super) fn name(schema: &str, words: &Words) -> String {
@@ -46,12 +63,43 @@ fn object(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
+/// An object that always has all of these members, by their schemas.
+fn whole(groups: &[(Value, &[&str])]) -> Value {
+    let mut properties = Map::new();
+    for (schema, names) in groups {
+        let members = names
+            .iter()
+            .map(|name| ((*name).to_owned(), schema.clone()));
+        properties.extend(members);
+    }
+    let required: Vec<String> = properties.keys().cloned().collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+/// A page of a list.
+fn listed(name: &str, item: Value) -> Value {
+    whole(&[(mark(), &["total"]), (list_of(item), &[name])])
+}
+
 fn list_of(items: Value) -> Value {
     json!({"type": "array", "items": items})
 }
 
 fn text() -> Value {
     json!({"type": "string"})
+}
+
+fn flag() -> Value {
+    json!({"type": "boolean"})
+}
+
+fn instant() -> Value {
+    json!({"type": "string", "format": "date-time"})
+}
+
+/// An instant, or a text without a letter.
+fn instant_or_none() -> Value {
+    json!({"anyOf": [instant(), {"const": ""}]})
 }
 
 fn integer() -> Value {
@@ -69,6 +117,11 @@ fn mark_in_any_form() -> Value {
 
 fn id() -> Value {
     json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "maxLength": ID_CHARS_MAX})
+}
+
+/// The id of what is created; the server makes one up for `unique()`.
+fn new_id() -> Value {
+    json!({"anyOf": [id(), {"const": "unique()"}]})
 }
 
 fn texts() -> Value {
@@ -107,6 +160,17 @@ pub(super) fn parameters() -> Value {
         "permissions": in_query("permissions", json!({"enum": ["now", "as-of"]})),
         "search": in_query("search", json!({"type": "string", "maxLength": SEARCH_CHARS_MAX})),
         "transactionId": in_query("transactionId", text()),
+        "archive": in_query("type", json!({"enum": ["source", "output"]})),
+        "contentRange": header(
+            "Content-Range",
+            "Which part of the archive the form holds.",
+            json!({"type": "string", "pattern": "^bytes [0-9]+-[0-9]+/[0-9]+$"}),
+        ),
+        "deploymentId": header(
+            "X-Appwrite-ID",
+            "The deployment to which the part belongs, from the second part on.",
+            id(),
+        ),
         "cache": header(
             "X-Tidemark-Cache",
             "What is wanted of the cache of lists.",
@@ -154,7 +218,11 @@ pub(super) fn headers() -> Value {
 }
 
 /// What is said in the words of each route family.
-pub(super) fn of_family(words: &Words) -> Vec<Named> {
+pub(super) fn of_family(words: &'static Words) -> Vec<Named> {
+    [of_rows_in(words), tables::of_family(words)].concat()
+}
+
+fn of_rows_in(words: &Words) -> Vec<Named> {
     let row = reference(&name("Row", words));
     let rows = reference(&name("Rows", words));
     let table = if words.family() == Family::Tables {
@@ -163,12 +231,7 @@ pub(super) fn of_family(words: &Words) -> Vec<Named> {
         "$collectionId"
     };
     let mut new_row = Map::new();
-    new_row.insert(
-        words.row_id.to_owned(),
-        json!({
-            "anyOf": [id(), {"const": "unique()"}],
-        }),
-    );
+    new_row.insert(words.row_id.to_owned(), new_id());
     new_row.insert("data".to_owned(), content());
     new_row.insert("permissions".to_owned(), texts());
     new_row.insert("transactionId".to_owned(), text());
@@ -216,8 +279,10 @@ pub(super) fn of_own() -> Vec<Named> {
         of_rows(),
         of_transactions(),
         of_times(),
-        of_batches(),
-        of_functions(),
+        batches::all(),
+        functions::all(),
+        server::all(),
+        tables::of_own(),
     ]
     .concat()
 }
@@ -665,116 +730,4 @@ fn of_constraints() -> Vec<Named> {
             ),
         ),
     ]
-}
-
-fn of_functions() -> Vec<Named> {
-    let number = |min: u64, max: u64| json!({"type": "integer", "minimum": min, "maximum": max});
-    let options = json!({
-        "concurrency": number(1, CONCURRENCY_MAX),
-        "network": {"enum": ["none", "outside"]},
-        "recordsMax": number(1, RECORDS_MAX),
-        "recordsDays": number(1, RECORDS_DAYS_MAX),
-        "recordsBytesMax": number(RECORDS_BYTES_MIN, RECORDS_BYTES_MAX),
-    });
-    let all = [
-        "concurrency",
-        "network",
-        "recordsMax",
-        "recordsDays",
-        "recordsBytesMax",
-    ];
-    vec![
-        ("FunctionOptions", object(&all, options.clone())),
-        ("FunctionOptionsChange", object(&[], options)),
-    ]
-}
-
-fn of_batches() -> Vec<Named> {
-    let row_or_null = json!({"anyOf": [reference("Row"), {"type": "null"}]});
-    let violation = object(
-        &["row", "against", "valid_from", "valid_to"],
-        json!({"row": id(), "against": text(), "valid_from": {"type": ["integer", "string"]},
-            "valid_to": {"type": ["integer", "null"]}}),
-    );
-    let refusal = object(
-        &["message", "code", "type", "version"],
-        json!({"message": text(), "code": integer(), "type": text(), "version": text(),
-            "index": integer(), "detail": text(), "violations": list_of(violation),
-            "more": {"type": "boolean"}}),
-    );
-    let refused = object(&["error"], json!({"error": reference("Refusal")}));
-    let found = object(
-        &["rows"],
-        json!({
-            "rows": list_of(row_or_null), "asOf": reference("Time"), "validAt": reference("Time"),
-            "erased": {"const": true},
-        }),
-    );
-    let mark_or_null = json!({"anyOf": [mark(), {"type": "null"}]});
-    let written = object(&["mark"], json!({"mark": mark_or_null}));
-    vec![
-        ("Refusal", refusal),
-        ("BatchReadPart", batch_read_part()),
-        ("BatchFoundPart", json!({"anyOf": [found, refused]})),
-        (
-            "BatchReads",
-            object(
-                &["reads"],
-                json!({"reads": {
-                    "type": "array", "minItems": 1, "maxItems": READS_MAX,
-                    "items": reference("BatchReadPart"),
-                }}),
-            ),
-        ),
-        (
-            "BatchRead",
-            object(
-                &["mark", "results"],
-                json!({
-                    "mark": mark(), "results": list_of(reference("BatchFoundPart")),
-                }),
-            ),
-        ),
-        (
-            "BatchWrites",
-            object(
-                &["operations"],
-                json!({
-                    "operations": {
-                        "type": "array", "minItems": 1, "maxItems": OPERATIONS_MAX,
-                        "items": reference("Operation"),
-                    },
-                    "atomic": {"type": "boolean"},
-                }),
-            ),
-        ),
-        ("BatchWrittenPart", json!({"anyOf": [written, refused]})),
-        (
-            "BatchWritten",
-            object(
-                &["results"],
-                json!({"results": list_of(reference("BatchWrittenPart"))}),
-            ),
-        ),
-    ]
-}
-
-/// Rows of one table, by ids or keys.
-fn batch_read_part() -> Value {
-    let keys = json!({"type": "array", "items": {"description":
-        "The value of an index of one column, or an array with a value for each."}});
-    json!({
-        "type": "object",
-        "required": ["tableId"],
-        "properties": {
-            "tableId": id(),
-            "ids": list_of(id()),
-            "index": text(),
-            "keys": keys,
-            "queries": queries(),
-            "asOf": reference("Time"),
-            "validAt": reference("Time"),
-        },
-        "oneOf": [{"required": ["ids"]}, {"required": ["index", "keys"]}],
-    })
 }

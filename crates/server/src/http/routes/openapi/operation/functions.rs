@@ -1,0 +1,181 @@
+//! Operations on functions, their variables and deployments.
+
+use super::{AnswerBody, Answers, CONTAINERS, Operation, deletion, read, sent};
+use crate::http::head::route::FunctionAction;
+
+use AnswerBody::{Json, Raw};
+
+const TAKEN: &[u16] = &[409];
+
+/// `None` of the one that refuses every request.
+pub(super) fn of_functions(action: FunctionAction) -> Option<Operation> {
+    use FunctionAction as F;
+    Some(match action {
+        F::List | F::Create | F::Get | F::Update | F::Delete => of_definitions(action),
+        F::ListRuntimes => read(
+            "listRuntimes",
+            "Lists the runtimes of this host.",
+            &[(200, Json("Runtimes"))],
+        ),
+        F::ListSpecifications => read(
+            "listSpecifications",
+            "Lists processors and memory that a function can name.",
+            &[(200, Json("Specifications"))],
+        ),
+        F::Options => read(
+            "functionOptions",
+            "Tells what its owner decided about a function beyond the protocol.",
+            &[(200, Json("FunctionOptions"))],
+        ),
+        F::SetOptions => sent(
+            "setFunctionOptions",
+            "Decides about a function beyond the protocol.",
+            "FunctionOptionsChange",
+            &[(200, Json("FunctionOptions"))],
+        ),
+        F::ListVariables
+        | F::CreateVariable
+        | F::GetVariable
+        | F::UpdateVariable
+        | F::DeleteVariable => of_variables(action),
+        F::ListDeployments
+        | F::CreateDeployment
+        | F::GetDeployment
+        | F::DeleteDeployment
+        | F::DownloadDeployment
+        | F::DuplicateDeployment
+        | F::CancelDeployment
+        | F::ActivateDeployment => of_deployments(action),
+        F::Execute => return None,
+    })
+}
+
+fn of_definitions(action: FunctionAction) -> Operation {
+    use FunctionAction as F;
+    const ONE: Answers = &[(200, Json("Function"))];
+    match action {
+        F::List => Operation {
+            parameters: CONTAINERS,
+            ..read(
+                "listFunctions",
+                "Lists functions.",
+                &[(200, Json("Functions"))],
+            )
+        },
+        F::Create => Operation {
+            refusals: TAKEN,
+            ..sent(
+                "createFunction",
+                "Creates a function.",
+                "NewFunction",
+                &[(201, Json("Function"))],
+            )
+        },
+        F::Get => read("getFunction", "Shows a function.", ONE),
+        F::Update => Operation {
+            needs_body: false,
+            ..sent(
+                "updateFunction",
+                "Changes a function; what is not named stays.",
+                "FunctionChange",
+                ONE,
+            )
+        },
+        F::Delete => deletion(
+            "deleteFunction",
+            "Deletes a function with its variables and deployments.",
+        ),
+        other => unreachable!("{other:?} is no route of functions"),
+    }
+}
+
+fn of_variables(action: FunctionAction) -> Operation {
+    use FunctionAction as F;
+    const ONE: Answers = &[(200, Json("Variable"))];
+    match action {
+        F::ListVariables => Operation {
+            parameters: CONTAINERS,
+            ..read(
+                "listVariables",
+                "Lists variables of a function.",
+                &[(200, Json("Variables"))],
+            )
+        },
+        F::CreateVariable => Operation {
+            refusals: TAKEN,
+            ..sent(
+                "createVariable",
+                "Creates a variable of a function.",
+                "NewVariable",
+                &[(201, Json("Variable"))],
+            )
+        },
+        F::GetVariable => read("getVariable", "Shows a variable.", ONE),
+        F::UpdateVariable => Operation {
+            needs_body: false,
+            refusals: TAKEN,
+            ..sent(
+                "updateVariable",
+                "Changes a variable; what is not named stays.",
+                "VariableChange",
+                ONE,
+            )
+        },
+        F::DeleteVariable => deletion("deleteVariable", "Deletes a variable."),
+        other => unreachable!("{other:?} is no route of variables"),
+    }
+}
+
+fn of_deployments(action: FunctionAction) -> Operation {
+    use FunctionAction as F;
+    const ONE: Answers = &[(200, Json("Deployment"))];
+    const MADE: Answers = &[(202, Json("Deployment"))];
+    match action {
+        F::ListDeployments => Operation {
+            parameters: CONTAINERS,
+            ..read(
+                "listDeployments",
+                "Lists deployments of a function.",
+                &[(200, Json("Deployments"))],
+            )
+        },
+        F::CreateDeployment => Operation {
+            parameters: &["contentRange", "deploymentId"],
+            is_form: true,
+            ..sent(
+                "createDeployment",
+                "Takes an archive of code, whole or in parts.",
+                "NewDeployment",
+                MADE,
+            )
+        },
+        F::GetDeployment => read("getDeployment", "Shows a deployment.", ONE),
+        F::DeleteDeployment => deletion("deleteDeployment", "Deletes a deployment."),
+        F::DownloadDeployment => Operation {
+            parameters: &["archive"],
+            ..read(
+                "downloadDeployment",
+                "Sends the archive of a deployment.",
+                &[(200, Raw("application/gzip"))],
+            )
+        },
+        F::DuplicateDeployment => sent(
+            "duplicateDeployment",
+            "Makes a deployment with the archive of another one.",
+            "DeploymentChoice",
+            MADE,
+        ),
+        F::CancelDeployment => read(
+            "cancelDeployment",
+            "Gives up a deployment that is not built.",
+            ONE,
+        ),
+        F::ActivateDeployment => sent(
+            "activateDeployment",
+            "Makes a deployment the one that is executed.",
+            "DeploymentChoice",
+            &[(200, Json("Function"))],
+        ),
+        other => unreachable!("{other:?} is no route of deployments"),
+    }
+}
