@@ -1,20 +1,28 @@
 //! The tiers of a function as an object of Python, and one call on its way through them.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use tiers::breaker::BreakerSettings;
-use tiers::policy::{GateSettings, PressureSettings};
+use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierStack, TokenName,
+    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierStack,
+    TokenName,
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
 use crate::value_bytes;
 
-/// A value and the milliseconds it has left, None for no end.
-type Found = Option<(Py<PyAny>, Option<u64>)>;
+/// A value, the milliseconds it has left, None for no end, and those it has had already.
+type Found = Option<(Py<PyAny>, Option<u64>, u64)>;
+
+/// The body has to run; as a number of milliseconds to wait.
+const RUN: i64 = -1;
+/// Another process computes the value, and the call does not wait for it.
+const LEAVE: i64 = 0;
 
 /// The names that these bytes are, one after another.
 fn names_in(bytes: &[u8]) -> Vec<TokenName> {
@@ -43,14 +51,20 @@ impl StackedCall {
         py: Python<'_>,
         act: impl FnOnce(&mut TierCall) -> T + Send,
     ) -> PyResult<T> {
-        let held = || self.call.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = held().take();
-        let Some(mut call) = taken else {
-            return Err(PyRuntimeError::new_err("another thread uses this call"));
-        };
+        let mut call = self.take()?;
         let done = py.detach(|| act(&mut call));
-        *held() = Some(call);
+        self.put_back(call);
         Ok(done)
+    }
+
+    fn take(&self) -> PyResult<TierCall> {
+        let mut held = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = held.take();
+        taken.ok_or_else(|| PyRuntimeError::new_err("another thread uses this call"))
+    }
+
+    fn put_back(&self, call: TierCall) {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 }
 
@@ -102,8 +116,11 @@ impl StackOfTiers {
         })
     }
 
-    /// The value of `key`, and the call, with which another one is stored if there is none.
-    /// Bytes that cannot be read count as a miss.
+    /// Asks for the value of `key`. Bytes that cannot be read count as a miss; so does a value with
+    /// no more than `least_ms` left, which is the old one of the answer. `limit_ms`: how long the
+    /// call waits for another process that computes the value, None not to wait; if it `leaves`, it
+    /// leaves the value to that process. Waits here if it `blocks`.
+    #[allow(clippy::too_many_arguments)]
     fn read(
         &self,
         py: Python<'_>,
@@ -111,26 +128,39 @@ impl StackOfTiers {
         names: &[u8],
         codec: &Bound<'_, PyAny>,
         is_forced: bool,
-    ) -> PyResult<(Found, StackedCall)> {
-        let mut call = self.stack.begin(key, names_in(names), is_forced);
-        let mut found = None;
-        while let Some(hit) = py.detach(|| self.stack.ask(&mut call)) {
-            match opened(hit.value(), codec) {
-                Ok(value) => {
-                    py.detach(|| self.stack.accept(&mut call, &hit));
-                    let left_ms = hit.until_ms.saturating_sub((self.host.now_ms)());
-                    let left_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
-                    found = Some((value.unbind(), left_ms));
-                    break;
-                }
-                Err(error) if error.is_instance_of::<PyException>(py) => {
-                    py.detach(|| self.stack.refuse(&mut call));
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        least_ms: u64,
+        limit_ms: Option<u64>,
+        leaves: bool,
+        blocks: bool,
+    ) -> PyResult<(Found, Found, i64, StackedCall)> {
+        let rule = match limit_ms {
+            _ if leaves => LeaseRule::Leave,
+            Some(limit_ms) => LeaseRule::Wait { limit_ms },
+            None => LeaseRule::Run,
+        };
+        let mut call = self.stack.begin(key, names_in(names), is_forced, rule);
+        let (found, old, next) = self.ask(py, &mut call, codec, least_ms, blocks)?;
         let call = Mutex::new(Some(call));
-        Ok((found, StackedCall { call }))
+        Ok((found, old, next, StackedCall { call }))
+    }
+
+    /// Goes on with a call that has waited.
+    fn go_on(
+        &self,
+        py: Python<'_>,
+        call: &StackedCall,
+        codec: &Bound<'_, PyAny>,
+        least_ms: u64,
+    ) -> PyResult<(Found, Found, i64)> {
+        let mut taken = call.take()?;
+        let done = self.ask(py, &mut taken, codec, least_ms, false);
+        call.put_back(taken);
+        done
+    }
+
+    /// The call ends without a value to store.
+    fn end(&self, py: Python<'_>, call: &StackedCall) -> PyResult<()> {
+        call.with(py, |call| self.stack.end(call))
     }
 
     /// Stores what the body gave. True if a tier has it, False if something was deleted meanwhile,
@@ -182,6 +212,54 @@ impl StackOfTiers {
             false => state.error.map(|error| error.text),
         });
         texts.collect()
+    }
+}
+
+impl StackOfTiers {
+    /// Asks until there is a value, or the body has to run, or the call has to wait: what was
+    /// found, an older value, and for how long to wait.
+    fn ask(
+        &self,
+        py: Python<'_>,
+        call: &mut TierCall,
+        codec: &Bound<'_, PyAny>,
+        least_ms: u64,
+        blocks: bool,
+    ) -> PyResult<(Found, Found, i64)> {
+        let mut old = None;
+        loop {
+            let hit = match py.detach(|| self.stack.ask(call)) {
+                AskAnswer::Run => return Ok((None, old, RUN)),
+                AskAnswer::Leave => return Ok((None, old, LEAVE)),
+                AskAnswer::Wait(pause_ms) if blocks => {
+                    py.detach(|| thread::sleep(Duration::from_millis(pause_ms)));
+                    // Ctrl-C ends the wait.
+                    py.check_signals()?;
+                    continue;
+                }
+                AskAnswer::Wait(pause_ms) => return Ok((None, old, pause_ms as i64)),
+                AskAnswer::Hit(hit) => hit,
+            };
+            let value = match opened(hit.value(), codec) {
+                Ok(value) => value.unbind(),
+                Err(error) if error.is_instance_of::<PyException>(py) => {
+                    py.detach(|| self.stack.refuse(call));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let now_ms = (self.host.now_ms)();
+            let age_ms = now_ms.saturating_sub(hit.written_ms);
+            let left_ms = hit.until_ms.saturating_sub(now_ms);
+            let shown_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
+            let found = Some((value, shown_ms, age_ms));
+            if left_ms > least_ms {
+                py.detach(|| self.stack.accept(call, &hit));
+                return Ok((found, old, RUN));
+            }
+            old = found;
+            py.detach(|| self.stack.refuse(call));
+        }
     }
 }
 

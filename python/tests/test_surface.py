@@ -31,7 +31,7 @@ GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
         ({"circuit_breaker": 3}, "circuit_breaker must be a bool or a CircuitBreaker, not int"),
         ({"backpressure": None}, "backpressure must be a bool or a Backpressure, not NoneType"),
         ({"write_behind": 1}, "write_behind must be a bool"),
-        ({"backend": "file", "ttl": 1, "stale_ttl": 1}, "stale_ttl and backend"),
+        ({"backend": "file", "ttl": 1, "refresh_ttl_on_get": True}, "refresh_ttl_on_get and"),
         ({"l1_enabled": False}, "l1_enabled must be True"),
         ({"maxsize": 1, "max_entries": 1}, "maxsize and max_entries"),
         ({"config": {"ttl": 1}}, "config must be a CacheConfig, not dict"),

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import threading
@@ -147,7 +148,8 @@ def function(number):
 def other_process(folder: pathlib.Path, program: str) -> str:
     environment = {**os.environ, "TIER_FOLDER": str(folder)}
     command = [sys.executable, "-c", PROGRAM + program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
@@ -170,7 +172,7 @@ def test_writes_behind_the_caller_arrive(backend: FileBackend) -> None:
     for number in range(100):
         while True:
             again, runs = counted(backend, key=None)
-            found = again._backed._ask((number,), {}, False).found
+            found = again._backed._ask((number,), {}, _backed._Wish()).found
             if found is not None:
                 break
             assert time.monotonic() < end
@@ -251,3 +253,228 @@ def test_rules_check_their_numbers() -> None:
         for other in (None, "1", True):
             with pytest.raises(TypeError, match=f"{name} must be"):
                 kind(**{name: other})
+
+
+class Clock:
+    """Lets a test give entries an age: their lifetimes here are a tenth of a second and more."""
+
+    @staticmethod
+    def pass_s(seconds: float) -> None:
+        threading.Event().wait(seconds)
+
+
+def until(condition: Any) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_value_past_its_lifetime_answers_while_one_process_refreshes_it(
+    backend: FileBackend,
+) -> None:
+    rules: dict[str, Any] = {"ttl": 0.1, "stale_ttl": 600}
+    first, runs = counted(backend, **rules)
+    again, later_runs = counted(backend, **rules)
+    assert first(1) == [1, 1]
+    Clock.pass_s(0.11)
+    assert first(1) == [1, 1]
+    until(lambda: first.cache_info().refreshes == 1)
+    assert runs == [1, 1]
+    assert again(1) == [1, 2] and later_runs == []
+    assert first.cache_info().stale_hits == 1
+    # Entries under other rules are others: these would take an old value for a fresh one.
+    plain, plain_runs = counted(backend, ttl=0.1)
+    assert plain(1) == [1, 1] and plain_runs == [1]
+
+
+def test_refresh_is_left_to_the_process_that_has_begun_it(backend: FileBackend) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def made(wait: bool) -> tuple[Any, list[int]]:
+        runs: list[int] = []
+
+        @cache(backend=backend, namespace="test", version=1, ttl=0.05, stale_ttl=600)
+        def function(number: int) -> int:
+            runs.append(number)
+            if wait and len(runs) == 2:
+                began.set()
+                go_on.wait(30)
+            return len(runs)
+
+        return function, runs
+
+    first, runs = made(True)
+    assert first(1) == 1
+    Clock.pass_s(0.06)
+    first(1)
+    assert began.wait(30)
+    program = f"""
+import time
+from tidemark_cache import _backed, _refresh
+function = cache(backend=FileBackend(folder={str(backend.folder)!r}, megabytes=8), namespace="test",
+    version=1, ttl=0.05, stale_ttl=600)(lambda number: print("ran"))
+function._backed._identity = {first._backed._identity!r}
+function._backed._names = {first._backed._names!r}
+print(function(1))
+while _refresh._pool.pending:
+    time.sleep(0.01)
+print(function.cache_info().refreshes, function.cache_info().stale_hits)
+"""
+    assert other_process(pathlib.Path("/nowhere"), program) == "1\n0 1"
+    go_on.set()
+    until(lambda: first.cache_info().refreshes == 1)
+    assert runs == [1, 1]
+
+
+def test_refresh_ahead_keeps_an_entry_from_ending(backend: FileBackend) -> None:
+    function, runs = counted(backend, ttl=600, refresh_ahead=0.0001)
+    function(1)
+    Clock.pass_s(0.07)
+    again, later_runs = counted(backend, ttl=600, refresh_ahead=0.0001)
+    assert again(1) == [1, 1]
+    until(lambda: again.cache_info().refreshes == 1)
+    info = again.cache_info()
+    assert (info.stale_hits, info.misses, later_runs, runs) == (0, 0, [1], [1])
+    young, young_runs = counted(backend, ttl=600, refresh_ahead=True)
+    assert young(1) == [1, 1] and young_runs == []
+
+
+def test_old_value_answers_for_a_body_that_fails(backend: FileBackend) -> None:
+    rules: dict[str, Any] = {"ttl": 0.05, "stale_if_error": 600}
+    first, _ = counted(backend, **rules)
+    first(1)
+
+    @cache(backend=backend, namespace="test", version=1, **rules)
+    def failing(argument: int) -> Any:
+        if is_interrupt:
+            raise KeyboardInterrupt
+        raise OSError("the source is down")
+
+    failing._backed._identity = first._backed._identity
+    failing._backed._names = first._backed._names
+    is_interrupt = False
+    Clock.pass_s(0.06)
+    assert failing(1) == [1, 1] and failing(1) == [1, 1]
+    assert failing.cache_info().stale_hits == 2
+    with pytest.raises(OSError):
+        failing(2)
+    is_interrupt = True
+    with pytest.raises(KeyboardInterrupt):
+        failing(1)
+    assert first(1) == [1, 2]
+
+
+def test_async_functions_wait_and_refresh(backend: FileBackend) -> None:
+    runs: list[int] = []
+
+    @cache(backend=backend, namespace="a", version=1, ttl=0.05, stale_ttl=600, stale_if_error=900)
+    async def function(number: int) -> int:
+        runs.append(number)
+        await asyncio.sleep(0.001)
+        return len(runs)
+
+    async def calls() -> None:
+        assert await function(1) == 1
+        await asyncio.sleep(0.06)
+        assert await function(1) == 1
+        while not function.cache_info().refreshes:
+            await asyncio.sleep(0.001)
+        assert await function(1) == 2
+
+    asyncio.run(calls())
+    assert runs == [1, 1]
+
+
+LEADERS = '''
+import os, sys, time
+from tidemark_cache import FileBackend, cache
+
+@cache(backend=FileBackend(folder=os.environ["TIER_FOLDER"], megabytes=8), namespace="p", version=1)
+def slow(number):
+    print("began", flush=True)
+    sys.stdin.readline()
+    return [number, os.getpid()]
+
+@cache(backend=FileBackend(folder=os.environ["TIER_FOLDER"], megabytes=8), namespace="q", version=1)
+def brief(number):
+    with open(os.environ["TIER_FOLDER"] + "/runs", "a") as runs:
+        runs.write(f"{number}\\n")
+    time.sleep(0.02)
+    return number
+'''
+
+
+def start(folder: pathlib.Path, program: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "TIER_FOLDER": str(folder)}
+    command = [sys.executable, "-c", LEADERS + program]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+
+
+def line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_eight_processes_run_one_body_for_each_miss(tmp_path: pathlib.Path) -> None:
+    program = "sys.stdin.readline()\nprint([brief(n) for n in range(20)] == list(range(20)))"
+    processes = [start(tmp_path, program) for _ in range(8)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        assert process.communicate()[0].strip() == "True"
+    runs = (tmp_path / "runs").read_text().split()
+    assert sorted(map(int, runs)) == list(range(20))
+
+
+@pytest.mark.parametrize("fate", ["killed", "stopped"])
+def test_leader_that_dies_or_sleeps_is_followed_by_another(
+    tmp_path: pathlib.Path, fate: str
+) -> None:
+    leader = start(tmp_path, "print(slow(1))\nprint(slow(1), slow._backed.hits)")
+    assert line(leader) == "began"
+    waiter = start(tmp_path, "print(slow(1))")
+    os.kill(leader.pid, signal.SIGKILL if fate == "killed" else signal.SIGSTOP)
+    # Its lease is not renewed any more, and overdue after three seconds.
+    assert line(waiter) == "began"
+    value, _ = waiter.communicate("\n")
+    assert value.strip() == f"[1, {waiter.pid}]"
+    if fate == "stopped":
+        # It wakes late. Its own call has its own value, which no other call gets.
+        os.kill(leader.pid, signal.SIGCONT)
+        said, _ = leader.communicate("\n")
+        assert said.splitlines() == [f"[1, {leader.pid}]", f"[1, {waiter.pid}] 1"]
+    leader.wait()
+    assert start(tmp_path, "print(slow(1))").communicate()[0].strip() == value.strip()
+
+
+def test_body_longer_than_its_lease_keeps_it(tmp_path: pathlib.Path) -> None:
+    leader = start(tmp_path, "print(slow(1))")
+    assert line(leader) == "began"
+    waiter = start(tmp_path, "print(slow(1))")
+    # Longer than a lease lasts that is not renewed.
+    Clock.pass_s(4)
+    value, _ = leader.communicate("\n")
+    assert waiter.communicate("\n")[0] == value
+
+
+def test_body_that_fails_keeps_no_other_process_waiting(backend: FileBackend) -> None:
+    errors = [OSError("first"), None]
+
+    @cache(backend=backend, namespace="test", version=1)
+    def flaky(number: int) -> int:
+        error = errors.pop(0)
+        if error is not None:
+            raise error
+        return number
+
+    with pytest.raises(OSError) as held:
+        flaky(1)
+    # The exception holds the call's frame, and not its lease.
+    assert held.value.__traceback__ is not None
+    assert flaky(1) == 1
+    with pytest.raises(TypeError, match="generator"):
+        cache(backend=backend, namespace="test", version=2)(lambda n: (i for i in range(n)))(1)

@@ -106,6 +106,7 @@ class CacheConfig:
         circuit_breaker: bool | CircuitBreaker = True,
         backpressure: bool | Backpressure = True,
         write_behind: bool = False,
+        lease: Literal["wait", "run"] = "wait",
         l1_enabled: bool = True,
     ) -> None: ...
     @property
@@ -190,6 +191,7 @@ class _Preset:
         circuit_breaker: bool | CircuitBreaker = True,
         backpressure: bool | Backpressure = True,
         write_behind: bool = False,
+        lease: Literal["wait", "run"] = "wait",
         l1_enabled: bool = True,
     ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
 

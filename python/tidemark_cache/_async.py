@@ -22,7 +22,7 @@ from tidemark_cache._native import CallKey, TaskRun, discard_run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
 #: How often a waiter looks whether the loop that runs the body is still open.
@@ -361,6 +361,32 @@ def _host() -> type[_Asyncio] | type[_Trio] | None:
     except RuntimeError:
         pass
     return None
+
+
+async def pause(seconds: float) -> bool:
+    """Let others run for that long; False if the kind of loop is unknown."""
+    host = _host()
+    if host is _Trio:
+        await sys.modules["trio"].sleep(seconds)
+    elif host is _Asyncio:
+        import asyncio
+
+        await asyncio.sleep(seconds)
+    return host is not None
+
+
+def start_apart(coroutine: Coroutine[Any, Any, None]) -> bool:
+    """Run it in a task that no call waits for; False if the kind of loop is unknown."""
+    host = _host()
+    if host is _Trio:
+        sys.modules["trio"].lowlevel.spawn_system_task(lambda: coroutine)
+    elif host is _Asyncio:
+        import asyncio
+
+        task = asyncio.get_running_loop().create_task(coroutine)
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
+    return host is not None
 
 
 def refresh_in_loop(

@@ -4,16 +4,16 @@ The native side runs the body once for each miss in memory. What it runs here as
 and stores what the body gives. A failing tier never reaches the caller.
 """
 
+import contextvars
 import functools
 import math
-import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from tidemark_cache import _native, _refresh, _tiers
+from tidemark_cache import _async, _native, _refresh, _tiers
 from tidemark_cache._codec import Codec
 
 #: An invalidation by one process counts for all others after this time at the latest: so long an
@@ -22,11 +22,35 @@ STALE_S = 3.0
 
 #: Tags of one call, each of which costs a read of the tier.
 _TAGS_MAX = 64
+#: After a refresh began, the next one of its entry begins no sooner in this process.
+_RETRY_S = 10.0
+#: Entries whose refreshes are remembered for that.
+_CLAIMS_MAX = 10_000
 #: Failures of one kind are logged this often.
 _LOG_S = 60.0
 
 #: The lifetime in memory of the value that a body has given, until the native side asks for it.
 _decided = threading.local()
+
+def _decide(value: Any, lifetime_s: float) -> None:
+    _decided.lifetime = (value, lifetime_s)
+
+
+def lifetime_in_memory(value: Any) -> float:
+    """Seconds, for the native side, which asks right after a body has given the value."""
+    decided = getattr(_decided, "lifetime", None)
+    _decided.lifetime = None
+    # Of another value if copying this one has called a function with a tier: not kept in memory.
+    return decided[1] if decided is not None and decided[0] is value else 0.0
+
+
+#: What memory has of a function whose freshness is a matter of its tiers.
+OF_MEMORY: dict[str, Any] = {
+    "policy": lifetime_in_memory,
+    "refresh_share": None,
+    "stale_us": 0,
+    "error_us": 0,
+}
 
 #: Those of this process, for what reaches all of them.
 _functions: "weakref.WeakSet[BackedFunction]" = weakref.WeakSet()
@@ -49,25 +73,57 @@ def refuse_ambiguous(function: Any, config: Any) -> None:
         )
 
 
-class _Reading(NamedTuple):
+class _Reading:
     """What the tiers said before the body runs."""
 
-    #: The value in a tuple, or None.
-    found: tuple[Any] | None
-    #: With what a value is stored; None if no tier can be used for this call.
-    call: _native.StackedCall | None
-    begin_s: float
+    __slots__ = ("begin_s", "call", "found", "is_elsewhere", "old", "wait_s", "wish")
+
+    def __init__(self, wish: "_Wish") -> None:
+        self.wish = wish
+        self.begin_s = time.monotonic()
+        #: The value in a tuple, or None.
+        self.found: tuple[Any] | None = None
+        #: As `found`, past its lifetime: the answer if the body fails.
+        self.old: tuple[Any] | None = None
+        #: With what a value is stored; None if no tier can be used for this call.
+        self.call: _native.StackedCall | None = None
+        #: Not 0: another process computes the value, and this call looks again after that time.
+        self.wait_s = 0.0
+        #: Another process computes the value, and this call is not to wait.
+        self.is_elsewhere = False
+
+
+class _Wish(NamedTuple):
+    """How a call asks the tiers."""
+
+    #: Run the body whatever they hold.
+    is_forced: bool = False
+    #: A value with no more milliseconds left does not answer.
+    least_ms: int = 0
+    #: How long to wait for another process that runs the body; None not to wait.
+    limit_ms: int | None = None
+    #: Leave the value to another process that runs the body.
+    leaves: bool = False
+    #: Wait on this thread.
+    blocks: bool = True
+    #: Whether to count a hit, and have it refreshed if it is due.
+    is_counted: bool = True
 
 
 class BackedFunction:
     """The entries of one function in its tiers."""
 
-    def __init__(self, function: Any, config: Any, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Any, config: Any, settings: dict[str, Any], is_async: bool
+    ) -> None:
         self.function = function
         self.cached: Any = None
         self.hits = 0
         self.failures = 0
         self.rejected = 0
+        self.stale_hits = 0
+        self.refreshes = 0
+        self.refresh_failures = 0
         #: The tiers and how they are used; functions that agree in it share a stack.
         self.rules = (
             _tiers.backends_of(config.backend),
@@ -84,7 +140,21 @@ class BackedFunction:
         from hashlib import blake2b
 
         self._blake2b = blake2b
+        freshness = {name: settings[name] for name in ("stale_us", "error_us")}
+        #: So long an entry is kept past its lifetime, and so long of that it answers at once.
+        self._kept_ms = max(freshness.values()) // 1_000
+        stale_ms = freshness["stale_us"] // 1_000
+        self._refresh_share: float | None = settings["refresh_share"]
+        limit_ms = round(settings["flight_wait"] * 1_000) if config.lease == "wait" else None
+        self._wish = _Wish(least_ms=self._kept_ms - stale_ms, limit_ms=limit_ms)
+        self._wish_async = self._wish._replace(blocks=False)
+        self._is_async = is_async
+        self._lock = threading.Lock()
+        self._claimed: dict[bytes, float] = {}
         parts = [config.namespace, function.__module__, function.__qualname__, config.version]
+        if self._kept_ms:
+            # Others would take an old entry for a fresh one.
+            parts.append(self._kept_ms)
         identity = repr(parts).encode()
         self._identity = blake2b(identity, digest_size=32).digest()
         self._tags_of: Callable[..., Iterable[str]] | None = settings["tags_of"]
@@ -98,24 +168,46 @@ class BackedFunction:
         if is_async:
 
             async def ask_async(*args: Any, **kwargs: Any) -> Any:
-                reading = self._read(args, kwargs)
+                reading = self._read(args, kwargs, False)
+                while reading.wait_s and await _async.pause(reading.wait_s):
+                    self._go_on(reading, args, kwargs)
                 if reading.found is not None:
                     return reading.found[0]
-                value = await function(*args, **kwargs)
+                try:
+                    value = await function(*args, **kwargs)
+                except BaseException as error:
+                    return self._fallen_back(reading, error)
                 self._write(reading, value)
                 return value
 
             return functools.wraps(function)(ask_async)
 
         def ask(*args: Any, **kwargs: Any) -> Any:
-            reading = self._read(args, kwargs)
+            reading = self._read(args, kwargs, True)
             if reading.found is not None:
                 return reading.found[0]
-            value = function(*args, **kwargs)
+            try:
+                value = function(*args, **kwargs)
+            except BaseException as error:
+                return self._fallen_back(reading, error)
             self._write(reading, value)
             return value
 
         return functools.wraps(function)(ask)
+
+    def _fallen_back(self, reading: _Reading, error: BaseException) -> Any:
+        """The old value, if one may answer for a body that failed; others need not wait for it."""
+        self._end(reading)
+        if reading.old is None or not isinstance(error, Exception):
+            raise error
+        self.hits += 1
+        self.stale_hits += 1
+        _decide(reading.old[0], 0)
+        return reading.old[0]
+
+    def _end(self, reading: _Reading) -> None:
+        if reading.call is not None:
+            self._opened().end(reading.call)
 
     def _opened(self) -> _native.StackOfTiers:
         # Found once: what a path means depends on the environment and the working folder.
@@ -144,35 +236,156 @@ class BackedFunction:
         key = _native.CallKey.of(self.cached, args, kwargs)
         return None if key is None else key.canonical()
 
-    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Reading:
-        is_forced = _tiers.forced.get()
-        if is_forced:
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any], blocks: bool) -> _Reading:
+        if _tiers.forced.get():
             # For this call, and not for those that its body makes.
             _tiers.forced.set(False)
-        return self._ask(args, kwargs, is_forced)
+            return self._ask(args, kwargs, _Wish(is_forced=True))
+        return self._ask(args, kwargs, self._wish if blocks else self._wish_async)
 
-    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_forced: bool) -> _Reading:
-        begin_s = time.monotonic()
+    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish) -> _Reading:
+        reading = _Reading(wish)
         # An argument without canonical bytes is the caller's error, and raised.
         content = self._content(args, kwargs)
         if content is None:
-            return _Reading(None, None, begin_s)
+            return reading
         names = self._names_for(args, kwargs)
         try:
-            found, call = self._opened().read(self._key(content), names, self._codec, is_forced)
+            found, old, next_ms, reading.call = self._opened().read(
+                self._key(content),
+                names,
+                self._codec,
+                wish.is_forced,
+                wish.least_ms,
+                wish.limit_ms,
+                wish.leaves,
+                wish.blocks,
+            )
         except Exception as error:
             self._failed(*_words(error))
-            return _Reading(None, None, begin_s)
-        self._count(call)
+            return reading
+        self._take(reading, found, old, next_ms, (args, kwargs))
+        return reading
+
+    def _go_on(self, reading: _Reading, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        assert reading.call is not None
+        reading.wait_s = 0.0
+        try:
+            found, old, next_ms = self._opened().go_on(
+                reading.call, self._codec, reading.wish.least_ms
+            )
+        except Exception as error:
+            self._failed(*_words(error))
+            return
+        self._take(reading, found, old, next_ms, (args, kwargs))
+
+    def _take(
+        self,
+        reading: _Reading,
+        found: "_native.FoundValue | None",
+        old: "_native.FoundValue | None",
+        next_ms: int,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+    ) -> None:
+        assert reading.call is not None
+        self._count(reading.call)
+        if old is not None:
+            reading.old = (old[0],)
         if found is None:
-            return _Reading(None, call, begin_s)
-        value, left_ms = found
+            reading.wait_s = max(0, next_ms) / 1_000
+            reading.is_elsewhere = next_ms == 0
+            return
+        value, left_ms, age_ms = found
+        reading.found = (value,)
+        reading.call = None
+        if not reading.wish.is_counted:
+            return
         self.hits += 1
-        left_s = STALE_S if left_ms is None else left_ms / 1_000
-        _decide(value, min(STALE_S, left_s))
-        return _Reading((value,), None, begin_s)
+        memory_s = STALE_S
+        if left_ms is not None:
+            fresh_ms = left_ms - self._kept_ms
+            # What is past its lifetime is in no memory.
+            memory_s = min(STALE_S, max(0, fresh_ms) / 1_000)
+            self.stale_hits += fresh_ms <= 0
+            if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
+                self._refresh_later(call, left_ms)
+        _decide(value, memory_s)
+
+    def _is_due(self, age_ms: int, fresh_ms: int) -> bool:
+        if self._refresh_share is None:
+            return False
+        from random import random
+
+        # A tenth earlier or later, so that entries of one moment are not all due in one.
+        share = self._refresh_share * (0.9 + 0.2 * random())
+        return age_ms >= share * (age_ms + fresh_ms)
+
+    def _refresh_later(
+        self, call: tuple[tuple[Any, ...], dict[str, Any]], left_ms: int
+    ) -> None:
+        """Has the body run in the background, unless a process does so already."""
+        content = self._content(*call)
+        now_s = time.monotonic()
+        with self._lock:
+            if content is None or self._claimed.get(content, now_s) > now_s:
+                return
+            if len(self._claimed) >= _CLAIMS_MAX:
+                self._claimed.clear()
+            self._claimed[content] = now_s + _RETRY_S
+        # Only one that is fresher than what was found is as good as running the body.
+        wish = _Wish(least_ms=left_ms, leaves=True, is_counted=False)
+        if self._is_async:
+            _refresh.start(self, lambda: self._refreshed_async(call, wish))
+            return
+        args, kwargs = _refresh.private(call)
+
+        def refresh() -> None:
+            reading = self._ask(args, kwargs, wish)
+            if reading.found is not None or reading.is_elsewhere:
+                return
+            try:
+                self._write(reading, self.function(*args, **kwargs))
+                self.refreshes += 1
+            except Exception as error:
+                self._refresh_failed(error)
+            finally:
+                self._end(reading)
+                _decided.lifetime = None
+
+        context = contextvars.copy_context()
+        _refresh.submit(self, lambda: context.run(refresh))
+
+    async def _refreshed_async(
+        self, call: tuple[tuple[Any, ...], dict[str, Any]], wish: _Wish
+    ) -> None:
+        reading = self._ask(*call, wish)
+        if reading.found is not None or reading.is_elsewhere:
+            return
+        try:
+            self._write(reading, await self.function(*call[0], **call[1]))
+            self.refreshes += 1
+        except Exception as error:
+            self._refresh_failed(error)
+        finally:
+            self._end(reading)
+            _decided.lifetime = None
+
+    def _refresh_failed(self, error: Exception) -> None:
+        # The old value goes on serving; no call waits for this one.
+        self.refresh_failures += 1
+        import logging
+
+        name = self.function.__qualname__
+        logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", name, error)
 
     def _write(self, reading: _Reading, value: Any) -> None:
+        try:
+            self._decide_and_store(reading, value)
+        finally:
+            # Gives back the lease of a call that has stored nothing.
+            self._end(reading)
+
+    def _decide_and_store(self, reading: _Reading, value: Any) -> None:
         lifetime_s = self._lifetime(value)
         if lifetime_s == 0:
             _decide(value, 0)
@@ -180,21 +393,27 @@ class BackedFunction:
         # What no tier has is as old as the reading it was computed from.
         memory_s = max(0.0, reading.begin_s + STALE_S - time.monotonic())
         if reading.call is not None:
-            is_kept = self._store(reading.call, value, lifetime_s)
+            is_kept = self._store(reading, reading.call, value, lifetime_s)
             if is_kept is not None:
                 # Nothing had been forgotten until now, or else it is wrong for later callers.
                 memory_s = STALE_S if is_kept else 0.0
         _decide(value, memory_s if lifetime_s is None else min(memory_s, lifetime_s))
 
     def _store(
-        self, call: _native.StackedCall, value: Any, lifetime_s: float | None
+        self, reading: _Reading, call: _native.StackedCall, value: Any, lifetime_s: float | None
     ) -> bool | None:
         """Whether it was stored; None if no tier has it, or not yet."""
-        lifetime_ms = None if lifetime_s is None else max(1, round(lifetime_s * 1_000))
+        lifetime_ms = None
+        if lifetime_s is not None:
+            # Its old age included.
+            lifetime_ms = max(1, round(lifetime_s * 1_000)) + self._kept_ms
         try:
             if self._is_behind:
                 # Encoded now: the value is its caller's, who may change it.
-                return self._store_later(call, _native.dumps(value, self._codec), lifetime_ms)
+                frame = _native.dumps(value, self._codec)
+                # The lease goes with the call, to be given back when the value is there.
+                reading.call = None
+                return self._store_later(call, frame, lifetime_ms)
             is_kept = self._opened().store(call, value, self._codec, lifetime_ms)
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
@@ -236,7 +455,7 @@ class BackedFunction:
 
     def put(self, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
         """Stores a value that no body has given."""
-        self._write(self._ask(args, kwargs, True), value)
+        self._write(self._ask(args, kwargs, _Wish(is_forced=True)), value)
 
     def delete(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
         """Whether there was an entry; None if a tier failed, which may still have it."""
@@ -315,15 +534,3 @@ def _words(error: Exception) -> tuple[str, str]:
     text = str(error.args[-1]) if error.args else repr(error)
     is_tier = isinstance(error, _native.TierFailure)
     return (error.args[0] if is_tier else type(error).__name__, text)
-
-
-def _decide(value: Any, lifetime_s: float) -> None:
-    _decided.lifetime = (value, lifetime_s)
-
-
-def lifetime_in_memory(value: Any) -> float:
-    """Seconds, for the native side, which asks right after a body has given the value."""
-    decided = getattr(_decided, "lifetime", None)
-    _decided.lifetime = None
-    # Of another value if copying this one has called a function with a tier: not kept in memory.
-    return decided[1] if decided is not None and decided[0] is value else 0.0

@@ -155,8 +155,8 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     backed = None
     if config.backend is not None:
         _backed.refuse_ambiguous(function, config)
-        backed = _backed.BackedFunction(function, config, settings)
-        settings["policy"] = _backed.lifetime_in_memory
+        backed = _backed.BackedFunction(function, config, settings, is_async)
+        settings |= _backed.OF_MEMORY
     body = function if backed is None else backed.body(is_async)
     parameters = _parameters(function, settings["ignore"])
     cached = _native.make(body, settings | parameters | {"is_async": is_async})

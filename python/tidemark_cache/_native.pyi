@@ -38,6 +38,9 @@ class SharedFile:
     def survey(self) -> list[tuple[str, int]] | None: ...
     def clear(self) -> None: ...
 
+# A value, the milliseconds it has left, None for no end, and those it has had already.
+FoundValue = tuple[Any, int | None, int]
+
 class StackedCall:
     def troubles(self) -> tuple[int, list[tuple[str, str]]] | None: ...
 
@@ -49,8 +52,20 @@ class StackOfTiers:
         pressure: tuple[int, int, int] | None,
     ) -> None: ...
     def read(
-        self, key: bytes, names: bytes, codec: Any, is_forced: bool
-    ) -> tuple[tuple[Any, int | None] | None, StackedCall]: ...
+        self,
+        key: bytes,
+        names: bytes,
+        codec: Any,
+        is_forced: bool,
+        least_ms: int,
+        limit_ms: int | None,
+        leaves: bool,
+        blocks: bool,
+    ) -> tuple[FoundValue | None, FoundValue | None, int, StackedCall]: ...
+    def go_on(
+        self, call: StackedCall, codec: Any, least_ms: int
+    ) -> tuple[FoundValue | None, FoundValue | None, int]: ...
+    def end(self, call: StackedCall) -> None: ...
     def store(
         self, call: StackedCall, value: Any, codec: Any, lifetime_ms: int | None
     ) -> bool | None: ...

@@ -21,7 +21,7 @@ from tidemark_cache._native import CallKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
 #: Refreshes at once, in the process and of one function.
@@ -104,6 +104,9 @@ class _Pool:
 
 _pool = _Pool()
 
+#: Tasks of refreshes under way, by function.
+_tasks: dict[int, int] = {}
+
 
 def _new_pool() -> None:
     global _pool
@@ -138,6 +141,38 @@ def _private(value: Any) -> Any:
         return value
 
 
+def private(
+    call: tuple[tuple[Any, ...], dict[str, Any]],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments that the caller cannot change."""
+    args, kwargs = call
+    return (
+        tuple(_private(value) for value in args),
+        {name: _private(value) for name, value in kwargs.items()},
+    )
+
+
+def start(function: Any, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine in a task of this loop, if there is room for one more of the function."""
+    number = id(function)
+    if _tasks.get(number, 0) >= _REFRESHES_MAX:
+        return
+
+    async def counted() -> None:
+        try:
+            await make()
+        finally:
+            _tasks[number] -= 1
+            if not _tasks[number]:
+                del _tasks[number]
+
+    _tasks[number] = _tasks.get(number, 0) + 1
+    coroutine = counted()
+    if not _async.start_apart(coroutine):
+        coroutine.close()
+        _tasks.pop(number, None)
+
+
 def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Have the entry of this call refreshed, if there is one and there is room for a refresh."""
     key = CallKey.of(cached, args, kwargs)
@@ -146,8 +181,7 @@ def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if cached._is_async:
         _in_task(cached, key, args, kwargs)
         return
-    own_args = tuple(_private(value) for value in args)
-    own_kwargs = {name: _private(value) for name, value in kwargs.items()}
+    own_args, own_kwargs = private((args, kwargs))
     context = contextvars.copy_context()
 
     def refresh() -> None:

@@ -13,6 +13,7 @@ _TTL_S_MAX = 1000 * 366 * 86_400.0
 _MAXSIZE_MAX = 2**31
 _BYTES_MAX = 2**48
 _NAMESPACE_MAX = 200
+_LEASES = ("wait", "run")
 _COPY_MODES = ("auto", "share", "deep")
 #: Share of the lifetime after which a hit has its entry refreshed, when only asked to do so.
 _REFRESH_SHARE = 0.5
@@ -62,6 +63,7 @@ class CacheConfig:
     circuit_breaker: bool | _tiers.CircuitBreaker = True
     backpressure: bool | _tiers.Backpressure = True
     write_behind: bool = False
+    lease: str = "wait"
     l1_enabled: bool = True
 
     def __post_init__(self) -> None:
@@ -103,9 +105,6 @@ def configured(settings: Mapping[str, Any], preset: Mapping[str, Any] = {}) -> C
         given["maxsize"] = given.pop("max_entries")
     for name in given:
         _check_name(name)
-    if given.get("backend") is not None or getattr(config, "backend", None) is not None:
-        # What a preset refreshes early, the file has for all processes.
-        preset = {name: value for name, value in preset.items() if name != "refresh_ahead"}
     of_config = {} if config is None else {name: getattr(config, name) for name in _NAMES}
     return CacheConfig(**{**preset, **of_config, **given})
 
@@ -177,12 +176,7 @@ def native(config: CacheConfig) -> dict[str, Any]:
 
 
 #: Settings that reach no further than memory, and would break what a shared tier promises.
-_OF_MEMORY = (
-    "refresh_ahead",
-    "refresh_ttl_on_get",
-    "stale_ttl",
-    "stale_if_error",
-)
+_OF_MEMORY = ("refresh_ttl_on_get",)
 
 
 def _backend(config: CacheConfig) -> None:
@@ -190,6 +184,8 @@ def _backend(config: CacheConfig) -> None:
     _tiers.pressure_of(config.backpressure)
     if not isinstance(config.write_behind, bool):
         raise TypeError(f"write_behind must be a bool, not {type(config.write_behind).__name__}")
+    if config.lease not in _LEASES:
+        raise ValueError(f"lease must be one of {', '.join(_LEASES)}, not {config.lease!r}")
     if config.backend is None:
         return
     _tiers.backends_of(config.backend)

@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::host::{ByProcess, FORKS_MAX, Host};
-use crate::tier::{Lookup, MissTicket, Stored, Tier, TierError, TierFault};
+use crate::tier::{
+    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, Stored, Tier, TierError, TierFault,
+};
 use opened::OpenedFile;
 
 mod layout;
+mod lease;
 mod lock;
 mod opened;
 mod place;
@@ -225,6 +228,15 @@ impl Tier for FileTier {
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError> {
         self.with(|opened| opened.set(key, value, lifetime_ms, ticket, &self.host))
+    }
+
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        self.with(|opened| opened.lease(key, holder, act, &self.host))
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

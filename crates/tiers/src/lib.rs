@@ -12,13 +12,19 @@ pub mod breaker;
 pub mod envelope;
 mod file;
 mod host;
+mod leases;
 pub mod policy;
 mod stack;
 mod tier;
 mod tokens;
 
+pub use leases::LEASE_MS;
+
 pub use file::{FileSettings, FileSurvey, FileTier, VALUE_SHARE};
 pub use host::Host;
-pub use stack::{Deleted, StoredInTiers, TierCall, TierStack, TierState};
-pub use tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};
+pub use stack::{AskAnswer, Deleted, StoredInTiers, TierCall, TierStack, TierState};
+pub use tier::{
+    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
+    TierFault, TierHit,
+};
 pub use tokens::{NAME_BYTES, TokenName};

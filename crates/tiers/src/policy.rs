@@ -17,6 +17,12 @@ const RETRIES_MAX: u32 = 10;
 pub enum CallStep {
     /// Ask this tier for the value.
     Ask(usize),
+    /// Take this tier's lease, since no tier has the value.
+    Lease(usize),
+    /// Wait a moment: another process has the lease.
+    Wait,
+    /// Nothing: another process has the lease, and this call is not to wait for it.
+    Leave,
     /// Run the body.
     Run,
     /// Store the value in this tier, with the ticket of its miss.
@@ -31,11 +37,38 @@ enum CallStage {
         tier: usize,
         is_retry: bool,
     },
+    /// The tier whose lease the call takes is the farthest that missed.
+    Leasing {
+        tier: usize,
+    },
+    Waiting {
+        tier: usize,
+    },
+    /// The tier is asked again: another process may have stored the value before its lease ended.
+    Again {
+        tier: usize,
+        is_held: bool,
+    },
+    Left,
     Body,
     /// The tiers before this number are still to be looked at.
     Storing {
         before: usize,
     },
+}
+
+/// What a call does about other processes that run the body for the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseRule {
+    /// Nothing.
+    Run,
+    /// It waits for their value, so long at most, and then runs the body as well.
+    Wait {
+        /// Milliseconds.
+        limit_ms: u64,
+    },
+    /// It leaves it to them.
+    Leave,
 }
 
 /// One call on its way through the tiers, the nearest of which is number 0.
@@ -45,22 +78,27 @@ pub struct CallPolicy {
     /// is unknown what was deleted there while the body ran.
     missed: Vec<bool>,
     stage: CallStage,
+    rule: LeaseRule,
     limit_ms: u64,
     deadline_ms: u64,
+    /// When the call waits no longer, once it waits.
+    wait_until_ms: Option<u64>,
 }
 
 impl CallPolicy {
     /// A call that begins at `now_ms`. All its reads together, and all its stores, begin within
     /// `limit_ms`.
-    pub fn new(tiers: usize, limit_ms: u64, now_ms: u64) -> CallPolicy {
+    pub fn new(tiers: usize, rule: LeaseRule, limit_ms: u64, now_ms: u64) -> CallPolicy {
         CallPolicy {
             missed: vec![false; tiers],
             stage: CallStage::Asking {
                 tier: 0,
                 is_retry: false,
             },
+            rule,
             limit_ms,
             deadline_ms: now_ms.saturating_add(limit_ms),
+            wait_until_ms: None,
         }
     }
 
@@ -71,10 +109,21 @@ impl CallPolicy {
             CallStage::Asking { tier, .. } if tier < self.missed.len() && !is_late => {
                 CallStep::Ask(tier)
             }
-            CallStage::Asking { .. } | CallStage::Body => {
-                self.stage = CallStage::Body;
-                CallStep::Run
+            CallStage::Asking { .. } => {
+                let farthest = self.missed.iter().rposition(|missed| *missed);
+                match farthest.filter(|_| !is_late && self.rule != LeaseRule::Run) {
+                    Some(tier) => {
+                        self.stage = CallStage::Leasing { tier };
+                        CallStep::Lease(tier)
+                    }
+                    None => self.run(),
+                }
             }
+            CallStage::Leasing { tier } => CallStep::Lease(tier),
+            CallStage::Waiting { .. } => CallStep::Wait,
+            CallStage::Again { tier, .. } => CallStep::Ask(tier),
+            CallStage::Left => CallStep::Leave,
+            CallStage::Body => CallStep::Run,
             CallStage::Storing { before } => {
                 let farthest = self.missed[..before].iter().rposition(|missed| *missed);
                 let tier = farthest.filter(|_| !is_late);
@@ -86,9 +135,56 @@ impl CallPolicy {
         }
     }
 
+    fn run(&mut self) -> CallStep {
+        self.stage = CallStage::Body;
+        CallStep::Run
+    }
+
+    /// The call has the lease, or another process has it.
+    ///
+    /// # Panics
+    /// When no lease was to be taken.
+    pub fn leased(&mut self, is_held: bool, now_ms: u64) {
+        let CallStage::Leasing { tier } = self.stage else {
+            panic!("no lease was to be taken");
+        };
+        self.stage = match self.rule {
+            _ if is_held => CallStage::Again { tier, is_held },
+            LeaseRule::Wait { limit_ms } => {
+                let limit_ms = now_ms.saturating_add(limit_ms);
+                self.wait_until_ms.get_or_insert(limit_ms);
+                CallStage::Waiting { tier }
+            }
+            LeaseRule::Leave | LeaseRule::Run => CallStage::Left,
+        };
+    }
+
+    /// Whether there is a lease cannot be known: the body runs.
+    pub fn lease_failed(&mut self) {
+        self.run();
+    }
+
+    /// The call has waited a moment.
+    ///
+    /// # Panics
+    /// When it was not to wait.
+    pub fn waited(&mut self, now_ms: u64) {
+        let CallStage::Waiting { tier } = self.stage else {
+            panic!("the call was not to wait");
+        };
+        let is_over = self.wait_until_ms.is_none_or(|until_ms| now_ms >= until_ms);
+        self.stage = if is_over {
+            CallStage::Body
+        } else {
+            let is_held = false;
+            CallStage::Again { tier, is_held }
+        };
+    }
+
     /// The tier has the value: it goes into the tiers before it.
-    pub fn hit(&mut self) {
+    pub fn hit(&mut self, now_ms: u64) {
         let before = self.current();
+        self.deadline_ms = now_ms.saturating_add(self.limit_ms);
         self.stage = CallStage::Storing { before };
     }
 
@@ -96,15 +192,21 @@ impl CallPolicy {
     pub fn miss(&mut self) {
         let tier = self.current();
         self.missed[tier] = true;
-        self.pass();
+        match self.stage {
+            CallStage::Again { is_held: false, .. } => self.stage = CallStage::Leasing { tier },
+            _ => self.pass(),
+        }
     }
 
     /// The tier was not asked, or has failed: the next one is asked.
     pub fn pass(&mut self) {
         let tier = self.current() + 1;
-        self.stage = CallStage::Asking {
-            tier,
-            is_retry: false,
+        self.stage = match self.stage {
+            CallStage::Again { .. } => CallStage::Body,
+            _ => CallStage::Asking {
+                tier,
+                is_retry: false,
+            },
         };
     }
 
@@ -126,11 +228,8 @@ impl CallPolicy {
 
     /// The body has given a value that is to be stored, in the farthest tier first: what is near
     /// is never there without having been farther away, so that deletions can go the same way.
-    ///
-    /// # Panics
-    /// When it was not the body's turn.
+    /// A driver may have run it before its turn, as one that does not wait for other processes.
     pub fn ran(&mut self, now_ms: u64) {
-        assert_eq!(self.stage, CallStage::Body);
         self.stage = CallStage::Storing {
             before: self.missed.len(),
         };
@@ -150,7 +249,7 @@ impl CallPolicy {
 
     fn current(&self) -> usize {
         match self.stage {
-            CallStage::Asking { tier, .. } => tier,
+            CallStage::Asking { tier, .. } | CallStage::Again { tier, .. } => tier,
             _ => panic!("no tier was asked"),
         }
     }
@@ -355,7 +454,7 @@ mod tests {
         let mut gate = TierGate::new(OPEN_GATE);
         let mut reads = 0;
         for _ in 0..1_000 {
-            let mut call = CallPolicy::new(1, 100, 0);
+            let mut call = CallPolicy::new(1, LeaseRule::Run, 100, 0);
             while let CallStep::Ask(0) = call.next(0) {
                 assert_eq!(gate.enter(0), GateAnswer::Enter);
                 reads += 1;
@@ -387,66 +486,150 @@ mod tests {
         ]
     }
 
-    proptest! {
-        /// Whatever the tiers do and however long it takes: they are read in order, none after a
-        /// hit and none after the deadline; the body runs once if nothing was hit; and the value
-        /// goes to the tiers that missed it, the farthest first.
-        #[test]
-        fn call_keeps_its_laws(
-            tiers in prop::collection::vec((behaviour(), 0..40_u64), 0..5),
-            body_ms in 0..500_u64,
-        ) {
+    /// What a call meets: its tiers and how long each takes, whether it gets a lease each time it
+    /// tries, and whether another process has stored the value until then.
+    #[derive(Clone, Debug)]
+    struct Surroundings {
+        tiers: Vec<(Behaviour, u64)>,
+        rule: LeaseRule,
+        leases: Vec<Option<bool>>,
+        has_stored: bool,
+        body_ms: u64,
+    }
+
+    /// What the call did.
+    #[derive(Default)]
+    struct CallHistory {
+        reads: Vec<usize>,
+        stored: Vec<usize>,
+        runs: u32,
+        hit: Option<usize>,
+        has_left: bool,
+        is_leasing: bool,
+        waited_ms: u64,
+        now_ms: u64,
+    }
+
+    impl CallHistory {
+        fn of(around: &Surroundings) -> CallHistory {
             let mut gate = TierGate::new(OPEN_GATE);
-            let mut call = CallPolicy::new(tiers.len(), 100, 0);
-            let (mut now_ms, mut reads, mut stored) = (0, Vec::new(), Vec::new());
-            let (mut runs, mut hit) = (0, None);
-            for _ in 0..50 {
-                let step = call.next(now_ms);
-                prop_assert_eq!(step, call.next(now_ms));
+            let mut call = CallPolicy::new(around.tiers.len(), around.rule, 100, 0);
+            let mut leases = around.leases.iter().cycle();
+            let mut done = CallHistory::default();
+            loop {
+                let step = call.next(done.now_ms);
+                assert_eq!(step, call.next(done.now_ms));
                 match step {
-                    CallStep::Ask(tier) => {
-                        prop_assert!(now_ms < 100 && hit.is_none() && runs == 0);
-                        reads.push(tier);
-                        let (behaviour, takes_ms) = tiers[tier];
-                        now_ms += takes_ms;
-                        match behaviour {
-                            Behaviour::Hit => {
-                                hit = Some(tier);
-                                call.hit();
-                            }
-                            Behaviour::Miss => call.miss(),
-                            Behaviour::Rejected => call.pass(),
-                            Behaviour::Fails(fault) => call.fail(fault, &mut gate),
+                    CallStep::Ask(tier) => done.ask(around, tier, &mut call, &mut gate),
+                    CallStep::Lease(tier) => {
+                        let farther = &around.tiers[tier + 1..];
+                        assert!(farther.iter().all(|one| one.0 != Behaviour::Miss));
+                        assert!(around.rule != LeaseRule::Run);
+                        done.is_leasing = true;
+                        match leases.next().expect("they begin again") {
+                            Some(is_held) => call.leased(*is_held, done.now_ms),
+                            None => call.lease_failed(),
                         }
                     }
+                    CallStep::Wait => {
+                        assert!(done.waited_ms < 60);
+                        done.now_ms += 7;
+                        done.waited_ms += 7;
+                        call.waited(done.now_ms);
+                    }
+                    CallStep::Leave => {
+                        done.has_left = true;
+                        return done;
+                    }
                     CallStep::Run => {
-                        runs += 1;
-                        now_ms += body_ms;
-                        call.ran(now_ms);
+                        done.runs += 1;
+                        done.now_ms += around.body_ms;
+                        call.ran(done.now_ms);
                     }
                     CallStep::Store(tier) => {
-                        stored.push(tier);
+                        done.stored.push(tier);
                         call.stored();
                     }
-                    CallStep::Done => break,
+                    CallStep::Done => return done,
                 }
             }
-            prop_assert_eq!(call.next(now_ms), CallStep::Done);
-            prop_assert_eq!(runs, usize::from(hit.is_none()));
-            prop_assert!(reads.is_sorted());
-            for (tier, (behaviour, _)) in tiers.iter().enumerate() {
-                let count = reads.iter().filter(|number| **number == tier).count();
+        }
+
+        fn ask(
+            &mut self,
+            around: &Surroundings,
+            tier: usize,
+            call: &mut CallPolicy,
+            gate: &mut TierGate,
+        ) {
+            assert!(self.hit.is_none() && self.runs == 0);
+            let (mut behaviour, takes_ms) = around.tiers[tier];
+            if self.is_leasing {
+                assert_eq!(behaviour, Behaviour::Miss);
+                if around.has_stored {
+                    behaviour = Behaviour::Hit;
+                }
+            } else {
+                assert!(self.now_ms < 100);
+                self.reads.push(tier);
+                self.now_ms += takes_ms;
+            }
+            match behaviour {
+                Behaviour::Hit => {
+                    self.hit = Some(tier);
+                    call.hit(self.now_ms);
+                }
+                Behaviour::Miss => call.miss(),
+                Behaviour::Rejected => call.pass(),
+                Behaviour::Fails(fault) => call.fail(fault, gate),
+            }
+        }
+    }
+
+    fn surroundings() -> impl Strategy<Value = Surroundings> {
+        let rule = prop_oneof![
+            Just(LeaseRule::Run),
+            Just(LeaseRule::Leave),
+            Just(LeaseRule::Wait { limit_ms: 60 }),
+        ];
+        let tiers = prop::collection::vec((behaviour(), 0..40_u64), 0..5);
+        let leases = prop::collection::vec(any::<Option<bool>>(), 1..8);
+        let parts = (tiers, rule, leases, any::<bool>(), 0..500_u64);
+        parts.prop_map(|(tiers, rule, leases, has_stored, body_ms)| Surroundings {
+            tiers,
+            rule,
+            leases,
+            has_stored,
+            body_ms,
+        })
+    }
+
+    proptest! {
+        /// Whatever the tiers and other processes do and however long it takes: tiers are read in
+        /// order, none after a hit and none after the deadline; a lease is taken only when no tier
+        /// has the value, and the tier is read again before the body runs; the body runs once if
+        /// nothing was hit and the call does not leave it to others; the value goes to the tiers
+        /// that missed it, the farthest first; and no call waits beyond its limit.
+        #[test]
+        fn call_keeps_its_laws(around in surroundings()) {
+            let done = CallHistory::of(&around);
+            prop_assert!(done.reads.is_sorted());
+            if done.has_left {
+                prop_assert!(around.rule == LeaseRule::Leave);
+                prop_assert!(done.runs == 0 && done.hit.is_none());
+                return Ok(());
+            }
+            prop_assert_eq!(done.runs, u32::from(done.hit.is_none()));
+            for (tier, (behaviour, _)) in around.tiers.iter().enumerate() {
+                let count = done.reads.iter().filter(|number| **number == tier).count();
                 let twice = *behaviour == Behaviour::Fails(TierFault::Io);
                 prop_assert!(count <= 1 + usize::from(twice));
             }
-            let missed = |tier: &usize| tiers[*tier].0 == Behaviour::Miss;
-            let mut wanted: Vec<usize> = reads.iter().copied().filter(missed).collect();
+            let missed = |tier: &usize| around.tiers[*tier].0 == Behaviour::Miss;
+            let mut wanted: Vec<usize> = done.reads.iter().copied().filter(missed).collect();
+            wanted.retain(|tier| done.hit.is_none_or(|hit| *tier < hit));
             wanted.reverse();
-            match hit {
-                // A fill begins within the deadline of the reads.
-                Some(_) if now_ms >= 100 => prop_assert!(stored.is_empty()),
-                _ => prop_assert_eq!(stored, wanted),
-            }
+            prop_assert_eq!(done.stored, wanted);
         }
     }
 }

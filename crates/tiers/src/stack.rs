@@ -5,12 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use super::host::{ByProcess, Host};
-use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, TierGate};
+use super::leases::LeaseBook;
+use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
 use super::tier::{Lookup, MissTicket, Stored, Tier, TierError, TierHit};
 use super::tokens::{self, TokenName};
 
 /// All reads of a call begin within this time, and all its stores.
 const CALL_MS: u64 = 5_000;
+/// How long a call waits for another process between two looks, at first and at most.
+const PAUSE_MS: (u64, u64) = (1, 25);
 
 /// Tiers that many functions may share.
 pub struct TierStack {
@@ -22,6 +25,7 @@ struct StackShared {
     settings: GateSettings,
     host: Host,
     gates: ByProcess<StackGates>,
+    leases: Vec<ByProcess<LeaseBook>>,
 }
 
 /// The gates of one process, made at their first use.
@@ -39,10 +43,40 @@ pub struct TierCall {
     is_forced: bool,
     /// What each tier that missed the value gave to store it.
     rights: Vec<Option<StoreRight>>,
+    lease: Option<HeldLease>,
+    pause_ms: u64,
     /// What tiers did not do.
     pub failures: Vec<TierError>,
     /// Operations that did not take place, for the breaker or for want of room.
     pub rejected: u32,
+}
+
+/// A lease that is given back when this is dropped.
+struct HeldLease {
+    shared: Arc<StackShared>,
+    tier: usize,
+    key: Vec<u8>,
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        if let Some(book) = self.shared.leases[self.tier].own() {
+            // What cannot be given back now is overdue soon.
+            let _ = book.release(&*self.shared.tiers[self.tier], &self.key);
+        }
+    }
+}
+
+/// What comes of asking the tiers.
+pub enum AskAnswer {
+    /// This value, to be followed by [`TierStack::accept`] or [`TierStack::refuse`].
+    Hit(TierHit),
+    /// Another process computes it: [`TierStack::ask`] again after so many milliseconds.
+    Wait(u64),
+    /// Another process computes it, and the call is not to wait.
+    Leave,
+    /// The body has to run.
+    Run,
 }
 
 struct StoreRight {
@@ -80,11 +114,13 @@ pub struct TierState {
 impl TierStack {
     /// A stack of these tiers, nearest first, with one gate each in every process.
     pub fn new(tiers: Vec<Arc<dyn Tier>>, settings: GateSettings, host: Host) -> TierStack {
+        let leases = tiers.iter().map(|_| ByProcess::new(&host)).collect();
         let shared = StackShared {
             tiers,
             settings,
             host,
             gates: ByProcess::new(&host),
+            leases,
         };
         TierStack {
             shared: Arc::new(shared),
@@ -93,14 +129,22 @@ impl TierStack {
 
     /// A call for `key`, whose entries depend on `names`. If it is forced the body runs whatever
     /// is stored.
-    pub fn begin(&self, key: &[u8], names: Vec<TokenName>, is_forced: bool) -> TierCall {
+    pub fn begin(
+        &self,
+        key: &[u8],
+        names: Vec<TokenName>,
+        is_forced: bool,
+        rule: LeaseRule,
+    ) -> TierCall {
         let tiers = self.shared.tiers.len();
         TierCall {
-            steps: CallPolicy::new(tiers, CALL_MS, self.now_ms()),
+            steps: CallPolicy::new(tiers, rule, CALL_MS, self.now_ms()),
             key: key.to_vec(),
             names,
             is_forced,
             rights: (0..tiers).map(|_| None).collect(),
+            lease: None,
+            pause_ms: PAUSE_MS.0,
             failures: Vec::new(),
             rejected: 0,
         }
@@ -110,48 +154,95 @@ impl TierStack {
         (self.shared.host.now_ms)()
     }
 
-    /// The next hit, to be followed by [`TierStack::accept`] or [`TierStack::refuse`]; `None` when
-    /// the body has to run.
-    pub fn ask(&self, call: &mut TierCall) -> Option<TierHit> {
+    /// Asks the tiers until one has the value, or it is clear who computes it.
+    pub fn ask(&self, call: &mut TierCall) -> AskAnswer {
+        if call.steps.next(self.now_ms()) == CallStep::Wait {
+            call.steps.waited(self.now_ms());
+        }
         loop {
-            let CallStep::Ask(tier) = call.steps.next(self.now_ms()) else {
-                return None;
-            };
-            let found = match self
-                .shared
-                .operate(tier, |one| call.look(one, &self.shared.host))
-            {
-                GatedOperation::Done(found) => found,
-                GatedOperation::Rejected => {
-                    call.rejected += 1;
-                    call.steps.pass();
-                    continue;
+            match call.steps.next(self.now_ms()) {
+                CallStep::Ask(tier) => {
+                    if let Some(hit) = self.ask_tier(call, tier) {
+                        return AskAnswer::Hit(hit);
+                    }
                 }
-                GatedOperation::Failed(error) => {
-                    self.shared.with_gate(tier, |gate| match gate {
-                        Some(gate) => call.steps.fail(error.fault, gate),
-                        None => call.steps.pass(),
-                    });
-                    call.failures.push(error);
-                    continue;
+                CallStep::Lease(tier) => self.take_lease(call, tier),
+                CallStep::Wait => {
+                    let pause_ms = call.pause_ms;
+                    call.pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
+                    return AskAnswer::Wait(pause_ms);
                 }
-            };
-            match found {
-                (_, Lookup::Hit(hit)) => return Some(hit),
-                (key, Lookup::Miss(ticket)) => {
-                    call.rights[tier] = Some(StoreRight { key, ticket });
-                    call.steps.miss();
-                }
+                CallStep::Leave => return AskAnswer::Leave,
+                CallStep::Run | CallStep::Store(_) | CallStep::Done => return AskAnswer::Run,
             }
         }
     }
 
+    fn ask_tier(&self, call: &mut TierCall, tier: usize) -> Option<TierHit> {
+        let host = &self.shared.host;
+        match self.shared.operate(tier, |one| call.look(one, host)) {
+            GatedOperation::Done((_, Lookup::Hit(hit))) => return Some(hit),
+            GatedOperation::Done((key, Lookup::Miss(ticket))) => {
+                call.rights[tier] = Some(StoreRight { key, ticket });
+                call.steps.miss();
+            }
+            GatedOperation::Rejected => {
+                call.rejected += 1;
+                call.steps.pass();
+            }
+            GatedOperation::Failed(error) => {
+                self.shared.with_gate(tier, |gate| match gate {
+                    Some(gate) => call.steps.fail(error.fault, gate),
+                    None => call.steps.pass(),
+                });
+                call.failures.push(error);
+            }
+        }
+        None
+    }
+
+    fn take_lease(&self, call: &mut TierCall, tier: usize) {
+        let key = call.rights[tier].as_ref().expect("a tier that has missed");
+        let key = key.key.clone();
+        let Some(book) = self.shared.leases[tier].own() else {
+            call.steps.lease_failed();
+            return;
+        };
+        let taken = self
+            .shared
+            .operate(tier, |one| book.take(one, &key, &self.shared.host));
+        match taken {
+            GatedOperation::Done(is_held) => {
+                if is_held {
+                    let shared = self.shared.clone();
+                    call.lease = Some(HeldLease { shared, tier, key });
+                    self.shared.keep_renewed(tier);
+                }
+                call.steps.leased(is_held, self.now_ms());
+            }
+            GatedOperation::Rejected => {
+                call.rejected += 1;
+                call.steps.lease_failed();
+            }
+            GatedOperation::Failed(error) => {
+                call.failures.push(error);
+                call.steps.lease_failed();
+            }
+        }
+    }
+
+    /// The call ends without a value to store: others need not wait for it.
+    pub fn end(&self, call: &mut TierCall) {
+        call.lease = None;
+    }
+
     /// The hit is the answer. Tiers before it store it for what is left of its life.
     pub fn accept(&self, call: &mut TierCall, hit: &TierHit) {
-        call.steps.hit();
+        call.steps.hit(self.now_ms());
         let left_ms = hit.until_ms.saturating_sub(self.now_ms());
         let left_ms = (hit.until_ms != super::tier::NEVER_MS).then_some(left_ms);
         self.store_in_turn(call, hit.value(), left_ms);
+        call.lease = None;
     }
 
     /// The hit cannot be read: it counts as a miss.
@@ -176,9 +267,6 @@ impl TierStack {
     }
 
     /// Stores what the body gave in every tier that had missed it.
-    ///
-    /// # Panics
-    /// When [`TierStack::ask`] has not said yet that the body has to run.
     pub fn store(
         &self,
         call: &mut TierCall,
@@ -186,7 +274,9 @@ impl TierStack {
         lifetime_ms: Option<u64>,
     ) -> StoredInTiers {
         call.steps.ran(self.now_ms());
-        self.store_in_turn(call, value, lifetime_ms)
+        let stored = self.store_in_turn(call, value, lifetime_ms);
+        call.lease = None;
+        stored
     }
 
     fn store_in_turn(
@@ -354,6 +444,26 @@ impl StackShared {
                     return false;
                 }
             }
+        }
+    }
+
+    /// Has the leases of a tier renewed by a thread, as long as this process has some.
+    fn keep_renewed(self: &Arc<Self>, tier: usize) {
+        let Some(book) = self.leases[tier].own() else {
+            return;
+        };
+        if !book.wants_thread() {
+            return;
+        }
+        let shared = self.clone();
+        let renew = move || {
+            if let Some(book) = shared.leases[tier].own() {
+                book.keep_renewed(&*shared.tiers[tier]);
+            }
+        };
+        let name = "tidemark-cache-lease".to_owned();
+        if thread::Builder::new().name(name).spawn(renew).is_err() {
+            book.has_no_thread();
         }
     }
 

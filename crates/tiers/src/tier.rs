@@ -33,6 +33,15 @@ pub trait Tier: Send + Sync {
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError>;
 
+    /// Takes, renews or gives back the lease of `key`: the right to run the body for it, which one
+    /// process at a time has. Who takes one that is overdue voids the tickets of its last holder.
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError>;
+
     /// Removes the value of `key` and makes older tickets for it void, of all processes. Whether
     /// there was a value, expired ones included.
     ///
@@ -91,6 +100,35 @@ pub struct MissTicket {
     pub epoch: u64,
     /// How many deletions it had seen that may have been of this key.
     pub deletions: u64,
+}
+
+/// Random bytes that one process calls itself.
+pub type LeaseHolder = [u8; 16];
+
+/// What a process does with a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAct {
+    /// Takes it for so long, if no process has it or its time is over.
+    Take {
+        /// Milliseconds.
+        lifetime_ms: u64,
+    },
+    /// Keeps it for so long from now, if it still has it.
+    Renew {
+        /// Milliseconds.
+        lifetime_ms: u64,
+    },
+    /// Gives it back, if it still has it.
+    Release,
+}
+
+/// Whose a lease is after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAnswer {
+    /// It is, or until now was, this process's.
+    Own,
+    /// It is another process's, or free.
+    Other,
 }
 
 /// What became of a value.

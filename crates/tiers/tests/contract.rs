@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use tiers::{FileSurvey, FileTier, Host, Lookup, Stored, Tier, TierFault};
+use tiers::{FileSurvey, FileTier, Host, LeaseAct, LeaseAnswer, Lookup, Stored, Tier, TierFault};
 
 mod support;
 
@@ -100,6 +100,62 @@ fn ticket_is_void_after_a_deletion() {
         let kept = tier.set(b"k", b"4", None, Some(now)).unwrap();
         assert_eq!(kept, Stored::Kept);
         assert_eq!(tier.ticket(b"k").unwrap(), now);
+    });
+}
+
+const FIRST: [u8; 16] = [1; 16];
+const SECOND: [u8; 16] = [2; 16];
+const TAKE: LeaseAct = LeaseAct::Take { lifetime_ms: 10 };
+const RENEW: LeaseAct = LeaseAct::Renew { lifetime_ms: 10 };
+
+#[test]
+fn lease_has_one_holder_until_it_is_given_back_or_overdue() {
+    on_each_tier(|tier| {
+        let lease = |holder, act| tier.lease(b"k", holder, act).unwrap() == LeaseAnswer::Own;
+        assert!(!lease(&FIRST, RENEW) && !lease(&FIRST, LeaseAct::Release));
+        assert!(lease(&FIRST, TAKE) && !lease(&SECOND, TAKE) && !lease(&SECOND, RENEW));
+        assert!(!lease(&SECOND, LeaseAct::Release));
+        assert!(tier.lease(b"other", &SECOND, TAKE).unwrap() == LeaseAnswer::Own);
+        pass_ms(9);
+        assert!(lease(&FIRST, RENEW));
+        pass_ms(9);
+        assert!(!lease(&SECOND, TAKE) && lease(&FIRST, TAKE));
+        assert!(lease(&FIRST, LeaseAct::Release) && lease(&SECOND, TAKE));
+        pass_ms(10);
+        // No other has taken it meanwhile.
+        assert!(lease(&SECOND, RENEW) && !lease(&FIRST, TAKE));
+        pass_ms(10);
+        assert!(lease(&FIRST, TAKE) && !lease(&SECOND, RENEW));
+        assert!(!lease(&SECOND, LeaseAct::Release));
+        assert_eq!(read(tier, b"k").unwrap(), None);
+    });
+}
+
+#[test]
+fn holder_that_wakes_after_its_lease_stores_nothing() {
+    on_each_tier(|tier| {
+        let lease = |holder, act| tier.lease(b"k", holder, act).unwrap() == LeaseAnswer::Own;
+        assert!(lease(&FIRST, TAKE));
+        let late = ticket(tier, b"k");
+        // It is late, and no other has computed the value.
+        pass_ms(11);
+        assert_eq!(
+            tier.set(b"k", b"1", None, Some(late)).unwrap(),
+            Stored::Kept
+        );
+        // The next one has: at first it still computes, then it has stored.
+        assert!(lease(&SECOND, TAKE));
+        let next = tier.ticket(b"k").unwrap();
+        let stored = tier.set(b"k", b"late", None, Some(late)).unwrap();
+        assert_eq!(stored, Stored::Overtaken);
+        assert_eq!(
+            tier.set(b"k", b"2", None, Some(next)).unwrap(),
+            Stored::Kept
+        );
+        assert!(lease(&SECOND, LeaseAct::Release));
+        let stored = tier.set(b"k", b"late", None, Some(late)).unwrap();
+        assert_eq!(stored, Stored::Overtaken);
+        assert_eq!(read(tier, b"k").unwrap().unwrap(), b"2");
     });
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tiers::breaker::BreakerSettings;
-use tiers::policy::{GateSettings, PressureSettings};
-use tiers::{Host, StoredInTiers, Tier, TierCall, TierStack, TokenName};
+use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
+use tiers::{AskAnswer, Host, StoredInTiers, Tier, TierCall, TierHit, TierStack, TokenName};
 
 mod support;
 
@@ -50,13 +50,26 @@ fn at_start() -> u64 {
 
 impl Stage {
     fn begin(&self, key: &[u8]) -> TierCall {
-        self.stack.begin(key, vec![FUNCTION, TAG], false)
+        self.begin_by(key, LeaseRule::Run)
+    }
+
+    fn begin_by(&self, key: &[u8], rule: LeaseRule) -> TierCall {
+        self.stack.begin(key, vec![FUNCTION, TAG], false, rule)
+    }
+
+    /// The hit, or `None` if the body has to run.
+    fn ask(&self, call: &mut TierCall) -> Option<TierHit> {
+        match self.stack.ask(call) {
+            AskAnswer::Hit(hit) => Some(hit),
+            AskAnswer::Run => None,
+            AskAnswer::Wait(_) | AskAnswer::Leave => panic!("nobody else has a lease"),
+        }
     }
 
     /// What is stored, as a call would get it.
     fn read(&self, key: &[u8]) -> Option<Vec<u8>> {
         let mut call = self.begin(key);
-        let hit = self.stack.ask(&mut call)?;
+        let hit = self.ask(&mut call)?;
         self.stack.accept(&mut call, &hit);
         Some(hit.value().to_vec())
     }
@@ -64,7 +77,7 @@ impl Stage {
     /// A whole call whose body gives `value`.
     fn call(&self, key: &[u8], value: &[u8]) -> (Vec<u8>, TierCall) {
         let mut call = self.begin(key);
-        if let Some(hit) = self.stack.ask(&mut call) {
+        if let Some(hit) = self.ask(&mut call) {
             self.stack.accept(&mut call, &hit);
             return (hit.value().to_vec(), call);
         }
@@ -100,7 +113,7 @@ fn deletion_reaches_every_tier_and_runs_in_progress() {
         let done = forget(&stage);
         assert!(done.was_there && done.failures.is_empty());
         let mut run = stage.begin(b"k");
-        assert!(stage.stack.ask(&mut run).is_none());
+        assert!(stage.ask(&mut run).is_none());
         forget(&stage);
         let stored = stage.stack.store(&mut run, b"old", None);
         assert_eq!(stored, StoredInTiers::Overtaken);
@@ -109,7 +122,7 @@ fn deletion_reaches_every_tier_and_runs_in_progress() {
         // A tier that is filled from a farther one is one of those that a deletion must reach.
         stage.tiers[0].clear().unwrap();
         let mut fill = stage.begin(b"k");
-        let hit = stage.stack.ask(&mut fill).expect("the farther tier has it");
+        let hit = stage.ask(&mut fill).expect("the farther tier has it");
         forget(&stage);
         stage.stack.accept(&mut fill, &hit);
         assert_eq!(stage.read(b"k"), None);
@@ -120,8 +133,10 @@ fn deletion_reaches_every_tier_and_runs_in_progress() {
 fn forced_call_asks_no_tier_and_replaces_what_is_there() {
     let stage = stage(2, GATE, at_start);
     stage.call(b"k", b"1");
-    let mut call = stage.stack.begin(b"k", vec![FUNCTION, TAG], true);
-    assert!(stage.stack.ask(&mut call).is_none());
+    let mut call = stage
+        .stack
+        .begin(b"k", vec![FUNCTION, TAG], true, LeaseRule::Run);
+    assert!(stage.ask(&mut call).is_none());
     let stored = stage.stack.store(&mut call, b"2", None);
     assert_eq!(stored, StoredInTiers::Kept);
     assert_eq!(stage.read(b"k").unwrap(), b"2");
@@ -132,16 +147,16 @@ fn hit_that_cannot_be_read_is_a_miss_of_that_tier() {
     let stage = stage(2, GATE, at_start);
     stage.call(b"k", b"1");
     let mut call = stage.begin(b"k");
-    assert!(stage.stack.ask(&mut call).is_some());
+    assert!(stage.ask(&mut call).is_some());
     stage.stack.refuse(&mut call);
-    let hit = stage.stack.ask(&mut call).expect("the other tier has it");
+    let hit = stage.ask(&mut call).expect("the other tier has it");
     stage.stack.accept(&mut call, &hit);
     let mut call = stage.begin(b"k");
     for _ in 0..2 {
-        assert!(stage.stack.ask(&mut call).is_some());
+        assert!(stage.ask(&mut call).is_some());
         stage.stack.refuse(&mut call);
     }
-    assert!(stage.stack.ask(&mut call).is_none());
+    assert!(stage.ask(&mut call).is_none());
     let stored = stage.stack.store(&mut call, b"2", None);
     assert_eq!(stored, StoredInTiers::Kept);
     assert_eq!(stage.read(b"k").unwrap(), b"2");
@@ -240,6 +255,82 @@ fn pressure_rejects_callers_beyond_its_bounds_and_wakes_those_who_wait() {
     assert_eq!((value, call.rejected), (b"v".to_vec(), 2));
 }
 
+#[test]
+fn lease_is_given_back_after_the_value_is_stored_or_the_call_has_ended() {
+    for ends in [0, 1, 2] {
+        let stage = stage(2, GATE, at_start);
+        let mut call = stage.begin_by(b"k", LeaseRule::Wait { limit_ms: 10 });
+        assert!(stage.ask(&mut call).is_none());
+        // The lease is that of the farthest tier, which processes of other hosts may share.
+        assert_eq!(
+            (stage.tiers[0].leased().len(), stage.tiers[1].leased().len()),
+            (0, 1)
+        );
+        // A body that asks for its own key does not wait for itself.
+        let mut own = stage.begin_by(b"k", LeaseRule::Wait { limit_ms: 10 });
+        assert!(stage.ask(&mut own).is_none());
+        stage.stack.end(&mut own);
+        assert_eq!(stage.tiers[1].leased().len(), 1);
+        match ends {
+            0 => drop(stage.stack.store(&mut call, b"v", None)),
+            1 => stage.stack.end(&mut call),
+            _ => drop(call),
+        }
+        assert!(stage.tiers[1].leased().is_empty());
+    }
+}
+
+static WAIT_NOW_MS: AtomicU64 = AtomicU64::new(0);
+
+fn wait_now_ms() -> u64 {
+    WAIT_NOW_MS.load(Ordering::SeqCst)
+}
+
+#[test]
+fn call_waits_for_the_value_of_another_process_and_no_longer_than_its_limit() {
+    let stage = stage(1, GATE, wait_now_ms);
+    let tier = &stage.tiers[0];
+    let mut call = stage.begin_by(b"k", LeaseRule::Wait { limit_ms: 100 });
+    assert!(stage.ask(&mut call).is_none());
+    let keys = tier.leased();
+    stage.stack.end(&mut call);
+    let wait = || stage.begin_by(b"k", LeaseRule::Wait { limit_ms: 100 });
+    tier.lease_elsewhere(&keys, true);
+    let (mut first, mut second, mut third) = (wait(), wait(), wait());
+    for call in [&mut first, &mut second, &mut third] {
+        assert!(matches!(stage.stack.ask(call), AskAnswer::Wait(1)));
+        assert!(matches!(stage.stack.ask(call), AskAnswer::Wait(2)));
+    }
+    let mut leaves = stage.begin_by(b"k", LeaseRule::Leave);
+    assert!(matches!(stage.stack.ask(&mut leaves), AskAnswer::Leave));
+    // The limit is over, and the other process has stored nothing.
+    WAIT_NOW_MS.store(100, Ordering::SeqCst);
+    assert!(stage.ask(&mut first).is_none());
+    assert_eq!(tier.leased().len(), 1);
+    WAIT_NOW_MS.store(99, Ordering::SeqCst);
+    assert_eq!(stage.call(b"k", b"theirs").0, b"theirs");
+    assert_eq!(stage.ask(&mut second).unwrap().value(), b"theirs");
+    stage.stack.delete(b"k", &[FUNCTION, TAG]);
+    // The other process has died: this one takes the lease and runs the body.
+    tier.lease_elsewhere(&keys, false);
+    assert!(stage.ask(&mut third).is_none());
+    assert_eq!(tier.leased(), keys);
+    let stored = stage.stack.store(&mut third, b"ours", None);
+    assert_eq!(stored, StoredInTiers::Kept);
+}
+
+#[test]
+fn lease_that_cannot_be_taken_costs_a_run() {
+    let stage = stage(1, GATE, at_start);
+    stage.call(b"other", b"v");
+    let mut call = stage.begin_by(b"k", LeaseRule::Wait { limit_ms: 100 });
+    stage.tiers[0].fail_leases.store(true, Ordering::SeqCst);
+    assert!(stage.ask(&mut call).is_none());
+    assert_eq!(call.failures.len(), 1);
+    let stored = stage.stack.store(&mut call, b"v", None);
+    assert_eq!(stored, StoredInTiers::Kept);
+}
+
 /// Random calls, deletions, losses and faults of three tiers: no call fails, and none gives a value
 /// whose body began before a deletion that every tier took.
 #[test]
@@ -260,7 +351,7 @@ fn history_with_faults_has_no_value_from_before_a_deletion() {
             match numbers.below(8) {
                 0..3 => {
                     let mut call = stage.begin(&[key]);
-                    match stage.stack.ask(&mut call) {
+                    match stage.ask(&mut call) {
                         Some(hit) => {
                             let began = u64::from_le_bytes(hit.value().try_into().unwrap());
                             let limit = deleted[usize::from(key)];

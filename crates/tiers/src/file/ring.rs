@@ -34,6 +34,15 @@ fn damaged(text: &str) -> TierError {
 }
 
 impl OpenedFile {
+    /// The bucket, to be written again.
+    pub fn sound_bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
+        let bucket = self.bucket(place)?;
+        match bucket.deletions() {
+            Some(_) => Ok(bucket),
+            None => Err(damaged("a bucket of the cache file is damaged")),
+        }
+    }
+
     fn bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
         let at = self.layout.bucket_at(place.stripe, place.bucket);
         let mut bytes = [0; BUCKET_BYTES];
@@ -41,12 +50,12 @@ impl OpenedFile {
         Ok(Bucket::new(bytes, at, self.seed))
     }
 
-    fn write_bucket(&self, place: KeyPlace, bucket: &Bucket) -> Result<(), TierError> {
+    pub fn write_bucket(&self, place: KeyPlace, bucket: &Bucket) -> Result<(), TierError> {
         let at = self.layout.bucket_at(place.stripe, place.bucket);
         self.file.write_all_at(bucket.bytes(), at).map_err(io)
     }
 
-    fn place(&self, key: &[u8]) -> KeyPlace {
+    pub fn place(&self, key: &[u8]) -> KeyPlace {
         KeyPlace::new(key, self.seed, &self.layout)
     }
 
@@ -85,7 +94,7 @@ impl OpenedFile {
         }
     }
 
-    fn record(
+    pub fn record(
         &self,
         stripe: u32,
         place: RecordPlace,
@@ -125,13 +134,24 @@ impl OpenedFile {
         self.check_size(key.len(), value.len())?;
         let place = self.place(key);
         let _lock = self.lock(place.stripe, Patience::Set, host)?;
-        let mut bucket = self.bucket(place)?;
-        if bucket.deletions().is_none() {
-            return Err(damaged("a bucket of the cache file is damaged"));
-        }
+        let mut bucket = self.sound_bucket(place)?;
         if ticket.is_some_and(|ticket| ticket != self.ticket_of(&bucket)) {
             return Ok(Stored::Overtaken);
         }
+        self.write_record(place, &mut bucket, key, value, lifetime_ms, host)?;
+        Ok(Stored::Kept)
+    }
+
+    /// Writes a record and its slot. The stripe must be locked, and the bucket read since.
+    pub fn write_record(
+        &self,
+        place: KeyPlace,
+        bucket: &mut Bucket,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        host: &Host,
+    ) -> Result<(), TierError> {
         let units = layout::units(key.len(), value.len());
         let position = self.layout.place(self.head(place.stripe)?, units);
         let head = position + units;
@@ -152,8 +172,8 @@ impl OpenedFile {
             // The value that the new one was to replace may not stay.
             bucket.remove(place.tag);
         }
-        self.write_bucket(place, &bucket)?;
-        written.map(|()| Stored::Kept)
+        self.write_bucket(place, bucket)?;
+        written
     }
 
     fn check_size(&self, key: usize, value: usize) -> Result<(), TierError> {
@@ -179,7 +199,7 @@ impl OpenedFile {
         self.file.write_all_at(&bytes, at).map_err(io)
     }
 
-    fn lock<'a>(
+    pub fn lock<'a>(
         &'a self,
         stripe: u32,
         patience: Patience,
@@ -197,11 +217,10 @@ impl OpenedFile {
     pub fn delete(&self, key: &[u8], host: &Host) -> Result<bool, TierError> {
         let place = self.place(key);
         let _lock = self.lock(place.stripe, Patience::Delete, host)?;
-        let mut bucket = self.bucket(place)?;
-        let Some(deletions) = bucket.deletions() else {
-            return Err(damaged("a bucket of the cache file is damaged"));
-        };
-        bucket.count_deletion(deletions);
+        let mut bucket = self.sound_bucket(place)?;
+        if let Some(deletions) = bucket.deletions() {
+            bucket.count_deletion(deletions);
+        }
         let was_there = bucket.remove(place.tag);
         self.write_bucket(place, &bucket)?;
         Ok(was_there)

@@ -4,13 +4,18 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tiers::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};
+use tiers::{
+    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
+    TierFault, TierHit,
+};
 
 #[derive(Default)]
 pub struct FaultyTier {
     values: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     deletions: AtomicU64,
+    leases: Mutex<HashMap<Vec<u8>, LeaseHolder>>,
     pub is_failing: AtomicBool,
+    pub fail_leases: AtomicBool,
     pub reads: AtomicU64,
     pub checks: AtomicU64,
 }
@@ -28,6 +33,19 @@ impl FaultyTier {
             epoch: 0,
             deletions: self.deletions.load(Ordering::SeqCst),
         }
+    }
+
+    /// As if another process had taken, or given back, the lease of every key.
+    pub fn lease_elsewhere(&self, keys: &[Vec<u8>], is_taken: bool) {
+        let mut leases = self.leases.lock().unwrap();
+        leases.clear();
+        if is_taken {
+            leases.extend(keys.iter().map(|key| (key.clone(), [9; 16])));
+        }
+    }
+
+    pub fn leased(&self) -> Vec<Vec<u8>> {
+        self.leases.lock().unwrap().keys().cloned().collect()
     }
 
     pub fn fail_from_now(&self, is_failing: bool) {
@@ -74,6 +92,29 @@ impl Tier for FaultyTier {
         }
         values.insert(key.to_vec(), value.to_vec());
         Ok(Stored::Kept)
+    }
+
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        self.fail()?;
+        if self.fail_leases.load(Ordering::SeqCst) {
+            return Err(TierError::new(TierFault::Busy, "it was made to fail"));
+        }
+        let mut leases = self.leases.lock().unwrap();
+        let is_free = matches!(act, LeaseAct::Take { .. }) && !leases.contains_key(key);
+        if !is_free && leases.get(key) != Some(holder) {
+            return Ok(LeaseAnswer::Other);
+        }
+        if act == LeaseAct::Release {
+            leases.remove(key);
+        } else {
+            leases.insert(key.to_vec(), *holder);
+        }
+        Ok(LeaseAnswer::Own)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

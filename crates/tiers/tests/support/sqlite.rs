@@ -5,13 +5,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tiers::{Host, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};
+use tiers::{
+    Host, LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier,
+    TierError, TierFault, TierHit,
+};
 
 const TABLES: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = OFF;
     CREATE TABLE IF NOT EXISTS entries (
         key BLOB PRIMARY KEY, value BLOB NOT NULL, until_ms INTEGER, written_ms INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS leases (
+        key BLOB PRIMARY KEY, holder BLOB NOT NULL, until_ms INTEGER NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS deletions (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);
     INSERT OR IGNORE INTO deletions VALUES (0, 0);
@@ -131,6 +137,48 @@ impl Tier for SqliteTier {
             let mut statement = connection.prepare_cached(PUT)?;
             statement.execute(params![key, value, until, now as i64])?;
             Ok(Stored::Kept)
+        })
+    }
+
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        let now = (self.now_ms)();
+        self.write(|connection| {
+            let found = connection
+                .query_row(
+                    "SELECT holder, until_ms FROM leases WHERE key = ?",
+                    [key],
+                    |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?)),
+                )
+                .optional()?;
+            let is_own = found.as_ref().is_some_and(|(other, _)| other == holder);
+            let is_over = found
+                .as_ref()
+                .is_some_and(|(_, until)| now as i64 >= *until);
+            let lifetime = match act {
+                LeaseAct::Take { lifetime_ms } if found.is_none() || is_own || is_over => {
+                    lifetime_ms
+                }
+                LeaseAct::Renew { lifetime_ms } if is_own => lifetime_ms,
+                LeaseAct::Release if is_own => {
+                    connection.execute("DELETE FROM leases WHERE key = ?", [key])?;
+                    return Ok(LeaseAnswer::Own);
+                }
+                _ => return Ok(LeaseAnswer::Other),
+            };
+            if is_over && !is_own {
+                connection.prepare_cached(COUNT)?.execute([])?;
+            }
+            let until = now.saturating_add(lifetime) as i64;
+            connection.execute(
+                "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
+                params![key, holder, until],
+            )?;
+            Ok(LeaseAnswer::Own)
         })
     }
 
