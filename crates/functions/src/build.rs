@@ -149,6 +149,7 @@ fn command(work: &BuildWork, user: u32) -> Command {
         program: shell,
         arguments: vec!["-ec".into(), work.commands.clone()],
         memory_mib: work.limits.memory_mib,
+        has_api: false,
     };
     let interpreters = work
         .runtime

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::api_listener::ApiConnection;
 use crate::conductor::{Conductor, ConductorLimits, ExecutorCall};
 use crate::launch::{FunctionIsolation, Launcher};
 use crate::pool::DeploymentReport;
@@ -52,12 +53,25 @@ impl Executor {
     /// # Errors
     /// When the folder cannot be written, or the thread does not start.
     pub fn new(settings: ExecutorSettings, runtimes: InstalledRuntimes) -> io::Result<Executor> {
+        Executor::with_api(settings, runtimes, None)
+    }
+
+    /// As [`Executor::new`]; connections that functions make to the API go to `api`. In jails of
+    /// level `full` alone, which have a network of their own.
+    ///
+    /// # Errors
+    /// As [`Executor::new`].
+    pub fn with_api(
+        settings: ExecutorSettings,
+        runtimes: InstalledRuntimes,
+        api: Option<mpsc::Sender<ApiConnection>>,
+    ) -> io::Result<Executor> {
         let (calls, called) = mpsc::unbounded_channel();
         let (events, happened) = mpsc::channel(EVENTS_WAITING_MAX);
         let launcher = Launcher::new(
             &settings.folder,
             runtimes.found(),
-            settings.isolation,
+            (settings.isolation, api),
             events,
         )?;
         let limits = ConductorLimits {

@@ -10,7 +10,7 @@ mod tree;
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde_json::{Value, json};
+
+use crate::api_listener;
 
 /// Where adapters expect the socket.
 const SOCKET: i32 = 3;
@@ -95,6 +97,8 @@ pub struct JailSetup {
     pub arguments: Vec<String>,
     /// What one process may hold.
     pub memory_mib: u32,
+    /// Whether the API is to be reached at [`crate::API_PORT`]; at level `full` alone.
+    pub has_api: bool,
 }
 
 impl JailSetup {
@@ -117,6 +121,7 @@ impl JailSetup {
             "program": self.program.to_string_lossy(),
             "arguments": self.arguments,
             "memory_mib": self.memory_mib,
+            "has_api": self.has_api,
         });
         value.to_string()
     }
@@ -155,6 +160,7 @@ impl JailSetup {
                     .filter_map(|argument| argument.as_str().map(str::to_owned))
                     .collect(),
                 memory_mib: number("memory_mib")?,
+                has_api: value["has_api"].as_bool()?,
             })
         };
         read().ok_or_else(|| JailError::new("reading its setup", "it is incomplete"))
@@ -218,6 +224,10 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
         }
         JailLevel::Full => {
             let inside = raw::unshare_all(setup.user).at("making namespaces")?;
+            if setup.has_api {
+                raw::raise_loopback().at("raising its loopback")?;
+                api_listener::hand_over(socket.as_fd()).at("listening for the API")?;
+            }
             if let Some(first) = raw::fork().at("starting the first process")? {
                 drop(socket);
                 return Ok(exit_code(
@@ -313,6 +323,7 @@ mod tests {
             program: "/usr/bin/node".into(),
             arguments: vec!["--x=\"1\"".into()],
             memory_mib: 512,
+            has_api: true,
         };
         assert_eq!(
             JailSetup::from_argument(&setup.to_argument()).unwrap(),

@@ -6,15 +6,17 @@ use std::os::unix::net::UnixStream as StandardStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::api_listener::{ApiConnection, accept_all, take_over};
 use crate::frame::{FrameReader, PipeFrame};
 use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
 use crate::runtime::InstalledRuntime;
@@ -88,6 +90,8 @@ pub struct Launcher {
     /// Where the adapters lie.
     adapters: PathBuf,
     isolation: FunctionIsolation,
+    /// Where connections to the API go, from jails that have a network of their own.
+    api: Option<mpsc::Sender<ApiConnection>>,
     events: mpsc::Sender<ProcessEvent>,
 }
 
@@ -115,9 +119,17 @@ impl Launcher {
     pub fn new(
         folder: &Path,
         runtimes: &[InstalledRuntime],
-        isolation: FunctionIsolation,
+        (isolation, api): (FunctionIsolation, Option<mpsc::Sender<ApiConnection>>),
         events: mpsc::Sender<ProcessEvent>,
     ) -> io::Result<Launcher> {
+        // Without a network of its own a process would listen on the host.
+        let has_network = matches!(
+            &isolation,
+            FunctionIsolation::Jail {
+                level: JailLevel::Full,
+                ..
+            }
+        );
         let adapters = folder.join("adapters");
         std::fs::create_dir_all(&adapters)?;
         for runtime in runtimes {
@@ -129,6 +141,7 @@ impl Launcher {
         Ok(Launcher {
             adapters,
             isolation,
+            api: api.filter(|_| has_network),
             events,
         })
     }
@@ -169,7 +182,11 @@ impl Launcher {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let events = &self.events;
         tokio::spawn(write_all(write, pending));
-        tokio::spawn(read_frames(process, read, events.clone()));
+        let api = self.api.clone().map(|connections| ApiHandover {
+            deployment: deployment.id.as_str().into(),
+            connections,
+        });
+        tokio::spawn(read_all(process, read, api, events.clone()));
         if let Some(stdout) = stdout {
             tokio::spawn(drain(process, false, stdout, events.clone()));
         }
@@ -227,6 +244,7 @@ impl Launcher {
             program: runtime.program.clone(),
             arguments: runtime.arguments(&seen, deployment.memory_mib),
             memory_mib: deployment.memory_mib,
+            has_api: self.api.is_some(),
         }
     }
 
@@ -250,6 +268,41 @@ async fn write_all(mut socket: OwnedWriteHalf, mut pending: mpsc::UnboundedRecei
             return;
         }
     }
+}
+
+/// Who takes what connects to the API, and in whose name.
+struct ApiHandover {
+    deployment: Arc<str>,
+    connections: mpsc::Sender<ApiConnection>,
+}
+
+/// Reads frames, and accepts connections to the API meanwhile.
+async fn read_all(
+    process: u64,
+    socket: OwnedReadHalf,
+    api: Option<ApiHandover>,
+    events: mpsc::Sender<ProcessEvent>,
+) {
+    let Some(api) = api else {
+        return read_frames(process, socket, events).await;
+    };
+    match take_over(socket.as_ref()).await {
+        Ok(None) => read_frames(process, socket, events).await,
+        Ok(Some(listener)) => tokio::select! {
+            () = read_frames(process, socket, events) => {}
+            () = serve_api(listener, api) => {}
+        },
+        Err(error) => {
+            let what = Happening::Broken(error.to_string());
+            let _ = events.send(ProcessEvent { process, what }).await;
+        }
+    }
+}
+
+/// Never ends by itself: frames are to be read to their end.
+async fn serve_api(listener: TcpListener, api: ApiHandover) {
+    accept_all(listener, api.deployment, api.connections).await;
+    std::future::pending::<()>().await;
 }
 
 async fn read_frames(process: u64, mut socket: OwnedReadHalf, events: mpsc::Sender<ProcessEvent>) {

@@ -7,6 +7,7 @@
 //!
 //! Knows no store, no HTTP and no environment: the caller hands in all that a run needs.
 
+mod api_listener;
 pub mod archive;
 pub mod build;
 mod conductor;
@@ -24,6 +25,7 @@ mod runtime;
 pub mod source;
 mod work;
 
+pub use api_listener::{API_PORT, ApiConnection};
 pub use executor::{Executor, ExecutorSettings};
 pub use launch::FunctionIsolation;
 pub use pool::{DeploymentReport, ProcessReport};

@@ -23,6 +23,7 @@ pub fn try_jail(launcher: &Path, level: JailLevel) -> Result<(), String> {
         program: shell,
         arguments: vec!["-c".into(), ":".into()],
         memory_mib: 64,
+        has_api: false,
     };
     print_of(launcher, &["jail".to_owned(), setup.to_argument()]).map(|_| ())
 }

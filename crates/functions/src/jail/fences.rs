@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::fs::{Gid, Uid};
@@ -19,6 +19,7 @@ use seccompiler::{
 };
 
 use super::{AtStep, JailError, JailLevel, JailSetup};
+use crate::api_listener::API_PORT;
 
 /// Processes and threads of a user.
 const PROCESSES_MAX: u64 = 64;
@@ -112,7 +113,8 @@ fn readable(setup: &JailSetup) -> Vec<&Path> {
     readable
 }
 
-/// Landlock: what may be read and written, no TCP, no signals and abstract sockets of others.
+/// Landlock: what may be read and written, no TCP but to the API, no signals and abstract sockets
+/// of others.
 fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
     let step = "restricting files by landlock";
     let readable = readable(setup);
@@ -136,6 +138,12 @@ fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
         .and_then(|rules| rules.add_rules(path_beneath_rules(devices, write)))
         .and_then(|rules| {
             rules.add_rules(path_beneath_rules(written, AccessFs::from_all(LANDLOCK)))
+        })
+        .and_then(|rules| {
+            if !setup.has_api {
+                return Ok(rules);
+            }
+            rules.add_rule(NetPort::new(API_PORT, AccessNet::ConnectTcp))
         })
         .and_then(landlock::RulesetCreated::restrict_self)
         .at(step)?;

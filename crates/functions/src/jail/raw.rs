@@ -1,9 +1,11 @@
-//! The two calls of a jail that the compiler cannot check. All `unsafe` of this crate is here.
+//! The three calls of a jail that the compiler cannot check. All `unsafe` of this crate is here.
 #![allow(unsafe_code)]
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
@@ -54,6 +56,24 @@ pub fn unshare_all(user: u32) -> io::Result<Inside> {
         was_root,
         user: USER_INSIDE,
     })
+}
+
+/// Brings up the loopback of a network of its own.
+pub fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: a structure of numbers and arrays of them, of which zeros are a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, letter) in request.ifr_name.iter_mut().zip(b"lo") {
+        *place = (*letter).cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: netdevice(7): the call reads a name and flags from a structure of this type, which
+    // lives until it returns.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// `Some` in the parent, `None` in the child.

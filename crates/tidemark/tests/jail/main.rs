@@ -4,6 +4,7 @@
 //! Where the kernel has no namespaces for this user the tests say so and end; with
 //! `TIDEMARK_JAIL=required` in the environment that counts as failed.
 
+mod api;
 mod builds;
 
 use std::fs;
@@ -78,8 +79,7 @@ impl Host {
         targets.to_string().into_bytes()
     }
 
-    fn executor(&self, level: JailLevel) -> Executor {
-        let search_path = std::env::var_os("PATH").unwrap_or_default();
+    fn settings(&self, level: JailLevel) -> ExecutorSettings {
         let settings = ExecutorSettings {
             folder: self.path("executor"),
             isolation: FunctionIsolation::Jail {
@@ -93,7 +93,13 @@ impl Host {
             body_bytes_max: 10_485_760,
         };
         fs::create_dir_all(&settings.folder).unwrap();
-        Executor::new(settings, InstalledRuntimes::find(&search_path, &[])).unwrap()
+        settings
+    }
+
+    fn executor(&self, level: JailLevel) -> Executor {
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let runtimes = InstalledRuntimes::find(&search_path, &[]);
+        Executor::new(self.settings(level), runtimes).unwrap()
     }
 
     fn work(&self, executor: &Executor, language: &str, file: &str, path: &str) -> FunctionWork {
@@ -139,6 +145,7 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         program: fs::canonicalize("/bin/sh").unwrap(),
         arguments: vec!["-c".into(), script.into()],
         memory_mib: 256,
+        has_api: false,
     };
     let mut command = match user {
         None => Command::new(BINARY),
