@@ -20,7 +20,7 @@ const INTERNAL: [&str; 3] = [
     "docs/performance.md",
 ];
 /// Commands whose help is checked, as words of the command line.
-const HELP: [&str; 33] = [
+const HELP: [&str; 34] = [
     "",
     "serve",
     "project create",
@@ -36,6 +36,7 @@ const HELP: [&str; 33] = [
     "schema push",
     "schema types",
     "function init",
+    "function dev",
     "function deploy",
     "function run",
     "function logs",

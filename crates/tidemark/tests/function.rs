@@ -3,9 +3,12 @@
 mod process;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use process::{Folder, assert_refused, json_of, text, tidemark};
 use serde_json::{Value, json};
@@ -292,4 +295,259 @@ fn function_is_listed_and_deleted_when_that_is_meant() {
         1,
         "no function is named, and this folder has no function.toml",
     );
+}
+
+/// `tidemark function dev` in the folder `hello`; killed when it is dropped.
+struct Dev {
+    child: Child,
+    port: u16,
+    banner: String,
+}
+
+impl Dev {
+    fn start(folder: &Folder, words: &[&str]) -> Dev {
+        let mut command = command(folder, &[&["dev", "--port", "0"], words].concat());
+        // The interpreters of this machine are what is served by.
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut banner = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut banner).unwrap();
+        let port = banner
+            .split("127.0.0.1:")
+            .nth(1)
+            .map(|rest| rest.split(',').next().unwrap());
+        let port = port.and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("no port in `{banner}`"));
+        Dev {
+            child,
+            port,
+            banner,
+        }
+    }
+
+    /// Status and body of an answer.
+    fn ask(&self, request: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        self.ask(&format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        ))
+    }
+
+    /// Asks until the answer holds this part.
+    #[track_caller]
+    fn get_until(&self, part: &str) {
+        let began = Instant::now();
+        loop {
+            let answer = self.get("/").1;
+            if answer.contains(part) {
+                return;
+            }
+            assert!(
+                began.elapsed() < Duration::from_mins(1),
+                "`{part}` is not in {answer}"
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether there can be a full jail here; `TIDEMARK_JAIL=required` makes a failure of it.
+fn has_jail() -> bool {
+    let program = Path::new(env!("CARGO_BIN_EXE_tidemark"));
+    let tried = functions::jail::attempt::try_jail(program, functions::jail::JailLevel::Full);
+    let is_required = std::env::var_os("TIDEMARK_JAIL").is_some_and(|word| word == "required");
+    if let Err(why) = &tried {
+        assert!(!is_required, "no jail `full`: {why}");
+        eprintln!("skipped: no jail `full` here: {why}");
+    }
+    tried.is_ok()
+}
+
+/// The first runtime of this machine in a language.
+fn runtime_of(language: &str) -> String {
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let installed = functions::InstalledRuntimes::find(&search_path, &[]);
+    let mut found = installed.found().iter();
+    let found = found.find(|runtime| runtime.name == language);
+    found
+        .unwrap_or_else(|| panic!("{language}: {installed:?}"))
+        .ids[0]
+        .clone()
+}
+
+/// Processes whose command line holds a text.
+fn processes_with(part: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let has_part = |process: &fs::DirEntry| {
+        let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(part)
+    };
+    processes.filter(has_part).count()
+}
+
+#[test]
+fn dev_serves_the_folder_and_takes_up_each_save() {
+    if !has_jail() {
+        return;
+    }
+    for language in ["node", "python"] {
+        let folder = Folder::new();
+        init(
+            &folder,
+            &format!("hello --runtime {}", runtime_of(language)),
+        );
+        let dev = Dev::start(&folder, &[]);
+        assert!(
+            dev.banner
+                .contains("no data: function.toml names no `scopes`"),
+            "{}",
+            dev.banner
+        );
+        let body = r#"{"n":1}"#;
+        let (status, answer) = dev.ask(&format!(
+            "POST /a?b=c HTTP/1.1\r\nhost: 127.0.0.1:1\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(status, 200, "{language}: {answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(
+            answer,
+            json!({"hello": "world", "given": {"n": 1}}),
+            "{language}"
+        );
+
+        let evil = "GET / HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
+        assert_eq!(dev.ask(evil).0, 403);
+        let code = fs::read_dir(folder.join("hello")).unwrap().flatten();
+        let code = code.map(|entry| entry.path()).find(|path| {
+            path.file_stem()
+                .is_some_and(|stem| stem == "index" || stem == "main")
+        });
+        let code = code.unwrap();
+        alter(&code, "world", "moon");
+        dev.get_until("moon");
+        let variable = match language {
+            "node" => "process.env.COLOUR",
+            _ => "__import__('os').environ['COLOUR']",
+        };
+        let moon = if language == "node" {
+            "'moon'"
+        } else {
+            "\"moon\""
+        };
+        fs::write(folder.join("hello/.env"), "COLOUR=green\n").unwrap();
+        alter(&code, moon, variable);
+        dev.get_until("green");
+        // What the file said before stays in force; code that does not parse answers with why.
+        let file = folder.join("hello/function.toml");
+        alter(&file, "timeout", "timeot");
+        assert!(dev.get("/").1.contains("green"));
+        alter(&file, "timeot", "timeout");
+        fs::write(&code, "(").unwrap();
+        dev.get_until("yntax");
+        assert_eq!(dev.get("/").0, 500);
+
+        let place = folder.join("hello").display().to_string();
+        assert!(processes_with(&place) > 0);
+        testing::send_signal(dev.child.id(), "INT").unwrap();
+        let mut dev = dev;
+        assert!(dev.child.wait().unwrap().success());
+        assert_eq!(processes_with(&place), 0, "{language}");
+    }
+}
+
+#[test]
+fn dev_reaches_the_data_that_its_scopes_allow() {
+    if !has_jail() {
+        return;
+    }
+    let folder = Folder::new();
+    init(&folder, &format!("hello --runtime {}", runtime_of("node")));
+    let server = process::start(&folder);
+    server.call(
+        "POST",
+        "/tablesdb",
+        &json!({"databaseId": "shop", "name": "Shop"}),
+    );
+    let code = "export default async ({ req, res }) => {
+        const call = async (method, path, body) => {
+          const answer = await fetch(process.env.APPWRITE_FUNCTION_API_ENDPOINT + path, { method,
+            body, headers: { 'x-appwrite-key': req.headers['x-appwrite-key'],
+            'x-appwrite-project': 'other', 'content-type': 'application/json' } })
+          return [answer.status, await answer.json()]
+        }
+        const outside = process.env.APPWRITE_FUNCTION_API_ENDPOINT.replace('/v1', '/health')
+        return res.json({ read: await call('GET', '/tablesdb/shop'),
+          write: await call('POST', '/tablesdb', '{\"databaseId\":\"x\",\"name\":\"X\"}'),
+          outside: (await fetch(outside)).status })
+      }";
+    fs::write(folder.join("hello/index.mjs"), code).unwrap();
+    let file = folder.join("hello/function.toml");
+    alter(&file, "scopes = []", "scopes = [\"databases.read\"]");
+    let dev = Dev::start(&folder, &[]);
+    assert!(
+        dev.banner.contains(&format!("data of {}", server.endpoint)),
+        "{}",
+        dev.banner
+    );
+    let (status, answer) = dev.get("/");
+    assert_eq!(status, 200, "{answer}");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    // The project is that of the command, whatever the function says.
+    assert_eq!(answer["read"][0], 200, "{answer}");
+    assert_eq!(answer["read"][1]["name"], "Shop");
+    assert_eq!(answer["write"][0], 401, "{answer}");
+    assert_eq!(
+        answer["write"][1]["type"], "general_unauthorized_scope",
+        "{answer}"
+    );
+    assert_eq!(answer["outside"], 404);
+
+    let keys = || json_of(&process::on(&folder, "key list --json"));
+    assert_eq!(keys().as_array().unwrap().len(), 2, "{}", keys());
+    testing::send_signal(dev.child.id(), "TERM").unwrap();
+    let mut dev = dev;
+    assert!(dev.child.wait().unwrap().success());
+    assert_eq!(keys().as_array().unwrap().len(), 1, "{}", keys());
+}
+
+#[test]
+fn dev_says_what_it_lacks() {
+    let folder = Folder::new();
+    init(&folder, "hello --runtime node-14.5");
+    let refused = |part: &str| {
+        let mut command = command(&folder, &["dev", "--port", "0"]);
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        assert_refused(&command.output().unwrap(), 1, part);
+    };
+    if has_jail() {
+        refused("no interpreter of this machine answers to `node-14.5`; it has: node ");
+    }
+    let file = folder.join("hello/function.toml");
+    alter(&file, "node-14.5", &runtime_of("node"));
+    alter(&file, "scopes = []", "scopes = [\"rows.read\"]");
+    if has_jail() {
+        refused("no API key is given, and no server runs on the data directory");
+    }
+    fs::write(folder.join("hello/.env"), "TOKEN\n").unwrap();
+    refused(".env: line 1 is not of the form NAME=VALUE");
 }

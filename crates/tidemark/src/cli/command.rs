@@ -92,6 +92,7 @@ pub enum Command {
         subcommand,
         after_help = "Example:
   tidemark function init hello && cd hello        a handler and function.toml
+  tidemark function dev                           serve it here, and take up each save
   tidemark function deploy                        send it and wait until it is built
   tidemark function run --body '{\"n\":1}'        run it once
   tidemark function logs --follow                 what was run, as it ends"

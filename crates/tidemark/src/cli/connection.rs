@@ -38,10 +38,23 @@ pub fn with_access<T>(
     (name, clock): (&str, &dyn Clock),
     work: impl FnOnce(&Access) -> Result<T>,
 ) -> Result<T> {
+    with_scoped_access(connection, (name, clock), Vec::new(), work)
+}
+
+/// As [`with_access`]; a temporary key has these scopes alone, or all without any.
+///
+/// # Errors
+/// As [`with_access`].
+pub fn with_scoped_access<T>(
+    connection: &ConnectionArgs,
+    (name, clock): (&str, &dyn Clock),
+    scopes: Vec<String>,
+    work: impl FnOnce(&Access) -> Result<T>,
+) -> Result<T> {
     if let Some(access) = connection.check()? {
         return work(&access);
     }
-    let key = runtime()?.block_on(TemporaryKey::make(connection, name, clock.now()))?;
+    let key = runtime()?.block_on(TemporaryKey::make(connection, (name, scopes), clock.now()))?;
     let done = work(&key.access);
     let id = key.id.clone();
     if let Err(error) = runtime()?.block_on(key.revoke(&connection.data)) {
@@ -54,7 +67,11 @@ pub fn with_access<T>(
 }
 
 impl TemporaryKey {
-    async fn make(connection: &ConnectionArgs, name: &str, now: Timestamp) -> Result<TemporaryKey> {
+    async fn make(
+        connection: &ConnectionArgs,
+        (name, scopes): (&str, Vec<String>),
+        now: Timestamp,
+    ) -> Result<TemporaryKey> {
         let directory = connection.data.as_path();
         let found = Administration::of_running(directory).await?;
         let mut administration = found.ok_or_else(|| no_key(directory))?;
@@ -67,7 +84,7 @@ impl TemporaryKey {
         let project = connection.project_of(&server)?;
         let wanted = WantedKey {
             name: name.to_owned(),
-            scopes: Vec::new(),
+            scopes,
             expire: Some(iso_ms(Timestamp(now.0 + KEY_LIFE_US))),
         };
         let create = Act::CreateKey {

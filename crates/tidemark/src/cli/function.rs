@@ -15,6 +15,10 @@ use crate::config::ConnectionArgs;
 mod build_watch;
 mod definition;
 mod deploy;
+mod dev;
+mod dev_api;
+mod dev_folder;
+mod dev_site;
 mod execute;
 mod function_file;
 mod functions_list;
@@ -37,6 +41,19 @@ pub enum FunctionCommand {
   tidemark function init hello                          in the first runtime of this machine
   tidemark function init prices --runtime python-3.11")]
     Init(init::InitArgs),
+    /// Serve the folder of a function on a port of this machine, and take up each save
+    ///
+    /// Runs the handler as a server does: the same adapter, the same jail, one process for many
+    /// requests. Each request to the port is one run; its logs and errors are printed, and a run
+    /// that fails answers with its errors as text. `.env` holds the variables. Where function.toml
+    /// names `scopes`, the function reaches the data of the server that the options name, by the
+    /// given API key, or by one made for the time of the command with these scopes; without scopes
+    /// no server is needed. `commands` are not run.
+    #[command(after_help = "Examples:
+  tidemark function dev                       the folder in which you are
+  tidemark function dev hello --port 9000
+  curl http://127.0.0.1:8290/prices -d '{\"n\":1}'    one run, from another terminal")]
+    Dev(dev::FunctionDevArgs),
     /// Send the folder of a function to the server, and wait until it is built and active
     ///
     /// Creates the function if the server does not have it, and sets what function.toml says
@@ -83,6 +100,7 @@ pub enum FunctionCommand {
 pub fn run(command: FunctionCommand, outside: &Outside) -> Result<ExitCode> {
     match command {
         FunctionCommand::Init(args) => init::run(&args)?,
+        FunctionCommand::Dev(args) => dev::run(&args, outside)?,
         FunctionCommand::Deploy(args) => deploy::run(&args, outside)?,
         FunctionCommand::Run(args) => return execute::run(&args, outside),
         FunctionCommand::Logs(args) => records::run(&args, outside)?,

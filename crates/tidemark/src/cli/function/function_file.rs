@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use engine::Specification;
 use model::FunctionId;
+use model::function::SPECIFICATION_DEFAULT;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -85,11 +87,27 @@ impl FunctionFile {
         Ok(file)
     }
 
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        self.name.as_ref().unwrap_or(&self.id)
+    }
+
+    /// Processors and memory of its processes.
+    ///
+    /// # Errors
+    /// When the file names one of another form.
+    pub fn specification(&self) -> Result<Specification> {
+        let named = self.specification.as_deref();
+        let named = named.unwrap_or(SPECIFICATION_DEFAULT);
+        Specification::parse(named).ok_or_else(|| {
+            anyhow!("`specification` is `{named}`, which is not of the form s-0.5vcpu-512mb")
+        })
+    }
+
     /// What the server is to have, by its names on the wire.
     pub fn settings(&self) -> Map<String, Value> {
-        let name = self.name.as_ref().unwrap_or(&self.id);
         let mut settings = Map::new();
-        settings.insert("name".into(), json!(name));
+        settings.insert("name".into(), json!(self.name()));
         settings.insert("runtime".into(), json!(self.runtime));
         settings.insert("entrypoint".into(), json!(self.entrypoint));
         let given = [

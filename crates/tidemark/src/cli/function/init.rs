@@ -90,10 +90,10 @@ pub fn run(args: &InitArgs) -> Result<()> {
 
 fn next_steps(folder: &Path) -> String {
     format!(
-        "\nNext:\n  cd {}\n  tidemark function deploy\n  \
+        "\nNext:\n  cd {}\n  tidemark function dev\n  tidemark function deploy\n  \
          tidemark function run --body '{{\"n\":1}}'\n\n\
-         `deploy` and `run` use the server that --data or TIDEMARK_ENDPOINT and TIDEMARK_API_KEY \
-         name.\n",
+         `dev` serves it on a port of this machine. `deploy` and `run` use the server that --data, \
+         or TIDEMARK_ENDPOINT and TIDEMARK_API_KEY, name.\n",
         folder.display()
     )
 }
