@@ -9,6 +9,7 @@ use crate::dialect::Dialect;
 use crate::index_choice::{is_left_to_planner, is_of_one_row};
 use crate::names;
 use crate::query::{Cursor, Frame, Query};
+use crate::unique_key::UniqueKey;
 use crate::visibility::Visibility;
 
 mod beginning;
@@ -396,6 +397,35 @@ pub fn point(
     out.push(" ON ");
     source.write_id(&mut out, id);
     source.write_visible(&mut out, &mut Clause::further(), visibility);
+    out.finish()
+}
+
+/// The row of now with this key of a unique index, as [`point`] gives that with an id. The values
+/// are the parameters, in the order of the index's columns.
+pub fn point_by_key(
+    table: &Table,
+    key: &UniqueKey<'_>,
+    selection: &Selection,
+    visibility: &Visibility,
+    dialect: Dialect,
+) -> Statement {
+    let source = Source::now(table);
+    let mut out = Writer::new(dialect);
+    out.push("SELECT m.mark, m.catalogue_epoch, ");
+    source.write_columns(&mut out, selection);
+    out.push(" FROM meta AS m LEFT JOIN ");
+    source.write_from(
+        &mut out,
+        Some(&names::index(table.number, key.index.number)),
+    );
+    let mut clause = Clause::of_join();
+    for (part, value) in key.index.columns.iter().zip(&key.values) {
+        clause.open(&mut out);
+        source.write_comparable(&mut out, part.field);
+        out.push(" = ");
+        out.bind((*value).clone());
+    }
+    source.write_visible(&mut out, &mut clause, visibility);
     out.finish()
 }
 

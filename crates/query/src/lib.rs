@@ -24,6 +24,7 @@ pub mod resolve;
 pub mod search;
 pub mod shape;
 pub mod times;
+pub mod unique_key;
 pub mod visibility;
 
 pub use advice::advise;
@@ -41,4 +42,5 @@ pub use resolve::{
 pub use search::Search;
 pub use shape::{shape, shape_number};
 pub use times::{NamedTimes, NamedValid, named_times};
+pub use unique_key::{UniqueKey, unique_key};
 pub use visibility::{Visibility, visibility};

@@ -35,6 +35,11 @@ impl Clause {
         Clause { joint: " WHERE " }
     }
 
+    /// The conditions under which a row is joined, which has none yet.
+    pub(super) fn of_join() -> Clause {
+        Clause { joint: " ON " }
+    }
+
     /// Further conditions after one that stands already.
     pub(super) fn further() -> Clause {
         Clause { joint: " AND " }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use model::{Coordinates, Mark, Row, Selection, Timestamp, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Frame, Query, Side, Visibility, field};
+use query::{Dialect, Frame, Query, Side, UniqueKey, Visibility, field};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Rows, StatementStatus};
@@ -148,6 +148,10 @@ impl Readers {
     /// What [`crate::StoreReads::list`] promises.
     pub(super) fn list<'a>(&self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let shared = &self.shared;
+        if let Some(key) = unique_key(&listing) {
+            let answer = self.short_point(|reader| reader.list_by_key(shared, listing, &key));
+            return Box::pin(ready(answer));
+        }
         // One text may take a pattern long, and all words of one beginning are one step of the
         // index of words: neither has a step at which a short read is given up.
         let may_be_short = !listing.query.has_patterns()
@@ -183,11 +187,15 @@ impl Readers {
     }
 
     /// What [`crate::StoreReads::get`] promises. A point read goes through indexes to one row, so
-    /// it is short whatever it reads.
+    /// it is short whatever it reads; so is a list by a unique key.
     pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
+        self.short_point(|reader| reader.get(&self.shared, point))
+    }
+
+    fn short_point<T>(&self, read: impl FnOnce(&Reader) -> Step<T>) -> Result<T, StoreError> {
         let shared = &self.shared;
         let limit = Limit::Short(Duration::MAX, shared.stop_after());
-        let answer = shared.with_reader(limit, |reader| reader.get(shared, point));
+        let answer = shared.with_reader(limit, read);
         answer.map_err(|halt| shared.explain(halt))
     }
 
@@ -368,6 +376,42 @@ impl Reader {
             listed.total = self.total(shared, query, cap)?;
         }
         listed.scanned = self.scanned.get();
+        Ok(Snapshot {
+            answer: listed,
+            mark,
+        })
+    }
+
+    /// A list that one key decides: a point read, whose text is the same for every key.
+    fn list_by_key(
+        &self,
+        shared: &Shared,
+        listing: Listing<'_>,
+        key: &UniqueKey<'_>,
+    ) -> Step<Snapshot<Listed>> {
+        let (query, epoch) = (listing.query, listing.catalogue_epoch);
+        let (table, selection, visibility) = (&query.table, &query.selection, &query.visibility);
+        let shape = self.shape(shared, table, selection, true);
+        let values = || rusqlite::params_from_iter(key.values.iter().map(|value| Bound(value)));
+        let is_common = (selection, visibility) == (&Selection::All, &Visibility::Everything);
+        let Snapshot { answer, mark } = if is_common {
+            let text = self.points.now_by_key(table, key);
+            let mut prepared = self.connection.prepare_cached(&text.sql)?;
+            point_of(prepared.query(values())?, &shape, epoch)?
+        } else {
+            let statement = emit::point_by_key(table, key, selection, visibility, Dialect::Sqlite);
+            let mut prepared = self.prepare(&statement.sql)?;
+            point_of(bind(&mut prepared, &statement.parameters)?, &shape, epoch)?
+        };
+        if let Some(row) = &answer {
+            ListingBudget::of(listing).take(row)?;
+        }
+        let total = u64::from(answer.is_some());
+        let listed = Listed {
+            total: listing.total.map_or(0, |_| total),
+            rows: answer.into_iter().collect(),
+            ..Listed::default()
+        };
         Ok(Snapshot {
             answer: listed,
             mark,
@@ -578,6 +622,16 @@ impl Reader {
             shows_damaged: false,
         }
     }
+}
+
+/// The key that decides what is read, where that is one. Where the row stands in the order is
+/// wanted of a full page, and no key says it.
+fn unique_key<'a>(listing: &Listing<'a>) -> Option<UniqueKey<'a>> {
+    let is_placed = listing.place && listing.query.limit == 1;
+    if !listing.rows || is_placed || listing.shows_damaged {
+        return None;
+    }
+    query::unique_key(listing.query)
 }
 
 /// How many bytes the rows of a list may still take.

@@ -226,7 +226,14 @@ impl PreparedCase {
                 let cursor = emit::cursor_row(query, dialect);
                 let cursor = cursor.map(|statement| ("cursor", statement));
                 let rows = emit::rows(query, values.as_deref(), dialect);
-                cursor.into_iter().chain([("rows", rows)]).collect()
+                let by_key = query::unique_key(query).map(|key| {
+                    let (table, selection, seen) =
+                        (&self.table, &query.selection, &query.visibility);
+                    let statement = emit::point_by_key(table, &key, selection, seen, dialect);
+                    ("by key", statement)
+                });
+                let cursor = cursor.into_iter();
+                cursor.chain([("rows", rows)]).chain(by_key).collect()
             }
             CaseSubject::Total(cap) => vec![("total", emit::total(query, *cap, dialect))],
             CaseSubject::Point(id) => {

@@ -1,5 +1,5 @@
-//! The statement texts of the commonest reads: a whole row by its id, for callers that see all
-//! rows.
+//! The statement texts of the commonest reads: a whole row by its id or a unique key, for callers
+//! that see all rows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use model::{ColumnNumber, Coordinates, RowId, Selection, Table, TableNumber, Value};
 use query::emit::{self, Statement};
-use query::{Dialect, Visibility};
+use query::{Dialect, UniqueKey, Visibility};
 
 /// Most texts that are kept; with more tables in use they are written again now and then.
 const TEXTS_MAX: usize = 256;
@@ -20,6 +20,8 @@ pub(super) struct PointTexts(RefCell<HashMap<(TableNumber, Kind), Kept>>);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Now,
+    /// By a key of the index with this number, whose columns never change.
+    NowByKey(u32),
     Past {
         /// Whether what was valid before the mark is asked for.
         is_earlier: bool,
@@ -45,16 +47,36 @@ impl Kept {
 /// A text and what stands for its parameters.
 pub(super) struct Text {
     pub(super) sql: String,
-    /// Of the id, the mark and the instant, which one each parameter is.
+    /// Of the id, the mark and the instant, which one each parameter is. Not of a key.
     parameters: Vec<usize>,
 }
 
 impl PointTexts {
     /// The text for the row of now. Its one parameter is the id.
     pub(super) fn now(&self, table: &Table) -> Rc<Text> {
-        self.of(table, Kind::Now, |id| {
+        self.of(table, Kind::Now, || {
+            let (any, everything) = (any_id(), &Visibility::Everything);
+            let all = &Selection::All;
+            Text::by_id(emit::point(
+                table,
+                any.as_str(),
+                all,
+                everything,
+                Dialect::Sqlite,
+            ))
+        })
+    }
+
+    /// The text for the row of now with a key of this index. Its parameters are the values.
+    pub(super) fn now_by_key(&self, table: &Table, key: &UniqueKey<'_>) -> Rc<Text> {
+        self.of(table, Kind::NowByKey(key.index.number), || {
             let everything = &Visibility::Everything;
-            emit::point(table, id, &Selection::All, everything, Dialect::Sqlite)
+            let statement =
+                emit::point_by_key(table, key, &Selection::All, everything, Dialect::Sqlite);
+            Text {
+                sql: statement.sql,
+                parameters: Vec::new(),
+            }
         })
     }
 
@@ -65,13 +87,22 @@ impl PointTexts {
             is_earlier,
             shows_span,
         };
-        self.of(table, kind, |id| {
-            let (shown, everything) = ((&Selection::All, shows_span), &Visibility::Everything);
-            emit::point_at(table, id, shown, everything, at, Dialect::Sqlite)
+        self.of(table, kind, || {
+            let (any, everything) = (any_id(), &Visibility::Everything);
+            let shown = (&Selection::All, shows_span);
+            let id = any.as_str();
+            Text::by_id(emit::point_at(
+                table,
+                id,
+                shown,
+                everything,
+                at,
+                Dialect::Sqlite,
+            ))
         })
     }
 
-    fn of(&self, table: &Table, kind: Kind, write: impl FnOnce(&str) -> Statement) -> Rc<Text> {
+    fn of(&self, table: &Table, kind: Kind, write: impl FnOnce() -> Text) -> Rc<Text> {
         let mut texts = self.0.borrow_mut();
         if let Some(kept) = texts.get(&(table.number, kind))
             && kept.is_for(table)
@@ -81,11 +112,10 @@ impl PointTexts {
         if texts.len() >= TEXTS_MAX {
             texts.clear();
         }
-        let any = RowId::new("any").expect("three letters are an id");
         let kept = Kept {
             schema_epoch: table.schema_epoch,
             columns: table.columns.iter().map(|column| column.number).collect(),
-            text: Rc::new(Text::new(write(any.as_str()))),
+            text: Rc::new(write()),
         };
         let text = kept.text.clone();
         texts.insert((table.number, kind), kept);
@@ -93,8 +123,12 @@ impl PointTexts {
     }
 }
 
+fn any_id() -> RowId {
+    RowId::new("any").expect("three letters are an id")
+}
+
 impl Text {
-    fn new(statement: Statement) -> Text {
+    fn by_id(statement: Statement) -> Text {
         let which = |value: &Value| match value {
             Value::Text(_) => 0,
             Value::Int(_) => 1,
