@@ -354,6 +354,10 @@ pub trait StoreUpkeep {
     /// row that fills 8 MiB. Says whether more is waiting. Takes no mark.
     fn run_upkeep(&self) -> StoreFuture<'_, bool>;
 
+    /// Does what only serves later reads. Called when all that was written is answered and nothing
+    /// waits to be written, so that no commit waits for it.
+    fn rest(&self) {}
+
     /// Ends background work and closes the database; `horizon` is the highest mark ever read,
     /// and replaces what was reserved ahead.
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()>;

@@ -235,6 +235,10 @@ impl<H: StoreHooks> StoreUpkeep for Hooked<H> {
         self.0.upkeep().run_upkeep()
     }
 
+    fn rest(&self) {
+        self.0.upkeep().rest();
+    }
+
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         self.0.upkeep().close(horizon)
     }

@@ -144,6 +144,15 @@ impl GroupCommit {
         }
     }
 
+    /// Everyone is answered, and no one waits.
+    fn rest(&self) {
+        // A fault in there costs later reads time, and was counted.
+        let _ = self.calls.call(|store| {
+            store.rest();
+            Ok(())
+        });
+    }
+
     /// If requests wait by now, upkeep lets others go first for a while.
     fn rest_after_build(&mut self, took: Duration) {
         let is_waited_for = self.queue.lock().ready() > 0;
@@ -163,6 +172,11 @@ impl GroupCommit {
     /// has better to do than to wait.
     fn take(&self, has_other_work: bool) -> Taken {
         let mut queue = self.queue.lock();
+        if queue.ready() == 0 {
+            drop(queue);
+            self.rest();
+            queue = self.queue.lock();
+        }
         queue.rejoin(|until| until.has_come(&self.shared) || self.has_just_failed());
         while queue.ready() == 0 {
             if queue.closing {

@@ -436,6 +436,15 @@ impl StoreUpkeep for SqliteStore {
         Box::pin(ready(self.shared.with_writer(Writer::run_upkeep)))
     }
 
+    fn rest(&self) {
+        let rested = self.shared.with_writer(|writer| {
+            writer.rest();
+            Ok(())
+        });
+        // A store that is closed has no readers any more.
+        let _ = rested;
+    }
+
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         Box::pin(ready(self.close_at(horizon)))
     }

@@ -393,7 +393,11 @@ impl Writer {
             // still open, and the next one to begin finds it so and tries again.
             let _ = self.execute("ROLLBACK");
         }
-        self.backlog.settle();
+    }
+
+    /// Does what only serves readers, while there is nothing to write.
+    pub(crate) fn rest(&self) {
+        self.backlog.rest();
     }
 
     /// Runs `change` in a transaction of its own that takes no mark. Durable when it returns.

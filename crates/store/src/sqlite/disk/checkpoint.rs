@@ -66,14 +66,13 @@ impl Backlog {
         self.reader_pin.leave();
     }
 
-    /// Called after each transaction that was given up.
-    pub(crate) fn settle(&self) {
-        self.reader_pin.move_on();
+    /// Called when no transaction is at hand.
+    pub(crate) fn rest(&self) {
+        self.reader_pin.stay();
     }
 
     /// Called after each commit: wakes the thread if enough has gathered. Never waits.
     pub(crate) fn report(&self) {
-        self.settle();
         let pages = self.log.pages.load(Ordering::Relaxed);
         let carried = self.log.carried_pages.load(Ordering::Relaxed);
         if pages.saturating_sub(carried) * self.log.page_bytes < PASSIVE_BYTES {

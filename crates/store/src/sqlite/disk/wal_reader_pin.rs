@@ -7,8 +7,10 @@
 //! commit.
 //!
 //! A reader in the log keeps the log from starting again, and from being repaired after an error.
-//! So this one lets go of its snapshot during writes and checkpoints. Afterwards it stays at
-//! the new end; where everything was carried over it finds its place beside the log.
+//! So this one lets go of its snapshot during writes and checkpoints. It stays at the new end once
+//! the writer has nothing to do: a commit is answered before, and between two commits of a busy
+//! writer no reader would come in time to gain by it. Where everything was carried over it finds
+//! its place beside the log.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -35,16 +37,17 @@ impl WalReaderPin {
             connection,
             released: 0,
         }));
-        reader_pin.move_on();
+        reader_pin.stay();
         reader_pin
     }
 
-    /// Goes to the latest commit. Where that fails it stays nowhere, which only costs time.
-    pub(crate) fn move_on(&self) {
-        self.lock().move_on();
+    /// Goes to the latest commit, unless it has not left it. Where that fails it stays nowhere,
+    /// which only costs time.
+    pub(crate) fn stay(&self) {
+        self.lock().stay();
     }
 
-    /// Stays nowhere until it is moved on.
+    /// Stays nowhere until it is to stay again.
     pub(crate) fn leave(&self) {
         self.lock().leave();
     }
@@ -58,7 +61,7 @@ impl WalReaderPin {
         let answer = work();
         let mut state = self.lock();
         state.released -= 1;
-        state.move_on();
+        state.stay();
         answer
     }
 
@@ -69,10 +72,11 @@ impl WalReaderPin {
 }
 
 impl State {
-    fn move_on(&mut self) {
-        self.leave();
+    /// Each commit lets it leave first, so where it is, is the latest one.
+    fn stay(&mut self) {
         if self.released == 0
             && let Some(connection) = &self.connection
+            && connection.is_autocommit()
         {
             let _ = stay(connection);
         }
