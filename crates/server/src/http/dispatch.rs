@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -64,7 +64,10 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
     let request_id = app.request_ids.name(head.headers.get(X_REQUEST_ID));
     let origin = app.shared.origins.judge(head.headers.get(header::ORIGIN));
     let mut route = None;
-    let contained = contain(reply_to(app, (&head, peer), body, &origin, &mut route)).await;
+    let contained = {
+        let work = pin!(reply_to(app, (&head, peer), body, &origin, &mut route));
+        contain(work).await
+    };
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
     let outcome = outcome.and_then(|reply| counted(app, &head, route, reply));
     let reply = outcome.unwrap_or_else(|error| {
@@ -327,10 +330,13 @@ fn counted(
     Ok(reply.counted(untaken))
 }
 
-/// Keeps a panic inside the request that caused it: other connections of the thread live on.
-async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
-    let mut work = pin!(work);
-    poll_fn(|cx| {
+/// Keeps a panic inside the request that caused it: other connections of the thread live on. The
+/// work stays where it is: as a part of this future, its state of some kilobytes would stand twice
+/// in what is boxed for each request.
+fn contain<T>(
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> impl Future<Output = Result<T, String>> {
+    poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
@@ -338,7 +344,6 @@ async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
             Err(panic) => Poll::Ready(Err(format!("panic: {}", words_of(&*panic)))),
         }
     })
-    .await
 }
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -388,7 +393,7 @@ mod tests {
     fn a_panic_becomes_words() {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
-        let outcome = poll_once(contain(async { panic!("no {}", "row") }));
+        let outcome = poll_once(contain(pin!(async { panic!("no {}", "row") })));
         std::panic::set_hook(hook);
         assert_eq!(
             outcome,
@@ -398,7 +403,7 @@ mod tests {
 
     #[test]
     fn other_work_is_left_alone() {
-        assert_eq!(poll_once(contain(ready(5))), Poll::Ready(Ok(5)));
-        assert_eq!(poll_once(contain(pending::<()>())), Poll::Pending);
+        assert_eq!(poll_once(contain(pin!(ready(5)))), Poll::Ready(Ok(5)));
+        assert_eq!(poll_once(contain(pin!(pending::<()>()))), Poll::Pending);
     }
 }
