@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode;
-
 use crate::http::wire::error::ApiError;
 
 /// Most queries of a request (wire protocol, query-string and body encoding).
@@ -134,15 +132,31 @@ fn decode(raw: &str) -> Option<Cow<'_, str>> {
     if !raw.bytes().any(|byte| matches!(byte, b'+' | b'%')) {
         return Some(Cow::Borrowed(raw));
     }
-    // One allocation for each text: lists are asked with several, and their hits are cheap.
+    // One allocation and one pass for each text: lists are asked with several, and the decoder of
+    // the library, an iterator, took a tenth of what the server does for a list by a key.
     let mut bytes = Vec::with_capacity(raw.len());
-    for (nth, piece) in raw.split('+').enumerate() {
-        if nth > 0 {
-            bytes.push(b' ');
-        }
-        bytes.extend(percent_decode(piece.as_bytes()));
+    let mut rest = raw.as_bytes().iter();
+    while let Some(byte) = rest.next().copied() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => match escaped(rest.as_slice()) {
+                Some(escaped) => {
+                    rest.nth(1); // Its digits.
+                    escaped
+                }
+                None => b'%',
+            },
+            other => other,
+        });
     }
     String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+/// The byte whose two hexadecimal digits come first.
+fn escaped(digits: &[u8]) -> Option<u8> {
+    let [high, low, ..] = digits else { return None };
+    let value = |digit: &u8| char::from(*digit).to_digit(16);
+    Some((value(high)? << 4 | value(low)?) as u8)
 }
 
 #[cfg(test)]
@@ -177,6 +191,11 @@ mod tests {
     fn values_are_decoded_as_forms_are() {
         check("queries[0]=a+b%2Bc%26d%c3%a9", &["a b+c&dé"]);
         check("queries[0]=50%", &["50%"]);
+        check(
+            "queries[0]=%4&queries[1]=%zz%+1%%34%2541",
+            &["%4", "%zz% 1%4%41"],
+        );
+        check("queries[0]=%+f%C3%A9", &["% fé"]);
         check("queries[0]", &[""]);
     }
 
