@@ -485,13 +485,13 @@ pub trait Preview: Send {
     ///
     /// # Errors
     /// As there; [`StoreError::Timeout`] when the preview's time is over.
-    fn list(&self, listing: Listing<'_>) -> Result<Listed, StoreError>;
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Listed>;
 
     /// As [`StoreReads::get`], of what would be.
     ///
     /// # Errors
     /// As there.
-    fn get(&self, point: Point<'_>) -> Result<Option<Row>, StoreError>;
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Option<Row>>;
 }
 
 /// What a store knows when it is opened.

@@ -48,7 +48,7 @@ impl Reads<'_> {
         match self {
             Reads::Store(engine) => engine.read_list(listing).await,
             Reads::Preview(preview) => Ok(Snapshot {
-                answer: preview.list(listing)?,
+                answer: preview.list(listing).await?,
                 mark: preview.mark(),
             }),
         }
@@ -58,7 +58,7 @@ impl Reads<'_> {
         match self {
             Reads::Store(engine) => engine.shared.store.get(point).await,
             Reads::Preview(preview) => Ok(Snapshot {
-                answer: preview.get(point)?,
+                answer: preview.get(point).await?,
                 mark: preview.mark(),
             }),
         }

@@ -4,6 +4,7 @@
 //! operations would do must have them done. So nothing else is written as long as a preview
 //! exists, and it has a limit that interrupts whatever it does, writing statements as well.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::together::Together;
 use super::write::run::RunManner;
 use crate::batch::{Outcome, WriteBatch};
 use crate::refusal::Refusal;
-use crate::{Listed, Listing, Point, Preview, StoreError, Trial};
+use crate::{Listed, Listing, Point, Preview, StoreError, StoreFuture, Trial};
 
 /// An open transaction with what became of its batches.
 struct Previewing {
@@ -81,6 +82,21 @@ impl Previewing {
         } else {
             Err(StoreError::CatalogueMoved)
         }
+    }
+
+    fn find_list(&self, listing: Listing<'_>) -> Result<Listed, StoreError> {
+        self.need_epoch(listing.catalogue_epoch)?;
+        let writer = self.writer();
+        preview::need_kept(listing.query, writer.state.mark)?;
+        let listed = preview::list(&writer.connection, &writer.coding, listing);
+        listed.map_err(|error| self.explain(error))
+    }
+
+    fn find(&self, point: Point<'_>) -> Result<Option<Row>, StoreError> {
+        self.need_epoch(point.catalogue_epoch)?;
+        let writer = self.writer();
+        let found = preview::get(&writer.connection, &writer.coding, point);
+        found.map_err(|error| self.explain(error))
     }
 }
 
@@ -150,19 +166,12 @@ impl Preview for Previewing {
         self.writer().committed.mark
     }
 
-    fn list(&self, listing: Listing<'_>) -> Result<Listed, StoreError> {
-        self.need_epoch(listing.catalogue_epoch)?;
-        let writer = self.writer();
-        preview::need_kept(listing.query, writer.state.mark)?;
-        let listed = preview::list(&writer.connection, &writer.coding, listing);
-        listed.map_err(|error| self.explain(error))
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Listed> {
+        Box::pin(ready(self.find_list(listing)))
     }
 
-    fn get(&self, point: Point<'_>) -> Result<Option<Row>, StoreError> {
-        self.need_epoch(point.catalogue_epoch)?;
-        let writer = self.writer();
-        let found = preview::get(&writer.connection, &writer.coding, point);
-        found.map_err(|error| self.explain(error))
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Option<Row>> {
+        Box::pin(ready(self.find(point)))
     }
 }
 
