@@ -13,6 +13,7 @@ use futures_executor::block_on;
 use model::{Direction, Field, Index, IndexColumn, IndexKind, IndexStatus, Mark, Timestamp};
 use model::{Json, RowId};
 use store::{CatalogueOp, Op, SchemaChange, WriteBatch};
+use testing::OwnTurn;
 
 /// Texts that begin alike, and some that do not; none twice.
 fn texts() -> Vec<String> {

@@ -19,7 +19,7 @@ use store::{
     DUE_ROWS_MAX, Listed, Listing, Pending, Point, Snapshot, Store, StoreError, StoreFuture,
     WriteBatch,
 };
-use testing::{Hooked, StoreHooks, on_commit};
+use testing::{Hooked, OwnTurn, StoreHooks, on_commit};
 
 const SECOND_US: i64 = 1_000_000;
 

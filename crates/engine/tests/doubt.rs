@@ -11,7 +11,7 @@ use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store
 use futures_executor::block_on;
 use model::{Content, Json, Mark, RowId, Value};
 use store::{Pending, Store, StoreFuture, WriteBatch};
-use testing::{Hooked, StoreHooks, in_doubt, on_commit};
+use testing::{Hooked, OwnTurn, StoreHooks, in_doubt, on_commit};
 
 /// How the next commits end.
 #[derive(Clone, Copy, PartialEq)]

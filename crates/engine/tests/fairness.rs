@@ -24,7 +24,7 @@ use store::{
     CatalogueOp, DUE_ROWS_MAX, Listed, Listing, OffloadKind, Op, Pending, Preview, SchemaChange,
     Snapshot, Store, StoreError, StoreFuture, Trial, Work, WriteBatch,
 };
-use testing::{Hooked, StoreHooks};
+use testing::{Hooked, OwnTurn, StoreHooks};
 
 /// The real store, which notes what the writer asks of it, and at which the writer can be held.
 struct Noted {

@@ -14,7 +14,7 @@ use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store
 use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
 use store::{Committed, Op, Pending, Store, StoreFuture, WriteBatch};
-use testing::{Hooked, StoreHooks, in_doubt, on_commit};
+use testing::{Hooked, OwnTurn, StoreHooks, in_doubt, on_commit};
 
 /// The real store, with commits that fail when they contain a row called so.
 const POISON: &str = "poison";

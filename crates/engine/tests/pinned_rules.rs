@@ -18,7 +18,7 @@ use futures_executor::block_on;
 use list_cache::Rule;
 use model::Mark;
 use store::{Pending, Store, StoreFuture, WriteBatch};
-use testing::{Hooked, StoreHooks, on_commit};
+use testing::{Hooked, OwnTurn, StoreHooks, on_commit};
 
 /// The real store, whose commits can be held just before they are durable.
 struct Held {

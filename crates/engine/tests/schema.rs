@@ -14,6 +14,7 @@ use fixture::{
 use futures_executor::block_on;
 use model::{IndexStatus, Json, Mark, RowId, Value};
 use store::{Op, RowAct, RowOp, Stamps, WriteBatch};
+use testing::OwnTurn;
 
 fn text(key: &str, size: i64) -> NewColumn {
     NewColumn {

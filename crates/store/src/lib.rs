@@ -24,6 +24,7 @@ mod row_op;
 mod schema_record;
 mod sqlite;
 pub mod staged;
+mod turn;
 mod written;
 
 pub use batch::{
@@ -46,12 +47,13 @@ pub use staged::{
     AnswerOf, Done, KeptRequest, Once, OperationsOf, Repeated, Share, Since, StagedOperation,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus,
 };
+pub use turn::{Preview, Standing, StoreWrites, Trial, WriteTurn};
 pub use written::{Matched, TimedDone, WrittenRow};
 
 /// The next instant at which a table's rows of now change by themselves, for tables that have one.
 pub type Boundaries = Arc<BTreeMap<TableNumber, Timestamp>>;
 
-/// Most rows that one call of [`StoreWrites::activate_due`] activates, and [`StoreWrites::apply`]
+/// Most rows that one call of [`WriteTurn::activate_due`] activates, and [`WriteTurn::apply`]
 /// beside those that its batches name: writers wait for so many. Fewer where they hold 8 MiB.
 pub const DUE_ROWS_MAX: usize = 1_000;
 
@@ -61,8 +63,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 
 /// What the engine asks of a database: all of it. Each one must pass `tests/conformance.rs`.
 ///
-/// One writer: what is in [`StoreWrites`], `reserve` and `run_upkeep` are called by one caller at a
-/// time, and no two [`Pending`] exist at once. Reads come from anywhere, at any time.
+/// One writer: turns are taken by one caller at a time, and no two [`Pending`] exist at once. Reads
+/// come from anywhere, at any time.
 pub trait Store:
     StoreReads
     + StoreAtOnce
@@ -193,63 +195,6 @@ pub trait StoreConstraints {
     fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>>;
 }
 
-/// Batches that are tried as one: what they need of each other is judged when all are done, and
-/// those that keep the others from being done are left out.
-#[derive(Clone, Debug)]
-pub struct Trial {
-    /// Each whole or not at all.
-    pub batches: Vec<WriteBatch>,
-    /// Whether it is judged at all. If not, unique values of rows are not always shown.
-    pub judges_end: bool,
-}
-
-/// Writes, by one caller at a time: no two [`Pending`] exist at once, and none beside an
-/// [`InDoubt`] that has not answered.
-pub trait StoreWrites {
-    /// Runs each batch whole or not at all, inside one transaction that no reader sees yet.
-    ///
-    /// The first batch that changes something gets the mark `first`, each further one the next
-    /// mark; a batch that is refused, or changes nothing, takes none. One that fails, in whatever
-    /// way, takes nothing from its neighbours, even if the database ends the transaction over it.
-    /// What is due by its mark, and it looks at, is activated before: [`Refusal::Behind`] when
-    /// that is more than one commit brings in. Batches behind much that was written are not run:
-    /// [`Refusal::Deferred`].
-    ///
-    /// # Errors
-    /// Only when no batch at all could be run.
-    fn apply<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-    ) -> StoreFuture<'a, Box<dyn Pending>>;
-
-    /// Brings what has become due at `instant`, or begun or ended before it, into what is shown
-    /// now, inside a transaction that no reader sees yet. It takes no mark and has no outcomes;
-    /// [`Pending::due`] says what changes. At most [`DUE_ROWS_MAX`] rows: while a table's
-    /// boundary is not after the instant, more are waiting.
-    ///
-    /// `instant` is no later than every mark to come, and no earlier than the last one.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>>;
-
-    /// Runs batches to look at what would be: no other reader ever sees it, and nothing
-    /// of it stays.
-    /// [`Preview::outcomes`] has one for each batch of each trial, in order; of a trial of several
-    /// it does not tell what changed. `first` is a mark that was never given.
-    ///
-    /// # Errors
-    /// [`StoreError::Timeout`] past `limit_ms`, within which the preview must end, too: as long
-    /// as it exists nothing can be written.
-    fn preview<'a>(
-        &'a self,
-        trials: &'a [Trial],
-        first: Mark,
-        limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn Preview>>;
-}
-
 /// Transactions of clients that are staged, and the requests that ran.
 pub trait StoreTransactions {
     /// The transactions of a project, oldest first.
@@ -333,26 +278,21 @@ pub trait StoreUsage {
     }
 }
 
-/// What a store knows when it is opened, what is to be done between commits, and its end.
+/// What a store knows when it is opened, what is to be done outside of turns, and its end.
 pub trait StoreUpkeep {
     /// All containers, and the marks to go on from, as of the latest commit.
     fn load(&self) -> StoreFuture<'_, Loaded>;
 
-    /// Makes durable that marks up to `horizon` may have been read, so that a restart goes on
-    /// above them.
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()>;
-
-    /// Forgets every mark and every record of a commit, as if nothing had been committed; for
-    /// tests that set the clock. What the catalogue and the tables hold stays.
+    /// Does what an index needs outside of any commit, before the batch with
+    /// [`SchemaChange::BuildIndex`] that makes it available; writes go on meanwhile. Begun again,
+    /// it takes up, or clears away, what an earlier one left; dropped, it is called off. Nothing is
+    /// needed where that batch itself builds.
     ///
     /// # Errors
-    /// What the database says.
-    fn rewind(&self) -> StoreFuture<'_, ()>;
-
-    /// One bounded piece of upkeep: at most 1,000 rows of dropped tables removed, row bodies of
-    /// older schemas rewritten, or versions below their table's line let go of; it ends with the
-    /// row that fills 8 MiB. Says whether more is waiting. Takes no mark.
-    fn run_upkeep(&self) -> StoreFuture<'_, bool>;
+    /// What the database says. It may be tried again.
+    fn build(&self, _table: &Arc<Table>, _index: u32) -> StoreFuture<'static, ()> {
+        Box::pin(ready(Ok(())))
+    }
 
     /// Does what only serves later reads. Called when all that was written is answered and nothing
     /// waits to be written, so that no commit waits for it.
@@ -472,27 +412,6 @@ pub struct Recorded {
 
 /// A transaction and operations of it, in the order of their effect.
 pub type Staged = (Transaction, Vec<StagedOperation>);
-
-/// Rows as batches would leave them. Dropped, it is as if it had never been.
-pub trait Preview: Send {
-    /// What would become of each batch, in order.
-    fn outcomes(&self) -> &[Outcome];
-
-    /// The mark of the state that the batches ran on.
-    fn mark(&self) -> Mark;
-
-    /// As [`StoreReads::list`], of what would be.
-    ///
-    /// # Errors
-    /// As there; [`StoreError::Timeout`] when the preview's time is over.
-    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Listed>;
-
-    /// As [`StoreReads::get`], of what would be.
-    ///
-    /// # Errors
-    /// As there.
-    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Option<Row>>;
-}
 
 /// What a store knows when it is opened.
 #[derive(Debug)]

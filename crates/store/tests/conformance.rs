@@ -15,6 +15,7 @@ use store::{SchemaChange, Store, StoreError};
 use suite::db::{COUNT, Db, PRICE, Place, column, index, index_of, note, options};
 use suite::related::{delete, held, holders, insert, last, link, relate};
 use suite::schema::change;
+use testing::OwnTurn;
 
 /// A data directory of the embedded store.
 struct Embedded {

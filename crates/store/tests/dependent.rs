@@ -20,6 +20,7 @@ use suite::db::{
     DATABASE, Db, Directory, PROJECT, column, create_database, create_project, index, notes_called,
     row_id,
 };
+use testing::OwnTurn;
 use testing::history::{
     HistoryDoc, HistoryGrid, HistoryOp, HistoryWrite, SetColumns, instants, transactions,
 };

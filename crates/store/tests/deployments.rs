@@ -10,6 +10,7 @@ use store::{
     FunctionOp, Op, Refusal,
 };
 use suite::db::{Db, Directory, PROJECT, create_project};
+use testing::OwnTurn;
 
 const PIECE: usize = 1 << 20;
 

@@ -14,12 +14,11 @@ use futures_executor::block_on;
 use model::{Mark, Row, Timestamp, Value};
 use store::{
     Boundaries, CatalogueOp, Changes, Committed, Durability, Listed, Listing, Loaded, Op, Options,
-    Outcome, Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, StoreUpkeep,
-    WriteBatch,
+    Outcome, Pending, Point, Refusal, Snapshot, Store, StoreError, StoreFuture, WriteBatch,
 };
 use suite::db::{COUNT, Db, Place, TITLE, encode_row, note, notes_called, row_id};
 use tempfile::TempDir;
-use testing::{Hooked, StoreHooks};
+use testing::{Hooked, OwnTurn, StoreHooks, UpkeepHooks, at_once};
 use vfs::{Armed, Fault, Op as Call, Outcome as Ends, RecordingVfs, Role};
 
 /// A data directory behind a VFS of its own.
@@ -551,8 +550,8 @@ impl StoreHooks for Retrying {
         &*self.inner
     }
 
-    fn upkeep(&self) -> &dyn StoreUpkeep {
-        self
+    fn upkeep(&self) -> Option<&dyn UpkeepHooks> {
+        Some(self)
     }
 
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
@@ -571,7 +570,7 @@ impl StoreHooks for Retrying {
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         let applied = self.faults.call(|| {
-            let pending = block_on(self.inner.apply(batches, first))?;
+            let pending = at_once(self.inner.apply(batches, first))?;
             // A batch that failed is a failed call here: dropped and run again, all of it.
             let failed = pending.outcomes().iter().find_map(|outcome| match outcome {
                 Err(Refusal::Failed(error)) => Some(error.clone()),
@@ -594,34 +593,34 @@ impl StoreHooks for Retrying {
     fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         let activated = self
             .faults
-            .call(|| block_on(self.inner.activate_due(instant)));
+            .call(|| at_once(self.inner.activate_due(instant)));
         Box::pin(std::future::ready(activated))
     }
 }
 
-impl StoreUpkeep for Retrying {
+impl UpkeepHooks for Retrying {
+    fn behind(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn load(&self) -> StoreFuture<'_, Loaded> {
         let loaded = self.faults.call(|| block_on(self.inner.load()));
         Box::pin(std::future::ready(loaded))
     }
 
     fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        let reserved = self.faults.call(|| block_on(self.inner.reserve(horizon)));
+        let reserved = self.faults.call(|| at_once(self.inner.reserve(horizon)));
         Box::pin(std::future::ready(reserved))
     }
 
     fn run_upkeep(&self) -> StoreFuture<'_, bool> {
-        let done = self.faults.call(|| block_on(self.inner.run_upkeep()));
+        let done = self.faults.call(|| at_once(self.inner.run_upkeep()));
         Box::pin(std::future::ready(done))
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
         let closed = self.faults.call(|| block_on(self.inner.close(horizon)));
         Box::pin(std::future::ready(closed))
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.inner.rewind()
     }
 }
 

@@ -19,6 +19,7 @@ use suite::db::{
     CODE, COUNT, Db, Directory, TAGS, TITLE, grants, index, index_of, note, notes_called, row_id,
 };
 use suite::schema::change;
+use testing::OwnTurn;
 
 const DAY_US: i64 = 86_400_000_000;
 

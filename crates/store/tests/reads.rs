@@ -19,6 +19,7 @@ use oracle::{Ask, Key, Known};
 use query::ast::Method;
 use query::{Limits, Query, Side, Visibility, predicate};
 use store::{Listed, Listing, Op, Point, StoreError, TotalCap};
+use testing::OwnTurn;
 use world::{Chance, Directory, ROLES, Stage, World, domain};
 
 const LIMITS: Limits = Limits {

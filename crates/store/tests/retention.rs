@@ -15,6 +15,7 @@ use store::{
     CatalogueOp, Durability, Guard, Op, Options, Refusal, RowAct, RowOp, Store, StoreError,
 };
 use suite::db::{CODE, Db, Place, TITLE, note, options, row_id};
+use testing::OwnTurn;
 
 const HOUR_US: i64 = 3_600_000_000;
 const ROWS: u64 = 12;

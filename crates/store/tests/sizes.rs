@@ -20,6 +20,7 @@ use suite::db::{
     CODE, COUNT, Db, Directory, PROJECT, TAGS, TITLE, column, create_database, create_project,
     delete_table, note, notes, notes_called, row_id,
 };
+use testing::OwnTurn;
 
 const HOUR_US: i64 = 3_600_000_000;
 const ROWS: u64 = 12;

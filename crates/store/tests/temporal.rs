@@ -31,6 +31,7 @@ use store::{
 use suite::db::{
     DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
 };
+use testing::OwnTurn;
 use testing::history::{
     GridArea, HistoryDoc, HistoryEnd, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite,
     SetColumns, instants, moved_ends, transactions,

@@ -16,6 +16,8 @@ mod files;
 pub mod golden;
 #[cfg(feature = "history")]
 pub mod history;
+#[cfg(feature = "stores")]
+mod own_turn;
 mod pages;
 mod raw_client;
 #[cfg(feature = "stores")]
@@ -28,7 +30,9 @@ pub use clock::{TickingClock, WallClock};
 pub use commits::{done, in_doubt, on_commit};
 #[cfg(feature = "stores")]
 pub use files::{damage_behind, traces};
+#[cfg(feature = "stores")]
+pub use own_turn::{OwnTurn, at_once};
 pub use pages::assert_rows;
 pub use raw_client::{Credentials, RawAnswer, RawClient, RequestLines};
 #[cfg(feature = "stores")]
-pub use store_hooks::{Hooked, StoreHooks};
+pub use store_hooks::{Hooked, StoreHooks, UpkeepHooks};

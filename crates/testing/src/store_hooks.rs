@@ -11,10 +11,12 @@ use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
     ArchivePart, ArchivePiece, BoundaryOf, Deployment, KeptRequest, Listed, Listing, Loaded,
     OffloadKind, OperationsOf, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot,
-    Staged, Store, StoreAtOnce, StoreConstraints, StoreError, StoreFunctions, StoreFuture,
-    StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, TableConstraints,
-    Transaction, Trial, Variable, Work, WriteBatch,
+    Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError, StoreFunctions,
+    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites,
+    TableConstraints, Transaction, Trial, Variable, Work, WriteBatch, WriteTurn,
 };
+
+use crate::own_turn::OwnTurn;
 
 /// The methods of a store that tests change; those that are not written are those of
 /// [`StoreHooks::inner`].
@@ -25,9 +27,9 @@ pub trait StoreHooks: Send + Sync {
     /// The store behind this one.
     fn inner(&self) -> &dyn Store;
 
-    /// What does upkeep.
-    fn upkeep(&self) -> &dyn StoreUpkeep {
-        self.inner()
+    /// What changes the rest; `None` if nothing does.
+    fn upkeep(&self) -> Option<&dyn UpkeepHooks> {
+        None
     }
 
     /// See [`StoreReads::list`].
@@ -47,7 +49,7 @@ pub trait StoreHooks: Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
-    /// See [`StoreWrites::apply`].
+    /// See [`WriteTurn::apply`].
     fn apply<'a>(
         &'a self,
         batches: &'a [WriteBatch],
@@ -56,12 +58,12 @@ pub trait StoreHooks: Send + Sync {
         self.inner().apply(batches, first)
     }
 
-    /// See [`StoreWrites::activate_due`].
+    /// See [`WriteTurn::activate_due`].
     fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
         self.inner().activate_due(instant)
     }
 
-    /// See [`StoreWrites::preview`].
+    /// See [`WriteTurn::preview`].
     fn preview<'a>(
         &'a self,
         trials: &'a [Trial],
@@ -69,6 +71,48 @@ pub trait StoreHooks: Send + Sync {
         limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>> {
         self.inner().preview(trials, first, limit_ms)
+    }
+}
+
+/// Further methods of a store that tests change; those that are not written are those of
+/// [`UpkeepHooks::behind`].
+pub trait UpkeepHooks: Send + Sync {
+    /// The store behind this one.
+    fn behind(&self) -> &dyn Store;
+
+    /// See [`WriteTurn::standing`].
+    fn standing(&self) -> StoreFuture<'_, Standing> {
+        Box::pin(async { Ok(self.behind().turn().await?.standing()) })
+    }
+
+    /// See [`StoreUpkeep::load`].
+    fn load(&self) -> StoreFuture<'_, Loaded> {
+        self.behind().load()
+    }
+
+    /// See [`StoreUpkeep::build`].
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, ()> {
+        self.behind().build(table, index)
+    }
+
+    /// See [`WriteTurn::reserve`].
+    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.behind().reserve(horizon)
+    }
+
+    /// See [`WriteTurn::run_upkeep`].
+    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
+        self.behind().run_upkeep()
+    }
+
+    /// See [`StoreUpkeep::rest`].
+    fn rest(&self) {
+        self.behind().rest();
+    }
+
+    /// See [`StoreUpkeep::close`].
+    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
+        self.behind().close(horizon)
     }
 }
 
@@ -139,25 +183,85 @@ impl<H: StoreHooks> StoreConstraints for Hooked<H> {
 }
 
 impl<H: StoreHooks> StoreWrites for Hooked<H> {
-    fn apply<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-    ) -> StoreFuture<'a, Box<dyn Pending>> {
-        self.0.apply(batches, first)
+    fn turn(&self) -> StoreFuture<'_, Box<dyn WriteTurn + '_>> {
+        Box::pin(async move {
+            let standing = match self.0.upkeep() {
+                Some(upkeep) => upkeep.standing().await?,
+                None => self.0.inner().turn().await?.standing(),
+            };
+            let hooks = &self.0;
+            let turn: Box<dyn WriteTurn + '_> = Box::new(HookedTurn { hooks, standing });
+            Ok(turn)
+        })
+    }
+}
+
+/// A turn whose calls are those of the hooks, which take one of the store behind for each.
+struct HookedTurn<'h, H> {
+    hooks: &'h H,
+    standing: Standing,
+}
+
+impl<H: StoreHooks> WriteTurn for HookedTurn<'_, H> {
+    fn standing(&self) -> Standing {
+        self.standing
     }
 
-    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        self.0.activate_due(instant)
+    fn apply<'a>(
+        self: Box<Self>,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>>
+    where
+        Self: 'a,
+    {
+        self.hooks.apply(batches, first)
+    }
+
+    fn activate_due<'a>(self: Box<Self>, instant: Timestamp) -> StoreFuture<'a, Box<dyn Pending>>
+    where
+        Self: 'a,
+    {
+        self.hooks.activate_due(instant)
     }
 
     fn preview<'a>(
-        &'a self,
+        self: Box<Self>,
         trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn Preview>> {
-        self.0.preview(trials, first, limit_ms)
+    ) -> StoreFuture<'a, Box<dyn Preview>>
+    where
+        Self: 'a,
+    {
+        self.hooks.preview(trials, first, limit_ms)
+    }
+
+    fn reserve<'a>(self: Box<Self>, horizon: Mark) -> StoreFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        match self.hooks.upkeep() {
+            Some(upkeep) => upkeep.reserve(horizon),
+            None => self.hooks.inner().reserve(horizon),
+        }
+    }
+
+    fn rewind<'a>(self: Box<Self>) -> StoreFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        self.hooks.inner().rewind()
+    }
+
+    fn run_upkeep<'a>(self: Box<Self>) -> StoreFuture<'a, bool>
+    where
+        Self: 'a,
+    {
+        match self.hooks.upkeep() {
+            Some(upkeep) => upkeep.run_upkeep(),
+            None => self.hooks.inner().run_upkeep(),
+        }
     }
 }
 
@@ -220,26 +324,30 @@ impl<H: StoreHooks> StoreUsage for Hooked<H> {}
 
 impl<H: StoreHooks> StoreUpkeep for Hooked<H> {
     fn load(&self) -> StoreFuture<'_, Loaded> {
-        self.0.upkeep().load()
+        match self.0.upkeep() {
+            Some(upkeep) => upkeep.load(),
+            None => self.0.inner().load(),
+        }
     }
 
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.0.upkeep().reserve(horizon)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.0.upkeep().rewind()
-    }
-
-    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
-        self.0.upkeep().run_upkeep()
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, ()> {
+        match self.0.upkeep() {
+            Some(upkeep) => upkeep.build(table, index),
+            None => self.0.inner().build(table, index),
+        }
     }
 
     fn rest(&self) {
-        self.0.upkeep().rest();
+        match self.0.upkeep() {
+            Some(upkeep) => upkeep.rest(),
+            None => self.0.inner().rest(),
+        }
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.0.upkeep().close(horizon)
+        match self.0.upkeep() {
+            Some(upkeep) => upkeep.close(horizon),
+            None => self.0.inner().close(horizon),
+        }
     }
 }

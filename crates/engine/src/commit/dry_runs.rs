@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use store::{Preview, StoreError, Trial};
+use store::{Preview, StoreError, Trial, WriteTurn};
 
 use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
@@ -41,16 +41,17 @@ pub(crate) struct DryRun {
 type Look = dyn FnOnce(Result<&dyn Preview, StoreError>) + Send;
 
 impl DryRun {
-    /// Runs it. Blocks.
-    pub(crate) fn run(self, shared: &Shared) {
+    /// Runs it in a turn, if that could be taken. Blocks.
+    pub(crate) fn run(self, shared: &Shared, turn: Result<Box<dyn WriteTurn + '_>, StoreError>) {
         let first = shared.marks.untaken(shared.now());
         let limit_ms = if self.is_of_guest {
             DRY_RUN_OF_GUEST_MS_MAX
         } else {
             DRY_RUN_MS_MAX
         };
-        let preview = shared.store.preview(&self.trials, first, limit_ms);
-        match block_on(preview) {
+        let preview =
+            |turn: Box<dyn WriteTurn + '_>| block_on(turn.preview(&self.trials, first, limit_ms));
+        match turn.and_then(preview) {
             Ok(preview) => (self.look)(Ok(&*preview)),
             Err(error) => (self.look)(Err(error)),
         }

@@ -4,6 +4,7 @@
 //! **publish** the marks, then answer. So a caller that has seen a commit by any route cannot join
 //! an older read afterwards, and N waiting clients share one sync.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,6 +80,7 @@ impl GroupCommit {
             shared: Arc::clone(&shared),
             written: Arc::clone(&written),
             queue: Arc::clone(&queue),
+            has_caught_up: Cell::new(false),
         };
         GroupCommit {
             shared,
@@ -239,7 +241,7 @@ impl GroupCommit {
                     }
                 },
                 Work::Rewind { reply } => {
-                    let rewound = self.calls.call(|store| block_on(store.rewind()));
+                    let rewound = self.calls.in_turn(|turn| block_on(turn.rewind()));
                     if rewound.is_ok() {
                         self.shared.marks.rewind();
                         self.shared.lists.forget_pinned();
@@ -303,8 +305,9 @@ impl GroupCommit {
             };
             let is_of_guest = dry_run.is_of_guest;
             // Who waits for it finds no answer, if it cannot be run.
+            let turn = self.calls.turn();
             let _ = self.calls.call(|_| {
-                dry_run.run(&self.shared);
+                dry_run.run(&self.shared, turn);
                 Ok(())
             });
             if is_of_guest {
@@ -346,7 +349,7 @@ impl GroupCommit {
             self.builds_are_due = false;
         }
         self.calls
-            .call(|store| block_on(store.run_upkeep()))
+            .in_turn(|turn| block_on(turn.run_upkeep()))
             .unwrap_or(false)
     }
 
@@ -416,10 +419,10 @@ impl GroupCommit {
     /// come is below the instant.
     fn activate_some_due(&mut self) -> Result<(), EngineError> {
         let shared = &self.shared;
+        let turn = self.calls.turn()?;
         let instant = shared.marks.mature(shared.writers_instant()).timestamp();
-        let pending = self
-            .calls
-            .call(|store| block_on(store.activate_due(instant)))?;
+        let activate = |_| block_on(turn.activate_due(instant));
+        let pending = self.calls.call(activate)?;
         shared.note_activation(&pending.boundaries());
         let withheld = shared.lists.withhold(due(&*pending));
         let committed = self.calls.conclude(pending, &mut []);
@@ -482,11 +485,9 @@ impl GroupCommit {
         replies: &mut [Reply],
     ) -> Result<Vec<Outcome>, StoreError> {
         let (shared, began) = (&self.shared, Instant::now());
+        let turn = self.calls.turn()?;
         let first = shared.marks.begin(shared.now());
-        let pending = match self
-            .calls
-            .call(|store| block_on(store.apply(batches, first)))
-        {
+        let pending = match self.calls.call(|_| block_on(turn.apply(batches, first))) {
             Ok(pending) => pending,
             Err(error) => {
                 shared.marks.abandon();

@@ -2,11 +2,14 @@
 //! answers nothing more may be written.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+#[cfg(feature = "test-switches")]
+use std::sync::atomic::Ordering;
 
 use futures_executor::block_on;
-use store::{Store, StoreError};
+use store::{Standing, Store, StoreError, WriteTurn};
 
 use crate::commit::write_queue::WriteQueue;
 use crate::error::EngineError;
@@ -18,14 +21,16 @@ pub(super) struct StoreCalls {
     pub(super) shared: Arc<Shared>,
     pub(super) written: Arc<Written>,
     pub(super) queue: Arc<WriteQueue>,
+    /// Whether commits of others were taken in, and what they left was not looked for yet.
+    pub(super) has_caught_up: Cell<bool>,
 }
 
 impl StoreCalls {
     /// Calls the store. A fault of the program in there fails the call and nothing else: what it
     /// has begun is taken back.
-    pub(super) fn call<T>(
-        &self,
-        call: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
+    pub(super) fn call<'s, T>(
+        &'s self,
+        call: impl FnOnce(&'s dyn Store) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let called = catch_unwind(AssertUnwindSafe(|| call(&*self.shared.store)));
         self.heed(called.unwrap_or_else(|panic| {
@@ -43,9 +48,63 @@ impl StoreCalls {
         answer
     }
 
+    /// Takes the right to write. What others have committed is taken in before.
+    ///
+    /// # Errors
+    /// What the store says. A database that lacks commits which this process has seen is written
+    /// to no more: their marks would be given twice.
+    pub(super) fn turn(&self) -> Result<Box<dyn WriteTurn + '_>, StoreError> {
+        let turn = self.call(|store| block_on(store.turn()))?;
+        if self.looks() {
+            self.take_in(turn.standing())?;
+        }
+        Ok(turn)
+    }
+
+    /// What others have committed by then is taken in.
+    fn take_in(&self, standing: Standing) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let published = shared.marks.published();
+        if standing.mark < published {
+            shared.stop(format!(
+                "The database ends at mark {}, and commits up to mark {} were made durable in it: \
+                 an older state of it was put in its place.",
+                standing.mark.0, published.0
+            ));
+            return Err(StoreError::Stopped);
+        }
+        if standing.mark > published || standing.catalogue_epoch != shared.catalogue_epoch() {
+            shared.catch_up(self.call(|store| block_on(store.load()))?);
+            self.has_caught_up.set(true);
+        }
+        Ok(())
+    }
+
+    /// Whether it is looked at what stands. Where doubt is ignored, that would bring up most of
+    /// what was missed.
+    #[cfg(feature = "test-switches")]
+    fn looks(&self) -> bool {
+        !self.shared.ignore_doubt.load(Ordering::Relaxed)
+    }
+
+    #[cfg(not(feature = "test-switches"))]
+    #[expect(clippy::unused_self, reason = "the switch exists in test builds only")]
+    fn looks(&self) -> bool {
+        true
+    }
+
+    /// Does something in a turn; a fault in there is caught as well.
+    pub(super) fn in_turn<T>(
+        &self,
+        act: impl FnOnce(Box<dyn WriteTurn + '_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let turn = self.turn()?;
+        self.call(|_| act(turn))
+    }
+
     pub(super) fn reserve(&self) -> Result<(), EngineError> {
         let horizon = self.shared.marks.reservation(self.shared.now());
-        self.call(|store| block_on(store.reserve(horizon)))?;
+        self.in_turn(|turn| block_on(turn.reserve(horizon)))?;
         self.shared.marks.reserved(horizon);
         Ok(())
     }

@@ -118,6 +118,19 @@ impl Marks {
         self.settle(state);
     }
 
+    /// Commits of others stand in the store up to `mark`, and marks up to `horizon` may have been
+    /// read of them.
+    pub(crate) fn catch_up(&self, mark: Mark, horizon: Mark) {
+        let mut state = self.lock();
+        assert!(state.pending.is_none(), "no batch is under way");
+        assert!(mark >= state.published, "marks rise");
+        state.published = mark;
+        self.published.store(mark.0, Ordering::Release);
+        self.raise(&mut state, horizon.max(mark));
+        state.reserved = state.reserved.max(state.horizon);
+        self.settle(state);
+    }
+
     /// The batch came to nothing; its marks may be given again.
     pub(crate) fn abandon(&self) {
         self.settle(self.lock());
@@ -391,6 +404,16 @@ mod tests {
             fresh.settle_at(Mark(21), NOON),
             Err(Unsettled::ReservationNeeded)
         );
+    }
+
+    #[test]
+    fn marks_go_on_above_those_of_others_and_what_was_read_of_them() {
+        let marks = marks();
+        marks.catch_up(Mark(NOON.0 + 5), Mark(NOON.0 + 9));
+        assert_eq!(marks.published(), Mark(NOON.0 + 5));
+        assert_eq!(marks.passed(), Mark(NOON.0 + 9));
+        assert_eq!(marks.settle_at(Mark(NOON.0 + 9), NOON), Ok(()));
+        assert_eq!(marks.begin(NOON), Mark(NOON.0 + 10));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use list_cache::ListCache;
-use model::{Catalogue, Mark, Timestamp};
-use store::{Outcome, Store};
+use list_cache::{Batch, ListCache};
+use model::{Catalogue, Mark, TableNumber, Timestamp};
+use store::{Loaded, Outcome, Store};
 
 use crate::EncodePage;
 use crate::error::EngineError;
@@ -147,6 +147,10 @@ impl Shared {
             catalogue.apply(change.clone());
         }
         catalogue.epoch = last.catalogue_epoch;
+        self.set_catalogue(catalogue);
+    }
+
+    fn set_catalogue(&self, catalogue: Catalogue) {
         let mut published = self
             .catalogue
             .write()
@@ -155,6 +159,28 @@ impl Shared {
         self.catalogue_epoch
             .store(catalogue.epoch, Ordering::Release);
         *published = Arc::new(catalogue);
+    }
+
+    /// Takes in what stands in the store after commits of others. The writer alone calls this, and
+    /// with nothing pending. What those commits altered is not known: no list is kept.
+    pub(crate) fn catch_up(&self, loaded: Loaded) {
+        let known = self.catalogue();
+        let tables = known.tables().chain(loaded.catalogue.tables());
+        let mut tables: Vec<TableNumber> = tables.map(|table| table.number).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let withheld = self.lists.withhold(Batch {
+            unseen: tables.clone(),
+            past_changed: tables.clone(),
+            next: loaded.boundaries,
+            ..Batch::default()
+        });
+        self.set_catalogue(loaded.catalogue);
+        self.marks.catch_up(loaded.mark, loaded.horizon);
+        self.lists.publish(withheld, true);
+        for table in tables {
+            self.lists.purge(table);
+        }
     }
 
     /// Waits until the catalogue is no longer the one of `epoch`, or a batch was settled since

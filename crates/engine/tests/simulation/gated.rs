@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 use futures_executor::block_on;
 use model::{Mark, Row, Timestamp};
 use store::{
-    Boundaries, Changes, Committed, Listed, Listing, Loaded, Outcome, Pending, Point, Snapshot,
-    Store, StoreError, StoreFuture, StoreUpkeep, WriteBatch,
+    Boundaries, Changes, Committed, Listed, Listing, Outcome, Pending, Point, Snapshot, Store,
+    StoreError, StoreFuture, WriteBatch,
 };
-use testing::{StoreHooks, in_doubt};
+use testing::{OwnTurn, StoreHooks, UpkeepHooks, in_doubt};
 
 use super::gate::{Gate, Lost, Stop};
 
@@ -220,8 +220,8 @@ impl StoreHooks for Gated {
         &*self.inner
     }
 
-    fn upkeep(&self) -> &dyn StoreUpkeep {
-        self
+    fn upkeep(&self) -> Option<&dyn UpkeepHooks> {
+        Some(self)
     }
 
     fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
@@ -267,7 +267,11 @@ impl StoreHooks for Gated {
     }
 }
 
-impl StoreUpkeep for Gated {
+impl UpkeepHooks for Gated {
+    fn behind(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     /// The writer comes here when it has nothing to do. Whatever upkeep there is, more seems to
     /// be waiting, so that it comes back.
     fn run_upkeep(&self) -> StoreFuture<'_, bool> {
@@ -278,21 +282,5 @@ impl StoreUpkeep for Gated {
             }
             Ok(!is_open)
         })
-    }
-
-    fn load(&self) -> StoreFuture<'_, Loaded> {
-        self.inner.load()
-    }
-
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.reserve(horizon)
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        self.inner.rewind()
-    }
-
-    fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        self.inner.close(horizon)
     }
 }

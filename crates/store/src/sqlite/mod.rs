@@ -46,9 +46,10 @@ use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     ArchivePart, ArchivePiece, Boundaries, BoundaryOf, Committed, Counts, Deployment, Durability,
     InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions, OperationsOf,
-    Options, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreAtOnce, StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads,
+    Options, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing,
+    Store, StoreAtOnce, StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads,
     StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
+    WriteTurn,
 };
 
 /// The store behind the border.
@@ -123,14 +124,6 @@ impl SqliteStore {
             checkpointer: Mutex::new(Some(checkpointer)),
         })
     }
-
-    /// Lends the writer to one call.
-    fn with_writer<T>(
-        &self,
-        call: impl FnOnce(&mut Writer) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        self.shared.with_writer(call)
-    }
 }
 
 /// Refuses a database that this binary must not touch, that has lost commits, or whose key is not
@@ -171,6 +164,21 @@ impl Shared {
                 *slot = Slot::Closed;
                 Err(closed())
             }
+        }
+    }
+
+    /// What the writer goes on from.
+    ///
+    /// # Errors
+    /// When the store is closed.
+    fn standing(&self) -> Result<Standing, StoreError> {
+        match &*self.slot() {
+            Slot::Free(writer) => Ok(Standing {
+                mark: writer.committed.mark,
+                catalogue_epoch: writer.committed.catalogue.epoch,
+            }),
+            Slot::Taken => panic!("one writer at a time, and no turn while a Pending exists"),
+            Slot::Closed => Err(closed()),
         }
     }
 
@@ -300,25 +308,85 @@ impl StoreReads for SqliteStore {
 }
 
 impl StoreWrites for SqliteStore {
-    fn apply<'a>(
-        &'a self,
-        batches: &'a [WriteBatch],
-        first: Mark,
-    ) -> StoreFuture<'a, Box<dyn Pending>> {
-        Box::pin(ready(self.begin(batches, first)))
+    fn turn(&self) -> StoreFuture<'_, Box<dyn WriteTurn + '_>> {
+        let turn = self
+            .shared
+            .standing()
+            .map(|standing| -> Box<dyn WriteTurn + '_> {
+                Box::new(SqliteTurn {
+                    store: self,
+                    standing,
+                })
+            });
+        Box::pin(ready(turn))
+    }
+}
+
+/// A turn costs nothing: the files have one owner.
+struct SqliteTurn<'s> {
+    store: &'s SqliteStore,
+    standing: Standing,
+}
+
+impl WriteTurn for SqliteTurn<'_> {
+    fn standing(&self) -> Standing {
+        self.standing
     }
 
-    fn activate_due(&self, instant: Timestamp) -> StoreFuture<'_, Box<dyn Pending>> {
-        Box::pin(ready(self.begin_due(instant)))
+    fn apply<'a>(
+        self: Box<Self>,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.store.begin(batches, first)))
+    }
+
+    fn activate_due<'a>(self: Box<Self>, instant: Timestamp) -> StoreFuture<'a, Box<dyn Pending>>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.store.begin_due(instant)))
     }
 
     fn preview<'a>(
-        &'a self,
+        self: Box<Self>,
         trials: &'a [Trial],
         first: Mark,
         limit_ms: u64,
-    ) -> StoreFuture<'a, Box<dyn Preview>> {
-        Box::pin(ready(preview::begin(&self.shared, trials, first, limit_ms)))
+    ) -> StoreFuture<'a, Box<dyn Preview>>
+    where
+        Self: 'a,
+    {
+        let shared = &self.store.shared;
+        Box::pin(ready(preview::begin(shared, trials, first, limit_ms)))
+    }
+
+    fn reserve<'a>(self: Box<Self>, horizon: Mark) -> StoreFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        let stored = self.store.shared.with_writer(|writer| {
+            let horizon = horizon.max(writer.committed.horizon);
+            writer.store_horizon(horizon)
+        });
+        Box::pin(ready(stored))
+    }
+
+    fn rewind<'a>(self: Box<Self>) -> StoreFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.store.shared.with_writer(Writer::rewind)))
+    }
+
+    fn run_upkeep<'a>(self: Box<Self>) -> StoreFuture<'a, bool>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.store.shared.with_writer(Writer::run_upkeep)))
     }
 }
 
@@ -418,22 +486,6 @@ impl StoreUsage for SqliteStore {
 impl StoreUpkeep for SqliteStore {
     fn load(&self) -> StoreFuture<'_, Loaded> {
         Box::pin(ready(self.shared.load()))
-    }
-
-    fn reserve(&self, horizon: Mark) -> StoreFuture<'_, ()> {
-        let stored = self.shared.with_writer(|writer| {
-            let horizon = horizon.max(writer.committed.horizon);
-            writer.store_horizon(horizon)
-        });
-        Box::pin(ready(stored))
-    }
-
-    fn rewind(&self) -> StoreFuture<'_, ()> {
-        Box::pin(ready(self.shared.with_writer(Writer::rewind)))
-    }
-
-    fn run_upkeep(&self) -> StoreFuture<'_, bool> {
-        Box::pin(ready(self.shared.with_writer(Writer::run_upkeep)))
     }
 
     fn rest(&self) {

@@ -28,7 +28,7 @@ struct Previewing {
     limit_ms: u64,
 }
 
-/// What [`crate::StoreWrites::preview`] promises.
+/// What [`crate::WriteTurn::preview`] promises.
 pub(super) fn begin(
     shared: &Arc<Shared>,
     trials: &[Trial],

@@ -7,6 +7,7 @@ use store::{Refusal, SchemaChange, StoreError};
 use super::fixture::{meddle, open, values};
 use crate::suite::db::{DUE, Db, TAGS, TITLE, assert_holds};
 use crate::suite::schema::change;
+use testing::OwnTurn;
 
 #[test]
 fn altered_or_moved_value_is_refused_and_other_rows_are_not() {

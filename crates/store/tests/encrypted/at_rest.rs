@@ -2,7 +2,7 @@
 
 use model::{Selection, Table, Timestamp, Value};
 use store::{CatalogueOp, Op, Refusal, RowAct, SchemaChange};
-use testing::traces;
+use testing::{OwnTurn, traces};
 
 use super::fixture::{Embedded, SECRET, open, timed, values};
 use crate::suite::db::{COUNT, Db, TITLE, assert_holds};

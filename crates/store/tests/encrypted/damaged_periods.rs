@@ -7,6 +7,7 @@ use store::{CatalogueOp, Op, Refusal, RowAct, StoreError};
 
 use super::fixture::{Embedded, damage, is_refused, open, over, timed, values};
 use crate::suite::db::{COUNT, Db, TITLE, assert_holds, notes_called};
+use testing::OwnTurn;
 
 #[test]
 fn due_row_with_a_damaged_value_holds_up_no_other() {

@@ -13,6 +13,7 @@ use super::db::{
     DATABASE, Db, PROJECT, Place, column, create_database, create_project, delete_table, index,
     note, notes, notes_called,
 };
+use testing::OwnTurn;
 
 fn project() -> ProjectId {
     ProjectId::new(PROJECT).unwrap()

@@ -16,6 +16,7 @@ use store::{
     Outcome, Point, Refusal, RowAct, RowOp, Snapshot, Stamps, Store, StoreError, TotalCap,
     WriteBatch,
 };
+use testing::OwnTurn;
 
 /// Somewhere a store can be opened, and opened again with what it held.
 pub trait Place {

@@ -7,6 +7,7 @@ use model::{Mark, Value};
 use store::{Changes, Op, Refusal};
 
 use super::db::{COUNT, Db, Place, TITLE, assert_holds, note, row_id};
+use testing::OwnTurn;
 
 fn count(number: i64) -> Vec<(usize, Value)> {
     vec![(COUNT, Value::Int(number))]

@@ -10,6 +10,7 @@ use store::{
 };
 
 use super::db::{CODE, COUNT, Db, Place, TAGS, TITLE, assert_holds, index_of, note, row_id};
+use testing::OwnTurn;
 
 /// Rows `r0`, `r1` … with the counts 0, 1 …
 fn with_counts(place: &dyn Place, rows: i64) -> Db {

@@ -19,6 +19,7 @@ use store::{
 use super::catalogue::describe;
 use super::db::{Db, Place, column, delete_table, index_of, note, notes_called, row_id};
 use super::schema::change;
+use testing::OwnTurn;
 
 /// Relates `notes` to `others` by the column `k`, and back by `back`.
 pub fn relate(db: &mut Db, kind: RelationKind, on_delete: OnDelete) {

@@ -16,6 +16,7 @@ use super::db::{
     CODE, COUNT, Db, Place, TAGS, TITLE, assert_holds, column, delete_table, index, index_of, note,
     notes, notes_called,
 };
+use testing::OwnTurn;
 
 fn change_of(table: &Arc<Table>, change: SchemaChange) -> Op {
     Op::Catalogue(CatalogueOp::ChangeSchema {

@@ -7,6 +7,7 @@ use store::{CatalogueOp, Op, SchemaChange};
 use super::db::{DATABASE, Db, PROJECT, Place, TITLE, delete_table, index, note, notes};
 use super::db::{create_database, create_project};
 use super::schema::change;
+use testing::OwnTurn;
 
 /// A database whose table of notes has an index of the words in their titles.
 pub fn with_words(place: &dyn Place) -> Db {

@@ -6,6 +6,7 @@ use query::Visibility;
 use store::Op;
 
 use super::db::{COUNT, Db, Place, TITLE, assert_holds, content, delete_table, note, notes_called};
+use testing::OwnTurn;
 
 fn titled(title: &str, count: i64) -> Vec<Value> {
     let mut values = note(title);

@@ -13,6 +13,7 @@ use store::{Refusal, SchemaChange, StoreError, WriteBatch};
 use testing::history::{HistoryGrid, HistoryOp, HistoryWrite, MARK_MAX, SetColumns, instants};
 
 use super::{Log, Row, STRETCH, World, ask_again, doc, index_over_x};
+use testing::OwnTurn;
 
 /// Rows of one sequence, and values of their unique column: few enough to meet, enough to part.
 const ROWS: usize = 3;

@@ -19,7 +19,9 @@ use crate::{StoreError, refusal::Refusal};
 /// Derives all of it in the store that `options` name, which is closed in the end.
 pub(super) fn derive(options: Options, mark: Mark) -> Result<(), HistoryFault> {
     let store = SqliteStore::open(options)?;
-    let horizon = store.with_writer(|writer| Ok(derive_in(writer, mark)))??;
+    let horizon = store
+        .shared
+        .with_writer(|writer| Ok(derive_in(writer, mark)))??;
     store.close_at(horizon)?;
     Ok(())
 }
