@@ -1,9 +1,14 @@
-//! Indexes that wait to be built, and when those that failed are tried again.
+//! Indexes that wait to be built, what is done for them outside of commits, and when those that
+//! failed are tried again.
 
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use model::{Catalogue, CatalogueChange, IndexStatus, Table, TableNumber};
-use store::{CatalogueOp, Op, SchemaChange, WriteBatch};
+use store::{CatalogueOp, Op, SchemaChange, StoreError, StoreFuture, WriteBatch};
+
+use crate::commit::write_queue::WriteQueue;
 
 /// A table and the number of an index that it waits for.
 pub(crate) type Build = (TableNumber, u32);
@@ -90,21 +95,62 @@ impl FailedBuilds {
     }
 }
 
-/// An index that waits to be built and may be, with the batch that builds it.
-pub(crate) fn next_build(
-    catalogue: &Catalogue,
+/// What is done for one index outside of any commit; no future once it is done.
+#[derive(Default)]
+pub(crate) struct OutsideBuild(Option<(Build, Option<StoreFuture<'static, ()>>)>);
+
+impl OutsideBuild {
+    /// Goes on with it, and begins it where it has not begun; that of any other index is called
+    /// off. The writer is woken when it can go on. Done, it stays so until [`OutsideBuild::end`].
+    pub(crate) fn poll(
+        &mut self,
+        build: Build,
+        queue: &Arc<WriteQueue>,
+        begin: impl FnOnce() -> StoreFuture<'static, ()>,
+    ) -> Poll<Result<(), StoreError>> {
+        self.0.take_if(|(begun, _)| *begun != build);
+        let (_, future) = self.0.get_or_insert_with(|| (build, Some(begin())));
+        let Some(running) = future else {
+            return Poll::Ready(Ok(()));
+        };
+        let waker = Waker::from(Arc::new(BuildWaker(Arc::clone(queue))));
+        let polled = running.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() {
+            *future = None;
+        }
+        polled
+    }
+
+    /// Calls it off, or forgets that it is done.
+    pub(crate) fn end(&mut self) {
+        self.0 = None;
+    }
+}
+
+struct BuildWaker(Arc<WriteQueue>);
+
+impl Wake for BuildWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.lock().build_goes_on = true;
+        self.0.notify();
+    }
+}
+
+/// An index that waits to be built and may be, with its table.
+pub(crate) fn next_build<'c>(
+    catalogue: &'c Catalogue,
     failed: &FailedBuilds,
-) -> Option<(Build, WriteBatch)> {
-    let databases = catalogue
-        .projects()
-        .flat_map(|project| project.databases.values());
-    let mut tables = databases.flat_map(|database| database.tables.values());
-    let (table, number) = tables.find_map(|table| {
+) -> Option<(&'c Arc<Table>, u32)> {
+    catalogue.tables().find_map(|table| {
         let may_work = |number: &u32| !failed.waits((table.number, *number));
         let number = waiting_indexes(table).find(may_work)?;
         Some((table, number))
-    })?;
-    let batch = WriteBatch {
+    })
+}
+
+/// The batch that makes the index available.
+pub(crate) fn build_batch(catalogue: &Catalogue, table: &Arc<Table>, number: u32) -> WriteBatch {
+    WriteBatch {
         catalogue_epoch: catalogue.epoch,
         ops: vec![Op::Catalogue(CatalogueOp::ChangeSchema {
             table: table.clone(),
@@ -115,8 +161,7 @@ pub(crate) fn next_build(
         meta: None,
         noted_in: None,
         space: store::SpaceLimit::Any,
-    };
-    Some(((table.number, number), batch))
+    }
 }
 
 #[cfg(test)]

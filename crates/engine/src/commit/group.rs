@@ -7,14 +7,17 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use list_cache::{Batch, Withheld};
-use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Timestamp};
+use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Table, Timestamp};
 use store::{Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
 
-use crate::commit::builds::{FailedBuilds, next_build, table_with_builds};
+use crate::commit::builds::{
+    Build, FailedBuilds, OutsideBuild, build_batch, next_build, table_with_builds,
+};
 use crate::commit::change_limit;
 use crate::commit::doubt::{Reply, last_mark};
 use crate::commit::quota::Held;
@@ -63,6 +66,7 @@ pub(crate) struct GroupCommit {
     /// When what is due could not be activated, and why.
     last_due_failure: Option<(Instant, EngineError)>,
     failed_builds: FailedBuilds,
+    outside: OutsideBuild,
     /// Which tables let go of their past, and when.
     floors: RetentionFloors,
     /// Until when upkeep rests.
@@ -93,6 +97,7 @@ impl GroupCommit {
             builds_are_due: true,
             last_due_failure: None,
             failed_builds: FailedBuilds::default(),
+            outside: OutsideBuild::default(),
             floors: RetentionFloors::default(),
             upkeep_rests_until: None,
         }
@@ -121,6 +126,11 @@ impl GroupCommit {
             self.activate_due();
             upkeep_is_due |= self.raise_lines();
             if self.failed_builds.are_due(Instant::now()) {
+                self.builds_are_due = true;
+                upkeep_is_due = true;
+            }
+            upkeep_is_due |= std::mem::take(&mut self.queue.lock().build_goes_on);
+            if self.calls.has_caught_up.take() {
                 self.builds_are_due = true;
                 upkeep_is_due = true;
             }
@@ -197,6 +207,9 @@ impl GroupCommit {
                 return Taken::Nothing;
             }
             if std::mem::take(&mut queue.is_woken) && self.shared.is_due_to_writer() {
+                return Taken::Due;
+            }
+            if queue.build_goes_on {
                 return Taken::Due;
             }
             let until_due = self.until_due();
@@ -332,25 +345,59 @@ impl GroupCommit {
     /// waiting. A slice that fails is met again by the next write, which reports it.
     fn run_upkeep(&mut self) -> bool {
         if self.builds_are_due {
-            let next = next_build(&self.shared.catalogue(), &self.failed_builds);
-            if let Some((build, batch)) = next {
-                let began = Instant::now();
-                let built = self.commit(&[batch], &mut []).pop();
-                self.rest_after_build(began.elapsed());
-                match built {
-                    // What is due comes in first. While it cannot, trying again would keep the
-                    // writer busy.
-                    Some(Ok(Err(Refusal::Behind(_)))) if self.has_just_failed() => return false,
-                    Some(Ok(Ok(_) | Err(Refusal::Behind(_)))) => {}
-                    _ => self.failed_builds.add(build, Instant::now()),
+            let catalogue = self.shared.catalogue();
+            if let Some((table, number)) = next_build(&catalogue, &self.failed_builds) {
+                match self.build_outside(table, number) {
+                    Poll::Ready(Ok(())) => {
+                        let build = (table.number, number);
+                        return self.declare_built(build, build_batch(&catalogue, table, number));
+                    }
+                    Poll::Ready(Err(_)) => {
+                        self.give_up((table.number, number));
+                        return true;
+                    }
+                    Poll::Pending => {}
                 }
-                return true;
+            } else {
+                self.outside.end();
+                self.builds_are_due = false;
             }
-            self.builds_are_due = false;
         }
         self.calls
             .in_turn(|turn| block_on(turn.run_upkeep()))
             .unwrap_or(false)
+    }
+
+    fn build_outside(&mut self, table: &Arc<Table>, number: u32) -> Poll<Result<(), StoreError>> {
+        let (outside, queue) = (&mut self.outside, &self.queue);
+        let polled = self.calls.call(|store| {
+            let begin = || store.build(table, number);
+            Ok(outside.poll((table.number, number), queue, begin))
+        });
+        polled.unwrap_or_else(|error| Poll::Ready(Err(error)))
+    }
+
+    /// The build has failed, and is begun again later.
+    fn give_up(&mut self, build: Build) {
+        self.outside.end();
+        self.failed_builds.add(build, Instant::now());
+    }
+
+    /// Commits the batch that makes an index available, or a part of it. Says whether more waits.
+    fn declare_built(&mut self, build: Build, batch: WriteBatch) -> bool {
+        let began = Instant::now();
+        let outcome = self.commit(&[batch], &mut []).pop();
+        self.rest_after_build(began.elapsed());
+        match outcome {
+            // What is due comes in first. While it cannot, trying again would keep the writer
+            // busy.
+            Some(Ok(Err(Refusal::Behind(_)))) => !self.has_just_failed(),
+            Some(Ok(Ok(_))) => true,
+            _ => {
+                self.give_up(build);
+                true
+            }
+        }
     }
 
     /// Raises the lines of tables that let go of their past, where that is due. Says whether there

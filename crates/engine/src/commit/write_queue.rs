@@ -106,6 +106,8 @@ pub(crate) struct Queue {
     pub(crate) closing: bool,
     /// A request has met something that is due.
     pub(crate) is_woken: bool,
+    /// What is done for an index outside of commits can go on, or has ended.
+    pub(crate) build_goes_on: bool,
 }
 
 impl Queue {
