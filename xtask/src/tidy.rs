@@ -47,7 +47,7 @@ use source::Tree;
 ///     budget         outside crates per room
 ///     dependency     each outside dependency has its line in docs/decisions/dependencies.md
 ///     sql-text       SQL stands in crates/query/src/emit.rs and crates/store/ only
-///     sqlite-name    the engine and what is above it do not know which database is below
+///     database-name  the engine and what is above it do not know which database is below
 ///     serialisation  only crates/server and the rooms above it derive it
 ///     purity         pure rooms: no files, sockets, threads, clocks, chance
 ///     clock          below the server, the wall clock comes in as an argument

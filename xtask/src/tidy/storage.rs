@@ -1,4 +1,4 @@
-//! Rules `sql-text` and `sqlite-name`: who may know that there is SQL, and whose.
+//! Rules `sql-text` and `database-name`: who may know that there is SQL, and whose.
 
 use super::Finding;
 use super::source::{Source, Tree};
@@ -47,6 +47,9 @@ const UNAWARE: [&str; 11] = [
     "crates/model/",
 ];
 
+/// The databases, as their names begin.
+const DATABASES: [&str; 2] = ["sqlite", "postgres"];
+
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in tree.rust() {
@@ -93,6 +96,9 @@ fn check_names(source: &Source, findings: &mut Vec<Finding>) {
     if !UNAWARE.iter().any(|room| source.path.starts_with(room)) {
         return;
     }
+    // Reports say beside what was measured.
+    let is_report = source.path.starts_with("bench/");
+    let names = &DATABASES[..if is_report { 1 } else { DATABASES.len() }];
     let in_code = source
         .code
         .lines()
@@ -103,9 +109,11 @@ fn check_names(source: &Source, findings: &mut Vec<Finding>) {
         .iter()
         .map(|literal| (literal.line, literal.text.as_str()));
     for (line, text) in in_code.chain(in_literals) {
-        if text.to_lowercase().contains("sqlite") {
+        let text = text.to_lowercase();
+        let is_named = |name: &&str| text.contains(*name);
+        if names.iter().any(is_named) {
             let message = "names the database below; say `store`, or what the store promises";
-            findings.push(Finding::new(&source.path, line, "sqlite-name", message));
+            findings.push(Finding::new(&source.path, line, "database-name", message));
         }
     }
 }
@@ -171,11 +179,15 @@ mod tests {
         let text =
             "// SQLite may say so in a comment\nuse store::SqliteStore;\n\nlet a = \"sqlite\";";
         let expected = [
-            "crates/engine/src/a.rs:2: sqlite-name",
-            "crates/engine/src/a.rs:4: sqlite-name",
+            "crates/engine/src/a.rs:2: database-name",
+            "crates/engine/src/a.rs:4: database-name",
         ];
         check(&[("crates/engine/src/a.rs", text)], &expected);
         check(&[("crates/store/src/a.rs", text)], &[]);
+        let text = "// PostgreSQL may say so in a comment\nlet a = \"postgres://\";";
+        let expected = ["crates/tidemark/src/a.rs:2: database-name"];
+        check(&[("crates/tidemark/src/a.rs", text)], &expected);
+        check(&[("bench/scenarios/src/a.rs", text)], &[]);
         check(
             &[("crates/query/src/dialect.rs", "enum Dialect { Sqlite }")],
             &[],
