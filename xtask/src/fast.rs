@@ -20,8 +20,8 @@ use crate::{prerequisite, prose, tidy};
 #[command(verbatim_doc_comment)]
 pub struct Arguments {}
 
-/// The rooms whose tests need nothing but themselves.
-const ROOMS: [&str; 12] = [
+/// The rooms whose tests need nothing but themselves and the programs of PostgreSQL.
+const ROOMS: [&str; 13] = [
     "model",
     "query",
     "cache",
@@ -34,6 +34,7 @@ const ROOMS: [&str; 12] = [
     "measure",
     "scenarios",
     "tidemark",
+    "testing-postgres",
 ];
 
 /// The lane, or status 2 when the toolchain is not whole.
@@ -41,7 +42,12 @@ const ROOMS: [&str; 12] = [
 /// # Errors
 /// When the files of the project cannot be listed.
 pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
-    let missing = [prerequisite::for_rust(checkout), prerequisite::for_node()].concat();
+    let missing = [
+        prerequisite::for_rust(checkout),
+        prerequisite::for_node(),
+        prerequisite::for_postgres(),
+    ]
+    .concat();
     if !missing.is_empty() {
         return Ok(prerequisite::refuse(
             &missing,

@@ -146,6 +146,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_guides(),
         prerequisite::for_php(),
         prerequisite::for_web(),
+        prerequisite::for_postgres(),
     ]
     .concat()
 }

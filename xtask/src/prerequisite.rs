@@ -160,6 +160,15 @@ pub fn for_go() -> Vec<Missing> {
     vec![Missing::new(what, Remedy::Advice(advice))]
 }
 
+/// The programs of the other database.
+pub fn for_postgres() -> Vec<Missing> {
+    if testing_postgres::Programs::find().is_ok() {
+        return Vec::new();
+    }
+    let remedy = Remedy::Apt(&[testing_postgres::PACKAGE]);
+    vec![Missing::new("PostgreSQL 15 or later", remedy)]
+}
+
 /// The program by which guides ask the server from a shell.
 pub fn for_guides() -> Vec<Missing> {
     if version_of("curl").is_some() {

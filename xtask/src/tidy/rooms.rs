@@ -30,10 +30,10 @@ pub enum Outside {
 }
 
 /// What the tests of several crates need. Tests of any crate may import it, and no product code.
-const TESTING: &str = "testing";
+const TESTING: [&str; 2] = ["testing", "testing-postgres"];
 
 /// Every room there is.
-pub const ROOMS: [Room; 20] = [
+pub const ROOMS: [Room; 21] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -215,7 +215,14 @@ pub const ROOMS: [Room; 20] = [
         outside_max: 20,
     },
     Room {
-        name: TESTING,
+        name: "testing-postgres",
+        kind: Kind::Beside,
+        ours: &[],
+        outside: Outside::Only(&["anyhow", "tempfile"]),
+        outside_max: 2,
+    },
+    Room {
+        name: "testing",
         kind: Kind::Beside,
         ours: &["model", "query", "store", "engine"],
         // Random histories, and the answers of a server.
@@ -366,7 +373,7 @@ impl Room {
 
     /// Whether it may import `wanted` because that serves tests.
     pub fn may_test(&self, wanted: &str, in_tests: bool) -> bool {
-        wanted == TESTING && (in_tests || self.kind == Kind::Beside)
+        TESTING.contains(&wanted) && (in_tests || self.kind == Kind::Beside)
     }
 
     /// Why it may not import this outside crate; `None` when it may.

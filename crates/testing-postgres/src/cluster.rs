@@ -1,0 +1,265 @@
+//! One cluster: made, started, stopped and removed.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+
+use crate::account::Account;
+use crate::programs::Programs;
+
+/// A server answers within 2 s; a machine busy building may take thirty times as long.
+const READY_MAX: Duration = Duration::from_mins(1);
+/// One that stops ends every session and writes its last checkpoint. Then it is killed.
+const STOP_MAX: Duration = Duration::from_secs(30);
+/// How often a wait looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How much of its log an error quotes.
+const LOG_TAIL_LINES: usize = 20;
+/// A socket's path has at most 107 bytes, so the folder lies as high as it can.
+const FOLDERS: &str = "/tmp";
+/// The owner of the cluster, who may do everything in it.
+const OWNER: &str = "tidemark";
+
+/// How a cluster runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClusterSettings<'a> {
+    /// Whether what is committed is synced. Tests of what is stored need none; benches, faults and
+    /// tests of failing over do.
+    pub syncs: bool,
+    /// Further settings, as `name=value`.
+    pub further: &'a [&'a str],
+}
+
+/// A running cluster. Dropped, it is stopped and removed.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: TempDir,
+    programs: Programs,
+    account: Account,
+    /// Ends the thread that started the server, and with it the server.
+    end: Option<Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Cluster {
+    /// Makes a cluster and waits until it answers.
+    ///
+    /// # Errors
+    /// When the programs are not installed (the message names the package), or do not do it within
+    /// a minute each; then the end of what they printed is quoted.
+    pub fn start(settings: &ClusterSettings<'_>) -> Result<Cluster> {
+        let programs = Programs::find()?;
+        let account = Account::choose()?;
+        let folder = tempfile::Builder::new()
+            .prefix("tidemark-pg-")
+            .tempdir_in(FOLDERS)?;
+        account.own(folder.path())?;
+        let mut cluster = Cluster {
+            folder,
+            programs,
+            account,
+            end: None,
+            keeper: None,
+        };
+        cluster.make()?;
+        cluster.run(settings)?;
+        Ok(cluster)
+    }
+
+    /// One that the tests of this process share, without syncs. It ends with the last holder.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn shared() -> Result<Arc<Cluster>> {
+        static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cluster) = shared.upgrade() {
+            return Ok(cluster);
+        }
+        let cluster = Arc::new(Cluster::start(&ClusterSettings::default())?);
+        *shared = Arc::downgrade(&cluster);
+        Ok(cluster)
+    }
+
+    /// The folder with the socket.
+    pub fn socket_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where a client finds a database of it, as its owner.
+    pub fn url(&self, database: &str) -> String {
+        let host = self.socket_folder().display().to_string();
+        format!(
+            "postgres://{OWNER}@/{database}?host={}",
+            host.replace('/', "%2F")
+        )
+    }
+
+    /// Runs statements in a database of it, one after the other and each by itself. What they
+    /// return comes without headings, a line for each row.
+    ///
+    /// # Errors
+    /// What the server says of the first one that fails.
+    pub fn run_sql(&self, database: &str, statements: &[&str]) -> Result<String> {
+        let mut psql = Command::new(self.programs.path("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
+        psql.args(["--set", "ON_ERROR_STOP=1", "--username", OWNER, "--host"]);
+        psql.arg(self.socket_folder()).args(["--dbname", database]);
+        for statement in statements {
+            psql.args(["--command", statement]);
+        }
+        let output = psql
+            .stdin(Stdio::null())
+            .output()
+            .context("psql does not start")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}", said.trim_end());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn make(&self) -> Result<()> {
+        let mut initdb = self.account.command(&self.programs.path("initdb"), false);
+        initdb.arg("--pgdata").arg(self.data());
+        initdb.args(["--username", OWNER, "--auth=trust", "--encoding=UTF8"]);
+        initdb.args(["--locale=C", "--no-sync", "--no-instructions"]);
+        let mut child = self
+            .logged(initdb)?
+            .spawn()
+            .context("setpriv does not start")?;
+        match ended(&mut child, READY_MAX)? {
+            Some(true) => Ok(()),
+            Some(false) => Err(self.failed("initdb failed")),
+            None => Err(self.failed("initdb does not end")),
+        }
+    }
+
+    fn run(&mut self, settings: &ClusterSettings<'_>) -> Result<()> {
+        let mut server = self.account.command(&self.programs.path("postgres"), true);
+        server
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(self.socket_folder());
+        let mut set = |setting: &str| {
+            server.args(["-c", setting]);
+        };
+        for setting in ["listen_addresses=", "timezone=UTC", "max_connections=300"] {
+            set(setting);
+        }
+        for setting in ["shared_buffers=128MB", "max_wal_size=1GB"] {
+            set(setting);
+        }
+        if !settings.syncs {
+            set("fsync=off");
+            set("full_page_writes=off");
+        }
+        settings.further.iter().copied().for_each(set);
+        let server = self.logged(server)?;
+        let (end, ends) = mpsc::channel();
+        let (report, reports) = mpsc::channel();
+        self.end = Some(end);
+        // The signal at the end of the caller follows the thread that started the server, and one
+        // of a test ends with the test.
+        let keeper = std::thread::Builder::new().name("postgres".to_owned());
+        self.keeper = Some(keeper.spawn(move || keep(server, &ends, &report))?);
+        let began = Instant::now();
+        loop {
+            if reports.try_recv().is_ok() {
+                return Err(self.failed("the server ended at its start"));
+            }
+            if self.is_ready() {
+                return Ok(());
+            }
+            if began.elapsed() >= READY_MAX {
+                return Err(self.failed("the server does not answer"));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let mut look = Command::new(self.programs.path("pg_isready"));
+        look.arg("--quiet").arg("--host").arg(self.socket_folder());
+        look.stdin(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.socket_folder().join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.socket_folder().join("log")
+    }
+
+    /// The command, with what it prints going to the log.
+    fn logged(&self, mut command: Command) -> Result<Command> {
+        let log = File::options().create(true).append(true).open(self.log())?;
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        Ok(command)
+    }
+
+    /// An error with the end of the log.
+    fn failed(&self, what: &str) -> anyhow::Error {
+        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n");
+        anyhow::anyhow!("PostgreSQL {}: {what}\n{tail}", self.programs.version)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(keeper) = self.keeper.take() {
+            // It has printed why, if it panicked.
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// Starts the server and keeps it until the other end of `ends` is dropped; reports it if the
+/// server ends before.
+fn keep(mut server: Command, ends: &Receiver<()>, report: &Sender<()>) {
+    let Ok(mut child) = server.spawn() else {
+        let _ = report.send(());
+        return;
+    };
+    while let Err(mpsc::RecvTimeoutError::Timeout) = ends.recv_timeout(LOOK_EVERY) {
+        if !matches!(child.try_wait(), Ok(None)) {
+            let _ = report.send(());
+            return;
+        }
+    }
+    // The shell's own `kill` is there on the barest machine.
+    let script = format!("kill -INT {}", child.id());
+    let _ = Command::new("sh").args(["-c", &script]).status();
+    let _ = ended(&mut child, STOP_MAX);
+}
+
+/// Waits for the end of a child: whether it succeeded. After `longest` it is killed, and `None`.
+fn ended(child: &mut Child, longest: Duration) -> Result<Option<bool>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        if began.elapsed() >= longest {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

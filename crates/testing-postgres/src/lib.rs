@@ -1,0 +1,10 @@
+//! A PostgreSQL server for tests and benches: a cluster of its own in a temporary folder, reached
+//! by a Unix socket in it, which ends with the process that started it. The cluster that a package
+//! has started on the machine is left alone.
+
+mod account;
+mod cluster;
+mod programs;
+
+pub use cluster::{Cluster, ClusterSettings};
+pub use programs::{PACKAGE, Programs};
