@@ -24,7 +24,6 @@ unsafe extern "C" {
         variable: *mut ffi::PyObject,
         value: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
-    pub fn PyContextVar_Reset(variable: *mut ffi::PyObject, token: *mut ffi::PyObject) -> c_int;
 }
 
 /// The items of a tuple.

@@ -44,6 +44,13 @@ unsafe fn laid_out<R>(
     let count = api::tuple_len(arguments) as usize;
     let items = (0..count).map(|index| api::tuple_item(arguments, index as isize));
     let mut all: Vec<_> = items.collect();
+    if ffi::PyDict_Size(names) == 0 {
+        return use_it(&GivenCall {
+            arguments: all.as_ptr(),
+            count,
+            names: std::ptr::null_mut(),
+        });
+    }
     let keys = HeldObject::owned(ffi::PyDict_Keys(names))?;
     let keys = HeldObject::owned(ffi::PySequence_Tuple(keys.as_ptr()))?;
     for index in 0..api::tuple_len(keys.as_ptr()) {
@@ -252,7 +259,7 @@ impl CallKey {
 
     /// To be called before the body runs, so that an invalidation meanwhile counts. Counts as a
     /// miss if `counted`.
-    fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
+    pub fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
         let inner = self.inner();
         let begun = unsafe {
             self.with_store(|store| {
@@ -270,7 +277,7 @@ impl CallKey {
     }
 
     /// Whether nothing that the run began with was invalidated since.
-    fn is_current(&self, py: Python<'_>) -> PyResult<bool> {
+    pub fn is_current(&self, py: Python<'_>) -> PyResult<bool> {
         raised(py, unsafe {
             self.with_store(|store| Ok(self.may_keep(store)))
         })
@@ -283,7 +290,7 @@ impl CallKey {
 
     /// Keeps `value`, if it may be kept and in the place of the entry of `start_refresh` if
     /// `only_there`, and gives what makes copies of it for other callers.
-    fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<KeptValue> {
+    pub fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<KeptValue> {
         let inner = self.inner();
         let only = self.0.place.lock().filter(|_| only_there);
         let entry = unsafe {
@@ -373,7 +380,7 @@ pub struct KeptValue(PlainRc<KeptEntry>);
 
 #[pymethods]
 impl KeptValue {
-    fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(to_python(py, raised(py, unsafe { self.0.answer() })?))
     }
 }
@@ -425,18 +432,4 @@ pub fn counts(cached: &Bound<'_, PyAny>) -> [u64; 8] {
 pub fn entries(cached: &Bound<'_, PyAny>, instance: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let count = unsafe { with_store_of(cached, instance, |store| store.table.lock().entries()) };
     raised(cached.py(), count)
-}
-
-/// Takes `run` out of the runs of an async function, if it is the one under its key: one step, so
-/// that no other thread's newer run is taken out in between.
-#[pyfunction]
-pub fn discard_run(
-    runs: &Bound<'_, PyDict>,
-    key: &Bound<'_, PyAny>,
-    run: &Bound<'_, PyAny>,
-) -> PyResult<bool> {
-    match runs.get_item(key)? {
-        Some(held) if held.is(run) => runs.del_item(key).map(|()| true),
-        _ => Ok(false),
-    }
 }

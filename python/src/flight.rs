@@ -13,7 +13,8 @@ use crate::entry::{self, KeptEntry};
 use crate::guard::{Guarded, SharedCount};
 use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
-use crate::run_graph::{LedByThread, RunNode, WaitEdges};
+use crate::run_graph::{LedByThread, WaitEdges};
+use crate::run_node::RunNode;
 
 /// Waiters look for signals this often: a native wait would ignore Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);

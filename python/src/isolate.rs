@@ -249,6 +249,9 @@ impl Walk {
 
 /// The value an entry keeps, isolated from the caller's, and how a hit hands it out.
 pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, Isolation)> {
+    if mode == CopyMode::Auto && is_immutable_leaf(value.as_ptr()) {
+        return Ok((value.clone(), Isolation::Same));
+    }
     if mode == CopyMode::Auto && !is_built_in(value.as_ptr()) {
         let own_way = python::call_one(PythonFunction::OwnWay, value.as_ptr())?;
         if own_way.as_ptr() != ffi::Py_None() {

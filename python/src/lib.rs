@@ -22,11 +22,14 @@ mod isolate;
 mod key;
 mod miss;
 mod object;
+mod ownership;
 mod plan;
 mod python;
 mod ready;
 mod run_graph;
+mod run_node;
 mod store;
+mod task_run;
 mod tier_stack;
 mod value_bytes;
 
@@ -94,9 +97,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = raised(py, unsafe { callable::create_type() })?;
     raised(py, unsafe { instance::create_type() })?;
     raised(py, unsafe { ready::create_type() })?;
+    raised(py, unsafe { ownership::create_type() })?;
     module.add("Cached", to_python(py, kind))?;
     module.add_class::<call_key::CallKey>()?;
-    module.add_class::<run_graph::TaskRun>()?;
+    module.add_class::<task_run::TaskRun>()?;
+    module.add_class::<task_run::RunBody>()?;
     module.add_class::<file_tier::SharedFile>()?;
     module.add_class::<tier_stack::StackOfTiers>()?;
     module.add_class::<tier_stack::StackedCall>()?;
@@ -111,6 +116,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call_key::clear, module)?)?;
     module.add_function(wrap_pyfunction!(call_key::counts, module)?)?;
     module.add_function(wrap_pyfunction!(call_key::entries, module)?)?;
-    module.add_function(wrap_pyfunction!(call_key::discard_run, module)?)?;
     Ok(())
 }

@@ -14,9 +14,9 @@ use crate::guard::{Holders, SharedCount};
 use crate::isolate::{self, Isolation};
 use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
+use crate::ownership;
 use crate::python::{self, PythonFunction};
 use crate::ready;
-use crate::run_graph;
 use crate::store::{CallStore, EntryWay, FoundEntry, StoredEntry};
 
 /// After a refresh began, or a body failed for which an old value stood in, the next one begins no
@@ -258,18 +258,7 @@ impl Inner {
     ) -> Outcome<(HeldObject, PlainRc<KeptEntry>)> {
         // The whole of it owns the run: destructors and policies of the user's run here as well,
         // and what they ask of the cache must not wait for this run.
-        let entered = run_graph::enter(&run.node)?;
-        let led = self.lead_inside(missed, run, only);
-        run_graph::leave(entered);
-        led
-    }
-
-    unsafe fn lead_inside(
-        &self,
-        missed: MissedCall<'_>,
-        run: &Arc<FlightRun>,
-        only: Option<EntryPlace>,
-    ) -> Outcome<(HeldObject, PlainRc<KeptEntry>)> {
+        ownership::enter(&run.node)?;
         let start = self.start(missed.store, missed.call)?;
         run.set_tokens(start.tokens.clone());
         let value = missed.call.run(self.function.as_ptr())?;

@@ -67,6 +67,42 @@ impl Drop for HeldObject {
     }
 }
 
+/// The layout of an object of ours that the collector need not see: what it holds can lead to it
+/// only through what the user does with it.
+#[repr(C)]
+pub struct UntrackedObject<T> {
+    base: ffi::PyObject,
+    part: T,
+}
+
+impl<T> UntrackedObject<T> {
+    /// An object of `kind`, which has [`UntrackedObject::dealloc`] for its end.
+    #[inline]
+    pub unsafe fn create(kind: *mut ffi::PyTypeObject, part: T) -> Outcome<HeldObject> {
+        let object = ffi::PyObject_Malloc(size_of::<Self>()).cast::<Self>();
+        if object.is_null() {
+            ffi::PyErr_NoMemory();
+            return Err(Raised);
+        }
+        (&raw mut (*object).part).write(part);
+        HeldObject::owned(ffi::PyObject_Init(object.cast(), kind))
+    }
+
+    /// What is in an object of such a kind.
+    #[inline]
+    pub unsafe fn part<'a>(object: *mut ffi::PyObject) -> &'a T {
+        &(*object.cast::<Self>()).part
+    }
+
+    /// The type's `tp_dealloc`.
+    pub unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+        let kind = ffi::Py_TYPE(object);
+        (&raw mut (*object.cast::<Self>()).part).drop_in_place();
+        ffi::PyObject_Free(object.cast());
+        ffi::Py_DECREF(kind.cast());
+    }
+}
+
 /// A value that says itself how many hold it.
 pub trait HasHolders {
     /// How many, which is one when it is made.

@@ -6,17 +6,22 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 
 use crate::api;
-use crate::object::{HeldObject, Outcome};
+use crate::object::{HeldObject, Outcome, UntrackedObject};
 use crate::python;
 
-/// The layout the interpreter sees. Not tracked by the collector: it lives for one `await`, and
-/// nothing can refer to it from inside its value but what the caller puts there.
-#[repr(C)]
-struct Ready {
-    base: ffi::PyObject,
+/// What is awaited once.
+struct ReadyValue {
     /// Null once it has been awaited.
     value: AtomicPtr<ffi::PyObject>,
 }
+
+impl Drop for ReadyValue {
+    fn drop(&mut self) {
+        drop(unsafe { HeldObject::owned(*self.value.get_mut()) });
+    }
+}
+
+type Ready = UntrackedObject<ReadyValue>;
 
 /// `Py_am_send` of CPython's `typeslots.h`, which PyO3 does not declare.
 const PY_AM_SEND: c_int = 81;
@@ -26,18 +31,12 @@ static TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut())
 /// Wraps a value.
 #[inline]
 pub unsafe fn awaitable(value: HeldObject) -> Outcome<HeldObject> {
-    let ready = ffi::PyObject_Malloc(size_of::<Ready>()).cast::<Ready>();
-    if ready.is_null() {
-        ffi::PyErr_NoMemory();
-        return Err(crate::object::Raised);
-    }
-    ffi::PyObject_Init(ready.cast(), TYPE.load(Ordering::Acquire));
-    (&raw mut (*ready).value).write(AtomicPtr::new(value.into_ptr()));
-    HeldObject::owned(ready.cast())
+    let value = AtomicPtr::new(value.into_ptr());
+    Ready::create(TYPE.load(Ordering::Acquire), ReadyValue { value })
 }
 
 unsafe fn take(ready: *mut ffi::PyObject) -> Outcome<HeldObject> {
-    let value = &(*ready.cast::<Ready>()).value;
+    let value = &Ready::part(ready).value;
     // Single use, whichever of several threads comes first.
     let value = match cfg!(Py_GIL_DISABLED) {
         true => value.swap(std::ptr::null_mut(), Ordering::AcqRel),
@@ -126,16 +125,6 @@ unsafe extern "C" fn close(
     HeldObject::borrowed(ffi::Py_None()).into_ptr()
 }
 
-unsafe extern "C" fn dealloc(ready: *mut ffi::PyObject) {
-    let kind = ffi::Py_TYPE(ready);
-    let value = (*ready.cast::<Ready>()).value.load(Ordering::Relaxed);
-    if !value.is_null() {
-        ffi::Py_DECREF(value);
-    }
-    ffi::PyObject_Free(ready.cast());
-    ffi::Py_DECREF(kind.cast());
-}
-
 fn method(
     name: &'static std::ffi::CStr,
     function: ffi::PyCFunction,
@@ -165,7 +154,7 @@ pub unsafe fn create_type() -> Outcome<()> {
         slot(PY_AM_SEND, am_send as *mut c_void),
         slot(ffi::Py_tp_iter, itself as *mut c_void),
         slot(ffi::Py_tp_iternext, next as *mut c_void),
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
+        slot(ffi::Py_tp_dealloc, Ready::dealloc as *mut c_void),
         slot(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
         slot(0, std::ptr::null_mut()),
     ]));

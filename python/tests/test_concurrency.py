@@ -75,6 +75,30 @@ def test_body_that_asks_for_its_own_key_runs_unshared() -> None:
     assert (nested(), len(depth)) == (2, 3)
 
 
+def test_run_that_is_over_makes_no_later_call_run_unshared() -> None:
+    runs = []
+    is_led, go_on = threading.Event(), threading.Event()
+
+    @cache
+    def slow(number: int) -> int:
+        runs.append(number)
+        if len(runs) > 1:
+            is_led.set()
+            go_on.wait(20)
+        return number
+
+    slow(1)
+    slow.cache_clear()
+    with ThreadPoolExecutor(2) as pool:
+        leader = pool.submit(slow, 1)
+        assert is_led.wait(20)
+        # The context that led the first run, and a thread with a copy of it.
+        copied = pool.submit(contextvars.copy_context().run, slow, 1)
+        threading.Timer(0.1, go_on.set).start()
+        assert (slow(1), copied.result(20), leader.result(20)) == (1, 1, 1)
+    assert runs == [1, 1]
+
+
 def test_body_that_asks_for_its_own_key_from_a_pool_does_not_hang() -> None:
     pool = ThreadPoolExecutor(1)
     runs = []
@@ -391,6 +415,24 @@ def test_async_cancelling_one_caller_cancels_nobody_else() -> None:
         await asyncio.sleep(0.01)
         assert ended == ["whole", "cancelled"]
         assert await slow(2) == 2
+
+    asyncio.run(main())
+
+
+def test_async_run_cancelled_before_its_first_step_keeps_nobody_waiting() -> None:
+    @cache
+    async def called(number: int) -> int:
+        return number
+
+    async def main() -> None:
+        callers = [asyncio.create_task(called(1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks() - {asyncio.current_task(), *callers}:
+            task.cancel()
+        ended = asyncio.gather(*callers, return_exceptions=True)
+        first, *others = await asyncio.wait_for(ended, 20)
+        assert isinstance(first, asyncio.CancelledError)
+        assert others == [1, 1] and await called(1) == 1
 
     asyncio.run(main())
 

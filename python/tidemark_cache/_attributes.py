@@ -76,7 +76,7 @@ def _info_of(self: Any, instance: Any) -> CacheCounts:
 def _forget_runs(self: Any, runs: list[Any]) -> None:
     for run in runs:
         run.key.detach()
-        _native.discard_run(self._runs, run.key, run)
+        run.discard()
 
 
 def _cache_clear(self: Any) -> None:

@@ -1,0 +1,421 @@
+//! One run of an async function's body, as the code in Python leads it and waits for it.
+
+use std::sync::Arc;
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::call_key::{CallKey, KeptValue};
+use crate::flight::forks;
+use crate::guard::{Guarded, SharedCount};
+use crate::ownership;
+use crate::raised;
+use crate::run_graph::WaitEdges;
+use crate::run_node::RunNode;
+
+/// Who is woken at the end of a run.
+enum TaskWaiter {
+    /// A future of an asyncio loop, or of one that stands in for it, as uvloop does.
+    Future { loop_: Py<PyAny>, future: Py<PyAny> },
+    /// Called from whatever thread the run ends in.
+    Call(Py<PyAny>),
+}
+
+/// How a run ended that was not given up.
+enum TaskEnding {
+    /// Something with a method `answer`, which makes each caller's value.
+    Value(Py<PyAny>),
+    Raised(Py<PyAny>),
+}
+
+#[derive(Default)]
+struct TaskRunState {
+    waiters: Vec<(u64, TaskWaiter)>,
+    /// Waiters so far.
+    count: u64,
+    /// The task that ends with the last call that waits for it.
+    task: Option<Py<PyAny>>,
+    is_over: bool,
+    /// None until the end, and when the run was given up.
+    ending: Option<TaskEnding>,
+}
+
+/// One run. It stands in a dict of its function's runs, under its key, until it is over or nothing
+/// may join it any more.
+#[pyclass(frozen, module = "tidemark_cache._native")]
+pub struct TaskRun {
+    runs: Py<PyDict>,
+    key: Py<CallKey>,
+    /// What leads it.
+    loop_: Py<PyAny>,
+    forks: u32,
+    node: Arc<RunNode>,
+    state: Guarded<TaskRunState>,
+    discarded: SharedCount,
+}
+
+impl TaskWaiter {
+    fn wake(&self, py: Python<'_>) -> PyResult<()> {
+        let (loop_, future) = match self {
+            TaskWaiter::Call(wake) => return wake.call0(py).map(drop),
+            TaskWaiter::Future { loop_, future } => (loop_.bind(py), future),
+        };
+        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let running = RUNNING.get_or_try_init(py, || {
+            let events = py.import("asyncio.events")?;
+            events.getattr("_get_running_loop").map(Bound::unbind)
+        })?;
+        if running.call0(py)?.is(loop_) {
+            return resolve(future.bind(py));
+        }
+        let resolve = wrap_pyfunction!(resolve, py)?;
+        let posted = loop_.call_method1(intern!(py, "call_soon_threadsafe"), (resolve, future));
+        match posted {
+            // That loop is closed, and no call waits in it any more.
+            Err(error) if error.is_instance_of::<pyo3::exceptions::PyRuntimeError>(py) => Ok(()),
+            posted => posted.map(drop),
+        }
+    }
+
+    fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            TaskWaiter::Call(wake) => visit.call(wake),
+            TaskWaiter::Future { loop_, future } => {
+                visit.call(loop_)?;
+                visit.call(future)
+            }
+        }
+    }
+}
+
+/// Gives a future its result, unless it has one or was cancelled.
+#[pyfunction]
+fn resolve(future: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = future.py();
+    if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        future.call_method1(intern!(py, "set_result"), (py.None(),))?;
+    }
+    Ok(())
+}
+
+impl TaskRun {
+    fn finish(&self, py: Python<'_>, ending: Option<TaskEnding>) -> PyResult<()> {
+        let waiters = {
+            let mut state = self.state.lock();
+            if state.is_over {
+                drop(state);
+                // Dropped with nothing locked, as everything of the user's.
+                drop(ending);
+                return Ok(());
+            }
+            state.is_over = true;
+            state.ending = ending;
+            (std::mem::take(&mut state.waiters), state.task.take())
+        };
+        self.node.end();
+        self.discard(py)?;
+        let (waiters, _task) = waiters;
+        waiters.iter().try_for_each(|(_, waiter)| waiter.wake(py))
+    }
+
+    fn wait(&self, waiter: TaskWaiter) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.is_over {
+            drop(state);
+            drop(waiter);
+            return None;
+        }
+        state.count += 1;
+        let number = state.count;
+        state.waiters.push((number, waiter));
+        Some(number)
+    }
+
+    fn is_it(&self, held: &Bound<'_, PyAny>) -> bool {
+        held.cast::<TaskRun>()
+            .is_ok_and(|held| std::ptr::eq(held.get(), self))
+    }
+
+    fn may_stop(&self) -> bool {
+        let state = self.state.lock();
+        !state.is_over && state.waiters.is_empty() && state.task.is_some()
+    }
+}
+
+#[pymethods]
+impl TaskRun {
+    #[new]
+    fn new(runs: Py<PyDict>, key: Py<CallKey>, loop_: Py<PyAny>) -> TaskRun {
+        TaskRun {
+            runs,
+            key,
+            loop_,
+            forks: forks(),
+            node: Arc::default(),
+            state: Guarded::default(),
+            discarded: SharedCount::default(),
+        }
+    }
+
+    #[getter]
+    fn key(&self, py: Python<'_>) -> Py<CallKey> {
+        self.key.clone_ref(py)
+    }
+
+    #[getter]
+    fn is_over(&self) -> bool {
+        self.node.is_over()
+    }
+
+    /// Whether a caller has an answer or an exception from it.
+    #[getter]
+    fn is_answered(&self) -> bool {
+        self.state.lock().ending.is_some()
+    }
+
+    /// The exception that it ended with.
+    #[getter]
+    fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        match &self.state.lock().ending {
+            Some(TaskEnding::Raised(error)) => Some(error.clone_ref(py)),
+            _ => None,
+        }
+    }
+
+    #[setter]
+    fn set_task(&self, task: Py<PyAny>) {
+        let mut state = self.state.lock();
+        // A task that ran at once is over already, and would keep itself.
+        let unused = match state.is_over {
+            true => Some(task),
+            false => state.task.replace(task),
+        };
+        drop(state);
+        drop(unused);
+    }
+
+    /// Says in the current context that its code belongs to this run, and that the body begins.
+    fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
+        raised(py, unsafe { ownership::enter(&self.node) })?;
+        self.key.get().begin(py, counted)
+    }
+
+    /// Keeps what the body gave, and ends the run with it.
+    fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<()> {
+        let py = value.py();
+        let kept = self.key.get().keep(value, only_there)?;
+        let kept = Py::new(py, kept)?.into_any();
+        self.finish(py, Some(TaskEnding::Value(kept)))
+    }
+
+    /// Ends the run with a value that stands in: something with a method `answer`.
+    fn end_with(&self, py: Python<'_>, value: Py<PyAny>) -> PyResult<()> {
+        self.finish(py, Some(TaskEnding::Value(value)))
+    }
+
+    /// Ends the run with an exception.
+    fn fail(&self, py: Python<'_>, error: Py<PyAny>) -> PyResult<()> {
+        self.finish(py, Some(TaskEnding::Raised(error)))
+    }
+
+    /// Ends the run without an answer, if it has not ended.
+    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+        self.finish(py, None)
+    }
+
+    /// A value for one caller, or the run's exception.
+    fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let value = match &self.state.lock().ending {
+            Some(TaskEnding::Value(value)) => value.clone_ref(py),
+            Some(TaskEnding::Raised(error)) => {
+                return Err(PyErr::from_value(error.bind(py).clone()));
+            }
+            None => return Ok(py.None()),
+        };
+        match value.bind(py).cast::<KeptValue>() {
+            Ok(kept) => kept.get().answer(py),
+            Err(_) => value.call_method0(py, intern!(py, "answer")),
+        }
+    }
+
+    /// Has a future of this loop resolved at the end; None if that has come already.
+    fn add_future(&self, loop_: Py<PyAny>, future: Py<PyAny>) -> Option<u64> {
+        self.wait(TaskWaiter::Future { loop_, future })
+    }
+
+    /// Has `wake` called at the end; None if that has come already.
+    fn add(&self, wake: Py<PyAny>) -> Option<u64> {
+        self.wait(TaskWaiter::Call(wake))
+    }
+
+    fn remove(&self, number: u64) {
+        let mut state = self.state.lock();
+        let mine = state.waiters.iter().position(|(known, _)| *known == number);
+        let mine = mine.map(|mine| state.waiters.swap_remove(mine));
+        drop(state);
+        drop(mine);
+    }
+
+    /// As `remove`, and ends the run's task if no other call waits for it.
+    fn leave(run: &Bound<'_, TaskRun>, number: u64) -> PyResult<()> {
+        let (py, this) = (run.py(), run.get());
+        this.remove(number);
+        if !this.may_stop() {
+            return Ok(());
+        }
+        let stop = run.getattr(intern!(py, "cancel_if_alone"))?;
+        let loop_ = this.loop_.bind(py);
+        match loop_.call_method1(intern!(py, "call_soon_threadsafe"), (stop,)) {
+            // The loop is closed, and the task with it.
+            Err(error) if error.is_instance_of::<pyo3::exceptions::PyRuntimeError>(py) => Ok(()),
+            posted => posted.map(drop),
+        }
+    }
+
+    /// To be called in the run's own loop.
+    fn cancel_if_alone(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.may_stop() {
+            return Ok(());
+        }
+        self.discard(py)?;
+        let state = self.state.lock();
+        let task = state.task.as_ref().map(|task| task.clone_ref(py));
+        drop(state);
+        match task {
+            Some(task) => task.call_method0(py, intern!(py, "cancel")).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether what leads it is still there.
+    fn is_alive(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_closed = self.loop_.call_method0(py, intern!(py, "is_closed"))?;
+        is_closed.is_truthy(py).map(|is_closed| !is_closed)
+    }
+
+    /// Whether a call made now may have this run's answer. Not in a child of a fork, which
+    /// inherits the run and not the thread whose loop leads it.
+    fn is_joinable(&self, py: Python<'_>) -> PyResult<bool> {
+        let may_be = !self.node.is_over() && self.forks == forks() && self.is_alive(py)?;
+        Ok(may_be && self.key.get().is_current(py)?)
+    }
+
+    /// Takes it out of the runs that calls may join. Has no effect the second time: another run
+    /// may stand there by then.
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.discarded.exchange(0, 1) {
+            return Ok(());
+        }
+        let (runs, key) = (self.runs.bind(py), self.key.bind(py));
+        match runs.get_item(key)? {
+            Some(held) if self.is_it(&held) => runs.del_item(key),
+            _ => Ok(()),
+        }
+    }
+
+    /// To be held while waiting for this run; None when that would be for ever.
+    fn wait_edges(&self, py: Python<'_>) -> PyResult<Option<WaitEdges>> {
+        raised(py, unsafe { WaitEdges::of_task(&self.node) })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.runs)?;
+        visit.call(&self.key)?;
+        visit.call(&self.loop_)?;
+        let state = self.state.lock();
+        for (_, waiter) in &state.waiters {
+            waiter.visit(&visit)?;
+        }
+        visit.call(&state.task)?;
+        match &state.ending {
+            Some(TaskEnding::Value(object) | TaskEnding::Raised(object)) => visit.call(object),
+            None => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let mut state = self.state.lock();
+        let (waiters, task) = (std::mem::take(&mut state.waiters), state.task.take());
+        drop(state);
+        drop((waiters, task));
+    }
+}
+
+/// The coroutine of a run's body, which ends the run however it ends itself: a task that is
+/// cancelled before its first step enters no `finally`.
+#[pyclass(frozen, module = "tidemark_cache._native")]
+pub struct RunBody {
+    run: Py<TaskRun>,
+    coroutine: Py<PyAny>,
+}
+
+impl RunBody {
+    fn ended<T>(&self, py: Python<'_>, outcome: PyResult<T>) -> PyResult<T> {
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                self.run.get().give_up(py)?;
+                Err(error)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl RunBody {
+    #[new]
+    fn new(run: Py<TaskRun>, coroutine: Py<PyAny>) -> RunBody {
+        RunBody { run, coroutine }
+    }
+
+    fn __await__(this: Bound<'_, RunBody>) -> Bound<'_, RunBody> {
+        this
+    }
+
+    fn __iter__(this: Bound<'_, RunBody>) -> Bound<'_, RunBody> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let mut sent = std::ptr::null_mut();
+        let none = unsafe { pyo3::ffi::Py_None() };
+        let status =
+            unsafe { pyo3::ffi::PyIter_Send(self.coroutine.as_ptr(), none, &raw mut sent) };
+        let sent = unsafe { Bound::from_owned_ptr_or_opt(py, sent) }.map(Bound::unbind);
+        match status {
+            pyo3::ffi::PySendResult::PYGEN_NEXT => Ok(sent),
+            pyo3::ffi::PySendResult::PYGEN_RETURN => {
+                self.run.get().give_up(py)?;
+                Ok(None)
+            }
+            pyo3::ffi::PySendResult::PYGEN_ERROR => self.ended(py, Err(PyErr::fetch(py))),
+        }
+    }
+
+    fn send(&self, py: Python<'_>, value: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        let sent = self
+            .coroutine
+            .call_method1(py, intern!(py, "send"), (value,));
+        self.ended(py, sent)
+    }
+
+    #[pyo3(signature = (*error))]
+    fn throw(&self, py: Python<'_>, error: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let thrown = self.coroutine.call_method1(py, intern!(py, "throw"), error);
+        self.ended(py, thrown)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let closed = self.coroutine.call_method0(py, intern!(py, "close"));
+        self.run.get().give_up(py)?;
+        closed.map(drop)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.run)?;
+        visit.call(&self.coroutine)
+    }
+}
