@@ -81,7 +81,8 @@ impl BuildLog {
         tail.last(self.letters_max).to_owned()
     }
 
-    fn push(&self, text: &str) {
+    /// Adds a text.
+    pub fn push(&self, text: &str) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.push(text);
     }

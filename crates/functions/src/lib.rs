@@ -18,6 +18,7 @@ pub mod jail;
 mod launch;
 mod log_tail;
 mod memory;
+pub mod pack;
 mod pool;
 mod probe;
 mod process;
