@@ -3,6 +3,7 @@
 //! and their pieces are rows of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use model::{Function, FunctionDefinition, FunctionId, FunctionOptions, Scope, Timestamp, Value};
 use store::{CatalogueOp, Deployment, FunctionName, FunctionOp, Op, Variable, WriteBatch};
@@ -28,6 +29,7 @@ pub(crate) mod variables;
 pub use builds::Build;
 pub use definition::{FunctionInput, FunctionOptionsInput};
 pub use deployments::{DeploymentUpload, SOURCE_BYTES_MAX, UploadRange};
+pub use executions::Executable;
 pub use runtimes::RUNTIMES;
 pub use specification::{SPECIFICATIONS, Specification};
 pub use variables::VariableInput;
@@ -211,6 +213,12 @@ impl Engine {
         caller: Option<&Caller>,
         op: FunctionOp,
     ) -> Result<(), EngineError> {
+        let is_of_variables = matches!(
+            op,
+            FunctionOp::CreateVariable { .. }
+                | FunctionOp::UpdateVariable { .. }
+                | FunctionOp::DeleteVariable { .. }
+        );
         let batch = WriteBatch {
             catalogue_epoch: self.catalogue().epoch,
             ops: vec![Op::Function(op)],
@@ -220,7 +228,12 @@ impl Engine {
             noted_in: None,
             space: store::SpaceLimit::Any,
         };
-        answer(self.writer.commit(batch).await?).map(drop)
+        let outcome = self.writer.commit(batch).await;
+        if is_of_variables {
+            // Whatever became of it: one time too many costs a read.
+            self.variables_epoch.fetch_add(1, Ordering::Release);
+        }
+        answer(outcome?).map(drop)
     }
 }
 

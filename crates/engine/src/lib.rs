@@ -6,6 +6,7 @@
 //! Its folders stand on one another, and none imports one above it: `error`, `state`, `request`,
 //! `commit`, `schema`, `read`, `write`, `transactions`.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 use list_cache::ListCache;
@@ -28,8 +29,8 @@ pub use error::{
     SchemaError, TransactionError, Unavailable, WriteError,
 };
 pub use functions::{
-    Build, DeploymentUpload, FunctionInput, FunctionOptionsInput, FunctionShown, RUNTIMES,
-    SOURCE_BYTES_MAX, SPECIFICATIONS, Specification, UploadRange, VariableInput,
+    Build, DeploymentUpload, Executable, FunctionInput, FunctionOptionsInput, FunctionShown,
+    RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS, Specification, UploadRange, VariableInput,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};
@@ -68,9 +69,9 @@ pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
-    Deployment, Durability, EncodeRow, HistoryCount, HistoryFault, HistoryImport, HistoryMembers,
-    Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError, Variable,
-    Violation, Violations, accept_loss, inspect,
+    Deployment, DeploymentStatus, Durability, EncodeRow, HistoryCount, HistoryFault, HistoryImport,
+    HistoryMembers, Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError,
+    Variable, Violation, Violations, accept_loss, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};
@@ -176,6 +177,8 @@ pub struct Engine {
     seed: u64,
     hit_audit: OnceLock<HitAudit>,
     observed: Observed,
+    /// See [`Engine::variables_epoch`].
+    variables_epoch: AtomicU64,
 }
 
 /// What an engine says of itself.
@@ -267,6 +270,7 @@ impl Engine {
             lineage: loaded.lineage,
             hit_audit: OnceLock::new(),
             observed: Observed::default(),
+            variables_epoch: AtomicU64::new(0),
         }))
     }
 

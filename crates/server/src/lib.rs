@@ -4,6 +4,7 @@
 //! of the environment and of the command line.
 
 pub mod defaults;
+pub mod functions;
 pub mod http;
 pub mod offline;
 pub mod rng;

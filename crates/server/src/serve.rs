@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::Engine;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -41,6 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// tries again after a second, so where a stranger opens many at once, all others waited for that:
 /// with the standard library's 128 it took one stranger with 500 connections.
 const BACKLOG: u32 = 4_096;
+
+/// Of the time for the end so much is left for what comes after functions.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// So many tasks run before it is looked what has come in: with the default, 61, a request waited
 /// for as many turns of connections that have much to do.
@@ -137,7 +140,13 @@ pub fn run(
         accept_until(shutdown, &listener, &workers, &refusals).await;
         drop(listener);
         shared.streams.end();
-        Ok(drain(workers).await)
+        let begun = Instant::now();
+        let drained = drain(workers).await;
+        let limit = Duration::from_millis(limits.drain_ms).saturating_sub(CLOSING);
+        shared
+            .functions
+            .shut_down(limit.saturating_sub(begun.elapsed()));
+        Ok(drained)
     })
 }
 

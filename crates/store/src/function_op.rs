@@ -89,6 +89,9 @@ pub enum FunctionOp {
         /// What is done.
         act: DeploymentAct,
     },
+    /// Lets every deployment that is being built wait for its build again, without what that build
+    /// has made and said: the server that built it is gone.
+    RestartBuilds,
 }
 
 /// What is done to a deployment.

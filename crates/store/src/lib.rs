@@ -226,6 +226,9 @@ pub trait StoreFunctions {
     /// [`StoreError::KeyMissing`], [`StoreError::SealBroken`] when a value cannot be opened.
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>>;
 
+    /// As [`StoreFunctions::variables`], with the values of secret ones.
+    fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>>;
+
     /// The deployments of a function in the order of their creation.
     fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>>;
 

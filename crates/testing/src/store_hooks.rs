@@ -293,6 +293,10 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
         self.0.inner().variables(function)
     }
 
+    fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
+        self.0.inner().revealed_variables(function)
+    }
+
     fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>> {
         self.0.inner().deployments(function)
     }

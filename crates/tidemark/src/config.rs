@@ -14,6 +14,7 @@ use hyper::header::HeaderValue;
 use model::ProjectId;
 
 pub mod file;
+mod functions;
 mod limits;
 mod port;
 mod quotas;

@@ -1,4 +1,4 @@
-"""Functions and their variables through the strict models. Nothing is executed here."""
+"""Functions, their variables and deployments through the strict models."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def test_variables_of_a_function(functions: Functions) -> None:
 
 
 def test_what_can_be_named_for_a_function(functions: Functions) -> None:
-    assert functions.list_runtimes().runtimes == []
+    for runtime in functions.list_runtimes().runtimes:
+        assert runtime.id == f"{runtime.key}-{runtime.version}"
     assert functions.list_specifications().specifications[0].memory == 512
 
 
@@ -62,7 +63,7 @@ def test_a_deployment_in_parts_comes_back_as_it_was_sent(functions: Functions) -
     data = b"\x1f\x8b" + bytes(range(251)) * 50_000
     made = functions.create_deployment("parts", InputFile.from_bytes(data, "code.tar.gz"), True)
     known = functions.get_deployment("parts", made.id)
-    assert (known.status.value, known.sourcesize) == ("waiting", len(data))
+    assert known.sourcesize == len(data)
     assert functions.get_deployment_download("parts", made.id) == data
     assert functions.list_deployments("parts").total == 1
     functions.delete_deployment("parts", made.id)

@@ -158,7 +158,7 @@ pub const ROOMS: [Room; 21] = [
     Room {
         name: "server",
         kind: Kind::Active,
-        ours: &["client", "engine", "model"],
+        ours: &["client", "engine", "functions", "model"],
         outside: Outside::Unreserved,
         // HTTP and TLS; watching took the rest: metrics, traces (three crates of OpenTelemetry,
         // and prost), and logs; comparing secrets one, the handshake of a WebSocket one, and

@@ -46,11 +46,14 @@ pub enum FunctionError {
     /// A function has no deployment that can be executed.
     #[error("The function has no active deployment.")]
     NoActiveDeployment,
-    /// The function is there, and this server has nothing to execute it with.
-    #[error(
-        "The runtime `{0}` cannot be executed here: this server builds and executes no functions."
-    )]
-    RuntimeUnsupported(String),
+    /// The function is there, and this server cannot execute it.
+    #[error("The runtime `{runtime}` cannot be executed here: {why}.")]
+    RuntimeUnsupported {
+        /// The function's.
+        runtime: String,
+        /// What is missing, as a clause.
+        why: String,
+    },
     /// The build of a deployment is not as far as what was asked needs, or farther.
     #[error("The deployment is {0}.")]
     BuildMoved(&'static str),

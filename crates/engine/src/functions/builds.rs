@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use model::Function;
 use store::function_op::PIECE_BYTES_MAX;
-use store::{ArchivePart, ArchivePiece, Deployment, DeploymentAct};
+use store::{
+    ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentStatus, FunctionOp, Variable,
+};
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -44,6 +46,35 @@ impl Engine {
             function,
             deployment,
         }))
+    }
+
+    /// Lets deployments that a server was building when it ended wait for their build again.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn restart_builds(&self) -> Result<(), EngineError> {
+        self.change_function(None, FunctionOp::RestartBuilds).await
+    }
+
+    /// The variables that are not secret: what a build may see.
+    ///
+    /// # Errors
+    /// What the store says of one that cannot be opened.
+    pub async fn build_variables(&self, build: &Build) -> Result<Vec<Variable>, EngineError> {
+        let mut all = self.shared.store.variables(build.function.seq).await?;
+        all.retain(|variable| !variable.secret);
+        Ok(all)
+    }
+
+    /// Whether a build was neither given up nor deleted.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn is_building(&self, build: &Build) -> Result<bool, EngineError> {
+        let all = self.shared.store.deployments(build.function.seq).await?;
+        let seq = build.deployment.seq;
+        let is_this = |one: &Deployment| one.seq == seq && one.status == DeploymentStatus::Building;
+        Ok(all.iter().any(is_this))
     }
 
     /// Keeps bytes that a build made, or said, from `start` on.

@@ -1,6 +1,11 @@
-//! Executions: who may execute what. Nothing executes yet.
+//! Executions: who may execute what, and what an execution takes. Executing is not done here.
 
-use model::Scope;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::{Function, Scope};
+use store::{Deployment, Variable};
 
 use crate::Engine;
 use crate::error::refused::shown;
@@ -10,23 +15,24 @@ use crate::request::inputs::Caller;
 
 const EXECUTE: &[Scope] = &[Scope::ExecutionsWrite];
 
-impl Engine {
-    /// Why the caller cannot execute a function: it may not, or the function lacks what it takes.
-    /// As there is nothing to execute it with, there is always a reason.
-    pub fn refuse_execution(&self, caller: &Caller, function: &str) -> EngineError {
-        match self.runtime_of_executable(caller, function) {
-            Ok(runtime) => FunctionError::RuntimeUnsupported(runtime).into(),
-            Err(error) => error,
-        }
-    }
+/// What an execution of a function takes besides its request. Has the values of secret variables:
+/// it is for the function's own processes, and for no answer.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    /// The active deployment.
+    pub deployment: Deployment,
+    /// The variables, all with their values.
+    pub variables: Vec<Variable>,
+}
 
-    /// The runtime of a function that the caller may execute.
+impl Engine {
+    /// A function that the caller may execute.
     ///
     /// # Errors
     /// [`FunctionError::NotFound`], also of one that is disabled, for callers without a key;
     /// [`AccessError::Unauthorized`] without a role that may execute it;
     /// [`FunctionError::NoActiveDeployment`].
-    fn runtime_of_executable(&self, caller: &Caller, id: &str) -> Result<String, EngineError> {
+    pub fn may_execute(&self, caller: &Caller, id: &str) -> Result<Arc<Function>, EngineError> {
         authorize::need_scope(caller, EXECUTE)?;
         let function = self.find_function(caller, id)?;
         let definition = &function.definition;
@@ -42,6 +48,47 @@ impl Engine {
         if function.active.is_none() {
             return Err(FunctionError::NoActiveDeployment.into());
         }
-        Ok(definition.runtime.clone())
+        Ok(function)
+    }
+
+    /// What an execution of a function takes.
+    ///
+    /// # Errors
+    /// [`FunctionError::NoActiveDeployment`], also where it was deleted meanwhile; what the store
+    /// says of variables that cannot be opened.
+    pub async fn executable(&self, function: &Function) -> Result<Executable, EngineError> {
+        let missing = || EngineError::from(FunctionError::NoActiveDeployment);
+        let active = function.active.as_ref().ok_or_else(missing)?;
+        let store = &self.shared.store;
+        let all = store.deployments(function.seq).await?;
+        let deployment = all.into_iter().find(|one| one.seq == active.seq);
+        Ok(Executable {
+            deployment: deployment.ok_or_else(missing)?,
+            variables: store.revealed_variables(function.seq).await?,
+        })
+    }
+
+    /// Rises with each change of any function's variables: as long as it stands, what
+    /// [`Engine::executable`] gave of one and the same [`Function`] holds.
+    pub fn variables_epoch(&self) -> u64 {
+        self.variables_epoch.load(Ordering::Acquire)
+    }
+
+    /// The active deployments of all functions, by [`Deployment::seq`].
+    pub fn active_deployments(&self) -> HashSet<i64> {
+        let catalogue = self.catalogue();
+        let functions = catalogue
+            .projects()
+            .flat_map(|project| project.functions.values());
+        functions
+            .filter_map(|function| Some(function.active.as_ref()?.seq))
+            .collect()
+    }
+
+    /// Whether any project has a function.
+    pub fn has_functions(&self) -> bool {
+        let catalogue = self.catalogue();
+        let mut projects = catalogue.projects();
+        projects.any(|project| !project.functions.is_empty())
     }
 }

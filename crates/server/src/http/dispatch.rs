@@ -25,8 +25,9 @@ use crate::http::limits::unsent::FREE_BYTES;
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::routes::ndjson::{self, Does};
 use crate::http::routes::{
-    batch, columns, databases, deployments, functions, health, idempotency, indexes, native,
-    openapi, project, realtime, relationships, rows, rows_bulk, tables, transactions, welcome,
+    batch, columns, databases, deployments, executions, functions, health, idempotency, indexes,
+    native, openapi, project, realtime, relationships, rows, rows_bulk, tables, transactions,
+    welcome,
 };
 use crate::http::state::app::App;
 use crate::http::state::test_clock;
@@ -237,7 +238,7 @@ async fn perform_of_functions(
         F::Get => functions::get(context).await,
         F::Update => functions::update(context).await,
         F::Delete => functions::delete(context).await,
-        F::ListRuntimes => functions::runtimes(&context),
+        F::ListRuntimes => functions::runtimes(&context).await,
         F::ListSpecifications => functions::specifications(&context),
         F::ListVariables => functions::list_variables(context).await,
         F::CreateVariable => functions::create_variable(context).await,
@@ -254,7 +255,7 @@ async fn perform_of_functions(
         F::DuplicateDeployment => deployments::duplicate(context).await,
         F::CancelDeployment => deployments::cancel(context).await,
         F::ActivateDeployment => deployments::activate(context).await,
-        F::Execute => Err(functions::refuse_execution(&context)),
+        F::Execute => executions::create(context).await,
     }
 }
 

@@ -7,6 +7,7 @@ use engine::Clock;
 
 use super::limits::Limits;
 use super::tls::TlsFiles;
+use crate::functions::FunctionsConfig;
 use crate::http::head::forwarded::TrustedProxies;
 use crate::http::state::counts::Counts;
 use crate::http::state::test_clock::SetClock;
@@ -35,6 +36,8 @@ pub struct ServeConfig {
     pub counts: Arc<Counts>,
     /// Where spans go; `None` for nowhere.
     pub traces: Option<Arc<Traces>>,
+    /// How functions are executed, or why they are not, as a clause.
+    pub functions: Result<FunctionsConfig, String>,
     /// Gives ids their time.
     pub clock: Arc<dyn Clock>,
     /// The clock of the engine, where clients set it by a header; only for tests.

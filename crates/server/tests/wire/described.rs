@@ -187,6 +187,7 @@ const FILES: [(&[&str], &[&str]); 3] = [
         &[
             include_str!("../../src/http/routes/functions.rs"),
             include_str!("../../src/http/routes/deployments.rs"),
+            include_str!("../../src/http/routes/executions.rs"),
             include_str!("../../src/http/input/form.rs"),
         ],
     ),

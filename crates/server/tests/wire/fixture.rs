@@ -276,6 +276,7 @@ impl TestServer {
             access_log: true,
             counts,
             traces: None,
+            functions: Err("none are executed in this test".to_owned()),
             clock: clock.clone(),
             test_clock,
             rng,

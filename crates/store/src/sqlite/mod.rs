@@ -425,7 +425,11 @@ impl StoreTransactions for SqliteStore {
 
 impl StoreFunctions for SqliteStore {
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
-        Box::pin(ready(self.readers.variables(function)))
+        Box::pin(ready(self.readers.variables(function, false)))
+    }
+
+    fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
+        Box::pin(ready(self.readers.variables(function, true)))
     }
 
     fn deployments(&self, function: i64) -> StoreFuture<'_, Vec<Deployment>> {

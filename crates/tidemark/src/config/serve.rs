@@ -21,6 +21,7 @@ use server::secret::KeySecret;
 use server::serve::tls::TlsFiles;
 use server::serve::{Limits, ServeConfig, cores};
 
+use super::functions::FunctionArgs;
 use super::limits::LimitArgs;
 use super::quotas::QuotaArgs;
 use super::size::list_cache_bytes;
@@ -221,6 +222,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     quotas: QuotaArgs,
     #[command(flatten)]
+    functions: FunctionArgs,
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -318,6 +321,7 @@ impl ServeArgs {
     /// # Errors
     /// When a part contradicts a rule; the text names it.
     pub fn check(self, clock: Arc<dyn Clock>, rng: Rng) -> Result<ServeSetup> {
+        let long_reads = self.long_reads();
         let named = given(self.project_id.as_ref());
         let key = given(self.api_key.as_ref()).map(KeySecret::new).transpose();
         let bootstrap = Bootstrap {
@@ -330,6 +334,7 @@ impl ServeArgs {
         let tls = tls_files(self.tls_cert.as_ref(), self.tls_key.as_ref())?;
         let limits = self.limits.limits();
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
+        let functions = self.functions.check(&self.data.data, self.test_clock);
         let engine = engine::Config {
             durability: match self.durability {
                 DurabilityArg::Full => Durability::Full,
@@ -338,13 +343,7 @@ impl ServeArgs {
             list_cache_bytes: self.list_cache,
             total_cap: self.total_cap,
             read_limit_ms: self.read_limit_ms,
-            long_reads: LongReads {
-                after_us: LONG_READ_US,
-                threads: self
-                    .long_read_threads
-                    .map_or_else(|| LONG_READ_THREADS_MIN.max(2 * cores()), usize::from),
-                waiting_max: self.long_reads_waiting,
-            },
+            long_reads,
             page_rows_max: self.page_rows_max,
             page_rows_default: PAGE_ROWS_DEFAULT.min(self.page_rows_max),
             answer_bytes_max: limits.answer_bytes_max,
@@ -368,6 +367,7 @@ impl ServeArgs {
             test_clock: self.test_clock.then(|| SetClock::over(clock.clone())),
             counts: Counts::new(threads),
             traces: None,
+            functions,
             clock,
             rng,
             collect: |_| {},
@@ -385,6 +385,16 @@ impl ServeArgs {
             accept_loss: self.accept_loss,
             log,
         })
+    }
+
+    fn long_reads(&self) -> LongReads {
+        LongReads {
+            after_us: LONG_READ_US,
+            threads: self
+                .long_read_threads
+                .map_or_else(|| LONG_READ_THREADS_MIN.max(2 * cores()), usize::from),
+            waiting_max: self.long_reads_waiting,
+        }
     }
 }
 

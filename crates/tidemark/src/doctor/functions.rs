@@ -1,40 +1,48 @@
 //! Functions: the jail that processes run in, and the interpreters.
 
-use std::ffi::OsStr;
-
-use functions::InstalledRuntimes;
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
+use functions::{FunctionIsolation, InstalledRuntimes};
+use server::functions::FunctionsConfig;
 
 use super::Finding;
 
-/// Makes a jail of each level until there is one.
-pub fn jail() -> Finding {
+/// Makes a jail of the level that is set, or says what can be made instead.
+pub fn jail(config: &FunctionsConfig) -> Finding {
     const CHECK: &str = "jail";
-    let Ok(launcher) = std::env::current_exe() else {
-        return Finding::skipped(CHECK, "Where this binary is cannot be learned.");
+    let FunctionIsolation::Jail { launcher, level } = &config.isolation else {
+        return Finding::skipped(CHECK, "Functions run without one.");
     };
-    let full = match try_jail(&launcher, JailLevel::Full) {
-        Ok(()) => return Finding::good(CHECK, "A jail of level `full` can be made."),
+    let shown = level.as_str();
+    let lacks = |level: JailLevel| match level.lacks() {
+        [] => String::new(),
+        lacks => format!("; it lacks: {}", lacks.join("; ")),
+    };
+    let why = match try_jail(launcher, *level) {
+        Ok(()) => {
+            let found = format!("A jail of level `{shown}` can be made{}.", lacks(*level));
+            return Finding::good(CHECK, found);
+        }
         Err(why) => why,
     };
-    let advice = "Allow user namespaces to this user, or start the server as root; functions can \
-                  run without it at level `reduced` only, if that is chosen";
-    let reduced = match try_jail(&launcher, JailLevel::Reduced) {
-        Ok(()) => format!(
-            "`reduced` can be made; it lacks: {}",
-            JailLevel::Reduced.lacks().join("; ")
-        ),
+    let found = format!("No jail of level `{shown}` can be made: {why}.");
+    if *level == JailLevel::Reduced {
+        let advice = "Functions are refused; a kernel with landlock (5.13 or newer) is needed";
+        return Finding::warning(CHECK, found, advice);
+    }
+    let advice = "Allow user namespaces to this user, or start the server as root; functions are \
+                  refused otherwise, unless --functions-isolation=reduced is chosen";
+    let reduced = match try_jail(launcher, JailLevel::Reduced) {
+        Ok(()) => format!("`reduced` can be made{}", lacks(JailLevel::Reduced)),
         Err(why) => format!("none of level `reduced` either: {why}"),
     };
-    let found = format!("No jail of level `full` can be made: {full}. {reduced}.");
-    Finding::warning(CHECK, found, advice)
+    Finding::warning(CHECK, format!("{found} {reduced}."), advice)
 }
 
-/// Looks for the interpreters on the search path.
-pub fn runtimes(search_path: &OsStr) -> Finding {
+/// Looks for the interpreters.
+pub fn runtimes(config: &FunctionsConfig) -> Finding {
     const CHECK: &str = "runtimes";
-    let runtimes = InstalledRuntimes::find(search_path, &[]);
+    let runtimes = InstalledRuntimes::find(&config.search_path, &config.runtimes);
     let found = runtimes.found().iter().map(|runtime| {
         let ids = match runtime.ids.as_slice() {
             [] => "no known runtime".to_owned(),

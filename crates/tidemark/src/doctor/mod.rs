@@ -9,8 +9,8 @@ use std::sync::Arc;
 use engine::Clock;
 use serde_json::{Value, json};
 
+use crate::config::ServeSetup;
 use crate::config::file::{InForce, Origin, Settings};
-use crate::config::{self, ServeSetup};
 
 mod functions;
 pub mod holder;
@@ -147,8 +147,13 @@ pub fn examine(patient: &Patient<'_>, mut say: impl FnMut(Finding)) {
         patient.setup.http.limits.connections_max,
     ));
     say(machine::kernel());
-    say(self::functions::jail());
-    say(self::functions::runtimes(&config::search_path()));
+    match &patient.setup.http.functions {
+        Ok(config) => {
+            say(self::functions::jail(config));
+            say(self::functions::runtimes(config));
+        }
+        Err(why) => say(Finding::skipped("jail", format!("Not looked for: {why}."))),
+    }
     say(machine::versions());
 }
 

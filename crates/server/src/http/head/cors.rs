@@ -26,8 +26,8 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
 
 /// Answer headers that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "X-Appwrite-Session, X-Fallback-Cookies, X-Appwrite-Cache, ETag, X-Tidemark-Cache, \
-     X-Tidemark-Erased, X-Tidemark-Mark, X-Request-Id, Retry-After",
+    "X-Appwrite-Session, X-Fallback-Cookies, X-Appwrite-Cache, X-Appwrite-Execution-Id, ETag, \
+     X-Tidemark-Cache, X-Tidemark-Erased, X-Tidemark-Mark, X-Request-Id, Retry-After",
 );
 
 /// Between two lines of the log about refused origins lie at least so many milliseconds: any page

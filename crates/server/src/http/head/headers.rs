@@ -9,6 +9,8 @@ pub const X_APPWRITE_PROJECT: HeaderName = HeaderName::from_static("x-appwrite-p
 pub const X_APPWRITE_KEY: HeaderName = HeaderName::from_static("x-appwrite-key");
 /// Names the deployment that a further part of an archive is of.
 pub const X_APPWRITE_ID: HeaderName = HeaderName::from_static("x-appwrite-id");
+/// Names the execution that an answer shows.
+pub const X_APPWRITE_EXECUTION_ID: HeaderName = HeaderName::from_static("x-appwrite-execution-id");
 /// Holds a user's token.
 pub const X_APPWRITE_JWT: HeaderName = HeaderName::from_static("x-appwrite-jwt");
 /// The instant that a write names for itself, by which late writes are refused.

@@ -3,7 +3,7 @@
 use engine::{Caller, Engine, EngineError, Place};
 use model::Action::{Create, Delete, Update};
 
-use crate::http::head::route::{Action, PathIds};
+use crate::http::head::route::{Action, FunctionAction, PathIds};
 use crate::http::wire::error::{ApiError, Kind};
 
 impl Action {
@@ -34,6 +34,9 @@ impl Action {
             | Action::UpdateTransaction
             | Action::DeleteTransaction
             | Action::StageOperations => engine.need_write_somewhere(caller, None),
+            Action::Function(FunctionAction::Execute) => {
+                engine.may_execute(caller, &ids.function).map(drop)
+            }
             // What is read is filtered by grants of rows, and a long query is a large body.
             Action::QueryRows | Action::BatchRead => Ok(()),
             _ => {

@@ -331,6 +331,14 @@ impl Reply {
         self
     }
 
+    /// Adds a header; a value that cannot stand in one is left out.
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: &str) -> Reply {
+        let value = HeaderValue::from_str(value);
+        self.more.extend(value.map(|value| (name, value)));
+        self
+    }
+
     /// As it is kept, with the mark that it is true for; see [`Reply::restored`].
     pub fn to_keep(&self, mark: Mark) -> Vec<u8> {
         let mut kept = Vec::with_capacity(KEPT_HEAD_BYTES + self.len_bytes());

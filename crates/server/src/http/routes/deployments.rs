@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{ArchivePart, DeploymentUpload, FunctionError, UploadRange};
+use engine::{
+    ArchivePart, Deployment, DeploymentStatus, DeploymentUpload, FunctionError, UploadRange,
+};
 use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use model::DeploymentId;
 
@@ -30,9 +32,20 @@ const FORM_BYTES_MAX: u64 = 256 << 10;
 pub async fn list(context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
     let (engine, function) = (&context.app.shared.engine, &context.ids.function);
-    let listed = engine
+    let mut listed = engine
         .list_deployments(&caller, function, context.containers()?)
         .await?;
+    for deployment in &mut listed.items {
+        if context
+            .app
+            .shared
+            .functions
+            .build_log(deployment.seq)
+            .is_some()
+        {
+            not_ended(deployment);
+        }
+    }
     Ok(Reply::ok(wire::deployments(
         function,
         listed.total,
@@ -78,6 +91,9 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         .engine
         .upload_deployment(&caller, &function, (of, new), upload);
     let made = Box::pin(made).await?;
+    if made.is_whole() {
+        shared.functions.expect_build();
+    }
     Ok(Reply::accepted(wire::deployment(&function, &made, "")))
 }
 
@@ -138,8 +154,20 @@ pub async fn get(context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;
     let (engine, ids) = (&context.app.shared.engine, &context.ids);
     let found = engine.get_deployment(&caller, &ids.function, &ids.of_function);
-    let (found, log) = found.await?;
+    let (mut found, mut log) = found.await?;
+    if let Some(so_far) = context.app.shared.functions.build_log(found.seq) {
+        log = so_far;
+        not_ended(&mut found);
+    }
     Ok(Reply::ok(wire::deployment(&ids.function, &found, &log)))
+}
+
+/// The end of a build is stored a moment before the function has its new deployment: until then it
+/// is at work, so that one which is shown as ready can be executed.
+fn not_ended(deployment: &mut Deployment) {
+    if deployment.status == DeploymentStatus::Ready {
+        deployment.status = DeploymentStatus::Building;
+    }
 }
 
 /// `DELETE /v1/functions/{function}/deployments/{deployment}`
@@ -161,6 +189,7 @@ pub async fn duplicate(mut context: RequestContext<'_>) -> Result<Reply, ApiErro
     let (engine, function) = (&context.app.shared.engine, &context.ids.function);
     let made = engine.duplicate_deployment(&caller, function, (&of, new));
     let made = made.await?;
+    context.app.shared.functions.expect_build();
     Ok(Reply::accepted(wire::deployment(function, &made, "")))
 }
 

@@ -87,9 +87,12 @@ pub async fn delete(context: RequestContext<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `GET /v1/functions/runtimes`
-pub fn runtimes(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+pub async fn runtimes(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller()?;
-    Ok(Reply::ok(wire::runtimes()))
+    // Where functions are not executed, there is none.
+    let running = context.app.shared.functions.running().await.ok();
+    let found = running.as_ref().map(|running| running.runtimes().found());
+    Ok(Reply::ok(wire::runtimes(found.unwrap_or_default())))
 }
 
 /// `GET /v1/functions/specifications`
@@ -162,15 +165,6 @@ pub async fn delete_variable(context: RequestContext<'_>) -> Result<Reply, ApiEr
         .delete_variable(&caller, &ids.function, &ids.of_function)
         .await?;
     Ok(Reply::empty())
-}
-
-/// `POST /v1/functions/{function}/executions`: always refused, before the body is read.
-pub fn refuse_execution(context: &RequestContext<'_>) -> ApiError {
-    let (engine, function) = (&context.app.shared.engine, &context.ids.function);
-    match context.caller() {
-        Ok(caller) => engine.refuse_execution(&caller, function).into(),
-        Err(refused) => refused,
-    }
 }
 
 /// `GET /v1/tidemark/functions/{function}/options`

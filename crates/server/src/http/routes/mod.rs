@@ -5,6 +5,7 @@ pub mod batch;
 pub mod columns;
 pub mod databases;
 pub mod deployments;
+pub mod executions;
 pub mod functions;
 pub mod health;
 pub mod idempotency;

@@ -9,6 +9,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::counts::{Counts, ThreadCounts};
 use super::generated_ids::RequestIds;
+use crate::functions::Functions;
 use crate::http::head::cors::Origins;
 use crate::http::head::credentials::Callers;
 use crate::http::head::forwarded::TrustedProxies;
@@ -29,6 +30,8 @@ use crate::telemetry::trace::Traces;
 pub struct Shared {
     /// Answers everything.
     pub engine: Arc<Engine>,
+    /// Executes functions.
+    pub functions: Functions,
     /// What a request may take.
     pub limits: Limits,
     /// Makes TLS of a connection; `None` leaves it plain.
@@ -63,6 +66,7 @@ impl Shared {
     ) -> Shared {
         let routes = Routes::new();
         Shared {
+            functions: Functions::new(engine.clone(), config.functions),
             engine,
             fast_routes: FastRoutes::new(&routes),
             counts: config.counts,

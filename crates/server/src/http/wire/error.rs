@@ -102,6 +102,7 @@ kinds! {
     RuntimeUnsupported 404 "function_runtime_unsupported";
     NotImplemented 405 "general_not_implemented";
     DatabaseTimeout 408 "database_timeout";
+    SynchronousTimeout 408 "function_synchronous_timeout";
     RequestTimeout 408 "general_request_timeout";
     ProjectExists 409 "project_already_exists";
     KeyExists 409 "key_already_exists";

@@ -2,6 +2,7 @@
 //! the protocol; what this server has none of is empty.
 
 use engine::{Deployment, FunctionShown, SPECIFICATIONS, Specification, Variable};
+use functions::InstalledRuntime;
 use model::{FunctionOptions, Timestamp};
 
 use super::object::Object;
@@ -191,8 +192,32 @@ fn write_variable(function: &str, variable: &Variable, out: &mut Vec<u8>) {
 }
 
 /// The runtimes of this host.
-pub fn runtimes() -> Vec<u8> {
-    list("runtimes", 0, &[] as &[()], |(), _| {})
+pub fn runtimes(found: &[InstalledRuntime]) -> Vec<u8> {
+    let mut ids: Vec<(&str, &InstalledRuntime)> = found
+        .iter()
+        .flat_map(|runtime| runtime.ids.iter().map(move |id| (id.as_str(), runtime)))
+        .collect();
+    // One that was named first stands in for the others.
+    ids.sort_by_key(|(id, _)| *id);
+    ids.dedup_by_key(|(id, _)| *id);
+    list("runtimes", ids.len() as u64, &ids, |(id, runtime), out| {
+        let (key, version) = id.rsplit_once('-').unwrap_or((id, ""));
+        let name = match key {
+            "node" => "Node.js",
+            "python" => "Python",
+            other => other,
+        };
+        let mut object = Object::open(out);
+        object.plain("$id", id);
+        object.plain("key", key);
+        object.text("name", name);
+        object.text("version", version);
+        object.text("base", &format!("{} {}", runtime.name, runtime.version));
+        object.text("image", "");
+        object.text("logo", "");
+        object.raw("supports", b"[]");
+        object.close();
+    })
 }
 
 /// The specifications that a function can name.

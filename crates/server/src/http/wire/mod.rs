@@ -14,6 +14,7 @@ use serde::Serialize;
 mod batch;
 mod containers;
 pub mod error;
+mod executions;
 mod export;
 mod functions;
 mod instants;
@@ -24,6 +25,7 @@ mod staged;
 
 pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
+pub use executions::execution;
 pub use export::encode_export_row;
 pub use functions::{
     NO_PROVIDER, NO_REPOSITORY, deployment, deployments, function, function_options, functions,

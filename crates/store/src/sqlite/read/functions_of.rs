@@ -5,10 +5,18 @@ use crate::sqlite::schema::stored_functions;
 use crate::{ArchivePart, ArchivePiece, Deployment, StoreError, Variable};
 
 impl Readers {
-    /// What [`crate::StoreFunctions::variables`] promises. A function has few.
-    pub(in crate::sqlite) fn variables(&self, function: i64) -> Result<Vec<Variable>, StoreError> {
+    /// What [`crate::StoreFunctions::variables`] promises, and what
+    /// [`crate::StoreFunctions::revealed_variables`] does. A function has few.
+    pub(in crate::sqlite) fn variables(
+        &self,
+        function: i64,
+        reveals: bool,
+    ) -> Result<Vec<Variable>, StoreError> {
         let vault = &self.shared.coding.variables;
-        self.look(|connection| Ok(stored_functions::variables(connection, vault, function)?))
+        self.look(|connection| {
+            let named = (function, reveals);
+            Ok(stored_functions::variables(connection, vault, named)?)
+        })
     }
 
     /// What [`crate::StoreFunctions::deployments`] promises. A function has few.

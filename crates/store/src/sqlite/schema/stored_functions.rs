@@ -147,11 +147,12 @@ fn definition(body: &Json) -> Option<FunctionDefinition> {
     })
 }
 
-/// The variables of a function in the order of their creation, without the values of secret ones.
+/// The variables of a function in the order of their creation, without the values of secret ones
+/// unless those are revealed.
 pub(crate) fn variables(
     connection: &Connection,
     vault: &Vault,
-    function: i64,
+    (function, reveals): (i64, bool),
 ) -> Read<Vec<Variable>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, id, key, value, secret, created, updated FROM variable \
@@ -162,7 +163,7 @@ pub(crate) fn variables(
     while let Some(row) = rows.next()? {
         let id: String = row.get(1)?;
         let secret = row.get(4)?;
-        let value = if secret {
+        let value = if secret && !reveals {
             None
         } else {
             vault.text(row.get_ref(3)?, Place::Variable(function, &id))?

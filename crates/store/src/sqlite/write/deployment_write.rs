@@ -102,6 +102,25 @@ impl Run<'_> {
         }
     }
 
+    pub(super) fn restart_builds(&self) -> Step<()> {
+        // One at a time is built, so its pieces are no more than one archive's.
+        let made = "DELETE FROM deployment_piece WHERE part IN (?2, ?3) AND deployment IN \
+                    (SELECT seq FROM deployment WHERE status = ?1)";
+        let building = DeploymentStatus::Building.as_str();
+        let parts = [ArchivePart::Output, ArchivePart::Log].map(part_text);
+        self.statement(made)?
+            .execute(params![building, parts[0], parts[1]])?;
+        self.statement(
+            "UPDATE deployment SET status = ?2, output = 0, updated = ?3 WHERE status = ?1",
+        )?
+        .execute(params![
+            building,
+            DeploymentStatus::Waiting.as_str(),
+            self.now().0
+        ])?;
+        Ok(())
+    }
+
     fn set_status(&self, known: &Deployment, status: DeploymentStatus, build_ms: u64) -> Step<()> {
         self.statement(
             "UPDATE deployment SET status = ?2, build_ms = ?3, updated = ?4 WHERE seq = ?1",

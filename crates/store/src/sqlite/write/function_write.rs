@@ -149,6 +149,7 @@ impl Run<'_> {
                 self.create_deployment(function, id, *source_bytes, said)
             }
             FunctionOp::Deployment { function, id, act } => self.deployment_act(function, id, act),
+            FunctionOp::RestartBuilds => self.restart_builds(),
         }
     }
 

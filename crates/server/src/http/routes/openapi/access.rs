@@ -86,7 +86,7 @@ impl Audience {
             A::GetProject => Audience::Keys(&[Scope::ProjectRead]),
             A::Keys(KeyAction::List | KeyAction::Get) => Audience::Keys(&[Scope::KeysRead]),
             A::Keys(KeyAction::Revoke) => Audience::Keys(&[Scope::KeysWrite]),
-            A::Function(action) => return of_functions(action),
+            A::Function(action) => of_functions(action),
             A::DenyKey | A::NotBuilt | A::NotSupported(_) => return None,
         })
     }
@@ -113,9 +113,9 @@ impl Audience {
     }
 }
 
-fn of_functions(action: FunctionAction) -> Option<Audience> {
+fn of_functions(action: FunctionAction) -> Audience {
     use FunctionAction as F;
-    Some(match action {
+    match action {
         F::ListRuntimes | F::ListSpecifications => Audience::Project,
         F::List
         | F::Get
@@ -137,8 +137,8 @@ fn of_functions(action: FunctionAction) -> Option<Audience> {
         | F::DuplicateDeployment
         | F::CancelDeployment
         | F::ActivateDeployment => Audience::Keys(&[Scope::FunctionsWrite]),
-        F::Execute => return None,
-    })
+        F::Execute => Audience::Guests(&[Scope::ExecutionsWrite]),
+    }
 }
 
 /// How a request names its project and its key.

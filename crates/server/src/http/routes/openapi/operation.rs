@@ -180,7 +180,7 @@ impl Operation {
             A::ListIndexes | A::CreateIndex | A::GetIndex | A::DeleteIndex => {
                 ("indexes", schemas::of_indexes(action))
             }
-            A::Function(action) => ("functions", functions::of_functions(action)?),
+            A::Function(action) => ("functions", functions::of_functions(action)),
             A::GetProject | A::Keys(_) => ("project", server::of_project(action)),
             A::Ping | A::Versions | A::Health(_) | A::Welcome => {
                 ("server", server::of_server(action))

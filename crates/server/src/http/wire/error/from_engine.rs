@@ -68,7 +68,7 @@ fn kind_of_function(error: &FunctionError) -> Kind {
         E::VariableExists => Kind::VariableExists,
         E::SecretStays => Kind::VariableSecretStays,
         E::DeploymentNotFound(_) | E::NoActiveDeployment => Kind::DeploymentNotFound,
-        E::RuntimeUnsupported(_) => Kind::RuntimeUnsupported,
+        E::RuntimeUnsupported { .. } => Kind::RuntimeUnsupported,
         E::DeploymentExists => Kind::DeploymentExists,
         E::SourceTooLarge { .. } => Kind::SourceTooLarge,
         E::SourceEmpty => Kind::SourceEmpty,

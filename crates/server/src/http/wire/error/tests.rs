@@ -223,7 +223,13 @@ fn function_cases() -> Vec<(FunctionError, Kind)> {
         (F::DeploymentNotFound(text()), Kind::DeploymentNotFound),
         (F::DeploymentExists, Kind::DeploymentExists),
         (F::NoActiveDeployment, Kind::DeploymentNotFound),
-        (F::RuntimeUnsupported(text()), Kind::RuntimeUnsupported),
+        (
+            F::RuntimeUnsupported {
+                runtime: text(),
+                why: text(),
+            },
+            Kind::RuntimeUnsupported,
+        ),
         (
             F::SourceTooLarge {
                 bytes: 2,

@@ -7,10 +7,9 @@ use AnswerBody::{Json, Raw};
 
 const TAKEN: &[u16] = &[409];
 
-/// `None` of the one that refuses every request.
-pub(super) fn of_functions(action: FunctionAction) -> Option<Operation> {
+pub(super) fn of_functions(action: FunctionAction) -> Operation {
     use FunctionAction as F;
-    Some(match action {
+    match action {
         F::List | F::Create | F::Get | F::Update | F::Delete => of_definitions(action),
         F::ListRuntimes => read(
             "listRuntimes",
@@ -46,8 +45,13 @@ pub(super) fn of_functions(action: FunctionAction) -> Option<Operation> {
         | F::DuplicateDeployment
         | F::CancelDeployment
         | F::ActivateDeployment => of_deployments(action),
-        F::Execute => return None,
-    })
+        F::Execute => sent(
+            "createExecution",
+            "Executes a function and waits for its answer.",
+            "NewExecution",
+            &[(201, Json("Execution"))],
+        ),
+    }
 }
 
 fn of_definitions(action: FunctionAction) -> Operation {

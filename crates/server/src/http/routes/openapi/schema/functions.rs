@@ -17,6 +17,8 @@ use super::{
     Named, flag, id, instant, instant_or_none, integer, list_of, listed, new_id, object, reference,
     text, texts, whole,
 };
+use crate::functions::BODY_BYTES_MAX;
+use crate::http::routes::executions::{EXECUTION_METHODS, EXECUTION_PATH_CHARS_MAX};
 use crate::http::wire::{NO_PROVIDER, NO_REPOSITORY};
 
 const STATUSES: [&str; 5] = ["waiting", "building", "ready", "failed", "canceled"];
@@ -35,6 +37,7 @@ pub(super) fn all() -> Vec<Named> {
         of_options(),
         of_variables(),
         of_deployments(),
+        of_executions(),
         of_host(),
     ]
     .concat()
@@ -204,6 +207,34 @@ fn of_deployments() -> Vec<Named> {
         ),
         ("DeploymentChoice", object(&["deploymentId"], choice)),
     ]
+}
+
+fn of_executions() -> Vec<Named> {
+    let new = json!({
+        "body": {"type": "string", "maxLength": BODY_BYTES_MAX},
+        "path": at_most(EXECUTION_PATH_CHARS_MAX),
+        "method": {"enum": EXECUTION_METHODS},
+        "headers": {"type": "object", "additionalProperties": text()},
+        "async": {"const": false},
+        "scheduledAt": {"type": "null"},
+    });
+    let header = whole(&[(text(), &["name", "value"])]);
+    let headers = json!({"type": "array", "items": header});
+    let shown = whole(&[
+        (id(), &["$id", "functionId", "resourceId", "deploymentId"]),
+        (instant(), &["$createdAt", "$updatedAt"]),
+        (texts(), &["$permissions"]),
+        (json!({"const": "functions"}), &["resourceType"]),
+        (json!({"const": "http"}), &["trigger"]),
+        (json!({"enum": ["completed", "failed"]}), &["status"]),
+        (json!({"enum": EXECUTION_METHODS}), &["requestMethod"]),
+        (text(), &["requestPath", "responseBody", "logs", "errors"]),
+        (headers, &["requestHeaders", "responseHeaders"]),
+        (integer(), &["responseStatusCode"]),
+        (json!({"type": "number"}), &["duration"]),
+        (json!({"type": "null"}), &["scheduledAt"]),
+    ]);
+    vec![("NewExecution", object(&[], new)), ("Execution", shown)]
 }
 
 /// What a host has for functions.

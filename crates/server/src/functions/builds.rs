@@ -1,0 +1,376 @@
+//! Builds deployments, one at a time: an archive that was sent becomes one that runs.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use engine::{ArchivePart, Build, Engine, EngineError, FunctionError, Specification};
+use functions::InstalledRuntimes;
+use functions::archive::{ArchiveBounds, unpack};
+use functions::build::{BuildLimits, BuildLog, BuildWork, build};
+use functions::pack::pack;
+use tokio::sync::Notify;
+
+use super::prepared::own_variables;
+use super::removal::remove_folder;
+
+/// What an archive may become (wire protocol, builds).
+pub const ARCHIVE: ArchiveBounds = ArchiveBounds {
+    bytes_max: 250_000_000,
+    entries_max: 50_000,
+    path_bytes_max: 1_024,
+    ratio_max: 200,
+};
+/// What a build may use (wire protocol, builds).
+const LIMITS: BuildLimits = BuildLimits {
+    archive: ARCHIVE,
+    time_max: Duration::from_mins(15),
+    memory_mib: 1_024,
+    disk_bytes_max: 500 << 20,
+};
+/// Of what a build has made, packed (wire protocol, builds).
+const OUTPUT_BYTES_MAX: u64 = 100_000_000;
+/// Of what it says.
+const LOG_LETTERS_MAX: usize = 1_000_000;
+/// Bytes of its packed output that are in memory at once: a piece of the store's.
+const CHUNK_BYTES: usize = 1 << 20;
+/// How often it is looked whether a build was given up.
+const LOOK: Duration = Duration::from_millis(300);
+/// How often it is looked for deployments of which no request has told.
+const ROUND: Duration = Duration::from_secs(10);
+/// After a failure of the store.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What builds need, and the one that is at work.
+pub struct Builds {
+    folder: PathBuf,
+    launcher: PathBuf,
+    expected: Notify,
+    at_work: Mutex<Option<(i64, BuildLog)>>,
+}
+
+/// What became of a build, unless the store failed.
+enum BuildEnd {
+    Ready,
+    /// Its log says why.
+    Failed,
+    /// It was cancelled or deleted meanwhile.
+    GivenUp,
+}
+
+impl Builds {
+    /// Builds in this folder, which is made.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(folder: PathBuf, launcher: PathBuf) -> std::io::Result<Builds> {
+        fs::create_dir(&folder)?;
+        Ok(Builds {
+            folder,
+            launcher,
+            expected: Notify::new(),
+            at_work: Mutex::default(),
+        })
+    }
+
+    /// Lets a deployment that was sent be built soon.
+    pub fn expect(&self) {
+        self.expected.notify_one();
+    }
+
+    /// What the build of this deployment has said so far; `None` when it is not at work.
+    pub fn log(&self, deployment: i64) -> Option<String> {
+        let at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seq, log) = at_work.as_ref()?;
+        (*seq == deployment).then(|| log.text())
+    }
+
+    fn set_at_work(&self, build: Option<(i64, BuildLog)>) {
+        *self.at_work.lock().unwrap_or_else(PoisonError::into_inner) = build;
+    }
+
+    /// Builds whatever waits, first what was being built when the last server ended.
+    pub async fn run(&self, engine: &Engine, runtimes: &InstalledRuntimes) -> Infallible {
+        while let Err(error) = engine.restart_builds().await {
+            tracing::warn!(%error, "builds cannot be begun again");
+            tokio::time::sleep(PAUSE).await;
+        }
+        loop {
+            match self.build_next(engine, runtimes).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    // A round over time is enough where it is not told.
+                    let _ = tokio::time::timeout(ROUND, self.expected.notified()).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a deployment was not built");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Builds the next one; false where none waits.
+    async fn build_next(
+        &self,
+        engine: &Engine,
+        runtimes: &InstalledRuntimes,
+    ) -> Result<bool, EngineError> {
+        let build = match engine.begin_build().await {
+            Ok(Some(build)) => build,
+            Ok(None) => return Ok(false),
+            Err(error) if is_given_up(&error) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let log = BuildLog::new(LOG_LETTERS_MAX);
+        self.set_at_work(Some((build.deployment.seq, log.clone())));
+        let ended = self.build(engine, runtimes, &build, &log).await;
+        self.set_at_work(None);
+        match ended {
+            Err(error) if is_given_up(&error) => Ok(true),
+            Ok(()) => Ok(true),
+            Err(error) => {
+                // The store failed: it waits for its build again.
+                engine.restart_builds().await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn build(
+        &self,
+        engine: &Engine,
+        runtimes: &InstalledRuntimes,
+        build: &Build,
+        log: &BuildLog,
+    ) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let made = tokio::select! {
+            made = self.make(engine, runtimes, build, log) => made,
+            () = given_up(engine, build) => Ok(BuildEnd::GivenUp),
+        };
+        let folder = self.folder.clone();
+        let emptied = move || {
+            for name in ["code", "output"] {
+                remove_folder_or_file(&folder.join(name));
+            }
+        };
+        let _ = tokio::task::spawn_blocking(emptied).await;
+        let is_ready = match made? {
+            BuildEnd::Ready => true,
+            BuildEnd::Failed => false,
+            BuildEnd::GivenUp => return Ok(()),
+        };
+        let text = log.text();
+        engine
+            .keep_of_build(build, ArchivePart::Log, 0, text.as_bytes())
+            .await?;
+        let build_ms = started.elapsed().as_millis() as u64;
+        engine.end_build(build, is_ready, build_ms).await?;
+        tracing::info!(
+            function = build.function.id.as_str(),
+            deployment = build.deployment.id.as_str(),
+            is_ready,
+            build_ms,
+            "a deployment was built"
+        );
+        Ok(())
+    }
+
+    /// Builds, and stores what was built.
+    async fn make(
+        &self,
+        engine: &Engine,
+        runtimes: &InstalledRuntimes,
+        build: &Build,
+        log: &BuildLog,
+    ) -> Result<BuildEnd, EngineError> {
+        let archive = read_archive(engine, build.deployment.seq, ArchivePart::Source).await?;
+        let code = self.folder.join("code");
+        if let Err(error) = fs::create_dir(&code) {
+            log.push(&format!("The build has no folder: {error}.\n"));
+            return Ok(BuildEnd::Failed);
+        }
+        if !self
+            .run_commands((engine, runtimes), build, archive, log)
+            .await
+        {
+            return Ok(BuildEnd::Failed);
+        }
+        let packed = self.folder.join("output");
+        let file = packed.clone();
+        let pack = tokio::task::spawn_blocking(move || pack_output(&code, &file)).await;
+        match pack.unwrap_or_else(|broken| Err(broken.to_string())) {
+            Ok(words) => log.push(&words),
+            Err(why) => {
+                log.push(&format!("{why}.\n"));
+                return Ok(BuildEnd::Failed);
+            }
+        }
+        match store_output(engine, build, &packed).await {
+            Ok(()) => Ok(BuildEnd::Ready),
+            // No room, or too large for the store: the same the next time.
+            Err(error @ (EngineError::Write(_) | EngineError::Argument { .. })) => {
+                log.push(&format!("What was built cannot be stored: {error}\n"));
+                Ok(BuildEnd::Failed)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Unpacks an archive and runs the commands of its deployment; false when that failed.
+    async fn run_commands(
+        &self,
+        (engine, runtimes): (&Engine, &InstalledRuntimes),
+        work: &Build,
+        archive: Vec<u8>,
+        log: &BuildLog,
+    ) -> bool {
+        let code = self.folder.join("code");
+        let commands = &work.deployment.commands;
+        if commands.trim().is_empty() {
+            let unpacked =
+                move || unpack(&archive[..], &code, ARCHIVE).map_err(|why| why.to_string());
+            let unpacked = tokio::task::spawn_blocking(unpacked).await;
+            let unpacked = unpacked.unwrap_or_else(|broken| Err(broken.to_string()));
+            return unpacked
+                .inspect_err(|why| log.push(&format!("{why}.\n")))
+                .is_ok();
+        }
+        let id = &work.function.definition.runtime;
+        let Some(runtime) = runtimes.by_id(id) else {
+            log.push(&format!("The runtime `{id}` is not on this host.\n"));
+            return false;
+        };
+        let variables = match build_variables(engine, work).await {
+            Ok(variables) => variables,
+            Err(error) => {
+                tracing::warn!(%error, "a build has no variables");
+                log.push("The function's variables cannot be opened.\n");
+                return false;
+            }
+        };
+        let work = BuildWork {
+            archive: Bytes::from(archive),
+            folder: code,
+            commands: commands.clone(),
+            variables,
+            runtime: runtime.clone(),
+            launcher: self.launcher.clone(),
+            limits: LIMITS,
+        };
+        build(work, log).await
+    }
+}
+
+/// What commands see: nothing that is secret.
+async fn build_variables(
+    engine: &Engine,
+    build: &Build,
+) -> Result<Vec<(String, String)>, EngineError> {
+    let definition = &build.function.definition;
+    let specification = Specification::parse(&definition.build_specification);
+    let specification = specification.expect("a function's specification was read when it was set");
+    let shown = engine.build_variables(build).await?.into_iter();
+    let shown = shown.map(|variable| (variable.key, variable.value));
+    let own = own_variables(&build.function, build.deployment.id.as_str(), specification);
+    Ok(shown.chain(own).collect())
+}
+
+/// Whether a build ended because its deployment was cancelled or deleted.
+fn is_given_up(error: &EngineError) -> bool {
+    use FunctionError as E;
+    matches!(
+        error,
+        EngineError::Function(E::BuildMoved(_) | E::DeploymentNotFound(_) | E::NotFound(_))
+    )
+}
+
+/// Waits until a build is given up.
+async fn given_up(engine: &Engine, build: &Build) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // A store that fails is met where something is stored.
+        if let Ok(false) = engine.is_building(build).await {
+            return;
+        }
+    }
+}
+
+/// A whole archive: at most 100 MB, and one at a time.
+pub async fn read_archive(
+    engine: &Engine,
+    deployment: i64,
+    part: ArchivePart,
+) -> Result<Vec<u8>, EngineError> {
+    let (mut archive, mut from) = (Vec::new(), 0);
+    while let Some(piece) = engine.piece(deployment, part, from).await? {
+        from = piece.start + piece.bytes.len() as u64;
+        archive.extend_from_slice(&piece.bytes);
+    }
+    Ok(archive)
+}
+
+/// Packs what was built. Says what the log is to say about it.
+fn pack_output(code: &Path, file: &Path) -> Result<String, String> {
+    let out = fs::File::create_new(file).map_err(|error| error.to_string())?;
+    let out = std::io::BufWriter::new(out);
+    let packed = pack(code, out, ARCHIVE).map_err(|why| why.to_string())?;
+    let status = fs::metadata(file).map_err(|error| error.to_string())?;
+    if status.len() > OUTPUT_BYTES_MAX {
+        return Err(format!(
+            "What was built has {} bytes when it is packed; the limit is {OUTPUT_BYTES_MAX}",
+            status.len()
+        ));
+    }
+    Ok(match packed.left_out {
+        0 => String::new(),
+        count => {
+            format!("{count} links that lead out of the code, sockets or devices were left out.\n")
+        }
+    })
+}
+
+async fn store_output(engine: &Engine, build: &Build, packed: &Path) -> Result<(), EngineError> {
+    let mut start = 0;
+    loop {
+        let file = packed.to_owned();
+        let read = tokio::task::spawn_blocking(move || read_chunk(&file, start)).await;
+        let chunk = read
+            .map_err(std::io::Error::other)
+            .flatten()
+            .map_err(of_disk)?;
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let part = ArchivePart::Output;
+        engine.keep_of_build(build, part, start, &chunk).await?;
+        start += chunk.len() as u64;
+    }
+}
+
+fn read_chunk(file: &Path, start: u64) -> std::io::Result<Vec<u8>> {
+    let mut file = fs::File::open(file)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+    file.take(CHUNK_BYTES as u64).read_to_end(&mut chunk)?;
+    Ok(chunk)
+}
+
+fn of_disk(error: std::io::Error) -> EngineError {
+    EngineError::Store(engine::StoreError::Io {
+        detail: error.to_string(),
+    })
+}
+
+fn remove_folder_or_file(path: &Path) {
+    if fs::symlink_metadata(path).is_ok_and(|status| status.is_dir()) {
+        remove_folder(path);
+    } else {
+        let _ = fs::remove_file(path);
+    }
+}

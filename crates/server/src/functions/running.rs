@@ -1,0 +1,236 @@
+//! What executes functions, once it has started.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{ArchivePart, Engine};
+use functions::jail::attempt::try_jail;
+use functions::{
+    Executor, ExecutorSettings, FunctionIsolation, FunctionWork, InstalledRuntimes, RunCause,
+};
+use model::Function;
+use tokio::runtime::Handle;
+
+use super::builds::{Builds, read_archive};
+use super::config::FunctionsConfig;
+use super::execution::{Execution, ExecutionCall, ExecutionFault};
+use super::prepared::PreparedFunctions;
+use super::removal::remove_folder;
+use super::unpacked::UnpackedFolder;
+
+/// A caller waits no longer (wire protocol, executions).
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// A process whose code is not loaded by then is ended.
+const START_MAX: Duration = Duration::from_secs(30);
+/// Bytes of the body of an execution or its response (wire protocol, executions).
+pub const BODY_BYTES_MAX: usize = 10_485_760;
+/// How often it is looked for what no function needs any more.
+const ROUND: Duration = Duration::from_secs(2);
+/// What this server has unpacked, within its folder.
+const NOW: &str = "now";
+/// What servers before it have left: the beginning of such names.
+const LEFT: &str = "left-";
+
+/// Executes functions and builds deployments.
+pub struct RunningFunctions {
+    engine: Arc<Engine>,
+    executor: Executor,
+    prepared: PreparedFunctions,
+    unpacked: Arc<UnpackedFolder>,
+    builds: Builds,
+    runtime: Handle,
+    left: Vec<PathBuf>,
+}
+
+impl RunningFunctions {
+    /// Looks for interpreters, tries the jail and starts the executor. Blocks.
+    ///
+    /// # Errors
+    /// Why functions cannot be executed, as a clause.
+    pub fn start(
+        engine: Arc<Engine>,
+        config: &FunctionsConfig,
+        runtime: Handle,
+    ) -> io::Result<RunningFunctions> {
+        if let FunctionIsolation::Jail { launcher, level } = &config.isolation {
+            try_jail(launcher, *level).map_err(|why| {
+                let level = level.as_str();
+                io::Error::other(format!("no jail of level `{level}` can be made: {why}"))
+            })?;
+        }
+        let runtimes = InstalledRuntimes::find(&config.search_path, &config.runtimes);
+        for missing in runtimes.missing() {
+            tracing::info!(%missing, "an interpreter is not used");
+        }
+        if runtimes.found().is_empty() {
+            return Err(io::Error::other("this host has neither Node nor Python"));
+        }
+        let in_folder = |error: io::Error| {
+            let folder = config.folder.display();
+            io::Error::new(error.kind(), format!("the folder {folder}: {error}"))
+        };
+        let left = set_aside(&config.folder).map_err(in_folder)?;
+        let now = config.folder.join(NOW);
+        let settings = ExecutorSettings {
+            folder: now.clone(),
+            isolation: config.isolation.clone(),
+            processes_max: config.processes_max,
+            memory_max_mib: config.memory_max_mib,
+            idle_max: config.idle_max,
+            start_max: START_MAX,
+            body_bytes_max: BODY_BYTES_MAX,
+        };
+        let builds = Builds::new(now.join("build"), config.launcher.clone()).map_err(in_folder)?;
+        Ok(RunningFunctions {
+            engine,
+            unpacked: UnpackedFolder::new(now.join("code")).map_err(in_folder)?,
+            executor: Executor::new(settings, runtimes)?,
+            prepared: PreparedFunctions::default(),
+            builds,
+            runtime,
+            left,
+        })
+    }
+
+    /// The interpreters of this host.
+    pub fn runtimes(&self) -> &InstalledRuntimes {
+        self.executor.runtimes()
+    }
+
+    /// The interpreters, for the log.
+    pub fn described(&self) -> String {
+        let found = self.runtimes().found().iter();
+        let found = found.map(|runtime| format!("{} {}", runtime.name, runtime.version));
+        found.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Lets a deployment that was sent be built soon.
+    pub fn expect_build(&self) {
+        self.builds.expect();
+    }
+
+    /// What the build of this deployment has said so far; `None` when it is not being built.
+    pub fn build_log(&self, deployment: i64) -> Option<String> {
+        self.builds.log(deployment)
+    }
+
+    /// Builds deployments as they come.
+    pub async fn build_all(&self) -> Infallible {
+        self.builds.run(&self.engine, self.runtimes()).await
+    }
+
+    /// Executes a function. A caller who goes away does not end the run.
+    ///
+    /// # Errors
+    /// When there is no execution, or none that a caller could wait for.
+    pub async fn execute(
+        self: &Arc<RunningFunctions>,
+        function: Arc<Function>,
+        call: ExecutionCall,
+    ) -> Result<Execution, ExecutionFault> {
+        let running = self.clone();
+        let run = self
+            .runtime
+            .spawn(async move { running.run(&function, call).await });
+        run.await
+            .unwrap_or_else(|broken| Err(broken.to_string().into()))
+    }
+
+    async fn run(
+        &self,
+        function: &Arc<Function>,
+        mut call: ExecutionCall,
+    ) -> Result<Execution, ExecutionFault> {
+        let created = self.engine.now();
+        let path = |deployment| self.unpacked.path(deployment);
+        let prepared = self.prepared.get(&self.engine, function, path).await?;
+        let (seq, deployment) = prepared;
+        let read = async {
+            let archive = read_archive(&self.engine, seq, ArchivePart::Output).await;
+            archive.map_err(ExecutionFault::from)
+        };
+        let _held = self.unpacked.hold(seq, read).await?;
+        let work = FunctionWork {
+            deployment,
+            method: call.method.to_owned(),
+            path: call.path.clone(),
+            headers: call.headers.clone(),
+            body: std::mem::replace(&mut call.body, Bytes::new()),
+            timeout: Duration::from_secs(u64::from(function.definition.timeout_s)),
+            wait_max: Some(WAIT_MAX),
+        };
+        let run = self.executor.run(work).await;
+        let mut outcome = run.map_err(ExecutionFault::Refused)?;
+        if outcome.cause == RunCause::WaitedTooLong {
+            let seconds = WAIT_MAX.as_secs();
+            return Err(ExecutionFault::WaitedTooLong { seconds });
+        }
+        if !function.definition.logging {
+            outcome.logs.clear();
+            outcome.errors.clear();
+        }
+        let active = function.active.as_ref();
+        let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;
+        Ok(Execution {
+            call,
+            created,
+            updated: self.engine.now(),
+            deployment: active.id.clone(),
+            outcome,
+        })
+    }
+
+    /// Ends processes and removes folders that no function needs any more.
+    pub async fn clear_away(&self) -> Infallible {
+        let left = self.left.clone();
+        let removed = move || left.iter().for_each(|folder| remove_folder(folder));
+        let _ = tokio::task::spawn_blocking(removed).await;
+        loop {
+            tokio::time::sleep(ROUND).await;
+            let active = self.engine.active_deployments();
+            let mut busy = HashSet::new();
+            for report in self.executor.report().await {
+                let deployment = report.id.parse().unwrap_or_default();
+                if !active.contains(&deployment) {
+                    self.executor.retire(&report.id);
+                }
+                if !report.processes.is_empty() || report.waiting > 0 {
+                    busy.insert(deployment);
+                }
+            }
+            self.prepared.clear(&active);
+            let unpacked = self.unpacked.clone();
+            let cleared = move || unpacked.clear(&active, &busy);
+            let _ = tokio::task::spawn_blocking(cleared).await;
+        }
+    }
+
+    /// Gives runs so long to end, and ends all processes. Blocks.
+    pub fn shut_down(&self, limit: Duration) {
+        self.executor.shut_down(limit);
+    }
+}
+
+/// Makes an empty folder for this server. What an earlier one has left is put out of the way and
+/// told, to be removed without haste: after a power cut its files may be empty.
+fn set_aside(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder)?;
+    let (now, mut nth) = (folder.join(NOW), 0);
+    while fs::symlink_metadata(&now).is_ok() {
+        // A name may be taken by a folder that is not empty.
+        match fs::rename(&now, folder.join(format!("{LEFT}{nth}"))) {
+            Err(_) if nth < 1_000 => nth += 1,
+            renamed => renamed?,
+        }
+    }
+    fs::create_dir(&now)?;
+    let is_left = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(LEFT);
+    let left = fs::read_dir(folder)?.filter_map(Result::ok);
+    Ok(left.filter(is_left).map(|entry| entry.path()).collect())
+}

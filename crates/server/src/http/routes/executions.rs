@@ -1,0 +1,197 @@
+//! Executions of functions: asked for and waited for.
+
+use bytes::Bytes;
+use engine::FunctionError;
+use functions::RunRefusal;
+use model::{Actor, Json};
+
+use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault};
+use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
+use crate::http::input::context::RequestContext;
+use crate::http::input::fields::Fields;
+use crate::http::reply::Reply;
+use crate::http::state::generated_ids::unique_id;
+use crate::http::wire;
+use crate::http::wire::error::{ApiError, Kind};
+
+/// Longest path, in characters (wire protocol, executions).
+pub const EXECUTION_PATH_CHARS_MAX: usize = 2_048;
+/// Most headers of an execution.
+const HEADERS_MAX: usize = 100;
+/// Bytes of their names and values together: with the path they go to the process in one frame.
+const HEADERS_BYTES_MAX: usize = 16 << 10;
+/// The methods that a handler may see.
+pub const EXECUTION_METHODS: [&str; 7] =
+    ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"];
+/// Beginnings of names that say what the server knows; no caller sets such a header.
+const OURS: [&str; 3] = ["x-appwrite-", "x-open-runtimes-", "x-tidemark-"];
+
+/// `POST /v1/functions/{function}/executions`
+pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let shared = context.app.shared.clone();
+    let id = &context.ids.function;
+    // Whatever speaks against it is said before the body is read.
+    let function = shared.engine.may_execute(&caller, id)?;
+    let running = shared.functions.running_for(&function).await?;
+    let runtime = &function.definition.runtime;
+    if running.runtimes().by_id(runtime).is_none() {
+        return Err(not_on_this_host(runtime));
+    }
+    let mut fields = context.fields().await?;
+    let call = call(&context, &mut fields)?;
+    // The client may be gone while the handler runs, and the body is held no longer than it takes
+    // to hand it over.
+    drop(fields);
+    let execution = running.execute(function.clone(), call).await;
+    let execution = execution.map_err(|fault| refusal(fault, runtime))?;
+    let shows_logs = matches!(caller.actor, Actor::Key { .. });
+    let body = wire::execution(function.id.as_str(), &execution, shows_logs);
+    let reply = Reply::created(body);
+    Ok(reply.with(X_APPWRITE_EXECUTION_ID, &execution.call.id))
+}
+
+fn call(context: &RequestContext<'_>, fields: &mut Fields) -> Result<ExecutionCall, ApiError> {
+    let body = fields.text("body")?.unwrap_or_default();
+    if body.len() > BODY_BYTES_MAX {
+        let why = format!("At most {BODY_BYTES_MAX} bytes are allowed.");
+        return Err(ApiError::invalid("body", why));
+    }
+    if fields.flag("async")?.unwrap_or(false) || fields.text("scheduledAt")?.is_some() {
+        let why = "`async` and `scheduledAt` are not supported: this version executes at once, \
+                   while the caller waits.";
+        return Err(ApiError::new(Kind::FeatureUnsupported, why));
+    }
+    let path = path(fields)?;
+    let method = method(fields)?;
+    let mut headers = headers(fields)?;
+    let (shared, head) = (&context.app.shared, context.head);
+    let client = shared.proxies.client(context.peer, &head.headers);
+    let id = unique_id(shared.clock.now(), shared.rng);
+    let ours = [
+        ("x-appwrite-execution-id", id.as_str()),
+        ("x-appwrite-key", ""),
+        ("x-appwrite-trigger", "http"),
+        ("x-appwrite-user-id", ""),
+        ("x-appwrite-user-jwt", ""),
+        ("x-appwrite-client-ip", &client.address.to_string()),
+        ("x-appwrite-country-code", ""),
+        ("x-appwrite-continent-code", ""),
+        ("x-appwrite-continent-eu", "false"),
+        ("x-tidemark-attempt", "1"),
+    ];
+    headers.extend(ours.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(ExecutionCall {
+        id,
+        method,
+        path,
+        headers,
+        body: Bytes::from(body),
+    })
+}
+
+fn path(fields: &mut Fields) -> Result<String, ApiError> {
+    let path = fields.text("path")?.unwrap_or_default();
+    if path.chars().count() > EXECUTION_PATH_CHARS_MAX {
+        let why = format!("At most {EXECUTION_PATH_CHARS_MAX} characters are allowed.");
+        return Err(ApiError::invalid("path", why));
+    }
+    if path.chars().any(char::is_control) {
+        let why = "No control characters are allowed.";
+        return Err(ApiError::invalid("path", why));
+    }
+    // As the protocol's own server completes it.
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok(format!("{slash}{path}"))
+}
+
+fn method(fields: &mut Fields) -> Result<&'static str, ApiError> {
+    let Some(given) = fields.text("method")? else {
+        return Ok("POST");
+    };
+    let known = EXECUTION_METHODS.into_iter().find(|known| *known == given);
+    known.ok_or_else(|| {
+        let why = format!("Value must be one of {}.", EXECUTION_METHODS.join(", "));
+        ApiError::invalid("method", why)
+    })
+}
+
+/// The headers that the caller gives, names in small letters. An empty list stands for an empty
+/// object: one of the official clients cannot tell them apart.
+fn headers(fields: &mut Fields) -> Result<Vec<(String, String)>, ApiError> {
+    let refuse = |why: String| Err(ApiError::invalid("headers", why));
+    let given = match fields.take("headers") {
+        None => return Ok(Vec::new()),
+        Some(Json::Object(members)) => members,
+        Some(Json::List(list)) if list.is_empty() => return Ok(Vec::new()),
+        Some(other) => {
+            return refuse(format!("Value must be an object, got {}.", other.kind()));
+        }
+    };
+    if given.len() > HEADERS_MAX {
+        return refuse(format!("At most {HEADERS_MAX} headers are allowed."));
+    }
+    let (mut headers, mut bytes) = (Vec::with_capacity(given.len()), 0);
+    for (name, value) in given {
+        let Json::Text(value) = value else {
+            return refuse(format!(
+                "The value of each header must be a text, got {}.",
+                value.kind()
+            ));
+        };
+        bytes += name.len() + value.len();
+        let is_legal = is_token(&name) && is_value(&value);
+        if !is_legal {
+            return refuse("A name or a value is none of a header.".to_owned());
+        }
+        let name = name.to_ascii_lowercase();
+        if !OURS.iter().any(|ours| name.starts_with(ours)) {
+            headers.push((name, value));
+        }
+    }
+    if bytes > HEADERS_BYTES_MAX {
+        return refuse(format!(
+            "At most {HEADERS_BYTES_MAX} bytes of names and values are allowed."
+        ));
+    }
+    Ok(headers)
+}
+
+/// RFC 9110, 5.6.2.
+fn is_token(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_allowed)
+}
+
+/// RFC 9110, 5.5, as text.
+fn is_value(value: &str) -> bool {
+    value
+        .chars()
+        .all(|letter| letter == '\t' || !letter.is_control())
+}
+
+fn not_on_this_host(runtime: &str) -> ApiError {
+    let error = FunctionError::RuntimeUnsupported {
+        runtime: runtime.to_owned(),
+        why: "it is not on this host".to_owned(),
+    };
+    engine::EngineError::from(error).into()
+}
+
+fn refusal(fault: ExecutionFault, runtime: &str) -> ApiError {
+    match fault {
+        ExecutionFault::Engine(error) => error.into(),
+        ExecutionFault::Refused(RunRefusal::RuntimeMissing { .. }) => not_on_this_host(runtime),
+        ExecutionFault::Refused(refusal) => {
+            let message = format!("Not executed: {refusal}.");
+            ApiError::new(Kind::ServiceUnavailable, message)
+        }
+        ExecutionFault::WaitedTooLong { seconds } => {
+            let message = format!(
+                "The execution has not ended within {seconds} seconds, for which a caller waits."
+            );
+            ApiError::new(Kind::SynchronousTimeout, message)
+        }
+        ExecutionFault::Broken(detail) => ApiError::internal(detail),
+    }
+}

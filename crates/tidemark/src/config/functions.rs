@@ -1,0 +1,147 @@
+//! How functions are executed, as typed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, value_parser};
+use functions::FunctionIsolation;
+use functions::jail::JailLevel;
+use server::functions::FunctionsConfig;
+use server::serve::cores;
+
+use super::limits::within;
+use super::search_path;
+
+/// The folder of the data directory in which functions run.
+const FOLDER: &str = "functions";
+/// Fewest processes that a function may have, on a machine with one core too.
+const PROCESSES_MIN: usize = 2;
+const MIB: u64 = 1 << 20;
+
+/// Functions; without a usable jail or interpreter they are refused, and all else is served.
+#[derive(Args)]
+#[command(next_help_heading = "Functions")]
+pub struct FunctionArgs {
+    /// Whether deployments are built and functions executed
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS",
+        value_enum,
+        value_name = "on|off",
+        default_value = "on"
+    )]
+    functions: SwitchArg,
+    /// What shuts functions in: full, or reduced on a machine without user namespaces
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_ISOLATION",
+        value_enum,
+        value_name = "LEVEL",
+        default_value = "full"
+    )]
+    functions_isolation: IsolationArg,
+    /// Interpreters beside `node` and `python3` on the search path, as node-22=/path/to/node
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_RUNTIMES",
+        value_name = "ID=PATH,…",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = named_runtime)]
+    functions_runtimes: Vec<NamedRuntime>,
+    /// Most processes of one function [default: one for each core, at least 2]
+    #[arg(long, env = "TIDEMARK_FUNCTIONS_PROCESSES_MAX", value_name = "N")]
+    #[arg(value_parser = value_parser!(u16).range(1..=1_024))]
+    functions_processes_max: Option<u16>,
+    /// What the memory limits of all processes together may be [default: half of the machine's]
+    #[arg(long, env = "TIDEMARK_FUNCTIONS_MEMORY", value_name = "SIZE")]
+    #[arg(value_parser = |text: &str| within(text, 64 * MIB, 1 << 50))]
+    functions_memory: Option<usize>,
+    /// Seconds without a request after which a process ends
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_IDLE_S",
+        value_name = "S",
+        default_value_t = 60
+    )]
+    #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
+    functions_idle_s: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SwitchArg {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum IsolationArg {
+    /// Namespaces, a root of its own, landlock, seccomp, limits
+    Full,
+    /// Landlock, seccomp and limits; builds run no commands
+    Reduced,
+}
+
+/// A runtime and the program that runs it.
+#[derive(Clone, Debug)]
+struct NamedRuntime {
+    id: String,
+    program: PathBuf,
+}
+
+fn named_runtime(text: &str) -> Result<NamedRuntime, String> {
+    let named = text.split_once('=').filter(|(id, program)| {
+        let is_legal = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+        !id.is_empty() && id.chars().all(is_legal) && Path::new(program).is_absolute()
+    });
+    let (id, program) =
+        named.ok_or("needed: an id and a path, such as node-22=/opt/node/bin/node")?;
+    Ok(NamedRuntime {
+        id: id.to_owned(),
+        program: program.into(),
+    })
+}
+
+impl FunctionArgs {
+    /// How functions are executed with this data directory, or why they are not.
+    pub fn check(self, data: &Path, test_clock: bool) -> Result<FunctionsConfig, String> {
+        if self.functions == SwitchArg::Off {
+            return Err("functions are switched off by the setting `functions`".to_owned());
+        }
+        if test_clock {
+            return Err("no functions are executed where requests set the clock".to_owned());
+        }
+        let launcher = std::env::current_exe();
+        let launcher = launcher.map_err(|error| format!("this program is not found: {error}"))?;
+        let memory_max = self.functions_memory.map(|bytes| bytes as u64);
+        let runtimes = self.functions_runtimes.into_iter();
+        Ok(FunctionsConfig {
+            folder: absolute(data)?.join(FOLDER),
+            isolation: FunctionIsolation::Jail {
+                launcher: launcher.clone(),
+                level: match self.functions_isolation {
+                    IsolationArg::Full => JailLevel::Full,
+                    IsolationArg::Reduced => JailLevel::Reduced,
+                },
+            },
+            launcher,
+            search_path: search_path(),
+            runtimes: runtimes.map(|named| (named.id, named.program)).collect(),
+            processes_max: self
+                .functions_processes_max
+                .map_or_else(|| cores().max(PROCESSES_MIN), usize::from),
+            memory_max_mib: memory_max.unwrap_or_else(half_of_memory) / MIB,
+            idle_max: Duration::from_secs(self.functions_idle_s),
+        })
+    }
+}
+
+/// A launcher has another working directory.
+fn absolute(data: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(data).map_err(|error| format!("the data directory has no path: {error}"))
+}
+
+fn half_of_memory() -> u64 {
+    let about = rustix::system::sysinfo();
+    about.totalram * u64::from(about.mem_unit) / 2
+}

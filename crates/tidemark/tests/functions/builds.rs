@@ -1,0 +1,147 @@
+//! Builds: what becomes of deployments, and of those whose server was killed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::fixture::{Host, NODE, PYTHON, can};
+
+const SHOW: &str = "
+const fs = require('fs')
+module.exports = ({ res }) => res.json(fs.readdirSync(__dirname).sort())";
+
+#[test]
+fn a_build_runs_commands_and_its_result_is_executed() {
+    if !can() {
+        return;
+    }
+    let mut host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    host.make(
+        "POST",
+        "/f/variables",
+        &json!({"key": "SHOWN", "value": "shown", "secret": false}),
+    );
+    host.make(
+        "POST",
+        "/f/variables",
+        &json!({"key": "HIDDEN", "value": "never in a build"}),
+    );
+    let commands = "echo \"$SHOWN-$HIDDEN-$APPWRITE_FUNCTION_ID\"; mkdir made; \
+                    ln -s /etc/passwd out; node --version; env";
+    let id = host.deploy("f", &[("main.js", SHOW)], commands);
+    let path = format!("/f/deployments/{id}");
+    let built = host.make("GET", &path, &Value::Null);
+    let log = built["buildLogs"].as_str().unwrap();
+    assert!(log.contains("shown--f"), "{log}");
+    assert!(log.contains("v20."), "{log}");
+    assert!(log.contains("were left out"), "{log}");
+    assert!(!log.contains("never in a build"), "{log}");
+    assert!(built["buildSize"].as_u64().unwrap() > 0, "{built}");
+    let files = host.executed("f", &json!({}));
+    assert_eq!(files["responseBody"], r#"["made","main.js"]"#);
+    // The folder is not needed after a start: it is made again.
+    host.stop();
+    std::fs::remove_dir_all(host.data().join("functions")).unwrap();
+    host.start();
+    let again = host.executed("f", &json!({}));
+    assert_eq!(again["responseBody"], r#"["made","main.js"]"#);
+    let same = host.make("GET", &path, &Value::Null);
+    assert_eq!(same["buildLogs"], built["buildLogs"]);
+}
+
+#[test]
+fn a_build_that_fails_says_why_and_leaves_the_active_one() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[]);
+    host.create("f", PYTHON, &json!({}));
+    let good = "def main(context):\n    return context.res.text('good')\n";
+    host.deploy("f", &[("main.py", good)], "");
+    for (commands, words) in [
+        ("echo before; exit 7", "exit code 7"),
+        ("echo no > /etc/passwd", "The commands ended"),
+        (
+            "rm -rf ./* && head -c 300000000 /dev/zero > large",
+            "larger than allowed",
+        ),
+    ] {
+        let id = host.send("f", &[("main.py", "")], commands);
+        let ended = host.wait("f", &id, &["ready", "failed"]);
+        assert_eq!(ended["status"], "failed", "{commands}: {ended}");
+        let log = ended["buildLogs"].as_str().unwrap();
+        assert!(log.contains(words), "{commands}: {log}");
+        assert_eq!(host.executed("f", &json!({}))["responseBody"], "good");
+    }
+    host.create("absent", "python-3.8", &json!({}));
+    let id = host.send("absent", &[("main.py", "")], "true");
+    let ended = host.wait("absent", &id, &["failed"]);
+    let log = ended["buildLogs"].as_str().unwrap();
+    assert!(log.contains("`python-3.8` is not on this host"), "{log}");
+}
+
+#[test]
+fn a_build_shows_its_log_while_it_runs_and_can_be_given_up() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    let id = host.send("f", &[("main.js", SHOW)], "echo begun; sleep 600");
+    let path = format!("/f/deployments/{id}");
+    let begun = std::time::Instant::now();
+    loop {
+        let seen = host.make("GET", &path, &Value::Null);
+        if seen["buildLogs"] == "begun" {
+            assert_eq!(seen["status"], "building");
+            break;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_mins(1),
+            "{seen}\n{}",
+            host.log()
+        );
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    host.make("PATCH", &format!("{path}/status"), &json!({}));
+    assert_eq!(host.make("GET", &path, &Value::Null)["status"], "canceled");
+    // The next one is built as soon as the commands are gone.
+    host.deploy("f", &[("main.js", SHOW)], "");
+    assert_eq!(host.executed("f", &json!({}))["status"], "completed");
+    // So is one whose function is deleted meanwhile.
+    host.create("g", NODE, &json!({}));
+    let id = host.send("g", &[("main.js", SHOW)], "sleep 600");
+    host.wait("g", &id, &["building"]);
+    host.make("DELETE", "/g", &Value::Null);
+    host.deploy("f", &[("main.js", SHOW)], "");
+}
+
+#[test]
+fn a_build_whose_server_was_killed_is_made_again() {
+    if !can() {
+        return;
+    }
+    let mut host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    // Packages that do not compress are still being stored when the server dies, too.
+    let commands = "head -c 30000000 /dev/urandom > large; sleep 0.4; echo over";
+    let id = host.send("f", &[("main.js", SHOW)], commands);
+    for pause in [0, 300, 700, 1_000] {
+        let seen = host.wait("f", &id, &["building", "ready"]);
+        std::thread::sleep(Duration::from_millis(pause));
+        host.kill();
+        host.start();
+        assert!(seen["status"] == "building" || pause > 0, "{seen}");
+    }
+    let built = host.wait("f", &id, &["ready", "failed"]);
+    assert_eq!(built["status"], "ready", "{built}");
+    assert!(
+        built["buildLogs"].as_str().unwrap().contains("over"),
+        "{built}"
+    );
+    let execution = host.executed("f", &json!({}));
+    assert_eq!(execution["responseBody"], r#"["large","main.js"]"#);
+    let size = built["buildSize"].as_u64().unwrap();
+    assert!((30_000_000..31_000_000).contains(&size), "{built}");
+}

@@ -1,0 +1,6 @@
+//! Functions through the built server: builds, executions and their ends, in both languages and in
+//! the jail.
+
+mod builds;
+mod executions;
+mod fixture;
