@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::{Engine, EngineError, Increment, StoreError, Unavailable, View, WriteError};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, engine_over, key, row};
 use futures_executor::block_on;
 use model::{Content, Json, Mark, RowId, Value};
 use store::{Pending, Store, StoreFuture, WriteBatch};
@@ -78,16 +78,13 @@ impl StoreHooks for Doubtful {
 fn doubtful(directory: &std::path::Path) -> (Arc<Hooked<Doubtful>>, Arc<Engine>) {
     let config = config(directory);
     let clock = TickingClock::at(NEW_YEAR_US);
-    let store = Arc::new(Hooked(Doubtful {
-        inner: open_store(&config),
-        clock: clock.clone(),
+    engine_over(&config, clock.clone(), |inner| Doubtful {
+        inner,
+        clock,
         ends: Mutex::new(Ends::Well),
         commits: AtomicU64::default(),
         answers: Arc::default(),
-    }));
-    let engine = Engine::over(store.clone(), &config, clock).unwrap();
-    furnish(&engine);
-    (store, engine)
+    })
 }
 
 fn create(engine: &Engine, id: &str) -> Result<Mark, EngineError> {

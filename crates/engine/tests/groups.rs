@@ -10,7 +10,7 @@ use engine::{
     Bulk, Config, Engine, EngineError, ReadError, StoreError, Unavailable, View, WriteError,
 };
 use fixture::gate::{Asked, Gate, enqueue, poll_once};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, open_store, row};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, engine_over, furnish, key, row};
 use futures_executor::block_on;
 use model::{Json, Mark, Marked, Page, Table, Value};
 use store::{Committed, Op, Pending, Store, StoreFuture, WriteBatch};
@@ -106,15 +106,12 @@ fn fragile(directory: &std::path::Path) -> (Arc<Hooked<Fragile>>, Arc<Engine>) {
         encode_row: stumble,
         ..config(directory)
     };
-    let store = Arc::new(Hooked(Fragile {
-        inner: open_store(&config),
+    engine_over(&config, TickingClock::at(NEW_YEAR_US), |inner| Fragile {
+        inner,
         gate: Gate::default(),
         groups: Mutex::default(),
         commits_failed: AtomicUsize::default(),
-    }));
-    let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
-    furnish(&engine);
-    (store, engine)
+    })
 }
 
 type Written<'a> = Asked<'a, Result<Marked<Page>, EngineError>>;

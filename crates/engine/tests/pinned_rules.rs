@@ -11,22 +11,21 @@ use engine::{
 };
 use fixture::gate::Gate;
 use fixture::{
-    NEW_YEAR_US, PLACE, TickingClock, config, furnish, guest, key, list_rows_of, open_past,
-    open_store, row,
+    NEW_YEAR_US, PLACE, TickingClock, config, engine_over, guest, key, list_rows_of, open_past, row,
 };
 use futures_executor::block_on;
 use list_cache::Rule;
 use model::Mark;
 use store::{Pending, Store, StoreFuture, WriteBatch};
-use testing::{Hooked, OwnTurn, StoreHooks, on_commit};
+use testing::{OwnTurn, StoreHooks, on_commit};
 
 /// The real store, whose commits can be held just before they are durable.
-struct Held {
+struct HeldCommits {
     inner: Arc<dyn Store>,
     commits: Arc<Gate>,
 }
 
-impl StoreHooks for Held {
+impl StoreHooks for HeldCommits {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
@@ -73,13 +72,11 @@ fn ends_well(off: Option<Rule>, tells: impl FnOnce(&Engine, &Gate) -> bool) -> b
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path());
     let commits = Arc::new(Gate::default());
-    let store = Arc::new(Hooked(Held {
-        inner: open_store(&config),
-        commits: commits.clone(),
-    }));
     let clock = TickingClock::at(NEW_YEAR_US);
-    let engine = Engine::over(store, &config, clock).unwrap();
-    furnish(&engine);
+    let (_, engine) = engine_over(&config, clock, |inner| HeldCommits {
+        inner,
+        commits: commits.clone(),
+    });
     open_past(&engine);
     if let Some(rule) = off {
         engine.list_rules().switch_off(rule);
