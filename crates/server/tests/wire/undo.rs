@@ -105,6 +105,18 @@ fn row(id: &str) -> String {
     format!("{ROWS}/{id}")
 }
 
+/// Data that the other author merges into a row.
+#[track_caller]
+fn their_change(server: &TestServer, id: &str, data: Value) {
+    theirs(server, "PATCH", &row(id), &json!({ "data": data }));
+}
+
+/// The same by us.
+#[track_caller]
+fn our_change(server: &TestServer, id: &str, data: Value) {
+    ours(server, "PATCH", &row(id), &json!({ "data": data }));
+}
+
 /// Rows of ours, and the mark after them.
 fn begun(server: &TestServer) -> i64 {
     for id in ["changed", "ended", "gone", "planned"] {
@@ -112,25 +124,19 @@ fn begun(server: &TestServer) -> i64 {
             "permissions": ["read(\"any\")"]});
         ours(server, "POST", ROWS, &data);
     }
-    let later = json!({"data": {"n": 2, "$validFrom": "2100-01-01"}});
-    ours(server, "PATCH", &row("planned"), &later);
+    let later = json!({"n": 2, "$validFrom": "2100-01-01"});
+    our_change(server, "planned", later);
     now(server)
 }
 
 /// Every kind of change by the other author.
 fn disturbed(server: &TestServer) {
-    theirs(server, "PATCH", &row("changed"), &json!({"data": {"n": 9}}));
-    theirs(
-        server,
-        "PATCH",
-        &row("changed"),
-        &json!({"data": {"s": "new"}}),
-    );
-    let end = json!({"data": {"$validTo": "2100-01-01"}});
-    theirs(server, "PATCH", &row("ended"), &end);
+    their_change(server, "changed", json!({"n": 9}));
+    their_change(server, "changed", json!({"s": "new"}));
+    their_change(server, "ended", json!({"$validTo": "2100-01-01"}));
     theirs(server, "DELETE", &row("gone"), &json!({}));
-    let later = json!({"data": {"n": 3, "$validFrom": "2099-01-01", "$validTo": "2101-01-01"}});
-    theirs(server, "PATCH", &row("planned"), &later);
+    let later = json!({"n": 3, "$validFrom": "2099-01-01", "$validTo": "2101-01-01"});
+    their_change(server, "planned", later);
     theirs(
         server,
         "POST",
@@ -197,41 +203,13 @@ fn undo_makes_rows_again_what_they_were_and_keeps_what_was_done_as_a_past() {
 
 #[test]
 fn undo_of_rows_that_others_changed_is_refused_and_names_them() {
-    let server = server();
-    let after = begun(&server);
-    theirs(
-        &server,
-        "PATCH",
-        &row("changed"),
-        &json!({"data": {"n": 9}}),
-    );
-    let user = author(&server, after);
-    theirs(
-        &server,
-        "PATCH",
-        &row("planned"),
-        &json!({"data": {"n": 9}}),
-    );
-    theirs(&server, "PATCH", &row("ended"), &json!({"data": {"n": 9}}));
+    let (server, after, user) = changed();
+    their_change(&server, "planned", json!({"n": 9}));
+    their_change(&server, "ended", json!({"n": 9}));
     // Of one row since, of another between two commits of theirs.
-    ours(
-        &server,
-        "PATCH",
-        &row("changed"),
-        &json!({"data": {"s": "x"}}),
-    );
-    ours(
-        &server,
-        "PATCH",
-        &row("planned"),
-        &json!({"data": {"s": "x"}}),
-    );
-    theirs(
-        &server,
-        "PATCH",
-        &row("planned"),
-        &json!({"data": {"n": 8}}),
-    );
+    our_change(&server, "changed", json!({"s": "x"}));
+    our_change(&server, "planned", json!({"s": "x"}));
+    their_change(&server, "planned", json!({"n": 8}));
     let before = known(&server);
     for dry in [true, false] {
         let refused = undo(
@@ -256,7 +234,7 @@ fn undo_is_of_the_commits_that_are_named_and_no_others() {
     ours_with(&server, run, ("PATCH", &row("changed")), &change);
     let until = now(&server);
     ours_with(&server, run, ("PATCH", &row("gone")), &change);
-    ours(&server, "PATCH", &row("ended"), &json!({"data": {"n": 6}}));
+    our_change(&server, "ended", json!({"n": 6}));
     let asked = json!({"after": after, "until": until, "meta": {"run": 7}});
     let done = undo(&server, &asked);
     assert_eq!(
@@ -287,12 +265,7 @@ fn undo_is_of_the_commits_that_are_named_and_no_others() {
 fn undo_writes_the_columns_of_today() {
     let server = server();
     let after = begun(&server);
-    theirs(
-        &server,
-        "PATCH",
-        &row("changed"),
-        &json!({"data": {"n": 9, "s": "new"}}),
-    );
+    their_change(&server, "changed", json!({"n": 9, "s": "new"}));
     let user = author(&server, after);
     let columns = "/v1/tablesdb/d/tables/t/columns";
     ours(&server, "DELETE", &format!("{columns}/s"), &json!({}));
@@ -310,8 +283,7 @@ fn undo_writes_the_columns_of_today() {
 fn changed() -> (TestServer, i64, String) {
     let server = server();
     let after = begun(&server);
-    let change = json!({"data": {"n": 9}});
-    theirs(&server, "PATCH", &row("changed"), &change);
+    their_change(&server, "changed", json!({"n": 9}));
     let user = author(&server, after);
     (server, after, user)
 }
@@ -465,12 +437,7 @@ fn undo_leaves_the_grants_that_others_gave() {
     let server = server();
     let after = begun(&server);
     let granted = |permissions: &[&str]| json!({"permissions": permissions});
-    theirs(
-        &server,
-        "PATCH",
-        &row("changed"),
-        &json!({"data": {"n": 9}}),
-    );
+    their_change(&server, "changed", json!({"n": 9}));
     let user = author(&server, after);
     // Theirs changed nothing of the grants.
     ours(
@@ -534,7 +501,7 @@ fn undo_says_in_a_dry_run_what_would_be_refused() {
     let reference = json!({"refs": [{"column": "to", "table": "t"}]});
     ours(&server, "POST", &constraints, &reference);
     let after = now(&server);
-    theirs(&server, "PATCH", &row("a"), &json!({"data": {"s": "z"}}));
+    their_change(&server, "a", json!({"s": "z"}));
     let user = author(&server, after);
     let later = now(&server);
     theirs(
@@ -544,7 +511,7 @@ fn undo_says_in_a_dry_run_what_would_be_refused() {
         &json!({"rowId": "c", "data": {"n": 1}}),
     );
     // What was free has been taken, and what was made is referred to.
-    ours(&server, "PATCH", &row("b"), &json!({"data": {"s": "x"}}));
+    our_change(&server, "b", json!({"s": "x"}));
     let held = json!({"rowId": "r", "data": {"to": "c"}});
     ours(&server, "POST", "/v1/tablesdb/d/tables/u/rows", &held);
     let before = known(&server);
