@@ -7,10 +7,10 @@ use std::task::{Poll, Waker};
 /// once; the others poll.
 pub struct Flight<T> {
     // An ordinary mutex: nothing waits while holding it.
-    state: Mutex<State<T>>,
+    state: Mutex<FlightState<T>>,
 }
 
-enum State<T> {
+enum FlightState<T> {
     Running(Vec<Waker>),
     Complete(T),
     Abandoned,
@@ -19,7 +19,7 @@ enum State<T> {
 impl<T: Clone> Default for Flight<T> {
     fn default() -> Self {
         Flight {
-            state: Mutex::new(State::Running(Vec::new())),
+            state: Mutex::new(FlightState::Running(Vec::new())),
         }
     }
 }
@@ -27,39 +27,39 @@ impl<T: Clone> Default for Flight<T> {
 impl<T: Clone> Flight<T> {
     /// Hands the result to all who wait, and to later callers.
     pub fn complete(&self, value: T) {
-        self.end(State::Complete(value));
+        self.end(FlightState::Complete(value));
     }
 
     /// Ends the run without a result: the others must run for themselves. Has no effect after
     /// [`Flight::complete`], so a leader may call it whenever it leaves.
     pub fn abandon(&self) {
-        if matches!(*self.lock(), State::Running(_)) {
-            self.end(State::Abandoned);
+        if matches!(*self.lock(), FlightState::Running(_)) {
+            self.end(FlightState::Abandoned);
         }
     }
 
     /// The result, `None` if the run was abandoned; or `Pending`, and `waker` is called at the end.
     pub fn poll(&self, waker: &Waker) -> Poll<Option<T>> {
         match &mut *self.lock() {
-            State::Running(wakers) => {
+            FlightState::Running(wakers) => {
                 if !wakers.iter().any(|known| known.will_wake(waker)) {
                     wakers.push(waker.clone());
                 }
                 Poll::Pending
             }
-            State::Complete(value) => Poll::Ready(Some(value.clone())),
-            State::Abandoned => Poll::Ready(None),
+            FlightState::Complete(value) => Poll::Ready(Some(value.clone())),
+            FlightState::Abandoned => Poll::Ready(None),
         }
     }
 
-    fn end(&self, end: State<T>) {
+    fn end(&self, end: FlightState<T>) {
         let before = std::mem::replace(&mut *self.lock(), end);
-        if let State::Running(wakers) = before {
+        if let FlightState::Running(wakers) = before {
             wakers.into_iter().for_each(Waker::wake);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, FlightState<T>> {
         // A panic elsewhere leaves the state whole: each change of it is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,7 +7,7 @@ use model::{Change, Field, Image};
 use query::predicate::{Look, Seen, field_of};
 use query::{Equality, Filter, equalities};
 
-use crate::rank::{Fields, Guards, Ranks};
+use crate::rank::{FieldBits, Guards, Ranks};
 use crate::rules::{Rule, Rules};
 use crate::weight;
 
@@ -52,7 +52,7 @@ struct Post {
 /// One change, as the index is asked about it.
 pub(crate) struct Question<'a> {
     pub(crate) change: &'a Change,
-    pub(crate) changed: Fields,
+    pub(crate) changed: FieldBits,
     pub(crate) before: &'a Ranks,
     pub(crate) after: &'a Ranks,
 }

@@ -82,14 +82,14 @@ impl Freshness {
 
 /// A part of an answer, and whether it is still true.
 #[derive(Clone, Debug)]
-pub(crate) struct Held<T> {
+pub(crate) struct FlaggedPart<T> {
     pub(crate) value: T,
     pub(crate) stale: StaleFlag,
 }
 
 /// Where a watch stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct WatchPlace {
     /// Its group; `None` if it stands beyond the bounds of its table, or nowhere.
     pub(crate) group: Option<u32>,
     pub(crate) number: u64,
@@ -99,15 +99,15 @@ pub(crate) struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Where its watch stands in the registry.
-    pub(crate) place: Place,
+    pub(crate) place: WatchPlace,
     pub(crate) stale: StaleFlag,
-    pub(crate) content: Content,
+    pub(crate) content: EntryContent,
     /// What the registry spends on it. It was weighed with this, and leaves with the same weight.
     pub(crate) watch_bytes: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub(crate) enum EntryContent {
     Rows(Rows),
     Total(Total),
     /// Not watched.
@@ -115,19 +115,19 @@ pub(crate) enum Content {
 }
 
 impl Entry {
-    pub(crate) fn rows(self) -> Option<Held<Rows>> {
+    pub(crate) fn rows(self) -> Option<FlaggedPart<Rows>> {
         let stale = self.stale;
         match self.content {
-            Content::Rows(value) => Some(Held { value, stale }),
-            Content::Total(_) | Content::Pinned(_) => None,
+            EntryContent::Rows(value) => Some(FlaggedPart { value, stale }),
+            EntryContent::Total(_) | EntryContent::Pinned(_) => None,
         }
     }
 
-    pub(crate) fn total(self) -> Option<Held<Total>> {
+    pub(crate) fn total(self) -> Option<FlaggedPart<Total>> {
         let stale = self.stale;
         match self.content {
-            Content::Total(value) => Some(Held { value, stale }),
-            Content::Rows(_) | Content::Pinned(_) => None,
+            EntryContent::Total(value) => Some(FlaggedPart { value, stale }),
+            EntryContent::Rows(_) | EntryContent::Pinned(_) => None,
         }
     }
 }

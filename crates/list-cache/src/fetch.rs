@@ -7,12 +7,12 @@
 //! other was found; if not, both are read again on one snapshot.
 
 use crate::entry::{Freshness, StaleFlag};
-use crate::fill::{Fill, Taken};
+use crate::fill::{Fill, FillTurn};
 use crate::lists::ListCache;
 use crate::names::Names;
-use crate::request::{Answer, Found, ListRequest, Read};
+use crate::request::{Answer, Completeness, ListRequest, Read};
 use crate::rules::Rule;
-use crate::run::{Failure, FillOutcome, Parts, Waiter};
+use crate::run::{Failure, FillOutcome, ReadParts, Waiter};
 
 /// Waits for reads of others that came to nothing, before the caller reads for itself.
 const WAITS_MAX: u32 = 2;
@@ -32,17 +32,17 @@ pub struct ListFetch<'a> {
     lists: &'a ListCache,
     request: ListRequest<'a>,
     names: Names,
-    held: Parts,
+    held: ReadParts,
     /// Whether the rows were cached, and whether all was.
     is_rows_hit: bool,
     is_all_hit: bool,
-    stage: Stage,
+    stage: FetchStage,
     waits: u32,
 }
 
 /// How far an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum FetchStage {
     /// Parts may be lacking.
     Gathering,
     /// Rows and total were not known to be of one instant: both are to be read on one snapshot.
@@ -57,10 +57,10 @@ impl<'a> ListFetch<'a> {
             lists,
             names: lists.name(request),
             request,
-            held: Parts::default(),
+            held: ReadParts::default(),
             is_rows_hit: true,
             is_all_hit: true,
-            stage: Stage::Gathering,
+            stage: FetchStage::Gathering,
             waits: 0,
         }
     }
@@ -68,15 +68,15 @@ impl<'a> ListFetch<'a> {
     /// What comes next, at `now_ms` of the caller's monotonic clock.
     pub fn step(&mut self, now_ms: u64) -> Step<'a> {
         match self.stage {
-            Stage::Whole => return Step::Answer(self.answer()),
-            Stage::Reread => return self.miss(true, self.request.total),
-            Stage::Gathering => {}
+            FetchStage::Whole => return Step::Answer(self.answer()),
+            FetchStage::Reread => return self.miss(true, self.request.total),
+            FetchStage::Gathering => {}
         }
         let found = self.lists.find(&self.names, &mut self.held, now_ms);
         self.stage = match found {
-            Found::Lacking { rows, total } => return self.miss(rows, total),
-            Found::OfTwoInstants => Stage::Reread,
-            Found::Whole => Stage::Whole,
+            Completeness::Lacking { rows, total } => return self.miss(rows, total),
+            Completeness::OfTwoInstants => FetchStage::Reread,
+            Completeness::Whole => FetchStage::Whole,
         };
         self.step(now_ms)
     }
@@ -102,7 +102,7 @@ impl<'a> ListFetch<'a> {
     }
 
     /// What was found now was true at an instant after everything found before.
-    fn take(&mut self, parts: Parts) {
+    fn take(&mut self, parts: ReadParts) {
         let has_rows = parts.rows.is_some();
         let has_total = parts.total.is_some();
         let is_one_snapshot = has_rows && (has_total || !self.request.total);
@@ -115,10 +115,10 @@ impl<'a> ListFetch<'a> {
         let lacks_any = self.held.lacks_any(&self.names);
         if !self.request.contract.is_exact() {
             if !lacks_any {
-                self.stage = Stage::Whole;
+                self.stage = FetchStage::Whole;
             }
         } else if is_one_snapshot {
-            self.stage = Stage::Whole;
+            self.stage = FetchStage::Whole;
         } else {
             let found_first = if has_rows {
                 self.held.total.as_ref().map(|total| &total.stale)
@@ -127,9 +127,9 @@ impl<'a> ListFetch<'a> {
             };
             let is_stale = found_first.is_none_or(StaleFlag::is_set);
             self.stage = if lacks_any || self.lists.parts(&self.names, is_stale) {
-                Stage::Reread
+                FetchStage::Reread
             } else {
-                Stage::Whole
+                FetchStage::Whole
             };
         }
     }
@@ -153,8 +153,8 @@ impl<'a> ListFetch<'a> {
         );
         let may_join = self.waits < WAITS_MAX;
         match Fill::join_or_open(self.lists, self.request, names, may_join) {
-            Taken::Joined(joined) => Step::Wait(joined),
-            Taken::Opened(fill) => Step::Read(fill),
+            FillTurn::Joined(joined) => Step::Wait(joined),
+            FillTurn::Opened(fill) => Step::Read(fill),
         }
     }
 }
@@ -167,7 +167,7 @@ impl ListCache {
 
     /// Looks for the parts of an answer, one after the other; within a `ttl`, for those that are
     /// not held. Each answer from the cache comes through here, and nowhere else.
-    pub(crate) fn find(&self, names: &Names, held: &mut Parts, now_ms: u64) -> Found {
+    pub(crate) fn find(&self, names: &Names, held: &mut ReadParts, now_ms: u64) -> Completeness {
         let contract = names.contract();
         let is_exact = contract.is_exact();
         if is_exact || held.rows.is_none() {
@@ -182,14 +182,14 @@ impl ListCache {
         if held.lacks_any(names) {
             let (rows, total) = (held.rows.is_none(), held.total.is_none());
             let total = total && names.total().is_some();
-            return Found::Lacking { rows, total };
+            return Completeness::Lacking { rows, total };
         }
         // The rows were found first: unaltered, they were true together with the total.
         let are_rows_stale = held.rows.as_ref().is_some_and(|rows| rows.stale.is_set());
         if self.parts(names, are_rows_stale) {
-            Found::OfTwoInstants
+            Completeness::OfTwoInstants
         } else {
-            Found::Whole
+            Completeness::Whole
         }
     }
 
@@ -201,7 +201,7 @@ impl ListCache {
     }
 }
 
-impl Parts {
+impl ReadParts {
     fn lacks_any(&self, names: &Names) -> bool {
         self.rows.is_none() || (names.total().is_some() && self.total.is_none())
     }

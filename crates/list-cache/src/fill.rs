@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::entry::{Content, Entry, Held, Place, Rows, StaleFlag, Total};
-use crate::key::{Contract, Key, Part, rows_meant};
+use crate::entry::{Entry, EntryContent, FlaggedPart, Rows, StaleFlag, Total, WatchPlace};
+use crate::key::{Contract, EntryPart, Key, rows_meant};
 use crate::lists::{ListCache, Locked};
-use crate::registry::Wanted;
+use crate::registry::ReadPurpose;
 use crate::request::{ListRequest, Read};
 use crate::rules::Rule;
-use crate::run::{Failure, Parts, Run, Waiter};
+use crate::run::{Failure, OpenRead, ReadParts, Waiter};
 
 /// The right to read and to keep. What it will fill is watched from here on, so a commit that
 /// overtakes the read is noticed. Dropped without a fill or [`Fill::fail`], it sends those
@@ -16,7 +16,7 @@ use crate::run::{Failure, Parts, Run, Waiter};
 pub struct Fill<'a> {
     lists: &'a ListCache,
     contract: Contract,
-    run: Arc<Run>,
+    run: Arc<OpenRead>,
     rows: Option<Ticket>,
     total: Option<Ticket>,
 }
@@ -24,12 +24,12 @@ pub struct Fill<'a> {
 /// What one part will be kept as.
 struct Ticket {
     key: Key,
-    place: Place,
+    place: WatchPlace,
     stale: StaleFlag,
 }
 
 /// What is done about what is not cached.
-pub(crate) enum Taken<'a> {
+pub(crate) enum FillTurn<'a> {
     /// A caller reads it.
     Joined(Waiter),
     /// The caller reads it.
@@ -44,14 +44,14 @@ impl<'a> Fill<'a> {
         request: ListRequest<'_>,
         (rows_key, total_key): (Option<&[u8]>, Option<&[u8]>),
         may_join: bool,
-    ) -> Taken<'a> {
+    ) -> FillTurn<'a> {
         let mut written = Vec::new();
         let form = rows_meant(total_key.unwrap_or_else(|| {
             Key::write(
                 &mut written,
                 request.query,
                 request.contract,
-                Part::Total,
+                EntryPart::Total,
                 0,
             );
             &written
@@ -60,11 +60,11 @@ impl<'a> Fill<'a> {
         if let Some(key) = rows_key.or(total_key).filter(|_| may_join) {
             let wants = (rows_key.is_some(), total_key.is_some());
             if let Some(joined) = locked.runs.join(key, wants, lists.rules()) {
-                return Taken::Joined(joined);
+                return FillTurn::Joined(joined);
             }
         }
         let mut ticket = |key: &[u8], of_rows| {
-            let wanted = Wanted {
+            let wanted = ReadPurpose {
                 query: request.query,
                 name: key,
                 form,
@@ -80,16 +80,16 @@ impl<'a> Fill<'a> {
         };
         let rows = rows_key.map(|key| ticket(key, true));
         let total = total_key.map(|key| ticket(key, false));
-        let run = Arc::new(Run {
+        let run = Arc::new(OpenRead {
             rows: rows.as_ref().map(|ticket| ticket.stale.clone()),
             total: total.as_ref().map(|ticket| ticket.stale.clone()),
-            ..Run::default()
+            ..OpenRead::default()
         });
         for ticket in rows.iter().chain(&total) {
             locked.runs.open(ticket.key.clone(), run.clone());
         }
         drop(locked);
-        Taken::Opened(Fill {
+        FillTurn::Opened(Fill {
             lists,
             contract: request.contract,
             run,
@@ -114,11 +114,11 @@ impl<'a> Fill<'a> {
     }
 
     /// Keeps what was read unless a commit overtook it, and hands it to those who joined.
-    pub(crate) fn fill(mut self, read: Read) -> Parts {
+    pub(crate) fn fill(mut self, read: Read) -> ReadParts {
         let lists = self.lists;
         let (mark, read_ms) = (read.mark, read.read_ms);
         let mut locked = lists.lock();
-        let mut parts = Parts::default();
+        let mut parts = ReadParts::default();
         // Freed when no thread waits for the lock.
         let mut gone = Vec::new();
         if let Some(rows) = read.rows
@@ -134,17 +134,17 @@ impl<'a> Fill<'a> {
             let table = ticket.key.table();
             let registry = &mut locked.registry;
             registry.set_window(table, &ticket.place, rows.last_place);
-            let content = Content::Rows(value.clone());
+            let content = EntryContent::Rows(value.clone());
             gone.extend(self.keep(&mut locked, ticket, content, Some(rows.shown)));
-            parts.rows = Some(Held { value, stale });
+            parts.rows = Some(FlaggedPart { value, stale });
         }
         if let Some(count) = read.total
             && let Some(ticket) = self.total.take()
         {
             let value = Total { count, read_ms };
             let stale = ticket.stale.clone();
-            gone.extend(self.keep(&mut locked, ticket, Content::Total(value), None));
-            parts.total = Some(Held { value, stale });
+            gone.extend(self.keep(&mut locked, ticket, EntryContent::Total(value), None));
+            parts.total = Some(FlaggedPart { value, stale });
         }
         drop(locked);
         drop(gone);
@@ -157,7 +157,7 @@ impl<'a> Fill<'a> {
         &self,
         locked: &mut Locked<'_>,
         ticket: Ticket,
-        content: Content,
+        content: EntryContent,
         shown: Option<Vec<i64>>,
     ) -> Vec<(Key, Entry)> {
         locked.runs.close(&ticket.key, &self.run);
@@ -178,8 +178,8 @@ impl<'a> Fill<'a> {
             return Vec::new();
         }
         let total = match &content {
-            Content::Total(total) => Some(total.count),
-            Content::Rows(_) | Content::Pinned(_) => None,
+            EntryContent::Total(total) => Some(total.count),
+            EntryContent::Rows(_) | EntryContent::Pinned(_) => None,
         };
         let mut watch_bytes = 0;
         if !self.contract.is_exact() {

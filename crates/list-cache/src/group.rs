@@ -13,7 +13,7 @@ use crate::watch::{Matches, Watch};
 use crate::weight;
 
 /// The watches of one filter under one visibility.
-pub(crate) struct Group {
+pub(crate) struct WatchGroup {
     /// What names it in its table.
     pub(crate) form: Arc<[u8]>,
     filter: Filter,
@@ -27,8 +27,8 @@ pub(crate) struct Group {
     pub(crate) visits: u64,
 }
 
-impl Group {
-    pub(crate) fn new(form: Arc<[u8]>, query: &Query, placement: Placement) -> Group {
+impl WatchGroup {
+    pub(crate) fn new(form: Arc<[u8]>, query: &Query, placement: Placement) -> WatchGroup {
         let mut fields = Vec::new();
         let mut filter = Filter::All(Vec::new());
         // What memory cannot decide is not asked.
@@ -36,7 +36,7 @@ impl Group {
             collect_fields(&query.filter, &mut fields);
             filter = query.filter.clone();
         }
-        Group {
+        WatchGroup {
             form,
             filter,
             visibility: query.visibility.clone(),
@@ -66,7 +66,7 @@ impl Group {
                 weight::shared(texts.sum::<usize>() + roles.iter().len() * size_of::<Role>())
             }
         };
-        size_of::<(Group, RankBounds)>()
+        size_of::<(WatchGroup, RankBounds)>()
             + weight::shared(self.form.len())
             + weight::hashed::<(Arc<[u8]>, u32)>()
             + weight::filter(&self.filter)

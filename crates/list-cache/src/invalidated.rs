@@ -1,6 +1,6 @@
 //! What a commit takes out of the cache, and which totals come back after it.
 
-use crate::entry::{Place, StaleFlag};
+use crate::entry::{StaleFlag, WatchPlace};
 use crate::key::Key;
 use crate::shown::Lost;
 
@@ -20,7 +20,7 @@ pub(crate) struct Invalidated {
 /// A total that comes back when the commit is published.
 pub(crate) struct DeferredTotal {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) place: WatchPlace,
     pub(crate) total: u64,
     pub(crate) delta: i64,
 }
@@ -40,7 +40,7 @@ impl Invalidated {
         self.gone.push((key.clone(), number));
         self.totals.push(DeferredTotal {
             key,
-            place: Place {
+            place: WatchPlace {
                 group: Some(group),
                 number,
             },

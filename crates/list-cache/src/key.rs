@@ -17,7 +17,7 @@ pub enum Family {
 
 /// What of a list an entry holds. Rows and total live and die apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum EntryPart {
     /// The encoded rows, for one route family.
     Rows(Family),
     /// The total; it does not depend on order, page, selection or family.
@@ -71,23 +71,23 @@ impl Key {
         out: &mut Vec<u8>,
         query: &Query,
         contract: Contract,
-        part: Part,
+        part: EntryPart,
         purge_epoch: u64,
     ) {
         let table = &query.table;
         out.push(u8::from(contract.is_exact()));
         out.push(match part {
-            Part::Rows(Family::Tables) => 0,
-            Part::Rows(Family::Documents) => 1,
-            Part::Total => TOTAL,
+            EntryPart::Rows(Family::Tables) => 0,
+            EntryPart::Rows(Family::Documents) => 1,
+            EntryPart::Total => TOTAL,
         });
         out.extend_from_slice(&table.number.0.to_be_bytes());
         for epoch in [purge_epoch, table.schema_epoch, table.permission_epoch] {
             out.extend_from_slice(&epoch.to_be_bytes());
         }
         match part {
-            Part::Rows(_) => query.write_normal_form(out),
-            Part::Total => query.write_total_form(out),
+            EntryPart::Rows(_) => query.write_normal_form(out),
+            EntryPart::Total => query.write_total_form(out),
         }
     }
 

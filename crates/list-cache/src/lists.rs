@@ -13,7 +13,7 @@ use query::{Frame, Query};
 
 use crate::batch::Batch;
 use crate::boundaries::{Boundaries, Next};
-use crate::entry::{Content, Entry, Held, Rows, StaleFlag, Total};
+use crate::entry::{Entry, EntryContent, FlaggedPart, Rows, StaleFlag, Total};
 use crate::invalidated::DeferredTotal;
 use crate::key::{Contract, Key};
 use crate::past_epochs::PastEpochs;
@@ -44,7 +44,7 @@ pub struct ListCache {
     pub(crate) past_epochs: RwLock<PastEpochs>,
     purges: RwLock<Purges>,
     purges_of_all: AtomicU64,
-    watched: Mutex<Watched>,
+    watched: Mutex<WatchState>,
     boundaries: Boundaries,
     rules: Rules,
     total_cap: Option<u64>,
@@ -52,12 +52,12 @@ pub struct ListCache {
 
 /// What is registered.
 #[derive(Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchState {
     pub(crate) registry: Registry,
     pub(crate) runs: Runs,
 }
 
-pub(crate) type Locked<'a> = MutexGuard<'a, Watched>;
+pub(crate) type Locked<'a> = MutexGuard<'a, WatchState>;
 
 /// What a commit took away until it is published.
 #[must_use = "totals come back when it is published, and nothing it may alter is kept before"]
@@ -208,7 +208,7 @@ impl ListCache {
             let reopened = locked.registry.reopen(key, &deferred.place, &stale, total);
             if let Some(watch_bytes) = reopened {
                 locked.registry.patched_totals += u64::from(patches);
-                let content = Content::Total(Total {
+                let content = EntryContent::Total(Total {
                     count: total,
                     read_ms: 0,
                 });
@@ -279,13 +279,23 @@ impl ListCache {
     }
 
     /// The rows under `key`, if `contract` allows them.
-    pub(crate) fn rows(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Rows>> {
+    pub(crate) fn rows(
+        &self,
+        key: &[u8],
+        contract: Contract,
+        now_ms: u64,
+    ) -> Option<FlaggedPart<Rows>> {
         let held = self.entries.get(key)?.rows()?;
         allows(contract, &held.stale, held.value.read_ms, now_ms).then_some(held)
     }
 
     /// The total under `key`, if `contract` allows it.
-    pub(crate) fn total(&self, key: &[u8], contract: Contract, now_ms: u64) -> Option<Held<Total>> {
+    pub(crate) fn total(
+        &self,
+        key: &[u8],
+        contract: Contract,
+        now_ms: u64,
+    ) -> Option<FlaggedPart<Total>> {
         let held = self.entries.get(key)?.total()?;
         allows(contract, &held.stale, held.value.read_ms, now_ms).then_some(held)
     }
@@ -317,7 +327,7 @@ impl ListCache {
         let gone = self.entries.put(key, entry, entry_bytes_max);
         for (key, gone) in &gone {
             locked.registry.evictions += u64::from(*key != name);
-            if matches!(gone.content, Content::Pinned(_)) {
+            if matches!(gone.content, EntryContent::Pinned(_)) {
                 continue;
             }
             let was_kept = gone.place.number != number;

@@ -1,9 +1,9 @@
 //! Lists that are asked for again and again: named once, looked for many times.
 
-use crate::key::{Contract, Key, Part};
+use crate::key::{Contract, EntryPart, Key};
 use crate::lists::ListCache;
-use crate::request::{Answer, Found, ListRequest};
-use crate::run::Parts;
+use crate::request::{Answer, Completeness, ListRequest};
+use crate::run::ReadParts;
 
 /// The names of the parts of one list.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ impl ListCache {
         };
         Names {
             contract: request.contract,
-            rows: name(Part::Rows(request.family)),
-            total: request.total.then(|| name(Part::Total)),
+            rows: name(EntryPart::Rows(request.family)),
+            total: request.total.then(|| name(EntryPart::Total)),
             purges: purges_of_all,
         }
     }
@@ -62,8 +62,9 @@ impl ListCache {
         if !names.contract.is_exact() && names.purges != self.purges_of_all() {
             return None;
         }
-        let mut held = Parts::default();
+        let mut held = ReadParts::default();
         let found = self.find(names, &mut held, now_ms);
-        held.answer(names, true).filter(|_| found == Found::Whole)
+        held.answer(names, true)
+            .filter(|_| found == Completeness::Whole)
     }
 }

@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use model::{Retention, TableNumber};
 use query::Query;
 
-use crate::entry::{Content, Entry, Pinned, Place, StaleFlag};
+use crate::entry::{Entry, EntryContent, Pinned, StaleFlag, WatchPlace};
 use crate::key::{Family, Key};
 use crate::lists::ListCache;
 use crate::rules::Rule;
@@ -64,8 +64,8 @@ impl ListCache {
     /// What is kept under a name.
     pub fn pinned(&self, name: &PinnedName) -> Option<Pinned> {
         match self.entries.get(&name.key)?.content {
-            Content::Pinned(pinned) => Some(pinned),
-            Content::Rows(_) | Content::Total(_) => None,
+            EntryContent::Pinned(pinned) => Some(pinned),
+            EntryContent::Rows(_) | EntryContent::Total(_) => None,
         }
     }
 
@@ -73,12 +73,12 @@ impl ListCache {
     /// name that has become too old, it is not found.
     pub fn keep_pinned(&self, name: PinnedName, pinned: Pinned) {
         let entry = Entry {
-            place: Place {
+            place: WatchPlace {
                 group: None,
                 number: 0,
             },
             stale: StaleFlag::default(),
-            content: Content::Pinned(pinned),
+            content: EntryContent::Pinned(pinned),
             watch_bytes: 0,
         };
         let mut locked = self.lock();

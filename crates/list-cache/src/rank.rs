@@ -99,12 +99,12 @@ impl Ranks {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Guards {
     count: u8,
-    guards: [Guard; GUARDS_MAX],
+    guards: [RankGuard; GUARDS_MAX],
 }
 
 /// The rank of this field lies between these, both included.
 #[derive(Clone, Copy, Default)]
-struct Guard {
+struct RankGuard {
     position: u32,
     low: u64,
     high: u64,
@@ -131,7 +131,7 @@ impl Guards {
                 if let (true, false, Some((low, high))) =
                     (has_room, known.contains(field), bounds(test))
                 {
-                    self.guards[usize::from(self.count)] = Guard {
+                    self.guards[usize::from(self.count)] = RankGuard {
                         position: position(*field),
                         low,
                         high,
@@ -173,53 +173,53 @@ fn bounds(test: &Test) -> Option<(u64, u64)> {
 
 /// Which fields a change has touched, or a filter looks at: a bit each, the last ones sharing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fields(u64);
+pub(crate) struct FieldBits(u64);
 
-impl Fields {
+impl FieldBits {
     /// The grants of a row, on which depends who sees it.
-    const GRANTS: Fields = Fields(1 << 63);
+    const GRANTS: FieldBits = FieldBits(1 << 63);
 
     /// What a group with a filter on these looks at.
-    pub(crate) fn of(fields: &[Field]) -> Fields {
-        let bits = fields.iter().map(|field| Fields::bit(position(*field)));
-        Fields(bits.fold(Fields::GRANTS.0, |all, bit| all | bit))
+    pub(crate) fn of(fields: &[Field]) -> FieldBits {
+        let bits = fields.iter().map(|field| FieldBits::bit(position(*field)));
+        FieldBits(bits.fold(FieldBits::GRANTS.0, |all, bit| all | bit))
     }
 
     /// What is another on the two sides of a change; all of it where one side is not there.
-    pub(crate) fn changed(change: &Change) -> Fields {
+    pub(crate) fn changed(change: &Change) -> FieldBits {
         let (Some(before), Some(after)) = (&change.before, &change.after) else {
-            return Fields(u64::MAX);
+            return FieldBits(u64::MAX);
         };
         if before.values.len() != after.values.len() {
-            return Fields(u64::MAX);
+            return FieldBits(u64::MAX);
         }
         let mut bits = 0;
         if before.permissions != after.permissions {
-            bits |= Fields::GRANTS.0;
+            bits |= FieldBits::GRANTS.0;
         }
         if before.created != after.created {
-            bits |= Fields::bit(position(Field::Created));
+            bits |= FieldBits::bit(position(Field::Created));
         }
         if before.updated != after.updated {
-            bits |= Fields::bit(position(Field::Updated));
+            bits |= FieldBits::bit(position(Field::Updated));
         }
         for end in SpanEnd::ALL {
             if before.span_end(end) != after.span_end(end) {
-                bits |= Fields::bit(position(Field::Span(end)));
+                bits |= FieldBits::bit(position(Field::Span(end)));
             }
         }
         let columns = before.values.iter().zip(&after.values).enumerate();
         for (column, _) in columns.filter(|(_, (was, is))| was != is) {
-            bits |= Fields::bit(position(Field::Column(column)));
+            bits |= FieldBits::bit(position(Field::Column(column)));
         }
-        Fields(bits)
+        FieldBits(bits)
     }
 
     fn bit(position: u32) -> u64 {
         1 << position.min(62)
     }
 
-    fn share_none(self, other: Fields) -> bool {
+    fn share_none(self, other: FieldBits) -> bool {
         self.0 & other.0 == 0
     }
 }
@@ -228,7 +228,7 @@ impl Fields {
 /// row changes beyond all of them and matches as it did before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankBounds {
-    fields: Fields,
+    fields: FieldBits,
     /// Pages that are not known to end.
     endless: u32,
     /// The ends that are furthest, of pages in ascending and in descending order, where all pages
@@ -241,7 +241,7 @@ impl RankBounds {
     /// Of a group without pages, whose filter looks at these.
     pub(crate) fn of(fields: &[Field]) -> RankBounds {
         RankBounds {
-            fields: Fields::of(fields),
+            fields: FieldBits::of(fields),
             endless: 0,
             ends: [None; 2],
             has_other_orders: false,
@@ -272,7 +272,7 @@ impl RankBounds {
     /// Whether the change alters nothing of the group, whether or not its row matches.
     pub(crate) fn leaves_out(
         &self,
-        changed: Fields,
+        changed: FieldBits,
         before: &Ranks,
         after: &Ranks,
         rules: &Rules,

@@ -6,20 +6,20 @@ use model::{TableNumber, Value};
 use query::Query;
 
 use crate::batch::Batch;
-use crate::entry::{Entry, Place, StaleFlag};
+use crate::entry::{Entry, StaleFlag, WatchPlace};
 use crate::invalidated::Invalidated;
 use crate::key::Key;
 use crate::rules::{Rule, Rules};
-use crate::shown::{self, Shown};
+use crate::shown::{self, ShownLists};
 use crate::table::TableWatches;
-use crate::watch::{Matches, Subject, Watch};
+use crate::watch::{Matches, Watch, WatchSubject};
 
 /// A read that begins while more changes of its table than these are in flight is not asked about
 /// them: it is not kept.
 const IN_FLIGHT_ASKED_MAX: usize = 256;
 
 /// What a read is for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ReadPurpose<'a> {
     pub(crate) query: &'a Query,
     /// What it will be kept as.
     pub(crate) name: &'a [u8],
@@ -55,7 +55,7 @@ pub struct Counts {
 #[derive(Default)]
 pub(crate) struct Registry {
     tables: HashMap<TableNumber, TableWatches>,
-    shown: Shown,
+    shown: ShownLists,
     next: u64,
     in_flight: Option<InFlight>,
     degradations: u64,
@@ -74,7 +74,11 @@ struct InFlight {
 
 impl Registry {
     /// Registers a read that begins now.
-    pub(crate) fn open(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, StaleFlag) {
+    pub(crate) fn open(
+        &mut self,
+        wanted: &ReadPurpose<'_>,
+        rules: &Rules,
+    ) -> (WatchPlace, StaleFlag) {
         let (place, stale) = self.watch(wanted, rules);
         if !wanted.is_exact {
             self.show(wanted, place, &stale, rules);
@@ -83,7 +87,13 @@ impl Registry {
     }
 
     /// From now on it is known that a caller may be shown what the read finds.
-    fn show(&mut self, wanted: &Wanted<'_>, place: Place, stale: &StaleFlag, rules: &Rules) {
+    fn show(
+        &mut self,
+        wanted: &ReadPurpose<'_>,
+        place: WatchPlace,
+        stale: &StaleFlag,
+        rules: &Rules,
+    ) {
         let own = place.group.map(|_| stale.clone());
         let is_lost = self.in_flight.as_ref().is_some_and(|flight| {
             shown::is_any_lost(&flight.batch, wanted.query, IN_FLIGHT_ASKED_MAX)
@@ -96,10 +106,10 @@ impl Registry {
         self.shown.open(wanted.query, place.number, total, own);
     }
 
-    fn watch(&mut self, wanted: &Wanted<'_>, rules: &Rules) -> (Place, StaleFlag) {
+    fn watch(&mut self, wanted: &ReadPurpose<'_>, rules: &Rules) -> (WatchPlace, StaleFlag) {
         let number = self.next;
         self.next += 1;
-        let nowhere = Place {
+        let nowhere = WatchPlace {
             group: None,
             number,
         };
@@ -114,7 +124,7 @@ impl Registry {
             let table = self.tables.entry(query.table.number).or_default();
             return (nowhere, table.degrade());
         };
-        let place = Place {
+        let place = WatchPlace {
             group: Some(slot),
             number,
         };
@@ -137,7 +147,7 @@ impl Registry {
     }
 
     /// Whether the commit in flight may alter what was registered just now.
-    fn in_flight_alters(&mut self, query: &Query, place: Place, rules: &Rules) -> bool {
+    fn in_flight_alters(&mut self, query: &Query, place: WatchPlace, rules: &Rules) -> bool {
         let number = query.table.number;
         if !self.is_overtaken(number) {
             return false;
@@ -173,14 +183,14 @@ impl Registry {
                 return true;
             }
         }
-        delta != 0 && matches!(watch.subject, Subject::Total(_))
+        delta != 0 && matches!(watch.subject, WatchSubject::Total(_))
     }
 
     /// An open read of rows found these keys in the last row of a full page.
     pub(crate) fn set_window(
         &mut self,
         table: TableNumber,
-        place: &Place,
+        place: &WatchPlace,
         last: Option<Vec<Value>>,
     ) {
         if let (Some(table), Some(slot)) = (self.tables.get_mut(&table), place.group) {
@@ -190,7 +200,7 @@ impl Registry {
 
     /// An open read becomes the entry `key`. Of no effect if a commit took it away. Says how many
     /// bytes the registry spends on it.
-    pub(crate) fn keep(&mut self, key: &Key, place: &Place, total: Option<u64>) -> u32 {
+    pub(crate) fn keep(&mut self, key: &Key, place: &WatchPlace, total: Option<u64>) -> u32 {
         let Some(watch) = self.watch_mut(key.table(), place) else {
             return 0;
         };
@@ -204,14 +214,14 @@ impl Registry {
     pub(crate) fn keep_shown(
         &mut self,
         key: &Key,
-        place: &Place,
+        place: &WatchPlace,
         rows: Option<Vec<i64>>,
     ) -> Option<u32> {
         let bytes = self.shown.keep(key, place.number, rows)?;
         Some(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    fn watch_bytes(&self, table: TableNumber, place: &Place) -> u32 {
+    fn watch_bytes(&self, table: TableNumber, place: &WatchPlace) -> u32 {
         let group = self.tables.get(&table).zip(place.group);
         let group = group.and_then(|(table, slot)| table.group_of(slot));
         let bytes = group.map_or(0, |group| group.watch_bytes(place.number));
@@ -223,7 +233,7 @@ impl Registry {
     pub(crate) fn reopen(
         &mut self,
         key: &Key,
-        place: &Place,
+        place: &WatchPlace,
         stale: &StaleFlag,
         total: u64,
     ) -> Option<u32> {
@@ -237,7 +247,7 @@ impl Registry {
     pub(crate) fn close(
         &mut self,
         table: TableNumber,
-        place: &Place,
+        place: &WatchPlace,
         stale: &StaleFlag,
         rules: &Rules,
     ) {
@@ -338,12 +348,12 @@ impl Registry {
         }
     }
 
-    fn watch_mut(&mut self, table: TableNumber, place: &Place) -> Option<&mut Watch> {
+    fn watch_mut(&mut self, table: TableNumber, place: &WatchPlace) -> Option<&mut Watch> {
         let table = self.tables.get_mut(&table)?;
         table.watch_mut(place.group?, place.number)
     }
 
-    fn remove(&mut self, table: TableNumber, place: Place) {
+    fn remove(&mut self, table: TableNumber, place: WatchPlace) {
         if let (Some(watches), Some(slot)) = (self.tables.get_mut(&table), place.group) {
             watches.remove(slot, |watch| watch.number == place.number);
             self.remove_if_empty(table);

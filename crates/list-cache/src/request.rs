@@ -66,7 +66,7 @@ pub struct ReadRows {
 
 /// What of an answer was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Completeness {
     /// These parts are not cached.
     Lacking { rows: bool, total: bool },
     /// All of it, but rows and total may never have been true together.

@@ -7,30 +7,30 @@ use std::task::{Context, Poll, Waker};
 
 use cache::Flight;
 
-use crate::entry::{Held, Rows, StaleFlag, Total};
+use crate::entry::{FlaggedPart, Rows, StaleFlag, Total};
 use crate::key::Key;
 use crate::rules::{Rule, Rules};
 
 /// One read and those who wait for it.
 #[derive(Default)]
-pub(crate) struct Run {
+pub(crate) struct OpenRead {
     /// Set as soon as a commit may have altered the rows it reads; absent if it reads none.
     pub(crate) rows: Option<StaleFlag>,
     /// The same for the total.
     pub(crate) total: Option<StaleFlag>,
-    pub(crate) flight: Flight<Result<Parts, Failure>>,
+    pub(crate) flight: Flight<Result<ReadParts, Failure>>,
 }
 
 /// What a read found, all on one snapshot.
 #[derive(Clone, Default)]
-pub(crate) struct Parts {
-    pub(crate) rows: Option<Held<Rows>>,
-    pub(crate) total: Option<Held<Total>>,
+pub(crate) struct ReadParts {
+    pub(crate) rows: Option<FlaggedPart<Rows>>,
+    pub(crate) total: Option<FlaggedPart<Total>>,
 }
 
 /// The open reads by what they will fill, each as long as it may be joined.
 #[derive(Default)]
-pub(crate) struct Runs(HashMap<Key, Arc<Run>>);
+pub(crate) struct Runs(HashMap<Key, Arc<OpenRead>>);
 
 impl Runs {
     /// A wait for a caller that reads what `key` names, unless a commit may have overtaken it.
@@ -48,11 +48,11 @@ impl Runs {
         has_all.then(|| Waiter::new(run.clone(), rows, total))
     }
 
-    pub(crate) fn open(&mut self, key: Key, run: Arc<Run>) {
+    pub(crate) fn open(&mut self, key: Key, run: Arc<OpenRead>) {
         self.0.insert(key, run);
     }
 
-    pub(crate) fn close(&mut self, key: &Key, run: &Arc<Run>) {
+    pub(crate) fn close(&mut self, key: &Key, run: &Arc<OpenRead>) {
         // Another run may have taken the name since a commit overtook this one.
         if self.0.get(key).is_some_and(|open| Arc::ptr_eq(open, run)) {
             self.0.remove(key);
@@ -62,7 +62,7 @@ impl Runs {
 
 /// A wait for another caller's read.
 pub struct Waiter {
-    run: Arc<Run>,
+    run: Arc<OpenRead>,
     /// Whether the rows it reads are those that are wanted. A caller that waits for a total alone
     /// may wait for the reader of another page, or of the other route family.
     takes_rows: bool,
@@ -71,7 +71,7 @@ pub struct Waiter {
 }
 
 /// What another caller's read found.
-pub struct FillOutcome(pub(crate) Result<Parts, Failure>);
+pub struct FillOutcome(pub(crate) Result<ReadParts, Failure>);
 
 /// Why a read failed that would fail again if those who joined it began it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub enum Failure {
 }
 
 impl Waiter {
-    pub(crate) fn new(run: Arc<Run>, takes_rows: bool, takes_total: bool) -> Waiter {
+    pub(crate) fn new(run: Arc<OpenRead>, takes_rows: bool, takes_total: bool) -> Waiter {
         Waiter {
             run,
             takes_rows,

@@ -17,27 +17,27 @@ use crate::weight;
 
 /// The lists within a `ttl`, by their tables.
 #[derive(Default)]
-pub(crate) struct Shown(HashMap<TableNumber, Lists>);
+pub(crate) struct ShownLists(HashMap<TableNumber, Lists>);
 
 /// Those of one table, by the numbers of their entries or open reads.
 #[derive(Default)]
 struct Lists {
     /// In an order that each process repeats.
-    by_number: BTreeMap<u64, List>,
+    by_number: BTreeMap<u64, ShownList>,
     /// Row and list, so that the lists with a row are found without looking at others.
     by_row: BTreeSet<(i64, u64)>,
     /// Being read: they may show any row.
     open: BTreeSet<u64>,
 }
 
-struct List {
+struct ShownList {
     visibility: Visibility,
     /// What the total beside it is called.
     total: Key,
-    state: State,
+    state: ShownState,
 }
 
-enum State {
+enum ShownState {
     /// Set if it is taken away, so that no caller joins it.
     Open(Option<StaleFlag>),
     Kept {
@@ -50,10 +50,10 @@ enum State {
 pub(crate) type Lost = (Key, Option<u64>);
 
 impl Lists {
-    fn remove(&mut self, number: u64) -> Option<List> {
+    fn remove(&mut self, number: u64) -> Option<ShownList> {
         let list = self.by_number.remove(&number)?;
         self.open.remove(&number);
-        if let State::Kept { rows, .. } = &list.state {
+        if let ShownState::Kept { rows, .. } = &list.state {
             for row in rows {
                 self.by_row.remove(&(*row, number));
             }
@@ -94,7 +94,7 @@ pub(crate) fn is_any_lost(batch: &Batch, query: &Query, asked_max: usize) -> boo
         || changes.any(|(nth, change)| nth >= asked_max || is_lost(change, &query.visibility))
 }
 
-impl Shown {
+impl ShownLists {
     pub(crate) fn count(&self) -> u64 {
         self.0.values().map(|of| of.by_number.len() as u64).sum()
     }
@@ -108,10 +108,10 @@ impl Shown {
         stale: Option<StaleFlag>,
     ) {
         let lists = self.0.entry(query.table.number).or_default();
-        let list = List {
+        let list = ShownList {
             visibility: query.visibility.clone(),
             total,
-            state: State::Open(stale),
+            state: ShownState::Open(stale),
         };
         lists.by_number.insert(number, list);
         lists.open.insert(number);
@@ -130,11 +130,11 @@ impl Shown {
         lists.by_row.extend(rows.iter().map(|row| (*row, number)));
         let of_rows = rows.len() * (size_of::<i64>() + weight::hashed::<(i64, u64)>());
         let of_total = list.total.size_bytes() as usize;
-        list.state = State::Kept {
+        list.state = ShownState::Kept {
             key: key.clone(),
             rows: rows.into(),
         };
-        Some(of_rows + of_total + weight::hashed::<(u64, List)>())
+        Some(of_rows + of_total + weight::hashed::<(u64, ShownList)>())
     }
 
     /// An open read or an entry is no more.
@@ -149,7 +149,7 @@ impl Shown {
     pub(crate) fn forget_kept(&mut self, table: TableNumber) {
         if let Some(lists) = self.0.get_mut(&table) {
             lists.by_row.clear();
-            let is_open = |list: &List| matches!(list.state, State::Open(_));
+            let is_open = |list: &ShownList| matches!(list.state, ShownState::Open(_));
             lists.by_number.retain(|_, list| is_open(list));
             self.remove_if_empty(table);
         }
@@ -190,10 +190,10 @@ impl Shown {
     }
 }
 
-fn take(number: u64, of: List, lost: &mut Vec<Lost>) {
+fn take(number: u64, of: ShownList, lost: &mut Vec<Lost>) {
     match of.state {
-        State::Open(stale) => stale.iter().for_each(StaleFlag::set),
-        State::Kept { key, .. } => {
+        ShownState::Open(stale) => stale.iter().for_each(StaleFlag::set),
+        ShownState::Kept { key, .. } => {
             lost.push((key, Some(number)));
             // Or it would count rows that are not shown.
             lost.push((of.total, None));

@@ -9,9 +9,9 @@ use query::{Filter, Query};
 
 use crate::buckets::{Buckets, Placement, Question, RESIDUAL_GROUPS_MAX};
 use crate::entry::StaleFlag;
-use crate::group::Group;
+use crate::group::WatchGroup;
 use crate::invalidated::Invalidated;
-use crate::rank::{Fields, RankBounds, Ranks};
+use crate::rank::{FieldBits, RankBounds, Ranks};
 use crate::rules::{Rule, Rules};
 use crate::watch::Watch;
 
@@ -22,7 +22,7 @@ const GROUP_WATCHES_MAX: usize = 2_048;
 /// The watches of one table.
 #[derive(Default)]
 pub(crate) struct TableWatches {
-    groups: Vec<Option<Group>>,
+    groups: Vec<Option<WatchGroup>>,
     /// How far each group reaches, by its place.
     rank_bounds: Vec<RankBounds>,
     free: Vec<u32>,
@@ -70,7 +70,7 @@ impl TableWatches {
         }
         let placement = self.placement(&query.filter, rules)?;
         let form = Arc::<[u8]>::from(form);
-        let group = Group::new(form.clone(), query, placement);
+        let group = WatchGroup::new(form.clone(), query, placement);
         let bounds = RankBounds::of(group.fields());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.groups.push(None);
@@ -97,7 +97,7 @@ impl TableWatches {
     }
 
     /// The group at this place.
-    pub(crate) fn group_of(&self, slot: u32) -> Option<&Group> {
+    pub(crate) fn group_of(&self, slot: u32) -> Option<&WatchGroup> {
         self.groups.get(slot as usize)?.as_ref()
     }
 
@@ -190,7 +190,7 @@ impl TableWatches {
         scratch.after.set(change, change.after.as_ref());
         let question = Question {
             change,
-            changed: Fields::changed(change),
+            changed: FieldBits::changed(change),
             before: &scratch.before,
             after: &scratch.after,
         };
@@ -321,7 +321,7 @@ impl TableWatches {
         self.invalidate_where(slot, |_| true, invalidated, rules);
     }
 
-    fn group_mut(&mut self, slot: u32) -> Option<&mut Group> {
+    fn group_mut(&mut self, slot: u32) -> Option<&mut WatchGroup> {
         self.groups.get_mut(slot as usize)?.as_mut()
     }
 
@@ -342,7 +342,7 @@ impl TableWatches {
     }
 
     fn remove_if_empty(&mut self, slot: u32) {
-        let is_empty = |group: &mut Group| group.watches.is_empty();
+        let is_empty = |group: &mut WatchGroup| group.watches.is_empty();
         let Some(group) = self.groups[slot as usize].take_if(is_empty) else {
             return;
         };

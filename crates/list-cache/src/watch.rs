@@ -22,17 +22,17 @@ pub(crate) struct Watch {
     pub(crate) is_exact: bool,
     /// The entry's name in the map; a read that is open has none yet.
     pub(crate) kept: Option<Key>,
-    pub(crate) subject: Subject,
+    pub(crate) subject: WatchSubject,
 }
 
 /// What is watched.
-pub(crate) enum Subject {
-    Rows(Page),
-    Total(Tally),
+pub(crate) enum WatchSubject {
+    Rows(WatchedPage),
+    Total(WatchedTotal),
 }
 
 /// The rows of a page.
-pub(crate) struct Page {
+pub(crate) struct WatchedPage {
     /// The row that a cursor names, whose place in the order bounds the page.
     cursor: Option<RowId>,
     /// The order in which rows are read.
@@ -44,7 +44,7 @@ pub(crate) struct Page {
 
 /// A total and how far the commit that is being asked moves it.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct WatchedTotal {
     /// Unknown of a read that is open.
     pub(crate) count: Option<u64>,
     pub(crate) delta: i64,
@@ -80,16 +80,16 @@ impl Watch {
 
     pub(crate) fn cursor(&self) -> Option<&RowId> {
         match &self.subject {
-            Subject::Rows(page) => page.cursor(),
-            Subject::Total(_) => None,
+            WatchSubject::Rows(page) => page.cursor(),
+            WatchSubject::Total(_) => None,
         }
     }
 
     /// Whether the change, of a row that matches on some side, may alter the rows.
     pub(crate) fn is_affected_by(&self, change: &Change, matches: Matches, rules: &Rules) -> bool {
         match &self.subject {
-            Subject::Rows(page) => page.is_affected_by(change, matches, rules),
-            Subject::Total(_) => false,
+            WatchSubject::Rows(page) => page.is_affected_by(change, matches, rules),
+            WatchSubject::Total(_) => false,
         }
     }
 
@@ -109,12 +109,12 @@ impl Watch {
 
     /// Whether it is of rows, and of no page that is known to end.
     pub(crate) fn is_endless(&self) -> bool {
-        matches!(self.subject, Subject::Rows(_)) && self.edge.is_none()
+        matches!(self.subject, WatchSubject::Rows(_)) && self.edge.is_none()
     }
 
     /// The read found these keys in its last row; `None`: the page is not full.
     pub(crate) fn set_last(&mut self, last: Option<Vec<Value>>) {
-        if let Subject::Rows(page) = &mut self.subject {
+        if let WatchSubject::Rows(page) = &mut self.subject {
             let first = page.order.first().zip(last.as_ref());
             self.edge = first.map(|(key, last)| Edge::new(*key, &last[0]));
             page.last = last;
@@ -123,18 +123,18 @@ impl Watch {
 
     pub(crate) fn is_cursor_affected_by(&self, change: &Change) -> bool {
         match &self.subject {
-            Subject::Rows(page) => {
+            WatchSubject::Rows(page) => {
                 page.cursor() == Some(&change.id) && page.is_cursor_affected_by(change)
             }
-            Subject::Total(_) => false,
+            WatchSubject::Total(_) => false,
         }
     }
 
     /// Moves a total. Says whether it is one.
     pub(crate) fn tally(&mut self, delta: i64) -> bool {
         match &mut self.subject {
-            Subject::Rows(_) => false,
-            Subject::Total(tally) => {
+            WatchSubject::Rows(_) => false,
+            WatchSubject::Total(tally) => {
                 tally.delta += delta;
                 true
             }
@@ -142,7 +142,7 @@ impl Watch {
     }
 
     pub(crate) fn is_moved(&self) -> bool {
-        matches!(&self.subject, Subject::Total(Tally { delta, .. }) if *delta != 0)
+        matches!(&self.subject, WatchSubject::Total(WatchedTotal { delta, .. }) if *delta != 0)
     }
 
     /// What becomes of a total that a commit moves. One that can be patched waits for the end of
@@ -154,7 +154,7 @@ impl Watch {
         invalidated: &mut Invalidated,
         rules: &Rules,
     ) {
-        let Subject::Total(tally) = &mut self.subject else {
+        let WatchSubject::Total(tally) = &mut self.subject else {
             return;
         };
         let (Some(count), true) = (tally.count, self.is_exact) else {
@@ -182,9 +182,9 @@ impl Watch {
             is_exact,
             kept: None,
             subject: if of_rows {
-                Subject::Rows(Page::new(query))
+                WatchSubject::Rows(WatchedPage::new(query))
             } else {
-                Subject::Total(Tally::default())
+                WatchSubject::Total(WatchedTotal::default())
             },
         }
     }
@@ -192,8 +192,8 @@ impl Watch {
     /// Bytes it takes, about.
     pub(crate) fn size_bytes(&self) -> usize {
         let page = match &self.subject {
-            Subject::Rows(page) => page.size_bytes(),
-            Subject::Total(_) => 0,
+            WatchSubject::Rows(page) => page.size_bytes(),
+            WatchSubject::Total(_) => 0,
         };
         size_of::<Watch>() + weight::FLAG_BYTES + page
     }
@@ -201,15 +201,15 @@ impl Watch {
     /// The read has become an entry of this name.
     pub(crate) fn keep(&mut self, key: Key, total: Option<u64>) {
         self.kept = Some(key);
-        if let Subject::Total(tally) = &mut self.subject {
+        if let WatchSubject::Total(tally) = &mut self.subject {
             tally.count = total;
         }
     }
 }
 
-impl Page {
-    pub(crate) fn new(query: &Query) -> Page {
-        Page {
+impl WatchedPage {
+    pub(crate) fn new(query: &Query) -> WatchedPage {
+        WatchedPage {
             cursor: query.cursor.as_ref().map(|cursor| cursor.row.clone()),
             order: query.read_order(),
             last: None,

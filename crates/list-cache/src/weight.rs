@@ -5,7 +5,7 @@
 use model::{Field, Value};
 use query::{Filter, Test};
 
-use crate::entry::{Content, Entry};
+use crate::entry::{Entry, EntryContent};
 use crate::key::Key;
 
 /// What the map spends on an entry beside key and value: its links, its place in the hash table,
@@ -19,9 +19,9 @@ const HASH_SLOT_BYTES: usize = 24;
 /// Bytes an entry takes under its key, watch and share of the group included.
 pub(crate) fn entry(key: &Key, entry: &Entry) -> u64 {
     let body = match &entry.content {
-        Content::Rows(rows) => SHARED_BYTES + rows.body.len(),
-        Content::Total(_) => 0,
-        Content::Pinned(pinned) => SHARED_BYTES + pinned.body.len(),
+        EntryContent::Rows(rows) => SHARED_BYTES + rows.body.len(),
+        EntryContent::Total(_) => 0,
+        EntryContent::Pinned(pinned) => SHARED_BYTES + pinned.body.len(),
     };
     let own = SHARED_BYTES + size_of::<Entry>() + MAP_SLOT_BYTES + body;
     key.size_bytes() + own as u64 + u64::from(entry.watch_bytes)

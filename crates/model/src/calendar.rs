@@ -53,11 +53,11 @@ fn days_in_month(year: i64, month: i64) -> i64 {
 }
 
 /// Eats fixed-width decimal numbers and separators from the front of a text.
-struct Reader<'a> {
+struct DecimalReader<'a> {
     rest: &'a [u8],
 }
 
-impl Reader<'_> {
+impl DecimalReader<'_> {
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (head, rest) = self.rest.split_at_checked(digits)?;
         if !head.iter().all(u8::is_ascii_digit) {
@@ -122,7 +122,7 @@ impl Reader<'_> {
 /// Reads `YYYY-MM-DD`, optionally followed by `T` or a space, `hh:mm`, `:ss`, a fraction, and
 /// an offset. Without an offset the text is UTC. Years 0000 to 9999.
 pub fn parse_iso(text: &str) -> Option<Timestamp> {
-    let mut reader = Reader {
+    let mut reader = DecimalReader {
         rest: text.as_bytes(),
     };
     let year = reader.number(4)?;
@@ -143,7 +143,7 @@ pub fn parse_iso(text: &str) -> Option<Timestamp> {
     (legal && reader.rest.is_empty()).then_some(instant)
 }
 
-fn time_of_day_us(reader: &mut Reader<'_>) -> Option<i64> {
+fn time_of_day_us(reader: &mut DecimalReader<'_>) -> Option<i64> {
     let hour = reader.number(2)?;
     let minute = reader.eat(b":").then(|| reader.number(2))??;
     let second = if reader.eat(b":") {

@@ -79,7 +79,7 @@ impl Operator {
     /// [`ModelError::InvalidValue`] when the column is of another type, or the values are not
     /// those the method takes; what [`Column::check_single`] says of values to be added.
     pub fn read(column: &Column, method: &str, values: &[Json]) -> Result<Operator, ModelError> {
-        let reading = Reading {
+        let reading = OperatorInput {
             column,
             method,
             values,
@@ -140,13 +140,13 @@ impl Operator {
 }
 
 /// A method and its values on the way to an operator.
-struct Reading<'a> {
+struct OperatorInput<'a> {
     column: &'a Column,
     method: &'a str,
     values: &'a [Json],
 }
 
-impl Reading<'_> {
+impl OperatorInput<'_> {
     fn refuse(&self, why: impl std::fmt::Display) -> ModelError {
         self.column
             .refuse(format!("operator `{}` {why}", self.method))

@@ -102,20 +102,20 @@ pub fn timeline(
 }
 
 /// A value comes or goes.
-struct Turn {
+struct NumberTurn {
     at: Timestamp,
     enters: bool,
     number: Number,
 }
 
 /// Every coming and going inside the period, in the order of time.
-fn turns(period: &Period, values: impl IntoIterator<Item = (Period, Number)>) -> Vec<Turn> {
+fn turns(period: &Period, values: impl IntoIterator<Item = (Period, Number)>) -> Vec<NumberTurn> {
     let mut turns = Vec::new();
     for (valid, number) in values {
         let Some(valid) = valid.intersect(period) else {
             continue;
         };
-        let mut turn = |at, enters| turns.push(Turn { at, enters, number });
+        let mut turn = |at, enters| turns.push(NumberTurn { at, enters, number });
         turn(valid.from(), true);
         if valid.end() < period.end() {
             turn(valid.end(), false);

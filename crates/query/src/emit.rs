@@ -20,8 +20,8 @@ mod source;
 mod writer;
 
 use hint::Purpose;
-use source::Source;
-use writer::{Clause, Writer};
+use source::SelectSource;
+use writer::{Clause, SqlWriter};
 
 /// Most rows, those before the page among them, that SQLite may have to sort whole: 4 MB of
 /// bodies. Of more it sorts the keys alone and takes the page's rows afterwards.
@@ -53,11 +53,11 @@ pub fn rows_in_place(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) 
 }
 
 fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -> Statement {
-    let mut out = Writer::new(dialect);
-    let sources = Source::of(query);
+    let mut out = SqlWriter::new(dialect);
+    let sources = SelectSource::of(query);
     if query.at.is_some() && is_of_one_row(query) && cursor.is_none() {
         write_row(&mut out, &sources, |out, source| {
-            Arm::new(query, *source).write(out, &Part::All, Keys::Written);
+            Arm::new(query, *source).write(out, &SelectPart::All, Keys::Written);
         });
         // Sources after the one that has the row are not looked at.
         write_page(&mut out, query.limit.min(1), query.offset);
@@ -67,11 +67,11 @@ fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -
     let arms: Vec<Arm<'_>> = arms.collect();
     let in_order = arms.iter().any(Arm::is_in_order);
     let parts = match cursor {
-        None => vec![Part::All],
+        None => vec![SelectPart::All],
         Some(values) if in_order && keyset::may_meet_nulls(query) => {
-            vec![Part::Values(values), Part::Nulls]
+            vec![SelectPart::Values(values), SelectPart::Nulls]
         }
-        Some(values) => vec![Part::Beyond(values)],
+        Some(values) => vec![SelectPart::Beyond(values)],
     };
     if let ([arm], [part]) = (&arms[..], &parts[..]) {
         if dialect == Dialect::Sqlite && arm.sorts_many() {
@@ -100,8 +100,8 @@ fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -
 /// a filter that bounds `$sequence`, so that no more rows are looked at than lie between. Order,
 /// offset and cursor of the query have no meaning here.
 pub fn walk(query: &Query, dialect: Dialect) -> Statement {
-    let source = Source::now(&query.table);
-    let mut out = Writer::new(dialect);
+    let source = SelectSource::now(&query.table);
+    let mut out = SqlWriter::new(dialect);
     out.push("SELECT t.seq, t.id FROM ");
     source.write_walked(&mut out);
     let mut clause = Clause::of_where();
@@ -113,7 +113,7 @@ pub fn walk(query: &Query, dialect: Dialect) -> Statement {
 }
 
 /// Which rows of a query one SELECT gives.
-enum Part<'a> {
+enum SelectPart<'a> {
     All,
     /// Those beyond the cursor's row.
     Beyond(&'a [Value]),
@@ -134,13 +134,13 @@ enum Keys {
 
 /// One SELECT of the statement for a page's rows.
 struct Arm<'a> {
-    source: Source<'a>,
+    source: SelectSource<'a>,
     query: &'a Query,
     hint: Option<hint::Hint>,
 }
 
 impl<'a> Arm<'a> {
-    fn new(query: &'a Query, source: Source<'a>) -> Arm<'a> {
+    fn new(query: &'a Query, source: SelectSource<'a>) -> Arm<'a> {
         Arm {
             hint: hint::hint(query, &source, Purpose::Rows),
             source,
@@ -169,7 +169,7 @@ impl<'a> Arm<'a> {
     /// Writes a statement that sorts nothing but the keys of the page's rows and of those before
     /// it. `CROSS JOIN` makes SQLite go through them in their order, which so stays that of the
     /// rows.
-    fn write_sorted(&self, out: &mut Writer, part: &Part<'_>, keys: Keys) {
+    fn write_sorted(&self, out: &mut SqlWriter, part: &SelectPart<'_>, keys: Keys) {
         let query = self.query;
         self.write_columns(out, keys);
         out.push(" FROM (SELECT t.seq");
@@ -181,12 +181,12 @@ impl<'a> Arm<'a> {
         out.push(" ON t.seq = page.seq");
     }
 
-    fn write(&self, out: &mut Writer, part: &Part<'_>, keys: Keys) {
+    fn write(&self, out: &mut SqlWriter, part: &SelectPart<'_>, keys: Keys) {
         self.write_columns(out, keys);
         self.write_matches(out, part);
     }
 
-    fn write_columns(&self, out: &mut Writer, keys: Keys) {
+    fn write_columns(&self, out: &mut SqlWriter, keys: Keys) {
         let query = self.query;
         out.push("SELECT ");
         self.source.write_columns(out, &query.selection);
@@ -196,7 +196,7 @@ impl<'a> Arm<'a> {
         }
     }
 
-    fn write_matches(&self, out: &mut Writer, part: &Part<'_>) {
+    fn write_matches(&self, out: &mut SqlWriter, part: &SelectPart<'_>) {
         let query = self.query;
         out.push(" FROM ");
         let index = self.hint.as_ref().map(|hint| hint.name.as_str());
@@ -205,16 +205,16 @@ impl<'a> Arm<'a> {
         self.source.write_period(out, &mut clause);
         condition::write_all(out, &mut clause, &self.source, &query.filter);
         match part {
-            Part::All => {}
-            Part::Beyond(values) => {
+            SelectPart::All => {}
+            SelectPart::Beyond(values) => {
                 clause.open(out);
                 keyset::write_beyond(out, query, &self.source, values);
             }
-            Part::Values(values) => {
+            SelectPart::Values(values) => {
                 clause.open(out);
                 keyset::write_values_beyond(out, query, &self.source, values);
             }
-            Part::Nulls => {
+            SelectPart::Nulls => {
                 clause.open(out);
                 keyset::write_null(out, query, &self.source);
             }
@@ -223,7 +223,7 @@ impl<'a> Arm<'a> {
     }
 }
 
-fn write_page(out: &mut Writer, limit: u32, offset: u64) {
+fn write_page(out: &mut SqlWriter, limit: u32, offset: u64) {
     out.push(" LIMIT ");
     out.bind(Value::Int(i64::from(limit)));
     if offset > 0 {
@@ -234,9 +234,9 @@ fn write_page(out: &mut Writer, limit: u32, offset: u64) {
 
 /// How many rows match, whatever the page; up to `cap`, if there is one.
 pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
-    let sources = Source::of(query);
-    let mut out = Writer::new(dialect);
-    let write_select = |out: &mut Writer, source: &Source<'_>| {
+    let sources = SelectSource::of(query);
+    let mut out = SqlWriter::new(dialect);
+    let write_select = |out: &mut SqlWriter, source: &SelectSource<'_>| {
         let hint = hint::hint(query, source, Purpose::Total);
         source.write_from(out, hint.as_ref().map(|hint| hint.name.as_str()));
         let mut clause = Clause::of_where();
@@ -279,8 +279,8 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
 pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
     let cursor = query.cursor.as_ref()?;
     let id = cursor.row.as_str();
-    let mut out = Writer::new(dialect);
-    let write_keys = |out: &mut Writer, source: &Source<'_>| {
+    let mut out = SqlWriter::new(dialect);
+    let write_keys = |out: &mut SqlWriter, source: &SelectSource<'_>| {
         for key in &query.order {
             source.write_field(out, key.field);
             out.push(", ");
@@ -292,7 +292,7 @@ pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
         }
     };
     if query.frame == Frame::One {
-        write_row(&mut out, &Source::of_cursor(query), |out, source| {
+        write_row(&mut out, &SelectSource::of_cursor(query), |out, source| {
             out.push("SELECT ");
             write_keys(out, source);
             out.push(" FROM ");
@@ -307,14 +307,14 @@ pub fn cursor_row(query: &Query, dialect: Dialect) -> Option<Statement> {
 
 /// Writes SELECTs that together give the row with this id, if it is visible.
 fn write_one(
-    out: &mut Writer,
+    out: &mut SqlWriter,
     table: &Table,
     at: Option<Coordinates>,
     id: &str,
     visibility: &Visibility,
-    write_columns: impl Fn(&mut Writer, &Source<'_>),
+    write_columns: impl Fn(&mut SqlWriter, &SelectSource<'_>),
 ) {
-    write_row(out, &Source::of_row(table, at), |out, source| {
+    write_row(out, &SelectSource::of_row(table, at), |out, source| {
         out.push("SELECT ");
         write_columns(out, source);
         out.push(" FROM ");
@@ -324,9 +324,9 @@ fn write_one(
 
 /// Writes SELECTs of one row, one for each source, of which one at most gives it.
 fn write_row(
-    out: &mut Writer,
-    sources: &[Source<'_>],
-    write_select: impl Fn(&mut Writer, &Source<'_>),
+    out: &mut SqlWriter,
+    sources: &[SelectSource<'_>],
+    write_select: impl Fn(&mut SqlWriter, &SelectSource<'_>),
 ) {
     let mut joint = "";
     for source in sources {
@@ -348,13 +348,13 @@ fn write_row(
 /// Writes SELECTs that together give the version that the cursor names; without a name, the
 /// version that comes first.
 fn write_versions_of(
-    out: &mut Writer,
+    out: &mut SqlWriter,
     query: &Query,
     cursor: &Cursor,
-    write_columns: impl Fn(&mut Writer, &Source<'_>),
+    write_columns: impl Fn(&mut SqlWriter, &SelectSource<'_>),
 ) {
     let mut joint = "SELECT * FROM (";
-    for source in Source::of(query) {
+    for source in SelectSource::of(query) {
         out.push(joint);
         out.push("SELECT ");
         write_columns(out, &source);
@@ -388,8 +388,8 @@ pub fn point(
     visibility: &Visibility,
     dialect: Dialect,
 ) -> Statement {
-    let source = Source::now(table);
-    let mut out = Writer::new(dialect);
+    let source = SelectSource::now(table);
+    let mut out = SqlWriter::new(dialect);
     out.push("SELECT m.mark, m.catalogue_epoch, ");
     source.write_columns(&mut out, selection);
     out.push(" FROM meta AS m LEFT JOIN ");
@@ -409,8 +409,8 @@ pub fn point_by_key(
     visibility: &Visibility,
     dialect: Dialect,
 ) -> Statement {
-    let source = Source::now(table);
-    let mut out = Writer::new(dialect);
+    let source = SelectSource::now(table);
+    let mut out = SqlWriter::new(dialect);
     out.push("SELECT m.mark, m.catalogue_epoch, ");
     source.write_columns(&mut out, selection);
     out.push(" FROM meta AS m LEFT JOIN ");
@@ -440,7 +440,7 @@ pub fn point_at(
     at: Coordinates,
     dialect: Dialect,
 ) -> Statement {
-    let mut out = Writer::new(dialect);
+    let mut out = SqlWriter::new(dialect);
     write_one(&mut out, table, Some(at), id, visibility, |out, source| {
         let source = source.with_span(shows_span);
         source.write_columns(out, selection);
@@ -452,7 +452,7 @@ pub fn point_at(
 /// All columns of the row of now with the `$sequence` given as the parameter, in the table's
 /// order: what a body is encoded from.
 pub fn content(table: &Table, seq: i64, dialect: Dialect) -> Statement {
-    let mut out = Writer::new(dialect);
+    let mut out = SqlWriter::new(dialect);
     out.push("SELECT ");
     for column in &table.columns {
         out.push("t.");

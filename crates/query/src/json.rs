@@ -113,33 +113,33 @@ pub fn read(text: &[u8]) -> Result<Json, JsonError> {
 /// not enough `budget` for it.
 pub fn read_within(text: &[u8], budget: &JsonBudget) -> Result<Json, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let json = Reader { depth: 0, budget }.deserialize(&mut deserializer)?;
+    let json = JsonReader { depth: 0, budget }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(json)
 }
 
 /// Reads one value that stands inside `depth` arrays and objects.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct JsonReader<'a> {
     depth: usize,
     budget: &'a JsonBudget,
 }
 
-impl<'a> Reader<'a> {
-    fn inner<E: Error>(self) -> Result<Reader<'a>, E> {
+impl<'a> JsonReader<'a> {
+    fn inner<E: Error>(self) -> Result<JsonReader<'a>, E> {
         if self.depth == DEPTH_MAX {
             return Err(E::custom(format_args!(
                 "more than {DEPTH_MAX} arrays and objects inside each other"
             )));
         }
-        Ok(Reader {
+        Ok(JsonReader {
             depth: self.depth + 1,
             ..self
         })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for JsonReader<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
@@ -147,7 +147,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for JsonReader<'_> {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

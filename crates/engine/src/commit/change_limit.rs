@@ -14,7 +14,11 @@ const BYTES_MAX: usize = store::batch::IMAGE_BYTES_MAX;
 /// Of a group with too many images, the requests with the most of them name their tables instead,
 /// whose lists are all dropped.
 pub(crate) fn bounded(batch: &mut Batch) {
-    let mut sizes: Vec<Size> = batch.images.iter().map(|images| Size::of(images)).collect();
+    let mut sizes: Vec<ChangeSize> = batch
+        .images
+        .iter()
+        .map(|images| ChangeSize::of(images))
+        .collect();
     let mut rows: usize = sizes.iter().map(|size| size.rows).sum();
     let mut bytes: usize = sizes.iter().map(|size| size.bytes).sum();
     if rows <= ROWS_MAX && bytes <= BYTES_MAX {
@@ -22,7 +26,7 @@ pub(crate) fn bounded(batch: &mut Batch) {
     }
     let mut images = std::mem::take(&mut batch.images);
     while rows > ROWS_MAX || bytes > BYTES_MAX {
-        let shares = sizes.iter().map(Size::share).enumerate();
+        let shares = sizes.iter().map(ChangeSize::share).enumerate();
         let Some((place, _)) = shares.max_by_key(|(_, share)| *share) else {
             break;
         };
@@ -48,15 +52,15 @@ pub(crate) fn bounded(batch: &mut Batch) {
 }
 
 /// How much one request tells.
-struct Size {
+struct ChangeSize {
     rows: usize,
     bytes: usize,
 }
 
-impl Size {
-    fn of(images: &[Change]) -> Size {
+impl ChangeSize {
+    fn of(images: &[Change]) -> ChangeSize {
         let sides = images.iter().flat_map(|one| [&one.before, &one.after]);
-        Size {
+        ChangeSize {
             rows: images.len(),
             bytes: sides.flatten().map(model::Image::size_bytes).sum(),
         }

@@ -68,7 +68,7 @@ impl DryRun {
 pub(crate) struct DryRuns {
     keyed: VecDeque<DryRun>,
     guests: VecDeque<DryRun>,
-    rest: Rest,
+    rest: OwedRest,
 }
 
 impl DryRuns {
@@ -124,11 +124,11 @@ impl DryRuns {
 
 /// The time that the writer is to be free of guests' dry runs.
 #[derive(Default)]
-struct Rest {
+struct OwedRest {
     until: Option<Instant>,
 }
 
-impl Rest {
+impl OwedRest {
     /// How long until the next may begin.
     fn left(&self, now: Instant) -> Duration {
         let owed = self.until.map(|until| until.saturating_duration_since(now));
@@ -147,7 +147,7 @@ mod tests {
 
     /// A caller asks for one dry run after another of `took` each, from `now` on: how many begin.
     fn begun(took: Duration, within: Duration) -> u32 {
-        let (mut rest, began) = (Rest::default(), Instant::now());
+        let (mut rest, began) = (OwedRest::default(), Instant::now());
         let mut now = began;
         let mut count = 0;
         while now < began + within {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn short_dry_runs_after_a_pause_follow_each_other_at_once() {
         let took = Duration::from_micros(100);
-        let mut rest = Rest::default();
+        let mut rest = OwedRest::default();
         let mut now = Instant::now();
         for _ in 0..200 {
             assert_eq!(rest.left(now), Duration::ZERO);

@@ -164,7 +164,7 @@ impl Held {
         if bounds == [0; 3] {
             return Ok(());
         }
-        let growth: Vec<Growth<'_>> = batch.ops.iter().filter_map(growth).collect();
+        let growth: Vec<ProjectGrowth<'_>> = batch.ops.iter().filter_map(growth).collect();
         if growth.is_empty() {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Held {
         Ok(())
     }
 
-    fn refusal(&self, state: &State, growth: &[Growth<'_>]) -> Option<Full> {
+    fn refusal(&self, state: &State, growth: &[ProjectGrowth<'_>]) -> Option<Full> {
         if self.bytes_max > 0 && state.bytes >= self.bytes_max {
             return Some(Full {
                 what: Counted::Bytes,
@@ -368,24 +368,24 @@ fn rows_of(store: &dyn Store, table: &Arc<Table>, catalogue_epoch: u64) -> Optio
 }
 
 /// What an operation may add.
-struct Growth<'a> {
+struct ProjectGrowth<'a> {
     /// Of which project it may add a row; of none if it changes one.
     row_of: Option<&'a ProjectId>,
 }
 
 /// `None` of an operation that adds nothing, or makes room.
-fn growth(op: &Op) -> Option<Growth<'_>> {
+fn growth(op: &Op) -> Option<ProjectGrowth<'_>> {
     match op {
         Op::Row(op) => of_row(op),
         Op::Matching(op) => match op.act {
             MatchingAct::Update { .. } | MatchingAct::Resize { .. } => {
-                Some(Growth { row_of: None })
+                Some(ProjectGrowth { row_of: None })
             }
             MatchingAct::Delete { .. } => None,
         },
         Op::Related(op) => match &**op {
             RelatedOp::Write(op) | RelatedOp::Alone(op) => of_row(op),
-            RelatedOp::Link(_) => Some(Growth { row_of: None }),
+            RelatedOp::Link(_) => Some(ProjectGrowth { row_of: None }),
             RelatedOp::Need { .. }
             | RelatedOp::NeedUnlinked { .. }
             | RelatedOp::Free(_)
@@ -395,14 +395,14 @@ fn growth(op: &Op) -> Option<Growth<'_>> {
         | Op::Function(FunctionOp::Deployment {
             act: DeploymentAct::PutPiece(_),
             ..
-        }) => Some(Growth { row_of: None }),
+        }) => Some(ProjectGrowth { row_of: None }),
         Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
             None
         }
     }
 }
 
-fn of_row(op: &RowOp) -> Option<Growth<'_>> {
+fn of_row(op: &RowOp) -> Option<ProjectGrowth<'_>> {
     let row_of = match op.act {
         RowAct::Insert { .. } | RowAct::Replace { .. } | RowAct::Put { .. } => {
             Some(&op.table.project)
@@ -410,5 +410,5 @@ fn of_row(op: &RowOp) -> Option<Growth<'_>> {
         RowAct::Update { .. } | RowAct::Resize { .. } => None,
         RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => return None,
     };
-    Some(Growth { row_of })
+    Some(ProjectGrowth { row_of })
 }

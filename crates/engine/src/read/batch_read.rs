@@ -88,12 +88,12 @@ struct Planned {
     selection: Selection,
     /// `None`: the caller sees none of the rows.
     visibility: Option<Visibility>,
-    wanted: Wanted,
+    wanted: RowNeed,
     /// The coordinates of its own.
     at: Option<Coordinates>,
 }
 
-enum Wanted {
+enum RowNeed {
     Ids(Vec<RowId>),
     Filters(Vec<Filter>),
 }
@@ -218,11 +218,11 @@ fn plan(
         past::need_open(table, &caller.actor)?;
     }
     let wanted = match &part.rows {
-        WantedRows::Ids(ids) => Wanted::Ids(ids.clone()),
+        WantedRows::Ids(ids) => RowNeed::Ids(ids.clone()),
         WantedRows::Keys { index, keys } => {
             let index = unique_index(table, index)?;
             let filters = keys.iter().map(|key| filter(table, index, key));
-            Wanted::Filters(filters.collect::<Result<_, _>>()?)
+            RowNeed::Filters(filters.collect::<Result<_, _>>()?)
         }
     };
     Ok(Planned {
@@ -299,8 +299,8 @@ async fn read_part(
     };
     let Some(visibility) = &plan.visibility else {
         let count = match &plan.wanted {
-            Wanted::Ids(ids) => ids.len(),
-            Wanted::Filters(filters) => filters.len(),
+            RowNeed::Ids(ids) => ids.len(),
+            RowNeed::Filters(filters) => filters.len(),
         };
         part.places = vec![None; count];
         if plan.at.is_none() {
@@ -309,7 +309,7 @@ async fn read_part(
         return Ok(part);
     };
     match &plan.wanted {
-        Wanted::Ids(ids) => {
+        RowNeed::Ids(ids) => {
             // A row is read once, however often its id is named.
             let mut places: HashMap<&str, Option<usize>> = HashMap::new();
             for id in ids {
@@ -324,7 +324,7 @@ async fn read_part(
                 places.insert(id.as_str(), place);
             }
         }
-        Wanted::Filters(filters) => {
+        RowNeed::Filters(filters) => {
             for filter in filters {
                 turn.goes_on()?;
                 let row = by_filter(reading, plan, visibility, filter).await?;

@@ -95,11 +95,11 @@ pub(crate) struct Hit {
     catalogue_epoch: u64,
     rows: Arc<[u8]>,
     total: Option<u64>,
-    kept: Kept,
+    kept: AuditKept,
 }
 
 /// What says whether a hit is still to be answered.
-enum Kept {
+enum AuditKept {
     /// Of a list of now.
     While(Freshness),
     /// Of an answer at fixed coordinates, which has another name once its past is changed.
@@ -114,7 +114,7 @@ impl Hit {
             catalogue_epoch: epoch,
             rows: answer.rows.body.clone(),
             total: answer.total,
-            kept: Kept::While(answer.freshness.clone()),
+            kept: AuditKept::While(answer.freshness.clone()),
         }
     }
 
@@ -130,15 +130,15 @@ impl Hit {
             catalogue_epoch: epoch,
             rows: pinned.body.clone(),
             total: total.then_some(pinned.total),
-            kept: Kept::As(name.clone()),
+            kept: AuditKept::As(name.clone()),
         }
     }
 
     /// Whether nothing that could be read by now keeps it from being answered.
     fn holds(&self, shared: &Shared) -> bool {
         match &self.kept {
-            Kept::While(freshness) => freshness.holds(),
-            Kept::As(name) => {
+            AuditKept::While(freshness) => freshness.holds(),
+            AuditKept::As(name) => {
                 let total = self.total.is_some();
                 let lists = &shared.lists;
                 lists.name_pinned(&self.query, self.family, total).as_ref() == Some(name)
@@ -151,13 +151,13 @@ impl Hit {
 pub(crate) struct HitAudit {
     every: u64,
     hits: AtomicU64,
-    tally: Arc<Tally>,
+    tally: Arc<AuditTally>,
     /// Gone after the end.
     thread: Mutex<Option<(SyncSender<Hit>, JoinHandle<()>)>>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct AuditTally {
     same: AtomicU64,
     different: AtomicU64,
     overtaken: AtomicU64,
@@ -166,7 +166,7 @@ struct Tally {
 }
 
 /// Says so if the thread that compares ends by a panic.
-struct Falls<'a>(&'a Tally);
+struct Falls<'a>(&'a AuditTally);
 
 impl Drop for Falls<'_> {
     fn drop(&mut self) {
@@ -181,7 +181,7 @@ struct Comparing {
     shared: Arc<Shared>,
     total_cap: TotalCap,
     encode: EncodePage,
-    tally: Arc<Tally>,
+    tally: Arc<AuditTally>,
     report: Report,
 }
 
@@ -193,7 +193,7 @@ impl HitAudit {
         every: u64,
         report: Report,
     ) -> std::io::Result<HitAudit> {
-        let tally = Arc::<Tally>::default();
+        let tally = Arc::<AuditTally>::default();
         let comparing = Comparing {
             encode: shared.encode_page,
             shared,

@@ -14,7 +14,7 @@ use crate::read::rows::related;
 use crate::request::authorize::{self, READ_ROWS};
 use crate::request::inputs::{Cached, Caller, ListAnswer, ListRows, Place};
 use crate::request::named_times::timed;
-use crate::state::observed::Shape;
+use crate::state::observed::ObservedShape;
 
 /// The names under which the cache may hold the answer to one list of one caller.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct PreparedList {
     /// What the names stand for, where hits are compared with fresh reads.
     request: Option<(Box<Query>, Family)>,
     /// What its answers are counted as.
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<ObservedShape>,
 }
 
 impl PreparedList {

@@ -45,7 +45,7 @@ impl Engine {
                 Some(_) => self.shared.has_passed(&before),
             };
             let torn = Cell::new(None);
-            let attempt = Attempt {
+            let attempt = ListAttempt {
                 engine: self,
                 catalogue: &catalogue,
                 query: &query,
@@ -306,7 +306,7 @@ pub(crate) fn related(table: &Table, texts: &[String]) -> Result<Vec<RelatedName
 }
 
 /// One attempt at a list under one catalogue.
-struct Attempt<'a> {
+struct ListAttempt<'a> {
     engine: &'a Engine,
     catalogue: &'a Arc<Catalogue>,
     query: &'a Query,
@@ -318,14 +318,14 @@ struct Attempt<'a> {
     torn: &'a Cell<Option<bool>>,
 }
 
-impl Attempt<'_> {
+impl ListAttempt<'_> {
     /// What the rows of now will say once what is due has been activated.
     async fn answer_at(&self, now: Timestamp) -> Result<ListAnswer, EngineError> {
         let query = Query {
             frame: Frame::Due(now),
             ..self.query.clone()
         };
-        let attempt = Attempt {
+        let attempt = ListAttempt {
             query: &query,
             ..*self
         };

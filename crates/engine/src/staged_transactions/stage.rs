@@ -37,7 +37,7 @@ pub enum Echo {
 }
 
 /// What is tried for an operation.
-enum Attempt {
+enum StageAttempt {
     /// The operation itself.
     Whole(WriteBatch),
     /// Whether its row is there and may be changed: the rest would fail at the commit.
@@ -94,7 +94,7 @@ impl Engine {
         let attempts = attempts.collect::<Result<Vec<_>, _>>()?;
         if attempts
             .iter()
-            .all(|attempt| matches!(attempt, Attempt::Nothing))
+            .all(|attempt| matches!(attempt, StageAttempt::Nothing))
         {
             let echoes = operations
                 .iter()
@@ -172,14 +172,14 @@ struct Attempted<'a> {
     catalogue: &'a Catalogue,
     caller: &'a Caller,
     operations: &'a [Operation],
-    attempts: Vec<Attempt>,
+    attempts: Vec<StageAttempt>,
 }
 
 impl Attempted<'_> {
     fn batches(&self) -> impl Iterator<Item = WriteBatch> {
         self.attempts.iter().filter_map(|attempt| match attempt {
-            Attempt::Whole(batch) | Attempt::Probe(batch) => Some(batch.clone()),
-            Attempt::Nothing => None,
+            StageAttempt::Whole(batch) | StageAttempt::Probe(batch) => Some(batch.clone()),
+            StageAttempt::Nothing => None,
         })
     }
 
@@ -193,9 +193,9 @@ impl Attempted<'_> {
         let mut echoes = Vec::with_capacity(self.operations.len());
         for (operation, attempt) in self.operations.iter().zip(&self.attempts) {
             let (whole, outcome) = match attempt {
-                Attempt::Whole(batch) => (Some(batch), outcomes.next()),
-                Attempt::Probe(_) => (None, outcomes.next()),
-                Attempt::Nothing => (None, None),
+                StageAttempt::Whole(batch) => (Some(batch), outcomes.next()),
+                StageAttempt::Probe(_) => (None, outcomes.next()),
+                StageAttempt::Nothing => (None, None),
             };
             match judge(operation, whole.is_some(), outcome)? {
                 GrantsAsOf::Row(applied) => {
@@ -235,16 +235,16 @@ fn attempt(
     catalogue: &Catalogue,
     caller: &Caller,
     operation: &Operation,
-) -> Result<Attempt, EngineError> {
+) -> Result<StageAttempt, EngineError> {
     match plan(catalogue, caller, operation) {
-        Ok(_) if operation.row().is_none() => Ok(Attempt::Nothing),
-        Ok(ops) => Ok(Attempt::Whole(batch(catalogue, caller, ops))),
+        Ok(_) if operation.row().is_none() => Ok(StageAttempt::Nothing),
+        Ok(ops) => Ok(StageAttempt::Whole(batch(catalogue, caller, ops))),
         // Content is judged by the commit, but not whether the caller may change the row.
         Err(EngineError::Write(WriteError::Structure(_) | WriteError::Relationship(_))) => {
             let table = table(catalogue, caller, operation)?;
             Ok(match probe(table, caller, operation) {
-                Some(op) => Attempt::Probe(batch(catalogue, caller, vec![op])),
-                None => Attempt::Nothing,
+                Some(op) => StageAttempt::Probe(batch(catalogue, caller, vec![op])),
+                None => StageAttempt::Nothing,
             })
         }
         Err(error) => Err(error),

@@ -84,7 +84,7 @@ pub struct ShapeCounts {
 
 /// The counts of one shape.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct ObservedShape {
     project: ProjectId,
     database: DatabaseId,
     table: TableId,
@@ -107,7 +107,7 @@ pub(crate) struct Observed {
 
 #[derive(Default)]
 struct Shapes {
-    known: HashMap<(TableNumber, u64), Arc<Shape>>,
+    known: HashMap<(TableNumber, u64), Arc<ObservedShape>>,
     driven_out: u32,
 }
 
@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// The counts of what `query` has in common with its like.
-    pub(crate) fn shape_of(&self, query: &Query) -> Arc<Shape> {
+    pub(crate) fn shape_of(&self, query: &Query) -> Arc<ObservedShape> {
         self.observed.lock().of(query)
     }
 
@@ -229,7 +229,7 @@ impl Observed {
 }
 
 impl Shapes {
-    fn of(&mut self, query: &Query) -> Arc<Shape> {
+    fn of(&mut self, query: &Query) -> Arc<ObservedShape> {
         let key = (query.table.number, shape_number(query));
         if let Some(known) = self.known.get(&key) {
             return known.clone();
@@ -237,13 +237,13 @@ impl Shapes {
         if self.known.len() >= SHAPES_MAX {
             self.drive_one_out();
         }
-        let shape = Arc::new(Shape::new(query));
+        let shape = Arc::new(ObservedShape::new(query));
         self.known.insert(key, shape.clone());
         shape
     }
 
     fn drive_one_out(&mut self) {
-        let weight = |shape: &Shape| shape.weight.load(Ordering::Relaxed);
+        let weight = |shape: &ObservedShape| shape.weight.load(Ordering::Relaxed);
         let least = self.known.iter().min_by_key(|(_, shape)| weight(shape));
         if let Some(key) = least.map(|(key, _)| *key) {
             self.known.remove(&key);
@@ -259,10 +259,10 @@ impl Shapes {
     }
 }
 
-impl Shape {
-    fn new(query: &Query) -> Shape {
+impl ObservedShape {
+    fn new(query: &Query) -> ObservedShape {
         let table = &query.table;
-        Shape {
+        ObservedShape {
             project: table.project.clone(),
             database: table.database.clone(),
             table: table.id.clone(),

@@ -68,7 +68,7 @@ impl<V: Clone> Plan<V> {
     ) -> Result<Plan<V>, WriteRefusal> {
         match operation {
             Operation::Write(act, range) => {
-                let writing = Writing::new(range, mark, known)?;
+                let writing = PlannedWrite::new(range, mark, known)?;
                 writing.run(act)
             }
             Operation::Erase => Ok(Plan {
@@ -89,7 +89,7 @@ impl<V: Clone> Plan<V> {
 }
 
 /// A write on its way to a plan.
-struct Writing<'a, V> {
+struct PlannedWrite<'a, V> {
     mark: Mark,
     range: Period,
     /// The versions that the range meets, with what is believed of them, from left to right.
@@ -97,7 +97,7 @@ struct Writing<'a, V> {
     plan: Plan<V>,
 }
 
-impl<'a, V: Clone> Writing<'a, V> {
+impl<'a, V: Clone> PlannedWrite<'a, V> {
     fn new(range: Range, mark: Mark, known: Known<'a, V>) -> Result<Self, WriteRefusal> {
         let believed = |version: &'a Version<V>| Some((version, version.piece_now()?.valid));
         let mut pieces: Vec<(&Version<V>, Period)> =
@@ -109,7 +109,7 @@ impl<'a, V: Clone> Writing<'a, V> {
         };
         let range = range.resolve(mark, next)?;
         pieces.retain(|(_, valid)| valid.intersect(&range).is_some());
-        Ok(Writing {
+        Ok(PlannedWrite {
             mark,
             range,
             met: pieces,

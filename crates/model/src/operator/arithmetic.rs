@@ -1,6 +1,6 @@
 //! Operators on numbers. Integers are exact: a result beyond 64 bits is refused, never wrapped.
 
-use super::Reading;
+use super::OperatorInput;
 use crate::check::as_float;
 use crate::error::ModelError;
 use crate::json::Json;
@@ -72,7 +72,7 @@ impl Calculation {
     }
 }
 
-impl Reading<'_> {
+impl OperatorInput<'_> {
     pub(super) fn arithmetic(&self, calculation: Calculation) -> Result<Arithmetic, ModelError> {
         let storage = self.column.kind.storage();
         if self.column.array || !matches!(storage, Storage::Int | Storage::Float) {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Reading, need_room};
+use super::{OperatorInput, need_room};
 use crate::calendar::parse_iso;
 use crate::check::{ARRAY_ELEMENTS_MAX, as_float};
 use crate::count::counted;
@@ -82,7 +82,7 @@ pub enum Condition {
     IsNotNull,
 }
 
-impl Reading<'_> {
+impl OperatorInput<'_> {
     pub(super) fn list(&self) -> Result<ListChange, ModelError> {
         if !self.column.array {
             return Err(self.refuse("needs a column that holds an array"));

@@ -10,10 +10,10 @@ use crate::dialect::Dialect;
 use crate::names;
 use crate::query::Test;
 
-use super::writer::Writer;
+use super::writer::SqlWriter;
 
 /// Writes the test, if an index that holds beginnings of the field can answer it.
-pub(super) fn write(out: &mut Writer, table: &Table, field: Field, test: &Test) -> bool {
+pub(super) fn write(out: &mut SqlWriter, table: &Table, field: Field, test: &Test) -> bool {
     let held = held(out.dialect, table, field);
     if held.is_empty() {
         return false;
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut Writer, table: &Table, field: Field, test: &Test) 
     let Field::Column(position) = field else {
         return false;
     };
-    let Some(wanted) = Wanted::of(out, test) else {
+    let Some(wanted) = TextTest::of(out, test) else {
         return false;
     };
     let subject = format!("t.{}", names::column(table.columns[position].number));
@@ -54,7 +54,7 @@ fn held(dialect: Dialect, table: &Table, field: Field) -> Vec<u32> {
 }
 
 /// What a test wants of a text; values as they stand in the statement.
-enum Wanted {
+enum TextTest {
     Null,
     One(String),
     OneOf(Vec<String>),
@@ -62,30 +62,30 @@ enum Wanted {
     Between(Vec<(&'static str, String)>),
 }
 
-impl Wanted {
-    fn of(out: &mut Writer, test: &Test) -> Option<Wanted> {
+impl TextTest {
+    fn of(out: &mut SqlWriter, test: &Test) -> Option<TextTest> {
         let mut bind = |value: &Value| {
             let parameter = out.parameter(value.clone());
             out.sign_of(parameter)
         };
         Some(match test {
-            Test::IsNull => Wanted::Null,
+            Test::IsNull => TextTest::Null,
             Test::In(values) => match &values[..] {
-                [value] => Wanted::One(bind(value)),
-                values => Wanted::OneOf(values.iter().map(bind).collect()),
+                [value] => TextTest::One(bind(value)),
+                values => TextTest::OneOf(values.iter().map(bind).collect()),
             },
-            Test::Less(high) => Wanted::Between(vec![(" < ", bind(high))]),
-            Test::LessEqual(high) => Wanted::Between(vec![(" <= ", bind(high))]),
-            Test::Greater(low) => Wanted::Between(vec![(" > ", bind(low))]),
-            Test::GreaterEqual(low) => Wanted::Between(vec![(" >= ", bind(low))]),
+            Test::Less(high) => TextTest::Between(vec![(" < ", bind(high))]),
+            Test::LessEqual(high) => TextTest::Between(vec![(" <= ", bind(high))]),
+            Test::Greater(low) => TextTest::Between(vec![(" > ", bind(low))]),
+            Test::GreaterEqual(low) => TextTest::Between(vec![(" >= ", bind(low))]),
             Test::Between(low, high) => {
-                Wanted::Between(vec![(" >= ", bind(low)), (" <= ", bind(high))])
+                TextTest::Between(vec![(" >= ", bind(low)), (" <= ", bind(high))])
             }
             Test::StartsWith(start) => {
                 let mut bounds = vec![(" >= ", bind(&Value::Text(start.clone())))];
                 let end = next_start(start).map(Value::Text);
                 bounds.extend(end.map(|end| (" < ", bind(&end))));
-                Wanted::Between(bounds)
+                TextTest::Between(bounds)
             }
             _ => return None,
         })
@@ -95,7 +95,7 @@ impl Wanted {
     /// stands beside it, and finds no index over the beginning any more.
     fn exactly(&self, text: &str) -> String {
         match self {
-            Wanted::One(value) => format!("{text} IS {value}"),
+            TextTest::One(value) => format!("{text} IS {value}"),
             other => other.compare(text, |operator| operator, str::to_owned),
         }
     }
@@ -117,13 +117,13 @@ impl Wanted {
         cut: impl Fn(&str) -> String,
     ) -> String {
         match self {
-            Wanted::Null => format!("{text} IS NULL"),
-            Wanted::One(value) => format!("{text} = {}", cut(value)),
-            Wanted::OneOf(values) => {
+            TextTest::Null => format!("{text} IS NULL"),
+            TextTest::One(value) => format!("{text} = {}", cut(value)),
+            TextTest::OneOf(values) => {
                 let values: Vec<String> = values.iter().map(|value| cut(value)).collect();
                 format!("{text} IN ({})", values.join(", "))
             }
-            Wanted::Between(bounds) => {
+            TextTest::Between(bounds) => {
                 let bounds = bounds.iter();
                 let bounds =
                     bounds.map(|(found, value)| format!("{text}{}{}", operator(found), cut(value)));

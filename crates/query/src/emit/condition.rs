@@ -9,8 +9,8 @@ use crate::query::{Filter, Test};
 use crate::search::Search;
 
 use super::beginning::{self, next_start};
-use super::source::Source;
-use super::writer::{Clause, Parameter, Writer};
+use super::source::SelectSource;
+use super::writer::{Clause, Parameter, SqlWriter};
 
 /// Most branches of an OR for which SQLite may look for an index each. Beyond, and for a second
 /// OR, planning takes longer than it saves.
@@ -18,9 +18,9 @@ const PLANNED_BRANCHES_MAX: usize = 16;
 
 /// Writes a filter's branches as conditions of the statement.
 pub(super) fn write_all(
-    out: &mut Writer,
+    out: &mut SqlWriter,
     clause: &mut Clause,
-    source: &Source<'_>,
+    source: &SelectSource<'_>,
     filter: &Filter,
 ) {
     let mut branches = Vec::new();
@@ -48,7 +48,7 @@ fn flatten<'a>(filter: &'a Filter, branches: &mut Vec<&'a Filter>) {
     }
 }
 
-fn write(out: &mut Writer, source: &Source<'_>, filter: &Filter) {
+fn write(out: &mut SqlWriter, source: &SelectSource<'_>, filter: &Filter) {
     match filter {
         Filter::All(branches) => write_joined(out, source, branches, " AND ", "TRUE"),
         Filter::Any(branches) => {
@@ -60,8 +60,8 @@ fn write(out: &mut Writer, source: &Source<'_>, filter: &Filter) {
 }
 
 fn write_joined(
-    out: &mut Writer,
-    source: &Source<'_>,
+    out: &mut SqlWriter,
+    source: &SelectSource<'_>,
     branches: &[Filter],
     joint: &str,
     none: &str,
@@ -78,12 +78,12 @@ fn write_joined(
     out.push(")");
 }
 
-fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) {
+fn write_test(out: &mut SqlWriter, source: &SelectSource<'_>, field: Field, test: &Test) {
     let table = source.table();
     if beginning::write(out, table, field, test) {
         return;
     }
-    let subject = Subject { source, field };
+    let subject = ConditionField { source, field };
     match test {
         Test::In(values) => match subject.links(out.dialect) {
             Some(links) => write_any_link(out, &links, values),
@@ -147,19 +147,19 @@ fn write_test(out: &mut Writer, source: &Source<'_>, field: Field, test: &Test) 
 }
 
 /// The field that a test is about.
-struct Subject<'a> {
-    source: &'a Source<'a>,
+struct ConditionField<'a> {
+    source: &'a SelectSource<'a>,
     field: Field,
 }
 
-impl Subject<'_> {
-    fn write_compared(&self, out: &mut Writer, operator: &str, value: &Value) {
+impl ConditionField<'_> {
+    fn write_compared(&self, out: &mut SqlWriter, operator: &str, value: &Value) {
         self.source.write_comparable(out, self.field);
         out.push(operator);
         out.bind(value.clone());
     }
 
-    fn write_in(&self, out: &mut Writer, values: &[Value]) {
+    fn write_in(&self, out: &mut SqlWriter, values: &[Value]) {
         if let [value] = values {
             return self.write_compared(out, " = ", value);
         }
@@ -168,7 +168,7 @@ impl Subject<'_> {
         out.bind_list(values.iter().cloned());
     }
 
-    fn write_null(&self, out: &mut Writer, test: &str) {
+    fn write_null(&self, out: &mut SqlWriter, test: &str) {
         self.source.write_field(out, self.field);
         out.push(test);
     }
@@ -176,7 +176,7 @@ impl Subject<'_> {
     /// The texts from `start` up to, without it, the first text that is greater than all that
     /// start so: a range that an index can answer. Exact, because bytes of UTF-8 compare as the
     /// characters they stand for.
-    fn write_start(&self, out: &mut Writer, start: &str) {
+    fn write_start(&self, out: &mut SqlWriter, start: &str) {
         out.push("(");
         self.write_compared(out, " >= ", &Value::Text(start.to_owned()));
         if let Some(end) = next_start(start) {
@@ -186,7 +186,7 @@ impl Subject<'_> {
         out.push(")");
     }
 
-    fn write_end(&self, out: &mut Writer, wanted: bool, end: &str) {
+    fn write_end(&self, out: &mut SqlWriter, wanted: bool, end: &str) {
         let end = Value::Text(end.to_owned());
         match out.dialect {
             Dialect::Sqlite => {
@@ -203,7 +203,7 @@ impl Subject<'_> {
 
     /// The last characters, as many as `end` has. Of a text with fewer, whatever `substr` then
     /// gives is shorter than `end`, so it is another text.
-    fn write_last(&self, out: &mut Writer, wanted: bool, end: Value) {
+    fn write_last(&self, out: &mut SqlWriter, wanted: bool, end: Value) {
         let end = out.parameter(end);
         out.push("substr(");
         self.source.write_field(out, self.field);
@@ -216,7 +216,7 @@ impl Subject<'_> {
         out.push_parameter(end);
     }
 
-    fn write_parts(&self, out: &mut Writer, parts: &[String], found: &str, joint: &str) {
+    fn write_parts(&self, out: &mut SqlWriter, parts: &[String], found: &str, joint: &str) {
         let mut before = "(";
         for part in parts {
             out.push(before);
@@ -233,7 +233,7 @@ impl Subject<'_> {
     }
 
     /// Asks the index of words; older versions, which stand in none, are searched one by one.
-    fn write_search(&self, out: &mut Writer, wanted: bool, search: &Search) {
+    fn write_search(&self, out: &mut SqlWriter, wanted: bool, search: &Search) {
         if search.is_empty() {
             return out.push(if wanted { "FALSE" } else { "TRUE" });
         }
@@ -262,7 +262,7 @@ impl Subject<'_> {
         out.push(")");
     }
 
-    fn write_longer(&self, out: &mut Writer, chars: u32) {
+    fn write_longer(&self, out: &mut SqlWriter, chars: u32) {
         let is_list = match self.field {
             Field::Column(position) => self.source.table().columns[position].array,
             _ => false,
@@ -284,7 +284,7 @@ impl Subject<'_> {
 
     /// One parameter for all elements: the database reads them as it reads the stored array, so
     /// equal elements are equal to the last bit, and the text is the same for any number of them.
-    fn write_any_element(&self, out: &mut Writer, exists: &str, values: &[Value]) {
+    fn write_any_element(&self, out: &mut SqlWriter, exists: &str, values: &[Value]) {
         let wanted = out.parameter(Value::List(values.to_vec()));
         out.push(exists);
         out.push(" (SELECT 1 FROM ");
@@ -307,7 +307,7 @@ impl Subject<'_> {
     }
 
     /// No wanted element is missing. Of an array that is null they all are.
-    fn write_all_elements(&self, out: &mut Writer, values: &[Value]) {
+    fn write_all_elements(&self, out: &mut SqlWriter, values: &[Value]) {
         let wanted = out.parameter(Value::List(values.to_vec()));
         out.push("NOT EXISTS (SELECT 1 FROM ");
         write_wanted(out, wanted);
@@ -316,7 +316,7 @@ impl Subject<'_> {
         out.push("))");
     }
 
-    fn write_elements(&self, out: &mut Writer) {
+    fn write_elements(&self, out: &mut SqlWriter) {
         let (open, close) = out.dialect.elements("e");
         out.push(open);
         self.source.write_field(out, self.field);
@@ -325,7 +325,7 @@ impl Subject<'_> {
 }
 
 /// Rows that hold one of the links, by the table of links.
-fn write_any_link(out: &mut Writer, links: &str, values: &[Value]) {
+fn write_any_link(out: &mut SqlWriter, links: &str, values: &[Value]) {
     let wanted = out.parameter(Value::List(values.to_vec()));
     out.push("t.seq IN (SELECT l.seq FROM ");
     out.push(links);
@@ -334,7 +334,7 @@ fn write_any_link(out: &mut Writer, links: &str, values: &[Value]) {
     out.push("))");
 }
 
-fn write_wanted(out: &mut Writer, wanted: Parameter) {
+fn write_wanted(out: &mut SqlWriter, wanted: Parameter) {
     let (open, close) = out.dialect.elements("w");
     out.push(open);
     out.push_parameter(wanted);

@@ -6,7 +6,7 @@ use crate::index_choice::{Choice, Demand, choose_index, choose_total_index, dema
 use crate::names;
 use crate::query::Query;
 
-use super::source::Source;
+use super::source::SelectSource;
 
 /// What a statement is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Hint {
     pub(super) in_whole_order: bool,
 }
 
-pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hint> {
+pub(super) fn hint(query: &Query, source: &SelectSource<'_>, purpose: Purpose) -> Option<Hint> {
     if !source.takes_hint() {
         return None;
     }
@@ -58,7 +58,7 @@ pub(super) fn hint(query: &Query, source: &Source<'_>, purpose: Purpose) -> Opti
 }
 
 /// The versions have indexes of their own, for what the rows of now do by their keys.
-fn own_index(query: &Query, source: &Source<'_>, purpose: Purpose) -> Option<Hint> {
+fn own_index(query: &Query, source: &SelectSource<'_>, purpose: Purpose) -> Option<Hint> {
     let table = query.table.number;
     let demands = demands(&query.filter);
     let goes_to = |field| demand_on(&demands, field) > Some(Demand::Range);

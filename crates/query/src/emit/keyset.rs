@@ -6,11 +6,11 @@ use crate::field;
 use crate::index_choice::excludes_null;
 use crate::query::{OrderKey, Query};
 
-use super::source::Source;
-use super::writer::{Parameter, Writer};
+use super::source::SelectSource;
+use super::writer::{Parameter, SqlWriter};
 
 /// Writes ORDER BY.
-pub(super) fn write_order(out: &mut Writer, query: &Query, source: &Source<'_>) {
+pub(super) fn write_order(out: &mut SqlWriter, query: &Query, source: &SelectSource<'_>) {
     if query.random {
         return out.push(" ORDER BY random()");
     }
@@ -18,7 +18,7 @@ pub(super) fn write_order(out: &mut Writer, query: &Query, source: &Source<'_>) 
 }
 
 /// Writes ORDER BY of a statement whose SELECTs give the keys as `k0`, `k1` …
-pub(super) fn write_order_of_keys(out: &mut Writer, query: &Query) {
+pub(super) fn write_order_of_keys(out: &mut SqlWriter, query: &Query) {
     if query.random {
         return out.push(" ORDER BY k0");
     }
@@ -28,7 +28,11 @@ pub(super) fn write_order_of_keys(out: &mut Writer, query: &Query) {
     });
 }
 
-fn write_order_by(out: &mut Writer, query: &Query, write_key: impl Fn(&mut Writer, &Key, usize)) {
+fn write_order_by(
+    out: &mut SqlWriter,
+    query: &Query,
+    write_key: impl Fn(&mut SqlWriter, &SortKey, usize),
+) {
     let mut separator = " ORDER BY ";
     for (position, key) in keys_of(query).iter().enumerate() {
         out.push(separator);
@@ -44,50 +48,50 @@ fn write_order_by(out: &mut Writer, query: &Query, write_key: impl Fn(&mut Write
 /// What rows are ordered by. Where a row may be there more than once, its versions
 /// differ by when they begin to be valid and known.
 #[derive(Clone, Copy)]
-enum Key {
+enum SortKey {
     Field(OrderKey),
     ValidFrom(Direction),
     SystemFrom(Direction),
 }
 
-impl Key {
+impl SortKey {
     fn direction(&self) -> Direction {
         match self {
-            Key::Field(key) => key.direction,
-            Key::ValidFrom(direction) | Key::SystemFrom(direction) => *direction,
+            SortKey::Field(key) => key.direction,
+            SortKey::ValidFrom(direction) | SortKey::SystemFrom(direction) => *direction,
         }
     }
 
     fn is_nullable(&self) -> bool {
         match self {
-            Key::Field(key) => field::is_nullable(key.field),
-            Key::ValidFrom(_) | Key::SystemFrom(_) => false,
+            SortKey::Field(key) => field::is_nullable(key.field),
+            SortKey::ValidFrom(_) | SortKey::SystemFrom(_) => false,
         }
     }
 
     /// Writes it so that it compares by bytes.
-    fn write(&self, out: &mut Writer, source: &Source<'_>) {
+    fn write(&self, out: &mut SqlWriter, source: &SelectSource<'_>) {
         match self {
-            Key::Field(key) => source.write_comparable(out, key.field),
-            Key::ValidFrom(_) => out.push("t.vf"),
-            Key::SystemFrom(_) => source.write_system_from(out),
+            SortKey::Field(key) => source.write_comparable(out, key.field),
+            SortKey::ValidFrom(_) => out.push("t.vf"),
+            SortKey::SystemFrom(_) => source.write_system_from(out),
         }
     }
 }
 
 /// The keys in the order in which rows are read.
-fn keys_of(query: &Query) -> Vec<Key> {
+fn keys_of(query: &Query) -> Vec<SortKey> {
     let order = query.read_order();
     let last = order.last().map_or(query.tie, |key| key.direction);
-    let mut keys: Vec<Key> = order.into_iter().map(Key::Field).collect();
+    let mut keys: Vec<SortKey> = order.into_iter().map(SortKey::Field).collect();
     if query.frame.is_wide() {
-        keys.extend([Key::ValidFrom(last), Key::SystemFrom(last)]);
+        keys.extend([SortKey::ValidFrom(last), SortKey::SystemFrom(last)]);
     }
     keys
 }
 
 /// Writes the keys as further columns of the result, for [`write_order_of_keys`].
-pub(super) fn write_keys(out: &mut Writer, query: &Query, source: &Source<'_>) {
+pub(super) fn write_keys(out: &mut SqlWriter, query: &Query, source: &SelectSource<'_>) {
     if query.random {
         return out.push(", random() AS k0");
     }
@@ -101,19 +105,21 @@ pub(super) fn write_keys(out: &mut Writer, query: &Query, source: &Source<'_>) {
 
 /// Whether rows without a value in the first key lie beyond the cursor's row.
 pub(super) fn may_meet_nulls(query: &Query) -> bool {
-    query.cursor.is_some() && nulls_beyond(query, Key::Field(query.read_order()[0]))
+    query.cursor.is_some() && nulls_beyond(query, SortKey::Field(query.read_order()[0]))
 }
 
 /// Whether rows without a value in this key lie beyond those with one.
-fn nulls_beyond(query: &Query, key: Key) -> bool {
-    let Key::Field(key) = key else { return false };
+fn nulls_beyond(query: &Query, key: SortKey) -> bool {
+    let SortKey::Field(key) = key else {
+        return false;
+    };
     key.direction == Direction::Desc
         && field::is_nullable(key.field)
         && !excludes_null(&query.filter, key.field)
 }
 
 /// Writes that the row has no value in the first key.
-pub(super) fn write_null(out: &mut Writer, query: &Query, source: &Source<'_>) {
+pub(super) fn write_null(out: &mut SqlWriter, query: &Query, source: &SelectSource<'_>) {
     source.write_field(out, query.read_order()[0].field);
     out.push(" IS NULL");
 }
@@ -122,16 +128,21 @@ pub(super) fn write_null(out: &mut Writer, query: &Query, source: &Source<'_>) {
 ///
 /// `values` holds the cursor row's value of each key and its `$sequence`. None is null, but
 /// other rows may hold nulls: ascending they come before any value, descending after all.
-pub(super) fn write_beyond(out: &mut Writer, query: &Query, source: &Source<'_>, values: &[Value]) {
+pub(super) fn write_beyond(
+    out: &mut SqlWriter,
+    query: &Query,
+    source: &SelectSource<'_>,
+    values: &[Value],
+) {
     let bounds = bounds(out, query, values);
     write_bounds(out, source, &bounds);
 }
 
 /// Writes the same for the rows that have a value in the first key.
 pub(super) fn write_values_beyond(
-    out: &mut Writer,
+    out: &mut SqlWriter,
     query: &Query,
-    source: &Source<'_>,
+    source: &SelectSource<'_>,
     values: &[Value],
 ) {
     let mut bounds = bounds(out, query, values);
@@ -140,13 +151,13 @@ pub(super) fn write_values_beyond(
 }
 
 /// One key of the order, and where the cursor's row stands in it.
-struct Bound {
-    key: Key,
+struct CursorBound {
+    key: SortKey,
     value: Parameter,
     nulls_beyond: bool,
 }
 
-fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
+fn bounds(out: &mut SqlWriter, query: &Query, values: &[Value]) -> Vec<CursorBound> {
     assert!(
         values.len() > query.order.len(),
         "a cursor has a value for each key and its sequence"
@@ -156,7 +167,7 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
     let has_tie = query.read_order().len() > query.order.len();
     let rest = if has_tie { rest } else { &rest[1..] };
     let keys = keys_of(query).into_iter().zip(named.iter().chain(rest));
-    keys.map(|(key, value)| Bound {
+    keys.map(|(key, value)| CursorBound {
         key,
         value: out.parameter(value.clone()),
         nulls_beyond: nulls_beyond(query, key),
@@ -164,7 +175,7 @@ fn bounds(out: &mut Writer, query: &Query, values: &[Value]) -> Vec<Bound> {
     .collect()
 }
 
-fn write_bounds(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
+fn write_bounds(out: &mut SqlWriter, source: &SelectSource<'_>, bounds: &[CursorBound]) {
     // `(keys) > (values)`, or `<`, says it all where there is one direction and no null.
     let direction = bounds[0].key.direction();
     let is_one_comparison = bounds
@@ -177,7 +188,7 @@ fn write_bounds(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
     }
 }
 
-fn write_row_comparison(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
+fn write_row_comparison(out: &mut SqlWriter, source: &SelectSource<'_>, bounds: &[CursorBound]) {
     let (open, close) = if bounds.len() > 1 {
         ("(", ")")
     } else {
@@ -202,10 +213,10 @@ fn write_row_comparison(out: &mut Writer, source: &Source<'_>, bounds: &[Bound])
 
 /// Key by key: beyond in this one, or equal in it and beyond in the rest. Where no null can lie
 /// beyond, a plain bound comes first, which an index can start at.
-fn write_nested(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
+fn write_nested(out: &mut SqlWriter, source: &SelectSource<'_>, bounds: &[CursorBound]) {
     let (bound, rest) = bounds.split_first().expect("a total order has a key");
     let direction = bound.key.direction();
-    let compare = |out: &mut Writer, operator: &str| {
+    let compare = |out: &mut SqlWriter, operator: &str| {
         bound.key.write(out, source);
         out.push(operator);
         out.push_parameter(bound.value);
@@ -221,7 +232,7 @@ fn write_nested(out: &mut Writer, source: &Source<'_>, bounds: &[Bound]) {
     compare(out, beyond(direction));
     if bound.nulls_beyond {
         out.push(" OR ");
-        if let Key::Field(key) = bound.key {
+        if let SortKey::Field(key) = bound.key {
             source.write_field(out, key.field);
         }
         out.push(" IS NULL");

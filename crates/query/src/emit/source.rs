@@ -15,12 +15,12 @@ use crate::names;
 use crate::query::{Frame, Query};
 use crate::visibility::Visibility;
 
-use super::writer::{Clause, Parameter, Writer};
+use super::writer::{Clause, Parameter, SqlWriter};
 
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct SelectSource<'a> {
     table: &'a Table,
-    rows: Rows,
+    rows: RowSource,
     shows_span: bool,
     /// The mark whose grants are shown; `None` shows those of today.
     grants_at: Option<Mark>,
@@ -30,7 +30,7 @@ pub(super) struct Source<'a> {
 
 /// Which rows of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
+enum RowSource {
     Now,
     /// Those of now that are exact copies of their pieces, as far as the coordinates show them.
     Twins(Coordinates),
@@ -66,12 +66,12 @@ const LATEST: Mark = Mark(i64::MAX);
 /// Actions as stored beside a role, and as a permission string says them.
 const ACTIONS: [Action; 4] = [Action::Read, Action::Create, Action::Update, Action::Delete];
 
-impl<'a> Source<'a> {
+impl<'a> SelectSource<'a> {
     /// The rows of now.
-    pub(super) fn now(table: &'a Table) -> Source<'a> {
-        Source {
+    pub(super) fn now(table: &'a Table) -> SelectSource<'a> {
+        SelectSource {
             table,
-            rows: Rows::Now,
+            rows: RowSource::Now,
             shows_span: false,
             grants_at: None,
             changed: None,
@@ -79,7 +79,7 @@ impl<'a> Source<'a> {
     }
 
     /// What a query reads, in disjoint sources.
-    pub(super) fn of(query: &'a Query) -> Vec<Source<'a>> {
+    pub(super) fn of(query: &'a Query) -> Vec<SelectSource<'a>> {
         let system = query.at.map_or(Mark(i64::MAX - 1), |at| at.system);
         let grants_at = query.then.as_ref().map(|then| then.mark);
         let changed = match query.frame {
@@ -87,22 +87,24 @@ impl<'a> Source<'a> {
             _ => None,
         };
         let rows = match query.frame {
-            Frame::One if is_of_one_row(query) => return Source::of_cursor(query),
-            Frame::One => return Source::for_query(Source::all(&query.table, query.at), query),
-            Frame::Due(now) => vec![Rows::Settled(now), Rows::Due(now)],
+            Frame::One if is_of_one_row(query) => return SelectSource::of_cursor(query),
+            Frame::One => {
+                return SelectSource::for_query(SelectSource::all(&query.table, query.at), query);
+            }
+            Frame::Due(now) => vec![RowSource::Settled(now), RowSource::Due(now)],
             Frame::Pieces(period) => {
                 vec![
-                    Rows::TwinPieces(period, system),
-                    Rows::Pieces(period, system),
+                    RowSource::TwinPieces(period, system),
+                    RowSource::Pieces(period, system),
                 ]
             }
             Frame::Versions(period) | Frame::Changes(period, _) => vec![
-                Rows::TwinPieces(period, system),
-                Rows::Written(period, system),
-                Rows::Left(period, system),
+                RowSource::TwinPieces(period, system),
+                RowSource::Written(period, system),
+                RowSource::Left(period, system),
             ],
         };
-        let source = |rows| Source {
+        let source = |rows| SelectSource {
             table: &query.table,
             rows,
             shows_span: query.shows_span,
@@ -113,11 +115,11 @@ impl<'a> Source<'a> {
     }
 
     /// Where the query finds one row by its id, as it looks at the table.
-    pub(super) fn of_cursor(query: &'a Query) -> Vec<Source<'a>> {
-        Source::for_query(Source::of_row(&query.table, query.at), query)
+    pub(super) fn of_cursor(query: &'a Query) -> Vec<SelectSource<'a>> {
+        SelectSource::for_query(SelectSource::of_row(&query.table, query.at), query)
     }
 
-    fn for_query(mut sources: Vec<Source<'a>>, query: &Query) -> Vec<Source<'a>> {
+    fn for_query(mut sources: Vec<SelectSource<'a>>, query: &Query) -> Vec<SelectSource<'a>> {
         for source in &mut sources {
             source.shows_span = query.shows_span;
             source.grants_at = query.then.as_ref().map(|then| then.mark);
@@ -126,31 +128,31 @@ impl<'a> Source<'a> {
     }
 
     /// What the coordinates show, in disjoint sources; without coordinates, the rows of now.
-    fn all(table: &'a Table, at: Option<Coordinates>) -> Vec<Source<'a>> {
+    fn all(table: &'a Table, at: Option<Coordinates>) -> Vec<SelectSource<'a>> {
         let rows = match at {
-            None => vec![Rows::Now],
-            Some(at) => vec![Rows::Twins(at), Rows::Versions(at, Believed::All)],
+            None => vec![RowSource::Now],
+            Some(at) => vec![RowSource::Twins(at), RowSource::Versions(at, Believed::All)],
         };
-        Source::each(table, &rows)
+        SelectSource::each(table, &rows)
     }
 
     /// The same for the one row that is asked for, so that its version is found without looking at
     /// the others. What was valid at the mark, or is to be, was mostly learned last before it. Of
     /// an earlier time more has been learned since, so that is found by when the piece begins to
     /// be valid, unless it was corrected later.
-    pub(super) fn of_row(table: &'a Table, at: Option<Coordinates>) -> Vec<Source<'a>> {
+    pub(super) fn of_row(table: &'a Table, at: Option<Coordinates>) -> Vec<SelectSource<'a>> {
         match at {
             Some(at) if at.valid < at.system.timestamp() => {
                 let versions = [Believed::Still, Believed::NoMore];
-                let [still, no_more] = versions.map(|believed| Rows::Versions(at, believed));
-                Source::each(table, &[Rows::Twins(at), still, no_more])
+                let [still, no_more] = versions.map(|believed| RowSource::Versions(at, believed));
+                SelectSource::each(table, &[RowSource::Twins(at), still, no_more])
             }
-            at => Source::all(table, at),
+            at => SelectSource::all(table, at),
         }
     }
 
-    fn each(table: &'a Table, rows: &[Rows]) -> Vec<Source<'a>> {
-        let source = |rows: &Rows| Source {
+    fn each(table: &'a Table, rows: &[RowSource]) -> Vec<SelectSource<'a>> {
+        let source = |rows: &RowSource| SelectSource {
             table,
             rows: *rows,
             shows_span: false,
@@ -161,8 +163,8 @@ impl<'a> Source<'a> {
     }
 
     /// The same, with where each row stands in time.
-    pub(super) fn with_span(self, shows_span: bool) -> Source<'a> {
-        Source { shows_span, ..self }
+    pub(super) fn with_span(self, shows_span: bool) -> SelectSource<'a> {
+        SelectSource { shows_span, ..self }
     }
 
     pub(super) fn table(&self) -> &'a Table {
@@ -173,30 +175,36 @@ impl<'a> Source<'a> {
     pub(super) fn is_of_versions(&self) -> bool {
         matches!(
             self.rows,
-            Rows::Versions(..)
-                | Rows::Due(_)
-                | Rows::Pieces(..)
-                | Rows::Written(..)
-                | Rows::Left(..)
+            RowSource::Versions(..)
+                | RowSource::Due(_)
+                | RowSource::Pieces(..)
+                | RowSource::Written(..)
+                | RowSource::Left(..)
         )
     }
 
     /// Whether an index may be named for it. What is due is found by the schedule.
     pub(super) fn takes_hint(&self) -> bool {
-        !matches!(self.rows, Rows::Due(_))
+        !matches!(self.rows, RowSource::Due(_))
     }
 
     /// Writes the columns of the result. Of versions, the permissions are those of today.
-    pub(super) fn write_columns(&self, out: &mut Writer, selection: &Selection) {
+    pub(super) fn write_columns(&self, out: &mut SqlWriter, selection: &Selection) {
         out.push("t.seq, t.id, t.created, t.updated, ");
         match (self.rows, self.grants_at) {
             (_, Some(mark)) => self.write_grants(out, mark),
-            (Rows::Now | Rows::Settled(_) | Rows::Twins(_) | Rows::TwinPieces(..), None) => {
+            (
+                RowSource::Now
+                | RowSource::Settled(_)
+                | RowSource::Twins(_)
+                | RowSource::TwinPieces(..),
+                None,
+            ) => {
                 out.push("t.perms");
             }
             _ => self.write_permissions(out),
         }
-        if let (Rows::Now, Selection::All, false) = (self.rows, selection, self.shows_span) {
+        if let (RowSource::Now, Selection::All, false) = (self.rows, selection, self.shows_span) {
             out.push(", CASE WHEN t.body_epoch = ");
             out.push_number(self.table.schema_epoch);
             out.push(" THEN t.body END");
@@ -207,7 +215,7 @@ impl<'a> Source<'a> {
 
     /// Writes where each row stands in time, if that is shown: valid from and to, known from and
     /// to, origin.
-    pub(super) fn write_span(&self, out: &mut Writer) {
+    pub(super) fn write_span(&self, out: &mut SqlWriter) {
         if !self.shows_span {
             return;
         }
@@ -221,7 +229,7 @@ impl<'a> Source<'a> {
     }
 
     /// Writes a field of the row.
-    pub(super) fn write_field(&self, out: &mut Writer, field: Field) {
+    pub(super) fn write_field(&self, out: &mut SqlWriter, field: Field) {
         match field {
             Field::Id => out.push("t.id"),
             Field::Sequence => out.push("t.seq"),
@@ -238,51 +246,51 @@ impl<'a> Source<'a> {
     }
 
     /// Writes a field so that it compares by bytes.
-    pub(super) fn write_comparable(&self, out: &mut Writer, field: Field) {
+    pub(super) fn write_comparable(&self, out: &mut SqlWriter, field: Field) {
         self.write_field(out, field);
         let collation = out.dialect.collation(field::storage(self.table, field));
         out.push(collation);
     }
 
     /// Writes to when the row was believed to be valid.
-    fn write_end(&self, out: &mut Writer) {
+    fn write_end(&self, out: &mut SqlWriter) {
         match self.rows {
-            Rows::Versions(Coordinates { system, .. }, _) | Rows::Pieces(_, system) => {
+            RowSource::Versions(Coordinates { system, .. }, _) | RowSource::Pieces(_, system) => {
                 out.push("CASE WHEN t.cut_tt <= ");
                 out.bind(Value::Int(system.0));
                 out.push(" THEN t.cut_vt ELSE t.vt END");
             }
-            Rows::Due(_) => {
+            RowSource::Due(_) => {
                 out.push("CASE WHEN t.cut_tt < ");
                 out.push_number(Timestamp::END.0);
                 out.push(" THEN t.cut_vt ELSE t.vt END");
             }
-            Rows::Left(..) => out.push("t.cut_vt"),
+            RowSource::Left(..) => out.push("t.cut_vt"),
             _ => out.push("t.vt"),
         }
     }
 
     /// Writes from when it was known as exactly this.
-    pub(super) fn write_system_from(&self, out: &mut Writer) {
+    pub(super) fn write_system_from(&self, out: &mut SqlWriter) {
         match self.rows {
-            Rows::Versions(Coordinates { system, .. }, _) | Rows::Pieces(_, system) => {
+            RowSource::Versions(Coordinates { system, .. }, _) | RowSource::Pieces(_, system) => {
                 out.push("CASE WHEN t.cut_tt <= ");
                 out.bind(Value::Int(system.0));
                 out.push(" THEN t.cut_tt ELSE t.sf END");
             }
-            Rows::Due(_) => {
+            RowSource::Due(_) => {
                 out.push("CASE WHEN t.cut_tt < ");
                 out.push_number(Timestamp::END.0);
                 out.push(" THEN t.cut_tt ELSE t.sf END");
             }
-            Rows::Left(..) => out.push("t.cut_tt"),
+            RowSource::Left(..) => out.push("t.cut_tt"),
             _ => out.push("t.sf"),
         }
     }
 
     /// Writes until when, as far as that was over; the end of time otherwise. Only what shows
     /// every version says it: elsewhere it would leak the mark's own future.
-    fn write_system_to(&self, out: &mut Writer) {
+    fn write_system_to(&self, out: &mut SqlWriter) {
         let Some((column, system)) = self.known_until() else {
             return out.push_number(Timestamp::END.0);
         };
@@ -301,21 +309,21 @@ impl<'a> Source<'a> {
     /// nothing that is read has ceased to be known.
     fn known_until(&self) -> Option<(&'static str, Mark)> {
         match self.rows {
-            Rows::Written(_, system) => Some((
+            RowSource::Written(_, system) => Some((
                 "CASE WHEN t.cut_tt < t.st THEN t.cut_tt ELSE t.st END",
                 system,
             )),
-            Rows::Left(_, system) => Some(("t.st", system)),
+            RowSource::Left(_, system) => Some(("t.st", system)),
             _ => None,
         }
     }
 
     /// Writes that the version began or ceased to be known in the period.
-    fn write_changed(&self, out: &mut Writer, clause: &mut Clause, period: Period) {
+    fn write_changed(&self, out: &mut SqlWriter, clause: &mut Clause, period: Period) {
         clause.open(out);
         let from = out.parameter(Value::Instant(period.from()));
         let to = period.to().map(|to| out.parameter(Value::Instant(to)));
-        let write_within = |out: &mut Writer, column: &str| {
+        let write_within = |out: &mut SqlWriter, column: &str| {
             out.push(column);
             out.push(" >= ");
             out.push_parameter(from);
@@ -327,7 +335,7 @@ impl<'a> Source<'a> {
             }
         };
         let begun = match self.rows {
-            Rows::Left(..) => "t.cut_tt",
+            RowSource::Left(..) => "t.cut_tt",
             _ => "t.sf",
         };
         let Some((ended, system)) = self.known_until() else {
@@ -346,7 +354,7 @@ impl<'a> Source<'a> {
         out.push(out.dialect.unplanned());
     }
 
-    fn write_user_columns(&self, out: &mut Writer, selection: &Selection) {
+    fn write_user_columns(&self, out: &mut SqlWriter, selection: &Selection) {
         let mut write = |position: usize| {
             out.push(", t.");
             out.push(&names::column(self.table.columns[position].number));
@@ -358,7 +366,7 @@ impl<'a> Source<'a> {
     }
 
     /// The permissions of the row of now, or, of a row that is not there now, its last grants.
-    fn write_permissions(&self, out: &mut Writer) {
+    fn write_permissions(&self, out: &mut SqlWriter) {
         out.push("coalesce((SELECT n.perms FROM ");
         out.push(&names::now(self.table.number));
         out.push(" AS n WHERE n.seq = t.seq), ");
@@ -367,7 +375,7 @@ impl<'a> Source<'a> {
     }
 
     /// The grants of the row that were known at the mark, as a list.
-    fn write_grants(&self, out: &mut Writer, mark: Mark) {
+    fn write_grants(&self, out: &mut SqlWriter, mark: Mark) {
         out.push("(SELECT ");
         let entry = "a.word || '(\"' || g.role || '\")'";
         out.push(&out.dialect.texts_to_array(entry, "g.role, a.bit"));
@@ -389,7 +397,7 @@ impl<'a> Source<'a> {
     }
 
     /// Writes the table read, which is to be walked along `$sequence` whatever indexes there are.
-    pub(super) fn write_walked(&self, out: &mut Writer) {
+    pub(super) fn write_walked(&self, out: &mut SqlWriter) {
         self.write_from(out, None);
         if out.dialect.names_index() {
             out.push(" NOT INDEXED");
@@ -397,7 +405,7 @@ impl<'a> Source<'a> {
     }
 
     /// Writes the table read, with the index it must use.
-    pub(super) fn write_from(&self, out: &mut Writer, index: Option<&str>) {
+    pub(super) fn write_from(&self, out: &mut SqlWriter, index: Option<&str>) {
         out.push(&if self.is_of_versions() {
             names::versions(self.table.number)
         } else {
@@ -412,15 +420,17 @@ impl<'a> Source<'a> {
 
     /// Writes which rows the coordinates show; of the rows of now, all. A twin is neither cut nor
     /// gone.
-    pub(super) fn write_period(&self, out: &mut Writer, clause: &mut Clause) {
+    pub(super) fn write_period(&self, out: &mut SqlWriter, clause: &mut Clause) {
         let at = match self.rows {
-            Rows::Now => return,
-            Rows::Twins(at) | Rows::Versions(at, _) => at,
-            Rows::Settled(now) | Rows::Due(now) => return self.write_due(out, clause, now),
-            Rows::TwinPieces(period, system)
-            | Rows::Pieces(period, system)
-            | Rows::Written(period, system)
-            | Rows::Left(period, system) => {
+            RowSource::Now => return,
+            RowSource::Twins(at) | RowSource::Versions(at, _) => at,
+            RowSource::Settled(now) | RowSource::Due(now) => {
+                return self.write_due(out, clause, now);
+            }
+            RowSource::TwinPieces(period, system)
+            | RowSource::Pieces(period, system)
+            | RowSource::Written(period, system)
+            | RowSource::Left(period, system) => {
                 self.write_within(out, clause, period, system);
                 if let Some(changed) = self.changed {
                     self.write_changed(out, clause, changed);
@@ -438,7 +448,7 @@ impl<'a> Source<'a> {
             "t.twin = 1 AND t.sf <= "
         });
         out.push_parameter(system);
-        if let Rows::Versions(_, believed) = self.rows {
+        if let RowSource::Versions(_, believed) = self.rows {
             write_believed(out, believed, system);
         }
         out.push(" AND t.vf <= ");
@@ -455,10 +465,10 @@ impl<'a> Source<'a> {
 
     /// Writes that nothing of the row is due, or for a piece that it will be shown of one of which
     /// something is.
-    fn write_due(&self, out: &mut Writer, clause: &mut Clause, now: Timestamp) {
+    fn write_due(&self, out: &mut SqlWriter, clause: &mut Clause, now: Timestamp) {
         let schedule = names::schedule(self.table.number);
         clause.open(out);
-        if let Rows::Settled(_) = self.rows {
+        if let RowSource::Settled(_) = self.rows {
             out.push("NOT EXISTS (SELECT 1 FROM ");
             out.push(&schedule);
             out.push(" AS s WHERE s.id = t.id AND s.at <= ");
@@ -481,7 +491,7 @@ impl<'a> Source<'a> {
     }
 
     /// Writes that the rectangle was known at the mark, and shares an instant with the period.
-    fn write_within(&self, out: &mut Writer, clause: &mut Clause, period: Period, system: Mark) {
+    fn write_within(&self, out: &mut SqlWriter, clause: &mut Clause, period: Period, system: Mark) {
         clause.open(out);
         out.push(if self.is_of_versions() {
             "t.twin = 0 AND "
@@ -489,7 +499,7 @@ impl<'a> Source<'a> {
             "t.twin = 1 AND "
         });
         match self.rows {
-            Rows::Left(..) => {
+            RowSource::Left(..) => {
                 out.push("t.cut_tt < ");
                 out.push_number(Timestamp::END.0);
                 out.push(" AND t.cut_tt <= ");
@@ -497,16 +507,18 @@ impl<'a> Source<'a> {
             _ => out.push("t.sf <= "),
         }
         out.bind(Value::Int(system.0));
-        if let Rows::Pieces(..) = self.rows {
+        if let RowSource::Pieces(..) = self.rows {
             out.push(" AND t.st > ");
             out.bind(Value::Int(system.0));
         }
         let line = self.table.options.kept_from;
-        if let (Rows::Written(..) | Rows::Left(..), true) = (self.rows, line > Timestamp::BOT) {
+        if let (RowSource::Written(..) | RowSource::Left(..), true) =
+            (self.rows, line > Timestamp::BOT)
+        {
             // Some of those may be gone already.
             out.push(" AND t.st > ");
             out.bind(Value::Instant(line));
-            if let Rows::Written(..) = self.rows {
+            if let RowSource::Written(..) = self.rows {
                 out.push(" AND t.cut_tt > ");
                 out.bind(Value::Instant(line));
             }
@@ -524,7 +536,7 @@ impl<'a> Source<'a> {
     }
 
     /// Writes that the row has this id.
-    pub(super) fn write_id(&self, out: &mut Writer, id: &str) {
+    pub(super) fn write_id(&self, out: &mut SqlWriter, id: &str) {
         self.write_comparable(out, Field::Id);
         out.push(" = ");
         out.bind(Value::Text(id.to_owned()));
@@ -533,24 +545,24 @@ impl<'a> Source<'a> {
     /// The index on the versions that leads to one row, the version last that is likely to be it.
     pub(super) fn row_index(&self) -> Option<String> {
         match self.rows {
-            Rows::Versions(_, Believed::Still) => Some(names::known_index(self.table.number)),
-            Rows::Versions(..) => Some(names::system_index(self.table.number)),
+            RowSource::Versions(_, Believed::Still) => Some(names::known_index(self.table.number)),
+            RowSource::Versions(..) => Some(names::system_index(self.table.number)),
             _ => None,
         }
     }
 
     /// Writes that the first version found of one row is all there is of it: the coordinates show
     /// one at most. The ones likely to be it are asked first.
-    pub(super) fn write_first(&self, out: &mut Writer) {
+    pub(super) fn write_first(&self, out: &mut SqlWriter) {
         match self.rows {
-            Rows::Versions(_, Believed::Still) => out.push(" ORDER BY t.vf DESC LIMIT 1"),
-            Rows::Versions(..) => out.push(" ORDER BY t.sf DESC LIMIT 1"),
+            RowSource::Versions(_, Believed::Still) => out.push(" ORDER BY t.vf DESC LIMIT 1"),
+            RowSource::Versions(..) => out.push(" ORDER BY t.sf DESC LIMIT 1"),
             _ => {}
         }
     }
 
     /// Writes FROM and WHERE of the row with this id, if it is visible. At most one row.
-    pub(super) fn write_one(&self, out: &mut Writer, id: &str, visibility: &Visibility) {
+    pub(super) fn write_one(&self, out: &mut SqlWriter, id: &str, visibility: &Visibility) {
         self.write_from(out, self.row_index().as_deref());
         let mut clause = Clause::of_where();
         clause.open(out);
@@ -561,7 +573,7 @@ impl<'a> Source<'a> {
 
     /// Writes that the row is there now, and has not been created again since the version was
     /// asserted.
-    fn write_there_now(&self, out: &mut Writer, clause: &mut Clause) {
+    fn write_there_now(&self, out: &mut SqlWriter, clause: &mut Clause) {
         if !self.is_of_versions() {
             return;
         }
@@ -579,7 +591,7 @@ impl<'a> Source<'a> {
 
     /// Writes that the query may see the row: judged by the grants of today, and where it says so
     /// also by those of an earlier mark.
-    pub(super) fn write_seen(&self, out: &mut Writer, clause: &mut Clause, query: &Query) {
+    pub(super) fn write_seen(&self, out: &mut SqlWriter, clause: &mut Clause, query: &Query) {
         self.write_visible(out, clause, &query.visibility);
         if let Some(then) = &query.then {
             self.write_granted(out, clause, &then.visibility, then.mark);
@@ -593,7 +605,7 @@ impl<'a> Source<'a> {
     /// today, whatever the coordinates.
     pub(super) fn write_visible(
         &self,
-        out: &mut Writer,
+        out: &mut SqlWriter,
         clause: &mut Clause,
         visibility: &Visibility,
     ) {
@@ -603,7 +615,7 @@ impl<'a> Source<'a> {
     /// Writes that the row granted it by what was known at the mark.
     fn write_granted(
         &self,
-        out: &mut Writer,
+        out: &mut SqlWriter,
         clause: &mut Clause,
         visibility: &Visibility,
         mark: Mark,
@@ -634,7 +646,7 @@ impl<'a> Source<'a> {
 
     /// Writes that the grant judges the version: it is one of today, unless the row has been
     /// created again since the version was asserted; then it is one of the last before that.
-    fn write_life(&self, out: &mut Writer) {
+    fn write_life(&self, out: &mut SqlWriter) {
         if !self.is_of_versions() {
             return write_known_grant(out, LATEST);
         }
@@ -649,7 +661,7 @@ impl<'a> Source<'a> {
 }
 
 /// Writes that a piece was believed at the mark, and what became of it.
-fn write_believed(out: &mut Writer, believed: Believed, system: Parameter) {
+fn write_believed(out: &mut SqlWriter, believed: Believed, system: Parameter) {
     if believed == Believed::Still {
         out.push(" AND t.st = ");
         return out.push_number(Timestamp::END.0);
@@ -663,7 +675,7 @@ fn write_believed(out: &mut Writer, believed: Believed, system: Parameter) {
 }
 
 /// Writes that the grant was known at the mark; of the latest ones, that they are so still.
-fn write_known_grant(out: &mut Writer, mark: Mark) {
+fn write_known_grant(out: &mut SqlWriter, mark: Mark) {
     if mark == LATEST {
         out.push(" AND g.st = ");
         return out.push_number(Timestamp::END.0);
@@ -677,7 +689,7 @@ fn write_known_grant(out: &mut Writer, mark: Mark) {
 
 /// Writes that the grant is for one of the roles. Not as IN, for which SQLite makes a table of
 /// its own in each run of the statement: that took longer than the whole of a point read.
-fn write_one_of(out: &mut Writer, roles: &RoleSet) {
+fn write_one_of(out: &mut SqlWriter, roles: &RoleSet) {
     if roles.iter().len() == 0 {
         return out.push("FALSE");
     }

@@ -11,7 +11,7 @@ use super::Statement;
 /// Long enough for a list statement of a table with some fifteen columns.
 const SQL_BYTES_USUAL: usize = 512;
 
-pub(super) struct Writer {
+pub(super) struct SqlWriter {
     pub(super) dialect: Dialect,
     sql: String,
     parameters: Vec<Value>,
@@ -46,15 +46,15 @@ impl Clause {
     }
 
     /// Writes what comes before a condition.
-    pub(super) fn open(&mut self, out: &mut Writer) {
+    pub(super) fn open(&mut self, out: &mut SqlWriter) {
         out.push(self.joint);
         self.joint = " AND ";
     }
 }
 
-impl Writer {
-    pub(super) fn new(dialect: Dialect) -> Writer {
-        Writer {
+impl SqlWriter {
+    pub(super) fn new(dialect: Dialect) -> SqlWriter {
+        SqlWriter {
             dialect,
             sql: String::with_capacity(SQL_BYTES_USUAL),
             parameters: Vec::new(),

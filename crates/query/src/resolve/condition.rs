@@ -77,7 +77,7 @@ impl<'a> Conditions<'a> {
             self.count_pattern()?;
         }
         need_held_links(self.table, name, field, call.method)?;
-        let subject = Subject {
+        let subject = MethodField {
             name,
             method: call.method,
             storage: field::storage(self.table, field),
@@ -176,14 +176,14 @@ fn need_held_links(
 }
 
 /// One field under one method.
-struct Subject<'a> {
+struct MethodField<'a> {
     name: &'a str,
     method: Method,
     storage: Storage,
     field: Field,
 }
 
-impl Subject<'_> {
+impl MethodField<'_> {
     fn scalar_test(&self, values: &[Json]) -> Result<Test, QueryError> {
         Ok(match self.method {
             Method::Equal => Test::In(self.at_least_one(values)?),
@@ -236,7 +236,7 @@ impl Subject<'_> {
             (Method::NotEqual, true) => Method::NotContains,
             (method, _) => method,
         };
-        let subject = Subject { method, ..*self };
+        let subject = MethodField { method, ..*self };
         match method {
             _ if is_list => subject.array_test(values),
             Method::ContainsAll => Ok(Test::In(vec![self.one(values)?])),

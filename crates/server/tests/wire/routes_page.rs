@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use server::http::head::route::{Action, routes};
-use server::http::routes::openapi::{Operation, document};
+use server::http::routes::openapi::{RouteDescription, document};
 
 const PAGE: &str = "docs/reference/routes.md";
 const HEAD: &str = "# Routes
@@ -226,7 +226,7 @@ fn refused() -> String {
     let all = routes().into_iter();
     let all = all.filter(|route| {
         let is_of_no_part = matches!(route.action, Action::NotBuilt | Action::NotSupported(_));
-        !is_of_no_part && Operation::of(route.action).is_none()
+        !is_of_no_part && RouteDescription::of(route.action).is_none()
     });
     let lines = all.map(|route| {
         let route = format!("{} {}", route.method, route.pattern);

@@ -18,7 +18,7 @@ mod operation;
 mod schema;
 
 pub use access::Audience;
-pub use operation::{AnswerBody, Answers, Operation};
+pub use operation::{AnswerBody, Answers, RouteDescription};
 
 /// The document as it is sent. The same for as long as the binary is.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
@@ -33,7 +33,7 @@ pub fn document() -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let mut names = HashSet::new();
     for route in routes() {
-        let Some(operation) = Operation::of(route.action) else {
+        let Some(operation) = RouteDescription::of(route.action) else {
             continue;
         };
         let method = route.method.as_str().to_ascii_lowercase();
@@ -75,7 +75,7 @@ pub fn document() -> Value {
     })
 }
 
-fn described(route: &Route, operation: &Operation, name: &str) -> Value {
+fn described(route: &Route, operation: &RouteDescription, name: &str) -> Value {
     let words = crate::http::wire::words(route.family);
     let is_older = route.family == Family::Documents;
     let mut described = json!({
@@ -110,7 +110,7 @@ fn described(route: &Route, operation: &Operation, name: &str) -> Value {
     described
 }
 
-fn parameters(route: &Route, operation: &Operation) -> Value {
+fn parameters(route: &Route, operation: &RouteDescription) -> Value {
     let in_path = route.pattern.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
         Some(schema::path_parameter(name))
@@ -133,7 +133,7 @@ fn parameters(route: &Route, operation: &Operation) -> Value {
     in_path.chain(named).collect()
 }
 
-fn responses(route: &Route, operation: &Operation) -> Value {
+fn responses(route: &Route, operation: &RouteDescription) -> Value {
     let words = crate::http::wire::words(route.family);
     let mut responses = Map::new();
     for (status, body) in operation.answers {

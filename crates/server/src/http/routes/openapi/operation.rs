@@ -29,7 +29,7 @@ pub type Answers = &'static [(u16, AnswerBody)];
 
 /// One operation of the document.
 #[derive(Clone, Copy, Debug)]
-pub struct Operation {
+pub struct RouteDescription {
     /// Its name, unique within a route family.
     pub name: &'static str,
     /// What it does.
@@ -66,7 +66,7 @@ const CONTAINERS: &[&str] = &["queries", "search", "total"];
 /// Parameters of a list of what is in a table.
 const PARTS: &[&str] = &["queries", "total"];
 
-const READS_NOTHING: Operation = Operation {
+const READS_NOTHING: RouteDescription = RouteDescription {
     name: "",
     summary: "",
     parameters: &[],
@@ -79,8 +79,8 @@ const READS_NOTHING: Operation = Operation {
     tag: "",
 };
 
-const fn read(name: &'static str, summary: &'static str, answers: Answers) -> Operation {
-    Operation {
+const fn read(name: &'static str, summary: &'static str, answers: Answers) -> RouteDescription {
+    RouteDescription {
         name,
         summary,
         answers,
@@ -94,8 +94,8 @@ const fn sent(
     summary: &'static str,
     body: &'static str,
     answers: Answers,
-) -> Operation {
-    Operation {
+) -> RouteDescription {
+    RouteDescription {
         body: Some(body),
         needs_body: true,
         ..read(name, summary, answers)
@@ -103,7 +103,7 @@ const fn sent(
 }
 
 /// A route that deletes what its path names.
-const fn deletion(name: &'static str, summary: &'static str) -> Operation {
+const fn deletion(name: &'static str, summary: &'static str) -> RouteDescription {
     read(name, summary, &[(204, Empty)])
 }
 
@@ -113,8 +113,8 @@ const fn change(
     summary: &'static str,
     body: &'static str,
     answers: Answers,
-) -> Operation {
-    Operation {
+) -> RouteDescription {
+    RouteDescription {
         parameters: &["timestamp"],
         headers: MARK,
         refusals: CHANGED,
@@ -122,10 +122,10 @@ const fn change(
     }
 }
 
-impl Operation {
+impl RouteDescription {
     /// What is done by a route with this action; `None` where every request is refused. Actions are
     /// named one by one: the author of a route decides.
-    pub fn of(action: Action) -> Option<Operation> {
+    pub fn of(action: Action) -> Option<RouteDescription> {
         use Action as A;
         let (tag, operation) = match action {
             A::ListRows
@@ -187,7 +187,7 @@ impl Operation {
             }
             A::DenyKey | A::NotBuilt | A::NotSupported(_) => return None,
         };
-        Some(Operation { tag, ..operation })
+        Some(RouteDescription { tag, ..operation })
     }
 
     /// Every status of a refusal that the route may have.
@@ -207,9 +207,9 @@ impl Operation {
 const ROW: Answers = &[(200, Json("Row"))];
 const ROWS: Answers = &[(200, Json("Rows"))];
 
-fn of_rows(action: Action) -> Operation {
+fn of_rows(action: Action) -> RouteDescription {
     match action {
-        Action::ListRows => Operation {
+        Action::ListRows => RouteDescription {
             parameters: &[
                 "queries",
                 "total",
@@ -222,7 +222,7 @@ fn of_rows(action: Action) -> Operation {
             refusals: &[410],
             ..read("listRows", "Lists rows of a table.", &[(200, Json("Rows"))])
         },
-        Action::QueryRows => Operation {
+        Action::QueryRows => RouteDescription {
             parameters: &["cache"],
             needs_body: false,
             headers: OF_LISTS,
@@ -234,7 +234,7 @@ fn of_rows(action: Action) -> Operation {
                 ROWS,
             )
         },
-        Action::GetRow => Operation {
+        Action::GetRow => RouteDescription {
             parameters: &["queries", "transactionId", "permissions"],
             headers: OF_ROW,
             refusals: &[410],
@@ -244,7 +244,7 @@ fn of_rows(action: Action) -> Operation {
     }
 }
 
-fn change_of_rows(action: Action) -> Operation {
+fn change_of_rows(action: Action) -> RouteDescription {
     const MADE: Answers = &[(201, Json("RowOrRows")), (200, Json("Rows"))];
     const PUT: Answers = &[(200, Json("Row")), (201, Json("Row"))];
     match action {
@@ -256,7 +256,7 @@ fn change_of_rows(action: Action) -> Operation {
             PUT,
         ),
         Action::UpdateRow => change("updateRow", "Merges into a row.", "RowChange", ROW),
-        Action::DeleteRow => Operation {
+        Action::DeleteRow => RouteDescription {
             parameters: &["timestamp", "transactionId"],
             needs_body: false,
             ..change("deleteRow", "Deletes a row.", "Staging", &[(204, Empty)])
@@ -269,7 +269,7 @@ fn change_of_rows(action: Action) -> Operation {
             let what = "Merges into all rows that match.";
             change("updateRows", what, "MatchingChange", ROWS)
         }
-        Action::DeleteRows => Operation {
+        Action::DeleteRows => RouteDescription {
             parameters: &["timestamp", "queries"],
             needs_body: false,
             ..change(
@@ -279,11 +279,11 @@ fn change_of_rows(action: Action) -> Operation {
                 ROWS,
             )
         },
-        Action::IncrementColumn => Operation {
+        Action::IncrementColumn => RouteDescription {
             needs_body: false,
             ..change("incrementColumn", "Adds to a number.", "Increment", ROW)
         },
-        Action::DecrementColumn => Operation {
+        Action::DecrementColumn => RouteDescription {
             needs_body: false,
             ..change(
                 "decrementColumn",
@@ -296,11 +296,11 @@ fn change_of_rows(action: Action) -> Operation {
     }
 }
 
-fn of_transactions(action: Action) -> Operation {
+fn of_transactions(action: Action) -> RouteDescription {
     const ONE: Answers = &[(200, Json("Transaction"))];
     const MADE: Answers = &[(201, Json("Transaction"))];
     match action {
-        Action::ListTransactions => Operation {
+        Action::ListTransactions => RouteDescription {
             parameters: &["queries", "search", "total"],
             ..read(
                 "listTransactions",
@@ -308,7 +308,7 @@ fn of_transactions(action: Action) -> Operation {
                 &[(200, Json("Transactions"))],
             )
         },
-        Action::CreateTransaction => Operation {
+        Action::CreateTransaction => RouteDescription {
             needs_body: false,
             ..sent(
                 "createTransaction",
@@ -322,7 +322,7 @@ fn of_transactions(action: Action) -> Operation {
             "Reads a transaction.",
             &[(200, Json("Transaction"))],
         ),
-        Action::UpdateTransaction => Operation {
+        Action::UpdateTransaction => RouteDescription {
             refusals: CHANGED,
             ..sent(
                 "endTransaction",
@@ -335,7 +335,7 @@ fn of_transactions(action: Action) -> Operation {
             let what = "Removes a transaction; what was committed stays.";
             read("deleteTransaction", what, &[(204, Empty)])
         }
-        Action::StageOperations => Operation {
+        Action::StageOperations => RouteDescription {
             refusals: CHANGED,
             ..sent(
                 "stageInTransaction",
@@ -348,7 +348,7 @@ fn of_transactions(action: Action) -> Operation {
     }
 }
 
-fn of_own(action: Action) -> Operation {
+fn of_own(action: Action) -> RouteDescription {
     match action {
         Action::TidemarkStatus => read(
             "status",
@@ -379,7 +379,7 @@ fn of_own(action: Action) -> Operation {
             "removeConstraints",
             "Removes some of what must hold of a table's rows at every instant.",
         ),
-        Action::ResetTests => Operation {
+        Action::ResetTests => RouteDescription {
             refusals: &[409],
             ..sent(
                 "resetTests",
@@ -393,9 +393,9 @@ fn of_own(action: Action) -> Operation {
 }
 
 /// Transactions and reads over time.
-fn over_time(action: Action) -> Operation {
+fn over_time(action: Action) -> RouteDescription {
     match action {
-        Action::Transact => Operation {
+        Action::Transact => RouteDescription {
             headers: MARK,
             refusals: CHANGED,
             ..sent(
@@ -405,7 +405,7 @@ fn over_time(action: Action) -> Operation {
                 &[(201, Json("Transacted"))],
             )
         },
-        Action::Undo => Operation {
+        Action::Undo => RouteDescription {
             headers: MARK,
             refusals: CHANGED,
             ..sent(
@@ -415,7 +415,7 @@ fn over_time(action: Action) -> Operation {
                 &[(200, Json("Undone")), (201, Json("Undone"))],
             )
         },
-        Action::ReadAtTimes => Operation {
+        Action::ReadAtTimes => RouteDescription {
             refusals: &[410],
             ..sent(
                 "readAtTimes",
@@ -428,14 +428,14 @@ fn over_time(action: Action) -> Operation {
     }
 }
 
-const fn constraining(name: &'static str, summary: &'static str) -> Operation {
-    Operation {
+const fn constraining(name: &'static str, summary: &'static str) -> RouteDescription {
+    RouteDescription {
         refusals: &[409],
         ..sent(name, summary, "Constraints", &[(200, Json("Constraints"))])
     }
 }
 
-fn of_options_and_batches(action: Action) -> Operation {
+fn of_options_and_batches(action: Action) -> RouteDescription {
     const OPTIONS: Answers = &[(200, Json("TableOptions"))];
     match action {
         Action::TableOptions => read(
@@ -443,7 +443,7 @@ fn of_options_and_batches(action: Action) -> Operation {
             "Tells what its owner decided about a table's past.",
             &[(200, Json("TableOptions"))],
         ),
-        Action::SetTableOptions => Operation {
+        Action::SetTableOptions => RouteDescription {
             refusals: &[409],
             ..sent(
                 "setTableOptions",
@@ -452,7 +452,7 @@ fn of_options_and_batches(action: Action) -> Operation {
                 OPTIONS,
             )
         },
-        Action::Explain => Operation {
+        Action::Explain => RouteDescription {
             parameters: &["queries"],
             ..read(
                 "explainList",
@@ -466,7 +466,7 @@ fn of_options_and_batches(action: Action) -> Operation {
             "BatchReads",
             &[(200, Json("BatchRead"))],
         ),
-        Action::BatchWrite => Operation {
+        Action::BatchWrite => RouteDescription {
             refusals: CHANGED,
             ..sent(
                 "batchWrite",

@@ -1,13 +1,13 @@
 //! Operations on functions, their variables and deployments.
 
-use super::{AnswerBody, Answers, CONTAINERS, Operation, deletion, read, sent};
+use super::{AnswerBody, Answers, CONTAINERS, RouteDescription, deletion, read, sent};
 use crate::http::head::route::FunctionAction;
 
 use AnswerBody::{Json, Raw};
 
 const TAKEN: &[u16] = &[409];
 
-pub(super) fn of_functions(action: FunctionAction) -> Operation {
+pub(super) fn of_functions(action: FunctionAction) -> RouteDescription {
     use FunctionAction as F;
     match action {
         F::List | F::Create | F::Get | F::Update | F::Delete => of_definitions(action),
@@ -54,11 +54,11 @@ pub(super) fn of_functions(action: FunctionAction) -> Operation {
     }
 }
 
-fn of_definitions(action: FunctionAction) -> Operation {
+fn of_definitions(action: FunctionAction) -> RouteDescription {
     use FunctionAction as F;
     const ONE: Answers = &[(200, Json("Function"))];
     match action {
-        F::List => Operation {
+        F::List => RouteDescription {
             parameters: CONTAINERS,
             ..read(
                 "listFunctions",
@@ -66,7 +66,7 @@ fn of_definitions(action: FunctionAction) -> Operation {
                 &[(200, Json("Functions"))],
             )
         },
-        F::Create => Operation {
+        F::Create => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 "createFunction",
@@ -76,7 +76,7 @@ fn of_definitions(action: FunctionAction) -> Operation {
             )
         },
         F::Get => read("getFunction", "Shows a function.", ONE),
-        F::Update => Operation {
+        F::Update => RouteDescription {
             needs_body: false,
             ..sent(
                 "updateFunction",
@@ -93,11 +93,11 @@ fn of_definitions(action: FunctionAction) -> Operation {
     }
 }
 
-fn of_variables(action: FunctionAction) -> Operation {
+fn of_variables(action: FunctionAction) -> RouteDescription {
     use FunctionAction as F;
     const ONE: Answers = &[(200, Json("Variable"))];
     match action {
-        F::ListVariables => Operation {
+        F::ListVariables => RouteDescription {
             parameters: CONTAINERS,
             ..read(
                 "listVariables",
@@ -105,7 +105,7 @@ fn of_variables(action: FunctionAction) -> Operation {
                 &[(200, Json("Variables"))],
             )
         },
-        F::CreateVariable => Operation {
+        F::CreateVariable => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 "createVariable",
@@ -115,7 +115,7 @@ fn of_variables(action: FunctionAction) -> Operation {
             )
         },
         F::GetVariable => read("getVariable", "Shows a variable.", ONE),
-        F::UpdateVariable => Operation {
+        F::UpdateVariable => RouteDescription {
             needs_body: false,
             refusals: TAKEN,
             ..sent(
@@ -130,12 +130,12 @@ fn of_variables(action: FunctionAction) -> Operation {
     }
 }
 
-fn of_deployments(action: FunctionAction) -> Operation {
+fn of_deployments(action: FunctionAction) -> RouteDescription {
     use FunctionAction as F;
     const ONE: Answers = &[(200, Json("Deployment"))];
     const MADE: Answers = &[(202, Json("Deployment"))];
     match action {
-        F::ListDeployments => Operation {
+        F::ListDeployments => RouteDescription {
             parameters: CONTAINERS,
             ..read(
                 "listDeployments",
@@ -143,7 +143,7 @@ fn of_deployments(action: FunctionAction) -> Operation {
                 &[(200, Json("Deployments"))],
             )
         },
-        F::CreateDeployment => Operation {
+        F::CreateDeployment => RouteDescription {
             parameters: &["contentRange", "deploymentId"],
             is_form: true,
             ..sent(
@@ -155,7 +155,7 @@ fn of_deployments(action: FunctionAction) -> Operation {
         },
         F::GetDeployment => read("getDeployment", "Shows a deployment.", ONE),
         F::DeleteDeployment => deletion("deleteDeployment", "Deletes a deployment."),
-        F::DownloadDeployment => Operation {
+        F::DownloadDeployment => RouteDescription {
             parameters: &["archive"],
             ..read(
                 "downloadDeployment",

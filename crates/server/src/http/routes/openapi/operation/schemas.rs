@@ -1,6 +1,6 @@
 //! Operations on databases, tables, columns and indexes.
 
-use super::{AnswerBody, Answers, CONTAINERS, Operation, PARTS, deletion, read, sent};
+use super::{AnswerBody, Answers, CONTAINERS, PARTS, RouteDescription, deletion, read, sent};
 use crate::http::head::route::Action;
 
 use AnswerBody::Json;
@@ -45,10 +45,10 @@ fn names(kind: &str) -> &'static KindNames {
     found.expect("a test compares this list with the kinds that have routes")
 }
 
-pub(super) fn of_databases(action: Action) -> Operation {
+pub(super) fn of_databases(action: Action) -> RouteDescription {
     const ONE: Answers = &[(200, Json("Database"))];
     match action {
-        Action::ListDatabases => Operation {
+        Action::ListDatabases => RouteDescription {
             parameters: CONTAINERS,
             ..read(
                 "listDatabases",
@@ -56,7 +56,7 @@ pub(super) fn of_databases(action: Action) -> Operation {
                 &[(200, Json("Databases"))],
             )
         },
-        Action::CreateDatabase => Operation {
+        Action::CreateDatabase => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 "createDatabase",
@@ -66,7 +66,7 @@ pub(super) fn of_databases(action: Action) -> Operation {
             )
         },
         Action::GetDatabase => read("getDatabase", "Shows a database.", ONE),
-        Action::UpdateDatabase => Operation {
+        Action::UpdateDatabase => RouteDescription {
             needs_body: false,
             ..sent(
                 "updateDatabase",
@@ -83,10 +83,10 @@ pub(super) fn of_databases(action: Action) -> Operation {
     }
 }
 
-pub(super) fn of_tables(action: Action) -> Operation {
+pub(super) fn of_tables(action: Action) -> RouteDescription {
     const ONE: Answers = &[(200, Json("Table"))];
     match action {
-        Action::ListTables => Operation {
+        Action::ListTables => RouteDescription {
             parameters: CONTAINERS,
             ..read(
                 "listTables",
@@ -94,7 +94,7 @@ pub(super) fn of_tables(action: Action) -> Operation {
                 &[(200, Json("Tables"))],
             )
         },
-        Action::CreateTable => Operation {
+        Action::CreateTable => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 "createTable",
@@ -108,7 +108,7 @@ pub(super) fn of_tables(action: Action) -> Operation {
             "Shows a table with its columns and indexes.",
             ONE,
         ),
-        Action::UpdateTable => Operation {
+        Action::UpdateTable => RouteDescription {
             needs_body: false,
             ..sent(
                 "updateTable",
@@ -117,7 +117,7 @@ pub(super) fn of_tables(action: Action) -> Operation {
                 ONE,
             )
         },
-        Action::DeleteTable => Operation {
+        Action::DeleteTable => RouteDescription {
             refusals: TAKEN,
             ..deletion("deleteTable", "Deletes a table with its rows.")
         },
@@ -125,11 +125,11 @@ pub(super) fn of_tables(action: Action) -> Operation {
     }
 }
 
-pub(super) fn of_columns(action: Action) -> Operation {
+pub(super) fn of_columns(action: Action) -> RouteDescription {
     const ONE: Answers = &[(200, Json("Column"))];
     const MADE: Answers = &[(202, Json("Column"))];
     match action {
-        Action::ListColumns => Operation {
+        Action::ListColumns => RouteDescription {
             parameters: PARTS,
             ..read(
                 "listColumns",
@@ -137,7 +137,7 @@ pub(super) fn of_columns(action: Action) -> Operation {
                 &[(200, Json("Columns"))],
             )
         },
-        Action::CreateColumn(kind) => Operation {
+        Action::CreateColumn(kind) => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 names(kind).create,
@@ -147,7 +147,7 @@ pub(super) fn of_columns(action: Action) -> Operation {
             )
         },
         Action::GetColumn => read("getColumn", "Shows a column.", ONE),
-        Action::UpdateColumn(kind) => Operation {
+        Action::UpdateColumn(kind) => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 names(kind).update,
@@ -156,11 +156,11 @@ pub(super) fn of_columns(action: Action) -> Operation {
                 ONE,
             )
         },
-        Action::DeleteColumn => Operation {
+        Action::DeleteColumn => RouteDescription {
             refusals: TAKEN,
             ..deletion("deleteColumn", "Deletes a column with its values.")
         },
-        Action::CreateRelationship => Operation {
+        Action::CreateRelationship => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 "createRelationshipColumn",
@@ -169,7 +169,7 @@ pub(super) fn of_columns(action: Action) -> Operation {
                 MADE,
             )
         },
-        Action::UpdateRelationship => Operation {
+        Action::UpdateRelationship => RouteDescription {
             needs_body: false,
             refusals: TAKEN,
             ..sent(
@@ -183,9 +183,9 @@ pub(super) fn of_columns(action: Action) -> Operation {
     }
 }
 
-pub(super) fn of_indexes(action: Action) -> Operation {
+pub(super) fn of_indexes(action: Action) -> RouteDescription {
     match action {
-        Action::ListIndexes => Operation {
+        Action::ListIndexes => RouteDescription {
             parameters: PARTS,
             ..read(
                 "listIndexes",
@@ -193,7 +193,7 @@ pub(super) fn of_indexes(action: Action) -> Operation {
                 &[(200, Json("Indexes"))],
             )
         },
-        Action::CreateIndex => Operation {
+        Action::CreateIndex => RouteDescription {
             refusals: TAKEN,
             ..sent(
                 "createIndex",

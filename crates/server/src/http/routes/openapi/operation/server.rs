@@ -1,11 +1,11 @@
 //! Operations that show the server itself, and the caller's own project with its keys.
 
-use super::{AnswerBody, CONTAINERS, Operation, deletion, read};
+use super::{AnswerBody, CONTAINERS, RouteDescription, deletion, read};
 use crate::http::head::route::{Action, HealthPart, KeyAction};
 
 use AnswerBody::{Json, Raw};
 
-pub(super) fn of_server(action: Action) -> Operation {
+pub(super) fn of_server(action: Action) -> RouteDescription {
     match action {
         Action::Welcome => read(
             "welcome",
@@ -27,7 +27,7 @@ pub(super) fn of_server(action: Action) -> Operation {
     }
 }
 
-fn of_health(part: HealthPart) -> Operation {
+fn of_health(part: HealthPart) -> RouteDescription {
     const ONE: &[(u16, AnswerBody)] = &[(200, Json("Health"))];
     const PARTS: &[(u16, AnswerBody)] = &[(200, Json("HealthStatuses"))];
     let (name, summary, answers) = match part {
@@ -58,14 +58,14 @@ fn of_health(part: HealthPart) -> Operation {
     read(name, summary, answers)
 }
 
-pub(super) fn of_project(action: Action) -> Operation {
+pub(super) fn of_project(action: Action) -> RouteDescription {
     match action {
         Action::GetProject => read(
             "getProject",
             "Shows the project.",
             &[(200, Json("Project"))],
         ),
-        Action::Keys(KeyAction::List) => Operation {
+        Action::Keys(KeyAction::List) => RouteDescription {
             parameters: CONTAINERS,
             ..read(
                 "listKeys",
