@@ -33,6 +33,8 @@ pub struct Write {
     pub mark: Option<i64>,
     /// Its writer's rows after it.
     pub after: Rows,
+    /// The slot whose row it erased, with whatever that was before.
+    pub erased: Option<usize>,
 }
 
 /// One read that was answered.
@@ -54,6 +56,8 @@ pub struct Read {
     pub within: Option<u64>,
     /// What came.
     pub shown: Shown,
+    /// Whether the answer says that rows of the table were erased since its mark.
+    pub says_erased: bool,
 }
 
 /// Everything that happened to one table, which was empty before.

@@ -93,6 +93,8 @@ enum Planted {
     KeptLists,
     /// A table whose grant is noted as taken away keeps it.
     KeptGrants,
+    /// What answers say of erasures is not noted.
+    SilentErasures,
 }
 
 /// A table of one epoch.
@@ -277,12 +279,7 @@ fn epoch(server: &Server, number: usize, kind: Kind, lasts: Duration) -> Result<
         writes: 0,
     };
     for history in histories {
-        let judged = judge(&history, &questions);
-        seen.judged.faults.extend(judged.faults);
-        seen.judged.explained += judged.explained;
-        seen.judged.recalled += judged.recalled;
-        seen.judged.aged += judged.aged;
-        seen.judged.unjudged += judged.unjudged;
+        seen.judged.add(judge(&history, &questions));
         seen.reads += history.reads.len();
         seen.writes += history.writers.iter().map(Vec::len).sum::<usize>();
     }
@@ -383,8 +380,9 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
             ..
         } = epoch(&server, number, Kind::default(), EPOCH)?;
         println!(
-            "epoch {number}: {writes} writes, {reads} reads, {hits} hits, {} as of marks, {} not judged",
-            judged.recalled, judged.unjudged
+            "epoch {number}: {writes} writes, {reads} reads, {hits} hits, {} as of marks, {} of an erased past, \
+             {} not judged",
+            judged.recalled, judged.erased, judged.unjudged
         );
         if let Some(fault) = judged.faults.first() {
             bail!(
@@ -393,7 +391,7 @@ fn no_answer_is_older_than_what_anybody_had_seen_before_it_was_asked() -> Result
             );
         }
         ensure!(
-            writes > 20 && judged.explained > 200 && judged.recalled > 50,
+            writes > 20 && judged.explained > 200 && judged.recalled > 50 && judged.erased > 0,
             "next to nothing was judged"
         );
         ensure!(hits * 20 > reads, "next to nothing came from the cache");
@@ -489,6 +487,7 @@ fn planted_faults_are_found() -> Result<()> {
         (Planted::NoAge, Some(60), Why::Stale),
         (Planted::KeptLists, Some(60), Why::Lost),
         (Planted::KeptGrants, None, Why::Barred),
+        (Planted::SilentErasures, None, Why::Erasure),
     ];
     for (number, (planted, ttl_s, why)) in cases.into_iter().enumerate() {
         let kind = Kind {

@@ -41,6 +41,9 @@ pub enum Why {
     /// As of a mark it shows something else than what was written up to there, or than another
     /// answer as of the same mark.
     Rewritten,
+    /// It says that rows were erased since its mark when none were, or does not say so of one that
+    /// it may have shown before.
+    Erasure,
 }
 
 /// The judgement of a history.
@@ -52,10 +55,24 @@ pub struct Judged {
     pub explained: usize,
     /// Reads as of a mark that have one.
     pub recalled: usize,
+    /// Those of them that say that rows were erased since.
+    pub erased: usize,
     /// Reads within an age that have one.
     pub aged: usize,
     /// Reads during which so much was written that not everything was tried.
     pub unjudged: usize,
+}
+
+impl Judged {
+    /// Adds the judgement of another history.
+    pub fn add(&mut self, other: Judged) {
+        self.faults.extend(other.faults);
+        self.explained += other.explained;
+        self.recalled += other.recalled;
+        self.erased += other.erased;
+        self.aged += other.aged;
+        self.unjudged += other.unjudged;
+    }
 }
 
 /// Judges every read of a table.
@@ -78,12 +95,17 @@ pub fn judge(history: &History, questions: &[Question]) -> Judged {
         }
         if let Some(mark) = read.as_of {
             match court.recall(read, mark) {
-                Recalled::Explained => judged.recalled += 1,
-                Recalled::TooMany => judged.unjudged += 1,
-                Recalled::Fault => {
-                    judged.faults.push(court.fault(read, &seen, Why::Rewritten));
+                Recalled::Explained => {
+                    judged.recalled += 1;
+                    judged.erased += usize::from(read.says_erased);
                 }
+                Recalled::TooMany => judged.unjudged += 1,
+                Recalled::Fault(why) => judged.faults.push(court.fault(read, &seen, why)),
             }
+            continue;
+        }
+        if read.says_erased {
+            judged.faults.push(court.fault(read, &seen, Why::Erasure));
             continue;
         }
         // What was answered before this one was sent, its caller may know.
@@ -154,7 +176,7 @@ enum Heard {
 enum Recalled {
     Explained,
     TooMany,
-    Fault,
+    Fault(Why),
 }
 
 struct Court<'a> {
@@ -163,8 +185,9 @@ struct Court<'a> {
     /// Right answers, by question, caller and progress: lists are asked for far more often than
     /// rows are written.
     tried: HashMap<(usize, bool, Progress), Shown>,
-    /// The first answer to each question and caller as of each mark.
-    settled: HashMap<(usize, bool, i64), Shown>,
+    /// The first answer to each question and caller as of each mark, and by how far each writer
+    /// was when it erased last before.
+    settled: HashMap<(usize, bool, i64, Progress), Shown>,
 }
 
 impl Court<'_> {
@@ -198,16 +221,47 @@ impl Court<'_> {
         }
     }
 
-    /// Whether a read as of a mark shows what was written up to there, and what others showed.
+    /// Whether a read as of a mark shows what was written up to there and not erased since, and what
+    /// others showed; and whether it says what was erased.
     fn recall(&mut self, read: &Read, mark: i64) -> Recalled {
-        let key = (read.question, read.sees_all, mark);
-        let first = self
-            .settled
-            .entry(key)
-            .or_insert_with(|| read.shown.clone());
-        if *first != read.shown {
-            return Recalled::Fault;
+        let erasures = self.erasures(read);
+        if let Some(erased) = only(&erasures) {
+            let key = (read.question, read.sees_all, mark, erased);
+            let first = self.settled.entry(key);
+            if *first.or_insert_with(|| read.shown.clone()) != read.shown {
+                return Recalled::Fault(Why::Rewritten);
+            }
         }
+        let choices = self.written_up_to(read, mark);
+        let count = |choices: &[Vec<usize>]| {
+            let counts = choices.iter().map(Vec::len);
+            counts.fold(1, usize::saturating_mul)
+        };
+        let (written, erased) = (count(&choices), count(&erasures));
+        if written.saturating_mul(erased) > TRIED_MAX {
+            return Recalled::TooMany;
+        }
+        let mut is_shown = false;
+        for number in 0..written * erased {
+            let progress = choose(&choices, number % written);
+            let erased = choose(&erasures, number / written);
+            if self.left(read, &progress, &erased) != read.shown {
+                continue;
+            }
+            if self.says_what_was_erased(read, mark, &erased) {
+                return Recalled::Explained;
+            }
+            is_shown = true;
+        }
+        Recalled::Fault(if is_shown {
+            Why::Erasure
+        } else {
+            Why::Rewritten
+        })
+    }
+
+    /// How far each writer may have been as of a mark.
+    fn written_up_to(&self, read: &Read, mark: i64) -> Vec<Vec<usize>> {
         let writers = self.history.writers.iter();
         let choices = writers.map(|writes| {
             let begun = writes.partition_point(|write| write.sent < read.answered);
@@ -219,17 +273,53 @@ impl Court<'_> {
             let least = asked.rposition(|write| known(write, true));
             (least.map_or(0, |place| place + 1)..=most.unwrap_or(begun)).collect()
         });
-        let choices: Vec<Vec<usize>> = choices.collect();
-        let combinations = choices.iter().map(Vec::len).fold(1, usize::saturating_mul);
-        if combinations > TRIED_MAX {
-            return Recalled::TooMany;
+        choices.collect()
+    }
+
+    /// How far each writer may have been, by its last erasure, when a read looked at its rows.
+    fn erasures(&self, read: &Read) -> Vec<Vec<usize>> {
+        let writers = self.history.writers.iter();
+        let choices = writers.map(|writes| {
+            let known = writes.partition_point(|write| write.answered < read.sent);
+            let begun = writes.partition_point(|write| write.sent < read.answered);
+            let erases = |place: &usize| writes[*place].erased.is_some();
+            let done = (0..known).rev().find(erases).map_or(0, |place| place + 1);
+            let under_way = (known..begun).filter(erases).map(|place| place + 1);
+            std::iter::once(done).chain(under_way).collect()
+        });
+        choices.collect()
+    }
+
+    /// The right answer as of some progress, when the writers had come so far with erasures.
+    fn left(&mut self, read: &Read, progress: &Progress, erased: &Progress) -> Shown {
+        let is_gone = |name: &Name| {
+            let writes = &self.history.writers[name.writer];
+            let since = progress[name.writer]..erased[name.writer].max(progress[name.writer]);
+            writes[since]
+                .iter()
+                .any(|write| write.erased == Some(name.slot))
+        };
+        let mut rows = self.rows_at(progress);
+        let all = rows.len();
+        rows.retain(|(name, _)| !is_gone(name));
+        if rows.len() == all {
+            return self.right(read, progress);
         }
-        let mut combinations = (0..combinations).map(|number| choose(&choices, number));
-        if combinations.any(|progress| self.right(read, &progress) == read.shown) {
-            Recalled::Explained
-        } else {
-            Recalled::Fault
+        self.questions[read.question].answer(&rows, read.sees_all)
+    }
+
+    /// Whether the answer says of erasures what it must. They are looked up after the rows, so it
+    /// may know of one that it was spared.
+    fn says_what_was_erased(&self, read: &Read, mark: i64, erased: &Progress) -> bool {
+        let is_since =
+            |write: &Write| write.erased.is_some() && write.mark.is_none_or(|at| at > mark);
+        let writers = || self.history.writers.iter();
+        if read.says_erased {
+            let begun = |write: &&Write| write.sent < read.answered;
+            return writers().any(|writes| writes.iter().take_while(begun).any(is_since));
         }
+        let mut done = writers().zip(erased);
+        !done.any(|(writes, erased)| writes[..*erased].iter().any(is_since))
     }
 
     /// Why a read may not be as it is that may be so old; `None` if it may.
@@ -345,8 +435,15 @@ impl Court<'_> {
         if let Some(shown) = self.tried.get(&key) {
             return shown.clone();
         }
+        let rows = self.rows_at(progress);
+        let shown = self.questions[read.question].answer(&rows, read.sees_all);
+        self.tried.insert(key, shown.clone());
+        shown
+    }
+
+    fn rows_at(&self, progress: &Progress) -> Vec<(Name, &Row)> {
         let writers = progress.iter().enumerate();
-        let rows: Vec<(Name, &Row)> = writers
+        writers
             .filter_map(|(writer, progress)| Some((writer, self.rows(writer, *progress)?)))
             .flat_map(|(writer, rows)| {
                 rows.iter().map(move |(slot, row)| {
@@ -354,10 +451,7 @@ impl Court<'_> {
                     (Name { writer, slot }, row)
                 })
             })
-            .collect();
-        let shown = self.questions[read.question].answer(&rows, read.sees_all);
-        self.tried.insert(key, shown.clone());
-        shown
+            .collect()
     }
 
     /// Stale is what a caller could have seen once, while what was known had not happened. Most
@@ -411,6 +505,15 @@ fn choose(choices: &[Vec<usize>], mut number: usize) -> Progress {
     choices.iter().map(choice).collect()
 }
 
+/// The only combination, if there is no other.
+fn only(choices: &[Vec<usize>]) -> Option<Progress> {
+    let only = |of: &Vec<usize>| match of[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    choices.iter().map(only).collect()
+}
+
 fn raise(progress: &mut [usize], other: &[usize]) {
     for (one, other) in progress.iter_mut().zip(other) {
         *one = (*one).max(*other);
@@ -432,6 +535,7 @@ impl fmt::Display for Fault {
             Why::Barred => "went to a caller who was not allowed to read the table",
             Why::Rewritten => "is not what was known at its mark, or not what was answered before",
             Why::Crossed => "and another at the same time each lack what the other shows",
+            Why::Erasure => "says of erasures since its mark what is not so",
         };
         let Fault {
             read, known, begun, ..
@@ -439,8 +543,14 @@ impl fmt::Display for Fault {
         write!(
             f,
             "the answer {what}: question {} (sees all: {}, as of {:?}), sent at {} ns, answered at {} ns, \
-             showed {:?}; writes known then: {known:?}, begun by its end: {begun:?}",
-            read.question, read.sees_all, read.as_of, read.sent, read.answered, read.shown
+             showed {:?} (says erased: {}); writes known then: {known:?}, begun by its end: {begun:?}",
+            read.question,
+            read.sees_all,
+            read.as_of,
+            read.sent,
+            read.answered,
+            read.shown,
+            read.says_erased
         )
     }
 }
@@ -466,6 +576,7 @@ mod tests {
                 answered: *answered,
                 mark: Some(i64::midpoint(*sent as i64, *answered as i64)),
                 after: Rows::from([(0, row)]),
+                erased: None,
             }
         };
         times.iter().enumerate().map(write).collect()
@@ -490,6 +601,7 @@ mod tests {
                 rows: rows.collect(),
                 total: Some(versions.iter().filter(|version| **version > 0).count() as u64),
             },
+            says_erased: false,
         }
     }
 
@@ -646,6 +758,7 @@ mod tests {
             answered: 90,
             mark: None,
             after: Rows::new(),
+            erased: None,
         };
         of_writer.push(deleted);
         let faults = |sees_all, sent, version| {
@@ -702,6 +815,53 @@ mod tests {
         let judged = judge(&history, &[all()]);
         let why: Vec<Why> = judged.faults.iter().map(|fault| fault.why).collect();
         assert_eq!((judged.recalled, why), (1, vec![Why::Rewritten]));
+    }
+
+    #[test]
+    fn a_read_as_of_a_mark_lacks_what_was_erased_since_and_says_so() {
+        // Two versions, then the row is erased, and made again.
+        let mut of_writer = writes(&[(0, 10), (20, 30), (40, 60), (70, 80)]);
+        of_writer[2].after = Rows::new();
+        of_writer[2].erased = Some(0);
+        let fault = |as_of, (sent, answered), version, says_erased| {
+            let history = History {
+                writers: vec![of_writer.clone()],
+                reads: vec![Read {
+                    as_of,
+                    says_erased,
+                    ..read(sent, answered, &[version])
+                }],
+                barred: Vec::new(),
+            };
+            let faults = judge(&history, &[all()]).faults;
+            faults.first().map(|fault| fault.why)
+        };
+        let (before, during, after) = ((31, 35), (45, 55), (61, 65));
+        for (as_of, times, version, says_erased, wanted) in [
+            (25, before, 2, false, None),
+            (25, before, 2, true, Some(Why::Erasure)),
+            (25, before, 0, false, Some(Why::Rewritten)),
+            // It was there or it was not; and what is said may be later than what is shown.
+            (25, during, 2, false, None),
+            (25, during, 2, true, None),
+            (25, during, 0, true, None),
+            (25, during, 0, false, Some(Why::Erasure)),
+            (25, after, 0, true, None),
+            (25, after, 0, false, Some(Why::Erasure)),
+            (5, after, 0, true, None),
+            (25, after, 2, true, Some(Why::Rewritten)),
+            // As of its own mark and later nothing was erased since.
+            (50, after, 0, false, None),
+            (50, after, 0, true, Some(Why::Erasure)),
+            (75, (90, 95), 4, false, None),
+            (75, (90, 95), 4, true, Some(Why::Erasure)),
+        ] {
+            let found = fault(Some(as_of), times, version, says_erased);
+            assert_eq!(found, wanted, "{as_of} {times:?} {version} {says_erased}");
+        }
+        // Of now nothing is said.
+        assert_eq!(fault(None, after, 0, false), None);
+        assert_eq!(fault(None, after, 0, true), Some(Why::Erasure));
     }
 
     #[test]

@@ -182,6 +182,8 @@ impl<'a> Reader<'a> {
         let told = |name| Some(answer.headers.get(name)?.to_str().ok()?.to_owned());
         let cached: Option<String> = told("x-tidemark-cache");
         self.hits += usize::from(cached.as_ref().is_some_and(|told| told.starts_with("hit")));
+        let says_erased = told("x-tidemark-erased").is_some_and(|told| told == "true")
+            && !self.is_planted(Planted::SilentErasures);
         let shown = match answer.status.as_u16() {
             304 => held
                 .map(|(_, shown)| shown.clone())
@@ -206,6 +208,7 @@ impl<'a> Reader<'a> {
                 .map(|ttl_s| u64::from(ttl_s) * 1_000_000_000 + AGE_LATE_NS),
             as_of: as_of.map(|mark| self.noted(table, mark)),
             shown,
+            says_erased,
         });
         if let Some(mark) = cached.as_deref().and_then(mark_of) {
             self.remember(table, mark);

@@ -56,6 +56,7 @@ impl Writer<'_> {
             _ if self.fixture.planted == Some(Planted::TornCommits) => {
                 self.commit_torn(table, slot)
             }
+            (true, 0..2) if !is_anchor && self.erases() => self.erase(table, slot),
             (true, 0..2) if !is_anchor => self.delete(table, slot),
             (true, 2..4) => self.count_up(table, slot),
             (_, 4) => self.upsert_many(table, slot),
@@ -63,6 +64,11 @@ impl Writer<'_> {
             (_, 6) => self.schedule(table, slot),
             _ => self.upsert(table, slot),
         }
+    }
+
+    /// Whether a row that is to go leaves no past. One in four does, so that most of the past stays.
+    fn erases(&mut self) -> bool {
+        self.fixture.planted == Some(Planted::SilentErasures) || self.draws.below(4) == 0
     }
 
     fn name(&self, slot: usize) -> Name {
@@ -305,6 +311,25 @@ impl Writer<'_> {
         self.write(table, "DELETE", &route, None, vec![(slot, None)])
     }
 
+    /// The row with all that it ever was.
+    fn erase(&mut self, table: usize, slot: usize) -> Result<()> {
+        let (id, row) = (&self.fixture.tables[table].id, self.name(slot).id());
+        let body = json!({ "ops": [{"op": "erase", "table": id, "id": row}] });
+        let sent = self.fixture.now();
+        let made = self.asked("POST", "/tidemark/databases/h/transactions", &body)?;
+        let answered = self.fixture.now();
+        let mark = made["tt"].as_i64().context("an erasure without a mark")?;
+        self.rows[table].remove(&slot);
+        self.written[table].push(Write {
+            sent,
+            answered,
+            mark: Some(mark),
+            after: self.rows[table].clone(),
+            erased: Some(slot),
+        });
+        Ok(())
+    }
+
     fn row_route(&self, table: usize, family: Family, slot: usize) -> String {
         format!(
             "{}/{}",
@@ -356,6 +381,7 @@ impl Writer<'_> {
             answered,
             mark,
             after: self.rows[table].clone(),
+            erased: None,
         });
         Ok(())
     }
