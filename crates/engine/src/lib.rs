@@ -69,9 +69,10 @@ pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
-    Deployment, DeploymentStatus, Durability, EncodeRow, HistoryCount, HistoryFault, HistoryImport,
-    HistoryMembers, Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError,
-    Variable, Violation, Violations, accept_loss, inspect,
+    DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, Durability, EncodeRow,
+    HistoryCount, HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts,
+    LongReads, SchemaAct, SchemaRecord, StoreError, UrlFault, Variable, Verdict, Violation,
+    Violations, accept_loss, examine_database, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -19,6 +19,7 @@ pub mod batch;
 pub mod error;
 pub mod function_op;
 mod pending;
+mod postgres;
 mod refusal;
 mod row_op;
 mod schema_record;
@@ -37,6 +38,7 @@ pub use function_op::{
     FunctionName, FunctionOp, Variable,
 };
 pub use pending::{Committed, InDoubt, Pending};
+pub use postgres::{DatabaseFinding, DatabaseUrl, UrlFault, Verdict, examine_database};
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use schema_record::{SchemaAct, SchemaRecord};

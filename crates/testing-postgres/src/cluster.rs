@@ -24,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOG_TAIL_LINES: usize = 20;
 /// A socket's path has at most 107 bytes, so the folder lies as high as it can.
 const FOLDERS: &str = "/tmp";
+/// In the name of the socket where no port is asked for.
+const PORT: u16 = 5_432;
 /// The owner of the cluster, who may do everything in it.
 const OWNER: &str = "tidemark";
 
@@ -33,6 +35,8 @@ pub struct ClusterSettings<'a> {
     /// Whether what is committed is synced. Tests of what is stored need none; benches, faults and
     /// tests of failing over do.
     pub syncs: bool,
+    /// The port of this machine on which it listens beside its socket, whose name has it, too.
+    pub port: Option<u16>,
     /// Further settings, as `name=value`.
     pub further: &'a [&'a str],
 }
@@ -43,6 +47,7 @@ pub struct Cluster {
     folder: TempDir,
     programs: Programs,
     account: Account,
+    port: u16,
     /// Ends the thread that started the server, and with it the server.
     end: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
@@ -65,6 +70,7 @@ impl Cluster {
             folder,
             programs,
             account,
+            port: settings.port.unwrap_or(PORT),
             end: None,
             keeper: None,
         };
@@ -96,9 +102,10 @@ impl Cluster {
     /// Where a client finds a database of it, as its owner.
     pub fn url(&self, database: &str) -> String {
         let host = self.socket_folder().display().to_string();
+        let host = host.replace('/', "%2F");
         format!(
-            "postgres://{OWNER}@/{database}?host={}",
-            host.replace('/', "%2F")
+            "postgres://{OWNER}@/{database}?host={host}&port={}",
+            self.port
         )
     }
 
@@ -112,6 +119,7 @@ impl Cluster {
         psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
         psql.args(["--set", "ON_ERROR_STOP=1", "--username", OWNER, "--host"]);
         psql.arg(self.socket_folder()).args(["--dbname", database]);
+        psql.args(["--port", &self.port.to_string()]);
         for statement in statements {
             psql.args(["--command", statement]);
         }
@@ -150,7 +158,10 @@ impl Cluster {
         let mut set = |setting: &str| {
             server.args(["-c", setting]);
         };
-        for setting in ["listen_addresses=", "timezone=UTC", "max_connections=300"] {
+        let listens = settings.port.map_or("", |_| "127.0.0.1");
+        set(&format!("listen_addresses={listens}"));
+        set(&format!("port={}", self.port));
+        for setting in ["timezone=UTC", "max_connections=300"] {
             set(setting);
         }
         for setting in ["shared_buffers=128MB", "max_wal_size=1GB"] {
@@ -187,6 +198,7 @@ impl Cluster {
     fn is_ready(&self) -> bool {
         let mut look = Command::new(self.programs.path("pg_isready"));
         look.arg("--quiet").arg("--host").arg(self.socket_folder());
+        look.args(["--port", &self.port.to_string()]);
         look.stdin(Stdio::null())
             .status()
             .is_ok_and(|status| status.success())

@@ -10,6 +10,7 @@ use testing_postgres::{Cluster, ClusterSettings};
 fn a_cluster_answers_and_leaves_nothing_behind() {
     let settings = ClusterSettings {
         syncs: true,
+        port: None,
         further: &["lock_timeout=7s"],
     };
     let cluster = Cluster::start(&settings).unwrap();
@@ -48,6 +49,7 @@ fn a_shared_cluster_is_one_as_long_as_a_test_holds_it() {
 fn a_setting_that_the_server_refuses_is_quoted() {
     let settings = ClusterSettings {
         syncs: false,
+        port: None,
         further: &["no_such_setting=1"],
     };
     let error = Cluster::start(&settings).unwrap_err().to_string();

@@ -5,11 +5,12 @@
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, Args, Command};
 use client::{Access, Endpoint};
+use engine::DatabaseUrl;
 use hyper::header::HeaderValue;
 use model::ProjectId;
 
@@ -229,7 +230,8 @@ fn checked_project(id: &str) -> Result<ProjectId> {
 #[derive(Args)]
 #[command(after_help = "Example:
   tidemark doctor --data /srv/tidemark
-  tidemark doctor --no-check --json")]
+  tidemark doctor --no-check --json
+  tidemark doctor --database \"$DATABASE_URL\"")]
 pub struct DoctorArgs {
     /// Where it is.
     #[command(flatten)]
@@ -237,12 +239,42 @@ pub struct DoctorArgs {
     /// The configuration file that the server is given
     #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
     pub config: Option<PathBuf>,
+    /// Look at this database instead: whether a store can be in it, and would lose nothing there.
+    /// The variable hides a password from other users of the machine
+    #[arg(
+        long,
+        env = "TIDEMARK_DATABASE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    database: Option<String>,
+    /// A file with the password of the database, in the form of libpq's password files
+    #[arg(long, env = "PGPASSFILE", value_name = "PATH")]
+    password_file: Option<PathBuf>,
     /// Do not read the whole database to see whether it is whole
     #[arg(long)]
     pub no_check: bool,
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl DoctorArgs {
+    /// The database that is looked at, with the file of its password, if one is named.
+    ///
+    /// # Errors
+    /// When it is no URL of a database. The text does not hold its password.
+    pub fn database(&self) -> Result<Option<(DatabaseUrl, Option<&Path>)>> {
+        let Some(text) = given(self.database.as_ref()) else {
+            return Ok(None);
+        };
+        let url = DatabaseUrl::parse(text);
+        let url =
+            url.map_err(|fault| anyhow!("the URL of the database cannot be used: {fault}"))?;
+        let file = self.password_file.as_deref();
+        let file = file.filter(|path| !path.as_os_str().is_empty());
+        Ok(Some((url, file)))
+    }
 }
 
 /// `127.0.0.1:8280`, `[::1]:8280` or `localhost:8280`.

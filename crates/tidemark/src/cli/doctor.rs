@@ -8,34 +8,27 @@ use serde_json::{Value, json};
 use super::command::serve_settings;
 use super::{Outside, say, say_json};
 use crate::config::DoctorArgs;
-use crate::doctor::{Finding, Health, Patient, examine};
+use crate::doctor::{Finding, Health, Patient, database, examine};
 
 /// The exit code is 1 where something is bad.
 ///
 /// # Errors
 /// When the settings themselves cannot be understood.
 pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
-    let (file, settings, serve) = serve_settings(&args.data, args.config.as_deref())?;
-    let setup = serve.check(outside.clock.clone(), outside.rng)?;
-    let directory = setup.engine.directory.clone();
-    let patient = Patient {
-        directory: &directory,
-        setup: &setup,
-        settings: &settings,
-        file: &file,
-        integrity: !args.no_check,
-        clock: outside.clock,
-    };
     let mut findings = Vec::new();
     let mut failed = None;
-    examine(&patient, |finding| {
+    let say = |finding: Finding| {
         if !args.json
             && let Err(error) = say(&line(&finding))
         {
             failed = Some(error);
         }
         findings.push(finding);
-    });
+    };
+    match args.database()? {
+        Some((url, file)) => database::examine(&url, file, &*outside.clock, say),
+        None => examine_directory(args, outside, say)?,
+    }
     if let Some(error) = failed {
         return Err(error);
     }
@@ -49,6 +42,22 @@ pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+fn examine_directory(args: &DoctorArgs, outside: Outside, say: impl FnMut(Finding)) -> Result<()> {
+    let (file, settings, serve) = serve_settings(&args.data, args.config.as_deref())?;
+    let setup = serve.check(outside.clock.clone(), outside.rng)?;
+    let directory = setup.engine.directory.clone();
+    let patient = Patient {
+        directory: &directory,
+        setup: &setup,
+        settings: &settings,
+        file: &file,
+        integrity: !args.no_check,
+        clock: outside.clock,
+    };
+    examine(&patient, say);
+    Ok(())
 }
 
 fn line(finding: &Finding) -> String {

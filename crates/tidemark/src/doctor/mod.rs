@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::config::ServeSetup;
 use crate::config::file::{InForce, Origin, Settings};
 
+pub mod database;
 mod functions;
 pub mod holder;
 mod machine;

@@ -1,0 +1,210 @@
+//! Connections: to the first host that takes writes, with what each session of ours sets.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_postgres::config::{Host, SslMode as DriverMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, Error, SimpleQueryMessage, SimpleQueryRow};
+
+use super::address::{DatabaseHost, DatabaseUrl, SslMode, cause};
+use super::password_file::password_for;
+use super::tls::{self, Encryption};
+
+/// What each session sets, so that none that is cut off holds up the others.
+pub(super) const SESSION: [(&str, &str); 4] = [
+    ("lock_timeout", "1s"),
+    ("idle_in_transaction_session_timeout", "1s"),
+    ("client_connection_check_interval", "250ms"),
+    ("TimeZone", "UTC"),
+];
+/// After connecting, a host has so long to say that it takes writes.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// An open connection.
+pub(super) struct DatabaseConnection {
+    pub(super) client: Client,
+    pub(super) host: DatabaseHost,
+    pub(super) is_encrypted: bool,
+}
+
+/// Why no host could be connected to.
+#[derive(Debug)]
+pub(super) struct ConnectFault {
+    /// What each host said, in the order of the URL; at least one.
+    pub(super) tried: Vec<(String, HostFault)>,
+}
+
+/// Why one host was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostFault {
+    /// It is a standby.
+    ReadsOnly,
+    /// It refused, or could not be reached.
+    Failed {
+        /// By its own code, if it said one.
+        code: Option<SqlState>,
+        /// What was said.
+        said: String,
+    },
+}
+
+impl HostFault {
+    fn local(said: impl Into<String>) -> HostFault {
+        HostFault::Failed {
+            code: None,
+            said: said.into(),
+        }
+    }
+}
+
+impl From<Error> for HostFault {
+    fn from(error: Error) -> HostFault {
+        let said = cause(&error);
+        // The driver's own word, with no code, where the server wants a password and it has none.
+        let is_missing = said.ends_with("password missing");
+        let missing = is_missing.then_some(SqlState::INVALID_PASSWORD);
+        HostFault::Failed {
+            code: error.code().cloned().or(missing),
+            said,
+        }
+    }
+}
+
+/// Connects to the first host that takes writes.
+///
+/// # Errors
+/// When none does; what each of them said.
+pub(super) async fn connect(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+) -> Result<DatabaseConnection, ConnectFault> {
+    let mut tried = Vec::new();
+    for host in &url.hosts {
+        match to_host(url, host, password_file).await {
+            Ok(connection) => return Ok(connection),
+            Err(fault) => tried.push((host.to_string(), fault)),
+        }
+    }
+    Err(ConnectFault { tried })
+}
+
+async fn to_host(
+    url: &DatabaseUrl,
+    host: &DatabaseHost,
+    password_file: Option<&Path>,
+) -> Result<DatabaseConnection, HostFault> {
+    let mut config = url.config_of(host);
+    if !url.has_password()
+        && let Some(path) = password_file
+    {
+        let found = password_for(path, url, host);
+        let found = found.map_err(|error| {
+            HostFault::local(format!("the password file {}: {error}", path.display()))
+        })?;
+        if let Some(password) = found {
+            config.password(password);
+        }
+    }
+    let connection = by_mode(url, host, config).await?;
+    let ready = tokio::time::timeout(FIRST_ANSWER_MAX, prepare(&connection.client, &url.schema));
+    ready
+        .await
+        .map_err(|_| HostFault::local("it does not answer"))??;
+    Ok(connection)
+}
+
+/// In the order of `sslmode`; a socket on this machine is never encrypted.
+async fn by_mode(
+    url: &DatabaseUrl,
+    host: &DatabaseHost,
+    config: Config,
+) -> Result<DatabaseConnection, HostFault> {
+    let mode = match host.host {
+        Host::Unix(_) => SslMode::Disable,
+        Host::Tcp(_) => url.ssl_mode,
+    };
+    let root = url.ssl_root.as_deref();
+    let connector = tls::connector(mode, root);
+    let connector = connector.map_err(|error| HostFault::local(error.to_string()))?;
+    let driver_mode = match mode {
+        SslMode::Disable | SslMode::Allow => DriverMode::Disable,
+        SslMode::Prefer => DriverMode::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => DriverMode::Require,
+    };
+    let opened = open(host, config.clone(), driver_mode, connector.clone()).await;
+    match opened {
+        Err(HostFault::Failed {
+            code: Some(code), ..
+        }) if mode == SslMode::Allow && code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            open(host, config, DriverMode::Require, connector).await
+        }
+        opened => opened,
+    }
+}
+
+async fn open(
+    host: &DatabaseHost,
+    mut config: Config,
+    mode: DriverMode,
+    connector: Encryption,
+) -> Result<DatabaseConnection, HostFault> {
+    config.ssl_mode(mode);
+    let timeout = config
+        .get_connect_timeout()
+        .copied()
+        .unwrap_or(FIRST_ANSWER_MAX);
+    // The driver's own limit ends with the handshake of TCP.
+    let opened = tokio::time::timeout(timeout, config.connect(connector)).await;
+    let (client, connection) = opened.map_err(|_| HostFault::local("it does not answer"))??;
+    // It ends with the client, or when the server closes it; then each call fails by itself.
+    tokio::spawn(async move { drop(connection.await) });
+    let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let encrypted = tokio::time::timeout(FIRST_ANSWER_MAX, row(&client, encrypted)).await;
+    let encrypted = encrypted.map_err(|_| HostFault::local("it does not answer"))??;
+    Ok(DatabaseConnection {
+        is_encrypted: encrypted.is_some_and(|row| row.get(0) == Some("t")),
+        host: host.clone(),
+        client,
+    })
+}
+
+/// What each session sets, on a host that takes writes.
+async fn prepare(client: &Client, schema: &str) -> Result<(), HostFault> {
+    let standby = row(client, "SELECT pg_is_in_recovery()").await?;
+    if standby.is_none_or(|row| row.get(0) != Some("f")) {
+        return Err(HostFault::ReadsOnly);
+    }
+    let sets = SESSION.map(|(name, value)| format!("SET {name} = '{value}';"));
+    let path = format!("SET search_path = {};", identifier(schema));
+    client
+        .batch_execute(&format!("{}{path}", sets.concat()))
+        .await?;
+    Ok(())
+}
+
+/// The first row of a statement, as text.
+pub(super) async fn row(client: &Client, sql: &str) -> Result<Option<SimpleQueryRow>, Error> {
+    Ok(rows(client, sql).await?.into_iter().next())
+}
+
+/// The rows of a statement, as text: this form of a query passes through every pooler.
+pub(super) async fn rows(client: &Client, sql: &str) -> Result<Vec<SimpleQueryRow>, Error> {
+    let messages = client.simple_query(sql).await?;
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    Ok(rows.collect())
+}
+
+/// A name as SQL writes it.
+pub(super) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL writes it.
+pub(super) fn literal(text: &str) -> String {
+    // Whatever `standard_conforming_strings` says.
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}

@@ -1,0 +1,32 @@
+//! Whether a database is fit for a store: what the store finds, as findings of the doctor.
+
+use std::path::Path;
+
+use engine::{Clock, DatabaseFinding, DatabaseUrl, Verdict, examine_database};
+
+use super::{Finding, Health};
+
+/// Looks at the database and hands each finding over.
+pub fn examine(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+    clock: &dyn Clock,
+    say: impl FnMut(Finding),
+) {
+    let findings = examine_database(url, password_file, &|| clock.now());
+    findings.into_iter().map(finding).for_each(say);
+}
+
+fn finding(found: DatabaseFinding) -> Finding {
+    let health = match found.verdict {
+        Verdict::Good => Health::Good,
+        Verdict::Warning => Health::Warning,
+        Verdict::Bad => Health::Bad,
+    };
+    Finding {
+        check: found.check,
+        health,
+        found: found.found,
+        advice: found.advice,
+    }
+}
