@@ -44,6 +44,14 @@ after_fault( 'file cut in the middle of a page', function ( $store ) {
 after_fault( 'no file', function ( $store ) {
 	unlink( $store );
 }, $emptied );
+after_fault( 'no file, but its log', function ( $store ) {
+	$db = new SQLite3( $store );
+	$db->exec( 'UPDATE mark SET checked = checked' );
+	copy( "$store-wal", "$store-kept" );
+	$db->close();
+	unlink( $store );
+	rename( "$store-kept", "$store-wal" );
+}, $emptied );
 after_fault( 'another database in its place', function ( $store ) {
 	unlink( $store );
 	$db = new SQLite3( $store );
@@ -128,6 +136,21 @@ foreach ( array( 'exit', 'memory', 'enter', 'write' ) as $how ) {
 		'$r = array( wp_cache_get( "d" ), wp_cache_set( "d", 2 ), wp_cache_get( "e" ), wp_cache_get( "gone" ) );
 		return array_merge( $r, array( Tidemark_Tiers::shared()->notices->counts ) );', $worker ),
 		'enter' === $how ? array( 1, true, '1x', false, array() ) : array( 1, true, 1, 1, array() ) );
+}
+
+// PHP keeps a database open over the end of a request unless it is closed; with a worker's files end its pages.
+$uses = array( 'wp_cache_get( "a" );', 'wp_cache_delete( "a" );', 'wp_cache_get_multiple( array( "a", "b" ) ); wp_cache_set( "a", 1 );',
+	'wp_cache_get( "a" ); wp_cache_set( "a", 1 ); wp_cache_delete( "a" ); wp_cache_get( "a" );',
+	'register_shutdown_function( function () { wp_cache_get( "late" ); } ); wp_cache_flush_group( "g" );' );
+$bare = array( 'master' => Suite::master( 1, array( '-d', 'apc.enabled=0' ) ) );
+foreach ( array( 'with APCu' => $worker, 'without APCu' => $bare ) as $name => $settings ) {
+	$site = Suite::site();
+	for ( $i = 0; $i < 50; ++$i ) {
+		Suite::request( $site, $uses[ $i % count( $uses ) ], $settings );
+	}
+	Suite::same( "worker $name keeps no file of the store", Suite::request( $site, 'return array_values( array_filter( array_map(
+		function ( $file ) { return (string) @readlink( $file ); }, glob( "/proc/self/fd/*" ) ),
+		function ( $file ) { return false !== strpos( $file, "store.sqlite" ); } ) );', $settings ), array() );
 }
 
 // Without SQLite3 there is no store, whether APCu is there or not.

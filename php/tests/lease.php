@@ -10,6 +10,18 @@ function play( $processes, $row, $key, $group, $is_warm, $has_lease, $masters = 
 	return Suite::request( Suite::site(), $code );
 }
 
+// What a reader missed in one file is no lease in the file that took its place meanwhile.
+foreach ( array( 'add', 'set' ) as $write ) {
+	Suite::check( "$write of what was missed in an earlier file", array(
+		'$r = array( wp_cache_get( "a", "g" ) );
+			$place = Tidemark_Tiers::shared()->place; unlink( $place->file( "store.sqlite" ) );
+			$o = new Tidemark_Tiers( $place ); $o->delete( ":1:g:", "a" );
+			unlink( $place->file( "store.sqlite" ) ); ( new Tidemark_Tiers( $place ) )->get( ":1:g:", "b", false );
+			wp_cache_' . $write . '( "a", "old", "g" ); return $r;',
+		'return wp_cache_get( "a", "g" );',
+	), array( array( false ), false ) );
+}
+
 $row   = 'array( "a" => 0, "b" => 0 )';
 $two   = 'array( steps_of( "", "a", 1 ), steps_of( "", "b", 2 ) )';
 $same  = 'array( steps_of( "", "a", 1 ), steps_of( "", "a", 2 ) )';

@@ -358,6 +358,7 @@ class WP_Object_Cache {
 	public function close() {
 		if ( $this->tiers ) {
 			$this->tiers->close();
+			$this->tiers->leave();
 		}
 		return true;
 	}

@@ -21,10 +21,14 @@ class Tidemark_Store {
 
 	const FORMAT  = 3;
 	const LARGEST = 16777216;
-	const LOG_MAX = 33554432;
-	/** How long a process waits for another one's lock; and what SQLite says meanwhile. */
+	/** The log is brought into the file above the first; above the second its file is given up. */
+	const LOG_MAX  = 33554432;
+	const LOG_LAST = 41943040;
+	/** How long a process waits for a lock while no process writes; and while others do. */
 	const WAIT_SECONDS = 5;
-	const BUSY         = 5;
+	const WAIT_LONGEST = 30;
+	/** What SQLite says of a lock that another one has. */
+	const BUSY = 5;
 	/** A shared memory that was not seen so long joins again before it is used. */
 	const SEGMENT_SECONDS = 600;
 
@@ -34,6 +38,7 @@ class Tidemark_Store {
 	private $flushed = 0;
 	private $cleared = array();
 	private $path;
+	private $boot_id;
 	private $inode;
 	private $inode_text;
 	/** @var SQLite3 */
@@ -42,6 +47,8 @@ class Tidemark_Store {
 	private $reads_since = null;
 	/** Up to where the file of the guests was read. */
 	private $told;
+	/** When the token was last compared, as this process knows. */
+	private $checked = 0;
 	/** Of a write the other shared memories could not be notified. */
 	public $is_untold = false;
 	private $invalidation;
@@ -78,6 +85,7 @@ class Tidemark_Store {
 	/** @throws Exception When the file cannot be opened, made or trusted. */
 	public function __construct( $path, $boot_id, $limit, $invalidation, $shared ) {
 		$this->path         = $path;
+		$this->boot_id      = $boot_id;
 		$this->invalidation = $invalidation;
 		$this->mark         = $invalidation->mark;
 		$this->apcu         = $shared;
@@ -86,35 +94,36 @@ class Tidemark_Store {
 			self::make( $path, $boot_id );
 		}
 		try {
-			$this->open( $boot_id, $limit );
+			$this->open( $limit );
 		} catch ( Exception $damaged ) {
 			// Another process may hold the old file: a new one takes its name, nothing is cut.
 			if ( false !== strpos( $damaged->getMessage(), 'locked' ) ) {
 				throw $damaged;
 			}
-			$this->replace_file( $boot_id );
-			$this->open( $boot_id, $limit );
+			$this->replace_file();
+			$this->open( $limit );
 		}
 	}
 
 	/**
 	 * Does what takes the lock of writers. SQLite itself waits 100 ms between its later tries: of many
 	 * writers one may meet the lock each time, until its seconds are over. Here it is 20 ms at most,
-	 * and no two processes keep in step.
+	 * and no two processes keep in step. A process that was stopped while it has the lock writes
+	 * nothing: that is known by the time of the log's last change.
 	 *
-	 * @throws Exception After `WAIT_SECONDS`, and at any other failure.
+	 * @throws Exception When it has waited too long, and at any other failure.
 	 */
 	private function patiently( $act ) {
 		$this->db->busyTimeout( 0 );
-		$ends = null;
-		$most = 1000;
+		$since = null;
+		$most  = 1000;
 		try {
 			for ( ;; ) {
 				try {
 					return $act();
 				} catch ( Exception $failed ) {
-					$ends = $ends ?? hrtime( true ) + self::WAIT_SECONDS * 1000000000;
-					if ( self::BUSY !== ( $this->db->lastErrorCode() & 255 ) || hrtime( true ) > $ends ) {
+					$since = $since ?? hrtime( true );
+					if ( self::BUSY !== ( $this->db->lastErrorCode() & 255 ) || $this->has_waited( $since ) ) {
 						throw $failed;
 					}
 					usleep( random_int( 500, $most ) );
@@ -124,6 +133,16 @@ class Tidemark_Store {
 		} finally {
 			$this->db->busyTimeout( self::WAIT_SECONDS * 1000 );
 		}
+	}
+
+	private function has_waited( $since ) {
+		$waited = ( hrtime( true ) - $since ) / 1e9;
+		if ( $waited < self::WAIT_SECONDS ) {
+			return false;
+		}
+		clearstatcache( true, $this->path . '-wal' );
+		$last = (int) @filemtime( $this->path . '-wal' );
+		return $waited > self::WAIT_LONGEST || abs( time() - $last ) > self::WAIT_SECONDS;
 	}
 
 	/** Begins a transaction that holds the lock of writers. @throws Exception */
@@ -137,6 +156,16 @@ class Tidemark_Store {
 		return $this->prepared[ $sql ] ?? ( $this->prepared[ $sql ] = $this->db->prepare( $sql ) );
 	}
 
+	private function read_cleared() {
+		$cleared = array();
+		$rows    = $this->db->query( 'SELECT id, stamp FROM cleared' );
+		while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
+			$cleared[ $row[0] ] = $row[1];
+		}
+		$rows->finalize();
+		return $cleared;
+	}
+
 	/** Reads the row that all processes must follow. @throws Exception When the file was given up. */
 	private function refresh( $mark = null ) {
 		$mark = $mark ? $mark : $this->db->querySingle( 'SELECT stamp, flushed, clean FROM mark', true );
@@ -144,13 +173,8 @@ class Tidemark_Store {
 			throw new RuntimeException( 'the store was replaced' );
 		}
 		if ( $this->stamp !== $mark['stamp'] ) {
-			$this->cleared = array();
-			$rows          = $this->db->query( 'SELECT id, stamp FROM cleared' );
-			while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
-				$this->cleared[ $row[0] ] = $row[1];
-			}
-			$rows->finalize();
-			$this->has_others = $this->other_segments() > 0;
+			$this->cleared    = 0 === ( $mark['clears'] ?? null ) ? array() : $this->read_cleared();
+			$this->has_others = ( $mark['segments'] ?? null ) !== 0 && $this->other_segments() > 0;
 		}
 		$this->stamp   = $mark['stamp'];
 		$this->flushed  = $mark['flushed'];

@@ -1,7 +1,7 @@
 <?php
 /** The file of the store: how it is opened, made whole, and replaced by a sound one. */
 trait Tidemark_Store_File {
-	private function open( $boot_id, $limit ) {
+	private function open( $limit ) {
 		clearstatcache( true, $this->path );
 		$found = @stat( $this->path );
 		if ( ! $found || is_link( $this->path ) || ( $found['mode'] & 0002 )
@@ -13,19 +13,23 @@ trait Tidemark_Store_File {
 		$this->prepared = array();
 		$this->db       = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
 		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
-		$mark = $this->db->querySingle( 'SELECT * FROM mark', true );
+		$mark = $this->db->querySingle( 'SELECT *, (SELECT count(*) FROM cleared) AS clears,
+			(SELECT count(*) FROM segment) AS segments FROM mark', true );
 		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['inode'] !== $this->inode_text ) {
 			throw new RuntimeException( 'the store is of another place or format' );
 		}
-		if ( $mark['boot'] !== $boot_id ) {
+		if ( $mark['boot'] !== $this->boot_id ) {
 			if ( ! $mark['clean'] || ! $this->mark->is_of( $mark['origin'] ) ) {
 				throw new RuntimeException( 'the store is of another boot' );
 			}
 			$boot = $this->statement( 'UPDATE mark SET boot = ?1' );
-			$boot->bindValue( 1, $boot_id, SQLITE3_TEXT );
+			$boot->bindValue( 1, $this->boot_id, SQLITE3_TEXT );
 			$boot->execute()->finalize();
 		}
 		$this->origin = $mark['origin'];
+		// Where the file of the guests has not grown since, nothing else is asked of it.
+		$this->told    = $mark['told'];
+		$this->checked = $mark['checked'];
 		$this->refresh( $mark );
 	}
 
@@ -55,7 +59,7 @@ trait Tidemark_Store_File {
 					checked INTEGER, changed INTEGER, purged INTEGER, origin TEXT, clean INTEGER)' );
 			$found = stat( $temporary );
 			$entry = $db->prepare( 'INSERT INTO mark
-				VALUES (?1, ?2, ?3, 1, 1, ?4, NULL, NULL, NULL, 0, 0, ?5, ?6, 0)' );
+				VALUES (?1, ?2, ?3, ?7, ?7, ?4, NULL, NULL, NULL, 0, 0, ?5, ?6, 0)' );
 			$entry->bindValue( 1, self::FORMAT );
 			$entry->bindValue( 2, $boot_id );
 			$entry->bindValue( 3, $found['dev'] . ':' . $found['ino'] );
@@ -63,6 +67,8 @@ trait Tidemark_Store_File {
 			$entry->bindValue( 5, time() );
 			$origin = bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) );
 			$entry->bindValue( 6, $origin );
+			// What a process missed in an earlier file is no lease in this one.
+			$entry->bindValue( 7, random_int( 1, PHP_INT_MAX >> 2 ) );
 			$entry->execute();
 			$entry->close();
 			$db->close();
@@ -72,7 +78,7 @@ trait Tidemark_Store_File {
 				@unlink( "$path-wal" );
 				@unlink( "$path-shm" );
 				rename( $temporary, $path );
-			} elseif ( ! @link( $temporary, $path ) ) {
+			} else {
 				self::take_name( $temporary, $path );
 			}
 		} finally {
@@ -93,17 +99,23 @@ trait Tidemark_Store_File {
 		}
 	}
 
-	/** For file systems without hard links; the first that comes gives its file the name. */
+	/** The first that comes gives its file the name. */
 	private static function take_name( $temporary, $path ) {
 		$lock = @fopen( "$path.lock", 'c' );
-		if ( $lock && flock( $lock, LOCK_EX ) ) {
-			clearstatcache( true, $path );
-			is_file( $path ) || @rename( $temporary, $path );
+		if ( ! $lock || ! flock( $lock, LOCK_EX ) ) {
+			return;
+		}
+		clearstatcache( true, $path );
+		if ( ! is_file( $path ) ) {
+			// What is left of a file that is gone would be taken for the log of the new one.
+			@unlink( "$path-wal" );
+			@unlink( "$path-shm" );
+			@rename( $temporary, $path );
 		}
 	}
 
 	/** One process replaces it; the others find a sound one. */
-	private function replace_file( $boot_id ) {
+	private function replace_file() {
 		$lock = @fopen( $this->path . '.lock', 'c' );
 		if ( ! $lock || ! flock( $lock, LOCK_EX ) ) {
 			throw new RuntimeException( 'the store cannot be replaced' );
@@ -116,7 +128,7 @@ trait Tidemark_Store_File {
 				$this->prepared = array(); // Then no process can read a stamp from it either.
 			}
 			$this->db = null;
-			self::make( $this->path, $boot_id, true );
+			self::make( $this->path, $this->boot_id, true );
 		}
 		fclose( $lock );
 	}
@@ -127,9 +139,24 @@ trait Tidemark_Store_File {
 		return @fileinode( $this->path ) !== $this->inode;
 	}
 
+	/**
+	 * PHP does not close a database whose statements it frees later, at the end of a request: the
+	 * worker would keep it, with its files and memory, for good.
+	 */
 	public function close() {
-		$this->end_reads();
-		$this->prepared = array();
-		$this->db->close();
+		try {
+			$this->prepared = array();
+			$this->db && $this->db->close();
+		} catch ( Exception $kept ) {
+			// Then it ends with the process.
+			unset( $kept );
+		} finally {
+			$this->db          = null;
+			$this->reads_since = null;
+		}
+	}
+
+	public function __destruct() {
+		$this->close();
 	}
 }

@@ -3,7 +3,12 @@
 trait Tidemark_Store_Token {
 	/** Once a minute for all processes: compares the token of the options table with ours. */
 	public function check_token( $now ) {
+		// The write that makes one process the one that compares takes the lock of writers.
+		if ( abs( $now - $this->checked ) < 60 ) {
+			return;
+		}
 		$this->end_reads();
+		$this->checked = $now;
 		$this->db->exec( "UPDATE mark SET checked = $now WHERE abs($now - checked) >= 60" );
 		if ( 0 === $this->db->changes() ) {
 			return;

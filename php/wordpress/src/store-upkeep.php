@@ -48,12 +48,32 @@ trait Tidemark_Store_Upkeep {
 			$is_done = $this->sweep_step( $is_full, $is_purge, $now );
 			$this->db->exec( 'COMMIT' );
 		} while ( ! $is_done && hrtime( true ) < $ends );
-		clearstatcache( true, $this->path . '-wal' );
-		if ( @filesize( $this->path . '-wal' ) > self::LOG_MAX ) {
-			$this->db->busyTimeout( 50 );
-			@$this->db->exec( 'PRAGMA wal_checkpoint(TRUNCATE)' );
-			$this->db->busyTimeout( self::WAIT_SECONDS * 1000 );
+		$this->bound_log();
+	}
+
+	/**
+	 * A request that reads and then waits for something else keeps the log from ever beginning
+	 * again. Before it grows without end the store gets a new file, which is empty.
+	 *
+	 * @throws Exception When the file was given up: then it is opened again.
+	 */
+	public function bound_log() {
+		if ( $this->log_size() <= self::LOG_MAX ) {
+			return;
 		}
+		$this->end_reads();
+		$this->db->busyTimeout( 50 );
+		$left = @$this->db->querySingle( 'PRAGMA wal_checkpoint(TRUNCATE)', true );
+		$this->db->busyTimeout( self::WAIT_SECONDS * 1000 );
+		if ( ! empty( $left['busy'] ) && $this->log_size() > self::LOG_LAST ) {
+			$this->replace_file();
+			throw new RuntimeException( 'the log of the store had its largest size, so the store was emptied' );
+		}
+	}
+
+	private function log_size() {
+		clearstatcache( true, $this->path . '-wal' );
+		return (int) @filesize( $this->path . '-wal' );
 	}
 
 	/** Entries become tombstones: their leases go on. Old tombstones end all leases. */

@@ -213,10 +213,19 @@ trait Tidemark_Store_Writes {
 			try {
 				$statement->execute()->finalize();
 			} finally {
-				$statement->reset();
+				$this->reset( $statement );
 			}
 		} );
 		return $this->db->changes() > 0;
+	}
+
+	/** After a failure it says the same failure once more. */
+	private function reset( $statement ) {
+		try {
+			$statement->reset();
+		} catch ( Exception $same ) {
+			return;
+		}
 	}
 
 	/** Everything, or the group whose prefix is given; one small write, whatever is kept. */

@@ -357,6 +357,15 @@ class Tidemark_Tiers {
 		} );
 	}
 
+	/** Closes the store at the end of a request; what comes later opens it again. */
+	public function leave() {
+		if ( $this->store ) {
+			$this->store->close();
+		}
+		$this->store  = null;
+		$this->looked = null;
+	}
+
 	private function sweep() {
 		$this->writes = 0;
 		$this->guarded( function ( $store ) {
@@ -370,9 +379,15 @@ class Tidemark_Tiers {
 		foreach ( $keys as $key ) {
 			$this->ahead->forget( $prefix . $key );
 		}
+		$before        = $this->writes;
 		$this->writes += count( $keys );
 		if ( $this->writes >= 512 ) {
 			$this->sweep();
+		} elseif ( $before >> 5 !== $this->writes >> 5 ) {
+			$this->guarded( function ( $store ) {
+				$store->bound_log();
+				return true;
+			} );
 		}
 		$is_failed = false;
 		$stored    = $this->guarded( function ( $store ) use ( $write, &$is_failed ) {
