@@ -145,6 +145,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_go(),
         prerequisite::for_guides(),
         prerequisite::for_php(),
+        prerequisite::for_redis(),
         prerequisite::for_web(),
         prerequisite::for_postgres(),
     ]

@@ -177,6 +177,14 @@ pub fn for_guides() -> Vec<Missing> {
     vec![Missing::new("curl", Remedy::Apt(&["curl"]))]
 }
 
+/// The server that the tests of caches' tiers start.
+pub fn for_redis() -> Vec<Missing> {
+    if version_of("redis-server").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("Redis", Remedy::Apt(&["redis-server"]))]
+}
+
 /// PHP with the extensions that the tests of the WordPress drop-in use.
 pub fn for_php() -> Vec<Missing> {
     let code = "exit(PHP_VERSION_ID >= 80100 && class_exists('SQLite3') \

@@ -1,8 +1,9 @@
 //! What applications' caches keep below memory: values of other processes and of earlier ones.
 //!
-//! [`FileTier`] is one file of a fixed size, shared by all processes of a host. [`envelope`] is the
-//! frame around a value in any tier. Values are bytes here: what they mean is the business of the
-//! binding for one language, which also says when a process was forked ([`Host`]).
+//! [`FileTier`] is one file of a fixed size, shared by all processes of a host; [`RedisTier`] is a
+//! server that those of many hosts share. [`envelope`] is the frame around a value in any tier.
+//! Values are bytes here: what they mean is the business of the binding for one language, which
+//! also says when a process was forked ([`Host`]).
 //! [`TierStack`] drives the calls of a function through several tiers, by the rules of [`policy`].
 //!
 //! A tier may lose any value at any time; it never gives a wrong one, and none after a
@@ -14,6 +15,7 @@ mod file;
 mod host;
 mod leases;
 pub mod policy;
+mod redis;
 mod stack;
 mod tier;
 mod tokens;
@@ -22,6 +24,7 @@ pub use leases::LEASE_MS;
 
 pub use file::{FileSettings, FileSurvey, FileTier, VALUE_SHARE};
 pub use host::Host;
+pub use redis::{RedisSettings, RedisTier};
 pub use stack::{AskAnswer, Deleted, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
     LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,

@@ -1,0 +1,412 @@
+//! A Redis server that processes of many hosts share, by connections of the caller's own thread.
+//!
+//! The record of a key is either an entry or a placeholder, which a miss writes; both begin with a
+//! random token, and a value is stored only in the place of the token that its miss has seen. To
+//! delete the record is to void every ticket, and a record that the server loses is no value.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Client, Connection, ConnectionAddr, ErrorKind, RedisError, Script};
+
+use super::host::{ByProcess, Host};
+use super::tier::{
+    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
+    TierFault, TierHit,
+};
+
+/// Kind, token, lifetime in milliseconds.
+const HEADER_BYTES: usize = 1 + TOKEN_BYTES + 8;
+const TOKEN_BYTES: usize = 16;
+const PLACEHOLDER: u8 = 0;
+const ENTRY: u8 = 1;
+/// A run that takes longer than this is not stored: its placeholder has expired.
+const PLACEHOLDER_MS: u64 = 3_600_000;
+/// Redis refuses expiries near the end of its numbers. Ten years.
+const LIFETIME_MS_MAX: u64 = 315_360_000_000;
+/// Keys that [`RedisTier::clear`] asks for at once.
+const SCAN_COUNT: usize = 1_000;
+
+/// The record, or a placeholder with the given token in its place.
+const MISS: &str = "
+    local found = redis.call('GET', KEYS[1])
+    if found then return found end
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    return ARGV[1]
+";
+/// Stores a record if the one there has its token; for ever if the lifetime is 0.
+const STORE: &str = "
+    local found = redis.call('GETRANGE', KEYS[1], 1, 16)
+    if found ~= string.sub(ARGV[1], 2, 17) then return 0 end
+    if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
+    else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+    return 1
+";
+/// Whether what was deleted was an entry.
+const DELETE: &str = "
+    local kind = redis.call('GETRANGE', KEYS[1], 0, 0)
+    redis.call('DEL', KEYS[1])
+    return kind == '\\1' and 1 or 0
+";
+/// The lease is a record of its own: the holder, and the end by the server's clock. It stays
+/// longer than it lasts, so that one that is overdue is told from one that was given back; then the
+/// record of the key gets another token.
+const LEASE: &str = "
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local found = redis.call('GET', KEYS[2])
+    local own = found and string.sub(found, 1, 16) == ARGV[1]
+    local over = found and tonumber(string.sub(found, 17)) <= now
+    if ARGV[2] == 'release' then
+        if own then redis.call('DEL', KEYS[2]) end
+        return own and 1 or 0
+    end
+    if not own and (ARGV[2] == 'renew' or (found and not over)) then return 0 end
+    redis.call('SET', KEYS[2], ARGV[1] .. string.format('%d', now + ARGV[3]), 'PX', ARGV[4])
+    if over and not own then
+        local record = redis.call('GET', KEYS[1])
+        if record then
+            record = string.sub(record, 1, 1) .. ARGV[5] .. string.sub(record, 18)
+            redis.call('SET', KEYS[1], record, 'KEEPTTL')
+        end
+    end
+    return 1
+";
+
+/// Where a server is, and how it is used.
+#[derive(Clone)]
+pub struct RedisSettings {
+    /// `redis://[user:password@]host[:port][/database]`, or `redis+unix:///path`.
+    pub url: String,
+    /// What all keys begin with.
+    pub prefix: String,
+    /// How long making a connection may take.
+    pub connect_timeout: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// Connections that are kept in each process while they are not used.
+    pub idle_max: usize,
+}
+
+/// A Redis server, in this process and in the children it forks.
+pub struct RedisTier {
+    client: Client,
+    settings: RedisSettings,
+    host: Host,
+    idle: ByProcess<Mutex<Vec<Connection>>>,
+    scripts: Scripts,
+}
+
+struct Scripts {
+    miss: Script,
+    store: Script,
+    delete: Script,
+    lease: Script,
+}
+
+/// What a record holds.
+enum Record {
+    Entry { token: u128, lifetime_ms: u64 },
+    Placeholder { token: u128 },
+}
+
+impl Record {
+    fn of(bytes: &[u8]) -> Option<Record> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let (token, lifetime) = header[1..].split_at(TOKEN_BYTES);
+        let token = u128::from_be_bytes(token.try_into().ok()?);
+        match header[0] {
+            ENTRY => Some(Record::Entry {
+                token,
+                lifetime_ms: u64::from_be_bytes(lifetime.try_into().ok()?),
+            }),
+            PLACEHOLDER => Some(Record::Placeholder { token }),
+            _ => None,
+        }
+    }
+
+    fn token(&self) -> u128 {
+        match self {
+            Record::Entry { token, .. } | Record::Placeholder { token } => *token,
+        }
+    }
+}
+
+fn record_bytes(kind: u8, token: u128, lifetime_ms: u64, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
+    bytes.push(kind);
+    bytes.extend(token.to_be_bytes());
+    bytes.extend(lifetime_ms.to_be_bytes());
+    bytes.extend(value);
+    bytes
+}
+
+fn ticket_of(token: u128) -> MissTicket {
+    MissTicket {
+        epoch: (token >> 64) as u64,
+        deletions: token as u64,
+    }
+}
+
+fn token_of(ticket: MissTicket) -> u128 {
+    u128::from(ticket.epoch) << 64 | u128::from(ticket.deletions)
+}
+
+impl RedisTier {
+    /// A tier that connects at its first use in each process.
+    ///
+    /// # Errors
+    /// [`TierFault::Off`] when the address cannot be understood. The text does not repeat it, since
+    /// it may hold a password.
+    pub fn new(settings: RedisSettings, host: Host) -> Result<RedisTier, TierError> {
+        let client = Client::open(settings.url.as_str()).map_err(|error| {
+            let text = format!("the address of the Redis server: {}", error.category());
+            TierError::new(TierFault::Off, text)
+        })?;
+        Ok(RedisTier {
+            client,
+            settings,
+            idle: ByProcess::new(&host),
+            host,
+            scripts: Scripts {
+                miss: Script::new(MISS),
+                store: Script::new(STORE),
+                delete: Script::new(DELETE),
+                lease: Script::new(LEASE),
+            },
+        })
+    }
+
+    /// The server, without user and password.
+    fn name(&self) -> String {
+        match self.client.get_connection_info().addr() {
+            ConnectionAddr::Tcp(host, port) => format!("Redis at {host}:{port}"),
+            ConnectionAddr::Unix(path) => format!("Redis at {}", path.display()),
+            _ => "Redis".to_owned(),
+        }
+    }
+
+    fn failure(&self, error: &RedisError) -> TierError {
+        let fault = match error.kind() {
+            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => TierFault::Off,
+            _ => TierFault::Io,
+        };
+        TierError::new(fault, format!("{}: {error}", self.name()))
+    }
+
+    fn connect(&self) -> Result<Connection, RedisError> {
+        let connection = self
+            .client
+            .get_connection_with_timeout(self.settings.connect_timeout)?;
+        connection.set_read_timeout(Some(self.settings.timeout))?;
+        connection.set_write_timeout(Some(self.settings.timeout))?;
+        Ok(connection)
+    }
+
+    /// Does something with a connection that no other thread uses meanwhile.
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut Connection) -> Result<T, RedisError>,
+    ) -> Result<T, TierError> {
+        let Some(idle) = self.idle.own() else {
+            let text = "this process is a fork of too many others in a row";
+            return Err(TierError::new(TierFault::Off, text));
+        };
+        let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => self.connect().map_err(|error| self.failure(&error))?,
+        };
+        match act(&mut connection) {
+            Ok(done) => {
+                let mut idle = idle();
+                if idle.len() < self.settings.idle_max {
+                    idle.push(connection);
+                }
+                Ok(done)
+            }
+            Err(error) => {
+                // What an answer belongs to is unknown on a connection that has failed, and those
+                // that were made before may have ended with it.
+                drop(connection);
+                if error.is_io_error() {
+                    idle().clear();
+                }
+                Err(self.failure(&error))
+            }
+        }
+    }
+
+    /// The braces keep the records of a key together where a server is one of many.
+    fn key(&self, key: &[u8]) -> String {
+        let digit = |four: u8| char::from_digit(four.into(), 16).expect("four bits");
+        let mut name = format!("{}{{", self.settings.prefix);
+        for byte in key {
+            name.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+        name.push('}');
+        name
+    }
+
+    fn token(&self) -> u128 {
+        let mut bytes = [0; TOKEN_BYTES];
+        (self.host.random)(&mut bytes);
+        u128::from_be_bytes(bytes)
+    }
+
+    /// The record of a key, after a placeholder was put there if there was none.
+    fn record(&self, connection: &mut Connection, key: &str) -> Result<Record, RedisError> {
+        let placeholder = record_bytes(PLACEHOLDER, self.token(), 0, b"");
+        let mut call = self.scripts.miss.key(key);
+        call.arg(placeholder.as_slice()).arg(PLACEHOLDER_MS);
+        let bytes: Vec<u8> = call.invoke(connection)?;
+        // Bytes of another program: no value is stored over them, for no ticket fits.
+        let other = Record::Placeholder { token: 0 };
+        Ok(Record::of(&bytes).unwrap_or(other))
+    }
+
+    fn hit(&self, bytes: Vec<u8>, lifetime_ms: u64, left_ms: i64) -> TierHit {
+        let now_ms = (self.host.now_ms)();
+        let until_ms = match u64::try_from(left_ms) {
+            Ok(left_ms) => now_ms.saturating_add(left_ms),
+            Err(_) => NEVER_MS,
+        };
+        let written_ms = match until_ms {
+            NEVER_MS => now_ms,
+            until_ms => until_ms.saturating_sub(lifetime_ms).min(now_ms),
+        };
+        let value = HEADER_BYTES..bytes.len();
+        TierHit::new(bytes, value, written_ms, until_ms)
+    }
+}
+
+impl Tier for RedisTier {
+    fn check(&self) -> Result<(), TierError> {
+        self.with(|connection| redis::cmd("PING").exec(connection))
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
+        let key = self.key(key);
+        self.with(|connection| {
+            let (bytes, left_ms): (Option<Vec<u8>>, i64) = redis::pipe()
+                .cmd("GET")
+                .arg(&key)
+                .cmd("PTTL")
+                .arg(&key)
+                .query(connection)?;
+            // -2: it has expired between the two.
+            if let Some(bytes) = bytes.filter(|_| left_ms != -2)
+                && let Some(record) = Record::of(&bytes)
+            {
+                return Ok(match record {
+                    Record::Entry { lifetime_ms, .. } => {
+                        Lookup::Hit(self.hit(bytes, lifetime_ms, left_ms))
+                    }
+                    Record::Placeholder { token } => Lookup::Miss(ticket_of(token)),
+                });
+            }
+            // An entry that was stored meanwhile has a ticket as well.
+            let token = self.record(connection, &key)?.token();
+            Ok(Lookup::Miss(ticket_of(token)))
+        })
+    }
+
+    fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError> {
+        let key = self.key(key);
+        self.with(|connection| Ok(ticket_of(self.record(connection, &key)?.token())))
+    }
+
+    fn set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        ticket: Option<MissTicket>,
+    ) -> Result<Stored, TierError> {
+        if lifetime_ms == Some(0) {
+            self.delete(key)?;
+            return Ok(Stored::Kept);
+        }
+        let key = self.key(key);
+        let lifetime_ms = lifetime_ms.map_or(0, |lifetime_ms| lifetime_ms.min(LIFETIME_MS_MAX));
+        let token = ticket.map_or_else(|| self.token(), token_of);
+        let record = record_bytes(ENTRY, token, lifetime_ms, value);
+        self.with(|connection| {
+            if ticket.is_none() {
+                let mut set = redis::cmd("SET");
+                set.arg(&key).arg(record.as_slice());
+                if lifetime_ms > 0 {
+                    set.arg("PX").arg(lifetime_ms);
+                }
+                return set.exec(connection).map(|()| Stored::Kept);
+            }
+            let mut call = self.scripts.store.key(&key);
+            call.arg(record.as_slice()).arg(lifetime_ms);
+            let is_kept: bool = call.invoke(connection)?;
+            Ok(if is_kept {
+                Stored::Kept
+            } else {
+                Stored::Overtaken
+            })
+        })
+    }
+
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        let key = self.key(key);
+        let (name, lifetime_ms) = match act {
+            LeaseAct::Take { lifetime_ms } => ("take", lifetime_ms),
+            LeaseAct::Renew { lifetime_ms } => ("renew", lifetime_ms),
+            LeaseAct::Release => ("release", 0),
+        };
+        self.with(|connection| {
+            let mut call = self.scripts.lease.key(&key);
+            call.key(format!("{key}:lease"))
+                .arg(holder.as_slice())
+                .arg(name)
+                .arg(lifetime_ms)
+                .arg(PLACEHOLDER_MS)
+                .arg(self.token().to_be_bytes().as_slice());
+            let is_own: bool = call.invoke(connection)?;
+            Ok(if is_own {
+                LeaseAnswer::Own
+            } else {
+                LeaseAnswer::Other
+            })
+        })
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, TierError> {
+        let key = self.key(key);
+        self.with(|connection| self.scripts.delete.key(&key).invoke(connection))
+    }
+
+    fn clear(&self) -> Result<(), TierError> {
+        // What is special in a pattern stands for itself.
+        let special = |letter: char| "*?[]\\^".contains(letter);
+        let escaped: String = (self.settings.prefix.chars())
+            .flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter]))
+            .collect();
+        self.with(|connection| {
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(format!("{escaped}{{*"));
+                scan.arg("COUNT").arg(SCAN_COUNT);
+                let (next, keys): (u64, Vec<Vec<u8>>) = scan.query(connection)?;
+                if !keys.is_empty() {
+                    redis::cmd("UNLINK").arg(keys).exec(connection)?;
+                }
+                cursor = next;
+                if cursor == 0 {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
