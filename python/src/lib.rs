@@ -26,6 +26,7 @@ mod ownership;
 mod plan;
 mod python;
 mod ready;
+mod redis_tier;
 mod run_graph;
 mod run_node;
 mod store;
@@ -103,6 +104,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<task_run::TaskRun>()?;
     module.add_class::<task_run::RunBody>()?;
     module.add_class::<file_tier::SharedFile>()?;
+    module.add_class::<redis_tier::SharedRedis>()?;
     module.add_class::<tier_stack::StackOfTiers>()?;
     module.add_class::<tier_stack::StackedCall>()?;
     module.add("TierFailure", py.get_type::<file_tier::TierFailure>())?;

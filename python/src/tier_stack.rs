@@ -14,6 +14,7 @@ use tiers::{
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
+use crate::redis_tier::SharedRedis;
 use crate::value_bytes;
 
 /// A value, the milliseconds it has left, None for no end, and those it has had already.
@@ -27,6 +28,13 @@ const LEAVE: i64 = 0;
 /// The names that these bytes are, one after another.
 fn names_in(bytes: &[u8]) -> Vec<TokenName> {
     bytes.as_chunks::<NAME_BYTES>().0.to_vec()
+}
+
+/// A tier of any kind.
+#[derive(FromPyObject)]
+enum SharedTier<'py> {
+    File(PyRef<'py, SharedFile>),
+    Redis(PyRef<'py, SharedRedis>),
 }
 
 /// Tiers below memory, nearest first. The interpreter's lock is released while they are used, and
@@ -88,12 +96,14 @@ impl StackOfTiers {
     /// many operations run, how many callers wait, and how many milliseconds.
     #[new]
     fn new(
-        files: Vec<PyRef<'_, SharedFile>>,
+        tiers: Vec<SharedTier<'_>>,
         breaker: Option<(u32, u64, u64, u32)>,
         pressure: Option<(u32, u32, u64)>,
     ) -> PyResult<StackOfTiers> {
-        let Some(host) = files.first().map(|file| file.host) else {
-            return Err(PyRuntimeError::new_err("a stack has at least one tier"));
+        let host = match tiers.first() {
+            Some(SharedTier::File(file)) => file.host,
+            Some(SharedTier::Redis(redis)) => redis.host,
+            None => return Err(PyRuntimeError::new_err("a stack has at least one tier")),
         };
         let breaker = breaker.map(
             |(failures_max, window_ms, pause_ms, checks)| BreakerSettings {
@@ -108,7 +118,10 @@ impl StackOfTiers {
             waiting_max,
             wait_ms,
         });
-        let tiers = files.iter().map(|file| file.tier.clone() as Arc<dyn Tier>);
+        let tiers = tiers.iter().map(|tier| match tier {
+            SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
+            SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
+        });
         let settings = GateSettings { breaker, pressure };
         Ok(StackOfTiers {
             stack: TierStack::new(tiers.collect(), settings, host),

@@ -239,7 +239,7 @@ def test_broken_place_costs_runs_and_a_warning(
         function.invalidate_cache(1)
         function.cache_clear()
     assert runs == [1, 2]
-    assert len(caplog.records) == 1 and "file tier of" in caplog.text
+    assert len(caplog.records) == 1 and "tier of" in caplog.text
     status = function.get_health_status()
     assert status["status"] == "degraded" and str(folder) in status["tiers"]["file"]
     assert function.cache_info().l2_failures >= 4

@@ -14,7 +14,7 @@ from tidemark_cache._attributes import CacheCounts
 from tidemark_cache._codec import register_class
 from tidemark_cache._decorator import cache, invalidate_namespace, invalidate_tags
 from tidemark_cache._settings import CacheConfig
-from tidemark_cache._tiers import Backpressure, CircuitBreaker, FileBackend
+from tidemark_cache._tiers import Backpressure, CircuitBreaker, FileBackend, RedisBackend
 
 __all__ = [
     "Backpressure",
@@ -22,6 +22,7 @@ __all__ = [
     "CacheCounts",
     "CircuitBreaker",
     "FileBackend",
+    "RedisBackend",
     "cache",
     "invalidate_namespace",
     "invalidate_tags",

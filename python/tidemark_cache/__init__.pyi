@@ -19,6 +19,7 @@ __all__ = [
     "CacheCounts",
     "CircuitBreaker",
     "FileBackend",
+    "RedisBackend",
     "cache",
     "invalidate_namespace",
     "invalidate_tags",
@@ -35,7 +36,8 @@ _T = TypeVar("_T")
 _Copy = Literal["auto", "share", "deep"]
 _Duration = float | timedelta
 _Errors = bool | type[Exception] | tuple[type[Exception], ...]
-_Backend: TypeAlias = Literal["file"] | "FileBackend"
+# A text is "file", or the address of a Redis server.
+_Backend: TypeAlias = "str | FileBackend | RedisBackend"
 
 class CacheCounts(NamedTuple):
     hits: int
@@ -61,6 +63,21 @@ class FileBackend:
     def folder(self) -> str | os.PathLike[str] | None: ...
     @property
     def megabytes(self) -> int: ...
+
+class RedisBackend:
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = "tidemark",
+        timeout: _Duration = 1.0,
+        connect_timeout: _Duration = 1.0,
+        connections: int = 50,
+    ) -> None: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def prefix(self) -> str: ...
 
 class CircuitBreaker:
     def __init__(

@@ -20,8 +20,10 @@ from tidemark_cache._native import CallKey, RunBody, TaskRun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
-    from typing import Any
+    from collections.abc import Callable, Coroutine
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 #: How often a waiter looks whether the loop that runs the body is still open.
 _SLICE_S = 0.5
@@ -238,6 +240,24 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     except AttributeError:
         # Another thread is still importing it.
         return None
+
+
+async def at_once(function: Callable[..., T], *args: Any) -> T:
+    """Call it on this thread."""
+    return function(*args)
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Call it on another thread, in this context, where the kind of loop is known."""
+    loop = _loop()
+    if isinstance(loop, _TrioLoop):
+        trio = sys.modules["trio"]
+        result: T = await trio.to_thread.run_sync(function, *args)
+        return result
+    if loop is None:
+        return function(*args)
+    result = await sys.modules["asyncio"].to_thread(function, *args)
+    return result
 
 
 async def pause(seconds: float) -> bool:

@@ -90,7 +90,10 @@ def _cache_clear(self: Any) -> None:
 
 async def _acache_clear(self: Any) -> None:
     """As ``cache_clear``, to be awaited."""
-    _cache_clear(self)
+    if self._backed is None:
+        _cache_clear(self)
+    else:
+        await _async.in_thread(_cache_clear, self)
 
 
 def _clear_of(self: Any, instance: Any) -> None:
@@ -132,7 +135,9 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
 
 async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     """As ``invalidate_cache``, to be awaited."""
-    return _invalidate_cache(self, *args, **kwargs)
+    if self._backed is None:
+        return _invalidate_cache(self, *args, **kwargs)
+    return await _async.in_thread(lambda: _invalidate_cache(self, *args, **kwargs))
 
 
 def _cache_contains(self: Any, *args: Any, **kwargs: Any) -> bool:

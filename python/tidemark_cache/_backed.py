@@ -76,13 +76,27 @@ def refuse_ambiguous(function: Any, config: Any) -> None:
 class _Reading:
     """What the tiers said before the body runs."""
 
-    __slots__ = ("begin_s", "call", "found", "is_elsewhere", "old", "wait_s", "wish")
+    __slots__ = (
+        "begin_s",
+        "call",
+        "due_ms",
+        "found",
+        "is_elsewhere",
+        "memory_s",
+        "old",
+        "wait_s",
+        "wish",
+    )
 
     def __init__(self, wish: "_Wish") -> None:
         self.wish = wish
         self.begin_s = time.monotonic()
         #: The value in a tuple, or None.
         self.found: tuple[Any] | None = None
+        #: How long memory may have what was found.
+        self.memory_s = STALE_S
+        #: What was found is to be refreshed: the milliseconds it had left.
+        self.due_ms: int | None = None
         #: As `found`, past its lifetime: the answer if the body fails.
         self.old: tuple[Any] | None = None
         #: With what a value is stored; None if no tier can be used for this call.
@@ -149,6 +163,8 @@ class BackedFunction:
         self._wish = _Wish(least_ms=self._kept_ms - stale_ms, limit_ms=limit_ms)
         self._wish_async = self._wish._replace(blocks=False)
         self._is_async = is_async
+        #: Whether a tier may take longer than a loop should wait.
+        self._is_slow = any(isinstance(one, _tiers.RedisBackend) for one in self.rules[0])
         self._lock = threading.Lock()
         self._claimed: dict[bytes, float] = {}
         parts = [config.namespace, function.__module__, function.__qualname__, config.version]
@@ -168,24 +184,26 @@ class BackedFunction:
         if is_async:
 
             async def ask_async(*args: Any, **kwargs: Any) -> Any:
-                reading = self._read(args, kwargs, False)
+                apart = _async.in_thread if self._is_slow else _async.at_once
+                call = (args, kwargs)
+                reading = await apart(self._ask, args, kwargs, self._wish_now(False))
                 while reading.wait_s and await _async.pause(reading.wait_s):
-                    self._go_on(reading, args, kwargs)
+                    await apart(self._go_on, reading)
                 if reading.found is not None:
-                    return reading.found[0]
+                    return self._answer(reading, call)
                 try:
                     value = await function(*args, **kwargs)
                 except BaseException as error:
                     return self._fallen_back(reading, error)
-                self._write(reading, value)
+                _decide(value, await apart(self._kept_s, reading, value))
                 return value
 
             return functools.wraps(function)(ask_async)
 
         def ask(*args: Any, **kwargs: Any) -> Any:
-            reading = self._read(args, kwargs, True)
+            reading = self._ask(args, kwargs, self._wish_now(True))
             if reading.found is not None:
-                return reading.found[0]
+                return self._answer(reading, (args, kwargs))
             try:
                 value = function(*args, **kwargs)
             except BaseException as error:
@@ -197,7 +215,11 @@ class BackedFunction:
 
     def _fallen_back(self, reading: _Reading, error: BaseException) -> Any:
         """The old value, if one may answer for a body that failed; others need not wait for it."""
-        self._end(reading)
+        if self._is_slow and self._is_async:
+            # Not on the loop, and not to be awaited by a call that may have been cancelled.
+            _refresh.submit(self, lambda: self._end(reading))
+        else:
+            self._end(reading)
         if reading.old is None or not isinstance(error, Exception):
             raise error
         self.hits += 1
@@ -236,12 +258,12 @@ class BackedFunction:
         key = _native.CallKey.of(self.cached, args, kwargs)
         return None if key is None else key.canonical()
 
-    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any], blocks: bool) -> _Reading:
+    def _wish_now(self, blocks: bool) -> _Wish:
         if _tiers.forced.get():
             # For this call, and not for those that its body makes.
             _tiers.forced.set(False)
-            return self._ask(args, kwargs, _Wish(is_forced=True))
-        return self._ask(args, kwargs, self._wish if blocks else self._wish_async)
+            return _Wish(is_forced=True)
+        return self._wish if blocks else self._wish_async
 
     def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish) -> _Reading:
         reading = _Reading(wish)
@@ -264,10 +286,10 @@ class BackedFunction:
         except Exception as error:
             self._failed(*_words(error))
             return reading
-        self._take(reading, found, old, next_ms, (args, kwargs))
+        self._take(reading, found, old, next_ms)
         return reading
 
-    def _go_on(self, reading: _Reading, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _go_on(self, reading: _Reading) -> None:
         assert reading.call is not None
         reading.wait_s = 0.0
         try:
@@ -277,7 +299,7 @@ class BackedFunction:
         except Exception as error:
             self._failed(*_words(error))
             return
-        self._take(reading, found, old, next_ms, (args, kwargs))
+        self._take(reading, found, old, next_ms)
 
     def _take(
         self,
@@ -285,7 +307,6 @@ class BackedFunction:
         found: "_native.FoundValue | None",
         old: "_native.FoundValue | None",
         next_ms: int,
-        call: tuple[tuple[Any, ...], dict[str, Any]],
     ) -> None:
         assert reading.call is not None
         self._count(reading.call)
@@ -301,15 +322,22 @@ class BackedFunction:
         if not reading.wish.is_counted:
             return
         self.hits += 1
-        memory_s = STALE_S
-        if left_ms is not None:
-            fresh_ms = left_ms - self._kept_ms
-            # What is past its lifetime is in no memory.
-            memory_s = min(STALE_S, max(0, fresh_ms) / 1_000)
-            self.stale_hits += fresh_ms <= 0
-            if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
-                self._refresh_later(call, left_ms)
-        _decide(value, memory_s)
+        if left_ms is None:
+            return
+        fresh_ms = left_ms - self._kept_ms
+        # What is past its lifetime is in no memory.
+        reading.memory_s = min(STALE_S, max(0, fresh_ms) / 1_000)
+        self.stale_hits += fresh_ms <= 0
+        if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
+            reading.due_ms = left_ms
+
+    def _answer(self, reading: _Reading, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        """What was found; on the caller's thread, by which memory knows its lifetime."""
+        assert reading.found is not None
+        if reading.due_ms is not None:
+            self._refresh_later(call, reading.due_ms)
+        _decide(reading.found[0], reading.memory_s)
+        return reading.found[0]
 
     def _is_due(self, age_ms: int, fresh_ms: int) -> bool:
         if self._refresh_share is None:
@@ -344,13 +372,12 @@ class BackedFunction:
             if reading.found is not None or reading.is_elsewhere:
                 return
             try:
-                self._write(reading, self.function(*args, **kwargs))
+                self._kept_s(reading, self.function(*args, **kwargs))
                 self.refreshes += 1
             except Exception as error:
                 self._refresh_failed(error)
             finally:
                 self._end(reading)
-                _decided.lifetime = None
 
         context = contextvars.copy_context()
         _refresh.submit(self, lambda: context.run(refresh))
@@ -358,17 +385,17 @@ class BackedFunction:
     async def _refreshed_async(
         self, call: tuple[tuple[Any, ...], dict[str, Any]], wish: _Wish
     ) -> None:
-        reading = self._ask(*call, wish)
+        apart = _async.in_thread if self._is_slow else _async.at_once
+        reading = await apart(self._ask, *call, wish)
         if reading.found is not None or reading.is_elsewhere:
             return
         try:
-            self._write(reading, await self.function(*call[0], **call[1]))
+            value = await self.function(*call[0], **call[1])
+            await apart(self._kept_s, reading, value)
             self.refreshes += 1
         except Exception as error:
+            await apart(self._end, reading)
             self._refresh_failed(error)
-        finally:
-            self._end(reading)
-            _decided.lifetime = None
 
     def _refresh_failed(self, error: Exception) -> None:
         # The old value goes on serving; no call waits for this one.
@@ -379,25 +406,25 @@ class BackedFunction:
         logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", name, error)
 
     def _write(self, reading: _Reading, value: Any) -> None:
+        _decide(value, self._kept_s(reading, value))
+
+    def _kept_s(self, reading: _Reading, value: Any) -> float:
+        """Stores the value; how long memory may have it."""
         try:
-            self._decide_and_store(reading, value)
+            lifetime_s = self._lifetime(value)
+            if lifetime_s == 0:
+                return 0.0
+            # What no tier has is as old as the reading it was computed from.
+            memory_s = max(0.0, reading.begin_s + STALE_S - time.monotonic())
+            if reading.call is not None:
+                is_kept = self._store(reading, reading.call, value, lifetime_s)
+                if is_kept is not None:
+                    # Nothing had been forgotten until now, or else it is wrong for later callers.
+                    memory_s = STALE_S if is_kept else 0.0
+            return memory_s if lifetime_s is None else min(memory_s, lifetime_s)
         finally:
             # Gives back the lease of a call that has stored nothing.
             self._end(reading)
-
-    def _decide_and_store(self, reading: _Reading, value: Any) -> None:
-        lifetime_s = self._lifetime(value)
-        if lifetime_s == 0:
-            _decide(value, 0)
-            return
-        # What no tier has is as old as the reading it was computed from.
-        memory_s = max(0.0, reading.begin_s + STALE_S - time.monotonic())
-        if reading.call is not None:
-            is_kept = self._store(reading, reading.call, value, lifetime_s)
-            if is_kept is not None:
-                # Nothing had been forgotten until now, or else it is wrong for later callers.
-                memory_s = STALE_S if is_kept else 0.0
-        _decide(value, memory_s if lifetime_s is None else min(memory_s, lifetime_s))
 
     def _store(
         self, reading: _Reading, call: _native.StackedCall, value: Any, lifetime_s: float | None
@@ -486,11 +513,10 @@ class BackedFunction:
             states = self._opened().states()
         except Exception as error:
             states = [_words(error)[1]] * len(self.rules[0])
+        names = _tiers.names_of(self.rules[0])
         return {
-            "file" if number == 1 else f"file {number}": (
-                "healthy" if why is None else f"degraded: {why}"
-            )
-            for number, why in enumerate(states, 1)
+            name: "healthy" if why is None else f"degraded: {why}"
+            for name, why in zip(names, states, strict=True)
         }
 
     def _count(self, call: _native.StackedCall) -> None:
@@ -513,7 +539,7 @@ class BackedFunction:
         import logging
 
         log = logging.getLogger("tidemark_cache")
-        log.warning("a file tier of %s failed (%s): %s", self.function.__qualname__, kind, text)
+        log.warning("a tier of %s failed (%s): %s", self.function.__qualname__, kind, text)
 
 
 def _name_of_tag(tag: str) -> bytes:

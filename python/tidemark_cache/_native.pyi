@@ -67,10 +67,15 @@ FoundValue = tuple[Any, int | None, int]
 class StackedCall:
     def troubles(self) -> tuple[int, list[tuple[str, str]]] | None: ...
 
+class SharedRedis:
+    def __init__(
+        self, url: str, prefix: str, connect_ms: int, timeout_ms: int, idle_max: int
+    ) -> None: ...
+
 class StackOfTiers:
     def __init__(
         self,
-        files: list[SharedFile],
+        tiers: list[SharedFile | SharedRedis],
         breaker: tuple[int, int, int, int] | None,
         pressure: tuple[int, int, int] | None,
     ) -> None: ...

@@ -59,7 +59,7 @@ class CacheConfig:
     ttl_refresh_threshold: float = 0.5
     stale_ttl: float | datetime.timedelta = 0.0
     stale_if_error: float | datetime.timedelta = 0.0
-    backend: str | _tiers.FileBackend | Sequence[str | _tiers.FileBackend] | None = None
+    backend: str | _tiers.Backend | Sequence[str | _tiers.Backend] | None = None
     circuit_breaker: bool | _tiers.CircuitBreaker = True
     backpressure: bool | _tiers.Backpressure = True
     write_behind: bool = False

@@ -16,11 +16,14 @@ _MEGABYTES_MAX = 1 << 20
 _TIERS_MAX = 4
 _COUNT_MAX = 1 << 20
 _FILE = "python-1.tier"
+_REDIS_SCHEMES = ("redis://", "redis+unix://")
+_PREFIX_MAX = 100
 
 #: Set for one call: run the body whatever the tiers hold.
 forced = contextvars.ContextVar("tidemark_cache_forced", default=False)
 
 _files: dict[tuple[str, int], _native.SharedFile] = {}
+_servers: "dict[RedisBackend, _native.SharedRedis]" = {}
 _stacks: dict[Any, _native.StackOfTiers] = {}
 _lock = threading.Lock()
 
@@ -43,6 +46,52 @@ class FileBackend:
         if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
             raise TypeError(f"folder must be a path, not {type(self.folder).__name__}")
         _count("megabytes", self.megabytes, 1, _MEGABYTES_MAX)
+
+
+@dataclasses.dataclass(frozen=True)
+class RedisBackend:
+    """A Redis server shared by processes of many hosts.
+
+    Args:
+        url: ``redis://[user:password@]host[:port][/database]`` or ``redis+unix:///path``. No error,
+            log or ``repr`` of this package shows it.
+        prefix: What its keys begin with.
+        timeout: Seconds an answer may take.
+        connect_timeout: Seconds making a connection may take.
+        connections: Connections that each process keeps while it does not use them.
+    """
+
+    url: str = dataclasses.field(repr=False)
+    prefix: str = dataclasses.field(default="tidemark", kw_only=True)
+    timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
+    connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
+    connections: int = dataclasses.field(default=50, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("url", "prefix"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be a text, not {type(value).__name__}")
+        if not self.url.startswith(_REDIS_SCHEMES):
+            raise ValueError(f"url must begin with {' or '.join(_REDIS_SCHEMES)}")
+        if len(self.prefix) > _PREFIX_MAX:
+            raise ValueError(f"prefix may have {_PREFIX_MAX} characters, not {len(self.prefix)}")
+        # All that can be wrong with the address is found here, without connecting.
+        self.open()
+
+    def open(self) -> _native.SharedRedis:
+        """One more object for this server."""
+        return _native.SharedRedis(
+            self.url,
+            f"{self.prefix}:python-1:",
+            _milliseconds("connect_timeout", self.connect_timeout),
+            _milliseconds("timeout", self.timeout),
+            _count("connections", self.connections, 1, 10_000),
+        )
+
+
+#: A tier below memory.
+Backend = FileBackend | RedisBackend
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +167,7 @@ def _milliseconds(name: str, value: object) -> int:
     return round(value * 1_000)
 
 
-def backends_of(backend: object) -> tuple[FileBackend, ...]:
+def backends_of(backend: object) -> tuple[Backend, ...]:
     """The tiers of a setting, nearest first."""
     many = backend if isinstance(backend, (list, tuple)) else (backend,)
     if not 1 <= len(many) <= _TIERS_MAX:
@@ -126,14 +175,25 @@ def backends_of(backend: object) -> tuple[FileBackend, ...]:
     return tuple(_backend_of(one) for one in many)
 
 
-def _backend_of(backend: object) -> FileBackend:
-    if isinstance(backend, FileBackend):
+def _backend_of(backend: object) -> Backend:
+    if isinstance(backend, (FileBackend, RedisBackend)):
         return backend
     if isinstance(backend, str) and backend == "file":
         return FileBackend()
+    if isinstance(backend, str) and backend.startswith(_REDIS_SCHEMES):
+        return RedisBackend(backend)
     # Another text may be an address with a password in it.
     other = "another text" if isinstance(backend, str) else type(backend).__name__
-    raise TypeError(f'backend must be None, "file", a FileBackend or a list of these, not {other}')
+    raise TypeError(
+        'backend must be None, "file", "redis://…", a FileBackend, a RedisBackend or a list of '
+        f"these, not {other}"
+    )
+
+
+def names_of(backends: tuple[Backend, ...]) -> list[str]:
+    """What health reports call the tiers."""
+    kinds = ["file" if isinstance(one, FileBackend) else "redis" for one in backends]
+    return [kind if not number else f"{kind} {number + 1}" for number, kind in enumerate(kinds)]
 
 
 def breaker_of(setting: object) -> CircuitBreaker | None:
@@ -179,18 +239,29 @@ def _file_at(place: tuple[str, int]) -> _native.SharedFile:
     return file
 
 
+def _tier_at(place: tuple[str, int] | RedisBackend) -> _native.SharedFile | _native.SharedRedis:
+    if not isinstance(place, RedisBackend):
+        return _file_at(place)
+    server = _servers.get(place)
+    if server is None:
+        server = _servers[place] = place.open()
+    return server
+
+
 def stack_of(
-    backends: Iterable[FileBackend], breaker: CircuitBreaker | None, pressure: Backpressure | None
+    backends: Iterable[Backend], breaker: CircuitBreaker | None, pressure: Backpressure | None
 ) -> _native.StackOfTiers:
     """One object for all functions with these tiers and rules: what one learns, all know."""
-    places = tuple((path_of(backend), backend.megabytes) for backend in backends)
+    places = tuple(
+        backend if isinstance(backend, RedisBackend) else (path_of(backend), backend.megabytes)
+        for backend in backends
+    )
     key = (places, breaker, pressure)
     with _lock:
         stack = _stacks.get(key)
         if stack is None:
-            files = [_file_at(place) for place in places]
             stack = _stacks[key] = _native.StackOfTiers(
-                files,
+                [_tier_at(place) for place in places],
                 None if breaker is None else breaker.numbers(),
                 None if pressure is None else pressure.numbers(),
             )

@@ -1,0 +1,254 @@
+"""Redis as a tier: what is shared, what a failing server costs, and functions of all kinds."""
+
+import asyncio
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tidemark_cache import FileBackend, RedisBackend, _backed, cache, invalidate_tags
+
+
+class Server:
+    """A Redis server of one test, on a socket in its folder."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.socket = folder / "redis.socket"
+        self.url = f"redis+unix://{self.socket}"
+        self.start()
+
+    def start(self) -> None:
+        words = ["redis-server", "--port", "0", "--save", "", "--appendonly", "no"]
+        words += ["--unixsocket", str(self.socket), "--dir", str(self.socket.parent)]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 30
+        while RedisBackend(self.url) and not self.answers():
+            assert time.monotonic() < end
+            time.sleep(0.002)
+
+    def answers(self) -> bool:
+        import socket
+
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(str(self.socket))
+            except OSError:
+                return False
+            return True
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.socket.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    import weakref
+
+    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    server = Server(tmp_path)
+    yield server
+    server.stop()
+
+
+def counted(backend: Any, **settings: Any) -> tuple[Any, list[Any]]:
+    runs: list[Any] = []
+    settings = {"namespace": "test", "version": 1, "circuit_breaker": False, **settings}
+
+    @cache(backend=backend, **settings)
+    def function(argument: Any) -> Any:
+        runs.append(argument)
+        return [argument, len(runs)]
+
+    return function, runs
+
+
+def test_redis_shares_values_tags_and_deletions(server: Server) -> None:
+    first, runs = counted(server.url, tags=["red"], ttl=600)
+    assert first(1) == [1, 1] and first(1) == [1, 1] and runs == [1]
+    again, later_runs = counted(RedisBackend(server.url), tags=["red"], ttl=600)
+    assert again(1) == [1, 1] and later_runs == []
+    assert again.invalidate_cache(1) is True
+    third, third_runs = counted(server.url, tags=["red"], ttl=600)
+    assert third(1) == [1, 1] and third_runs == [1]
+    assert invalidate_tags("red") is True
+    assert third(1) == [1, 2]
+    third.cache_clear()
+    assert third(1) == [1, 3]
+    assert third.get_health_status()["tiers"] == {"memory": "healthy", "redis": "healthy"}
+    assert first.cache_info().l2_failures == third.cache_info().l2_failures == 0
+
+
+def test_redis_keeps_the_types_of_arguments_and_values_apart(server: Server) -> None:
+    first, _ = counted(server.url)
+    again, runs = counted(server.url)
+    arguments = [1, True, 1.0, "1", b"1", (1,), [1], None, 2**70, {"a": {2: (b"\x00",)}}]
+    answers = [first(argument) for argument in arguments]
+    assert [again(argument) for argument in arguments] == answers
+    assert runs == []
+
+
+def test_redis_behind_a_file(server: Server, tmp_path: pathlib.Path) -> None:
+    near = FileBackend(folder=tmp_path / "near", megabytes=8)
+    first, _ = counted([near, server.url], write_behind=True)
+    first(1)
+    end = time.monotonic() + 30
+    while counted(server.url)[0]._backed._ask((1,), {}, _backed._Wish()).found is None:
+        assert time.monotonic() < end
+    server.stop()
+    again, runs = counted([near, server.url])
+    assert again(1) == [1, 1] and runs == []
+    assert again.invalidate_cache(1) is False
+    assert list(again.get_health_status()["tiers"]) == ["memory", "file", "redis 2"]
+
+
+def test_call_goes_on_while_redis_is_down(server: Server) -> None:
+    function, runs = counted(server.url)
+    function(1)
+    server.stop()
+    assert function(2) == [2, 2] and function(2) == [2, 2]
+    assert function.invalidate_cache(1) is False
+    status = function.get_health_status()
+    assert status["status"] == "degraded" and "Redis at /" in status["tiers"]["redis"]
+    server.start()
+    assert function(3) == [3, 3]
+    again, later_runs = counted(server.url)
+    assert again(3) == [3, 3] and later_runs == []
+    # The server began again empty.
+    assert again(1) == [1, 1]
+
+
+def test_breaker_keeps_callers_from_redis(server: Server) -> None:
+    function, runs = counted(server.url, circuit_breaker=True)
+    server.stop()
+    for number in range(20):
+        function(number)
+    info = function.cache_info()
+    assert info.misses == 20 and info.l2_failures == 5 and info.l2_rejected > 10
+    status = function.get_health_status()["tiers"]["redis"]
+    assert status == "degraded: its breaker is open"
+
+
+def test_async_functions_use_redis_on_other_threads(server: Server) -> None:
+    runs: list[int] = []
+    threads: set[int] = set()
+
+    def made() -> Any:
+        @cache(backend=server.url, namespace="a", version=1, ttl=0.05, stale_ttl=600)
+        async def function(number: int) -> int:
+            runs.append(number)
+            threads.add(threading.get_ident())
+            await asyncio.sleep(0)
+            return len(runs)
+
+        return function
+
+    async def calls() -> None:
+        function = made()
+        assert await asyncio.gather(*(function(1) for _ in range(20))) == [1] * 20
+        assert await function(1) == 1 and runs == [1]
+        assert function.cache_info().l1_hits > 0
+        await asyncio.sleep(0.06)
+        assert await function(1) == 1
+        while not function.cache_info().refreshes:
+            await asyncio.sleep(0.001)
+        assert await made()(1) == 2
+        # For this call, and not for those that its body makes or that follow.
+        assert await function.cache_refresh(1) == 3
+        assert await made()(1) == 3 and runs == [1, 1, 1]
+        assert await function.ainvalidate_cache(1)
+        await function.acache_clear()
+        assert await function(1) == 4
+
+    asyncio.run(calls())
+    assert threads == {threading.get_ident()}
+
+
+def test_trio_functions_use_redis_on_other_threads(server: Server) -> None:
+    trio = pytest.importorskip("trio")
+    runs: list[int] = []
+
+    @cache(backend=server.url, namespace="t", version=1)
+    async def function(number: int) -> int:
+        runs.append(number)
+        await trio.sleep(0)
+        if number < 0:
+            raise OSError("the source is down")
+        return number
+
+    async def calls() -> None:
+        assert await function(1) == 1 and await function(1) == 1
+        with pytest.raises(OSError):
+            await function(-1)
+        with trio.move_on_after(0):
+            await function(2)
+        assert await function(2) == 2
+        await function.acache_clear()
+        assert await function(1) == 1
+
+    trio.run(calls)
+    assert runs.count(1) == 2
+
+
+def test_forked_processes_have_connections_of_their_own(
+    server: Server, tmp_path: pathlib.Path
+) -> None:
+    program = """
+import os, sys
+from tidemark_cache import cache
+@cache(backend=sys.argv[1], namespace="f", version=1, lease="run")
+def shared(key):
+    return [key, os.getpid()]
+shared("before")
+children = []
+for child in range(4):
+    pid = os.fork()
+    if not pid:
+        is_right = all(shared((child, turn % 30))[0] == (child, turn % 30) or
+                       shared.invalidate_cache((child, turn % 7)) for turn in range(300))
+        os._exit(0 if is_right and shared.cache_info().l2_failures == 0 else 1)
+    children.append(pid)
+for turn in range(300):
+    assert shared(("parent", turn))[0] == ("parent", turn)
+print([os.waitpid(pid, 0)[1] for pid in children], shared.cache_info().l2_failures)
+"""
+    command = [sys.executable, "-c", program, server.url]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.strip() == "[0, 0, 0, 0] 0", done.stderr
+
+
+def test_redis_address_is_checked_and_never_shown() -> None:
+    backend = RedisBackend("redis://:secret@localhost:1/2", prefix="p", timeout=2)
+    assert "secret" not in repr(backend) and "prefix='p'" in repr(backend)
+    assert pickle.loads(pickle.dumps(backend)) == backend
+
+    @cache(backend=backend, namespace="x", version=1)
+    def function() -> int:
+        return os.getpid()
+
+    assert function() == os.getpid()
+    shown = repr(function.get_health_status())
+    assert "degraded: Redis at localhost:1" in shown and "secret" not in shown
+    wrongs: list[tuple[Any, dict[str, Any], str]] = [
+        ("rediss://:secret@host", {}, "url must begin with"),
+        ("http://:secret@host", {}, "url must begin with"),
+        ("redis://:secret@host:port", {}, "address of the Redis server"),
+        ("redis://host", {"prefix": "p" * 101}, "100 characters, not 101"),
+        ("redis://host", {"timeout": -1}, "timeout must be from 0"),
+        ("redis://host", {"connections": 0}, "connections must be from 1"),
+    ]
+    for url, settings, words in wrongs:
+        with pytest.raises(ValueError, match=words) as refused:
+            RedisBackend(url, **settings)
+        assert "secret" not in str(refused.value)
+    for url in (3, None):
+        with pytest.raises(TypeError, match="url must be a text"):
+            RedisBackend(url)
