@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use client::Access;
 use functions::archive::ArchiveBounds;
@@ -63,7 +63,19 @@ pub fn run(args: &DeployArgs, outside: &Outside) -> Result<()> {
     );
     let boundary = format!("tidemark-{}", draw_id(outside.rng));
     let said = with_server(&args.connection, outside, |access| {
-        runtime()?.block_on(deploy(access, args, &file, (packed, boundary)))
+        runtime()?.block_on(async {
+            tokio::select! {
+                // Here and not by the signal, so that a key made for the command is revoked.
+                stopped = tokio::signal::ctrl_c() => {
+                    stopped?;
+                    bail!(
+                        "stopped. If all of the deployment was sent, the server builds it and \
+                         makes it active"
+                    )
+                }
+                done = deploy(access, args, &file, (packed, boundary)) => done,
+            }
+        })
     })?;
     say(&said)
 }

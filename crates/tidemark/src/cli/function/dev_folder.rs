@@ -7,6 +7,7 @@ use engine::Specification;
 use functions::UnpackedDeployment;
 use functions::source::{SourceEntry, VARIABLES_FILE, watch_list};
 use model::function::FUNCTION_TIMEOUT_S_DEFAULT;
+use server::http::wire::WIRE_VERSION;
 
 use super::deploy::BOUNDS;
 use super::function_file::FunctionFile;
@@ -125,6 +126,9 @@ fn own_variables(
     };
     let endpoint = format!("http://127.0.0.1:{}/v1", functions::API_PORT);
     let own = [
+        ("APPWRITE_VERSION", WIRE_VERSION),
+        ("APPWRITE_REGION", "default"),
+        ("APPWRITE_DEPLOYMENT_TYPE", "manual"),
         ("APPWRITE_FUNCTION_API_ENDPOINT", endpoint.as_str()),
         ("APPWRITE_FUNCTION_ID", &file.id),
         ("APPWRITE_FUNCTION_NAME", file.name()),

@@ -1,7 +1,7 @@
 //! `tidemark function run`: one run of a function, as any client starts it.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -73,7 +73,10 @@ pub fn run(args: &FunctionRunArgs, outside: &Outside) -> Result<ExitCode> {
     }
     eprint!("{}", described(&run, args.verbose));
     let mut out = io::stdout().lock();
-    let body = text(&run, "responseBody");
+    let mut body = text(&run, "responseBody").to_owned();
+    if out.is_terminal() && !body.ends_with('\n') {
+        body.push('\n');
+    }
     match out.write_all(body.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             return Err(error).context("cannot write to standard output");
