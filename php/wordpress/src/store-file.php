@@ -27,7 +27,7 @@ trait Tidemark_Store_File {
 			$boot->execute()->finalize();
 		}
 		$this->origin = $mark['origin'];
-		// Where the file of the guests has not grown since, nothing else is asked of it.
+		// Where the file of the guests has not grown since, it is not read further.
 		$this->told    = $mark['told'];
 		$this->checked = $mark['checked'];
 		$this->refresh( $mark );
