@@ -22,6 +22,7 @@ mod builds;
 pub(crate) mod definition;
 mod deployments;
 mod executions;
+mod records;
 mod runtimes;
 mod specification;
 pub(crate) mod variables;

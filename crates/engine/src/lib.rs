@@ -70,9 +70,9 @@ pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
     DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, Durability, EncodeRow,
-    HistoryCount, HistoryFault, HistoryImport, HistoryMembers, Inspection, LongReadCounts,
-    LongReads, SchemaAct, SchemaRecord, StoreError, UrlFault, Variable, Verdict, Violation,
-    Violations, accept_loss, examine_database, inspect,
+    ExecutionRecord, ExecutionStatus, HistoryCount, HistoryFault, HistoryImport, HistoryMembers,
+    Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError, UrlFault, Variable,
+    Verdict, Violation, Violations, accept_loss, examine_database, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -8,6 +8,7 @@ mod builds;
 mod config;
 mod execution;
 mod prepared;
+mod records;
 mod removal;
 mod running;
 mod unpacked;
@@ -22,7 +23,8 @@ use model::Function;
 use tokio::sync::watch;
 
 pub use config::FunctionsConfig;
-pub use execution::{Execution, ExecutionCall, ExecutionFault, ExecutionStatus};
+pub use execution::{Execution, ExecutionCall, ExecutionFault};
+pub use records::RecordsDurability;
 pub use running::{BODY_BYTES_MAX, RunningFunctions};
 
 /// Threads for what reads and writes files: unpacking, building, clearing away, and one more.
@@ -115,6 +117,18 @@ impl Functions {
         }
     }
 
+    /// Writes the records of all executions that have ended.
+    pub async fn write_records(&self) {
+        let Some(begun) = self.begun.get() else {
+            return;
+        };
+        let running = match &*begun.started.borrow() {
+            Some(Ok(running)) => running.clone(),
+            _ => return,
+        };
+        running.write_records().await;
+    }
+
     /// Ends builds, gives runs so long to end, and ends all processes. Blocks until that is done.
     pub fn shut_down(&self, limit: Duration) {
         let Some(begun) = self.begun.get() else {
@@ -188,10 +202,15 @@ fn work(
             }
             never = running.build_all() => match never {},
             never = running.clear_away() => match never {},
+            never = running.keep_records() => match never {},
         };
         // Meanwhile this thread tells callers what became of their runs.
-        let shut_down = move || running.shut_down(limit);
+        let executing = running.clone();
+        let shut_down = move || executing.shut_down(limit);
         let _ = tokio::task::spawn_blocking(shut_down).await;
+        // What the last runs came to is told by their tasks, which have been woken.
+        tokio::task::yield_now().await;
+        running.write_records().await;
     });
     // What reads of a disk that does not answer is left behind.
     runtime.shutdown_timeout(Duration::from_secs(1));

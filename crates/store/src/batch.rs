@@ -87,6 +87,7 @@ impl WriteBatch {
                 | RelatedOp::Free(_)
                 | RelatedOp::Hold(_) => 1,
             },
+            Op::Function(FunctionOp::KeepExecutions(kept)) => kept.len(),
             Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) | Op::Function(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
@@ -107,6 +108,9 @@ impl WriteBatch {
                 act: DeploymentAct::PutPiece(piece),
                 ..
             }) => piece.bytes.len(),
+            Op::Function(FunctionOp::KeepExecutions(kept)) => {
+                kept.iter().map(|(.., record)| record.size_bytes()).sum()
+            }
             _ => 0,
         };
         self.ops.iter().map(bytes).sum()

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::execution_record::ExecutionRecord;
 use model::{DeploymentId, FunctionId, ProjectId, Timestamp, VariableId};
 
 /// Most functions of a project: all of them are in memory.
@@ -92,6 +93,17 @@ pub enum FunctionOp {
     /// Lets every deployment that is being built wait for its build again, without what that build
     /// has made and said: the server that built it is gone.
     RestartBuilds,
+    /// Keeps records of executions, each with its function and [`model::Function::seq`] of that;
+    /// those of functions that are gone are passed over. The oldest go where a function's options
+    /// say so.
+    KeepExecutions(Arc<[(FunctionName, i64, ExecutionRecord)]>),
+    /// Removes the record of an execution, if it is there.
+    DeleteExecution {
+        /// Of which function.
+        function: FunctionName,
+        /// Its id.
+        id: String,
+    },
 }
 
 /// What is done to a deployment.

@@ -17,6 +17,7 @@ use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
+pub mod execution_record;
 pub mod function_op;
 mod pending;
 mod postgres;
@@ -33,6 +34,7 @@ pub use batch::{
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
+pub use execution_record::{ExecutionRecord, ExecutionStatus};
 pub use function_op::{
     ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentRefusal, DeploymentStatus,
     FunctionName, FunctionOp, Variable,
@@ -74,6 +76,7 @@ pub trait Store:
     + StoreWrites
     + StoreTransactions
     + StoreFunctions
+    + StoreExecutions
     + StoreUsage
     + StoreUpkeep
     + Send
@@ -88,6 +91,7 @@ impl<T> Store for T where
         + StoreWrites
         + StoreTransactions
         + StoreFunctions
+        + StoreExecutions
         + StoreUsage
         + StoreUpkeep
         + Send
@@ -251,6 +255,20 @@ pub trait StoreFunctions {
     /// The deployment that has waited for its build the longest, with [`model::Function::seq`] of
     /// its function.
     fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>>;
+}
+
+/// Records of executions.
+pub trait StoreExecutions {
+    /// The newest records of a function, at most [`execution_record::RECORDS_LISTED_MAX`], in the
+    /// order in which they were kept, without headers and logs.
+    fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>>;
+
+    /// The record of this id.
+    fn execution<'a>(
+        &'a self,
+        function: i64,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<ExecutionRecord>>;
 }
 
 /// What a store holds, and what it has at work. One that does not count says so by zeros.

@@ -360,6 +360,7 @@ fn make_older(place: &Directory) {
     let older = "DROP TABLE table_bytes; DROP TABLE tx_schema; DROP TABLE erasure;
                  DROP TABLE function_; DROP TABLE variable; DROP TABLE deployment;
                  DROP TABLE deployment_piece; DROP TABLE pieces_gone;
+                 DROP TABLE execution; DROP TABLE execution_kept; DROP TABLE executions_gone;
                  PRAGMA user_version = 11;";
     place.database().execute_batch(older).unwrap();
 }

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker};
 
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
-    ArchivePart, ArchivePiece, BoundaryOf, Deployment, KeptRequest, Listed, Listing, Loaded,
-    OffloadKind, OperationsOf, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot,
-    Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError, StoreFunctions,
-    StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites,
-    TableConstraints, Transaction, Trial, Variable, Work, WriteBatch, WriteTurn,
+    ArchivePart, ArchivePiece, BoundaryOf, Deployment, ExecutionRecord, KeptRequest, Listed,
+    Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, Preview, ReadsAtOnce, Recorded,
+    RecordsOf, Snapshot, Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError,
+    StoreExecutions, StoreFunctions, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
+    StoreUsage, StoreWrites, TableConstraints, Transaction, Trial, Variable, Work, WriteBatch,
+    WriteTurn,
 };
 
 use crate::own_turn::OwnTurn;
@@ -320,6 +321,20 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
 
     fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
         self.0.inner().next_build()
+    }
+}
+
+impl<H: StoreHooks> StoreExecutions for Hooked<H> {
+    fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>> {
+        self.0.inner().executions(function)
+    }
+
+    fn execution<'a>(
+        &'a self,
+        function: i64,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<ExecutionRecord>> {
+        self.0.inner().execution(function, id)
     }
 }
 

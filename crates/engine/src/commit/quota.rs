@@ -392,10 +392,13 @@ fn growth(op: &Op) -> Option<ProjectGrowth<'_>> {
             | RelatedOp::Hold(_) => None,
         },
         Op::Transaction(TransactionOp::Stage { .. })
-        | Op::Function(FunctionOp::Deployment {
-            act: DeploymentAct::PutPiece(_),
-            ..
-        }) => Some(ProjectGrowth { row_of: None }),
+        | Op::Function(
+            FunctionOp::Deployment {
+                act: DeploymentAct::PutPiece(_),
+                ..
+            }
+            | FunctionOp::KeepExecutions(_),
+        ) => Some(ProjectGrowth { row_of: None }),
         Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
             None
         }

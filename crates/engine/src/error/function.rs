@@ -20,6 +20,9 @@ pub enum FunctionError {
     /// The function has no such deployment.
     #[error("The function has no deployment `{0}`.")]
     DeploymentNotFound(String),
+    /// No record of such an execution is kept.
+    #[error("The function has no execution `{0}`.")]
+    ExecutionNotFound(String),
     /// A deployment of this id is there already.
     #[error("The function has a deployment with this id already.")]
     DeploymentExists,

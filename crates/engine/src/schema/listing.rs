@@ -92,6 +92,18 @@ pub(crate) static DEPLOYMENTS: Attributes = LazyLock::new(|| {
     ])
 });
 
+pub(crate) static EXECUTIONS: Attributes = LazyLock::new(|| {
+    attributes(&[
+        ("trigger", TEXT),
+        ("status", TEXT),
+        ("responseStatusCode", NUMBER),
+        ("duration", FRACTION),
+        ("requestMethod", TEXT),
+        ("requestPath", TEXT),
+        ("deploymentId", TEXT),
+    ])
+});
+
 pub(crate) static TRANSACTIONS: Attributes = LazyLock::new(|| {
     attributes(&[
         ("status", TEXT),
@@ -107,6 +119,13 @@ const TEXT: Type = (ColumnKind::Text, false);
 const TEXTS: Type = (ColumnKind::Text, true);
 const TIME: Type = (ColumnKind::Datetime, false);
 const FLAG: Type = (ColumnKind::Boolean, false);
+const FRACTION: Type = (
+    ColumnKind::Float {
+        min: f64::MIN,
+        max: f64::MAX,
+    },
+    false,
+);
 const NUMBER: Type = (
     ColumnKind::Bigint {
         min: i64::MIN,

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use functions::FunctionIsolation;
 
+use super::records::RecordsDurability;
+
 /// Where functions reach the API (wire protocol, handler contract).
 pub const API: &str = "http://127.0.0.1:8280/v1";
 
@@ -28,4 +30,6 @@ pub struct FunctionsConfig {
     pub memory_max_mib: u64,
     /// A process without a request ends after this time.
     pub idle_max: Duration,
+    /// When a caller learns of an execution.
+    pub records: RecordsDurability,
 }

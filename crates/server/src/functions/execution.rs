@@ -1,9 +1,20 @@
 //! One execution: what is asked for, and what came of it.
 
 use bytes::Bytes;
-use engine::EngineError;
+use engine::{EngineError, ExecutionRecord, ExecutionStatus};
 use functions::{FunctionOutcome, RunRefusal};
 use model::{DeploymentId, Timestamp};
+
+/// Headers of a request that a record keeps (wire protocol, executions).
+const REQUEST_HEADERS_KEPT: [&str; 5] = [
+    "content-type",
+    "agent",
+    "content-length",
+    "host",
+    "x-appwrite-client-ip",
+];
+/// Headers of a response that a record keeps.
+const RESPONSE_HEADERS_KEPT: [&str; 2] = ["content-type", "content-length"];
 
 /// What a caller asks for.
 #[derive(Clone, Debug)]
@@ -20,47 +31,60 @@ pub struct ExecutionCall {
     pub body: Bytes,
 }
 
-/// How an execution stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExecutionStatus {
-    /// The handler has answered with a status below 500.
-    Completed,
-    /// With another one, or not at all.
-    Failed,
-}
-
-impl ExecutionStatus {
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ExecutionStatus::Completed => "completed",
-            ExecutionStatus::Failed => "failed",
-        }
-    }
-}
-
-/// An execution that has ended.
+/// An execution that has ended, as its caller sees it.
 #[derive(Clone, Debug)]
 pub struct Execution {
-    /// What was asked for. Its body is empty: the handler has it.
-    pub call: ExecutionCall,
-    /// When it was asked for.
-    pub created: Timestamp,
-    /// When it ended.
-    pub updated: Timestamp,
-    /// Whose code ran.
-    pub deployment: DeploymentId,
-    /// How it ended.
-    pub outcome: FunctionOutcome,
+    /// With all headers.
+    pub record: ExecutionRecord,
+    /// The body of the response.
+    pub body: Bytes,
 }
 
 impl Execution {
-    /// How it stands.
-    pub fn status(&self) -> ExecutionStatus {
-        if self.outcome.response.status >= 500 {
+    /// What came of a call.
+    pub fn new(
+        call: ExecutionCall,
+        deployment: DeploymentId,
+        outcome: FunctionOutcome,
+        (created, updated): (Timestamp, Timestamp),
+    ) -> Execution {
+        let response = outcome.response;
+        let status = if response.status >= 500 {
             ExecutionStatus::Failed
         } else {
             ExecutionStatus::Completed
+        };
+        Execution {
+            record: ExecutionRecord {
+                seq: 0,
+                id: call.id,
+                deployment,
+                status,
+                method: call.method.to_owned(),
+                path: call.path,
+                request_headers: call.headers,
+                response_status: response.status,
+                response_headers: response.headers,
+                logs: outcome.logs,
+                errors: outcome.errors,
+                duration_us: outcome.duration.as_micros() as u64,
+                created,
+                updated,
+            },
+            body: response.body,
+        }
+    }
+
+    /// What is kept of it: no body, and of the headers those that say what the bodies were.
+    pub fn kept(&self) -> ExecutionRecord {
+        let kept = |headers: &[(String, String)], names: &[&str]| {
+            let is_kept = |(name, _): &&(String, String)| names.contains(&name.as_str());
+            headers.iter().filter(is_kept).cloned().collect()
+        };
+        ExecutionRecord {
+            request_headers: kept(&self.record.request_headers, &REQUEST_HEADERS_KEPT),
+            response_headers: kept(&self.record.response_headers, &RESPONSE_HEADERS_KEPT),
+            ..self.record.clone()
         }
     }
 }

@@ -21,6 +21,7 @@ use super::builds::{Builds, read_archive};
 use super::config::FunctionsConfig;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
 use super::prepared::PreparedFunctions;
+use super::records::ExecutionRecords;
 use super::removal::remove_folder;
 use super::unpacked::UnpackedFolder;
 
@@ -44,6 +45,7 @@ pub struct RunningFunctions {
     prepared: PreparedFunctions,
     unpacked: Arc<UnpackedFolder>,
     builds: Builds,
+    records: ExecutionRecords,
     runtime: Handle,
     left: Vec<PathBuf>,
 }
@@ -93,6 +95,7 @@ impl RunningFunctions {
             executor: Executor::new(settings, runtimes)?,
             prepared: PreparedFunctions::default(),
             builds,
+            records: ExecutionRecords::new(config.records),
             runtime,
             left,
         })
@@ -167,23 +170,33 @@ impl RunningFunctions {
         };
         let run = self.executor.run(work).await;
         let mut outcome = run.map_err(ExecutionFault::Refused)?;
-        if outcome.cause == RunCause::WaitedTooLong {
-            let seconds = WAIT_MAX.as_secs();
-            return Err(ExecutionFault::WaitedTooLong { seconds });
-        }
+        let waited_too_long = outcome.cause == RunCause::WaitedTooLong;
         if !function.definition.logging {
             outcome.logs.clear();
             outcome.errors.clear();
         }
         let active = function.active.as_ref();
         let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;
-        Ok(Execution {
-            call,
-            created,
-            updated: self.engine.now(),
-            deployment: active.id.clone(),
-            outcome,
-        })
+        let times = (created, self.engine.now());
+        let execution = Execution::new(call, active.id.clone(), outcome, times);
+        let kept = execution.kept();
+        let kept = self.records.keep(&self.engine, function.clone(), kept);
+        kept.await?;
+        if waited_too_long {
+            let seconds = WAIT_MAX.as_secs();
+            return Err(ExecutionFault::WaitedTooLong { seconds });
+        }
+        Ok(execution)
+    }
+
+    /// Writes records as they come.
+    pub async fn keep_records(&self) -> Infallible {
+        self.records.run(&self.engine).await
+    }
+
+    /// Writes all records of executions that have ended.
+    pub async fn write_records(&self) {
+        self.records.write_all(&self.engine).await;
     }
 
     /// Ends processes and removes folders that no function needs any more.

@@ -256,6 +256,9 @@ async fn perform_of_functions(
         F::CancelDeployment => deployments::cancel(context).await,
         F::ActivateDeployment => deployments::activate(context).await,
         F::Execute => executions::create(context).await,
+        F::ListExecutions => executions::list(context).await,
+        F::GetExecution => executions::get(context).await,
+        F::DeleteExecution => executions::delete(context).await,
     }
 }
 

@@ -45,11 +45,11 @@ use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     ArchivePart, ArchivePiece, Boundaries, BoundaryOf, Committed, Counts, Deployment, Durability,
-    InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions, OperationsOf,
-    Options, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing,
-    Store, StoreAtOnce, StoreConstraints, StoreError, StoreFunctions, StoreFuture, StoreReads,
-    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
-    WriteTurn,
+    ExecutionRecord, InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions,
+    OperationsOf, Options, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot,
+    Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError, StoreExecutions,
+    StoreFunctions, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage,
+    StoreWrites, Transaction, Trial, Variable, Work, WriteTurn,
 };
 
 /// The store behind the border.
@@ -455,6 +455,20 @@ impl StoreFunctions for SqliteStore {
 
     fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>> {
         Box::pin(ready(self.readers.next_build()))
+    }
+}
+
+impl StoreExecutions for SqliteStore {
+    fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>> {
+        Box::pin(ready(self.readers.executions(function)))
+    }
+
+    fn execution<'a>(
+        &'a self,
+        function: i64,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<ExecutionRecord>> {
+        Box::pin(ready(self.readers.execution(function, id)))
     }
 }
 

@@ -27,6 +27,7 @@ impl Writer {
         if has_pieces_gone(&self.connection)? {
             return self.in_own_transaction(|writer| {
                 remove_pieces(&writer.connection)?;
+                remove_executions(&writer.connection)?;
                 let connection = &writer.connection;
                 Ok(has_pieces_gone(connection)? || next_task(connection)?.is_some())
             });
@@ -178,7 +179,8 @@ fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>
 }
 
 fn has_pieces_gone(connection: &Connection) -> Result<bool, StoreError> {
-    let mut any = connection.prepare_cached("SELECT 1 FROM pieces_gone LIMIT 1")?;
+    let any = "SELECT 1 FROM pieces_gone UNION ALL SELECT 1 FROM executions_gone LIMIT 1";
+    let mut any = connection.prepare_cached(any)?;
     Ok(any.exists(())?)
 }
 
@@ -195,6 +197,37 @@ fn remove_pieces(connection: &Connection) -> Result<(), StoreError> {
         let gone = "DELETE FROM pieces_gone \
                     WHERE deployment = (SELECT min(deployment) FROM pieces_gone)";
         connection.prepare_cached(gone)?.execute(())?;
+    }
+    Ok(())
+}
+
+/// Removes records of executions of a function that is gone, of at most about
+/// [`SLICE_BYTES_MAX`]: the row that passes it is the last one.
+fn remove_executions(connection: &Connection) -> Result<(), StoreError> {
+    let gone = "SELECT min(function) FROM executions_gone";
+    let Some(function) = connection
+        .prepare_cached(gone)?
+        .query_row((), |row| row.get::<_, Option<i64>>(0))?
+    else {
+        return Ok(());
+    };
+    let (mut bytes, mut count) = (0, 0);
+    while bytes < SLICE_BYTES_MAX as i64 && count < SLICE_ROWS_MAX {
+        let removed: Option<i64> = connection
+            .prepare_cached(
+                "DELETE FROM execution WHERE seq = (SELECT seq FROM execution \
+                 WHERE function = ?1 ORDER BY seq LIMIT 1) RETURNING bytes",
+            )?
+            .query_row([function], |row| row.get(0))
+            .optional()?;
+        let Some(removed) = removed else {
+            connection
+                .prepare_cached("DELETE FROM executions_gone WHERE function = ?1")?
+                .execute([function])?;
+            return Ok(());
+        };
+        bytes += removed;
+        count += 1;
     }
     Ok(())
 }

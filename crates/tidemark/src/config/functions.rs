@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, value_parser};
 use functions::FunctionIsolation;
 use functions::jail::JailLevel;
-use server::functions::FunctionsConfig;
+use server::functions::{FunctionsConfig, RecordsDurability};
 use server::serve::cores;
 
 use super::limits::within;
@@ -66,6 +66,24 @@ pub struct FunctionArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
     functions_idle_s: u64,
+    /// When a caller learns of an execution: behind, up to 50 ms before its record is kept, or
+    /// durable
+    #[arg(
+        long,
+        env = "TIDEMARK_EXECUTION_RECORDS",
+        value_enum,
+        value_name = "WHEN",
+        default_value = "behind"
+    )]
+    execution_records: RecordsArg,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RecordsArg {
+    /// At once: a crash may take the records of the last 50 ms
+    Behind,
+    /// When its record is durable
+    Durable,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -132,6 +150,10 @@ impl FunctionArgs {
                 .map_or_else(|| cores().max(PROCESSES_MIN), usize::from),
             memory_max_mib: memory_max.unwrap_or_else(half_of_memory) / MIB,
             idle_max: Duration::from_secs(self.functions_idle_s),
+            records: match self.execution_records {
+                RecordsArg::Behind => RecordsDurability::Behind,
+                RecordsArg::Durable => RecordsDurability::Durable,
+            },
         })
     }
 }

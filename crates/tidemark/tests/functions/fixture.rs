@@ -113,6 +113,13 @@ impl Host {
         self.ask_as(Credentials::Key, method, path, body)
     }
 
+    /// Asks by a path that is not below that of functions.
+    pub fn ask_at(&self, method: &str, path: &str, body: &Value) -> RawAnswer {
+        let body = body.to_string();
+        self.client()
+            .ask(Credentials::Key, method, path, body.as_bytes())
+    }
+
     #[track_caller]
     pub fn make(&self, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.ask(method, path, body);

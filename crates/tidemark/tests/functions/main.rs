@@ -4,3 +4,4 @@
 mod builds;
 mod executions;
 mod fixture;
+mod records;

@@ -771,6 +771,9 @@ fn needs_archive(action: Action) -> bool {
                 | F::CancelDeployment
                 | F::ActivateDeployment
                 | F::Execute
+                | F::ListExecutions
+                | F::GetExecution
+                | F::DeleteExecution
         )
     )
 }

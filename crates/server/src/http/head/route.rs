@@ -67,6 +67,9 @@ pub enum FunctionAction {
     CancelDeployment,
     ActivateDeployment,
     Execute,
+    ListExecutions,
+    GetExecution,
+    DeleteExecution,
 }
 
 /// What a route does.
@@ -371,6 +374,10 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
     (PUT, "/v1/functions/{function}/variables/{variable}", Action::Function(F::UpdateVariable)),
     (DELETE, "/v1/functions/{function}/variables/{variable}", Action::Function(F::DeleteVariable)),
     (POST, "/v1/functions/{function}/executions", Action::Function(F::Execute)),
+    (GET, "/v1/functions/{function}/executions", Action::Function(F::ListExecutions)),
+    (GET, "/v1/functions/{function}/executions/{execution}", Action::Function(F::GetExecution)),
+    (DELETE, "/v1/functions/{function}/executions/{execution}",
+        Action::Function(F::DeleteExecution)),
     (PATCH, "/v1/functions/{function}/deployment", Action::Function(F::ActivateDeployment)),
     (GET, "/v1/functions/{function}/deployments", Action::Function(F::ListDeployments)),
     (POST, "/v1/functions/{function}/deployments", Action::Function(F::CreateDeployment)),
@@ -565,7 +572,7 @@ impl Routes {
                 "key" => &mut ids.key,
                 "function" => &mut ids.function,
                 // A path names one of them.
-                "variable" | "deployment" => &mut ids.of_function,
+                "variable" | "deployment" | "execution" => &mut ids.of_function,
                 _ => continue,
             };
             *id = percent_decode_str(raw)

@@ -46,9 +46,51 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     let execution = running.execute(function.clone(), call).await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
     let shows_logs = matches!(caller.actor, Actor::Key { .. });
-    let body = wire::execution(function.id.as_str(), &execution, shows_logs);
+    let (record, body) = (&execution.record, &execution.body);
+    let body = wire::execution(function.id.as_str(), record, body, shows_logs);
     let reply = Reply::created(body);
-    Ok(reply.with(X_APPWRITE_EXECUTION_ID, &execution.call.id))
+    Ok(reply.with(X_APPWRITE_EXECUTION_ID, &record.id))
+}
+
+/// `GET /v1/functions/{function}/executions`
+pub async fn list(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let (shared, function) = (&context.app.shared, &context.ids.function);
+    // A caller sees what it was told of.
+    shared.functions.write_records().await;
+    let listed = shared
+        .engine
+        .list_executions(&caller, function, context.containers()?)
+        .await?;
+    Ok(Reply::ok(wire::executions(
+        function,
+        listed.total,
+        &listed.items,
+    )))
+}
+
+/// `GET /v1/functions/{function}/executions/{execution}`
+pub async fn get(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let (shared, ids) = (&context.app.shared, &context.ids);
+    shared.functions.write_records().await;
+    let found = shared
+        .engine
+        .get_execution(&caller, &ids.function, &ids.of_function);
+    let found = found.await?;
+    Ok(Reply::ok(wire::execution(&ids.function, &found, b"", true)))
+}
+
+/// `DELETE /v1/functions/{function}/executions/{execution}`
+pub async fn delete(context: RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let (shared, ids) = (&context.app.shared, &context.ids);
+    shared.functions.write_records().await;
+    shared
+        .engine
+        .delete_execution(&caller, &ids.function, &ids.of_function)
+        .await?;
+    Ok(Reply::empty())
 }
 
 fn call(context: &RequestContext<'_>, fields: &mut Fields) -> Result<ExecutionCall, ApiError> {

@@ -98,6 +98,7 @@ kinds! {
     FunctionNotFound 404 "function_not_found";
     VariableNotFound 404 "variable_not_found";
     DeploymentNotFound 404 "deployment_not_found";
+    ExecutionNotFound 404 "execution_not_found";
     EntrypointMissing 404 "function_entrypoint_missing";
     RuntimeUnsupported 404 "function_runtime_unsupported";
     NotImplemented 405 "general_not_implemented";

@@ -1,38 +1,60 @@
 //! Executions as answers show them.
 
-use super::json;
-use super::object::Object;
-use crate::functions::Execution;
+use engine::ExecutionRecord;
 
-/// One execution of a function. What it logged is for callers with a key.
-pub fn execution(function: &str, execution: &Execution, shows_logs: bool) -> Vec<u8> {
-    let response = &execution.outcome.response;
-    let mut out = Vec::with_capacity(1_024 + response.body.len());
-    let (call, outcome) = (&execution.call, &execution.outcome);
-    let mut object = Object::open(&mut out);
-    object.plain("$id", &call.id);
-    object.instant("$createdAt", execution.created);
-    object.instant("$updatedAt", execution.updated);
+use super::object::Object;
+use super::{json, list};
+
+/// One execution of a function with the body of its response, which a record has none of. What it
+/// logged is for callers with a key.
+pub fn execution(
+    function: &str,
+    record: &ExecutionRecord,
+    body: &[u8],
+    shows_logs: bool,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1_024 + body.len());
+    write_execution(function, (record, body), shows_logs, &mut out);
+    out
+}
+
+/// A page of records of executions.
+pub fn executions(function: &str, total: u64, records: &[ExecutionRecord]) -> Vec<u8> {
+    list("executions", total, records, |record, out| {
+        write_execution(function, (record, b""), true, out);
+    })
+}
+
+fn write_execution(
+    function: &str,
+    (record, body): (&ExecutionRecord, &[u8]),
+    shows_logs: bool,
+    out: &mut Vec<u8>,
+) {
+    let mut object = Object::open(out);
+    object.text("$id", &record.id);
+    object.instant("$createdAt", record.created);
+    object.instant("$updatedAt", record.updated);
     object.raw("$permissions", b"[]");
     object.plain("functionId", function);
     object.plain("resourceId", function);
     object.text("resourceType", "functions");
-    object.plain("deploymentId", execution.deployment.as_str());
+    object.plain("deploymentId", record.deployment.as_str());
     object.text("trigger", "http");
-    object.text("status", execution.status().as_str());
-    object.text("requestMethod", call.method);
-    object.text("requestPath", &call.path);
-    headers(&mut object, "requestHeaders", &call.headers);
-    object.number("responseStatusCode", i64::from(response.status));
-    object.text("responseBody", &String::from_utf8_lossy(&response.body));
-    headers(&mut object, "responseHeaders", &response.headers);
+    object.text("status", record.status.as_str());
+    object.text("requestMethod", &record.method);
+    object.text("requestPath", &record.path);
+    headers(&mut object, "requestHeaders", &record.request_headers);
+    object.number("responseStatusCode", i64::from(record.response_status));
+    object.text("responseBody", &String::from_utf8_lossy(body));
+    headers(&mut object, "responseHeaders", &record.response_headers);
     let logged = |text| if shows_logs { text } else { "" };
-    object.text("logs", logged(&outcome.logs));
-    object.text("errors", logged(&outcome.errors));
-    object.with("duration", |out| json(out, &outcome.duration.as_secs_f64()));
+    object.text("logs", logged(&record.logs));
+    object.text("errors", logged(&record.errors));
+    let duration_s = record.duration_us as f64 / 1e6;
+    object.with("duration", |out| json(out, &duration_s));
     object.raw("scheduledAt", b"null");
     object.close();
-    out
 }
 
 fn headers(object: &mut Object<'_>, key: &str, headers: &[(String, String)]) {

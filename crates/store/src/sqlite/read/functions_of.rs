@@ -1,8 +1,8 @@
 //! Reading what belongs to functions.
 
 use super::Readers;
-use crate::sqlite::schema::stored_functions;
-use crate::{ArchivePart, ArchivePiece, Deployment, StoreError, Variable};
+use crate::sqlite::schema::{stored_executions, stored_functions};
+use crate::{ArchivePart, ArchivePiece, Deployment, ExecutionRecord, StoreError, Variable};
 
 impl Readers {
     /// What [`crate::StoreFunctions::variables`] promises, and what
@@ -55,6 +55,23 @@ impl Readers {
     ) -> Result<Vec<(u64, u64)>, StoreError> {
         let part = ArchivePart::Source;
         self.look(|connection| Ok(stored_functions::extents(connection, deployment, part)?))
+    }
+
+    /// What [`crate::StoreExecutions::executions`] promises.
+    pub(in crate::sqlite) fn executions(
+        &self,
+        function: i64,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        self.look(|connection| Ok(stored_executions::executions(connection, function)?))
+    }
+
+    /// What [`crate::StoreExecutions::execution`] promises.
+    pub(in crate::sqlite) fn execution(
+        &self,
+        function: i64,
+        id: &str,
+    ) -> Result<Option<ExecutionRecord>, StoreError> {
+        self.look(|connection| Ok(stored_executions::execution(connection, function, id)?))
     }
 
     /// What [`crate::StoreFunctions::next_build`] promises.

@@ -382,3 +382,37 @@ CREATE TABLE pieces_gone (
   deployment INTEGER PRIMARY KEY
 );
 ";
+
+/// A later format: records of executions. `execution_kept` counts those of each function; those of
+/// functions that are gone go bit by bit: these stand in `executions_gone`.
+pub(crate) const EXECUTIONS: &str = "
+CREATE TABLE execution (
+  seq              INTEGER PRIMARY KEY AUTOINCREMENT,
+  function         INTEGER NOT NULL,
+  id               TEXT    NOT NULL,
+  deployment       TEXT    NOT NULL,
+  cause            TEXT    NOT NULL,
+  status           TEXT    NOT NULL,
+  method           TEXT    NOT NULL,
+  path             TEXT    NOT NULL,
+  response_status  INTEGER NOT NULL,
+  duration_us      INTEGER NOT NULL,
+  bytes            INTEGER NOT NULL,
+  created          INTEGER NOT NULL,
+  updated          INTEGER NOT NULL,
+  request_headers  TEXT    NOT NULL,
+  response_headers TEXT    NOT NULL,
+  logs             TEXT    NOT NULL,
+  errors           TEXT    NOT NULL
+);
+CREATE UNIQUE INDEX execution_id ON execution (function, id);
+CREATE INDEX execution_order ON execution (function, seq);
+CREATE TABLE execution_kept (
+  function INTEGER PRIMARY KEY,
+  count    INTEGER NOT NULL,
+  bytes    INTEGER NOT NULL
+);
+CREATE TABLE executions_gone (
+  function INTEGER PRIMARY KEY
+);
+";

@@ -107,6 +107,7 @@ impl Run<'_> {
         self.close("function_", "seq = ?2", params![self.mark.0, function.seq])?;
         self.statement("DELETE FROM variable WHERE function = ?1")?
             .execute([function.seq])?;
+        self.leave_executions(function.seq)?;
         self.remove_deployments("function = ?1", &[&function.seq])
     }
 
@@ -150,6 +151,8 @@ impl Run<'_> {
             }
             FunctionOp::Deployment { function, id, act } => self.deployment_act(function, id, act),
             FunctionOp::RestartBuilds => self.restart_builds(),
+            FunctionOp::KeepExecutions(kept) => self.keep_executions(kept),
+            FunctionOp::DeleteExecution { function, id } => self.delete_execution(function, id),
         }
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod catalogue_write;
 pub(crate) mod claims;
 pub(crate) mod deployment_write;
 pub(crate) mod erase;
+pub(crate) mod execution_write;
 pub(crate) mod forget;
 pub(crate) mod function_write;
 pub(crate) mod grants_over_time;

@@ -138,6 +138,8 @@ fn of_functions(action: FunctionAction) -> Audience {
         | F::CancelDeployment
         | F::ActivateDeployment => Audience::Keys(&[Scope::FunctionsWrite]),
         F::Execute => Audience::Guests(&[Scope::ExecutionsWrite]),
+        F::ListExecutions | F::GetExecution => Audience::Guests(&[Scope::ExecutionsRead]),
+        F::DeleteExecution => Audience::Keys(&[Scope::ExecutionsWrite]),
     }
 }
 

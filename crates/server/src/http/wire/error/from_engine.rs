@@ -69,6 +69,7 @@ fn kind_of_function(error: &FunctionError) -> Kind {
         E::SecretStays => Kind::VariableSecretStays,
         E::DeploymentNotFound(_) | E::NoActiveDeployment => Kind::DeploymentNotFound,
         E::RuntimeUnsupported { .. } => Kind::RuntimeUnsupported,
+        E::ExecutionNotFound(_) => Kind::ExecutionNotFound,
         E::DeploymentExists => Kind::DeploymentExists,
         E::SourceTooLarge { .. } => Kind::SourceTooLarge,
         E::SourceEmpty => Kind::SourceEmpty,

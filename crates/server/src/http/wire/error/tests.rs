@@ -222,6 +222,7 @@ fn function_cases() -> Vec<(FunctionError, Kind)> {
         (F::SecretStays, Kind::VariableSecretStays),
         (F::DeploymentNotFound(text()), Kind::DeploymentNotFound),
         (F::DeploymentExists, Kind::DeploymentExists),
+        (F::ExecutionNotFound(text()), Kind::ExecutionNotFound),
         (F::NoActiveDeployment, Kind::DeploymentNotFound),
         (
             F::RuntimeUnsupported {

@@ -45,12 +45,9 @@ pub(super) fn of_functions(action: FunctionAction) -> RouteDescription {
         | F::DuplicateDeployment
         | F::CancelDeployment
         | F::ActivateDeployment => of_deployments(action),
-        F::Execute => sent(
-            "createExecution",
-            "Executes a function and waits for its answer.",
-            "NewExecution",
-            &[(201, Json("Execution"))],
-        ),
+        F::Execute | F::ListExecutions | F::GetExecution | F::DeleteExecution => {
+            of_executions(action)
+        }
     }
 }
 
@@ -127,6 +124,33 @@ fn of_variables(action: FunctionAction) -> RouteDescription {
         },
         F::DeleteVariable => deletion("deleteVariable", "Deletes a variable."),
         other => unreachable!("{other:?} is no route of variables"),
+    }
+}
+
+fn of_executions(action: FunctionAction) -> RouteDescription {
+    use FunctionAction as F;
+    match action {
+        F::Execute => sent(
+            "createExecution",
+            "Executes a function and waits for its answer.",
+            "NewExecution",
+            &[(201, Json("Execution"))],
+        ),
+        F::ListExecutions => RouteDescription {
+            parameters: CONTAINERS,
+            ..read(
+                "listExecutions",
+                "Lists records of executions of a function.",
+                &[(200, Json("Executions"))],
+            )
+        },
+        F::GetExecution => read(
+            "getExecution",
+            "Shows the record of an execution.",
+            &[(200, Json("Execution"))],
+        ),
+        F::DeleteExecution => deletion("deleteExecution", "Deletes the record of an execution."),
+        other => unreachable!("{other:?} is no route of executions"),
     }
 }
 

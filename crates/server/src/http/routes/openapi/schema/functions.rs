@@ -234,7 +234,11 @@ fn of_executions() -> Vec<Named> {
         (json!({"type": "number"}), &["duration"]),
         (json!({"type": "null"}), &["scheduledAt"]),
     ]);
-    vec![("NewExecution", object(&[], new)), ("Execution", shown)]
+    vec![
+        ("NewExecution", object(&[], new)),
+        ("Execution", shown),
+        ("Executions", listed("executions", reference("Execution"))),
+    ]
 }
 
 /// What a host has for functions.
