@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn function(folder: &Folder, words: &[&str]) -> Output {
     command(folder, words).output().unwrap()
 }
 
-fn command(folder: &Folder, words: &[&str]) -> std::process::Command {
+fn command(folder: &Folder, words: &[&str]) -> Command {
     let mut command = tidemark("function");
     command.args(words).arg("--data").arg(folder.data());
     command.current_dir(folder.join("hello"));
@@ -403,6 +403,19 @@ fn processes_with(part: &str) -> usize {
     processes.filter(has_part).count()
 }
 
+/// Ends `dev` as Ctrl-C does, and all processes whose command line names the place with it.
+fn stop(mut dev: Dev, place: &str) {
+    assert!(processes_with(place) > 0);
+    testing::send_signal(dev.child.id(), "INT").unwrap();
+    assert!(dev.child.wait().unwrap().success());
+    // The last ones are killed and not yet gone where the machine is busy.
+    let began = Instant::now();
+    while processes_with(place) > 0 {
+        assert!(began.elapsed() < Duration::from_mins(1), "{place}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn dev_serves_the_folder_and_takes_up_each_save() {
     if !has_jail() {
@@ -466,12 +479,7 @@ fn dev_serves_the_folder_and_takes_up_each_save() {
         dev.get_until("yntax");
         assert_eq!(dev.get("/").0, 500);
 
-        let place = folder.join("hello").display().to_string();
-        assert!(processes_with(&place) > 0);
-        testing::send_signal(dev.child.id(), "INT").unwrap();
-        let mut dev = dev;
-        assert!(dev.child.wait().unwrap().success());
-        assert_eq!(processes_with(&place), 0, "{language}");
+        stop(dev, &folder.join("hello").display().to_string());
     }
 }
 
@@ -550,4 +558,189 @@ fn dev_says_what_it_lacks() {
     }
     fs::write(folder.join("hello/.env"), "TOKEN\n").unwrap();
     refused(".env: line 1 is not of the form NAME=VALUE");
+}
+
+/// What the guide says of functions.
+const GUIDE: &str = include_str!("../../../docs/guides/functions.md");
+
+fn search_path() -> String {
+    std::env::var("PATH").unwrap_or_default()
+}
+
+/// A server that finds the interpreters of this machine, and a new function for one of them.
+fn running(folder: &Folder, language: &str) -> ChildServer {
+    init(folder, &format!("hello --runtime {}", runtime_of(language)));
+    process::start_with(folder, &[("PATH", &search_path())])
+}
+
+#[test]
+fn deploy_waits_for_the_build_and_run_prints_what_came_of_it() {
+    if !has_jail() {
+        return;
+    }
+    for language in ["node", "python"] {
+        let folder = Folder::new();
+        let server = running(&folder, language);
+        let output = function(&folder, &["deploy"]);
+        let said = done(&output);
+        assert!(said.contains("of `hello` is built and active"), "{said}");
+        let made = server.call("GET", "/functions/hello", &Value::Null);
+        assert!(
+            said.contains(made["deploymentId"].as_str().unwrap()),
+            "{said} {made}"
+        );
+
+        fs::write(folder.join("hello/body.json"), r#"{"n":"a b"}"#).unwrap();
+        let words = [
+            "run",
+            "--body",
+            "@body.json",
+            "--path",
+            "/a?b=c",
+            "-v",
+            "--method",
+            "put",
+        ];
+        let output = function(&folder, &words);
+        assert_eq!(done(&output), r#"{"hello":"world","given":{"n":"a b"}}"#);
+        let errors = text(&output.stderr);
+        for part in [
+            "completed, status 200",
+            "content-type: application/json",
+            "log | PUT /a",
+        ] {
+            assert!(errors.contains(part), "`{part}` is not in {errors}");
+        }
+        let failed = function(&folder, &["run", "hello", "--body", "{"]);
+        assert_refused(&failed, 1, "failed, status 500");
+        assert!(failed.stdout.is_empty());
+        assert!(
+            text(&failed.stderr).contains("  error | "),
+            "{}",
+            text(&failed.stderr)
+        );
+        let refused = function(&folder, &["run", "hello", "--path", &"x".repeat(3_000)]);
+        assert_refused(&refused, 1, "running `hello`: the server refused");
+    }
+}
+
+#[test]
+fn deploy_fails_with_the_log_of_a_build_that_fails() {
+    if !has_jail() {
+        return;
+    }
+    let folder = Folder::new();
+    let server = running(&folder, "node");
+    done(&function(&folder, &["deploy"]));
+    let before = server.call("GET", "/functions/hello", &Value::Null);
+    let file = folder.join("hello/function.toml");
+    alter(
+        &file,
+        "commands = \"\"",
+        "commands = \"printf 'one\\\\033[2J'; exit 3\"",
+    );
+    let output = function(&folder, &["deploy"]);
+    assert_refused(&output, 1, "failed; its log is printed above");
+    let errors = text(&output.stderr);
+    assert!(errors.contains("one\\u{1b}[2J"), "{errors}");
+    assert!(errors.contains("exit code 3"), "{errors}");
+    let after = server.call("GET", "/functions/hello", &Value::Null);
+    assert_eq!(after["deploymentId"], before["deploymentId"]);
+    assert_ne!(after["latestDeploymentId"], before["latestDeploymentId"]);
+
+    alter(
+        &file,
+        "commands = \"printf 'one\\\\033[2J'; exit 3\"",
+        "commands = \"\"",
+    );
+    let said = done(&function(&folder, &["deploy", "--no-activate"]));
+    let active = before["deploymentId"].as_str().unwrap();
+    assert!(
+        said.contains(&format!("is built. The active one is {active}.")),
+        "{said}"
+    );
+}
+
+/// The guide's commands, as printed, but for those of `dev`, which go on until they are stopped.
+#[test]
+fn guide_of_functions_runs_as_printed() {
+    if !has_jail() {
+        return;
+    }
+    let folder = Folder::new();
+    let _server = process::start_with(&folder, &[("PATH", &search_path())]);
+    let blocks = GUIDE.split("```sh\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap());
+    let blocks = blocks.filter(|block| !block.contains("function dev"));
+    let script: String = blocks.collect();
+    let printed = script.replace("node-20.0", &runtime_of("node"));
+    let binary = Path::new(env!("CARGO_BIN_EXE_tidemark")).parent().unwrap();
+    let output = Command::new("bash")
+        .args(["-e", "-o", "pipefail", "-c", &printed])
+        .current_dir(folder.join("."))
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+        .env("TIDEMARK_DATA", folder.data())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}{errors}");
+    for part in [
+        "is built and active",
+        r#"{"hello":"world","given":{"n":1}}"#,
+        "TOKEN   (secret)",
+        "Deleted variable `REGION`",
+        "Deleted function `hello`.",
+    ] {
+        assert!(said.contains(part), "`{part}` is not in {said}{errors}");
+    }
+    assert!(!said.contains("a safe place"), "{said}");
+}
+
+/// What a handler finds must be the same in `dev` as on a server.
+#[test]
+fn dev_gives_the_environment_and_headers_of_a_server() {
+    if !has_jail() {
+        return;
+    }
+    for language in ["node", "python"] {
+        let folder = Folder::new();
+        let _server = running(&folder, language);
+        let (file, code) = match language {
+            "node" => (
+                "index.mjs",
+                "export default async ({ req, res }) => res.json(\
+                   { environment: process.env, headers: req.headers })",
+            ),
+            _ => (
+                "main.py",
+                "import os\n\ndef main(context):\n    return context.res.json(\
+                   {'environment': dict(os.environ), 'headers': context.req.headers})\n",
+            ),
+        };
+        fs::write(folder.join("hello").join(file), code).unwrap();
+        alter(
+            &folder.join("hello/function.toml"),
+            "scopes = []",
+            "scopes = [\"rows.read\"]",
+        );
+        done(&function(&folder, &["deploy"]));
+        let on_server: Value = serde_json::from_str(&done(&function(&folder, &["run"]))).unwrap();
+        let dev = Dev::start(&folder, &[]);
+        let in_dev: Value = serde_json::from_str(&dev.get("/").1).unwrap();
+        let environment = |found: &Value| {
+            let mut environment = found["environment"].as_object().unwrap().clone();
+            let deployment = environment.remove("APPWRITE_FUNCTION_DEPLOYMENT");
+            assert!(deployment.is_some(), "{found}");
+            environment
+        };
+        assert_eq!(environment(&in_dev), environment(&on_server), "{language}");
+        let own_headers = |found: &Value| {
+            let names = found["headers"].as_object().unwrap().keys().cloned();
+            let own = names.filter(|name| name.starts_with("x-"));
+            own.collect::<std::collections::BTreeSet<String>>()
+        };
+        assert_eq!(own_headers(&in_dev), own_headers(&on_server), "{language}");
+    }
 }
