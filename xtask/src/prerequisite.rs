@@ -320,10 +320,12 @@ fn version_of(program: &str) -> Option<Version> {
     parse_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The first `digits.digits` in a text such as `v20.20.2` or `rustc 1.95.0 (59807616e …)`.
+/// The first `digits.digits` in a text such as `v20.20.2`, `v=7.0.15` or
+/// `rustc 1.95.0 (59807616e …)`.
 fn parse_version(text: &str) -> Option<Version> {
     text.split_whitespace().find_map(|word| {
-        let word = word.trim_start_matches('v').trim_start_matches("go");
+        let word = word.trim_start_matches("v=").trim_start_matches('v');
+        let word = word.trim_start_matches("go");
         let mut numbers = word.split(['.', '-']);
         let major = numbers.next()?.parse().ok()?;
         let minor = numbers.next()?.parse().ok()?;
@@ -342,6 +344,7 @@ mod tests {
             ("rustc 1.95.0 (59807616e 2026-04-14)", Some((1, 95))),
             ("rustfmt 1.9.0-stable (59807616e1 2026-04-14)", Some((1, 9))),
             ("Python 3.11.7", Some((3, 11))),
+            ("Redis server v=7.0.15 sha=00000000:0", Some((7, 0))),
             ("cc (Debian 12.2.0-14) 12.2.0", Some((12, 2))),
             ("11.19.1", Some((11, 19))),
             ("go version go1.26.8 linux/amd64", Some((1, 26))),
