@@ -15,6 +15,10 @@ trait Tidemark_Store_File {
 		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
 		$mark = $this->db->querySingle( 'SELECT *, (SELECT count(*) FROM cleared) AS clears,
 			(SELECT count(*) FROM segment) AS segments FROM mark', true );
+		// A log is opened by the first read; that of a file whose name was taken is gone.
+		if ( $this->is_replaced() ) {
+			throw new RuntimeException( 'the store was replaced' );
+		}
 		if ( self::FORMAT !== ( $mark['format'] ?? null ) || $mark['inode'] !== $this->inode_text ) {
 			throw new RuntimeException( 'the store is of another place or format' );
 		}
@@ -74,9 +78,7 @@ trait Tidemark_Store_File {
 			$db->close();
 			self::keep_origin( $path, $origin );
 			if ( $over ) {
-				// The log of the old file would be taken for one of the new.
-				@unlink( "$path-wal" );
-				@unlink( "$path-shm" );
+				self::take_away( $path );
 				rename( $temporary, $path );
 			} else {
 				self::take_name( $temporary, $path );
@@ -99,25 +101,44 @@ trait Tidemark_Store_File {
 		}
 	}
 
+	/**
+	 * Removes a file with its log. The file goes first: without its log it would show older values,
+	 * and a log without its file would be taken for one of the next. The caller has the lock of
+	 * `lock_name`, so that no log of a new file is removed.
+	 */
+	private static function take_away( $path ) {
+		@unlink( $path );
+		@unlink( "$path-wal" );
+		@unlink( "$path-shm" );
+	}
+
 	/** The first that comes gives its file the name. */
 	private static function take_name( $temporary, $path ) {
-		$lock = @fopen( "$path.lock", 'c' );
-		if ( ! $lock || ! flock( $lock, LOCK_EX ) ) {
-			return;
-		}
+		$lock = self::lock_name( $path );
 		clearstatcache( true, $path );
-		if ( ! is_file( $path ) ) {
-			// What is left of a file that is gone would be taken for the log of the new one.
-			@unlink( "$path-wal" );
-			@unlink( "$path-shm" );
+		if ( $lock && ! is_file( $path ) ) {
+			self::take_away( $path );
 			@rename( $temporary, $path );
 		}
 	}
 
+	/** The right to give the name to another file; null where another process keeps it too long. */
+	private static function lock_name( $path ) {
+		$lock = @fopen( "$path.lock", 'c' );
+		$ends = hrtime( true ) + self::WAIT_SECONDS * 1e9;
+		while ( $lock && ! flock( $lock, LOCK_EX | LOCK_NB ) ) {
+			if ( hrtime( true ) > $ends ) {
+				return null;
+			}
+			usleep( 2000 );
+		}
+		return $lock ? $lock : null;
+	}
+
 	/** One process replaces it; the others find a sound one. */
 	private function replace_file() {
-		$lock = @fopen( $this->path . '.lock', 'c' );
-		if ( ! $lock || ! flock( $lock, LOCK_EX ) ) {
+		$lock = self::lock_name( $this->path );
+		if ( ! $lock ) {
 			throw new RuntimeException( 'the store cannot be replaced' );
 		}
 		clearstatcache( true, $this->path );
@@ -127,8 +148,11 @@ trait Tidemark_Store_File {
 			} catch ( Exception $unreadable ) {
 				$this->prepared = array(); // Then no process can read a stamp from it either.
 			}
-			$this->db = null;
+			// As long as it is open here, no process that closes it is the last one, which removes a log
+			// by its name.
 			self::make( $this->path, $this->boot_id, true );
+			$this->prepared = array();
+			$this->db       = null;
 		}
 		fclose( $lock );
 	}

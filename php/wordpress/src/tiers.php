@@ -418,12 +418,9 @@ class Tidemark_Tiers {
 		if ( '' !== $this->place->refusal || ! is_file( $file ) ) {
 			return;
 		}
-		// Without its name no process reads the file any more.
-		if ( @rename( $file, "$file.failed" ) ) {
-			@unlink( "$file-wal" );
-			@unlink( "$file-shm" );
-			@unlink( "$file.failed" );
-		}
+		// Without its name no process opens the file any more. Its log is removed by the process
+		// that makes the next one: at this name there may already be that of a new file.
+		@unlink( $file );
 		$this->notices->note( 'emptied', 'a write failed, so the store was emptied' );
 	}
 
@@ -484,6 +481,9 @@ class Tidemark_Tiers {
 			return;
 		}
 		$this->looked = $now;
+		if ( $this->store->is_replaced() ) {
+			throw new RuntimeException( 'the store was replaced' );
+		}
 		$this->ahead->forget();
 		$this->store->follow();
 		$this->store->check_token( $now );
