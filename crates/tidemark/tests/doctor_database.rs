@@ -294,11 +294,11 @@ fn a_connection_is_encrypted_and_the_server_verified_as_the_url_wants_it() {
     certify(&cluster);
     let root = cluster.socket_folder().join("data/server.crt");
     for (host, mode, expected) in by_mode(&format!("sslrootcert={}", root.display())) {
-        let (health, part) = match expected {
-            Ok(part) => ("ok", part),
-            Err(part) => ("bad", part),
+        let (verdict, text) = match expected {
+            Ok(text) => ("ok", text),
+            Err(text) => ("bad", text),
         };
-        check(&found(host, &mode), "connection", health, part);
+        check(&found(host, &mode), "connection", verdict, text);
     }
     let rules = "local all all trust\nhostssl all all all trust\n";
     fs::write(cluster.socket_folder().join("data/pg_hba.conf"), rules).unwrap();

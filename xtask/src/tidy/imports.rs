@@ -174,7 +174,7 @@ mod tests {
         check(&[("crates/store/Cargo.toml", &good)], &[]);
         let bad = manifest(
             "store",
-            "[dependencies]\nengine.workspace = true\ntokio = \"1\"",
+            "[dependencies]\nengine.workspace = true\nhyper = \"1\"",
         );
         let expected = [
             "crates/store/Cargo.toml:4: imports",

@@ -15,8 +15,9 @@ const HEAD: &str = "seq, id, deployment, status, method, path, response_status, 
 
 /// The headers of a record. Written to disk.
 pub(crate) fn headers_text(headers: &Headers) -> String {
-    let pairs = headers.iter().map(|(name, value)| [name, value]);
-    serde_json::Value::from_iter(pairs.map(|pair| serde_json::json!(pair))).to_string()
+    let pair = |(name, value): &(String, String)| serde_json::json!([name, value]);
+    let pairs: serde_json::Value = headers.iter().map(pair).collect();
+    pairs.to_string()
 }
 
 fn headers(text: &str) -> Option<Headers> {
