@@ -13,6 +13,9 @@ use super::tier::{Lookup, Tier, TierError, TierFault};
 const TOKEN_BYTES: usize = 16;
 /// A token is stored again after this time, since a file overwrites what was written first.
 const AGAIN_MS: u64 = 10_000;
+/// An invalidation may take a token away as soon as it is made. One after another does so only where
+/// they never end.
+const TRIES: u32 = 16;
 /// What begins the key of a token, so that names and keys of entries may be equal.
 const PREFIX: &[u8] = b"token";
 
@@ -45,28 +48,26 @@ enum FoundToken {
     None(super::tier::MissTicket),
 }
 
+/// The token of a name; one that is missing is made. Of two processes that make one, both read what
+/// was stored last.
 fn token(tier: &dyn Tier, name: &TokenName, host: &Host) -> Result<Token, TierError> {
     let key = key_of(name);
-    let ticket = match read(tier, &key)? {
-        FoundToken::Token(token, written_ms) => {
-            if (host.now_ms)().saturating_sub(written_ms) >= AGAIN_MS {
-                keep(tier, &key, token)?;
+    for _ in 0..TRIES {
+        let ticket = match read(tier, &key)? {
+            FoundToken::Token(token, written_ms) => {
+                if (host.now_ms)().saturating_sub(written_ms) >= AGAIN_MS {
+                    keep(tier, &key, token)?;
+                }
+                return Ok(token);
             }
-            return Ok(token);
-        }
-        FoundToken::None(ticket) => ticket,
-    };
-    let mut token = [0; TOKEN_BYTES];
-    (host.random)(&mut token);
-    tier.set(&key, &token, None, Some(ticket))?;
-    // Another process may have written its own meanwhile.
-    match read(tier, &key)? {
-        FoundToken::Token(token, _) => Ok(token),
-        FoundToken::None(_) => {
-            let text = "what the entry depends on is being forgotten";
-            Err(TierError::new(TierFault::Busy, text))
-        }
+            FoundToken::None(ticket) => ticket,
+        };
+        let mut token = [0; TOKEN_BYTES];
+        (host.random)(&mut token);
+        tier.set(&key, &token, None, Some(ticket))?;
     }
+    let text = "what the entry depends on is being forgotten";
+    Err(TierError::new(TierFault::Busy, text))
 }
 
 fn keep(tier: &dyn Tier, key: &[u8], token: Token) -> Result<(), TierError> {
