@@ -20,12 +20,13 @@ Suite::same( 'churn beyond the size keeps serving, within file and log',
 		filesize( Suite::store( $site ) ) <= 8388608 ),
 	array( array( true, 0, true ), array( true, 0, true ), true ) );
 
-// A request that has read, and then waits for something else, while others write much.
+// A request that has read, and then waits for something else, while others write much. Where the
+// store was emptied once more after the last write, the reader misses it.
 $site   = Suite::site();
-Suite::request( $site, 'wp_cache_set( "a", 1 );' );
+Suite::request( $site, 'wp_cache_set( "a", 1 ); wp_cache_set( "b", 1 );' );
 $reader = Suite::start( $site, 'wp_cache_get( "a" ); touch( WP_CONTENT_DIR . "/reads" );
 	for ( $tries = 0; $tries < 60000 && ! file_exists( WP_CONTENT_DIR . "/written" ); ++$tries ) { usleep( 1000 ); clearstatcache(); }
-	return array( $tries < 60000, wp_cache_get( "b" ) );' );
+	return array( $tries < 60000, 1 !== wp_cache_get( "b" ) );' );
 for ( $tries = 0; $tries < 10000 && ! file_exists( "$site/reads" ); ++$tries ) {
 	usleep( 1000 );
 	clearstatcache();
@@ -37,7 +38,7 @@ $log = Suite::request( $site, '$most = 0; $log = Tidemark_Tiers::shared()->place
 	return array( $most < 67108864, array_keys( $c ), wp_cache_get( "k7" ) !== false );' );
 touch( "$site/written" );
 Suite::same( 'log stays within its size beside a request that reads for long', array( $log, Suite::finish( $reader ) ),
-	array( array( true, array( 'retried' ), true ), array( true, 2 ) ) );
+	array( array( true, array( 'retried' ), true ), array( true, true ) ) );
 
 /** The clock of all later requests steps: what the store holds moves the other way. */
 function step_clock( $site, $seconds ) {
