@@ -13,8 +13,8 @@ use super::tier::{Lookup, Tier, TierError, TierFault};
 const TOKEN_BYTES: usize = 16;
 /// A token is stored again after this time, since a file overwrites what was written first.
 const AGAIN_MS: u64 = 10_000;
-/// An invalidation may take a token away as soon as it is made. One after another does so only where
-/// they never end.
+/// An invalidation may take a token away as soon as it is made; so many do not follow each other by
+/// chance.
 const TRIES: u32 = 16;
 /// What begins the key of a token, so that names and keys of entries may be equal.
 const PREFIX: &[u8] = b"token";

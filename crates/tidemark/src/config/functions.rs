@@ -40,7 +40,7 @@ pub struct FunctionArgs {
         default_value = "full"
     )]
     functions_isolation: IsolationArg,
-    /// Interpreters in addition to `node` and `python3` on the search path, as node-22=/path/to/node
+    /// Interpreters besides `node` and `python3` on the search path, as node-22=/path/to/node
     #[arg(
         long,
         env = "TIDEMARK_FUNCTIONS_RUNTIMES",
