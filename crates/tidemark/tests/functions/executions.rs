@@ -330,14 +330,12 @@ fn an_execution_by_a_bad_handler_ends_as_it_is_written() {
             "{path}"
         );
     }
-    host.make("PUT", "/bad", &json!({"timeout": 60}));
-    let flood = host.executed("bad", &json!({"path": "/flood"}));
+    // Within 256 MiB Node may end for want of memory before it has sent so much.
+    host.make("PUT", "/good", &json!({"timeout": 60}));
+    let flood = host.executed("good", &json!({"path": "/flood"}));
+    assert_eq!(flood["responseBody"], "ok", "{}", flood["errors"]);
     let logs = flood["logs"].as_str().unwrap();
-    assert!(
-        logs.starts_with("[WARNING] Logs truncated"),
-        "{}",
-        &logs[..100]
-    );
+    assert!(logs.starts_with("[WARNING] Logs truncated"));
     assert!(logs.chars().count() <= 1_000_000);
 }
 
