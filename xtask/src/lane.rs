@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::failures::Failures;
 use crate::tally::{Runner, Tally};
 
 /// Tests with a long size read this; `night` is its only value.
@@ -24,6 +25,7 @@ struct Done {
     name: String,
     outcome: Outcome,
     seconds: f64,
+    failures: Failures,
 }
 
 /// The steps run so far. A failing step does not stop the lane: whoever waits for CI wants to
@@ -37,7 +39,7 @@ pub struct Lane {
 impl Lane {
     /// Runs one command; counts its tests when `runner` can be read. True when it succeeded.
     pub fn run(&mut self, name: &str, runner: Runner, command: &mut Command) -> bool {
-        self.step(name, |tally| {
+        self.step_with_failures(name, |tally, failures| {
             if runner == Runner::None {
                 let status = command.status();
                 let program = command.get_program().to_string_lossy();
@@ -46,7 +48,7 @@ impl Lane {
                     .success());
             }
             let before = *tally;
-            let passed = run_counting(runner, command, tally)?;
+            let passed = run_counting(runner, command, tally, failures)?;
             if passed && *tally == before {
                 bail!("it ended well but ran no test");
             }
@@ -56,10 +58,19 @@ impl Lane {
 
     /// Runs one step inside this process; the tally it is given is the whole lane's.
     pub fn step(&mut self, name: &str, act: impl FnOnce(&mut Tally) -> Result<bool>) -> bool {
+        self.step_with_failures(name, |tally, _| act(tally))
+    }
+
+    fn step_with_failures(
+        &mut self,
+        name: &str,
+        act: impl FnOnce(&mut Tally, &mut Failures) -> Result<bool>,
+    ) -> bool {
         println!("\n== {name}");
+        let mut failures = Failures::default();
         let start = Instant::now();
         let failed_before = self.tally.failed;
-        let passed = act(&mut self.tally).unwrap_or_else(|error| {
+        let passed = act(&mut self.tally, &mut failures).unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             false
         });
@@ -72,7 +83,7 @@ impl Lane {
         } else {
             Outcome::Failed
         };
-        self.close(name, outcome, start.elapsed().as_secs_f64());
+        self.close(name, outcome, start.elapsed().as_secs_f64(), failures);
         passed
     }
 
@@ -80,21 +91,26 @@ impl Lane {
     pub fn not_run(&mut self, name: &str) {
         println!("\n== {name}");
         self.tally.failed += 1;
-        self.close(name, Outcome::NotRun, 0.0);
+        self.close(name, Outcome::NotRun, 0.0, Failures::default());
     }
 
-    fn close(&mut self, name: &str, outcome: Outcome, seconds: f64) {
+    fn close(&mut self, name: &str, outcome: Outcome, seconds: f64, failures: Failures) {
         let done = Done {
             name: name.to_owned(),
             outcome,
             seconds,
+            failures,
         };
         println!("== {}", describe(&done));
         self.done.push(done);
     }
 
-    /// Prints the table of steps and, last, `N passed, N failed`.
+    /// Prints what failed, the table of steps and, last, `N passed, N failed`.
     pub fn finish(self) -> ExitCode {
+        for done in self.done.iter().filter(|done| !done.failures.is_empty()) {
+            println!("\n{} failed in:", done.name);
+            done.failures.print();
+        }
         println!();
         for done in &self.done {
             println!("{}", describe(done));
@@ -120,7 +136,12 @@ fn describe(done: &Done) -> String {
 
 /// Passes the command's output on line by line while counting; standard error goes straight
 /// through.
-fn run_counting(runner: Runner, command: &mut Command, tally: &mut Tally) -> Result<bool> {
+fn run_counting(
+    runner: Runner,
+    command: &mut Command,
+    tally: &mut Tally,
+    failures: &mut Failures,
+) -> Result<bool> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdout(Stdio::piped())
@@ -137,6 +158,7 @@ fn run_counting(runner: Runner, command: &mut Command, tally: &mut Tally) -> Res
         let text = String::from_utf8_lossy(&line);
         print!("{text}");
         tally.read(runner, text.trim_end());
+        failures.read(runner, text.trim_end());
         line.clear();
     }
     Ok(child.wait()?.success())

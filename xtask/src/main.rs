@@ -14,6 +14,7 @@ mod deny;
 mod dist;
 mod docs;
 mod drop_in;
+mod failures;
 mod fast;
 mod full;
 mod fuzz;
