@@ -1,7 +1,7 @@
 //! Calls of the interpreter that have one form in the stable interface and a quicker one beside
 //! it.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use pyo3::ffi;
 
@@ -14,7 +14,9 @@ unsafe extern "C" {
         arguments: *mut ffi::PyObject,
         names: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
-    // Public since 3.7, though never part of the stable interface.
+    // These are public since 3.7, though never part of the stable interface.
+    pub fn PyContextVar_New(name: *const c_char, default: *mut ffi::PyObject)
+    -> *mut ffi::PyObject;
     pub fn PyContextVar_Get(
         variable: *mut ffi::PyObject,
         default: *mut ffi::PyObject,

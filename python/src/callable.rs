@@ -274,12 +274,8 @@ unsafe extern "C" fn descr_get(
         return HeldObject::borrowed(cached).into_ptr();
     }
     let parts = [cached, instance];
-    let bound = python::call(
-        python::known(PythonFunction::Bound),
-        parts.as_ptr(),
-        parts.len(),
-        std::ptr::null_mut(),
-    );
+    let bound = python::known(PythonFunction::Bound)
+        .and_then(|class| python::call(class, parts.as_ptr(), parts.len(), std::ptr::null_mut()));
     bound.map_or(std::ptr::null_mut(), HeldObject::into_ptr)
 }
 

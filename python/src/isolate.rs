@@ -53,11 +53,15 @@ static IMMUTABLE: [AtomicPtr<ffi::PyTypeObject>; IMMUTABLE_MAX] =
 
 /// Adds a type to those whose objects cannot change. False when the list is full.
 pub unsafe fn add_immutable(kind: *mut ffi::PyObject) -> bool {
+    let (order, none) = (Ordering::AcqRel, std::ptr::null_mut());
     for place in &IMMUTABLE {
-        if place.load(Ordering::Acquire).is_null() {
-            ffi::Py_INCREF(kind);
-            place.store(kind.cast(), Ordering::Release);
-            return true;
+        match place.compare_exchange(none, kind.cast(), order, Ordering::Acquire) {
+            Ok(_) => {
+                ffi::Py_INCREF(kind);
+                return true;
+            }
+            Err(known) if known == kind.cast() => return true,
+            Err(_) => {}
         }
     }
     false
@@ -359,7 +363,8 @@ impl<'a> Copier<'a> {
         Copier {
             memo: has_alias.then(HashMap::default),
             taken_apart,
-            record_class: python::known(PythonFunction::Record).cast(),
+            // Null, as no type is, until the first instance is taken apart.
+            record_class: python::loaded(PythonFunction::Record).cast(),
         }
     }
 

@@ -37,7 +37,6 @@ mod value_bytes;
 use pyo3::prelude::*;
 
 use crate::object::{HeldObject, Outcome};
-use crate::python::PythonFunction;
 
 /// What PyO3 shall raise: the exception that is set already.
 fn raised<T>(py: Python<'_>, outcome: Outcome<T>) -> PyResult<T> {
@@ -52,30 +51,10 @@ fn to_python(py: Python<'_>, object: HeldObject) -> Py<PyAny> {
     unsafe { Bound::from_owned_ptr(py, object.into_ptr()) }.unbind()
 }
 
-/// Gives this module the functions written in Python.
+/// Adds types whose objects cannot change, of modules that are imported only where they are used.
 #[pyfunction]
-fn set_up(
-    functions: [Bound<'_, PyAny>; python::KNOWN_COUNT],
-    immutable: Vec<Bound<'_, PyAny>>,
-) -> bool {
-    let known: [PythonFunction; python::KNOWN_COUNT] = [
-        PythonFunction::PartsOf,
-        PythonFunction::FrozenFields,
-        PythonFunction::DeepCopy,
-        PythonFunction::Bound,
-        PythonFunction::AsyncMiss,
-        PythonFunction::Ownership,
-        PythonFunction::Refresh,
-        PythonFunction::ErrorForCaller,
-        PythonFunction::OwnWay,
-        PythonFunction::Weight,
-        PythonFunction::RecordOf,
-        PythonFunction::Record,
-    ];
-    for (known, function) in known.into_iter().zip(&functions) {
-        python::remember(known, owned(function));
-    }
-    immutable
+fn add_immutable(kinds: Vec<Bound<'_, PyAny>>) -> bool {
+    kinds
         .iter()
         .all(|kind| unsafe { isolate::add_immutable(kind.as_ptr()) })
 }
@@ -98,7 +77,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = raised(py, unsafe { callable::create_type() })?;
     raised(py, unsafe { instance::create_type() })?;
     raised(py, unsafe { ready::create_type() })?;
-    raised(py, unsafe { ownership::create_type() })?;
+    let ownership = raised(py, unsafe { ownership::create() })?;
+    module.add("ownership", to_python(py, ownership))?;
     module.add("Cached", to_python(py, kind))?;
     module.add_class::<call_key::CallKey>()?;
     module.add_class::<task_run::TaskRun>()?;
@@ -111,7 +91,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(file_tier::dumps, module)?)?;
     module.add_function(wrap_pyfunction!(file_tier::loads, module)?)?;
     module.add_function(wrap_pyfunction!(file_tier::decoded, module)?)?;
-    module.add_function(wrap_pyfunction!(set_up, module)?)?;
+    module.add_function(wrap_pyfunction!(add_immutable, module)?)?;
     module.add_function(wrap_pyfunction!(invalidate_tag, module)?)?;
     module.add_function(wrap_pyfunction!(plan::make, module)?)?;
     module.add_function(wrap_pyfunction!(plan::mark_method, module)?)?;

@@ -190,7 +190,7 @@ impl Inner {
             }
         }
         let parts = [cached, arguments.as_ptr(), names.as_ptr()];
-        let function = python::known(function);
+        let function = python::known(function)?;
         python::call(function, parts.as_ptr(), parts.len(), std::ptr::null_mut())
     }
 

@@ -9,7 +9,6 @@ use pyo3::ffi;
 
 use crate::api;
 use crate::object::{HeldObject, Outcome, Raised, UntrackedObject};
-use crate::python::{self, PythonFunction};
 use crate::run_node::RunNode;
 
 /// What the context variable says: which run the code belongs to, and which that run belongs to.
@@ -22,11 +21,13 @@ struct ContextOwner {
 type Ownership = UntrackedObject<ContextOwner>;
 
 static TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut());
+/// The context variable that names the runs a call belongs to.
+static VARIABLE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The context variable's value, if it has one of ours.
 unsafe fn current() -> Outcome<Option<HeldObject>> {
     let mut current = std::ptr::null_mut();
-    let variable = python::known(PythonFunction::Ownership);
+    let variable = VARIABLE.load(Ordering::Acquire);
     if api::PyContextVar_Get(variable, std::ptr::null_mut(), &raw mut current) != 0 {
         return Err(Raised);
     }
@@ -57,7 +58,7 @@ pub unsafe fn enter(run: &Arc<RunNode>) -> Outcome<()> {
         parent: living(current()?),
     };
     let ownership = Ownership::create(TYPE.load(Ordering::Acquire), owner)?;
-    let variable = python::known(PythonFunction::Ownership);
+    let variable = VARIABLE.load(Ordering::Acquire);
     without_collections(|| {
         HeldObject::owned(api::PyContextVar_Set(variable, ownership.as_ptr())).map(drop)
     })
@@ -87,8 +88,8 @@ unsafe fn living(from: Option<HeldObject>) -> Option<HeldObject> {
     None
 }
 
-/// Makes the type, once.
-pub unsafe fn create_type() -> Outcome<()> {
+/// Makes the type and the context variable, once, and gives the variable.
+pub unsafe fn create() -> Outcome<HeldObject> {
     let slot = |slot, pfunc| ffi::PyType_Slot { slot, pfunc };
     let slots = Box::leak(Box::new([
         slot(ffi::Py_tp_dealloc, Ownership::dealloc as *mut c_void),
@@ -104,5 +105,8 @@ pub unsafe fn create_type() -> Outcome<()> {
     };
     let kind = HeldObject::owned(ffi::PyType_FromSpec(&raw mut spec))?;
     TYPE.store(kind.into_ptr().cast(), Ordering::Release);
-    Ok(())
+    let name = c"tidemark_cache_ownership".as_ptr();
+    let variable = HeldObject::owned(api::PyContextVar_New(name, std::ptr::null_mut()))?;
+    VARIABLE.store(variable.clone().into_ptr(), Ordering::Release);
+    Ok(variable)
 }

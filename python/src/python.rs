@@ -1,6 +1,6 @@
 //! What the callable asks of the interpreter, and the few functions written in Python.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use pyo3::ffi;
@@ -8,49 +8,96 @@ use pyo3::ffi;
 use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
 
-/// Functions written in Python, given once when the package is imported.
+/// Functions written in Python. Each is imported when it is first needed, so that importing the
+/// package costs only what every program uses.
 #[derive(Clone, Copy)]
 pub enum PythonFunction {
-    /// `_encoders.parts_of(object)`: what stands for the object in a key, or None.
+    /// What stands for an object in a key, or None.
     PartsOf,
-    /// `_values.frozen_fields(object)`: the fields of an immutable object, or None.
+    /// The fields of an immutable object, or None.
     FrozenFields,
-    /// `_values.deep_copy(object)`.
+    /// A copy by `copy.deepcopy`.
     DeepCopy,
-    /// `_bound.BoundCached(cached, instance)`.
+    /// The class of a method taken off its instance; gets the callable and the instance.
     Bound,
-    /// `_async.miss(cached, arguments, keywords)`.
+    /// Gets the callable, the arguments, and the keywords.
     AsyncMiss,
-    /// The context variable that names the runs a call belongs to.
-    Ownership,
-    /// `_refresh.begin(cached, arguments, keywords)`.
+    /// As above.
     Refresh,
-    /// `_values.error_for_caller(error)`: one that no other caller has.
+    /// An exception that no other caller has.
     ErrorForCaller,
-    /// `_values.own_way(value)`: how a value is handed out that has a way of its own, or None.
+    /// How a value is handed out that has a way of its own, or None.
     OwnWay,
-    /// `_weight.bytes_of(value, key)`.
+    /// Bytes of a value.
     Weight,
-    /// `_values.record_of(value)`: an instance taken apart, or None.
+    /// An instance taken apart, or None.
     RecordOf,
-    /// The class `_values.Record`.
+    /// The class of instances taken apart.
     Record,
 }
 
-/// How many there are.
-pub const KNOWN_COUNT: usize = 12;
-static KNOWN: [AtomicPtr<ffi::PyObject>; KNOWN_COUNT] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN_COUNT];
+type PlaceOfFunction = (PythonFunction, &'static CStr, &'static CStr);
 
-/// Keeps `object` for the life of the process.
-pub fn remember(known: PythonFunction, object: HeldObject) {
-    // The one before leaks, which a second import of the package in tests may cause.
-    KNOWN[known as usize].store(object.into_ptr(), Ordering::Release);
+/// Module and name of each, in the order above.
+const PLACES: [PlaceOfFunction; 11] = {
+    use PythonFunction::*;
+    [
+        (PartsOf, c"tidemark_cache._encoders", c"parts_of"),
+        (FrozenFields, c"tidemark_cache._values", c"frozen_fields"),
+        (DeepCopy, c"tidemark_cache._values", c"deep_copy"),
+        (Bound, c"tidemark_cache._bound", c"BoundCached"),
+        (AsyncMiss, c"tidemark_cache._async", c"miss"),
+        (Refresh, c"tidemark_cache._refresh", c"begin"),
+        (
+            ErrorForCaller,
+            c"tidemark_cache._values",
+            c"error_for_caller",
+        ),
+        (OwnWay, c"tidemark_cache._values", c"own_way"),
+        (Weight, c"tidemark_cache._weight", c"bytes_of"),
+        (RecordOf, c"tidemark_cache._values", c"record_of"),
+        (Record, c"tidemark_cache._values", c"Record"),
+    ]
+};
+static KNOWN: [AtomicPtr<ffi::PyObject>; PLACES.len()] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES.len()];
+
+/// The function, imported if it has not been needed before. May run Python code.
+#[inline]
+pub unsafe fn known(function: PythonFunction) -> Outcome<*mut ffi::PyObject> {
+    let found = loaded(function);
+    if found.is_null() {
+        import(function)?;
+    }
+    Ok(loaded(function))
 }
 
-/// What was remembered. Never null: the package remembers all of them before it can decorate.
-pub fn known(known: PythonFunction) -> *mut ffi::PyObject {
-    KNOWN[known as usize].load(Ordering::Acquire)
+/// The function, or null if it has not been needed yet.
+#[inline]
+pub fn loaded(function: PythonFunction) -> *mut ffi::PyObject {
+    KNOWN[function as usize].load(Ordering::Acquire)
+}
+
+/// Imports a module of ours and keeps what is needed of it for the life of the process: all at
+/// once, since its functions know its classes.
+#[cold]
+unsafe fn import(function: PythonFunction) -> Outcome<()> {
+    let (_, wanted, _) = PLACES[function as usize];
+    let module = HeldObject::owned(ffi::PyImport_ImportModule(wanted.as_ptr()))?;
+    for (function, place, name) in PLACES {
+        if place != wanted {
+            continue;
+        }
+        let found = ffi::PyObject_GetAttrString(module.as_ptr(), name.as_ptr());
+        let found = HeldObject::owned(found)?.into_ptr();
+        let (order, none) = (Ordering::AcqRel, std::ptr::null_mut());
+        let known = &KNOWN[function as usize];
+        let is_first = known.compare_exchange(none, found, order, Ordering::Acquire);
+        if is_first.is_err() {
+            ffi::Py_DECREF(found);
+        }
+    }
+    Ok(())
 }
 
 /// Calls a function of ours with one argument.
@@ -58,7 +105,7 @@ pub unsafe fn call_one(
     function: PythonFunction,
     argument: *mut ffi::PyObject,
 ) -> Outcome<HeldObject> {
-    HeldObject::owned(api::call_one(known(function), argument))
+    HeldObject::owned(api::call_one(known(function)?, argument))
 }
 
 fn raise(kind: *mut ffi::PyObject, text: &str) -> Raised {

@@ -1,9 +1,11 @@
 """Settings, presets and attributes of the decorator that are no matter of keys, values or time."""
 
 import asyncio
+import copy
 import gc
 import hashlib
 import pathlib
+import pickle
 import re
 import struct
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 
 from tidemark_cache import CacheConfig, cache, invalidate_namespace
 
+PACKAGE = str(pathlib.Path(__file__).parents[1])
 GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
 
 
@@ -334,3 +337,51 @@ def test_import_brings_nothing_that_is_not_needed() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"asyncio", "logging", "numpy", "pandas", "polars", "trio"}
+
+
+def test_import_and_first_call_bring_none_of_what_imports_slowly() -> None:
+    program = """
+import sys
+before = set(sys.modules)
+from tidemark_cache import cache
+@cache(ttl=60, maxsize=10)
+def read(name, *, number=2): return {name: [number, (1.5, b"x")]}
+assert read("a") == read(name="a", number=2) and read("a") is not read("a")
+print(*set(sys.modules) - before)
+"""
+    # Without `site`, which may import anything.
+    run = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(run, capture_output=True, text=True, env={"PYTHONPATH": PACKAGE})
+    assert done.returncode == 0, done.stderr
+    slow = {"dataclasses", "datetime", "decimal", "enum", "fractions", "inspect", "ipaddress"}
+    slow |= {"pathlib", "queue", "re", "typing", "uuid", "zoneinfo"}
+    assert not set(done.stdout.split()) & slow
+
+
+@pytest.mark.parametrize("of_code", [True, False])
+def test_parameters_are_those_of_the_signature(of_code: bool) -> None:
+    def function(a, b=1, /, c=2, *more, d, e=3, **f):  # type: ignore[no-untyped-def]
+        return (a, b, c, more, d, e, f)
+
+    if not of_code:
+        # Then `inspect` says it.
+        function.mark = True  # type: ignore[attr-defined]
+    cached = cache(function)
+    assert cached(0, d=4) == cached(0, 1, 2, d=4, e=3) == (0, 1, 2, (), 4, 3, {})
+    assert cached(0, 1, 2, 9, d=4, b=5) == (0, 1, 2, (9,), 4, 3, {"b": 5})
+    assert cached.cache_info()[:2] == (1, 2)
+    with pytest.raises(ValueError, match="no parameter"):
+        cache(ignore=["more"])(function)
+
+
+def test_config_cannot_be_changed_and_compares_by_its_settings() -> None:
+    config = CacheConfig(ttl=5, maxsize=3)
+    assert config == CacheConfig(maxsize=3, ttl=5) != CacheConfig(ttl=5)
+    assert hash(config) == hash(CacheConfig(maxsize=3, ttl=5))
+    assert repr(config) == "CacheConfig(ttl=5, maxsize=3)"
+    assert pickle.loads(pickle.dumps(config)) == copy.copy(config) == config
+    for change in (lambda: setattr(config, "ttl", 6), lambda: delattr(config, "ttl")):
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            change()
+    with pytest.raises(TypeError, match="no setting 'tl'; did you mean 'ttl'"):
+        CacheConfig(tl=5)  # type: ignore[call-arg]

@@ -10,11 +10,11 @@
 1
 """
 
-from tidemark_cache._attributes import CacheCounts
-from tidemark_cache._codec import register_class
+import os
+
+from tidemark_cache import _attributes as _attributes
 from tidemark_cache._decorator import cache, invalidate_namespace, invalidate_tags
 from tidemark_cache._settings import CacheConfig
-from tidemark_cache._tiers import Backpressure, CircuitBreaker, FileBackend, RedisBackend
 
 __all__ = [
     "Backpressure",
@@ -28,3 +28,42 @@ __all__ = [
     "invalidate_tags",
     "register_class",
 ]
+
+#: Where names are that cost an import only those programs that use them.
+_LATER = {
+    "Backpressure": "_tiers",
+    "CacheCounts": "_counts",
+    "CircuitBreaker": "_tiers",
+    "FileBackend": "_tiers",
+    "RedisBackend": "_tiers",
+    "register_class": "_codec",
+}
+_OF_CALLS = ("_async", "_bound", "_counts", "_encoders", "_refresh", "_values", "_weight")
+
+
+def __getattr__(name: str) -> object:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(_imported(module), name)
+    globals()[name] = found
+    return found
+
+
+def _imported(module: str) -> object:
+    return __import__(f"{__name__}.{module}", fromlist=("*",))
+
+
+def _import_all() -> None:
+    """Import what a call may import. The child of a fork would wait for ever for a module that
+    another thread was importing."""
+    try:
+        for module in _OF_CALLS:
+            _imported(module)
+    except ImportError:
+        # The interpreter ends, and imports nothing any more.
+        pass
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_import_all)

@@ -10,12 +10,10 @@ asyncio is imported where it runs already: it is most of what importing this pac
 
 from __future__ import annotations
 
-import contextvars
 import sys
 import weakref
 
-from tidemark_cache import _tiers, _values
-from tidemark_cache._native import CallKey, RunBody, TaskRun
+from tidemark_cache._native import CallKey, RunBody, TaskRun, ownership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
 #: How often a waiter looks whether the loop that runs the body is still open.
 _SLICE_S = 0.5
-
-#: Names the runs that the code of a context belongs to; set by the native side.
-_OWNERSHIP: contextvars.ContextVar[Any] = contextvars.ContextVar("tidemark_cache_ownership")
 
 #: Tasks of refreshes, which the loop itself holds only weakly.
 _tasks: set[asyncio.Task[None]] = set()
@@ -126,7 +121,9 @@ async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         if run.is_answered:
             error = run.error
             if error is not None:
-                raise _values.error_for_caller(error)
+                from tidemark_cache._values import error_for_caller
+
+                raise error_for_caller(error)
             return run.answer()
 
 
@@ -176,11 +173,11 @@ class _TrioLoop:
 
 async def _lead_in_trio(run: TaskRun, cached: Any, call: tuple[Any, Any]) -> Any:
     # The body runs in the caller's own context, which owns the run only so long.
-    before = _OWNERSHIP.get(None)
+    before = ownership.get(None)
     try:
         await RunBody(run, _body(run, cached, call, False))
     finally:
-        _OWNERSHIP.set(before)
+        ownership.set(before)
     if not run.is_answered:
         raise RuntimeError("the run ended without an answer")
     return run.answer()
@@ -325,7 +322,10 @@ async def refreshed(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if key is None:
         return await cached.__wrapped__(*args, **kwargs)
     key.begin(False)
-    _tiers.forced.set(cached._backed is not None)
+    if cached._backed is not None:
+        from tidemark_cache import _tiers
+
+        _tiers.forced.set(True)
     try:
         value = await cached._body(*args, **kwargs)
     except BaseException:

@@ -1,43 +1,15 @@
 """What a decorated function offers beside being called."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from tidemark_cache import _async, _native, _settings, _tiers
+from tidemark_cache import _native, _settings
 from tidemark_cache._decorator import name_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-class CacheCounts(NamedTuple):
-    """What ``cache_info()`` gives; the first names are those of ``functools.lru_cache``."""
-
-    #: Calls answered without running the body, those that waited for another's run included.
-    hits: int
-    misses: int
-    maxsize: int
-    #: Entries held; None for a method, whose instances hold their own.
-    currsize: int | None
-    #: Bytes held, for all instances of a method together; None unless ``max_bytes`` is given.
-    bytes: int | None = None
-    #: Those of the hits that were past their lifetime.
-    stale_hits: int = 0
-    #: Refreshes that brought a value, and those that failed.
-    refreshes: int = 0
-    refresh_failures: int = 0
-    #: Entries that left for want of space, and because their time was over.
-    evictions: int = 0
-    expirations: int = 0
-    #: Hits of each tier; their sum is ``hits``.
-    l1_hits: int = 0
-    l2_hits: int = 0
-    #: What tiers below memory did not do: reads, stores and deletions.
-    l2_failures: int = 0
-    #: Reads and stores that did not take place: the breaker was open, or too many were under way.
-    l2_rejected: int = 0
-
-    def __repr__(self) -> str:
-        """The names of ``lru_cache``, and of the others what is not zero."""
-        others = [one for one in zip(self._fields, self, strict=True) if one[0] != "l1_hits"]
-        shown = [*others[:4], *(one for one in others[4:] if one[1])]
-        return f"CacheCounts({', '.join(f'{name}={value!r}' for name, value in shown)})"
+    from tidemark_cache._counts import CacheCounts
 
 
 def _cache_info(self: Any) -> CacheCounts:
@@ -47,6 +19,8 @@ def _cache_info(self: Any) -> CacheCounts:
 
 def _counts(self: Any, held: int | None) -> CacheCounts:
     hits, misses, stale, refreshes, failures, evicted, expired, used = _native.counts(self)
+    from tidemark_cache._counts import CacheCounts
+
     backed = self._backed
     of_file = 0 if backed is None else backed.hits
     return CacheCounts(
@@ -93,6 +67,8 @@ async def _acache_clear(self: Any) -> None:
     if self._backed is None:
         _cache_clear(self)
     else:
+        from tidemark_cache import _async
+
         await _async.in_thread(_cache_clear, self)
 
 
@@ -137,6 +113,8 @@ async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     """As ``invalidate_cache``, to be awaited."""
     if self._backed is None:
         return _invalidate_cache(self, *args, **kwargs)
+    from tidemark_cache import _async
+
     return await _async.in_thread(lambda: _invalidate_cache(self, *args, **kwargs))
 
 
@@ -187,13 +165,20 @@ def _cache_refresh(self: Any, *args: Any, **kwargs: Any) -> Any:
     another run of this call is under way, its answer is the one. A body that fails leaves the
     older answer where it is."""
     if self._is_async:
+        from tidemark_cache import _async
+
         return _async.refreshed(self, args, kwargs)
     key = _key_of(self, args, kwargs)
-    token = _tiers.forced.set(self._backed is not None)
-    try:
+    if self._backed is None:
         refreshed = key.refresh(args, kwargs, False)
-    finally:
-        _tiers.forced.reset(token)
+    else:
+        from tidemark_cache import _tiers
+
+        token = _tiers.forced.set(True)
+        try:
+            refreshed = key.refresh(args, kwargs, False)
+        finally:
+            _tiers.forced.reset(token)
     return self(*args, **kwargs) if refreshed is None else refreshed[0]
 
 

@@ -1,7 +1,11 @@
 """A cached method, taken off its instance."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class BoundCached:

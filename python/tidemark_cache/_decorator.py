@@ -1,46 +1,28 @@
 """The decorator and its presets: from a function and its settings to the native callable."""
 
-import functools
-import inspect
-import itertools
-import weakref
-from typing import Any
+from __future__ import annotations
 
-from tidemark_cache import (
-    _async,
-    _backed,
-    _bound,
-    _encoders,
-    _native,
-    _refresh,
-    _settings,
-    _values,
-    _weight,
-)
-from tidemark_cache._settings import CacheConfig
+import functools
+import itertools
+import sys
+
+from tidemark_cache import _native, _settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import weakref
+    from typing import Any
+
+    from tidemark_cache._settings import CacheConfig
 
 _slots = itertools.count(1)
 
 #: The functions of each namespace.
-_namespaces: dict[str, "weakref.WeakSet[Any]"] = {}
+_namespaces: dict[str, weakref.WeakSet[Any]] = {}
 
-_native.set_up(
-    (
-        _encoders.parts_of,
-        _values.frozen_fields,
-        _values.deep_copy,
-        _bound.BoundCached,
-        _async.miss,
-        _async._OWNERSHIP,
-        _refresh.begin,
-        _values.error_for_caller,
-        _values.own_way,
-        _weight.bytes_of,
-        _values.record_of,
-        _values.Record,
-    ),
-    _values.IMMUTABLE,
-)
+#: Flags of a code object.
+_TAKES_MORE, _TAKES_NAMES = 0x04, 0x08
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 def _decorator(config: CacheConfig, function: Any) -> Any:
@@ -123,7 +105,8 @@ def invalidate_tags(*tags: str) -> bool:
         if not isinstance(tag, str):
             raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
     # First, so that no run that begins now finds in a tier what is to be forgotten.
-    is_whole = _backed.forget_tags(tags)
+    backed = sys.modules.get("tidemark_cache._backed")
+    is_whole = backed is None or bool(backed.forget_tags(tags))
     for tag in tags:
         _native.invalidate_tag(tag)
     return is_whole
@@ -143,17 +126,14 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     # Either order of the two decorators works.
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(_decorated(function.__func__, config))
-    if inspect.isclass(function) or not callable(function):
+    if isinstance(function, type) or not callable(function):
         raise TypeError(f"cache decorates functions, not {type(function).__name__}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(
-            f"{name_of(function)} is a generator function: its first caller would use up the "
-            "result; return a list instead"
-        )
+    is_async = _is_async(function)
     settings = _settings.native(config)
-    is_async = inspect.iscoroutinefunction(function)
     backed = None
     if config.backend is not None:
+        from tidemark_cache import _backed
+
         _backed.refuse_ambiguous(function, config)
         backed = _backed.BackedFunction(function, config, settings, is_async)
         settings |= _backed.OF_MEMORY
@@ -177,8 +157,38 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     cached._refreshing = set()
     cached._is_method = False
     if config.namespace is not None:
+        import weakref
+
         _namespaces.setdefault(config.namespace, weakref.WeakSet()).add(cached)
+    if is_async:
+        # Before the first call, and before the interpreter's end.
+        from tidemark_cache import _async  # noqa: F401
+    if settings["refresh_share"] is not None or settings["stale_us"]:
+        from tidemark_cache import _refresh  # noqa: F401
     return cached
+
+
+def _is_simple(function: Any) -> bool:
+    """Whether all there is to know of a function stands in its code: it wraps no other one, and
+    is marked as nothing else."""
+    return type(function) is type(_is_simple) and not function.__dict__
+
+
+def _is_async(function: Any) -> bool:
+    if _is_simple(function):
+        flags = function.__code__.co_flags
+        is_generator, is_async = flags & (_GENERATOR | _ASYNC_GENERATOR), flags & _COROUTINE
+    else:
+        import inspect
+
+        is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        is_async = inspect.iscoroutinefunction(function)
+    if is_generator:
+        raise TypeError(
+            f"{name_of(function)} is a generator function: its first caller would use up the "
+            "result; return a list instead"
+        )
+    return bool(is_async)
 
 
 def name_of(function: Any) -> str:
@@ -188,36 +198,63 @@ def name_of(function: Any) -> str:
 
 
 def _parameters(function: Any, ignore: tuple[str, ...]) -> dict[str, Any]:
-    """How calls are bound. Of the function itself, not of what it wraps: it binds them too."""
-    try:
-        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-    except ValueError:
-        # Some built-in functions do not say; then only equal spellings share an entry.
-        unnamed = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
-        named = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
-        parameters = [unnamed, named]  # type: ignore[assignment]
-    kinds = [parameter.kind for parameter in parameters]
-    named_parameters = [
-        parameter
-        for parameter in parameters
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
-    names = [parameter.name for parameter in named_parameters]
+    """How calls are bound."""
+    found = _in_code(function) if _is_simple(function) else _in_signature(function)
+    names = found["names"]
     for name in ignore:
         if name not in names:
             raise ValueError(f"ignore names {name!r}, which is no parameter of {name_of(function)}")
-    only = kinds.count(inspect.Parameter.POSITIONAL_ONLY)
+    return found | {"is_ignored": [name in ignore for name in names]}
+
+
+def _in_code(function: Any) -> dict[str, Any]:
+    """As `_in_signature`, without what `inspect` costs to import and to run."""
+    code = function.__code__
+    positional = code.co_argcount
+    names = list(code.co_varnames[: positional + code.co_kwonlyargcount])
+    defaults: list[Any] = [None] * positional
+    for index, default in enumerate(reversed(function.__defaults__ or ())):
+        defaults[positional - 1 - index] = (default,)
+    by_name = function.__kwdefaults__ or {}
+    defaults += [(by_name[name],) if name in by_name else None for name in names[positional:]]
     return {
         "names": names,
+        "defaults": defaults,
+        "positional_only": code.co_posonlyargcount,
+        "positional": positional,
+        "takes_more": bool(code.co_flags & _TAKES_MORE),
+        "takes_names": bool(code.co_flags & _TAKES_NAMES),
+    }
+
+
+def _in_signature(function: Any) -> dict[str, Any]:
+    """Of the function itself, not of what it wraps: it binds its arguments too."""
+    import inspect
+
+    kinds = inspect.Parameter
+    try:
+        parameters = list(inspect.signature(function, follow_wrapped=False).parameters.values())
+    except ValueError:
+        # Some built-in functions do not say; then only equal spellings share an entry.
+        unnamed = kinds("args", kinds.VAR_POSITIONAL)
+        parameters = [unnamed, kinds("kwargs", kinds.VAR_KEYWORD)]
+    of_kind = [parameter.kind for parameter in parameters]
+    named = [
+        parameter
+        for parameter in parameters
+        if parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+    ]
+    only = of_kind.count(kinds.POSITIONAL_ONLY)
+    return {
+        "names": [parameter.name for parameter in named],
         "defaults": [
             None if parameter.default is parameter.empty else (parameter.default,)
-            for parameter in named_parameters
+            for parameter in named
         ],
-        "is_ignored": [name in ignore for name in names],
         "positional_only": only,
-        "positional": only + kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        "takes_more": inspect.Parameter.VAR_POSITIONAL in kinds,
-        "takes_names": inspect.Parameter.VAR_KEYWORD in kinds,
+        "positional": only + of_kind.count(kinds.POSITIONAL_OR_KEYWORD),
+        "takes_more": kinds.VAR_POSITIONAL in of_kind,
+        "takes_names": kinds.VAR_KEYWORD in of_kind,
     }
 
 

@@ -1,12 +1,20 @@
-"""What the decorator is given: names, checks, presets, and what the native side gets of it."""
+"""What the decorator is given: names, checks, presets, and what the native side gets of it.
 
-import dataclasses
-import datetime
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+No module of the standard library is imported that most programs do without: `dataclasses` alone
+would cost half of what importing this package does.
+"""
 
-from tidemark_cache import _tiers
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from tidemark_cache import _tiers
 
 #: A lifetime above a thousand years is a mistake in units.
 _TTL_S_MAX = 1000 * 366 * 86_400.0
@@ -34,7 +42,6 @@ _OF_OTHER_TIERS = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class CacheConfig:
     """Settings to share between functions: ``cache(config=…)``; keywords override its fields."""
 
@@ -66,13 +73,35 @@ class CacheConfig:
     lease: str = "wait"
     l1_enabled: bool = True
 
-    def __post_init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
+        for name in settings:
+            _check_name(name)
+        vars(self).update(settings)
         # All that can be wrong is found while decorating, and here already.
         native(self)
         if self.backend is not None:
+            from tidemark_cache import _tiers
+
             tiers = _tiers.backends_of(self.backend)
             backend = tiers if isinstance(self.backend, (list, tuple)) else tiers[0]
-            object.__setattr__(self, "backend", backend)
+            vars(self)["backend"] = backend
+
+    def __setattr__(self, name: str, value: object = None) -> None:
+        raise AttributeError(f"a CacheConfig cannot be changed: {name} stays as it is")
+
+    __delattr__ = __setattr__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CacheConfig):
+            return NotImplemented
+        return _fields(self) == _fields(other)
+
+    def __hash__(self) -> int:
+        return hash(_fields(self))
+
+    def __repr__(self) -> str:
+        given = [name for name in _NAMES if name in vars(self)]
+        return f"CacheConfig({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
 
     @property
     def ttl_s(self) -> float | None:
@@ -81,7 +110,13 @@ class CacheConfig:
         return None if ttl is None or callable(ttl) else seconds("ttl", ttl)
 
 
-_NAMES = tuple(field.name for field in dataclasses.fields(CacheConfig))
+_NAMES = tuple(CacheConfig.__annotations__)
+
+
+def _fields(config: CacheConfig) -> tuple[Any, ...]:
+    return tuple(getattr(config, name) for name in _NAMES)
+
+
 
 #: Lifetimes are finite in each preset; only the bare decorator never lets an entry expire.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -180,14 +215,19 @@ _OF_MEMORY = ("refresh_ttl_on_get",)
 
 
 def _backend(config: CacheConfig) -> None:
-    _tiers.breaker_of(config.circuit_breaker)
-    _tiers.pressure_of(config.backpressure)
+    if not (isinstance(config.circuit_breaker, bool) and isinstance(config.backpressure, bool)):
+        from tidemark_cache import _tiers
+
+        _tiers.breaker_of(config.circuit_breaker)
+        _tiers.pressure_of(config.backpressure)
     if not isinstance(config.write_behind, bool):
         raise TypeError(f"write_behind must be a bool, not {type(config.write_behind).__name__}")
     if config.lease not in _LEASES:
         raise ValueError(f"lease must be one of {', '.join(_LEASES)}, not {config.lease!r}")
     if config.backend is None:
         return
+    from tidemark_cache import _tiers
+
     _tiers.backends_of(config.backend)
     for name in _OF_MEMORY:
         if getattr(config, name):
@@ -227,7 +267,9 @@ def _freshness(config: CacheConfig, lifetime_s: float | None) -> dict[str, Any]:
 
 def seconds(name: str, value: object) -> float:
     """A duration in seconds, checked."""
-    if isinstance(value, datetime.timedelta):
+    # There is none before its module is imported.
+    duration: Any = getattr(sys.modules.get("datetime"), "timedelta", ())
+    if isinstance(value, duration):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
@@ -290,7 +332,7 @@ def _policy(
         if ttl is None:
             return None
         lifetime = ttl(value)
-        return math.inf if lifetime is None else seconds("the result of ttl", lifetime)
+        return float("inf") if lifetime is None else seconds("the result of ttl", lifetime)
 
     return policy
 

@@ -19,6 +19,8 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
+from tidemark_cache import _native
+
 #: Types whose objects cannot change. `datetime` and `time` are not here: their zone may.
 IMMUTABLE: list[type] = [
     datetime.date,
@@ -41,6 +43,7 @@ IMMUTABLE: list[type] = [
 ]
 
 _UNCHANGEABLE = frozenset(IMMUTABLE)
+_native.add_immutable(IMMUTABLE)
 
 _ONCE_ONLY = (
     collections.abc.Iterator,
@@ -53,6 +56,9 @@ _ONCE_ONLY = (
 def frozen_fields(value: object) -> tuple[Any, ...] | None:
     """Everything an immutable object is made of, or None for any other object."""
     kind = type(value)
+    if kind in _UNCHANGEABLE:
+        # The native side knows these, but not before this module is imported.
+        return ()
     if isinstance(value, enum.Enum):
         # There is one object for each member, for all callers: a copy would be the same one.
         return ()
