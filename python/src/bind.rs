@@ -32,6 +32,8 @@ pub struct CachePlan {
     pub lifetime_us: Option<u64>,
     /// The isolation asked for.
     pub copy_mode: CopyMode,
+    /// Where values are kept as bytes: the function's `Codec`.
+    pub codec: Option<HeldObject>,
     /// How long a caller waits for another's run.
     pub flight_wait: Duration,
     /// Gives the key in the arguments' stead.

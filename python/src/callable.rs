@@ -218,6 +218,7 @@ impl Inner {
             &plan.policy,
             &plan.errors,
             &plan.tags_of,
+            &plan.codec,
             on_evict,
         ];
         optional.into_iter().flatten().for_each(&mut *show);

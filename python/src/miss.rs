@@ -18,6 +18,7 @@ use crate::ownership;
 use crate::python::{self, PythonFunction};
 use crate::ready;
 use crate::store::{CallStore, EntryWay, FoundEntry, StoredEntry};
+use crate::value_bytes;
 
 /// After a refresh began, or a body failed for which an old value stood in, the next one begins no
 /// sooner than this.
@@ -308,7 +309,10 @@ impl Inner {
         key: HeldKey,
         start: &BodyStart,
     ) -> Outcome<(PlainRc<KeptEntry>, Option<Option<u64>>)> {
-        let (kept, isolation) = isolate::kept(value, self.plan.copy_mode)?;
+        let (kept, isolation) = match &self.plan.codec {
+            Some(codec) => (value_bytes::own_way(value, codec)?, Isolation::OwnWay),
+            None => isolate::kept(value, self.plan.copy_mode)?,
+        };
         let lifetime = self.lifetime(value)?;
         let extras = self.extras(start, lifetime.flatten());
         let entry = KeptEntry {

@@ -84,6 +84,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
         reads_clock: lifetime_us.is_some() || policy.is_some() || errors.is_some(),
         lifetime_us,
         copy_mode,
+        codec: optional(settings, "codec")?,
         flight_wait: Duration::from_secs_f64(required(settings, "flight_wait")?),
         key: optional(settings, "key")?,
         policy,

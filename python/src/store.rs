@@ -8,6 +8,7 @@ use pyo3::ffi;
 use crate::entry::KeptEntry;
 use crate::flight::FlightRuns;
 use crate::guard::{Guarded, SharedCount};
+use crate::isolate::Isolation;
 use crate::key::LookupKey;
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::python;
@@ -270,7 +271,12 @@ impl StoreShared {
         };
         python::apart(|| {
             let reason = HeldObject::owned(ffi::PyUnicode_FromString(reason.as_ptr()))?;
-            let parts = [reason.as_ptr(), entry.value.as_ptr()];
+            let value = match entry.isolation {
+                Isolation::Same | Isolation::Raise => entry.value.clone(),
+                // As a caller gets it: what is kept may stand for it in another form.
+                _ => entry.answer()?,
+            };
+            let parts = [reason.as_ptr(), value.as_ptr()];
             python::call(on_evict.as_ptr(), parts.as_ptr(), 2, std::ptr::null_mut())
         });
     }

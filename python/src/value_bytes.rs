@@ -11,6 +11,8 @@ use pyo3::types::{
     PyTuple,
 };
 
+use crate::object::{HeldObject, Outcome, Raised};
+
 /// Deeper values are refused: they are cycles, or as good as.
 pub const DEPTH_MAX: usize = 200;
 
@@ -76,6 +78,24 @@ pub fn encode(value: &Bound<'_, PyAny>, codec: &Bound<'_, PyAny>) -> PyResult<Ve
             Err(PyTypeError::new_err(text))
         }
         Err(NotStorable { error, .. }) => Err(error),
+    }
+}
+
+/// A value as bytes, beside the function that makes each caller's value from them.
+pub unsafe fn own_way(value: &HeldObject, codec: &HeldObject) -> Outcome<HeldObject> {
+    let py = Python::assume_attached();
+    let value = Bound::from_borrowed_ptr(py, value.as_ptr());
+    let codec = Bound::from_borrowed_ptr(py, codec.as_ptr());
+    let pair = || {
+        let bytes = PyBytes::new(py, &encode(&value, &codec)?).into_any();
+        PyTuple::new(py, [codec.getattr("loads")?, bytes])
+    };
+    match pair() {
+        Ok(pair) => HeldObject::owned(pair.into_ptr()),
+        Err(error) => {
+            error.restore(py);
+            Err(Raised)
+        }
     }
 }
 

@@ -33,7 +33,7 @@ R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 _T = TypeVar("_T")
 
-_Copy = Literal["auto", "share", "deep"]
+_Copy = Literal["auto", "share", "deep", "bytes"]
 _Duration = float | timedelta
 _Errors = bool | type[Exception] | tuple[type[Exception], ...]
 # A text is "file", or the address of a Redis server.

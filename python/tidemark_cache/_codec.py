@@ -19,6 +19,8 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
+from tidemark_cache import _native
+
 _REGISTERED: dict[str, type] = {}
 
 #: What a defaultdict may make its values with: a function cannot be stored.
@@ -230,6 +232,10 @@ class Codec:
             self._own = found
         return self._own.get(name)
 
+    def loads(self, content: bytes) -> Any:
+        """The value that these bytes stand for."""
+        return _native.decoded(content, self)
+
     def parts_of(self, value: Any) -> tuple[str, Any]:
         """The name of the value's class and what it is made from again."""
         kind = type(value)
@@ -242,7 +248,7 @@ class Codec:
         if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
             return (_SCALAR, (_dtype_of(value.dtype), value.tobytes()))
         if not _is_restorable(kind):
-            raise TypeError(f"is a {kind.__qualname__}, which the file tier cannot store")
+            raise TypeError(f"is a {kind.__qualname__}, which cannot be stored as bytes")
         name = _name(kind)
         if self._allowed(name) is not kind:
             raise TypeError(

@@ -43,7 +43,8 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
             its lifetime, None for no end. Default: entries never expire.
         maxsize: Entries held, for a method in each instance. Default: 10,000.
         copy: ``"auto"`` (default) isolates callers at the least cost, ``"share"`` hands out the
-            same object, ``"deep"`` always uses ``copy.deepcopy``.
+            same object, ``"deep"`` always uses ``copy.deepcopy``, ``"bytes"`` keeps bytes and makes
+            a value from them for each caller.
         key: Callable that gets the call's arguments and returns what stands for them.
         ignore: Names of parameters left out of the key.
         tags: Texts, or a callable that gets the call's arguments and returns texts;
@@ -130,6 +131,10 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
         raise TypeError(f"cache decorates functions, not {type(function).__name__}")
     is_async = _is_async(function)
     settings = _settings.native(config)
+    if config.copy == "bytes":
+        from tidemark_cache._codec import Codec
+
+        settings["codec"] = Codec(function)
     backed = None
     if config.backend is not None:
         from tidemark_cache import _backed

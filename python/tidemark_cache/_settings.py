@@ -22,7 +22,7 @@ _MAXSIZE_MAX = 2**31
 _BYTES_MAX = 2**48
 _NAMESPACE_MAX = 200
 _LEASES = ("wait", "run")
-_COPY_MODES = ("auto", "share", "deep")
+_COPY_MODES = ("auto", "share", "deep", "bytes")
 #: Share of the lifetime after which a hit has its entry refreshed, when only asked to do so.
 _REFRESH_SHARE = 0.5
 
