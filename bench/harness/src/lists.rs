@@ -85,14 +85,14 @@ impl Opened {
         // The server's own limits and encoders, with its list cache off.
         let config = engine::Config {
             total_cap: TOTAL_CAP,
-            ..server::offline::offline_engine(copy("list-engine")?)
+            ..server::offline::offline_engine(copy("list-engine")?.into())
         };
         let clock = Arc::new(MachineClock {
             opened: Instant::now(),
         });
         let engine = Engine::open(config.clone(), clock)?;
         let store = store::open(store::Options {
-            directory: copy("list-store")?,
+            place: copy("list-store")?.into(),
             durability: config.durability,
             encode_row: config.encode_row,
             reader_cache_bytes: config.reader_cache_bytes,

@@ -71,8 +71,8 @@ pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
     DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, Durability, EncodeRow,
     ExecutionRecord, ExecutionStatus, HistoryCount, HistoryFault, HistoryImport, HistoryMembers,
-    Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError, UrlFault, Variable,
-    Verdict, Violation, Violations, accept_loss, examine_database, inspect,
+    Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError, StorePlace,
+    UrlFault, Variable, Verdict, Violation, Violations, accept_loss, examine_database, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};
@@ -101,8 +101,8 @@ pub type EncodePage = fn(&Page, Family) -> Vec<u8>;
 /// How to open an engine. No limit has a default here: the caller decides.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The data directory.
-    pub directory: std::path::PathBuf,
+    /// Where the store is.
+    pub place: StorePlace,
     /// What a commit waits for.
     pub durability: Durability,
     /// Page cache of each reading thread, in bytes.
@@ -141,7 +141,7 @@ pub struct Config {
 impl Config {
     fn store_options(&self) -> store::Options {
         store::Options {
-            directory: self.directory.clone(),
+            place: self.place.clone(),
             durability: self.durability,
             encode_row: self.encode_row,
             reader_cache_bytes: self.reader_cache_bytes,
@@ -151,7 +151,7 @@ impl Config {
         }
     }
 
-    /// Begins to make the store of its directory, which must be empty, of a history.
+    /// Begins to make the store of its place, which must be empty, of a history.
     ///
     /// # Errors
     /// As [`HistoryImport::begin`].

@@ -1,8 +1,6 @@
 //! How a store is opened that no server serves.
 
-use std::path::PathBuf;
-
-use engine::{Durability, LongReads};
+use engine::{Durability, LongReads, StorePlace};
 use model::TableOptions;
 
 use crate::defaults::{
@@ -24,9 +22,9 @@ const LONG_READS: LongReads = LongReads {
 const WRITES_WAITING_MAX: usize = 4_096;
 
 /// How the command line opens a store that no server holds: for administration only.
-pub fn offline_engine(directory: PathBuf) -> engine::Config {
+pub fn offline_engine(place: StorePlace) -> engine::Config {
     engine::Config {
-        directory,
+        place,
         durability: Durability::Full,
         reader_cache_bytes: READER_CACHE_BYTES,
         read_limit_ms: 10_000,

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use model::{HistoryGone, Mark, RowId};
 
+use crate::StorePlace;
+
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
@@ -73,10 +75,15 @@ pub enum StoreError {
     },
     /// The store writes no more, after [`StoreError::OutcomeUnknown`].
     Stopped,
-    /// Another process holds the data directory.
+    /// Another process holds the store.
     Locked {
-        /// The directory.
-        directory: PathBuf,
+        /// Where it is.
+        place: StorePlace,
+    },
+    /// No store can be there, or this cannot be done with one that is.
+    PlaceUnfit {
+        /// Where.
+        place: StorePlace,
     },
     /// The data directory held a database, and holds none now, or an empty file.
     DatabaseMissing {
@@ -95,7 +102,7 @@ pub enum StoreError {
         /// The mark of that commit.
         kept: Mark,
     },
-    /// The data directory was written by a format this binary does not know.
+    /// The store was written by a format this binary does not know.
     Format {
         /// The format found.
         found: i64,
@@ -148,6 +155,7 @@ impl StoreError {
             | StoreError::Panicked { .. }
             | StoreError::Stopped
             | StoreError::Locked { .. }
+            | StoreError::PlaceUnfit { .. }
             | StoreError::DatabaseMissing { .. }
             | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
@@ -201,18 +209,21 @@ impl fmt::Display for StoreError {
             StoreError::Stopped => {
                 f.write_str("Nothing is written until a restart, after a write of unknown outcome.")
             }
-            StoreError::Locked { directory } => write!(
+            StoreError::Locked { place } => write!(
                 f,
-                "Another process holds the data directory {}. Stop it, or give another directory \
-                 with --data.",
-                directory.display()
+                "Another process holds the {place}. Stop it, or give {}.",
+                place.option()
+            ),
+            StoreError::PlaceUnfit { place } => write!(
+                f,
+                "This needs a directory of this machine; a store cannot be in {place}."
             ),
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
             StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
             StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
             StoreError::Format { found, newest } => write!(
                 f,
-                "The data directory has format {found}; this binary knows formats up to {newest}. \
+                "The store has format {found}; this binary knows formats up to {newest}. \
                  Use a newer Tidemark."
             ),
             StoreError::KeyMissing { file } => write_keyless(f, file),

@@ -20,6 +20,7 @@ pub mod error;
 pub mod execution_record;
 pub mod function_op;
 mod pending;
+mod place;
 mod postgres;
 mod refusal;
 mod row_op;
@@ -40,6 +41,7 @@ pub use function_op::{
     FunctionName, FunctionOp, Variable,
 };
 pub use pending::{Committed, InDoubt, Pending};
+pub use place::StorePlace;
 pub use postgres::{DatabaseFinding, DatabaseUrl, UrlFault, Verdict, examine_database};
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
@@ -562,8 +564,8 @@ pub struct LongReads {
 /// How to open a store. No limit has a default here: the caller decides.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The data directory. Created if absent, locked while the store is open.
-    pub directory: std::path::PathBuf,
+    /// Where it is. A directory is created if absent, and locked while the store is open.
+    pub place: StorePlace,
     /// What a commit waits for.
     pub durability: Durability,
     /// The encoder of row bodies.
@@ -578,12 +580,13 @@ pub struct Options {
     pub vfs: Option<String>,
 }
 
-/// Opens the embedded store in `options.directory`.
+/// Opens the store in `options.place`.
 ///
 /// # Errors
-/// [`StoreError::Locked`] when another process holds the directory, [`StoreError::Format`] when
+/// [`StoreError::Locked`] when another process holds the place, [`StoreError::Format`] when
 /// a newer Tidemark wrote it, [`StoreError::DatabaseMissing`] or [`StoreError::CommitsLost`] when
-/// it held more before, [`StoreError::Io`] when it cannot be read or written.
+/// it held more before, [`StoreError::Io`] when it cannot be read or written,
+/// [`StoreError::PlaceUnfit`] when it is no directory.
 pub fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
     sqlite::open(options)
 }

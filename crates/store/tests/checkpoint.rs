@@ -28,7 +28,7 @@ impl Bench {
 impl Place for Bench {
     fn open(&self) -> Arc<dyn Store> {
         store::open(Options {
-            directory: self.root.path().join("data"),
+            place: self.root.path().join("data").into(),
             durability: Durability::Normal,
             encode_row,
             reader_cache_bytes: 1 << 20,

@@ -59,6 +59,28 @@ fn the_embedded_store_keeps_the_contract() {
 }
 
 #[test]
+fn a_database_holds_no_store_and_says_so_without_its_password() {
+    let url = store::DatabaseUrl::parse("postgres://shop:secret@db.example/shop").unwrap();
+    let place = store::StorePlace::from(url);
+    let unfit = StoreError::PlaceUnfit {
+        place: place.clone(),
+    };
+    let folder = Embedded::new();
+    let options = || store::Options {
+        place: place.clone(),
+        ..options(&folder.directory())
+    };
+    assert_eq!(store::open(options()).err().as_ref(), Some(&unfit));
+    assert_eq!(store::inspect(&place).err().as_ref(), Some(&unfit));
+    assert_eq!(store::accept_loss(&place).err().as_ref(), Some(&unfit));
+    let import = store::HistoryImport::begin(options()).err();
+    let text = import.unwrap().to_string();
+    assert_eq!(text, unfit.to_string());
+    assert!(text.contains("database shop at db.example:5432"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
 fn a_directory_is_opened_once_at_a_time() {
     let place = Embedded::new();
     let db = Db::open(&place);
@@ -66,7 +88,7 @@ fn a_directory_is_opened_once_at_a_time() {
     assert_eq!(
         second,
         Err(StoreError::Locked {
-            directory: place.directory()
+            place: place.directory().into()
         })
     );
     db.close();

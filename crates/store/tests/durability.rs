@@ -33,7 +33,7 @@ struct Directory {
 impl Place for Directory {
     fn open(&self) -> Arc<dyn Store> {
         store::open(Options {
-            directory: self.path.clone(),
+            place: self.path.clone().into(),
             durability: self.durability,
             encode_row,
             reader_cache_bytes: 1 << 20,

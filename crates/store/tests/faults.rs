@@ -39,7 +39,7 @@ impl Bench {
 
     fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
         store::open(Options {
-            directory: self.root.path().join("data"),
+            place: self.root.path().join("data").into(),
             durability: Durability::Full,
             encode_row,
             reader_cache_bytes: 1 << 20,

@@ -100,7 +100,7 @@ struct Directory(tempfile::TempDir, LongReads, u64);
 impl Place for Directory {
     fn open(&self) -> Arc<dyn Store> {
         store::open(Options {
-            directory: self.0.path().join("data"),
+            place: self.0.path().join("data").into(),
             durability: Durability::Normal,
             encode_row: encode_at_gate,
             reader_cache_bytes: 8 << 20,

@@ -23,7 +23,7 @@ struct Directory(PathBuf, Durability);
 impl Directory {
     fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
         store::open(Options {
-            directory: self.0.clone(),
+            place: self.0.clone().into(),
             durability: self.1,
             encode_row,
             reader_cache_bytes: 1 << 20,
@@ -100,11 +100,11 @@ impl Left {
             };
             assert!(found < kept && kept == self.mark, "{found:?} {kept:?}");
             assert_eq!(log(), before, "the log is as it was");
-            let inspection = store::inspect(self.folder.path()).unwrap().unwrap();
+            let inspection = store::inspect(&self.folder.path().into()).unwrap().unwrap();
             let said = inspection.holds_all();
             assert_eq!(said, Err(StoreError::CommitsLost { found, kept }));
         }
-        store::accept_loss(self.folder.path()).unwrap();
+        store::accept_loss(&self.folder.path().into()).unwrap();
         let found = self.try_open().unwrap();
         assert!(found < self.mark);
         assert_eq!(
@@ -199,12 +199,12 @@ fn a_database_that_is_gone_is_not_begun_anew() {
                 let said = left.try_open();
                 let is_missing = matches!(said, Err(StoreError::DatabaseMissing { .. }));
                 assert!(is_missing, "{said:?}");
-                let said = store::inspect(left.folder.path()).map(|_| ());
+                let said = store::inspect(&left.folder.path().into()).map(|_| ());
                 let is_missing = matches!(said, Err(StoreError::DatabaseMissing { .. }));
                 assert!(is_missing, "{said:?}");
             }
             assert_eq!(left.at(LOG).exists(), !marks, "nothing was touched");
-            store::accept_loss(left.folder.path()).unwrap();
+            store::accept_loss(&left.folder.path().into()).unwrap();
             assert_eq!(left.try_open().unwrap(), Mark::ZERO);
         }
     }

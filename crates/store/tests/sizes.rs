@@ -452,7 +452,7 @@ fn bytes_of_each_project_are_seen_from_outside() {
     db.close();
     let look = || {
         let directory = place.0.path().join("data");
-        let inspection = store::inspect(&directory).unwrap().unwrap();
+        let inspection = store::inspect(&directory.into()).unwrap().unwrap();
         inspection.project_bytes().unwrap()
     };
     assert_eq!(look(), [(PROJECT.to_owned(), held)]);

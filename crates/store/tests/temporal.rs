@@ -70,7 +70,7 @@ fn open(directory: &Path) -> Arc<dyn Store> {
 
 fn options(directory: PathBuf) -> Options {
     Options {
-        directory,
+        place: directory.into(),
         durability: Durability::Normal,
         encode_row: encode,
         reader_cache_bytes: 8 << 20,
@@ -83,7 +83,7 @@ fn options(directory: PathBuf) -> Options {
 /// Everything that a store knew, as entries.
 fn entries(directory: &Path) -> Vec<(&'static str, HistoryMembers)> {
     let mut entries = Vec::new();
-    let inspection = inspect(directory).unwrap().unwrap();
+    let inspection = inspect(&directory.into()).unwrap().unwrap();
     let mut output = |part, members| {
         entries.push((part, members));
         Ok(())

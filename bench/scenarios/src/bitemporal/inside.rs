@@ -31,7 +31,7 @@ pub fn points(
     count: u32,
     clock: &Arc<dyn Clock>,
 ) -> Result<[Tally; 2]> {
-    let engine = Engine::open(offline_engine(directory.to_owned()), clock.clone())?;
+    let engine = Engine::open(offline_engine(directory.into()), clock.clone())?;
     let scopes: Arc<[Scope]> = Scope::ALL.into();
     let caller = Caller {
         project: ProjectId::new(project)?,

@@ -67,7 +67,7 @@ fn rng(bytes: &mut [u8]) {
 
 fn config(directory: &std::path::Path) -> Config {
     Config {
-        directory: directory.to_owned(),
+        place: directory.into(),
         durability: Durability::Normal,
         reader_cache_bytes: 1 << 20,
         read_limit_ms: 15_000,

@@ -52,7 +52,7 @@ pub(crate) enum SslMode {
 }
 
 /// A database. Neither its `Debug` nor its `Display` form has the password.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl {
     /// All but hosts.
     config: Config,

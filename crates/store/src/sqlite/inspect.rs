@@ -16,7 +16,7 @@ use super::schema::catalogue_read;
 use super::schema::coding;
 use super::schema::migrate::{self, FORMAT};
 use super::schema::sizes::FIRST_FORMAT;
-use crate::StoreError;
+use crate::{StoreError, StorePlace};
 
 /// Steps of SQLite's machine between two signs of life: some hundredths of a second.
 const STEPS_PER_SIGN: i32 = 500_000;
@@ -42,13 +42,14 @@ pub struct Inspection {
     kept: Option<Kept>,
 }
 
-/// Opens the database of a data directory for looking; `None` when there is none yet.
+/// Opens the store of a data directory for looking; `None` when there is none yet.
 ///
 /// # Errors
 /// [`StoreError::Format`] when a newer Tidemark wrote it, [`StoreError::Corrupt`] when it is
 /// another program's database or none, [`StoreError::DatabaseMissing`] when one was there,
-/// [`StoreError::Io`] when it cannot be read.
-pub fn inspect(directory: &Path) -> Result<Option<Inspection>, StoreError> {
+/// [`StoreError::Io`] when it cannot be read, [`StoreError::PlaceUnfit`] when it is no directory.
+pub fn inspect(place: &StorePlace) -> Result<Option<Inspection>, StoreError> {
+    let directory = directory::directory_of(place)?;
     directory::expect_database(directory)?;
     let database = directory.join(DATABASE_FILE);
     if !database.exists() {
@@ -300,14 +301,14 @@ mod tests {
     #[test]
     fn a_directory_without_a_database_and_a_file_that_is_none_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(inspect(folder.path()).unwrap().is_none());
+        assert!(inspect(&folder.path().into()).unwrap().is_none());
         let file = folder.path().join(DATABASE_FILE);
         fs::write(
             &file,
             "no database, but longer than the header of one".repeat(90),
         )
         .unwrap();
-        let error = inspect(folder.path()).err().unwrap();
+        let error = inspect(&folder.path().into()).err().unwrap();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     }
 
@@ -318,7 +319,7 @@ mod tests {
         let mut connection = Connection::open(&file).unwrap();
         migrate::migrate(&mut connection).unwrap();
         drop(connection);
-        let mut found = inspect(folder.path()).unwrap().unwrap();
+        let mut found = inspect(&folder.path().into()).unwrap().unwrap();
         assert_eq!(found.formats().unwrap(), (FORMAT, FORMAT));
         assert_eq!(found.mark().unwrap(), None);
         assert_eq!(found.check(|| {}).unwrap(), Vec::<String>::new());
@@ -327,7 +328,7 @@ mod tests {
         let last = bytes.len() - 4_096;
         bytes[last..].fill(0xA5);
         fs::write(&file, bytes).unwrap();
-        let mut found = inspect(folder.path()).unwrap().unwrap();
+        let mut found = inspect(&folder.path().into()).unwrap().unwrap();
         assert!(!found.check(|| {}).unwrap().is_empty());
     }
 }

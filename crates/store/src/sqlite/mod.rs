@@ -36,7 +36,7 @@ use rusqlite::wal::CheckpointMode;
 use self::commit::writer::Writer;
 use self::disk::checkpoint::{self, Checkpointer};
 use self::disk::connection::{self, Location};
-use self::disk::directory::Directory;
+use self::disk::directory::{Directory, directory_of};
 use self::disk::kept::{Keeping, Kept};
 use self::disk::vault::Vault;
 use self::read::Readers;
@@ -86,7 +86,7 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
 
 impl SqliteStore {
     fn open(options: Options) -> Result<SqliteStore, StoreError> {
-        let directory = Directory::open(&options.directory)?;
+        let directory = Directory::open(directory_of(&options.place)?)?;
         history::site::settle(directory.path())?;
         let kept = Kept::read(directory.path());
         let database = directory.database()?;

@@ -24,7 +24,7 @@ pub struct Embedded(pub PathBuf);
 impl Embedded {
     pub fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
         store::open(Options {
-            directory: self.0.clone(),
+            place: self.0.clone().into(),
             durability: Durability::Full,
             encode_row,
             reader_cache_bytes: 1 << 20,

@@ -19,7 +19,7 @@ fn key_file_that_is_missing_or_wrong_is_refused_and_not_replaced() {
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let key = fs::read(&file).unwrap();
-    let looked = |place: &Embedded| inspect(&place.0).unwrap().unwrap().key();
+    let looked = |place: &Embedded| inspect(&place.0.as_path().into()).unwrap().unwrap().key();
     assert_eq!(looked(&place), Ok(Some(())));
 
     fs::remove_file(&file).unwrap();

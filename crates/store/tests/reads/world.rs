@@ -36,7 +36,7 @@ pub struct Directory(pub tempfile::TempDir, pub u64);
 impl Place for Directory {
     fn open(&self) -> Arc<dyn Store> {
         store::open(Options {
-            directory: self.0.path().join("data"),
+            place: self.0.path().join("data").into(),
             durability: Durability::Normal,
             encode_row: db::encode_row,
             reader_cache_bytes: 8 << 20,

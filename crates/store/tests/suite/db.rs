@@ -42,7 +42,7 @@ impl Place for Directory {
 /// How the stores under test are opened where nothing else is said.
 pub fn options(directory: &Path) -> Options {
     Options {
-        directory: directory.to_owned(),
+        place: directory.into(),
         durability: Durability::Normal,
         encode_row,
         reader_cache_bytes: 8 << 20,

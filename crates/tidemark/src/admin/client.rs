@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 use serde_json::Value;
+use server::offline::offline_engine;
 use server::rng::Rng;
 use server::telemetry::snapshot::TopSnapshot;
 use tokio::net::UnixStream;
@@ -35,18 +36,17 @@ pub enum Administration {
 }
 
 impl Administration {
-    /// Finds the way. `config` opens the store where no server runs.
+    /// Finds the way. Where no server runs, it opens the store itself.
     ///
     /// # Errors
     /// When the directory does not exist and `create` does not hold, cannot be opened, or is held
     /// by a server that does not answer.
     pub async fn open(
-        config: engine::Config,
+        directory: &Path,
         clock: Arc<dyn Clock>,
         rng: Rng,
         create: bool,
     ) -> Result<Administration> {
-        let directory = config.directory.clone();
         if !create && !directory.is_dir() {
             bail!(
                 "there is no data directory {}. Give its path with --data, or start \
@@ -54,10 +54,10 @@ impl Administration {
                 directory.display()
             );
         }
-        if let Some(running) = Administration::of_running(&directory).await? {
+        if let Some(running) = Administration::of_running(directory).await? {
             return Ok(running);
         }
-        match Engine::open(config, clock) {
+        match Engine::open(offline_engine(directory.into()), clock) {
             Ok(engine) => Ok(Administration::Offline { engine, rng }),
             Err(EngineError::Store(StoreError::Locked { .. })) => bail!(
                 "another process holds the data directory {} and does not answer on its \

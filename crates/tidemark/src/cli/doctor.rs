@@ -47,9 +47,8 @@ pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
 fn examine_directory(args: &DoctorArgs, outside: Outside, say: impl FnMut(Finding)) -> Result<()> {
     let (file, settings, serve) = serve_settings(&args.data, args.config.as_deref())?;
     let setup = serve.check(outside.clock.clone(), outside.rng)?;
-    let directory = setup.engine.directory.clone();
     let patient = Patient {
-        directory: &directory,
+        directory: &setup.data,
         setup: &setup,
         settings: &settings,
         file: &file,

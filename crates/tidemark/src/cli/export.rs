@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use engine::inspect;
 use model::counted;
-use server::offline::offline_engine;
 use transfer::export::{self, Exported};
 use transfer::history;
 use transfer::target::Target;
@@ -36,8 +35,7 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
     };
     let done = runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside;
-        let config = offline_engine(directory);
-        let store = Administration::open(config, clock, rng, false).await?;
+        let store = Administration::open(&directory, clock, rng, false).await?;
         let mut target = Target::new(store.into(), rows.project.to_string());
         let written = async |out: &mut dyn Write| write_rows(&mut target, &rows, out).await;
         let done = write(output.as_deref(), written).await;
@@ -61,7 +59,7 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
 /// The file of the store is read beside the server that may run on it, which is asked for
 /// nothing.
 fn write_history(directory: &Path, output: Option<&Path>) -> Result<ExitCode> {
-    let inspection = inspect(directory)?;
+    let inspection = inspect(&directory.into())?;
     let inspection =
         inspection.with_context(|| format!("there is no database in {}", directory.display()))?;
     let written = async |out: &mut dyn Write| history::export(&inspection, out);

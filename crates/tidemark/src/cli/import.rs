@@ -33,9 +33,8 @@ pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
         return read_history(&setup.directory, path);
     }
     runtime()?.block_on(async {
-        let config = offline_engine(setup.directory.clone());
         let Outside { clock, rng, .. } = outside.clone();
-        let store = Administration::open(config, clock, rng, false).await?;
+        let store = Administration::open(&setup.directory, clock, rng, false).await?;
         let mut target = Target::new(store.into(), setup.into.to_string());
         let done = read(&mut target, setup.source, &setup.directory, &outside).await;
         target.close()?;
@@ -105,7 +104,7 @@ async fn read(
 fn read_history(directory: &Path, path: Option<PathBuf>) -> Result<ExitCode> {
     let (from, bar) = open(path)?;
     let mut from = BufReader::with_capacity(READ_BYTES, from);
-    let made = offline_engine(directory.to_owned()).begin_history()?;
+    let made = offline_engine(directory.into()).begin_history()?;
     let read = history::import(made, &mut from, &bar);
     bar.finish_and_clear();
     let done = read.context("nothing was imported")?;

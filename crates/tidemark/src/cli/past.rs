@@ -7,7 +7,6 @@ use clap::Args;
 use model::calendar::iso_ms;
 use model::{Timestamp, counted};
 use serde_json::{Value, json};
-use server::offline::offline_engine;
 use transfer::port_request::{PortRequest, RowHistory, TablePath, Version};
 use transfer::target::Target;
 
@@ -70,8 +69,7 @@ impl RowArgs {
     async fn open(&self, outside: Outside) -> Result<Target> {
         let project = self.project.check()?;
         let Outside { clock, rng, .. } = outside;
-        let config = offline_engine(self.data.data.clone());
-        let store = Administration::open(config, clock, rng, false).await?;
+        let store = Administration::open(&self.data.data, clock, rng, false).await?;
         Ok(Target::new(store.into(), project.to_string()))
     }
 

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use model::ProjectId;
 use serde_json::Value;
-use server::offline::offline_engine;
 
 use super::{Outside, runtime, say, say_json, table};
 use crate::admin::act::{Act, ProjectRecord};
@@ -151,10 +150,9 @@ pub fn confirm(question: &str, done: &str) -> Result<()> {
 /// When the data directory cannot be reached, or the act is refused.
 pub fn perform(how: &HowArgs, outside: Outside, act: Act) -> Result<Value> {
     let create = matches!(act, Act::CreateProject { .. });
-    let config = offline_engine(how.data.data.clone());
     let Outside { clock, rng, .. } = outside;
     runtime()?.block_on(async {
-        let mut administration = Administration::open(config, clock, rng, create).await?;
+        let mut administration = Administration::open(&how.data.data, clock, rng, create).await?;
         let done = administration.perform(act).await;
         administration.close()?;
         done

@@ -54,9 +54,8 @@ pub fn run(mut setup: ServeSetup, outside: Outside) -> Result<ExitCode> {
     let limit = Duration::from_millis(setup.http.limits.drain_ms);
     if setup.accept_loss {
         tracing::warn!("whatever commits were lost before this start are not missed any more");
-        let directory = &setup.engine.directory;
-        let accepted = engine::accept_loss(directory);
-        accepted.map_err(|error| explain_open(error.into(), directory))?;
+        let accepted = engine::accept_loss(&setup.engine.place);
+        accepted.map_err(|error| explain_open(error.into(), &setup.data))?;
     }
     runtime()?.block_on(async {
         let mut signals = StopSignals::take()?;
@@ -127,6 +126,7 @@ fn serve_until(
     break_down: oneshot::Sender<()>,
 ) -> Result<()> {
     let ServeSetup {
+        data: directory,
         engine: config,
         audit_hits,
         watch: watching,
@@ -134,10 +134,9 @@ fn serve_until(
         bootstrap,
         ..
     } = setup;
-    let directory = config.directory.clone();
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching);
-    let engine = open_engine(config, http.test_clock.as_ref(), outside)?;
+    let engine = open_engine(config, &directory, http.test_clock.as_ref(), outside)?;
     compare_hits(&engine, audit_hits)?;
     if let Some(threshold) = watching.slow_query {
         engine.tell_slow(threshold, tell_slow);
@@ -218,17 +217,17 @@ fn tell_stopped(directory: &Path, reason: &str) -> anyhow::Error {
 /// When it cannot be opened, or was served by another kind of clock.
 fn open_engine(
     config: engine::Config,
+    directory: &Path,
     test_clock: Option<&Arc<SetClock>>,
     outside: &Outside,
 ) -> Result<Arc<Engine>> {
-    let directory = config.directory.clone();
-    let explain = |error| explain_open(error, &directory);
+    let explain = |error| explain_open(error, directory);
     let Some(clock) = test_clock else {
         let engine = Engine::open(config, outside.clock.clone()).map_err(explain)?;
-        mark_real_data(&directory)?;
+        mark_real_data(directory)?;
         return Ok(engine);
     };
-    refuse_real_data(&directory)?;
+    refuse_real_data(directory)?;
     tracing::warn!("requests set the clock: this server is for tests alone");
     Engine::open(config, clock.clone()).map_err(explain)
 }

@@ -262,6 +262,8 @@ pub enum LogFormat {
 
 /// Everything `tidemark serve` needs, checked, for each part of it.
 pub struct ServeSetup {
+    /// What is kept on this machine.
+    pub data: PathBuf,
     /// For the engine.
     pub engine: engine::Config,
     /// Compare one of so many hits with a fresh read; 0 for none.
@@ -351,7 +353,7 @@ impl ServeArgs {
             downtime_max_us: hours_us(self.downtime_max_h),
             quotas: self.quotas.quotas(),
             new_tables: new_tables(self.table_history, self.table_past),
-            ..offline_engine(self.data.data)
+            ..offline_engine(self.data.data.as_path().into())
         };
         let http = ServeConfig {
             listen: SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port())),
@@ -377,6 +379,7 @@ impl ServeArgs {
             filter: self.log.log_level,
         };
         Ok(ServeSetup {
+            data: self.data.data,
             engine,
             audit_hits: self.audit_hits.max(self.former_audit_hits),
             watch: self.watch.check()?,
@@ -462,7 +465,8 @@ mod tests {
         ])
         .unwrap();
         let engine = &setup.engine;
-        assert_eq!(engine.directory, PathBuf::from("d"));
+        assert_eq!(setup.data, PathBuf::from("d"));
+        assert_eq!(engine.place, PathBuf::from("d").into());
         assert_eq!(engine.durability, Durability::Normal);
         assert_eq!((engine.list_cache_bytes, engine.total_cap), (64 << 20, 0));
         assert_eq!((engine.read_limit_ms, engine.page_rows_max), (7, 10));

@@ -21,7 +21,7 @@ const PROJECTS_SHOWN: usize = 5;
 
 /// The checks of the database.
 pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
-    let mut inspection = match inspect(patient.directory) {
+    let mut inspection = match inspect(&patient.setup.engine.place) {
         Ok(Some(inspection)) => inspection,
         Ok(None) => return say(Finding::good("format", "Nothing is stored yet.")),
         Err(error) => return say(unreadable(&error)),

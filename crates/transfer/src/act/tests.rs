@@ -20,7 +20,7 @@ impl Stage {
     /// Table `d/t` with an integer column and five rows.
     fn new() -> Stage {
         let folder = tempfile::tempdir().unwrap();
-        let config = offline_engine(folder.path().join("data"));
+        let config = offline_engine(folder.path().join("data").into());
         let clock = TickingClock::with_step(1_700_000_000_000_000, 1_000);
         let stage = Stage {
             engine: Engine::open(config, clock).unwrap(),

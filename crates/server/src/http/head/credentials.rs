@@ -130,7 +130,7 @@ pub(in crate::http) mod tests {
 
     /// An engine with a project `p`, and what runs its writes.
     pub fn engine_with_project(folder: &Path) -> (Arc<Engine>, Runtime) {
-        let config = offline_engine(folder.join("data"));
+        let config = offline_engine(folder.join("data").into());
         let engine = Engine::open(config, TickingClock::still_at(NOW_US)).unwrap();
         let runtime = Builder::new_current_thread().build().unwrap();
         let project = ProjectId::new("p").unwrap();

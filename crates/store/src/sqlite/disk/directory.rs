@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::kept::MARKS_FILE;
 use super::vault::KEY_FILE;
-use crate::StoreError;
+use crate::{StoreError, StorePlace};
 
 /// The database file. SQLite keeps its log beside it, as `tidemark.db-wal`.
 pub(crate) const DATABASE_FILE: &str = "tidemark.db";
@@ -43,9 +43,7 @@ impl Directory {
         let locks = [directory, file];
         for lock in &locks {
             lock.try_lock().map_err(|error| match error {
-                TryLockError::WouldBlock => StoreError::Locked {
-                    directory: path.to_owned(),
-                },
+                TryLockError::WouldBlock => StoreError::Locked { place: path.into() },
                 TryLockError::Error(error) => describe(path, "cannot be locked", &error),
             })?;
         }
@@ -97,12 +95,24 @@ pub(crate) fn expect_database(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// # Errors
+/// [`StoreError::PlaceUnfit`] when it is none.
+pub(crate) fn directory_of(place: &StorePlace) -> Result<&Path, StoreError> {
+    match place {
+        StorePlace::Directory(path) => Ok(path),
+        StorePlace::Database(_) => Err(StoreError::PlaceUnfit {
+            place: place.clone(),
+        }),
+    }
+}
+
 /// Lets the next start go on with what is there, after commits were lost: what tells of them goes,
 /// and so does the log of a database that is gone.
 ///
 /// # Errors
-/// As for [`Directory::open`].
-pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
+/// As for [`crate::open`].
+pub fn accept_loss(place: &StorePlace) -> Result<(), StoreError> {
+    let path = directory_of(place)?;
     let directory = Directory::open(path)?;
     let remove = |name: &str| match fs::remove_file(directory.path.join(name)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -174,7 +184,7 @@ mod tests {
         assert_eq!(
             second,
             Err(StoreError::Locked {
-                directory: path.clone()
+                place: path.clone().into()
             })
         );
         drop(first);

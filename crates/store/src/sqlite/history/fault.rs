@@ -91,8 +91,8 @@ impl fmt::Display for HistoryFault {
                 file.display()
             ),
             HistoryFault::OlderFormat => f.write_str(
-                "The data directory has an older format. Start a server on it once: it brings the \
-                 format up.",
+                "The store has an older format. Start a server on it once: it brings the format \
+                 up.",
             ),
             HistoryFault::Store(error) => error.fmt(f),
             HistoryFault::Output(error) => error.fmt(f),

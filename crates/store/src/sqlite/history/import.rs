@@ -7,7 +7,7 @@ use super::site::ImportSite;
 use super::{derived, settled};
 use crate::Options;
 use crate::sqlite::disk::connection::Location;
-use crate::sqlite::disk::directory::DATABASE_FILE;
+use crate::sqlite::disk::directory::{DATABASE_FILE, directory_of};
 
 /// A store that is being made of entries. Dropped before its end, it leaves nothing.
 pub struct HistoryImport {
@@ -21,11 +21,12 @@ impl HistoryImport {
     /// Makes room in the data directory that `options` name.
     ///
     /// # Errors
-    /// [`HistoryFault::NotEmpty`], [`HistoryFault::KeyThere`], or what the database says.
+    /// [`HistoryFault::NotEmpty`], [`HistoryFault::KeyThere`], or what the database says;
+    /// [`crate::StoreError::PlaceUnfit`] when it is no directory.
     pub fn begin(options: Options) -> Result<HistoryImport, HistoryFault> {
-        let site = ImportSite::open(&options.directory)?;
+        let site = ImportSite::open(directory_of(&options.place)?)?;
         let options = Options {
-            directory: site.path.clone(),
+            place: site.path.clone().into(),
             ..options
         };
         let database = site.path.join(DATABASE_FILE);
