@@ -110,6 +110,7 @@ impl Opened {
             actor,
             request: None,
             meta: None,
+            function: None,
         };
         let (query, catalogue_epoch) = resolve(&*store, &caller, &config)?;
         let database = database_file(&copy("list-bare")?)?;

@@ -223,7 +223,7 @@ impl Engine {
         let batch = WriteBatch {
             catalogue_epoch: self.catalogue().epoch,
             ops: vec![Op::Function(op)],
-            author: caller.and_then(|caller| author(&caller.actor)),
+            author: caller.and_then(author),
             unchanged_since: None,
             meta: None,
             noted_in: None,

@@ -46,8 +46,9 @@ pub use read::prepared::{PreparedList, PreparedTable};
 pub use read::view::{RowAnswer, View};
 pub use request::callers::Identity;
 pub use request::inputs::{
-    Cached, Caller, ColumnChange, Effect, Fixed, GrantsAsOf, ListAnswer, ListContainers, ListRows,
-    Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput, TableChange, WriteAnswer,
+    Cached, Caller, CallingFunction, ColumnChange, Effect, Fixed, GrantsAsOf, ListAnswer,
+    ListContainers, ListRows, Listed, NewColumn, NewIndex, NewTable, Place, Request, RowInput,
+    TableChange, WriteAnswer,
 };
 pub use schema::constraints::{NamedChange, NamedConstraints};
 pub use schema::definition::{column_type, index_status, index_type};

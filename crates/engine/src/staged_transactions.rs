@@ -221,7 +221,7 @@ impl Engine {
         let batch = WriteBatch {
             catalogue_epoch: self.catalogue().epoch,
             ops: vec![Op::Transaction(op)],
-            author: author(&caller.actor),
+            author: author(caller),
             unchanged_since: None,
             meta: None,
             noted_in: None,
@@ -239,6 +239,7 @@ impl Engine {
 fn holder(actor: &Actor, from: Option<IpAddr>) -> String {
     match (actor, from) {
         (Actor::Key { id, .. }, _) => format!("{OF_KEYS} {id}"),
+        (Actor::Function { id, .. }, _) => format!("{OF_KEYS} function:{id}"),
         (Actor::Guest, Some(address)) => format!("{OF_GUESTS} {address}"),
         (Actor::Guest, None) | (Actor::User { .. }, _) => owner(actor),
     }
@@ -249,7 +250,7 @@ impl Engine {
     fn share(&self, actor: &Actor) -> Share {
         let quotas = &self.quotas;
         let (own, class) = match actor {
-            Actor::Key { .. } => (quotas.key_transactions, Bound::WHOLE),
+            Actor::Key { .. } | Actor::Function { .. } => (quotas.key_transactions, Bound::WHOLE),
             Actor::Guest => (quotas.guest_transactions, Bound::PART),
             Actor::User { .. } => (Bound::PART, Bound::PART),
         };
@@ -259,7 +260,7 @@ impl Engine {
 
 fn may_see(actor: &Actor, owner_of_it: &str) -> bool {
     match actor {
-        Actor::Key { .. } => true,
+        Actor::Key { .. } | Actor::Function { .. } => true,
         Actor::Guest => class_of(owner_of_it) == OF_GUESTS,
         Actor::User { .. } => owner(actor) == owner_of_it,
     }

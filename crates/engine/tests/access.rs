@@ -307,6 +307,7 @@ fn callers_are_made_of_a_project_and_a_key() {
             Actor::Key { id, .. } => id.to_string(),
             Actor::Guest => "guest".into(),
             Actor::User { .. } => "user".into(),
+            Actor::Function { id, .. } => format!("function {id}"),
         })
     };
     assert_eq!(actor(Some("p"), Some(1)), Ok("lasting".into()));

@@ -382,6 +382,7 @@ fn user() -> Caller {
         },
         request: None,
         meta: None,
+        function: None,
     }
 }
 

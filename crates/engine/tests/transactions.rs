@@ -39,6 +39,7 @@ fn user(id: &str) -> Caller {
         },
         request: None,
         meta: None,
+        function: None,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::id::KeyId;
+use crate::id::{FunctionId, KeyId};
 use crate::permission::{Role, RoleSet};
 
-/// Who asks: a guest, a signed-in user, or an API key.
+/// Who asks: a guest, a signed-in user, an API key, or an execution of a function.
 #[derive(Clone, Debug)]
 pub enum Actor {
     /// A guest. Holds the roles `any` and `guests`.
@@ -22,12 +22,20 @@ pub enum Actor {
         /// What the key may call.
         scopes: Arc<[Scope]>,
     },
+    /// An execution of a function, by the key that it has while it runs. Grants do not concern it
+    /// either.
+    Function {
+        /// The function's id.
+        id: FunctionId,
+        /// What the function may call.
+        scopes: Arc<[Scope]>,
+    },
 }
 
 impl Actor {
     /// Whether grants on tables and rows are skipped for this actor.
     pub fn bypasses_grants(&self) -> bool {
-        matches!(self, Actor::Key { .. })
+        matches!(self, Actor::Key { .. } | Actor::Function { .. })
     }
 
     /// Whether the actor may call a route that one of `wanted` opens.
@@ -38,7 +46,7 @@ impl Actor {
                 let of_all = [Scope::RowsRead, Scope::RowsWrite, Scope::ExecutionsWrite];
                 of_all.contains(scope)
             }),
-            Actor::Key { scopes, .. } => wanted
+            Actor::Key { scopes, .. } | Actor::Function { scopes, .. } => wanted
                 .iter()
                 .any(|scope| *scope == Scope::HealthRead || scopes.contains(scope)),
         }
@@ -49,7 +57,7 @@ impl Actor {
         match self {
             Actor::Guest => Arc::new(RoleSet::new(vec![Role::any(), Role::guests()])),
             Actor::User { roles } => roles.clone(),
-            Actor::Key { .. } => Arc::new(RoleSet::new(vec![Role::any()])),
+            Actor::Key { .. } | Actor::Function { .. } => Arc::new(RoleSet::new(vec![Role::any()])),
         }
     }
 }
@@ -129,6 +137,17 @@ mod tests {
             key.has_scope(&[Scope::HealthRead]),
             "every key may ask for health"
         );
+    }
+
+    #[test]
+    fn an_execution_of_a_function_may_do_what_its_scopes_say() {
+        let function = Actor::Function {
+            id: FunctionId::new("f").unwrap(),
+            scopes: Arc::from([Scope::RowsRead]),
+        };
+        assert!(function.bypasses_grants());
+        assert!(function.has_scope(&[Scope::RowsRead]));
+        assert!(!function.has_scope(&[Scope::RowsWrite]));
     }
 
     #[test]

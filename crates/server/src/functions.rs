@@ -7,6 +7,7 @@
 mod builds;
 mod config;
 mod execution;
+mod live_runs;
 mod prepared;
 mod records;
 mod removal;
@@ -19,16 +20,23 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::{Engine, EngineError, FunctionError};
+use functions::ApiConnection;
 use model::Function;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 pub use config::FunctionsConfig;
 pub use execution::{Execution, ExecutionCall, ExecutionFault};
+pub use live_runs::{LiveRun, LiveRuns, is_of_run};
 pub use records::RecordsDurability;
 pub use running::{BODY_BYTES_MAX, RunningFunctions};
 
+use crate::rng::Rng;
+
 /// Threads for what reads and writes files: unpacking, building, clearing away, and one more.
 const BLOCKING_MAX: usize = 4;
+
+/// Connections of functions to the API that wait to be taken; more wait in their jails.
+const CONNECTIONS_WAITING_MAX: usize = 64;
 
 /// What executing has come to: what executes, or why nothing does.
 type Started = Result<Arc<RunningFunctions>, String>;
@@ -38,7 +46,17 @@ pub struct Functions {
     engine: Arc<Engine>,
     /// Or why functions are not executed, as a clause.
     config: Result<FunctionsConfig, String>,
+    ways: Ways,
+    /// `None` once it is taken.
+    connections: Mutex<Option<mpsc::Receiver<ApiConnection>>>,
     begun: OnceLock<Begun>,
+}
+
+/// How executions reach the API, and what of it may be theirs.
+#[derive(Clone)]
+struct Ways {
+    connections: mpsc::Sender<ApiConnection>,
+    runs: Arc<LiveRuns>,
 }
 
 /// The thread that holds everything, and how others reach it.
@@ -50,10 +68,20 @@ struct Begun {
 
 impl Functions {
     /// Begins at once where there are functions: deployments may wait for their build.
-    pub fn new(engine: Arc<Engine>, config: Result<FunctionsConfig, String>) -> Functions {
+    pub fn new(
+        engine: Arc<Engine>,
+        config: Result<FunctionsConfig, String>,
+        rng: Rng,
+    ) -> Functions {
+        let (sender, connections) = mpsc::channel(CONNECTIONS_WAITING_MAX);
         let functions = Functions {
             engine,
             config,
+            ways: Ways {
+                connections: sender,
+                runs: LiveRuns::new(rng),
+            },
+            connections: Mutex::new(Some(connections)),
             begun: OnceLock::new(),
         };
         if functions.engine.has_functions() {
@@ -65,7 +93,23 @@ impl Functions {
     /// Starts what builds and executes, if it is not started.
     fn begin(&self) -> Option<&Begun> {
         let config = self.config.as_ref().ok()?;
-        Some(self.begun.get_or_init(|| begin(&self.engine, config)))
+        let begin = || begin(&self.engine, config, &self.ways);
+        Some(self.begun.get_or_init(begin))
+    }
+
+    /// Executions in flight.
+    pub fn live_runs(&self) -> &LiveRuns {
+        &self.ways.runs
+    }
+
+    /// The connections that functions make to the API. To be called once.
+    ///
+    /// # Panics
+    /// When it is called again.
+    pub fn api_connections(&self) -> mpsc::Receiver<ApiConnection> {
+        let connections = self.connections.lock();
+        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
+        connections.take().expect("one acceptor takes them")
     }
 
     /// What executes functions; waits while it starts.
@@ -149,15 +193,15 @@ impl Drop for Functions {
     }
 }
 
-fn begin(engine: &Arc<Engine>, config: &FunctionsConfig) -> Begun {
+fn begin(engine: &Arc<Engine>, config: &FunctionsConfig, ways: &Ways) -> Begun {
     let (tell, started) = watch::channel(None);
     let (end, ended) = watch::channel(None);
-    let (engine, config) = (engine.clone(), config.clone());
+    let (engine, config, ways) = (engine.clone(), config.clone(), ways.clone());
     let thread = std::thread::Builder::new()
         .name("functions-host".to_owned())
         .spawn({
             let tell = tell.clone();
-            move || work(&engine, &config, &tell, ended)
+            move || work(&engine, (&config, ways), &tell, ended)
         });
     let thread = thread.map_err(|error| fail(&tell, &error)).ok();
     Begun {
@@ -175,7 +219,7 @@ fn fail(tell: &watch::Sender<Option<Started>>, error: &io::Error) {
 
 fn work(
     engine: &Arc<Engine>,
-    config: &FunctionsConfig,
+    (config, ways): (&FunctionsConfig, Ways),
     tell: &watch::Sender<Option<Started>>,
     mut ended: watch::Receiver<Option<Duration>>,
 ) {
@@ -188,7 +232,7 @@ fn work(
         Ok(runtime) => runtime,
         Err(error) => return fail(tell, &error),
     };
-    let running = RunningFunctions::start(engine.clone(), config, runtime.handle().clone());
+    let running = RunningFunctions::start(engine.clone(), (config, ways), runtime.handle().clone());
     let running = match running {
         Ok(running) => Arc::new(running),
         Err(error) => return fail(tell, &error),

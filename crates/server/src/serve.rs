@@ -13,15 +13,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::Engine;
+use functions::ApiConnection;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::mpsc;
 
 use crate::http::Shared;
 use crate::http::head::cors::Origins;
+use crate::http::head::forwarded::Client;
 
 mod config;
 mod connection;
 pub mod files;
+mod jail_gate;
 mod last_words;
 mod limits;
 mod refusal;
@@ -29,10 +33,11 @@ pub mod tls;
 mod worker;
 
 pub use config::ServeConfig;
+use jail_gate::{JAILED_MAX, JailGate};
 pub use limits::Limits;
 use refusal::Refusals;
 use tls::TlsError;
-use worker::Worker;
+use worker::{Accepted, Worker};
 
 /// How long accepting pauses when the system has no file handle or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -121,7 +126,7 @@ pub fn run(
 ) -> Result<Drained, ServeError> {
     let (listen, threads, limits) = (config.listen, config.threads.max(1), config.limits);
     let shared = Arc::new(share(config, engine)?);
-    files::make_room(limits.connections_max);
+    files::make_room(limits.connections_max + JAILED_MAX);
     local_runtime().map_err(ServeError::Start)?.block_on(async {
         let listener = listener(listen).map_err(|error| ServeError::Bind { listen, error })?;
         let address = listener
@@ -137,7 +142,13 @@ pub fn run(
             shared.tls.is_some(),
             shared.counts.clone(),
         );
-        accept_until(shutdown, &listener, &workers, &refusals).await;
+        let threads = Threads {
+            workers: &workers,
+            refusals: &refusals,
+            gate: JailGate::default(),
+        };
+        let jailed = shared.functions.api_connections();
+        threads.accept_until(shutdown, &listener, jailed).await;
         drop(listener);
         shared.streams.end();
         let begun = Instant::now();
@@ -187,39 +198,103 @@ fn stand_back() {
     let _ = rustix::process::setpriority_process(None, STANDS_BACK);
 }
 
-async fn accept_until(
-    shutdown: impl Future<Output = ()>,
-    listener: &TcpListener,
-    workers: &[Worker],
-    refusals: &Refusals,
-) {
-    let mut shutdown = pin!(shutdown);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut shutdown => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => hand_over(stream, peer.ip(), workers, refusals),
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    if !is_about_one_connection(&error) {
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+/// The threads that answer requests, and who may hold connections to them.
+struct Threads<'a> {
+    workers: &'a [Worker],
+    refusals: &'a Refusals,
+    gate: JailGate,
+}
+
+impl Threads<'_> {
+    async fn accept_until(
+        &self,
+        shutdown: impl Future<Output = ()>,
+        listener: &TcpListener,
+        mut jailed: mpsc::Receiver<ApiConnection>,
+    ) {
+        let mut shutdown = pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(connection) = jailed.recv() => self.take_jailed(connection),
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.take(stream, peer.ip()),
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        if !is_about_one_connection(&error) {
+                            tokio::time::sleep(ACCEPT_PAUSE).await;
+                        }
                     }
                 }
             }
         }
+        self.take_the_rest(listener).await;
     }
-    take_the_rest(listener, workers, refusals).await;
-}
 
-/// Takes the connections that were made before the end, whose requests may have come already.
-async fn take_the_rest(listener: &TcpListener, workers: &[Worker], refusals: &Refusals) {
-    for _ in 0..BACKLOG {
-        let accepted = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
-        let Ok(Ok((stream, peer))) = accepted else {
+    /// Takes the connections that were made before the end, whose requests may have come already.
+    async fn take_the_rest(&self, listener: &TcpListener) {
+        for _ in 0..BACKLOG {
+            let accepted = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+            let Ok(Ok((stream, peer))) = accepted else {
+                return;
+            };
+            self.take(stream, peer.ip());
+        }
+    }
+
+    fn take(&self, stream: TcpStream, peer: IpAddr) {
+        let live = self.workers.iter().map(Worker::connections).sum::<usize>();
+        if !self.refusals.admits(live.saturating_sub(self.gate.open())) {
+            self.refusals.refuse(stream);
+            return;
+        }
+        let sent = stream.set_nodelay(true).and_then(|()| stream.into_std());
+        let peer = Client {
+            address: peer.to_canonical(),
+            is_secure: false,
+            deployment: None,
+        };
+        self.give(sent.map(|stream| Accepted {
+            stream,
+            peer,
+            place: None,
+        }));
+    }
+
+    /// Takes a connection of a function to the API.
+    fn take_jailed(&self, connection: ApiConnection) {
+        // The executor calls deployments as they are numbered here.
+        let Ok(deployment) = connection.deployment.parse() else {
             return;
         };
-        hand_over(stream, peer.ip(), workers, refusals);
+        let stream = connection.stream;
+        match self.gate.admit(deployment) {
+            Ok(place) => self.give(stream.set_nodelay(true).map(|()| Accepted {
+                stream,
+                peer: Client::in_jail(deployment),
+                place: Some(place),
+            })),
+            Err(most) => {
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    self.refusals.refuse_jailed(stream, most);
+                }
+            }
+        }
+    }
+
+    /// Gives a connection to the thread with the fewest. Small answers must not wait for the client
+    /// to acknowledge the previous one, so its system does not gather them.
+    fn give(&self, accepted: io::Result<Accepted>) {
+        let fewest = self
+            .workers
+            .iter()
+            .min_by_key(|worker| worker.connections());
+        match (fewest, accepted) {
+            (Some(worker), Ok(accepted)) => worker.take(accepted),
+            (_, Err(error)) => tracing::debug!(%error, "a connection ended before it began"),
+            (None, _) => unreachable!("at least one worker is started"),
+        }
     }
 }
 
@@ -230,22 +305,6 @@ fn is_about_one_connection(error: &io::Error) -> bool {
         error.kind(),
         Kind::ConnectionAborted | Kind::ConnectionReset | Kind::ConnectionRefused
     )
-}
-
-fn hand_over(stream: TcpStream, peer: IpAddr, workers: &[Worker], refusals: &Refusals) {
-    let live = |worker: &Worker| worker.connections();
-    if !refusals.admits(workers.iter().map(live).sum()) {
-        refusals.refuse(stream);
-        return;
-    }
-    let fewest = workers.iter().min_by_key(|worker| live(worker));
-    // Small answers must not wait for the client to acknowledge the previous one.
-    let sent = stream.set_nodelay(true).and_then(|()| stream.into_std());
-    match (fewest, sent) {
-        (Some(worker), Ok(stream)) => worker.take(stream, peer.to_canonical()),
-        (_, Err(error)) => tracing::debug!(%error, "a connection ended before it began"),
-        (None, _) => unreachable!("at least one worker is started"),
-    }
 }
 
 /// Tells every worker first, so that they drain at the same time.

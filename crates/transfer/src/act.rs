@@ -121,6 +121,7 @@ fn administrator(project: &str) -> Result<Caller, Refusal> {
         },
         request: None,
         meta: None,
+        function: None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
@@ -113,26 +113,99 @@ test('a deployment in parallel parts comes back as it was sent', async () => {
   await refused(functions.getDeployment(of), 404, 'deployment_not_found');
 });
 
-/** The files of a handler as a deployment brings them. */
-function archive(files) {
+/** The files of a handler as a deployment brings them, with these folders beside them. */
+function archive(files, folders = {}) {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'tidemark-code-'));
   try {
     for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text);
-    execFileSync('tar', ['-czf', 'code.tar.gz', ...Object.keys(files)], { cwd: folder });
+    for (const [name, from] of Object.entries(folders)) {
+      cpSync(from, path.join(folder, name), { recursive: true, dereference: true });
+    }
+    const names = [...Object.keys(files), ...Object.keys(folders)];
+    execFileSync('tar', ['-czf', 'code.tar.gz', ...names], { cwd: folder });
     return readFileSync(path.join(folder, 'code.tar.gz'));
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-test('a handler from its files to its answer', async (t) => {
+/** The runtime of this Node; undefined, with the test skipped, where functions are not executed. */
+async function ownRuntime(t) {
   const own = `node-${process.versions.node.split('.')[0]}`;
   const { runtimes } = await functions.listRuntimes();
   const runtime = runtimes.map(({ $id }) => $id).find((id) => id === own || id === `${own}.0`);
   if (runtime === undefined) {
     assert.notEqual(process.env.TIDEMARK_JAIL, 'required', 'functions are not executed here');
-    return t.skip(`functions are not executed here: ${JSON.stringify(runtimes)}`);
+    t.skip(`functions are not executed here: ${JSON.stringify(runtimes)}`);
   }
+  return runtime;
+}
+
+/** Sends code and waits until it can be executed. */
+async function deployed(functionId, bytes, commands = '') {
+  const code = InputFile.fromBuffer(bytes, 'code.tar.gz');
+  const entrypoint = 'main.js';
+  const sent = await functions.createDeployment({
+    functionId,
+    code,
+    activate: true,
+    entrypoint,
+    commands,
+  });
+  const deploymentId = sent.$id;
+  const built = await poll('the build', async () => {
+    const found = await functions.getDeployment({ functionId, deploymentId });
+    return ['ready', 'failed'].includes(found.status) ? found : null;
+  });
+  assert.equal(built.status, 'ready', built.buildLogs);
+  return deploymentId;
+}
+
+test('the official SDK inside a handler reads and writes rows', async (t) => {
+  const runtime = await ownRuntime(t);
+  if (runtime === undefined) return;
+  const databaseId = 'inside';
+  const tableId = 'notes';
+  const tables = server.tables();
+  await tables.create({ databaseId, name: 'Inside' });
+  await tables.createTable({
+    databaseId,
+    tableId,
+    name: 'Notes',
+    columns: [{ key: 'text', type: 'string', size: 100 }],
+  });
+  const functionId = ID.unique();
+  const scopes = ['rows.read', 'rows.write'];
+  await functions.create({ functionId, name: 'F', runtime, scopes });
+  const main = `import { Client, Query, TablesDB } from 'node-appwrite'
+  export default async ({ req, res }) => {
+    const client = new Client()
+      .setEndpoint(process.env.APPWRITE_FUNCTION_API_ENDPOINT)
+      .setProject(process.env.APPWRITE_FUNCTION_PROJECT_ID)
+      .setKey(req.headers['x-appwrite-key'])
+    const tables = new TablesDB(client)
+    const place = { databaseId: 'inside', tableId: 'notes' }
+    for (const rowId of ['a', 'b']) {
+      await tables.createRow({ ...place, rowId, data: { text: 'of ' + rowId } })
+    }
+    const queries = [Query.equal('text', 'of b')]
+    const { rows } = await tables.listRows({ ...place, queries })
+    const refused = await tables.listTables({ databaseId: 'inside' }).catch((error) => error.type)
+    return res.json({ found: rows.map(({ $id }) => $id), refused })
+  }`;
+  const files = { 'main.js': main, 'package.json': '{"type":"module"}' };
+  const modules = path.join(import.meta.dirname, 'node_modules');
+  await deployed(functionId, archive(files, { node_modules: modules }));
+  const execution = await functions.createExecution({ functionId });
+  assert.equal(execution.status, 'completed', execution.errors);
+  const answer = { found: ['b'], refused: 'general_unauthorized_scope' };
+  assert.deepEqual(JSON.parse(execution.responseBody), answer);
+  assert.equal((await tables.getRow({ databaseId, tableId, rowId: 'a' })).text, 'of a');
+});
+
+test('a handler from its files to its answer', async (t) => {
+  const runtime = await ownRuntime(t);
+  if (runtime === undefined) return;
   const functionId = ID.unique();
   await functions.create({ functionId, name: 'F', runtime, execute: ['any'] });
   const key = 'WORD';
@@ -141,20 +214,7 @@ test('a handler from its files to its answer', async (t) => {
     log('asked')
     return res.json({ word: process.env.WORD, n: req.bodyJson.n + 1, way: req.path }, 201)
   }`;
-  const code = InputFile.fromBuffer(archive({ 'main.js': main }), 'code.tar.gz');
-  const sent = await functions.createDeployment({
-    functionId,
-    code,
-    activate: true,
-    entrypoint: 'main.js',
-    commands: 'test -f main.js',
-  });
-  const deploymentId = sent.$id;
-  const built = await poll('the build', async () => {
-    const found = await functions.getDeployment({ functionId, deploymentId });
-    return ['ready', 'failed'].includes(found.status) ? found : null;
-  });
-  assert.equal(built.status, 'ready', built.buildLogs);
+  const deploymentId = await deployed(functionId, archive({ 'main.js': main }), 'test -f main.js');
   const execution = await functions.createExecution({
     functionId,
     body: JSON.stringify({ n: 1 }),

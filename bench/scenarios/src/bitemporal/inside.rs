@@ -41,6 +41,7 @@ pub fn points(
         },
         request: None,
         meta: None,
+        function: None,
     };
     let (database, table) = objects::place(filled.shape.table);
     let place = Place { database, table };

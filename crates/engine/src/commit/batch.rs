@@ -10,7 +10,7 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
     WriteBatch {
         catalogue_epoch: catalogue.epoch,
         ops,
-        author: author(&caller.actor),
+        author: author(caller),
         unchanged_since: None,
         meta: caller.meta.clone(),
         noted_in: None,
@@ -18,10 +18,14 @@ pub(crate) fn batch(catalogue: &Catalogue, caller: &Caller, ops: Vec<Op>) -> Wri
     }
 }
 
-/// Who a commit's record names as its author.
-pub(crate) fn author(actor: &Actor) -> Option<String> {
-    match actor {
-        Actor::Key { id, .. } => Some(format!("key:{id}")),
-        Actor::Guest | Actor::User { .. } => None,
+/// Who a commit's record names as its author. Of what comes out of an execution of a function it
+/// says how deep that is: events of such a commit may execute functions again.
+pub(crate) fn author(caller: &Caller) -> Option<String> {
+    let function = caller.function.as_ref();
+    let function = function.map(|function| format!("function:{}:{}", function.id, function.depth));
+    match (&caller.actor, function) {
+        (Actor::Key { id, .. }, None) => Some(format!("key:{id}")),
+        (Actor::Key { id, .. }, Some(function)) => Some(format!("key:{id}:{function}")),
+        (_, function) => function,
     }
 }

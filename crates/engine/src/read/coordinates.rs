@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use list_cache::{Family, Pinned};
-use model::{Actor, Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
+use model::{Catalogue, Coordinates, Mark, Page, Period, Row, RowId, Table, Timestamp};
 use query::ast::Method;
 use query::{Filter, Frame, NamedTimes, NamedValid, Query, RelatedNames, Test, Then, Visibility};
 use store::{Listing, Point, StoreError};
@@ -252,7 +252,7 @@ impl Engine {
             family: list.family,
             total: list.total,
             is_fixed,
-            bypasses: list.bypass && matches!(caller.actor, Actor::Key { .. }),
+            bypasses: list.bypass && caller.actor.bypasses_grants(),
             of_guest: caller.is_guest(),
         };
         if related.is_empty() {

@@ -82,7 +82,7 @@ pub(crate) fn need_scope(caller: &Caller, scopes: &'static [Scope]) -> Result<()
 /// For use cases of keys only: guests and users lack the scope, whatever grants they hold.
 pub(crate) fn need_key(caller: &Caller, scopes: &'static [Scope]) -> Result<(), EngineError> {
     match caller.actor {
-        Actor::Key { .. } => need_scope(caller, scopes),
+        Actor::Key { .. } | Actor::Function { .. } => need_scope(caller, scopes),
         Actor::Guest | Actor::User { .. } => Err(AccessError::ScopeMissing(scopes).into()),
     }
 }
@@ -224,7 +224,7 @@ pub(crate) const OF_GUESTS: &str = "guest";
 /// Who may see a transaction that this actor creates, beside API keys.
 pub(crate) fn owner(actor: &Actor) -> String {
     match actor {
-        Actor::Key { .. } => OF_KEYS.to_owned(),
+        Actor::Key { .. } | Actor::Function { .. } => OF_KEYS.to_owned(),
         Actor::Guest => OF_GUESTS.to_owned(),
         Actor::User { roles } => {
             let mut names = roles.iter().map(model::Role::as_str);

@@ -1,11 +1,13 @@
 //! Who asks, and how long an answer to that may be kept.
 
+use std::sync::Arc;
+
 use model::catalogue::SecretHash;
 use model::{Actor, Timestamp};
 
 use crate::Engine;
 use crate::error::{AccessError, EngineError, SchemaError};
-use crate::request::inputs::Caller;
+use crate::request::inputs::{Caller, CallingFunction};
 
 /// Who asks, as of one catalogue.
 #[derive(Clone, Debug)]
@@ -14,6 +16,8 @@ pub struct Identity {
     pub caller: Caller,
     /// Of the caller's key.
     key: Option<SecretHash>,
+    /// [`model::Function::seq`] of a caller that is an execution.
+    function_seq: Option<i64>,
     /// When the caller's key expires, if ever.
     expires: Option<Timestamp>,
     catalogue_epoch: u64,
@@ -74,11 +78,40 @@ impl Engine {
                 actor,
                 request: None,
                 meta: None,
+                function: None,
             },
             key: key.copied(),
+            function_seq: None,
             expires,
             catalogue_epoch: catalogue.epoch,
         })
+    }
+
+    /// An execution of a function as a caller: with the scopes that the function has now.
+    /// `function_seq` is [`model::Function::seq`]. Whether the execution is in flight is not known
+    /// here.
+    ///
+    /// # Errors
+    /// [`SchemaError::ProjectNotFound`]; [`AccessError::KeyUnknown`] where the function is gone.
+    pub fn identify_function(
+        &self,
+        project: &str,
+        function_seq: i64,
+        calling: &Arc<CallingFunction>,
+    ) -> Result<Identity, EngineError> {
+        let mut identity = self.identify(Some(project), None)?;
+        let catalogue = self.shared.catalogue();
+        let project = catalogue.project(project);
+        let function = project.and_then(|project| project.functions.get(calling.id.as_str()));
+        let function = function.filter(|function| function.seq == function_seq);
+        let function = function.ok_or(AccessError::KeyUnknown)?;
+        identity.caller.actor = Actor::Function {
+            id: function.id.clone(),
+            scopes: function.definition.scopes.as_slice().into(),
+        };
+        identity.caller.function = Some(calling.clone());
+        identity.function_seq = Some(function_seq);
+        Ok(identity)
     }
 
     /// Who asks now, of a caller that asked before: with the rights that its key has by now.
@@ -86,9 +119,14 @@ impl Engine {
     /// # Errors
     /// As [`Engine::caller`]: the project may be gone, the key be revoked or have expired.
     pub fn identify_again(&self, identity: &Identity) -> Result<Identity, EngineError> {
-        let project = Some(identity.caller.project.as_str());
-        let mut again = self.identify(project, identity.key.as_ref())?;
-        again.caller.meta.clone_from(&identity.caller.meta);
+        let before = &identity.caller;
+        let project = before.project.as_str();
+        let mut again = match (identity.function_seq, &before.function) {
+            (Some(seq), Some(calling)) => self.identify_function(project, seq, calling)?,
+            _ => self.identify(Some(project), identity.key.as_ref())?,
+        };
+        again.caller.meta.clone_from(&before.meta);
+        again.caller.function.clone_from(&before.function);
         Ok(again)
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use list_cache::Family;
-use model::{Actor, Json, Mark, Page, ProjectId, RowId};
+use model::{Actor, FunctionId, Json, Mark, Page, ProjectId, RowId};
 use store::Transaction;
 
 /// Who asks, and in which project.
@@ -18,6 +18,18 @@ pub struct Caller {
     pub request: Option<Arc<Request>>,
     /// What the caller says of its commits, for their records: a JSON object as text.
     pub meta: Option<Arc<str>>,
+    /// The function whose process asks, by whatever key; `None` for all others.
+    pub function: Option<Arc<CallingFunction>>,
+}
+
+/// A function whose process asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallingFunction {
+    /// Its id.
+    pub id: FunctionId,
+    /// How many executions stand behind what it writes, each of them executed by what the one
+    /// before wrote: 1 where a person, or the clock, has executed it.
+    pub depth: u8,
 }
 
 impl Caller {

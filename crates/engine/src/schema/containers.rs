@@ -21,7 +21,7 @@ impl Engine {
         let batch = WriteBatch {
             catalogue_epoch: self.catalogue().epoch,
             ops: vec![Op::Catalogue(op)],
-            author: caller.and_then(|caller| author(&caller.actor)),
+            author: caller.and_then(author),
             unchanged_since: None,
             meta: caller.and_then(|caller| caller.meta.clone()),
             noted_in: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Actor, Catalogue, Mark, Page, Selection, Table};
+use model::{Actor, Catalogue, KeyId, Mark, Page, Selection, Table};
 use store::{
     Applied, OperationsOf, Outcome, Refusal, StagedOperation, StoreError, Transaction,
     TransactionOp, Trial, WriteBatch,
@@ -312,14 +312,16 @@ fn as_sent(
 /// The operations as they are kept.
 fn staged(caller: &Caller, operations: &[Operation], seen: Mark) -> Vec<StagedOperation> {
     let key = match &caller.actor {
-        Actor::Key { id, .. } => Some(id),
+        Actor::Key { id, .. } => Some(id.clone()),
+        // Ids of both follow one rule; this one says only that it has the rights of a key.
+        Actor::Function { id, .. } => KeyId::new(id.as_str()).ok(),
         Actor::Guest | Actor::User { .. } => None,
     };
     let one = |operation: &Operation| StagedOperation {
         seen,
         place: operation.place(),
         row: operation.row().map(ToString::to_string),
-        body: text::write(operation, key).into(),
+        body: text::write(operation, key.as_ref()).into(),
     };
     operations.iter().map(one).collect()
 }

@@ -212,6 +212,7 @@ fn by_key(caller: &Caller, key: &KeyId) -> Caller {
         },
         request: None,
         meta: None,
+        function: caller.function.clone(),
     }
 }
 

@@ -99,7 +99,10 @@ impl Engine {
     fn stored_key(&self, caller: &Caller, request: &Request) -> String {
         match self.api_key(caller) {
             Some(key) => format!("key:{}@{} {}", key.id, key.created.0, request.key),
-            None => format!("{} {}", owner(&caller.actor), request.key),
+            None => match &caller.actor {
+                Actor::Function { id, .. } => format!("function:{id} {}", request.key),
+                actor => format!("{} {}", owner(actor), request.key),
+            },
         }
     }
 }

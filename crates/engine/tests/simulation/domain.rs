@@ -175,6 +175,7 @@ pub fn callers() -> Vec<Caller> {
             },
             request: None,
             meta: None,
+            function: None,
         }
     };
     vec![

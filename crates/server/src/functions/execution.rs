@@ -25,10 +25,21 @@ pub struct ExecutionCall {
     pub method: &'static str,
     /// The path that the handler sees, with its query string.
     pub path: String,
-    /// The headers that the handler sees; names in small letters.
+    /// The headers that the handler sees, but for the key that it is given; names in small letters.
     pub headers: Vec<(String, String)>,
     /// The body that the handler sees.
     pub body: Bytes,
+    /// How many executions stand behind this one: [`engine::CallingFunction::depth`] of a caller
+    /// that is one, else 0.
+    pub depth: u8,
+}
+
+impl ExecutionCall {
+    /// The headers with the key of the execution, which is for its handler alone.
+    pub fn handed_headers(&self, key: &str) -> Vec<(String, String)> {
+        let key = ("x-appwrite-key".to_owned(), key.to_owned());
+        self.headers.iter().cloned().chain([key]).collect()
+    }
 }
 
 /// An execution that has ended, as its caller sees it.

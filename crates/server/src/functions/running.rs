@@ -14,12 +14,14 @@ use functions::jail::attempt::try_jail;
 use functions::{
     Executor, ExecutorSettings, FunctionIsolation, FunctionWork, InstalledRuntimes, RunCause,
 };
-use model::Function;
+use model::{Function, Timestamp};
 use tokio::runtime::Handle;
 
+use super::Ways;
 use super::builds::{Builds, read_archive};
 use super::config::FunctionsConfig;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
+use super::live_runs::LiveRuns;
 use super::prepared::PreparedFunctions;
 use super::records::ExecutionRecords;
 use super::removal::remove_folder;
@@ -46,6 +48,7 @@ pub struct RunningFunctions {
     unpacked: Arc<UnpackedFolder>,
     builds: Builds,
     records: ExecutionRecords,
+    live: Arc<LiveRuns>,
     runtime: Handle,
     left: Vec<PathBuf>,
 }
@@ -55,9 +58,9 @@ impl RunningFunctions {
     ///
     /// # Errors
     /// Why functions cannot be executed, as a clause.
-    pub fn start(
+    pub(super) fn start(
         engine: Arc<Engine>,
-        config: &FunctionsConfig,
+        (config, ways): (&FunctionsConfig, Ways),
         runtime: Handle,
     ) -> io::Result<RunningFunctions> {
         if let FunctionIsolation::Jail { launcher, level } = &config.isolation {
@@ -92,10 +95,11 @@ impl RunningFunctions {
         Ok(RunningFunctions {
             engine,
             unpacked: UnpackedFolder::new(now.join("code")).map_err(in_folder)?,
-            executor: Executor::new(settings, runtimes)?,
+            executor: Executor::with_api(settings, runtimes, Some(ways.connections))?,
             prepared: PreparedFunctions::default(),
             builds,
             records: ExecutionRecords::new(config.records),
+            live: ways.runs,
             runtime,
             left,
         })
@@ -159,16 +163,19 @@ impl RunningFunctions {
             archive.map_err(ExecutionFault::from)
         };
         let _held = self.unpacked.hold(seq, read).await?;
+        let expires = Timestamp(self.engine.now().0 + WAIT_MAX.as_micros() as i64);
+        let key = self.live.begin(function, seq, call.depth, expires);
         let work = FunctionWork {
             deployment,
             method: call.method.to_owned(),
             path: call.path.clone(),
-            headers: call.headers.clone(),
+            headers: call.handed_headers(key.reveal()),
             body: std::mem::replace(&mut call.body, Bytes::new()),
             timeout: Duration::from_secs(u64::from(function.definition.timeout_s)),
             wait_max: Some(WAIT_MAX),
         };
         let run = self.executor.run(work).await;
+        drop(key);
         let mut outcome = run.map_err(ExecutionFault::Refused)?;
         let waited_too_long = outcome.cause == RunCause::WaitedTooLong;
         if !function.definition.logging {

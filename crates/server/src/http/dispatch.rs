@@ -34,6 +34,9 @@ use crate::http::state::test_clock;
 use crate::http::wire::error::{ApiError, Kind};
 use crate::telemetry::trace::{Incoming as Trace, method_word};
 
+/// What functions reach.
+const API: &str = "/v1/";
+
 /// The answer to a list that this thread has given before and the cache still holds, if that is
 /// all there is to do.
 pub fn answer_at_once<B>(
@@ -41,7 +44,8 @@ pub fn answer_at_once<B>(
     peer: Client,
     request: &Request<B>,
 ) -> Option<Response<ReplyBody>> {
-    if app.shared.test_clock.is_some() || is_judged(app, request.headers()) {
+    let is_elsewhere = app.shared.test_clock.is_some() || peer.deployment.is_some();
+    if is_elsewhere || is_judged(app, request.headers()) {
         return None;
     }
     let began = app.is_timed().then(Instant::now);
@@ -70,7 +74,7 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
         contain(work).await
     };
     let outcome = contained.unwrap_or_else(|panic| Err(ApiError::internal(panic)));
-    let outcome = outcome.and_then(|reply| counted(app, &head, route, reply));
+    let outcome = outcome.and_then(|reply| counted(app, (&head, peer), route, reply));
     let reply = outcome.unwrap_or_else(|error| {
         log_failure(&error, &request_id, &head);
         error.reply(Routes::family_of(head.uri.path()))
@@ -109,6 +113,10 @@ async fn reply_to<'a>(
     }
     if let Some(clock) = &app.shared.test_clock {
         test_clock::set(clock, &app.shared.engine, &head.headers)?;
+    }
+    if peer.deployment.is_some() && !head.uri.path().starts_with(API) {
+        let message = "A function reaches the routes below /v1/, and no others.";
+        return Err(ApiError::new(Kind::RouteNotFound, message));
     }
     let (route, ids) = app.shared.routes.find(&head.method, head.uri.path())?;
     *found = Some(route);
@@ -318,14 +326,14 @@ fn is_judged(app: &App, headers: &HeaderMap) -> bool {
 /// Of a read, one that is too large, or for which there is no room. Of a write none: it is done.
 fn counted(
     app: &App,
-    head: &Parts,
+    sent: (&Parts, Client),
     route: Option<&Route>,
     reply: Reply,
 ) -> Result<Reply, ApiError> {
     if reply.len_bytes() <= FREE_BYTES {
         return Ok(reply);
     }
-    let of_guest = context::is_without_key(app, head);
+    let of_guest = context::is_without_key(app, sent);
     if !route.is_some_and(Route::only_reads) {
         let untaken = app.sending.owe(reply.pieces(), of_guest);
         return Ok(reply.counted(untaken));

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -227,16 +226,15 @@ impl Connection {
 }
 
 /// Answers the requests of one connection, which `peer` has opened, until it ends.
-pub async fn serve(stream: TcpStream, peer: IpAddr, connection: &Rc<Connection>, app: &Rc<App>) {
+pub async fn serve(stream: TcpStream, peer: Client, connection: &Rc<Connection>, app: &Rc<App>) {
     let watched = |stream| Watched {
         stream,
         connection: connection.clone(),
     };
-    let client = |is_secure| Client {
-        address: peer,
-        is_secure,
-    };
-    let Some(acceptor) = &app.shared.tls else {
+    let client = |is_secure| Client { is_secure, ..peer };
+    // What comes from a jail has passed no network.
+    let acceptor = app.shared.tls.as_ref();
+    let Some(acceptor) = acceptor.filter(|_| peer.deployment.is_none()) else {
         return exchange(watched(stream), client(false), connection, app).await;
     };
     // Boxed, as is the rest of it, so that plain connections do not carry the room for it around.

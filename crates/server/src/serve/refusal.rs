@@ -57,12 +57,24 @@ impl Refusals {
     /// Answers 503 whatever is asked, and closes.
     pub fn refuse(&self, stream: TcpStream) {
         self.counts.refused.add(1);
-        if self.is_secret || self.told_now.get() >= TOLD_MAX {
+        if !self.is_secret {
+            self.say(stream, self.connections_max);
+        }
+    }
+
+    /// The same of a connection from a jail, of which only so many are held.
+    pub fn refuse_jailed(&self, stream: TcpStream, connections_max: usize) {
+        self.counts.refused.add(1);
+        self.say(stream, connections_max);
+    }
+
+    fn say(&self, stream: TcpStream, connections_max: usize) {
+        if self.told_now.get() >= TOLD_MAX {
             return;
         }
         let told_now = self.told_now.clone();
         told_now.set(told_now.get() + 1);
-        let answer = answer(self.connections_max);
+        let answer = answer(connections_max);
         tokio::task::spawn_local(async move {
             last_words::say(stream, &answer).await;
             told_now.set(told_now.get() - 1);

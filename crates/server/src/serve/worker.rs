@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{IpAddr, TcpStream as StdStream};
+use std::net::TcpStream as StdStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +14,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::Limits;
 use super::connection::{self, Connection};
+use super::jail_gate::JailPlace;
+use crate::http::head::forwarded::Client;
 use crate::http::{App, Shared};
 
 /// How long requests that the system holds already may take to be read at the end.
@@ -23,10 +25,20 @@ const SETTLING: Duration = Duration::from_millis(10);
 /// seconds; a timer of its own for each request would cost more than most hits.
 const SWEEP: Duration = Duration::from_millis(500);
 
+/// A connection that was accepted.
+pub struct Accepted {
+    /// The connection.
+    pub stream: StdStream,
+    /// Who has opened it.
+    pub peer: Client,
+    /// The place it takes, if it comes from a jail.
+    pub place: Option<JailPlace>,
+}
+
 /// The acceptor's end of one thread.
 pub struct Worker {
     /// `None` once it has to drain.
-    streams: Option<mpsc::UnboundedSender<(StdStream, IpAddr)>>,
+    streams: Option<mpsc::UnboundedSender<Accepted>>,
     live: Arc<AtomicUsize>,
     ended: oneshot::Receiver<usize>,
     thread: JoinHandle<()>,
@@ -66,11 +78,11 @@ impl Worker {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Gives it a connection, which `peer` has opened.
-    pub fn take(&self, stream: StdStream, peer: IpAddr) {
+    /// Gives it a connection.
+    pub fn take(&self, accepted: Accepted) {
         let Some(streams) = &self.streams else { return };
         self.live.fetch_add(1, Ordering::Relaxed);
-        if streams.send((stream, peer)).is_err() {
+        if streams.send(accepted).is_err() {
             self.live.fetch_sub(1, Ordering::Relaxed);
             tracing::error!("a thread that answers requests has ended");
         }
@@ -97,7 +109,7 @@ impl Worker {
 async fn work(
     number: usize,
     shared: Arc<Shared>,
-    mut streams: mpsc::UnboundedReceiver<(StdStream, IpAddr)>,
+    mut streams: mpsc::UnboundedReceiver<Accepted>,
     live: Arc<AtomicUsize>,
 ) -> usize {
     let limits = shared.limits;
@@ -108,8 +120,8 @@ async fn work(
         let turns = turns.clone();
         tokio::task::spawn_local(async move { turns.give().await })
     });
-    while let Some((stream, peer)) = streams.recv().await {
-        connections.open(stream, peer, &app);
+    while let Some(accepted) = streams.recv().await {
+        connections.open(accepted, &app);
         // Those that are open come first, however many are opened at once.
         tokio::task::yield_now().await;
     }
@@ -147,7 +159,7 @@ impl Connections {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn open(self: &Rc<Self>, stream: StdStream, peer: IpAddr, app: &Rc<App>) {
+    fn open(self: &Rc<Self>, accepted: Accepted, app: &Rc<App>) {
         let connection = Rc::new(Connection::new(self.now_ms()));
         self.open.borrow_mut().push(connection.clone());
         let (connections, app) = (self.clone(), app.clone());
@@ -157,7 +169,8 @@ impl Connections {
                 connections: &connections,
                 connection: &connection,
             };
-            match TcpStream::from_std(stream) {
+            let (peer, _place) = (accepted.peer, accepted.place);
+            match TcpStream::from_std(accepted.stream) {
                 Ok(stream) => connection::serve(stream, peer, &connection, &app).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be watched"),
             }

@@ -89,6 +89,16 @@ impl Host {
         self.server.as_ref().expect("it runs")
     }
 
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Asks by another key, by a path that is not below that of functions.
+    pub fn ask_by(&self, key: &str, method: &str, path: &str) -> RawAnswer {
+        let mut client = RawClient::new(self.server().port(), "default", key);
+        client.ask(Credentials::Key, method, path, b"")
+    }
+
     fn client(&self) -> RawClient {
         RawClient::new(self.server().port(), "default", &self.key)
     }

@@ -4,4 +4,5 @@
 mod builds;
 mod executions;
 mod fixture;
+mod jailed_api;
 mod records;

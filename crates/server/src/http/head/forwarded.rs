@@ -39,6 +39,21 @@ pub struct Client {
     pub address: IpAddr,
     /// Whether the client's own connection is a TLS one.
     pub is_secure: bool,
+    /// The deployment, by [`engine::Deployment::seq`], from whose jail it has connected.
+    pub deployment: Option<i64>,
+}
+
+impl Client {
+    /// Code of a function. Its address is one that no host has, each deployment another (RFC 4193):
+    /// functions share no bound by address with clients of this host.
+    pub fn in_jail(deployment: i64) -> Client {
+        let network = 0xfd00_u128 << 112 | u128::from(deployment as u64 & 0xffff_ffff_ffff) << 64;
+        Client {
+            address: IpAddr::V6(Ipv6Addr::from_bits(network | 1)),
+            is_secure: false,
+            deployment: Some(deployment),
+        }
+    }
 }
 
 impl Network {
@@ -105,7 +120,7 @@ impl TrustedProxies {
 
     /// Who asks, where `peer` connected.
     pub fn client(&self, peer: Client, headers: &HeaderMap) -> Client {
-        if *self == TrustedProxies::None {
+        if *self == TrustedProxies::None || peer.deployment.is_some() {
             return peer;
         }
         let mut client = peer;
@@ -161,6 +176,7 @@ mod tests {
         Client {
             address: address.parse().unwrap(),
             is_secure,
+            deployment: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use engine::Caller;
 use hyper::HeaderMap;
-use model::{Actor, Json};
+use model::Json;
 
 use crate::http::head::headers::X_TIDEMARK_META;
 use crate::http::wire::error::{ApiError, Kind};
@@ -24,7 +24,7 @@ pub(super) fn said_by(caller: &Caller, headers: &HeaderMap) -> Result<Option<Cal
     let Some(value) = sent.next() else {
         return Ok(None);
     };
-    if !matches!(caller.actor, Actor::Key { .. }) {
+    if caller.is_guest() {
         let message = "Only a request with an API key may carry X-Tidemark-Meta.";
         return Err(ApiError::new(Kind::UnauthorizedScope, message));
     }

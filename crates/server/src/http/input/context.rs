@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use engine::{
-    AccessError, Caller, EngineError, Family, GrantsAsOf, Identity, JsonBudget, ListContainers,
-    Place,
+    AccessError, Caller, EngineError, Family, GrantsAsOf, JsonBudget, ListContainers, Place,
 };
 use hyper::Method;
 use hyper::body::{Body as _, Incoming};
@@ -17,6 +16,7 @@ use super::commit_meta;
 use super::fields::{Fields, read_flag};
 use super::form::FileForm;
 use super::idempotency_key::Named;
+use super::jailed_caller::{self, JailedCaller};
 use crate::http::head::accept;
 use crate::http::head::credentials::secret_of;
 use crate::http::head::forwarded::Client;
@@ -52,16 +52,31 @@ const GUESTS_ROOM_PART: usize = 8;
 const GUESTS_ROOM_MIN: usize = 1 << 20;
 
 /// Whether no known key came with the request, or none came at all.
-pub fn is_without_key(app: &App, head: &Parts) -> bool {
-    let query = QueryString::parse(head.uri.query().unwrap_or_default());
+pub fn is_without_key(app: &App, sent: (&Parts, Client)) -> bool {
+    let query = QueryString::parse(sent.0.uri.query().unwrap_or_default());
     let Ok(query) = query else { return true };
-    !has_known_key(app, project(&query, head), head)
+    !has_known_key(app, project(&query, sent.0), sent)
 }
 
-fn has_known_key(app: &App, project: Option<&str>, head: &Parts) -> bool {
+fn has_known_key(app: &App, project: Option<&str>, sent: (&Parts, Client)) -> bool {
+    let has_secret = secret_of(sent.0.headers.get(&X_APPWRITE_KEY)).is_some();
+    has_secret && find_caller(app, project, sent).is_ok_and(|caller| !caller.is_guest())
+}
+
+/// Who asks.
+fn find_caller(
+    app: &App,
+    project: Option<&str>,
+    (head, peer): (&Parts, Client),
+) -> Result<Rc<Caller>, EngineError> {
     let secret = secret_of(head.headers.get(&X_APPWRITE_KEY));
-    let find = || app.callers.find(&app.shared.engine, project, secret);
-    secret.is_some() && find().is_ok_and(|caller| matches!(caller.actor, Actor::Key { .. }))
+    let engine = &app.shared.engine;
+    let Some(deployment) = peer.deployment else {
+        return app.callers.find(engine, project, secret);
+    };
+    let runs = app.shared.functions.live_runs();
+    let found = jailed_caller::find((engine, runs), deployment, project, secret);
+    found.map(|found| Rc::new(found.identity.caller))
 }
 
 /// The project that a request names; the query string wins over the header.
@@ -146,9 +161,7 @@ impl<'a> RequestContext<'a> {
     /// No project or an unknown one, a key that is not known or has expired, or a user's token:
     /// there are no users yet, so none can be valid.
     pub fn caller(&self) -> Result<Rc<Caller>, ApiError> {
-        let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
-        let engine = &self.app.shared.engine;
-        let found = self.app.callers.find(engine, self.project(), secret);
+        let found = find_caller(self.app, self.project(), (self.head, self.peer));
         let caller = found.inspect_err(|error| self.app.counts.key_refused(error))?;
         if header(&self.head.headers, &X_APPWRITE_JWT).is_some() {
             return Err(ApiError::new(Kind::JwtInvalid, "The token is not valid."));
@@ -158,7 +171,7 @@ impl<'a> RequestContext<'a> {
 
     /// Whether a known key came with the request.
     pub fn is_keyed(&self) -> bool {
-        has_known_key(self.app, self.project(), self.head)
+        has_known_key(self.app, self.project(), (self.head, self.peer))
     }
 
     /// The turns in which the request is worked on; `None` where it waits for none.
@@ -170,14 +183,24 @@ impl<'a> RequestContext<'a> {
     ///
     /// # Errors
     /// As [`RequestContext::caller`].
-    pub fn identity(&self) -> Result<Identity, ApiError> {
+    pub fn identity(&self) -> Result<JailedCaller, ApiError> {
         let secret = secret_of(self.head.headers.get(&X_APPWRITE_KEY));
-        let engine = &self.app.shared.engine;
-        let mut identity = engine.identify(self.project(), secret.map(sha256).as_ref())?;
-        if let Some(caller) = self.who_says(&identity.caller)? {
-            identity.caller = caller;
+        let shared = &self.app.shared;
+        let (engine, project) = (&shared.engine, self.project());
+        let mut found = match self.peer.deployment {
+            None => JailedCaller {
+                identity: engine.identify(project, secret.map(sha256).as_ref())?,
+                run: None,
+            },
+            Some(deployment) => {
+                let runs = shared.functions.live_runs();
+                jailed_caller::find((engine, runs), deployment, project, secret)?
+            }
+        };
+        if let Some(caller) = self.who_says(&found.identity.caller)? {
+            found.identity.caller = caller;
         }
-        Ok(identity)
+        Ok(found)
     }
 
     /// The caller with what the request says of the commits it makes, if it makes any and says
@@ -202,7 +225,7 @@ impl<'a> RequestContext<'a> {
     pub fn key_caller(&self) -> Result<Rc<Caller>, ApiError> {
         let caller = self.caller()?;
         match caller.actor {
-            Actor::Key { .. } => Ok(caller),
+            Actor::Key { .. } | Actor::Function { .. } => Ok(caller),
             Actor::Guest | Actor::User { .. } => Err(ApiError::new(
                 Kind::UnauthorizedScope,
                 "This route needs an API key.",
@@ -281,7 +304,7 @@ impl<'a> RequestContext<'a> {
     /// the route needs, so that its body would be held for nothing.
     fn share(&self) -> Result<Share, ApiError> {
         let caller = self.caller()?;
-        if let Actor::Key { .. } = caller.actor {
+        if !caller.is_guest() {
             return Ok(Share::Keys);
         }
         self.action

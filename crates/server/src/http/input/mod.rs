@@ -6,4 +6,5 @@ pub mod fields;
 pub mod form;
 pub mod idempotency_key;
 pub mod inner_row_ids;
+pub mod jailed_caller;
 pub mod row_input;

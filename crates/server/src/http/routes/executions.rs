@@ -1,9 +1,9 @@
 //! Executions of functions: asked for and waited for.
 
 use bytes::Bytes;
-use engine::FunctionError;
+use engine::{Caller, FunctionError};
 use functions::RunRefusal;
-use model::{Actor, Json};
+use model::Json;
 
 use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault};
 use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
@@ -39,13 +39,13 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         return Err(not_on_this_host(runtime));
     }
     let mut fields = context.fields().await?;
-    let call = call(&context, &mut fields)?;
+    let call = call(&context, &caller, &mut fields)?;
     // The client may be gone while the handler runs, and the body is held no longer than it takes
     // to hand it over.
     drop(fields);
     let execution = running.execute(function.clone(), call).await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
-    let shows_logs = matches!(caller.actor, Actor::Key { .. });
+    let shows_logs = !caller.is_guest();
     let (record, body) = (&execution.record, &execution.body);
     let body = wire::execution(function.id.as_str(), record, body, shows_logs);
     let reply = Reply::created(body);
@@ -93,7 +93,11 @@ pub async fn delete(context: RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::empty())
 }
 
-fn call(context: &RequestContext<'_>, fields: &mut Fields) -> Result<ExecutionCall, ApiError> {
+fn call(
+    context: &RequestContext<'_>,
+    caller: &Caller,
+    fields: &mut Fields,
+) -> Result<ExecutionCall, ApiError> {
     let body = fields.text("body")?.unwrap_or_default();
     if body.len() > BODY_BYTES_MAX {
         let why = format!("At most {BODY_BYTES_MAX} bytes are allowed.");
@@ -112,7 +116,6 @@ fn call(context: &RequestContext<'_>, fields: &mut Fields) -> Result<ExecutionCa
     let id = unique_id(shared.clock.now(), shared.rng);
     let ours = [
         ("x-appwrite-execution-id", id.as_str()),
-        ("x-appwrite-key", ""),
         ("x-appwrite-trigger", "http"),
         ("x-appwrite-user-id", ""),
         ("x-appwrite-user-jwt", ""),
@@ -129,6 +132,10 @@ fn call(context: &RequestContext<'_>, fields: &mut Fields) -> Result<ExecutionCa
         path,
         headers,
         body: Bytes::from(body),
+        depth: caller
+            .function
+            .as_ref()
+            .map_or(0, |function| function.depth),
     })
 }
 

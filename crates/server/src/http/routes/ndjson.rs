@@ -11,7 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, Identity, JsonBudget};
+use engine::{
+    AccessError, BATCH_ROWS_READ_MAX, BatchPart, BatchRead, BatchWrite, EngineError, Identity,
+    JsonBudget,
+};
 use hyper::header::HeaderMap;
 use model::{Actor, Mark};
 use tokio::sync::watch;
@@ -19,9 +22,11 @@ use tokio::time::Instant;
 
 use super::batch;
 use super::transactions::read_operation;
+use crate::functions::LiveRun;
 use crate::http::head::media;
 use crate::http::input::context::{PARSED_HERE_BYTES_MAX, RequestContext, Sender};
 use crate::http::input::fields::Fields;
+use crate::http::input::jailed_caller::JailedCaller;
 use crate::http::limits::body::{LINE_PIECE_BYTES, Paced};
 use crate::http::limits::guest_turns::{GuestTurns, InTurns};
 use crate::http::limits::rate;
@@ -78,7 +83,7 @@ pub fn answer(mut context: RequestContext<'_>, does: Does) -> Result<Reply, ApiE
         rate::group(client.address)
     });
     let place = Place::take(&shared.streams, network)?;
-    let identity = context.identity()?;
+    let JailedCaller { identity, run } = context.identity()?;
     let form = context.instant_form()?;
     let body = context.take_body();
     let Some(body) = body else {
@@ -88,6 +93,7 @@ pub fn answer(mut context: RequestContext<'_>, does: Does) -> Result<Reply, ApiE
         Source {
             body: Paced::new(body, &shared.limits, LINE_PIECE_BYTES),
             identity,
+            run,
             until: Instant::now() + Duration::from_millis(shared.limits.stream_ms),
             ending: shared.streams.ending.subscribe(),
             database: context.ids.database.to_string(),
@@ -108,7 +114,7 @@ pub fn answer(mut context: RequestContext<'_>, does: Does) -> Result<Reply, ApiE
 }
 
 fn is_guest(actor: &Actor) -> bool {
-    !matches!(actor, Actor::Key { .. })
+    !actor.bypasses_grants()
 }
 
 /// What is asked, as far as it has come.
@@ -116,6 +122,8 @@ struct Source {
     shared: Arc<Shared>,
     /// Who asks, looked up again where anything about it may have changed.
     identity: Identity,
+    /// The execution that asks by its own key.
+    run: Option<Arc<LiveRun>>,
     /// The end of its longest life.
     until: Instant,
     ending: watch::Receiver<bool>,
@@ -233,6 +241,9 @@ impl Source {
         }
         if Instant::now() >= self.until {
             return Err(self.too_old());
+        }
+        if self.run.as_ref().is_some_and(|run| run.has_ended()) {
+            return Err(EngineError::Access(AccessError::KeyExpired).into());
         }
         let engine = &self.shared.engine;
         if !engine.still_holds(&self.identity) {

@@ -66,7 +66,7 @@ impl Shared {
     ) -> Shared {
         let routes = Routes::new();
         Shared {
-            functions: Functions::new(engine.clone(), config.functions),
+            functions: Functions::new(engine.clone(), config.functions, config.rng),
             engine,
             fast_routes: FastRoutes::new(&routes),
             counts: config.counts,
