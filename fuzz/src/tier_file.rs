@@ -30,6 +30,7 @@ fn random(bytes: &mut [u8]) {
 fn host() -> Host {
     Host {
         now_ms,
+        wall_ms: now_ms,
         forks: no_forks,
         boot_id: [1; 16],
         random,

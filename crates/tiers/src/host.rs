@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
 /// The clock, the start and the randomness of a host, and the forks of this process. Tests pass
@@ -11,6 +12,8 @@ use nix::time::{ClockId, clock_gettime};
 pub struct Host {
     /// Milliseconds since the host started; the same for all its processes.
     pub now_ms: fn() -> u64,
+    /// Milliseconds since 1970, for what several hosts share. A person may set this clock back.
+    pub wall_ms: fn() -> u64,
     /// How many times this process or those before it were forked while the library was loaded.
     /// A child must get a larger number than its parent before it runs anything of its own.
     pub forks: fn() -> u32,
@@ -29,6 +32,7 @@ impl Host {
     pub fn of_this_machine(forks: fn() -> u32) -> io::Result<Host> {
         Ok(Host {
             now_ms: boot_clock_ms,
+            wall_ms,
             forks,
             boot_id: boot_id()?,
             random,
@@ -80,7 +84,16 @@ fn boot_clock_ms() -> u64 {
         // Linux has had this clock since 2.6.39. At the end of time everything has expired.
         return u64::MAX - 1;
     };
+    milliseconds(time)
+}
+
+fn milliseconds(time: TimeSpec) -> u64 {
     time.tv_sec() as u64 * 1_000 + time.tv_nsec() as u64 / 1_000_000
+}
+
+fn wall_ms() -> u64 {
+    // Linux has always had this clock. At the end of time everything has expired.
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(u64::MAX, milliseconds)
 }
 
 fn boot_id() -> io::Result<[u8; 16]> {

@@ -1,7 +1,8 @@
 //! What applications' caches keep below memory: values of other processes and of earlier ones.
 //!
 //! [`FileTier`] is one file of a fixed size, shared by all processes of a host; [`RedisTier`] is a
-//! server that those of many hosts share. [`envelope`] is the frame around a value in any tier.
+//! server that those of many hosts share, and [`RecordTier`] any store of whole records.
+//! [`envelope`] is the frame around a value in any tier.
 //! Values are bytes here: what they mean is the business of the binding for one language, which
 //! also says when a process was forked ([`Host`]).
 //! [`TierStack`] drives the calls of a function through several tiers, by the rules of [`policy`].
@@ -15,6 +16,7 @@ mod file;
 mod host;
 mod leases;
 pub mod policy;
+mod records;
 mod redis;
 mod stack;
 mod tier;
@@ -24,10 +26,11 @@ pub use leases::LEASE_MS;
 
 pub use file::{FileSettings, FileSurvey, FileTier, VALUE_SHARE};
 pub use host::Host;
+pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
 pub use redis::{RedisSettings, RedisTier};
-pub use stack::{AskAnswer, Deleted, StoredInTiers, TierCall, TierStack, TierState};
+pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
     LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
     TierFault, TierHit,
 };
-pub use tokens::{NAME_BYTES, TokenName};
+pub use tokens::{NAME_BYTES, OWN_TAGS_MAX, TokenName};

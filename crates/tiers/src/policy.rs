@@ -4,6 +4,8 @@
 //! says next and reports what came of it. [`TierGate`] is what the calls of one process share of
 //! one tier. No failure of a tier is one of the call: it goes on with the next tier, or the body.
 
+use std::sync::Arc;
+
 use super::breaker::{Breaker, BreakerAnswer, BreakerSettings};
 use super::tier::TierFault;
 
@@ -83,14 +85,17 @@ pub struct CallPolicy {
     deadline_ms: u64,
     /// When the call waits no longer, once it waits.
     wait_until_ms: Option<u64>,
+    /// Which tiers give leases.
+    leasing: Arc<[bool]>,
 }
 
 impl CallPolicy {
-    /// A call that begins at `now_ms`. All its reads together, and all its stores, begin within
-    /// `limit_ms`.
-    pub fn new(tiers: usize, rule: LeaseRule, limit_ms: u64, now_ms: u64) -> CallPolicy {
+    /// A call that begins at `now_ms`, for as many tiers as `leasing` says of whether they give
+    /// leases. All its reads together, and all its stores, begin within `limit_ms`.
+    pub fn new(leasing: Arc<[bool]>, rule: LeaseRule, limit_ms: u64, now_ms: u64) -> CallPolicy {
         CallPolicy {
-            missed: vec![false; tiers],
+            missed: vec![false; leasing.len()],
+            leasing,
             stage: CallStage::Asking {
                 tier: 0,
                 is_retry: false,
@@ -110,8 +115,10 @@ impl CallPolicy {
                 CallStep::Ask(tier)
             }
             CallStage::Asking { .. } => {
-                let farthest = self.missed.iter().rposition(|missed| *missed);
-                match farthest.filter(|_| !is_late && self.rule != LeaseRule::Run) {
+                match self
+                    .lessor()
+                    .filter(|_| !is_late && self.rule != LeaseRule::Run)
+                {
                     Some(tier) => {
                         self.stage = CallStage::Leasing { tier };
                         CallStep::Lease(tier)
@@ -133,6 +140,12 @@ impl CallPolicy {
                 tier.map_or(CallStep::Done, CallStep::Store)
             }
         }
+    }
+
+    /// The farthest tier that missed and gives leases: those who share it are the most.
+    fn lessor(&self) -> Option<usize> {
+        let mut each = (0..self.missed.len()).rev();
+        each.find(|tier| self.missed[*tier] && self.leasing[*tier])
     }
 
     fn run(&mut self) -> CallStep {
@@ -454,7 +467,8 @@ mod tests {
         let mut gate = TierGate::new(OPEN_GATE);
         let mut reads = 0;
         for _ in 0..1_000 {
-            let mut call = CallPolicy::new(1, LeaseRule::Run, 100, 0);
+            let leasing = Arc::from([true]);
+            let mut call = CallPolicy::new(leasing, LeaseRule::Run, 100, 0);
             while let CallStep::Ask(0) = call.next(0) {
                 assert_eq!(gate.enter(0), GateAnswer::Enter);
                 reads += 1;
@@ -491,6 +505,7 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Surroundings {
         tiers: Vec<(Behaviour, u64)>,
+        leasing: Vec<bool>,
         rule: LeaseRule,
         leases: Vec<Option<bool>>,
         has_stored: bool,
@@ -513,7 +528,8 @@ mod tests {
     impl CallHistory {
         fn of(around: &Surroundings) -> CallHistory {
             let mut gate = TierGate::new(OPEN_GATE);
-            let mut call = CallPolicy::new(around.tiers.len(), around.rule, 100, 0);
+            let leasing = around.leasing[..around.tiers.len()].into();
+            let mut call = CallPolicy::new(leasing, around.rule, 100, 0);
             let mut leases = around.leases.iter().cycle();
             let mut done = CallHistory::default();
             loop {
@@ -522,8 +538,10 @@ mod tests {
                 match step {
                     CallStep::Ask(tier) => done.ask(around, tier, &mut call, &mut gate),
                     CallStep::Lease(tier) => {
-                        let farther = &around.tiers[tier + 1..];
-                        assert!(farther.iter().all(|one| one.0 != Behaviour::Miss));
+                        let mut farther = around.tiers.iter().zip(&around.leasing).skip(tier + 1);
+                        let is_better =
+                            |one: (&(Behaviour, u64), &bool)| one.0.0 == Behaviour::Miss && *one.1;
+                        assert!(around.leasing[tier] && !farther.any(is_better));
                         assert!(around.rule != LeaseRule::Run);
                         done.is_leasing = true;
                         match leases.next().expect("they begin again") {
@@ -593,15 +611,19 @@ mod tests {
             Just(LeaseRule::Wait { limit_ms: 60 }),
         ];
         let tiers = prop::collection::vec((behaviour(), 0..40_u64), 0..5);
+        let leasing = prop::collection::vec(any::<bool>(), 5);
         let leases = prop::collection::vec(any::<Option<bool>>(), 1..8);
-        let parts = (tiers, rule, leases, any::<bool>(), 0..500_u64);
-        parts.prop_map(|(tiers, rule, leases, has_stored, body_ms)| Surroundings {
-            tiers,
-            rule,
-            leases,
-            has_stored,
-            body_ms,
-        })
+        let parts = (tiers, leasing, rule, leases, any::<bool>(), 0..500_u64);
+        parts.prop_map(
+            |(tiers, leasing, rule, leases, has_stored, body_ms)| Surroundings {
+                tiers,
+                leasing,
+                rule,
+                leases,
+                has_stored,
+                body_ms,
+            },
+        )
     }
 
     proptest! {

@@ -141,17 +141,6 @@ fn record_bytes(kind: u8, token: u128, lifetime_ms: u64, value: &[u8]) -> Vec<u8
     bytes
 }
 
-fn ticket_of(token: u128) -> MissTicket {
-    MissTicket {
-        epoch: (token >> 64) as u64,
-        deletions: token as u64,
-    }
-}
-
-fn token_of(ticket: MissTicket) -> u128 {
-    u128::from(ticket.epoch) << 64 | u128::from(ticket.deletions)
-}
-
 impl RedisTier {
     /// A tier that connects at its first use in each process.
     ///
@@ -303,18 +292,18 @@ impl Tier for RedisTier {
                     Record::Entry { lifetime_ms, .. } => {
                         Lookup::Hit(self.hit(bytes, lifetime_ms, left_ms))
                     }
-                    Record::Placeholder { token } => Lookup::Miss(ticket_of(token)),
+                    Record::Placeholder { token } => Lookup::Miss(MissTicket::of(token)),
                 });
             }
             // An entry that was stored meanwhile has a ticket as well.
             let token = self.record(connection, &key)?.token();
-            Ok(Lookup::Miss(ticket_of(token)))
+            Ok(Lookup::Miss(MissTicket::of(token)))
         })
     }
 
     fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError> {
         let key = self.key(key);
-        self.with(|connection| Ok(ticket_of(self.record(connection, &key)?.token())))
+        self.with(|connection| Ok(MissTicket::of(self.record(connection, &key)?.token())))
     }
 
     fn set(
@@ -330,7 +319,7 @@ impl Tier for RedisTier {
         }
         let key = self.key(key);
         let lifetime_ms = lifetime_ms.map_or(0, |lifetime_ms| lifetime_ms.min(LIFETIME_MS_MAX));
-        let token = ticket.map_or_else(|| self.token(), token_of);
+        let token = ticket.map_or_else(|| self.token(), MissTicket::number);
         let record = record_bytes(ENTRY, token, lifetime_ms, value);
         self.with(|connection| {
             if ticket.is_none() {

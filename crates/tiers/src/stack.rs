@@ -1,5 +1,7 @@
 //! Several tiers, nearest first, driven by [`CallPolicy`] on the thread of the caller.
 
+use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -7,8 +9,8 @@ use std::time::Duration;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
-use super::tier::{Lookup, MissTicket, Stored, Tier, TierError, TierHit};
-use super::tokens::{self, TokenName};
+use super::tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierHit};
+use super::tokens::{self, TagWatch, TokenName};
 
 /// All reads of a call begin within this time, and all its stores.
 const CALL_MS: u64 = 5_000;
@@ -26,6 +28,8 @@ struct StackShared {
     host: Host,
     gates: ByProcess<StackGates>,
     leases: Vec<ByProcess<LeaseBook>>,
+    /// Which tiers give leases.
+    leasing: Arc<[bool]>,
 }
 
 /// The gates of one process, made at their first use.
@@ -41,6 +45,8 @@ pub struct TierCall {
     key: Vec<u8>,
     names: Vec<TokenName>,
     is_forced: bool,
+    has_own_tags: bool,
+    own_tags: Vec<TokenName>,
     /// What each tier that missed the value gave to store it.
     rights: Vec<Option<StoreRight>>,
     lease: Option<HeldLease>,
@@ -70,7 +76,7 @@ impl Drop for HeldLease {
 /// What comes of asking the tiers.
 pub enum AskAnswer {
     /// This value, to be followed by [`TierStack::accept`] or [`TierStack::refuse`].
-    Hit(TierHit),
+    Hit(StackHit),
     /// Another process computes it: [`TierStack::ask`] again after so many milliseconds.
     Wait(u64),
     /// Another process computes it, and the call is not to wait.
@@ -82,6 +88,29 @@ pub enum AskAnswer {
 struct StoreRight {
     key: Vec<u8>,
     ticket: MissTicket,
+    /// Of a call whose values have tags.
+    watch: Option<TagWatch>,
+}
+
+/// A value that a tier gave, and the tags of its own.
+pub struct StackHit {
+    hit: TierHit,
+    tags: Vec<TokenName>,
+}
+
+impl Deref for StackHit {
+    type Target = TierHit;
+
+    fn deref(&self) -> &TierHit {
+        &self.hit
+    }
+}
+
+/// What is stored.
+struct NewValue<'a> {
+    bytes: &'a [u8],
+    tags: &'a [TokenName],
+    lifetime_ms: Option<u64>,
 }
 
 /// What became of a value in the tiers that could store it.
@@ -116,6 +145,7 @@ impl TierStack {
     pub fn new(tiers: Vec<Arc<dyn Tier>>, settings: GateSettings, host: Host) -> TierStack {
         let leases = tiers.iter().map(|_| ByProcess::new(&host)).collect();
         let shared = StackShared {
+            leasing: tiers.iter().map(|tier| tier.has_leases()).collect(),
             tiers,
             settings,
             host,
@@ -138,10 +168,12 @@ impl TierStack {
     ) -> TierCall {
         let tiers = self.shared.tiers.len();
         TierCall {
-            steps: CallPolicy::new(tiers, rule, CALL_MS, self.now_ms()),
+            steps: CallPolicy::new(self.shared.leasing.clone(), rule, CALL_MS, self.now_ms()),
             key: key.to_vec(),
             names,
             is_forced,
+            has_own_tags: false,
+            own_tags: Vec::new(),
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
             pause_ms: PAUSE_MS.0,
@@ -178,12 +210,12 @@ impl TierStack {
         }
     }
 
-    fn ask_tier(&self, call: &mut TierCall, tier: usize) -> Option<TierHit> {
+    fn ask_tier(&self, call: &mut TierCall, tier: usize) -> Option<StackHit> {
         let host = &self.shared.host;
         match self.shared.operate(tier, |one| call.look(one, host)) {
-            GatedOperation::Done((_, Lookup::Hit(hit))) => return Some(hit),
-            GatedOperation::Done((key, Lookup::Miss(ticket))) => {
-                call.rights[tier] = Some(StoreRight { key, ticket });
+            GatedOperation::Done(Looked::Hit(hit)) => return Some(hit),
+            GatedOperation::Done(Looked::Miss(right)) => {
+                call.rights[tier] = Some(right);
                 call.steps.miss();
             }
             GatedOperation::Rejected => {
@@ -237,11 +269,16 @@ impl TierStack {
     }
 
     /// The hit is the answer. Tiers before it store it for what is left of its life.
-    pub fn accept(&self, call: &mut TierCall, hit: &TierHit) {
+    pub fn accept(&self, call: &mut TierCall, found: &StackHit) {
         call.steps.hit(self.now_ms());
-        let left_ms = hit.until_ms.saturating_sub(self.now_ms());
-        let left_ms = (hit.until_ms != super::tier::NEVER_MS).then_some(left_ms);
-        self.store_in_turn(call, hit.value(), left_ms);
+        let until_ms = found.hit.until_ms;
+        let left_ms = until_ms.saturating_sub(self.now_ms());
+        let value = NewValue {
+            bytes: found.hit.value(),
+            tags: &found.tags,
+            lifetime_ms: (until_ms != NEVER_MS).then_some(left_ms),
+        };
+        self.store_in_turn(call, &value);
         call.lease = None;
     }
 
@@ -251,8 +288,9 @@ impl TierStack {
             return;
         };
         let taken = self.shared.operate(tier, |one| {
-            let key = tokens::key_with(one, &call.key, &call.names, &self.shared.host)?;
-            one.ticket(&key).map(|ticket| StoreRight { key, ticket })
+            let (key, watch) = call.key_in(one, &self.shared.host)?;
+            let ticket = one.ticket(&key)?;
+            Ok(StoreRight { key, ticket, watch })
         });
         match taken {
             GatedOperation::Done(right) => {
@@ -274,30 +312,23 @@ impl TierStack {
         lifetime_ms: Option<u64>,
     ) -> StoredInTiers {
         call.steps.ran(self.now_ms());
-        let stored = self.store_in_turn(call, value, lifetime_ms);
+        let value = NewValue {
+            bytes: value,
+            tags: &std::mem::take(&mut call.own_tags),
+            lifetime_ms,
+        };
+        let stored = self.store_in_turn(call, &value);
         call.lease = None;
         stored
     }
 
-    fn store_in_turn(
-        &self,
-        call: &mut TierCall,
-        value: &[u8],
-        lifetime_ms: Option<u64>,
-    ) -> StoredInTiers {
+    fn store_in_turn(&self, call: &mut TierCall, value: &NewValue<'_>) -> StoredInTiers {
         let mut stored = StoredInTiers::Nowhere;
         while let CallStep::Store(tier) = call.steps.next(self.now_ms()) {
             call.steps.stored();
             let right = call.rights[tier].as_ref().expect("a tier that has missed");
-            let done = self.shared.operate(tier, |one| {
-                let ticket = Some(right.ticket);
-                let stored = one.set(&right.key, value, lifetime_ms, ticket)?;
-                // What it depends on may have been forgotten since: then no later call asks for
-                // this key, and the caller may not keep the value either.
-                let is_current = stored == Stored::Kept
-                    && tokens::is_current(one, &call.key, &call.names, &right.key)?;
-                Ok(is_current)
-            });
+            let host = &self.shared.host;
+            let done = (self.shared).operate(tier, |one| call.store_in(one, right, value, host));
             match done {
                 // A value that was overtaken in one tier is old in all of them.
                 GatedOperation::Done(false) => stored = StoredInTiers::Overtaken,
@@ -319,6 +350,11 @@ impl TierStack {
             let full = tokens::key_with(tier, key, names, &self.shared.host)?;
             tier.delete(&full)
         })
+    }
+
+    /// As [`TierStack::forget`], of a tag that values may have of their own.
+    pub fn forget_tag(&self, tag: &TokenName) -> Deleted {
+        self.delete_each(|tier| tokens::forget_tag(tier, tag))
     }
 
     /// Forgets every entry that depends on `name`.
@@ -355,15 +391,89 @@ impl TierStack {
 }
 
 impl TierCall {
-    fn look(&self, tier: &dyn Tier, host: &Host) -> Result<(Vec<u8>, Lookup), TierError> {
+    /// The values of this call have tags of their own: what is found is a value only if none of
+    /// them was forgotten. Calls of one function are all of this kind, or none is.
+    pub fn expect_tags(&mut self) {
+        self.has_own_tags = true;
+    }
+
+    /// The tags of the value that the body has given, of a call that expects them.
+    pub fn tag(&mut self, tags: Vec<TokenName>) {
+        self.own_tags = tags;
+    }
+
+    /// The key in a tier, and what says whether a tag was forgotten from now on.
+    fn key_in(
+        &self,
+        tier: &dyn Tier,
+        host: &Host,
+    ) -> Result<(Vec<u8>, Option<TagWatch>), TierError> {
+        let watch = self.has_own_tags.then(|| TagWatch::begin(tier, host));
         let key = tokens::key_with(tier, &self.key, &self.names, host)?;
+        Ok((key, watch.transpose()?))
+    }
+
+    fn look(&self, tier: &dyn Tier, host: &Host) -> Result<Looked, TierError> {
+        let (key, watch) = self.key_in(tier, host)?;
         let found = if self.is_forced {
             Lookup::Miss(tier.ticket(&key)?)
         } else {
             tier.get(&key)?
         };
-        Ok((key, found))
+        let ticket = match found {
+            Lookup::Miss(ticket) => ticket,
+            Lookup::Hit(hit) if !self.has_own_tags => {
+                let tags = Vec::new();
+                return Ok(Looked::Hit(StackHit { hit, tags }));
+            }
+            Lookup::Hit(hit) => match tokens::own_tags(tier, hit.value())? {
+                Some((tags, bytes)) => {
+                    let hit = hit.without_first(bytes);
+                    return Ok(Looked::Hit(StackHit { hit, tags }));
+                }
+                None => tier.ticket(&key)?,
+            },
+        };
+        Ok(Looked::Miss(StoreRight { key, ticket, watch }))
     }
+
+    /// Whether a tier has the value, and nothing it depends on was forgotten until now.
+    fn store_in(
+        &self,
+        tier: &dyn Tier,
+        right: &StoreRight,
+        value: &NewValue<'_>,
+        host: &Host,
+    ) -> Result<bool, TierError> {
+        let mut bytes = Cow::from(value.bytes);
+        if let Some(watch) = &right.watch {
+            bytes = tokens::with_own_tags(tier, value.bytes, value.tags, host)?.into();
+            // One of its tags may have been forgotten while the value was computed. After the
+            // tokens were read: what is forgotten later finds them in the stored value.
+            if !watch.is_current(tier)? {
+                return Ok(false);
+            }
+        }
+        let ticket = Some(right.ticket);
+        let stored = tier.set(&right.key, &bytes, value.lifetime_ms, ticket)?;
+        if stored == Stored::Overtaken {
+            return Ok(false);
+        }
+        if let Some(watch) = &right.watch
+            && !watch.is_current(tier)?
+        {
+            return Ok(false);
+        }
+        // No later call asks for this key if a name has another token, and the caller may not keep
+        // the value either.
+        tokens::is_current(tier, &self.key, &self.names, &right.key)
+    }
+}
+
+/// What a look into a tier gives.
+enum Looked {
+    Hit(StackHit),
+    Miss(StoreRight),
 }
 
 enum GatedOperation<T> {

@@ -33,6 +33,11 @@ pub trait Tier: Send + Sync {
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError>;
 
+    /// Whether [`Tier::lease`] can be used.
+    fn has_leases(&self) -> bool {
+        true
+    }
+
     /// Takes, renews or gives back the lease of `key`: the right to run the body for it, which one
     /// process at a time has. Who takes one that is overdue voids the tickets of its last holder.
     fn lease(
@@ -87,6 +92,17 @@ impl TierHit {
         }
     }
 
+    /// The hit without what begins its value.
+    ///
+    /// # Panics
+    /// When the value is shorter.
+    #[must_use]
+    pub fn without_first(mut self, bytes: usize) -> Self {
+        assert!(bytes <= self.value.len());
+        self.value.start += bytes;
+        self
+    }
+
     /// The value's bytes.
     pub fn value(&self) -> &[u8] {
         &self.bytes[self.value.clone()]
@@ -100,6 +116,21 @@ pub struct MissTicket {
     pub epoch: u64,
     /// How many deletions it had seen that may have been of this key.
     pub deletions: u64,
+}
+
+impl MissTicket {
+    /// The ticket of a tier that has a random number for each key in the place of counts.
+    pub fn of(number: u128) -> MissTicket {
+        MissTicket {
+            epoch: (number >> 64) as u64,
+            deletions: number as u64,
+        }
+    }
+
+    /// The number it was made of.
+    pub fn number(self) -> u128 {
+        u128::from(self.epoch) << 64 | u128::from(self.deletions)
+    }
 }
 
 /// Random bytes that one process calls itself.

@@ -27,8 +27,21 @@ pub type TokenName = [u8; NAME_BYTES];
 
 type Token = [u8; TOKEN_BYTES];
 
+/// Its token is another one after any tag was forgotten, which says whether a tag of a value was
+/// forgotten while the value was computed: which tags it has is known only then.
+const ANY_TAG: &TokenName = b"any tag that some value may have";
+/// Tags that one value may have.
+pub const OWN_TAGS_MAX: usize = 64;
+/// Of one tag in front of a value: its name and its token.
+const OWN_TAG_BYTES: usize = NAME_BYTES + TOKEN_BYTES;
+
 fn key_of(name: &TokenName) -> Vec<u8> {
     [PREFIX, name].concat()
+}
+
+/// Whether this is the key of a token.
+pub fn is_key(key: &[u8]) -> bool {
+    key.len() == PREFIX.len() + NAME_BYTES && key.starts_with(PREFIX)
 }
 
 fn read(tier: &dyn Tier, key: &[u8]) -> Result<FoundToken, TierError> {
@@ -115,6 +128,80 @@ pub fn is_current(
 /// Forgets every entry that depends on `name`. Whether there was a token.
 pub fn forget(tier: &dyn Tier, name: &TokenName) -> Result<bool, TierError> {
     tier.delete(&key_of(name))
+}
+
+/// As [`forget`], of a tag that values may have of their own.
+///
+/// First the token that stands for all: a writer that finds that one unchanged, after it has read
+/// the tag's, has read a token that is deleted after that.
+pub fn forget_tag(tier: &dyn Tier, name: &TokenName) -> Result<bool, TierError> {
+    tier.delete(&key_of(ANY_TAG))?;
+    forget(tier, name)
+}
+
+/// What says whether a tag was forgotten since.
+pub struct TagWatch(Token);
+
+impl TagWatch {
+    /// To be called before the value is computed.
+    pub fn begin(tier: &dyn Tier, host: &Host) -> Result<TagWatch, TierError> {
+        token(tier, ANY_TAG, host).map(TagWatch)
+    }
+
+    /// Whether no tag was forgotten since.
+    pub fn is_current(&self, tier: &dyn Tier) -> Result<bool, TierError> {
+        let found = read(tier, &key_of(ANY_TAG))?;
+        Ok(matches!(found, FoundToken::Token(found, _) if found == self.0))
+    }
+}
+
+/// The value behind its tags and their present tokens. Missing ones are made.
+pub fn with_own_tags(
+    tier: &dyn Tier,
+    value: &[u8],
+    tags: &[TokenName],
+    host: &Host,
+) -> Result<Vec<u8>, TierError> {
+    let count = u8::try_from(tags.len()).ok();
+    let count = count.filter(|count| usize::from(*count) <= OWN_TAGS_MAX);
+    let Some(count) = count else {
+        let text = format!("a value may have {OWN_TAGS_MAX} tags, not {}", tags.len());
+        return Err(TierError::new(TierFault::TooLarge, text));
+    };
+    let mut bytes = Vec::with_capacity(1 + tags.len() * OWN_TAG_BYTES + value.len());
+    bytes.push(count);
+    for tag in tags {
+        bytes.extend(tag);
+        bytes.extend(token(tier, tag, host)?);
+    }
+    bytes.extend(value);
+    Ok(bytes)
+}
+
+/// The names of the tags in front of a value, and how many bytes they take; `None` if one of them
+/// was forgotten since, or these bytes are no value with tags.
+pub fn own_tags(
+    tier: &dyn Tier,
+    bytes: &[u8],
+) -> Result<Option<(Vec<TokenName>, usize)>, TierError> {
+    let Some((count, rest)) = bytes.split_first() else {
+        return Ok(None);
+    };
+    let length = usize::from(*count) * OWN_TAG_BYTES;
+    let Some(tags) = rest.get(..length) else {
+        return Ok(None);
+    };
+    let mut names = Vec::with_capacity((*count).into());
+    for tag in tags.as_chunks::<OWN_TAG_BYTES>().0 {
+        let (name, held) = tag.split_at(NAME_BYTES);
+        let name: TokenName = name.try_into().expect("its length");
+        let found = read(tier, &key_of(&name))?;
+        if !matches!(found, FoundToken::Token(found, _) if found == held) {
+            return Ok(None);
+        }
+        names.push(name);
+    }
+    Ok(Some((names, 1 + length)))
 }
 
 fn joined(key: &[u8], tokens: &[Token]) -> Vec<u8> {

@@ -3,10 +3,14 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use tiers::{FileSurvey, FileTier, Host, LeaseAct, LeaseAnswer, Lookup, Stored, Tier, TierFault};
+use tiers::{
+    FileSurvey, FileTier, Host, LeaseAct, LeaseAnswer, Lookup, RECORD_MS_MAX, RecordTier, Stored,
+    Tier, TierFault,
+};
 
 mod support;
 
+use support::records::MemoryRecords;
 use support::sqlite::SqliteTier;
 use support::{read, settings};
 
@@ -25,6 +29,7 @@ fn pass_ms(time: u64) {
 fn host() -> Host {
     Host {
         now_ms,
+        wall_ms: now_ms,
         ..support::host()
     }
 }
@@ -41,6 +46,10 @@ fn on_each_tier(law: impl Fn(&dyn Tier)) {
     law(&sqlite);
 }
 
+fn records() -> RecordTier<MemoryRecords> {
+    RecordTier::new(MemoryRecords::default(), host())
+}
+
 fn ticket(tier: &dyn Tier, key: &[u8]) -> tiers::MissTicket {
     match tier.get(key).unwrap() {
         Lookup::Miss(ticket) => ticket,
@@ -50,7 +59,7 @@ fn ticket(tier: &dyn Tier, key: &[u8]) -> tiers::MissTicket {
 
 #[test]
 fn value_reads_back_until_it_is_replaced_or_deleted() {
-    on_each_tier(|tier| {
+    let law = |tier: &dyn Tier| {
         assert_eq!(read(tier, b"k").unwrap(), None);
         for value in [&b""[..], b"one", &vec![0; 20_000], b"two"] {
             assert_eq!(tier.set(b"k", value, None, None).unwrap(), Stored::Kept);
@@ -60,12 +69,14 @@ fn value_reads_back_until_it_is_replaced_or_deleted() {
         assert!(tier.delete(b"k").unwrap());
         assert!(!tier.delete(b"k").unwrap());
         assert_eq!(read(tier, b"k").unwrap(), None);
-    });
+    };
+    on_each_tier(law);
+    law(&records());
 }
 
 #[test]
 fn value_ends_with_its_lifetime() {
-    on_each_tier(|tier| {
+    let law = |tier: &dyn Tier| {
         tier.set(b"k", b"v", Some(10), None).unwrap();
         tier.set(b"now", b"v", Some(0), None).unwrap();
         tier.set(b"long", b"v", Some(u64::MAX / 4), None).unwrap();
@@ -78,7 +89,9 @@ fn value_ends_with_its_lifetime() {
         pass_ms(1);
         assert_eq!(read(tier, b"k").unwrap(), None);
         assert!(read(tier, b"long").unwrap().is_some());
-    });
+    };
+    on_each_tier(law);
+    law(&records());
 }
 
 #[test]
@@ -101,6 +114,74 @@ fn ticket_is_void_after_a_deletion() {
         assert_eq!(kept, Stored::Kept);
         assert_eq!(tier.ticket(b"k").unwrap(), now);
     });
+}
+
+#[test]
+fn records_store_nothing_with_a_ticket_from_before_a_deletion_or_a_loss() {
+    let tier = records();
+    let before = ticket(&tier, b"k");
+    assert_eq!(tier.ticket(b"k").unwrap(), before);
+    tier.set(b"k", b"1", None, Some(before)).unwrap();
+    tier.delete(b"k").unwrap();
+    let stored = tier.set(b"k", b"2", None, Some(before)).unwrap();
+    assert_eq!(
+        (stored, read(&tier, b"k").unwrap()),
+        (Stored::Overtaken, None)
+    );
+    let after = ticket(&tier, b"k");
+    assert_ne!(after, before);
+    tier.set(b"k", b"3", None, Some(after)).unwrap();
+    assert_eq!(read(&tier, b"k").unwrap().unwrap(), b"3");
+    // A late one replaces the entry and is no answer.
+    tier.set(b"k", b"2", None, Some(before)).unwrap();
+    assert_eq!(read(&tier, b"k").unwrap(), None);
+}
+
+#[test]
+fn records_that_are_lost_or_changed_are_misses() {
+    let store = MemoryRecords::default();
+    let tier = RecordTier::new(store.clone(), host());
+    tier.set(b"k", b"value", None, None).unwrap();
+    let whole = store.records.lock().unwrap().clone();
+    assert_eq!(whole.len(), 2);
+    for (key, record) in &whole {
+        for length in 0..record.len() {
+            let cut = record[..length].to_vec();
+            store.records.lock().unwrap().insert(key.clone(), cut);
+            let found = read(&tier, b"k").unwrap();
+            // Of the value itself the frame in it knows the length.
+            assert!(found.is_none_or(|value| b"value".starts_with(&value)));
+            store.records.lock().unwrap().clone_from(&whole);
+            assert_eq!(read(&tier, b"k").unwrap().unwrap(), b"value");
+        }
+        store.records.lock().unwrap().remove(key);
+        assert_eq!(read(&tier, b"k").unwrap(), None);
+        store.records.lock().unwrap().clone_from(&whole);
+    }
+    // Nothing is needed for longer, and a store may have kept it.
+    pass_ms(RECORD_MS_MAX);
+    assert_eq!(read(&tier, b"k").unwrap(), None);
+}
+
+#[test]
+fn records_give_no_value_a_longer_life_when_the_clock_is_set_back() {
+    fn earlier_ms() -> u64 {
+        now_ms() - 900
+    }
+    let store = MemoryRecords::default();
+    let tier = RecordTier::new(store.clone(), host());
+    tier.set(b"k", b"v", Some(RECORD_MS_MAX + 5), None).unwrap();
+    let host = Host {
+        wall_ms: earlier_ms,
+        ..host()
+    };
+    let Lookup::Hit(hit) = RecordTier::new(store, host).get(b"k").unwrap() else {
+        panic!("it has not ended")
+    };
+    assert_eq!(
+        (hit.written_ms, hit.until_ms),
+        (now_ms(), now_ms() + RECORD_MS_MAX)
+    );
 }
 
 const FIRST: [u8; 16] = [1; 16];

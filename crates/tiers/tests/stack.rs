@@ -6,12 +6,15 @@ use std::thread;
 
 use tiers::breaker::BreakerSettings;
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
-use tiers::{AskAnswer, Host, StoredInTiers, Tier, TierCall, TierHit, TierStack, TokenName};
+use tiers::{
+    AskAnswer, Host, RecordTier, StackHit, StoredInTiers, Tier, TierCall, TierStack, TokenName,
+};
 
 mod support;
 
 use support::Numbers;
 use support::faulty::FaultyTier;
+use support::records::MemoryRecords;
 
 const FUNCTION: TokenName = [1; 32];
 const TAG: TokenName = [2; 32];
@@ -58,7 +61,7 @@ impl Stage {
     }
 
     /// The hit, or `None` if the body has to run.
-    fn ask(&self, call: &mut TierCall) -> Option<TierHit> {
+    fn ask(&self, call: &mut TierCall) -> Option<StackHit> {
         match self.stack.ask(call) {
             AskAnswer::Hit(hit) => Some(hit),
             AskAnswer::Run => None,
@@ -127,6 +130,97 @@ fn deletion_reaches_every_tier_and_runs_in_progress() {
         stage.stack.accept(&mut fill, &hit);
         assert_eq!(stage.read(b"k"), None);
     }
+}
+
+/// A whole call whose body gives this value under these tags, and the value it has.
+fn tagged_call(stack: &TierStack, value: &[u8], tags: &[TokenName]) -> Vec<u8> {
+    let mut call = stack.begin(b"k", vec![FUNCTION], false, LeaseRule::Run);
+    call.expect_tags();
+    if let AskAnswer::Hit(hit) = stack.ask(&mut call) {
+        stack.accept(&mut call, &hit);
+        return hit.value().to_vec();
+    }
+    call.tag(tags.to_vec());
+    stack.store(&mut call, value, None);
+    value.to_vec()
+}
+
+#[test]
+fn tag_of_a_value_forgets_it_and_no_other_tag_does() {
+    let stage = stage(2, GATE, at_start);
+    let call = |value: &[u8], tags: &[TokenName]| tagged_call(&stage.stack, value, tags);
+    let (first, second) = ([3; 32], [4; 32]);
+    assert_eq!(call(b"1", &[first, second]), b"1");
+    stage.tiers[0].clear().unwrap();
+    // The nearer tier has it with its tags, too.
+    assert_eq!(call(b"2", &[]), b"1");
+    stage.stack.forget_tag(&[5; 32]);
+    assert_eq!(call(b"2", &[]), b"1");
+    stage.stack.forget_tag(&second);
+    assert_eq!(call(b"2", &[]), b"2");
+    stage.stack.forget_tag(&first);
+    assert_eq!(call(b"3", &[first]), b"2");
+    stage.stack.delete(b"k", &[FUNCTION]);
+    assert_eq!(call(b"3", &[first]), b"3");
+    stage.stack.forget(&FUNCTION);
+    assert_eq!(call(b"4", &[first; 64]), b"4");
+    stage.stack.forget_tag(&first);
+    assert_eq!(call(b"5", &[first]), b"5");
+}
+
+#[test]
+fn tag_forgotten_while_a_value_is_computed_keeps_it_from_being_stored() {
+    let stage = stage(2, GATE, at_start);
+    let tag = [3; 32];
+    for was_known in [false, true] {
+        let mut run = (stage.stack).begin(b"run", vec![FUNCTION], false, LeaseRule::Run);
+        run.expect_tags();
+        assert!(stage.ask(&mut run).is_none());
+        assert_eq!(stage.stack.forget_tag(&tag).was_there, was_known);
+        run.tag(vec![tag]);
+        let stored = stage.stack.store(&mut run, b"old", None);
+        assert_eq!(stored, StoredInTiers::Overtaken);
+        tagged_call(&stage.stack, b"1", &[tag]);
+    }
+    let mut run = (stage.stack).begin(b"run", vec![FUNCTION], false, LeaseRule::Run);
+    run.expect_tags();
+    assert!(stage.ask(&mut run).is_none());
+    run.tag(vec![tag; 65]);
+    let stored = stage.stack.store(&mut run, b"many", None);
+    assert_eq!(stored, StoredInTiers::Nowhere);
+    assert_eq!(run.failures[0].text, "a value may have 64 tags, not 65");
+}
+
+#[test]
+fn value_whose_tags_are_no_tags_is_a_miss() {
+    let stage = stage(1, GATE, at_start);
+    let value = [&[200][..], &[7; 300]].concat();
+    for bytes in [&b""[..], &[1], &[65; 60], &value] {
+        stage.stack.forget(&FUNCTION);
+        let mut plain = (stage.stack).begin(b"k", vec![FUNCTION], false, LeaseRule::Run);
+        assert!(stage.ask(&mut plain).is_none());
+        stage.stack.store(&mut plain, bytes, None);
+        assert_eq!(tagged_call(&stage.stack, b"v", &[]), b"v");
+    }
+}
+
+#[test]
+fn lease_is_that_of_the_farthest_tier_that_gives_some() {
+    let near: Arc<FaultyTier> = Arc::default();
+    let records = RecordTier::new(MemoryRecords::default(), support::host());
+    let tiers: Vec<Arc<dyn Tier>> = vec![near.clone(), Arc::new(records)];
+    let stack = TierStack::new(tiers, GATE, support::host());
+    let rule = LeaseRule::Wait { limit_ms: 60_000 };
+    let mut run = stack.begin(b"k", vec![FUNCTION], false, rule);
+    assert!(matches!(stack.ask(&mut run), AskAnswer::Run));
+    assert_eq!(near.leased().len(), 1);
+    stack.store(&mut run, b"v", None);
+    assert!(near.leased().is_empty() && run.failures.is_empty());
+    let only = RecordTier::new(MemoryRecords::default(), support::host());
+    let stack = TierStack::new(vec![Arc::new(only)], GATE, support::host());
+    let mut run = stack.begin(b"k", vec![FUNCTION], false, rule);
+    assert!(matches!(stack.ask(&mut run), AskAnswer::Run));
+    assert!(run.failures.is_empty());
 }
 
 #[test]
