@@ -17,7 +17,7 @@ const CODEC: [u8; 8] = *b"python 1";
 /// As above, in each frame.
 const FRAME_CODEC: u8 = 1;
 /// Largest value that is read, in bytes; no ring holds a larger one.
-const VALUE_BYTES_MAX: usize = 256 << 20;
+pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 pyo3::create_exception!(
     tidemark_cache._native,

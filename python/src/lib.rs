@@ -22,6 +22,7 @@ mod isolate;
 mod key;
 mod miss;
 mod object;
+mod object_tier;
 mod ownership;
 mod plan;
 mod python;
@@ -84,6 +85,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<task_run::TaskRun>()?;
     module.add_class::<task_run::RunBody>()?;
     module.add_class::<file_tier::SharedFile>()?;
+    module.add_class::<object_tier::SharedObject>()?;
     module.add_class::<redis_tier::SharedRedis>()?;
     module.add_class::<tier_stack::StackOfTiers>()?;
     module.add_class::<tier_stack::StackedCall>()?;

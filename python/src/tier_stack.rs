@@ -14,6 +14,7 @@ use tiers::{
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
+use crate::object_tier::{SharedObject, raise_what_was_raised};
 use crate::redis_tier::SharedRedis;
 use crate::value_bytes;
 
@@ -35,6 +36,7 @@ fn names_in(bytes: &[u8]) -> Vec<TokenName> {
 enum SharedTier<'py> {
     File(PyRef<'py, SharedFile>),
     Redis(PyRef<'py, SharedRedis>),
+    Object(PyRef<'py, SharedObject>),
 }
 
 /// Tiers below memory, nearest first. The interpreter's lock is released while they are used, and
@@ -62,6 +64,7 @@ impl StackedCall {
         let mut call = self.take()?;
         let done = py.detach(|| act(&mut call));
         self.put_back(call);
+        raise_what_was_raised()?;
         Ok(done)
     }
 
@@ -103,6 +106,7 @@ impl StackOfTiers {
         let host = match tiers.first() {
             Some(SharedTier::File(file)) => file.host,
             Some(SharedTier::Redis(redis)) => redis.host,
+            Some(SharedTier::Object(object)) => object.host,
             None => return Err(PyRuntimeError::new_err("a stack has at least one tier")),
         };
         let breaker = breaker.map(
@@ -121,6 +125,7 @@ impl StackOfTiers {
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
+            SharedTier::Object(object) => object.tier.clone() as Arc<dyn Tier>,
         });
         let settings = GateSettings { breaker, pressure };
         Ok(StackOfTiers {
@@ -132,7 +137,8 @@ impl StackOfTiers {
     /// Asks for the value of `key`. Bytes that cannot be read count as a miss; so does a value with
     /// no more than `least_ms` left, which is the old one of the answer. `limit_ms`: how long the
     /// call waits for another process that computes the value, None not to wait; if it `leaves`, it
-    /// leaves the value to that process. Waits here if it `blocks`.
+    /// leaves the value to that process. Waits here if it `blocks`. With `own_tags` its values have
+    /// tags of their own.
     #[allow(clippy::too_many_arguments)]
     fn read(
         &self,
@@ -145,6 +151,7 @@ impl StackOfTiers {
         limit_ms: Option<u64>,
         leaves: bool,
         blocks: bool,
+        own_tags: bool,
     ) -> PyResult<(Found, Found, i64, StackedCall)> {
         let rule = match limit_ms {
             _ if leaves => LeaseRule::Leave,
@@ -152,6 +159,9 @@ impl StackOfTiers {
             None => LeaseRule::Run,
         };
         let mut call = self.stack.begin(key, names_in(names), is_forced, rule);
+        if own_tags {
+            call.expect_tags();
+        }
         let (found, old, next) = self.ask(py, &mut call, codec, least_ms, blocks)?;
         let call = Mutex::new(Some(call));
         Ok((found, old, next, StackedCall { call }))
@@ -176,17 +186,20 @@ impl StackOfTiers {
         call.with(py, |call| self.stack.end(call))
     }
 
-    /// Stores what the body gave. True if a tier has it, False if something was deleted meanwhile,
-    /// None if no tier has it.
+    /// Stores what the body gave, under tags of its own with these names. True if a tier has it,
+    /// False if something was deleted meanwhile, None if no tier has it.
     fn store(
         &self,
         call: &StackedCall,
         value: &Bound<'_, PyAny>,
         codec: &Bound<'_, PyAny>,
         lifetime_ms: Option<u64>,
+        tags: &[u8],
     ) -> PyResult<Option<bool>> {
         let bytes = value_bytes::encode(value, codec)?;
+        let tags = names_in(tags);
         call.with(value.py(), |call| {
+            call.tag(tags);
             is_kept(self.stack.store(call, &sealed(&bytes), lifetime_ms))
         })
     }
@@ -198,33 +211,50 @@ impl StackOfTiers {
         call: &StackedCall,
         frame: &[u8],
         lifetime_ms: Option<u64>,
+        tags: &[u8],
     ) -> PyResult<Option<bool>> {
+        let tags = names_in(tags);
         call.with(py, |call| {
+            call.tag(tags);
             is_kept(self.stack.store(call, frame, lifetime_ms))
         })
     }
 
     /// Deletes the entry of `key`. Whether there was one, and what failed.
-    fn delete(&self, py: Python<'_>, key: &[u8], names: &[u8]) -> (bool, Vec<FailureText>) {
+    fn delete(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        names: &[u8],
+    ) -> PyResult<(bool, Vec<FailureText>)> {
         let names = names_in(names);
-        deleted(py.detach(|| self.stack.delete(key, &names)))
+        let done = deleted(py.detach(|| self.stack.delete(key, &names)));
+        raise_what_was_raised()?;
+        Ok(done)
     }
 
-    /// Forgets every entry that depends on one of the names. What failed.
-    fn forget(&self, py: Python<'_>, names: &[u8]) -> Vec<FailureText> {
-        let forget = |name: &TokenName| deleted(self.stack.forget(name)).1;
+    /// Forgets every entry that depends on one of the names, which are tags or those of functions.
+    /// What failed.
+    fn forget(&self, py: Python<'_>, names: &[u8], are_tags: bool) -> PyResult<Vec<FailureText>> {
+        let forget = |name: &TokenName| match are_tags {
+            true => deleted(self.stack.forget_tag(name)).1,
+            false => deleted(self.stack.forget(name)).1,
+        };
         let names = names_in(names);
-        py.detach(|| names.iter().flat_map(forget).collect())
+        let done = py.detach(|| names.iter().flat_map(forget).collect());
+        raise_what_was_raised()?;
+        Ok(done)
     }
 
     /// Why each tier cannot be used, nearest first; None if it can.
-    fn states(&self, py: Python<'_>) -> Vec<Option<String>> {
+    fn states(&self, py: Python<'_>) -> PyResult<Vec<Option<String>>> {
         let states = py.detach(|| self.stack.states());
+        raise_what_was_raised()?;
         let texts = states.into_iter().map(|state| match state.is_open {
             true => Some("its breaker is open".to_owned()),
             false => state.error.map(|error| error.text),
         });
-        texts.collect()
+        Ok(texts.collect())
     }
 }
 
@@ -241,7 +271,9 @@ impl StackOfTiers {
     ) -> PyResult<(Found, Found, i64)> {
         let mut old = None;
         loop {
-            let hit = match py.detach(|| self.stack.ask(call)) {
+            let answer = py.detach(|| self.stack.ask(call));
+            raise_what_was_raised()?;
+            let hit = match answer {
                 AskAnswer::Run => return Ok((None, old, RUN)),
                 AskAnswer::Leave => return Ok((None, old, LEAVE)),
                 AskAnswer::Wait(pause_ms) if blocks => {
@@ -257,6 +289,7 @@ impl StackOfTiers {
                 Ok(value) => value.unbind(),
                 Err(error) if error.is_instance_of::<PyException>(py) => {
                     py.detach(|| self.stack.refuse(call));
+                    raise_what_was_raised()?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -268,10 +301,12 @@ impl StackOfTiers {
             let found = Some((value, shown_ms, age_ms));
             if left_ms > least_ms {
                 py.detach(|| self.stack.accept(call, &hit));
+                raise_what_was_raised()?;
                 return Ok((found, old, RUN));
             }
             old = found;
             py.detach(|| self.stack.refuse(call));
+            raise_what_was_raised()?;
         }
     }
 }

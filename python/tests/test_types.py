@@ -14,7 +14,7 @@ def expected() -> dict[int, str]:
     lines = enumerate(TYPED.read_text().splitlines(), 1)
     said = {number: re.search(r"# expect: ([a-z-]+)", line) for number, line in lines}
     found = {number: match[1] for number, match in said.items() if match}
-    assert len(found) == 7
+    assert len(found) == 8
     return found
 
 

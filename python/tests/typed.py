@@ -4,7 +4,13 @@
 from collections.abc import Callable
 from typing import TypeVar, assert_type
 
-from tidemark_cache import CacheConfig, cache, invalidate_tags
+from tidemark_cache import (
+    CacheConfig,
+    cache,
+    defer_invalidations,
+    invalidate_tags,
+    invalidates,
+)
 
 T = TypeVar("T")
 
@@ -45,7 +51,37 @@ async def of_local(number: int) -> bytes:
     return b""
 
 
+class Records:
+    def get(self, key: str) -> bytes | None:
+        return None
+
+    def set(self, key: str, value: bytes, ttl: int) -> None: ...
+
+    def delete(self, key: str) -> bool:
+        return False
+
+
+@cache(backend=[Records(), "file"], result_tags=lambda number: [str(number)])
+def of_object(number: int) -> int:
+    return number
+
+
+@invalidates(bare, tags=lambda number: [str(number)], calls=lambda number: [(bare, number)])
+def writer(number: int) -> str:
+    return ""
+
+
+@invalidates(tags=["a"])
+async def writer_async(number: int) -> bytes:
+    return b""
+
+
 async def main() -> None:
+    assert_type(of_object(1), int)
+    assert_type(writer(1), str)
+    assert_type(await writer_async(1), bytes)
+    async with defer_invalidations() as block:
+        assert_type(block.is_whole, bool | None)
     assert_type(bare(1, text="a"), list[int])
     assert_type(await awaited(1), str)
     assert_type(Shop().price("tea"), float)
@@ -72,3 +108,4 @@ def wrong() -> None:
     cache.local(jitter=0.5)  # expect: call-overload
     bare.cache_touch("x")  # expect: arg-type
     invalidate_tags(1)  # expect: arg-type
+    writer("x")  # expect: arg-type

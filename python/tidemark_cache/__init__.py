@@ -13,7 +13,7 @@
 import os
 
 from tidemark_cache import _attributes as _attributes
-from tidemark_cache._decorator import cache, invalidate_namespace, invalidate_tags
+from tidemark_cache._decorator import cache
 from tidemark_cache._settings import CacheConfig
 
 __all__ = [
@@ -24,8 +24,10 @@ __all__ = [
     "FileBackend",
     "RedisBackend",
     "cache",
+    "defer_invalidations",
     "invalidate_namespace",
     "invalidate_tags",
+    "invalidates",
     "register_class",
 ]
 
@@ -36,6 +38,10 @@ _LATER = {
     "CircuitBreaker": "_tiers",
     "FileBackend": "_tiers",
     "RedisBackend": "_tiers",
+    "defer_invalidations": "_deferral",
+    "invalidate_namespace": "_invalidation",
+    "invalidate_tags": "_invalidation",
+    "invalidates": "_invalidation",
     "register_class": "_codec",
 }
 _OF_CALLS = ("_async", "_bound", "_counts", "_encoders", "_refresh", "_values", "_weight")

@@ -8,6 +8,7 @@ from typing import (
     Literal,
     NamedTuple,
     ParamSpec,
+    Protocol,
     TypeAlias,
     TypeVar,
     overload,
@@ -21,8 +22,10 @@ __all__ = [
     "FileBackend",
     "RedisBackend",
     "cache",
+    "defer_invalidations",
     "invalidate_namespace",
     "invalidate_tags",
+    "invalidates",
     "register_class",
 ]
 
@@ -36,8 +39,15 @@ _T = TypeVar("_T")
 _Copy = Literal["auto", "share", "deep", "bytes"]
 _Duration = float | timedelta
 _Errors = bool | type[Exception] | tuple[type[Exception], ...]
+class _Records(Protocol):
+    """An object that keeps records: any with these methods is a tier."""
+
+    def get(self, key: str, /) -> Any: ...
+    def set(self, key: str, value: bytes, ttl: int, /) -> Any: ...
+    def delete(self, key: str, /) -> Any: ...
+
 # A text is "file", or the address of a Redis server.
-_Backend: TypeAlias = "str | FileBackend | RedisBackend"
+_Backend: TypeAlias = "str | FileBackend | RedisBackend | _Records"
 
 class CacheCounts(NamedTuple):
     hits: int
@@ -112,6 +122,7 @@ class CacheConfig:
         cache_errors: _Errors = False,
         error_ttl: _Duration = 10.0,
         tags: Iterable[str] | Callable[..., Iterable[str]] = (),
+        result_tags: Callable[[Any], Iterable[str]] | None = None,
         on_evict: Callable[[str, Any], Any] | None = None,
         flight_wait: _Duration = 30.0,
         refresh_ahead: bool | float = False,
@@ -197,6 +208,7 @@ class _Preset:
         cache_errors: _Errors = False,
         error_ttl: _Duration = 10.0,
         tags: Iterable[str] | Callable[..., Iterable[str]] = (),
+        result_tags: Callable[[Any], Iterable[str]] | None = None,
         on_evict: Callable[[str, Any], Any] | None = None,
         flight_wait: _Duration = 30.0,
         refresh_ahead: bool | float = ...,
@@ -236,4 +248,19 @@ cache: _Cache
 
 def register_class(kind: type[_T]) -> type[_T]: ...
 def invalidate_tags(*tags: str) -> bool: ...
-def invalidate_namespace(namespace: str) -> int: ...
+def invalidate_namespace(namespace: str, *, prefix: bool = False) -> int: ...
+
+class _Deferral:
+    is_whole: bool | None
+    def __enter__(self) -> _Deferral: ...
+    def __exit__(self, *error: object) -> None: ...
+    async def __aenter__(self) -> _Deferral: ...
+    async def __aexit__(self, *error: object) -> None: ...
+
+def defer_invalidations() -> _Deferral: ...
+def invalidates(
+    *functions: CachedFunction[..., Any],
+    tags: Iterable[str] | Callable[..., Iterable[str]] = (),
+    calls: Callable[..., Iterable[tuple[Any, ...]]] | None = None,
+    namespaces: Iterable[str] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark_cache import _native, _settings
-from tidemark_cache._decorator import name_of
+from tidemark_cache._decorator import deferred, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +53,21 @@ def _forget_runs(self: Any, runs: list[Any]) -> None:
         run.discard()
 
 
-def _cache_clear(self: Any) -> None:
-    """Forget every answer; runs in progress are not stored."""
-    if self._backed is not None:
-        # First, so that no run that begins now finds in the file what is to be forgotten.
-        self._backed.clear()
+def _forget_in_memory(self: Any) -> None:
     _forget_runs(self, list(self._runs.values()))
     _native.clear(self)
+
+
+def _cache_clear(self: Any) -> None:
+    """Forget every answer; runs in progress are not stored."""
+
+    def clear() -> bool:
+        # First, so that no run that begins now finds in the file what is to be forgotten.
+        is_whole = self._backed is None or self._backed.clear()
+        _forget_in_memory(self)
+        return is_whole
+
+    deferred(("function", id(self)), clear)
 
 
 async def _acache_clear(self: Any) -> None:
@@ -75,8 +83,14 @@ async def _acache_clear(self: Any) -> None:
 def _clear_of(self: Any, instance: Any) -> None:
     if not self._is_method:
         return _cache_clear(self)
-    _forget_runs(self, [run for run in list(self._runs.values()) if run.key.is_of(instance)])
-    _native.clear(self, instance)
+
+    def clear() -> bool:
+        runs = [run for run in list(self._runs.values()) if run.key.is_of(instance)]
+        _forget_runs(self, runs)
+        _native.clear(self, instance)
+        return True
+
+    deferred(("instance", id(self), id(instance)), clear)
     return None
 
 
@@ -91,8 +105,8 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     """Forget the answer to one call, or every answer when there are no arguments.
 
     Returns:
-        Whether something was forgotten; always True without arguments. False if a tier below
-        memory failed, which may still have the answer.
+        Whether something was forgotten; always True without arguments, and if it is
+        deferred. False if a tier below memory failed, which may still have the answer.
     """
     if not args and not kwargs:
         _cache_clear(self)
@@ -101,12 +115,23 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
         _clear_of(self, args[0])
         return True
     key = _key_of(self, args, kwargs)
-    was_in_tiers = self._backed is not None and self._backed.delete(args, kwargs)
-    run = self._runs.get(key)
-    if run is not None:
-        _forget_runs(self, [run])
-    was_in_memory = bool(key.invalidate())
-    return was_in_tiers is not None and (was_in_memory or was_in_tiers)
+    # What the call is must be known now: an argument may be changed until the end of a deferral.
+    delete = None if self._backed is None else self._backed.deletion(args, kwargs)
+    answer = True
+
+    def forget() -> bool:
+        nonlocal answer
+        was_in_tiers = delete is not None and delete()
+        run = self._runs.get(key)
+        if run is not None:
+            _forget_runs(self, [run])
+        was_in_memory = bool(key.invalidate())
+        is_whole = was_in_tiers is not None
+        answer = is_whole and (was_in_memory or bool(was_in_tiers))
+        return is_whole
+
+    deferred(("call", id(self), key), forget)
+    return answer
 
 
 async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
@@ -241,6 +266,7 @@ for _attribute, _method in {
     "__reduce__": _reduce,
     "__repr__": _repr,
     "_clear_of": _clear_of,
+    "_forget_in_memory": _forget_in_memory,
     "_info_of": _info_of,
     "acache_clear": _acache_clear,
     "ainvalidate_cache": _ainvalidate_cache,

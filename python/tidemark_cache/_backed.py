@@ -164,13 +164,17 @@ class BackedFunction:
         self._wish_async = self._wish._replace(blocks=False)
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
-        self._is_slow = any(isinstance(one, _tiers.RedisBackend) for one in self.rules[0])
+        self._is_slow = any(not isinstance(one, _tiers.FileBackend) for one in self.rules[0])
         self._lock = threading.Lock()
         self._claimed: dict[bytes, float] = {}
         parts = [config.namespace, function.__module__, function.__qualname__, config.version]
         if self._kept_ms:
             # Others would take an old entry for a fresh one.
             parts.append(self._kept_ms)
+        self._own_tags_of: Callable[[Any], Iterable[str]] | None = config.result_tags
+        if self._own_tags_of is not None:
+            # Others would take the tags for a part of the value.
+            parts.append("result_tags")
         identity = repr(parts).encode()
         self._identity = blake2b(identity, digest_size=32).digest()
         self._tags_of: Callable[..., Iterable[str]] | None = settings["tags_of"]
@@ -243,7 +247,9 @@ class BackedFunction:
 
     def _names_of(self, tags: Iterable[str]) -> bytes:
         # As a set, like those in memory: who names a tag twice means it once.
-        different = sorted(set(tags))
+        if isinstance(tags, str):
+            raise TypeError(f"tags must be several texts, not one: [{tags!r}]")
+        different = sorted(set(map(_checked_tag, tags)))
         if len(different) > _TAGS_MAX:
             raise ValueError(f"a call may have {_TAGS_MAX} tags in a backend, not {len(different)}")
         return b"".join(map(_name_of_tag, different))
@@ -282,6 +288,7 @@ class BackedFunction:
                 wish.limit_ms,
                 wish.leaves,
                 wish.blocks,
+                self._own_tags_of is not None,
             )
         except Exception as error:
             self._failed(*_words(error))
@@ -434,14 +441,16 @@ class BackedFunction:
         if lifetime_s is not None:
             # Its old age included.
             lifetime_ms = max(1, round(lifetime_s * 1_000)) + self._kept_ms
+        # A mistake in it is the caller's error, and raised.
+        tags = b"" if self._own_tags_of is None else self._names_of(self._own_tags_of(value))
         try:
             if self._is_behind:
                 # Encoded now: the value is its caller's, who may change it.
                 frame = _native.dumps(value, self._codec)
                 # The lease goes with the call, to be given back when the value is there.
                 reading.call = None
-                return self._store_later(call, frame, lifetime_ms)
-            is_kept = self._opened().store(call, value, self._codec, lifetime_ms)
+                return self._store_later(call, frame, lifetime_ms, tags)
+            is_kept = self._opened().store(call, value, self._codec, lifetime_ms, tags)
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
@@ -451,11 +460,11 @@ class BackedFunction:
         return is_kept
 
     def _store_later(
-        self, call: _native.StackedCall, frame: bytes, lifetime_ms: int | None
+        self, call: _native.StackedCall, frame: bytes, lifetime_ms: int | None, tags: bytes
     ) -> bool | None:
         def store() -> bool | None:
             try:
-                is_kept = self._opened().store_frame(call, frame, lifetime_ms)
+                is_kept = self._opened().store_frame(call, frame, lifetime_ms, tags)
             except Exception as error:
                 self._failed(*_words(error))
                 return None
@@ -484,28 +493,38 @@ class BackedFunction:
         """Stores a value that no body has given."""
         self._write(self._ask(args, kwargs, _Wish(is_forced=True)), value)
 
-    def delete(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
-        """Whether there was an entry; None if a tier failed, which may still have it."""
+    def deletion(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Callable[[], bool | None]:
+        """What deletes the entry of a call and says whether there was one; None if a tier failed,
+        which may still have it."""
         content = self._content(args, kwargs)
-        if content is None:
-            return False
         names = self._names_for(args, kwargs)
-        try:
-            was_there, failures = self._opened().delete(self._key(content), names)
-        except Exception as error:
-            was_there, failures = False, [_words(error)]
-        return was_there if self._are_none(failures) else None
 
-    def forget(self, names: bytes) -> bool:
-        """Forgets every entry that depends on one of the names; whether each tier did it."""
+        def delete() -> bool | None:
+            if content is None:
+                return False
+            try:
+                was_there, failures = self._opened().delete(self._key(content), names)
+            except Exception as error:
+                was_there, failures = False, [_words(error)]
+            return was_there if self._are_none(failures) else None
+
+        return delete
+
+    def forget_tags(self, names: bytes) -> bool:
+        """Forgets every entry under one of the tags; whether each tier did it."""
+        return self._forget(names, True)
+
+    def clear(self) -> bool:
+        """Forgets every entry of the function; whether each tier did it."""
+        return self._forget(self._identity, False)
+
+    def _forget(self, names: bytes, are_tags: bool) -> bool:
         try:
-            return self._are_none(self._opened().forget(names))
+            return self._are_none(self._opened().forget(names, are_tags))
         except Exception as error:
             return self._are_none([_words(error)])
-
-    def clear(self) -> None:
-        """Forgets every entry of the function."""
-        self.forget(self._identity)
 
     def states(self) -> dict[str, str]:
         """Of each tier ``healthy``, or why it cannot be used."""
@@ -542,6 +561,12 @@ class BackedFunction:
         log.warning("a tier of %s failed (%s): %s", self.function.__qualname__, kind, text)
 
 
+def _checked_tag(tag: object) -> str:
+    if not isinstance(tag, str):
+        raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
+    return tag
+
+
 def _name_of_tag(tag: str) -> bytes:
     from hashlib import blake2b
 
@@ -553,7 +578,7 @@ def forget_tags(tags: Iterable[str]) -> bool:
     names = b"".join(map(_name_of_tag, tags))
     # One function for each stack is enough.
     users = {user.rules: user for user in list(_functions)}
-    return all([user.forget(names) for user in users.values()])
+    return all([user.forget_tags(names) for user in users.values()])
 
 
 def _words(error: Exception) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from tidemark_cache import _native, _settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import weakref
+    from collections.abc import Callable, Hashable
     from typing import Any
 
     from tidemark_cache._settings import CacheConfig
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 _slots = itertools.count(1)
 
 #: The functions of each namespace.
-_namespaces: dict[str, weakref.WeakSet[Any]] = {}
+namespaces: dict[str, weakref.WeakSet[Any]] = {}
+#: Those whose results say which tags they have: under one name, since a set is made when needed.
+tagged_by_result: dict[str, weakref.WeakSet[Any]] = {}
 
 #: Flags of a code object.
 _TAKES_MORE, _TAKES_NAMES = 0x04, 0x08
@@ -49,11 +52,13 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
         ignore: Names of parameters left out of the key.
         tags: Texts, or a callable that gets the call's arguments and returns texts;
             ``invalidate_tags`` makes every entry with one of them invalid.
+        result_tags: Callable that gets the result and returns further tags.
         refresh_ahead: Share of the lifetime after which a hit has the body run again in the
             background; True for one half.
         stale_ttl: Seconds after its lifetime in which an entry still answers while the body runs.
-        backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share; or
-            a list of these, the nearest first.
+        backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share;
+            ``"redis://…"`` or a ``RedisBackend``; an object with the methods ``get``, ``set`` and
+            ``delete``; or a list of these, the nearest first.
         stale_if_error: Seconds after its lifetime in which an entry answers if the body fails.
 
     Raises:
@@ -95,34 +100,6 @@ setattr(cache, "secure", _not_yet("secure", "it needs an encrypted tier below me
 setattr(cache, "io", _not_yet("io", "it needs a managed backend"))
 
 
-def invalidate_tags(*tags: str) -> bool:
-    """Make every entry under any of ``tags`` invalid, in every function of this process, and of
-    the others that share a backend with one of them.
-
-    Returns:
-        Whether every tier has done so. One that failed may still give the entries.
-    """
-    for tag in tags:
-        if not isinstance(tag, str):
-            raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
-    # First, so that no run that begins now finds in a tier what is to be forgotten.
-    backed = sys.modules.get("tidemark_cache._backed")
-    is_whole = backed is None or bool(backed.forget_tags(tags))
-    for tag in tags:
-        _native.invalidate_tag(tag)
-    return is_whole
-
-
-def invalidate_namespace(namespace: str) -> int:
-    """Forget every answer of every function of a namespace; how many functions it has."""
-    if not isinstance(namespace, str):
-        raise TypeError(f"a namespace must be a str, not {type(namespace).__name__}")
-    functions = list(_namespaces.get(namespace, ()))
-    for function in functions:
-        function.cache_clear()
-    return len(functions)
-
-
 def _decorated(function: Any, config: CacheConfig) -> Any:
     # Either order of the two decorators works.
     if isinstance(function, (staticmethod, classmethod)):
@@ -162,9 +139,9 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     cached._refreshing = set()
     cached._is_method = False
     if config.namespace is not None:
-        import weakref
-
-        _namespaces.setdefault(config.namespace, weakref.WeakSet()).add(cached)
+        _put(namespaces, config.namespace, cached)
+    if config.result_tags is not None:
+        _put(tagged_by_result, "", cached)
     if is_async:
         # Before the first call, and before the interpreter's end.
         from tidemark_cache import _async  # noqa: F401
@@ -194,6 +171,19 @@ def _is_async(function: Any) -> bool:
             "result; return a list instead"
         )
     return bool(is_async)
+
+
+def _put(sets: dict[str, weakref.WeakSet[Any]], name: str, cached: Any) -> None:
+    import weakref
+
+    sets.setdefault(name, weakref.WeakSet()).add(cached)
+
+
+def deferred(key: Hashable, work: Callable[[], bool]) -> bool:
+    """Does the work, or has it done at the end of the block that this code is in."""
+    current = getattr(sys.modules.get("tidemark_cache._deferral"), "current", None)
+    deferral = None if current is None else current.get()
+    return bool(work() if deferral is None else deferral.add(key, work))
 
 
 def name_of(function: Any) -> str:

@@ -59,6 +59,7 @@ class CacheConfig:
     cache_errors: bool | type[Exception] | tuple[type[Exception], ...] = False
     error_ttl: float | datetime.timedelta = 10.0
     tags: Iterable[str] | Callable[..., Iterable[str]] = ()
+    result_tags: Callable[[Any], Iterable[str]] | None = None
     on_evict: Callable[[str, Any], Any] | None = None
     flight_wait: float | datetime.timedelta = 30.0
     refresh_ahead: bool | float = False
@@ -176,7 +177,7 @@ def _check_name(name: str) -> None:
 
 def native(config: CacheConfig) -> dict[str, Any]:
     """Checks every field, and gives what the native side needs of it."""
-    for name in ("key", "when", "unless", "on_evict"):
+    for name in ("key", "when", "unless", "on_evict", "result_tags"):
         value = getattr(config, name)
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be callable, not {type(value).__name__}")

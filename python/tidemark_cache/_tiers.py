@@ -23,7 +23,7 @@ _PREFIX_MAX = 100
 forced = contextvars.ContextVar("tidemark_cache_forced", default=False)
 
 _files: dict[tuple[str, int], _native.SharedFile] = {}
-_servers: "dict[RedisBackend, _native.SharedRedis]" = {}
+_others: "dict[RedisBackend | ObjectBackend, _native.SharedRedis | _native.SharedObject]" = {}
 _stacks: dict[Any, _native.StackOfTiers] = {}
 _lock = threading.Lock()
 
@@ -90,8 +90,28 @@ class RedisBackend:
         )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class ObjectBackend:
+    """An object of the user's that keeps records; the same object is the same tier."""
+
+    object: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectBackend) and other.object is self.object
+
+    def __hash__(self) -> int:
+        return id(self.object)
+
+    def open(self) -> _native.SharedObject:
+        """What the native side uses."""
+        return _native.SharedObject(self.object)
+
+
+#: What such an object must have.
+_METHODS = ("get", "set", "delete")
+
 #: A tier below memory.
-Backend = FileBackend | RedisBackend
+Backend = FileBackend | RedisBackend | ObjectBackend
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,24 +196,45 @@ def backends_of(backend: object) -> tuple[Backend, ...]:
 
 
 def _backend_of(backend: object) -> Backend:
-    if isinstance(backend, (FileBackend, RedisBackend)):
+    if isinstance(backend, Backend):
         return backend
     if isinstance(backend, str) and backend == "file":
         return FileBackend()
     if isinstance(backend, str) and backend.startswith(_REDIS_SCHEMES):
         return RedisBackend(backend)
+    if not isinstance(backend, (str, type)):
+        methods = [getattr(backend, name, None) for name in _METHODS]
+        if all(map(callable, methods)):
+            _refuse_async(backend, methods)
+            return ObjectBackend(backend)
     # Another text may be an address with a password in it.
     other = "another text" if isinstance(backend, str) else type(backend).__name__
     raise TypeError(
-        'backend must be None, "file", "redis://…", a FileBackend, a RedisBackend or a list of '
-        f"these, not {other}"
+        'backend must be None, "file", "redis://…", a FileBackend, a RedisBackend, an object with '
+        f"the methods {', '.join(_METHODS)}, or a list of these, not {other}"
     )
+
+
+def _refuse_async(backend: object, methods: list[Any]) -> None:
+    import inspect
+
+    if any(map(inspect.iscoroutinefunction, methods)):
+        raise TypeError(
+            f"the methods of {type(backend).__name__} must not be async: a tier is asked on a "
+            "thread, from functions of both kinds"
+        )
 
 
 def names_of(backends: tuple[Backend, ...]) -> list[str]:
     """What health reports call the tiers."""
-    kinds = ["file" if isinstance(one, FileBackend) else "redis" for one in backends]
+    kinds = [_kind_of(one) for one in backends]
     return [kind if not number else f"{kind} {number + 1}" for number, kind in enumerate(kinds)]
+
+
+def _kind_of(backend: Backend) -> str:
+    if isinstance(backend, ObjectBackend):
+        return type(backend.object).__name__
+    return "file" if isinstance(backend, FileBackend) else "redis"
 
 
 def breaker_of(setting: object) -> CircuitBreaker | None:
@@ -239,13 +280,15 @@ def _file_at(place: tuple[str, int]) -> _native.SharedFile:
     return file
 
 
-def _tier_at(place: tuple[str, int] | RedisBackend) -> _native.SharedFile | _native.SharedRedis:
-    if not isinstance(place, RedisBackend):
+def _tier_at(
+    place: tuple[str, int] | RedisBackend | ObjectBackend,
+) -> _native.SharedFile | _native.SharedRedis | _native.SharedObject:
+    if isinstance(place, tuple):
         return _file_at(place)
-    server = _servers.get(place)
-    if server is None:
-        server = _servers[place] = place.open()
-    return server
+    other = _others.get(place)
+    if other is None:
+        other = _others[place] = place.open()
+    return other
 
 
 def stack_of(
@@ -253,7 +296,7 @@ def stack_of(
 ) -> _native.StackOfTiers:
     """One object for all functions with these tiers and rules: what one learns, all know."""
     places = tuple(
-        backend if isinstance(backend, RedisBackend) else (path_of(backend), backend.megabytes)
+        (path_of(backend), backend.megabytes) if isinstance(backend, FileBackend) else backend
         for backend in backends
     )
     key = (places, breaker, pressure)

@@ -1,0 +1,169 @@
+"""What makes answers invalid, beside the attributes of a function: tags, namespaces, writers."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidemark_cache import _async, _native
+from tidemark_cache._decorator import deferred, name_of, namespaces, tagged_by_result
+
+
+def invalidate_tags(*tags: str) -> bool:
+    """Make every entry under any of ``tags`` invalid, in every function of this process, and of
+    the others that share a backend with one of them.
+
+    Returns:
+        Whether every tier has done so. One that failed may still give the entries.
+    """
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
+    return deferred(("tags", tags), lambda: _forget_tags(tags))
+
+
+def _forget_tags(tags: tuple[str, ...]) -> bool:
+    # First, so that no run that begins now finds in a tier what is to be forgotten.
+    backed = sys.modules.get("tidemark_cache._backed")
+    is_whole = backed is None or bool(backed.forget_tags(tags))
+    for tag in tags:
+        _native.invalidate_tag(tag)
+    for function in list(tagged_by_result.get("", ())) if tags else ():
+        # Memory does not know which of its answers have these tags.
+        function._forget_in_memory()
+    return is_whole
+
+
+def invalidate_namespace(namespace: str, *, prefix: bool = False) -> int:
+    """Forget every answer of every function of a namespace; how many functions it has.
+
+    With ``prefix``, those of every namespace whose name begins so. They are the functions of this
+    process; what they have in a backend is forgotten for every process.
+    """
+    if not isinstance(namespace, str):
+        raise TypeError(f"a namespace must be a str, not {type(namespace).__name__}")
+
+    def functions() -> list[Any]:
+        if not prefix:
+            return list(namespaces.get(namespace, ()))
+        known = list(namespaces.items())
+        return [one for name, those in known if name.startswith(namespace) for one in list(those)]
+
+    def forget() -> bool:
+        for function in functions():
+            function.cache_clear()
+        return True
+
+    count = len(functions())
+    deferred(("namespace", namespace, prefix), forget)
+    return count
+
+
+#: Gets the writer's arguments.
+_OfCall = Callable[..., Iterable[Any]]
+
+
+def invalidates(
+    *functions: Any,
+    tags: Iterable[str] | _OfCall = (),
+    calls: _OfCall | None = None,
+    namespaces: Iterable[str] = (),
+) -> Callable[[Any], Any]:
+    """Have a writer make answers invalid each time it has returned, and not when it raises.
+
+    Args:
+        functions: Cached functions, of which every answer is forgotten.
+        tags: As for ``invalidate_tags``; or a callable that gets the writer's arguments and
+            returns texts.
+        calls: Gets the writer's arguments and returns the calls whose answers are forgotten, each
+            a tuple of the cached function and its arguments.
+        namespaces: As for ``invalidate_namespace``.
+
+    Inside of ``defer_invalidations`` they wait for its end. What a backend does not do is counted
+    and logged by its functions, and not raised: the writer has written.
+    """
+    for function in functions:
+        _check_cached(function)
+    tags_of: _OfCall = tags if callable(tags) else _always(tags)
+    names = _texts(namespaces)
+    if not callable(tags):
+        _texts(tags)
+    if calls is not None and not callable(calls):
+        raise TypeError(f"calls must be callable, not {type(calls).__name__}")
+    if not (functions or names or calls is not None or callable(tags) or tuple(tags_of())):
+        raise TypeError("invalidates() needs functions, tags, calls or namespaces")
+
+    def work_of(args: Any, kwargs: Any) -> Callable[[], None]:
+        # Before the writer runs, which may change its arguments: what is wrong with these
+        # callables shall keep it from writing.
+        tags_now = _texts(tags_of(*args, **kwargs))
+        calls_now = [_checked_call(one) for one in calls(*args, **kwargs)] if calls else []
+
+        def work() -> None:
+            for function in functions:
+                function.cache_clear()
+            for name in names:
+                invalidate_namespace(name)
+            for cached, *arguments in calls_now:
+                cached.invalidate_cache(*arguments)
+            if tags_now:
+                invalidate_tags(*tags_now)
+
+        return work
+
+    return lambda writer: _writer(writer, work_of)
+
+
+def _writer(writer: Any, work_of: Callable[[Any, Any], Callable[[], None]]) -> Any:
+    if inspect.isclass(writer) or not callable(writer):
+        raise TypeError(f"invalidates() decorates functions, not {type(writer).__name__}")
+    if inspect.isgeneratorfunction(writer) or inspect.isasyncgenfunction(writer):
+        raise TypeError(f"{name_of(writer)} is a generator function: it has no end to wait for")
+    if inspect.iscoroutinefunction(writer):
+
+        @functools.wraps(writer)
+        async def written_async(*args: Any, **kwargs: Any) -> Any:
+            work = work_of(args, kwargs)
+            result = await writer(*args, **kwargs)
+            await _async.in_thread(work)
+            return result
+
+        return written_async
+
+    @functools.wraps(writer)
+    def written(*args: Any, **kwargs: Any) -> Any:
+        work = work_of(args, kwargs)
+        result = writer(*args, **kwargs)
+        work()
+        return result
+
+    return written
+
+
+def _always(texts: Iterable[str]) -> _OfCall:
+    kept = _texts(texts)
+    return lambda *_, **__: kept
+
+
+def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise TypeError(f"give several texts, not one: write [{values!r}]")
+    texts = tuple(values)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"a tag or namespace must be a str, not {type(text).__name__}")
+    return texts
+
+
+def _check_cached(function: Any) -> None:
+    if not hasattr(function, "invalidate_cache"):
+        kind = type(function).__name__
+        raise TypeError(f"invalidates() takes functions that are cached, not {kind}")
+
+
+def _checked_call(call: Any) -> tuple[Any, ...]:
+    if not isinstance(call, tuple) or len(call) < 2:
+        raise TypeError("calls must give tuples of a cached function and its arguments")
+    _check_cached(call[0])
+    return call
