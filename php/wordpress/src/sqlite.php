@@ -27,6 +27,9 @@ class Tidemark_Store {
 	/** How long a process waits for a lock while no process writes; and while others do. */
 	const WAIT_SECONDS = 5;
 	const WAIT_LONGEST = 30;
+	/** Microseconds between two tries for a lock. */
+	const PAUSE_FIRST   = 1000;
+	const PAUSE_LONGEST = 50000;
 	/** What SQLite says of a lock that another one has. */
 	const BUSY = 5;
 	/** A shared memory that was not seen so long joins again before it is used. */
@@ -106,17 +109,17 @@ class Tidemark_Store {
 	}
 
 	/**
-	 * Does what takes the lock of writers. SQLite itself waits 100 ms between its later tries: of many
-	 * writers one may meet the lock each time, until its seconds are over. Here it is 20 ms at most,
-	 * and no two processes keep in step. A process that was stopped while it has the lock writes
-	 * nothing: that is known by the time of the log's last change.
+	 * Does what takes the lock of writers. SQLite itself waits 1, 2, 5 ms and so on: of many writers
+	 * that meet again and again, many wait. Here one that met another twice leaves the lock to the
+	 * others for long, so that few meet, and no two keep in step. A process that was stopped while it
+	 * has the lock writes nothing: that is known by the time of the log's last change.
 	 *
 	 * @throws Exception When it has waited too long, and at any other failure.
 	 */
 	private function patiently( $act ) {
 		$this->db->busyTimeout( 0 );
 		$since = null;
-		$most  = 1000;
+		$most  = self::PAUSE_FIRST;
 		try {
 			for ( ;; ) {
 				try {
@@ -126,8 +129,8 @@ class Tidemark_Store {
 					if ( self::BUSY !== ( $this->db->lastErrorCode() & 255 ) || $this->has_waited( $since ) ) {
 						throw $failed;
 					}
-					usleep( random_int( 500, $most ) );
-					$most = min( 20000, 2 * $most );
+					usleep( random_int( $most >> 1, $most ) );
+					$most = min( self::PAUSE_LONGEST, 8 * $most );
 				}
 			}
 		} finally {
