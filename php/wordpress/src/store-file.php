@@ -10,9 +10,13 @@ trait Tidemark_Store_File {
 		}
 		$this->inode    = $found['ino'];
 		$this->inode_text = $found['dev'] . ':' . $found['ino'];
-		$this->prepared = array();
-		$this->db       = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
+		$this->prepared    = array();
+		$this->reads_since = null;
+		$this->db          = self::connect( $this->path, SQLITE3_OPEN_READWRITE );
 		$this->db->exec( 'PRAGMA max_page_count = ' . max( 256, (int) ( $limit / 4096 ) ) );
+		// The first reads share the snapshot of this one.
+		$this->db->exec( 'BEGIN' );
+		$this->reads_since = time();
 		$mark = $this->db->querySingle( 'SELECT *, (SELECT count(*) FROM cleared) AS clears,
 			(SELECT count(*) FROM segment) AS segments FROM mark', true );
 		// A log is opened by the first read; that of a file whose name was taken is gone.
@@ -26,6 +30,7 @@ trait Tidemark_Store_File {
 			if ( ! $mark['clean'] || ! $this->mark->is_of( $mark['origin'] ) ) {
 				throw new RuntimeException( 'the store is of another boot' );
 			}
+			$this->end_reads();
 			$boot = $this->statement( 'UPDATE mark SET boot = ?1' );
 			$boot->bindValue( 1, $this->boot_id, SQLITE3_TEXT );
 			$boot->execute()->finalize();
@@ -144,6 +149,7 @@ trait Tidemark_Store_File {
 		clearstatcache( true, $this->path );
 		if ( null === $this->inode || @fileinode( $this->path ) === $this->inode ) {
 			try {
+				$this->end_reads();
 				$this->db && $this->db->exec( 'UPDATE mark SET stamp = -stamp - 1' );
 			} catch ( Exception $unreadable ) {
 				$this->prepared = array(); // Then no process can read a stamp from it either.
