@@ -125,7 +125,7 @@ foreach ( array(
 }
 $site = Suite::site();
 Suite::request( $site, 'wp_cache_set( "a", 1, "g" );', $one );
-file_put_contents( "$site/options", 'restored' );
+file_put_contents( "$site/options-tidemark_cache_token", 'restored' );
 Suite::request( $site, $state . '$s = apcu_fetch( $n . "s" ); $s[2] -= 61; apcu_store( $n . "s", $s );', $one );
 $db = new SQLite3( Suite::store( $site ) );
 $db->exec( 'UPDATE mark SET checked = checked - 61' );

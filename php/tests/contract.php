@@ -235,6 +235,6 @@ Suite::check( 'second instance reads the same tiers', array(
 
 Suite::check( 'database of another name shares nothing', array(
 	'wp_cache_set( "a", 1 );',
-	'return ( new Tidemark_Tiers( Tidemark_Place::of_site( "other" ) ) )
+	'return ( new Tidemark_Tiers( Tidemark_Place::of_site( array( "other" ) ) ) )
 		->get( ":7:default:", "a", false );',
 ), array( null, 0 === posix_geteuid() && ! Suite::$master ? null : false ) );

@@ -74,16 +74,16 @@ function age_store( $site, $column, $seconds ) {
 $site = Suite::site();
 $read = 'return wp_cache_get( "a" );';
 Suite::request( $site, 'wp_cache_set( "a", 1 );', $host );
-$first = file_get_contents( "$site/options" );
+$first = file_get_contents( "$site/options-tidemark_cache_token" );
 age_store( $site, 'checked', 61 );
 Suite::same( 'token that is equal keeps the store', Suite::request( $site, $read, $host ), 1 );
 age_store( $site, 'checked', 61 );
 age_store( $site, 'changed', 601 );
 Suite::same( 'token changes and keeps the store', array( Suite::request( $site, $read, $host ),
-	file_get_contents( "$site/options" ) !== $first ), array( 1, true ) );
+	file_get_contents( "$site/options-tidemark_cache_token" ) !== $first ), array( 1, true ) );
 age_store( $site, 'checked', 61 );
 Suite::same( 'token that was changed is known', Suite::request( $site, $read, $host ), 1 );
-file_put_contents( "$site/options", $first );
+file_put_contents( "$site/options-tidemark_cache_token", $first );
 age_store( $site, 'checked', 61 );
 Suite::same( 'restored database empties the store', Suite::request( $site, $read, $host ), false );
 

@@ -43,7 +43,7 @@ function _doing_it_wrong( $function, $message, $version ) {
 	++$GLOBALS['wrong'];
 }
 
-/** The options table, as a file; it knows the queries of the drop-in only. */
+/** The options table, each row a file; it knows the queries of the drop-in only. */
 class Table {
 	public $base_prefix = 'wp_';
 	public $last_error = '';
@@ -56,18 +56,34 @@ class Table {
 		return array( $query, $values );
 	}
 
+	private function file( $name ) {
+		$folder = $GLOBALS['settings']['table'];
+		return ( is_string( $folder ) ? $folder : WP_CONTENT_DIR ) . "/options-$name";
+	}
+
 	public function get_var( $query ) {
-		$text = @file_get_contents( WP_CONTENT_DIR . '/options' );
-		return false === $text ? null : $text;
+		$this->last_error = empty( $GLOBALS['settings']['broken'] ) ? '' : 'no such table';
+		$text             = @file_get_contents( $this->file( $query[1][0] ) );
+		return false === $text || '' !== $this->last_error ? null : $text;
 	}
 
 	public function query( $query ) {
 		list( $text, $values ) = $query;
-		if ( 0 === strpos( $text, 'UPDATE' ) && $values[2] !== $this->get_var( null ) ) {
-			return 0;
+		if ( 0 === strpos( $text, 'UPDATE' ) ) {
+			list( $value, $name, $expected ) = $values;
+			$is_met = @file_get_contents( $this->file( $name ) ) === $expected;
+			return $is_met && file_put_contents( $this->file( $name ), $value ) ? 1 : 0;
 		}
-		$value = 0 === strpos( $text, 'UPDATE' ) ? $values[0] : $values[1];
-		return file_put_contents( WP_CONTENT_DIR . '/options', $value ) ? 1 : 0;
+		list( $name, $value ) = $values;
+		if ( 0 === strpos( $text, 'INSERT IGNORE' ) ) {
+			// Written whole before it has its name, as a row is.
+			$whole = $this->file( $name ) . bin2hex( random_bytes( 8 ) );
+			file_put_contents( $whole, $value );
+			$is_first = @link( $whole, $this->file( $name ) );
+			unlink( $whole );
+			return $is_first ? 1 : 0;
+		}
+		return file_put_contents( $this->file( $name ), $value ) ? 1 : 0;
 	}
 }
 

@@ -9,7 +9,8 @@ if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
 Suite::$drop_in = realpath( $argv[1] );
 $start          = hrtime( true );
 register_shutdown_function( array( 'Suite', 'clean' ) );
-$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'replaced', 'rollover', 'command' );
+$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'replaced', 'rollover', 'command',
+	'identity' );
 $parts = array_merge( $parts, array( 'apcu', 'sync', 'ahead', 'processes', 'writers', 'churn',
 	'history' ) );
 /** These also hold where tier 1 is. */

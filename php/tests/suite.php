@@ -12,17 +12,33 @@ class Suite {
 	private static $folders = array();
 	private static $masters = array();
 
+	/** The id of each site that is made here. */
+	const ID = '00112233445566778899aabbccddeeff';
+
 	/** A folder that stands for the wp-content of a new site. */
 	public static function site() {
+		$folder = self::bare_site();
+		file_put_contents( self::site_file( $folder ), self::ID );
+		mkdir( self::store_folder( $folder ), 0770 );
+		return $folder;
+	}
+
+	/** One where nothing of the drop-in is yet; root does not make it from the command line. */
+	public static function bare_site() {
 		$folder = sys_get_temp_dir() . '/tidemark-php-' . bin2hex( random_bytes( 6 ) );
 		mkdir( $folder, 0700 );
-		mkdir( self::store_folder( $folder ), 0770 );
 		self::$folders[] = $folder;
 		return $folder;
 	}
 
-	public static function store_folder( $site, $database = 'site' ) {
-		$names = serialize( array( $database, 'wp_', '' ) );
+	/** Where the requests of a site remember its id. */
+	public static function site_file( $site, $base = null ) {
+		$names = serialize( array( 'site', 'wp_', '', '', $site ) );
+		return ( $base ?? $site ) . '/.ht-tidemark-site-' . substr( hash( 'sha256', $names ), 0, 16 );
+	}
+
+	public static function store_folder( $site ) {
+		$names = serialize( array( 'site', 'wp_', '', self::ID ) );
 		return $site . '/.ht-tidemark-' . substr( hash( 'sha256', $names ), 0, 16 );
 	}
 

@@ -16,7 +16,7 @@ const SOURCE: &str = "php/wordpress/src";
 const LICENCE: &str = "php/wordpress/LICENSE";
 /// In this order: the header stops a request that did not come through WordPress, and a trait
 /// comes before the class that uses it.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 20] = [
     "header",
     "functions",
     "runtime",
@@ -34,6 +34,7 @@ const PARTS: [&str; 19] = [
     "invalidation",
     "clean-mark",
     "site-row",
+    "site-file",
     "notices",
     "command",
 ];

@@ -70,7 +70,9 @@ $masters = function ( array $before ) use ( $host ) {
 	$host->restart_fpm( 'one', $before );
 	$host->restart_fpm( 'two', $before );
 };
-during( 'folder on NFS, as the list of mounts says', function () use ( $system, $masters ) {
+during( 'folder on NFS, as the list of mounts says', function ( $store ) use ( $system, $masters ) {
+	// Else it is remembered that the same folder was local.
+	array_map( 'unlink', glob( dirname( $store, 2 ) . '/.ht-tidemark-site-*' ) );
 	$masters( array( 'unshare', '--mount', 'sh', '-c', "mount --bind $system /proc && exec \"\$@\"", 'sh' ) );
 }, function () use ( $masters ) {
 	$masters( array() );

@@ -7,6 +7,8 @@ class Tidemark_Place {
 	public $boot_id = '';
 	/** Names the folder, by whatever path it was reached. */
 	public $identity = '';
+	/** @var Tidemark_Site_File */
+	public $site;
 	/** True where this process must leave the store to others, and only tells them its writes. */
 	public $is_guest = false;
 
@@ -14,15 +16,32 @@ class Tidemark_Place {
 	const REMOTE = array( 'nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', '9p', 'afs', 'ceph', 'fuse', 'fuseblk',
 		'lustre', 'gpfs', 'beegfs', 'gfs2', 'ocfs2', 'orangefs', 'virtiofs', 'vboxsf', 'vmhgfs' );
 
-	public static function of_site( $salt ) {
+	/** @param array $names What names the site, but for its id. */
+	public static function of_site( array $names ) {
 		$place = new Tidemark_Place();
 		$base  = defined( 'TIDEMARK_CACHE_DIR' ) ? TIDEMARK_CACHE_DIR
 			: ( defined( 'WP_CONTENT_DIR' ) ? WP_CONTENT_DIR : '' );
-		// A name of its own for each site, and one that web servers do not hand out.
-		$place->folder  = rtrim( (string) $base, '/' ) . '/.ht-tidemark-' . $salt;
+		$base  = rtrim( (string) $base, '/' );
+
 		$place->boot_id = self::boot_id();
-		$place->refusal = '' === (string) $base ? 'no folder is known' : $place->check();
+		$place->refusal = '' === $base ? 'no folder is known' : $place->check_process();
+		$place->site    = new Tidemark_Site_File( $base, $names );
+		$id             = $place->site->id( $place->may_make() );
+		if ( '' !== $id ) {
+			$names[] = (string) $id;
+		}
+		// A name of its own for each site, and one that web servers do not hand out.
+		$place->folder = $base . '/.ht-tidemark-' . substr( hash( 'sha256', serialize( $names ) ), 0, 16 );
+		if ( '' === $place->refusal ) {
+			$is_known       = null !== $id || ! $place->may_make();
+			$place->refusal = $is_known ? $place->check() : 'the options table cannot be read';
+		}
 		return $place;
+	}
+
+	/** Whether this process may make what is not there yet. */
+	private function may_make() {
+		return '' === $this->refusal && ! ( 0 === self::user() && self::is_command() );
 	}
 
 	public function file( $name ) {
@@ -36,7 +55,7 @@ class Tidemark_Place {
 		return is_dir( $above ) && is_executable( $above ) && ! file_exists( $this->folder );
 	}
 
-	private function check() {
+	private function check_process() {
 		if ( ! class_exists( 'SQLite3' ) ) {
 			$this->is_guest = true;
 			return 'PHP has no SQLite3 extension';
@@ -48,13 +67,17 @@ class Tidemark_Place {
 			$this->is_guest = true;
 			return 'TIDEMARK_CACHE_GUEST leaves the store to others';
 		}
+		return '';
+	}
+
+	private function check() {
 		clearstatcache();
 		if ( is_link( $this->folder ) ) {
 			return 'the folder is a symbolic link';
 		}
 		$user = self::user();
 		if ( ! is_dir( $this->folder ) ) {
-			if ( 0 === $user && self::is_command() ) {
+			if ( ! $this->may_make() ) {
 				$this->is_guest = true;
 				return 'no store yet, and root must not make one';
 			}
@@ -84,9 +107,16 @@ class Tidemark_Place {
 		}
 		$this->identity = $found['dev'] . '-' . $found['ino'];
 
+		if ( $this->site->is_local( $this->boot_id, $this->identity ) ) {
+			return '';
+		}
 		$mounts = (string) @file_get_contents( '/proc/self/mounts' );
 		$kind   = self::file_system( (string) realpath( $this->folder ), $mounts );
-		return self::is_remote( $kind ) ? "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one" : '';
+		if ( self::is_remote( $kind ) ) {
+			return "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one";
+		}
+		$this->site->keep_local( $this->boot_id, $this->identity, $this->may_make() );
+		return '';
 	}
 
 	public static function is_remote( $kind ) {

@@ -1,21 +1,23 @@
 <?php
 /**
- * A token in the options table of the main site, which the store keeps too. A database that was
- * restored from a backup holds an older one: then what is cached is of another time.
+ * Two rows in the options table of the main site. One is a token, which the store keeps too: a
+ * database that was restored from a backup holds an older one, then what is cached is of another
+ * time. The other is the id of the site.
  */
 class Tidemark_Site_Row {
 	const NAME = 'tidemark_cache_token';
+	const SITE = 'tidemark_cache_site';
 
 	/** False where the database cannot be read, null where there is no row. */
-	public static function read() {
-		$wpdb = self::database();
+	public static function read( $name = self::NAME ) {
+		$wpdb = self::database( $name );
 		if ( ! $wpdb ) {
 			return false;
 		}
 		$before = $wpdb->suppress_errors( true );
 		$found  = $wpdb->get_var( $wpdb->prepare(
 			"SELECT option_value FROM {$wpdb->base_prefix}options WHERE option_name = %s",
-			self::NAME
+			$name
 		) );
 		$failed = '' !== (string) $wpdb->last_error;
 		$wpdb->suppress_errors( $before );
@@ -50,13 +52,35 @@ class Tidemark_Site_Row {
 		return is_int( $changed ) && $changed > 0;
 	}
 
+	/** Adds a row where there is none of that name. */
+	public static function add( $name, $value ) {
+		$wpdb = self::database( $name );
+		if ( ! $wpdb ) {
+			return;
+		}
+		$before = $wpdb->suppress_errors( true );
+		$wpdb->query( $wpdb->prepare(
+			"INSERT IGNORE INTO {$wpdb->base_prefix}options (option_name, option_value, autoload)
+				VALUES (%s, %s, 'no')",
+			$name,
+			$value
+		) );
+		$wpdb->suppress_errors( $before );
+	}
+
+	public static function has_database() {
+		return null !== self::database( self::SITE );
+	}
+
 	public static function token() {
 		return bin2hex( random_bytes( 16 ) );
 	}
 
-	private static function database() {
+	/** While WordPress is installed there is no token yet; the id is needed by an upgrade, too. */
+	private static function database( $name = self::NAME ) {
 		global $wpdb;
-		return is_object( $wpdb ) && method_exists( $wpdb, 'suppress_errors' )
-			&& ! ( function_exists( 'wp_installing' ) && wp_installing() ) ? $wpdb : null;
+		$is_there = is_object( $wpdb ) && method_exists( $wpdb, 'suppress_errors' );
+		$is_early = self::NAME === $name && function_exists( 'wp_installing' ) && wp_installing();
+		return $is_there && ! $is_early ? $wpdb : null;
 	}
 }

@@ -1,22 +1,29 @@
 <?php
 /** The token that the store and the options table both keep: a restored database is noticed. */
 trait Tidemark_Store_Token {
-	/** Once a minute for all processes: compares the token of the options table with ours. */
+	/**
+	 * Once a minute for all processes: compares the token of the options table with ours. True for the
+	 * process that did.
+	 */
 	public function check_token( $now ) {
 		// The write that makes one process the one that compares takes the lock of writers.
 		if ( abs( $now - $this->checked ) < 60 ) {
-			return;
+			return false;
 		}
 		$this->end_reads();
 		$this->checked = $now;
 		$this->db->exec( "UPDATE mark SET checked = $now WHERE abs($now - checked) >= 60" );
 		if ( 0 === $this->db->changes() ) {
-			return;
+			return false;
 		}
 		$row = Tidemark_Site_Row::read();
-		if ( false === $row ) {
-			return;
+		if ( false !== $row ) {
+			$this->compare_token( $row, $now );
 		}
+		return true;
+	}
+
+	private function compare_token( $row, $now ) {
 		$mark = $this->db->querySingle( 'SELECT token, next, changed FROM mark', true );
 		if ( null === $row ) {
 			$row = Tidemark_Site_Row::token();

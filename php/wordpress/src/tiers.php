@@ -49,9 +49,7 @@ class Tidemark_Tiers {
 				(string) $table_prefix,
 				defined( 'WP_CACHE_KEY_SALT' ) ? WP_CACHE_KEY_SALT : '',
 			);
-			$salt  = substr( hash( 'sha256', serialize( $names ) ), 0, 16 );
-
-			self::$shared = new Tidemark_Tiers( Tidemark_Place::of_site( $salt ) );
+			self::$shared = new Tidemark_Tiers( Tidemark_Place::of_site( $names ) );
 		}
 		return self::$shared;
 	}
@@ -486,7 +484,12 @@ class Tidemark_Tiers {
 		}
 		$this->ahead->forget();
 		$this->store->follow();
-		$this->store->check_token( $now );
+		if ( $this->store->check_token( $now ) && $this->place->site->is_of_another() ) {
+			// The next request finds the store of that one.
+			$this->is_off         = true;
+			$this->place->refusal = 'the options table holds the id of another site';
+			throw new RuntimeException( $this->place->refusal );
+		}
 		if ( $this->apcu && ! $this->store->join( $now ) ) {
 			$this->leave_apcu( 'its state cannot be kept' );
 		}
