@@ -18,6 +18,13 @@ foreach ( array( 'null' => null, 'false' => false, 'zero' => 0, 'empty text' => 
 	), array( true, array( $value, true ), array( 'v' => $value, 'w' => false ) ) );
 }
 
+Suite::check( 'get again asks no tier below', array(
+	'wp_cache_set( "a", 1 ); wp_cache_set( "n", null, "g" );',
+	'wp_cache_get( "a" ); wp_cache_get_multiple( array( "n", "a" ), "g" );
+		( function () { $this->tiers = null; } )->call( $GLOBALS["wp_object_cache"] );
+		return array( wp_cache_get( "a" ), wp_cache_get( "n", "g", false, $f ), $f );',
+), array( null, array( 1, null, true ) ) );
+
 Suite::check( 'key 7 is key "7", and no other', array(
 	'foreach ( array( 7, "07", "7.0", " 7", "1e3", "A", "a" ) as $i => $k )
 		wp_cache_set( $k, $i );',

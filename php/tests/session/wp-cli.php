@@ -1,14 +1,30 @@
 <?php
 /**
  * What WP-CLI does with a command: `php wp-cli.php SITE tidemark status`. WP-CLI itself is in none of
- * the registries that packages come from here, so this follows what its `CommandFactory` and
- * `Subcommand` do: each public method that is not static and does not begin with `__` is a subcommand,
- * by its tag `@subcommand` or its name. Words that its comment names under `## OPTIONS` are needed.
+ * the registries that packages come from here, so this follows what its `Runner`, `CommandFactory` and
+ * `Subcommand` do. WordPress is loaded within a function: `wp-config.php` without its last line, whose
+ * variables become global, then `wp-settings.php`. Each public method that is not static and does not
+ * begin with `__` is a subcommand, by its tag `@subcommand` or its name. Words that its comment names
+ * under `## OPTIONS` are needed.
  */
 define( 'WP_CLI', true );
 
 class WP_CLI {
 	public static $commands = array();
+
+	public static function load_wordpress( $site ) {
+		global $wpdb;
+		$before = array();
+		$before = get_defined_vars();
+		$lines  = preg_grep( '/^\s*require.+wp-settings\.php/', file( "$site/wp-config.php" ), PREG_GREP_INVERT );
+		$code   = str_replace( '__DIR__', var_export( $site, true ), implode( '', $lines ) );
+		eval( preg_replace( '/^<\?php\s*/', '', $code ) );
+		foreach ( array_diff_key( get_defined_vars(), $before, array( 'lines' => 1, 'code' => 1 ) ) as $name => $value ) {
+			global ${$name};
+			${$name} = $value;
+		}
+		require ABSPATH . 'wp-settings.php';
+	}
 
 	public static function add_command( $name, $command ) {
 		self::$commands[ $name ] = $command;
@@ -58,7 +74,7 @@ class WP_CLI {
 }
 
 $_SERVER['HTTP_HOST'] = '127.0.0.1';
-require $argv[1] . '/wp-load.php';
+WP_CLI::load_wordpress( $argv[1] );
 $command = WP_CLI::$commands[ $argv[2] ] ?? null;
 if ( ! $command ) {
 	WP_CLI::error( "'{$argv[2]}' is not a registered wp command." );
