@@ -6,10 +6,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use measure::connection::{Access, Connection};
 use measure::process::ProcessNumber;
+use measure::stop::Stop;
+use measure::wrk::{READS, Wrk, WrkLoad};
 
 use crate::figure::{PROCESSOR, Slice};
-use crate::wrk::Wrk;
 
+/// The figure is stated at this many connections of wrk.
+pub const WRK_CONNECTIONS: u32 = 32;
+/// Threads of wrk. They share the machine with the server under test.
+pub const WRK_THREADS: u32 = 2;
 /// Requests before the first timed one.
 const WARMUP: usize = 200;
 
@@ -70,7 +75,14 @@ impl Aim {
     /// When a connection broke, an answer was no success, or a process is gone.
     pub fn load(&self, wrk: &Wrk, seconds: u64) -> Result<Slice> {
         let before = self.cpu_us()?;
-        let counted = wrk.run(&self.url(), &self.headers, seconds)?;
+        let load = WrkLoad {
+            script: READS,
+            threads: WRK_THREADS,
+            connections: WRK_CONNECTIONS,
+            seconds,
+            cores: None,
+        };
+        let counted = wrk.run(&self.url(), &self.headers, &load, &Stop::default())?;
         let cpu_us = (self.cpu_us()? - before) / counted.requests;
         Ok(Slice::noted(
             counted.per_s,

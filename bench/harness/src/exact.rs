@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use measure::live::LiveServer;
+use measure::wrk::Wrk;
 use serde_json::json;
 
 use crate::aim::Aim;
@@ -13,7 +14,6 @@ use crate::floor::Floor;
 use crate::reads::{FLOOR, Subject};
 use crate::run::{Run, RunArgs};
 use crate::ways::{Sizes, WAYS, Way};
-use crate::wrk::Wrk;
 use crate::{catalog, expect, nginx, surroundings};
 
 /// Measure an exact hit, a TTL hit and a point read beside a static responder and nginx

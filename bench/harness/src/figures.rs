@@ -7,15 +7,16 @@ use anyhow::Result;
 use clap::ValueEnum;
 use measure::live::LiveServer;
 use measure::scratch::{Scratch, database_file};
+use measure::wrk::{self, Wrk};
 use serde_json::{Value, json};
 
+use crate::aim::{WRK_CONNECTIONS, WRK_THREADS};
 use crate::bare::Bare;
 use crate::figure::Figure;
 use crate::inserts::Ground;
 use crate::lists::Seeded;
 use crate::plan::Plan;
 use crate::run::{Run, RunArgs};
-use crate::wrk::{self, Wrk};
 use crate::{catalog, expect, inserts, lists, reads, run, starts, surroundings};
 
 /// Take the figures of docs/performance.md: throughput, lists, inserts, start
@@ -161,9 +162,9 @@ fn seed(run: &Run, name: &str) -> Result<(PathBuf, String)> {
 fn parameters(plan: Plan) -> Result<Vec<(&'static str, Value)>> {
     Ok(vec![
         ("load_generator", json!(wrk::version()?)),
-        ("wrk_connections", json!(wrk::CONNECTIONS)),
-        ("wrk_threads", json!(wrk::THREADS)),
-        ("wrk_threads_inserts", json!(wrk::INSERT_THREADS)),
+        ("wrk_connections", json!(WRK_CONNECTIONS)),
+        ("wrk_threads", json!(WRK_THREADS)),
+        ("wrk_threads_inserts", json!(inserts::WRK_THREADS)),
         ("rows", json!(expect::ROWS)),
         ("rounds", json!(plan.rounds)),
         ("wrk_slice_s", json!(plan.wrk_s)),

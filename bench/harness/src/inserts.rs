@@ -8,17 +8,21 @@ use measure::connection::Connection;
 use measure::disk;
 use measure::live::LiveServer;
 use measure::scratch::Scratch;
+use measure::stop::Stop;
+use measure::wrk::{Wrk, WrkLoad};
+use scenarios::seed::table;
 
 use crate::bare::{self, Bare};
 use crate::figure::{Figure, Goal, PROCESSOR, Round, Slice, points};
-use crate::new_rows::Run;
+use crate::new_rows::{self, Run};
 use crate::plan::Plan;
-use crate::wrk::Wrk;
 
 /// The figures are stated at these numbers of writers, and these ratios.
 const MANY: u32 = 32;
 const SOME: u32 = 8;
 const GOAL: Goal = Goal::AtLeast(0.7);
+/// Threads of wrk: a second one would take the server's second core of two.
+pub const WRK_THREADS: u32 = 1;
 
 /// What inserts are measured on.
 pub struct Ground<'a> {
@@ -105,9 +109,18 @@ impl Ground<'_> {
         let number = runs.borrow().len() as u32;
         let process = self.server.process();
         let before_us = process.cpu_us()?;
+        let access = &self.server.access;
+        let load = WrkLoad {
+            script: &new_rows::script(access, number),
+            threads: WRK_THREADS,
+            connections: writers,
+            seconds,
+            cores: None,
+        };
+        let rows_url = access.url(&table::rows_route());
         let counted = self
             .wrk
-            .insert(&self.server.access, writers, number, seconds)?;
+            .run(&rows_url, &access.headers(), &load, &Stop::default())?;
         let cpu_us = (process.cpu_us()? - before_us) / counted.requests;
         let rows = counted.requests as u32;
         runs.borrow_mut().push(Run {

@@ -45,7 +45,6 @@ mod watched;
 mod ways;
 mod workload;
 mod writers;
-mod wrk;
 
 /// The server's own allocator, so that the engine costs here what it costs there.
 #[global_allocator]

@@ -91,7 +91,7 @@ impl Nginx {
         let log = || fs::read_to_string(folder.join("error.log")).unwrap_or_default();
         let start = Instant::now();
         while start.elapsed() < READY_MAX {
-            self.aim.processes = self.running.process().family()?;
+            self.aim.processes = self.running.process().tree()?;
             let all_run = self.aim.processes.len() == processes;
             if all_run && Connection::open(self.aim.address).is_ok() {
                 return Ok(());

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use measure::connection::Connection;
 use measure::live::LiveServer;
+use measure::wrk::Wrk;
 use scenarios::answer;
 use serde_json::json;
 
@@ -19,7 +20,6 @@ use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs};
 use crate::surroundings;
 use crate::ways::{Sizes, WAYS, Way};
-use crate::wrk::Wrk;
 
 /// Measure the published list beside PocketBase
 ///

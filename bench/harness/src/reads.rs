@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use measure::connection::{Access, Connection};
 use measure::live::LiveServer;
+use measure::wrk::Wrk;
 use scenarios::answer;
 
 use crate::aim::Aim;
@@ -13,7 +14,6 @@ use crate::figure::{Figure, Goal, Round};
 use crate::floor::Floor;
 use crate::plan::Plan;
 use crate::ways::{Sizes, WAYS, Way};
-use crate::wrk::Wrk;
 
 /// What is read: a list that the cache holds, by either of its rules, or one row.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use measure::connection::Connection;
 use measure::live::{LiveServer, free_address};
 use measure::threads::joined;
+use measure::wrk::Wrk;
 use scenarios::answer;
 use serde_json::json;
 
@@ -17,7 +18,6 @@ use crate::aim::Aim;
 use crate::figure::{Figure, Goal, Round, Slice};
 use crate::run::{Run, RunArgs};
 use crate::ways::{Sizes, Way};
-use crate::wrk::Wrk;
 use crate::{catalog, expect, surroundings};
 
 /// Measure a cached list on a server whose metrics are read every second beside one that no scraper

@@ -2,18 +2,18 @@
 
 use anyhow::Result;
 use measure::awake::Awake;
+use measure::wrk::Wrk;
 use serde_json::{Value, json};
 
-use crate::aim::Aim;
+use crate::aim::{Aim, WRK_CONNECTIONS, WRK_THREADS};
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::wrk::{self, Wrk};
 
 /// How a request is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
     /// By one connection, one request after the other.
     One,
-    /// By wrk over [`wrk::CONNECTIONS`].
+    /// By wrk over [`WRK_CONNECTIONS`].
     Many,
 }
 
@@ -105,8 +105,8 @@ impl Sizes {
     /// What a report says of them.
     pub fn parameters(&self) -> Vec<(&'static str, Value)> {
         vec![
-            ("wrk_connections", json!(wrk::CONNECTIONS)),
-            ("wrk_threads", json!(wrk::THREADS)),
+            ("wrk_connections", json!(WRK_CONNECTIONS)),
+            ("wrk_threads", json!(WRK_THREADS)),
             ("rounds", json!(self.rounds)),
             ("wrk_slice_s", json!(self.wrk_s)),
             ("sequential_slice_ms", json!(self.sequential_ms)),

@@ -14,4 +14,6 @@ pub mod process;
 pub mod record;
 pub mod responder;
 pub mod scratch;
+pub mod stop;
 pub mod threads;
+pub mod wrk;

@@ -77,17 +77,22 @@ impl Sorted<f64> {
     }
 }
 
+/// The middle value, the lower one of two; `None` of none.
+pub fn median<T: SampleOrder>(values: impl IntoIterator<Item = T>) -> Option<T> {
+    Some(Sorted::new(values)?.at(500))
+}
+
 /// The medians of two interleaved halves of the same samples, as a ratio (odd to even): what
 /// two phases may differ by and yet be the same. `None` below two samples.
 pub fn odd_to_even(samples: &[Duration]) -> Option<f64> {
-    let half = |start| Sorted::new(samples.iter().copied().skip(start).step_by(2));
-    Some(ratio(half(1)?.median(), half(0)?.median()))
+    let half = |start| median(samples.iter().copied().skip(start).step_by(2));
+    Some(ratio(half(1)?, half(0)?))
 }
 
 /// The medians of the second half of the samples and the first, as a ratio. `None` below two.
 pub fn second_to_first(samples: &[Duration]) -> Option<f64> {
     let (first, second) = samples.split_at(samples.len() / 2);
-    let median = |half: &[Duration]| Some(Sorted::new(half.iter().copied())?.median());
+    let median = |half: &[Duration]| median(half.iter().copied());
     Some(ratio(median(second)?, median(first)?))
 }
 
@@ -159,6 +164,9 @@ mod tests {
     fn of_two_middle_samples_times_take_the_lower_and_values_the_middle() {
         let four = Sorted::new(durations(&[40, 10, 20, 90])).unwrap();
         assert_eq!(four.median(), Duration::from_nanos(20));
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 3.0, 2.0]), Some(2.0));
+        assert_eq!(median(Vec::<f64>::new()), None);
         let values = |values: &[f64]| Sorted::new(values.iter().copied()).unwrap();
         let four = values(&[40.0, 10.0, 20.0, 90.0]);
         assert_eq!((four.at(500), four.midpoint()), (20.0, 30.0));

@@ -32,6 +32,22 @@ pub struct ProcessNumber(pub u32);
 /// A running child, killed when dropped.
 pub struct ChildProgram(pub Child);
 
+/// What a program and all that descend from it cost, from its beginning on.
+pub struct Meter {
+    process: ProcessNumber,
+    before_us: f64,
+}
+
+/// What was measured of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Processor time, in microseconds.
+    pub cpu_us: f64,
+    /// Memory, in MiB: the most of the program itself since its start, and what those that descend
+    /// from it hold at the end.
+    pub memory_mib: f64,
+}
+
 /// `program` with no variable at all.
 pub fn cleared(program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -102,6 +118,30 @@ impl Drop for ChildProgram {
     }
 }
 
+impl Meter {
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn begin(process: ProcessNumber) -> Result<Meter> {
+        Ok(Meter {
+            process,
+            before_us: process.tree_cpu_us()?,
+        })
+    }
+
+    /// What has come together so far.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn cost(&self) -> Result<Cost> {
+        Ok(Cost {
+            cpu_us: self.process.tree_cpu_us()? - self.before_us,
+            memory_mib: self.process.tree_peak_bytes()? / MIB,
+        })
+    }
+}
+
 impl ProcessNumber {
     /// Processor time it has used so far, user and system, in microseconds; a multiple of 10,000.
     ///
@@ -109,7 +149,7 @@ impl ProcessNumber {
     /// When it is gone.
     pub fn cpu_us(self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).context("it is gone")?;
-        cpu_ticks(&stat)
+        stat_sum(&stat, 2)
             .map(|ticks| ticks * TICK_US)
             .context("/proc/…/stat is not understood")
     }
@@ -135,23 +175,61 @@ impl ProcessNumber {
         Ok(times.iter().sum::<f64>() / 1e3)
     }
 
-    /// Itself and its children: all that works for a program which divides its work.
+    /// Itself and all that descend from it: what works for a program which divides its work.
     ///
     /// # Errors
     /// When the list of processes cannot be read.
-    pub fn family(self) -> Result<Vec<ProcessNumber>> {
-        let mut family = vec![self];
+    pub fn tree(self) -> Result<Vec<ProcessNumber>> {
+        let mut parents = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let entry = entry?;
-            let Ok(number) = entry.file_name().to_string_lossy().parse() else {
+            let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else {
                 continue;
             };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            if parent(&stat) == Some(self.0) {
-                family.push(ProcessNumber(number));
-            }
+            parents.extend(parent(&stat).map(|parent| (number, parent)));
         }
-        Ok(family)
+        let mut tree = vec![self];
+        let mut place = 0;
+        while let Some(ProcessNumber(one)) = tree.get(place).copied() {
+            let children = parents.iter().filter(|(_, parent)| *parent == one);
+            tree.extend(children.map(|(number, _)| ProcessNumber(*number)));
+            place += 1;
+        }
+        Ok(tree)
+    }
+
+    /// Processor time that it and all that descend from it have used so far, in microseconds. Those
+    /// that have ended count once their parent has waited for them.
+    ///
+    /// # Errors
+    /// When it is gone.
+    fn tree_cpu_us(self) -> Result<f64> {
+        self.cpu_us()?;
+        let used = self.tree()?.into_iter().map(|process| {
+            // One that ends meanwhile counts with its parent.
+            let stat = fs::read_to_string(format!("/proc/{}/stat", process.0)).unwrap_or_default();
+            stat_sum(&stat, 4).unwrap_or_default() * TICK_US
+        });
+        Ok(used.sum())
+    }
+
+    /// The most memory it has had in use so far, and what those that descend from it hold now, in
+    /// bytes. Of these, pages that several share count once (`Pss` of proc_pid_smaps(5)).
+    ///
+    /// # Errors
+    /// When it is gone.
+    fn tree_peak_bytes(self) -> Result<f64> {
+        let descendants = self.tree()?.into_iter().skip(1);
+        let held = descendants.filter_map(|process| {
+            let rollup = format!("/proc/{}/smaps_rollup", process.0);
+            let shared = fs::read_to_string(rollup).ok();
+            let shared = shared.and_then(|text| status_kib(&text, "Pss"));
+            // Another user's process shows its resident pages alone.
+            let resident = || process.resident_bytes().ok();
+            shared.map(|kib| kib * 1_024.0).or_else(resident)
+        });
+        Ok(self.peak_bytes()? + held.sum::<f64>())
     }
 
     /// Memory it has in use, in bytes.
@@ -204,12 +282,15 @@ impl ProcessNumber {
     }
 }
 
-/// Fields 14 and 15; the second one, the program's name, may hold spaces and parentheses.
-fn cpu_ticks(stat: &str) -> Option<f64> {
+/// Ticks of processor time, the sum of `count` fields from 14 on: 14 and 15 are its own, user and
+/// system, 16 and 17 those of children that were waited for. The second field, the program's name,
+/// may hold spaces and parentheses.
+fn stat_sum(stat: &str, count: usize) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let (user, system) = (fields.next()?, fields.next()?);
-    Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
+    let fields: Vec<&str> = rest.split_whitespace().skip(11).take(count).collect();
+    let ticks = fields.iter().map(|field| field.parse::<f64>());
+    let sum = ticks.sum::<Result<f64, _>>().ok()?;
+    (fields.len() == count).then_some(sum)
 }
 
 /// Field 4.
@@ -231,19 +312,22 @@ fn status_kib(status: &str, name: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+
     use super::*;
 
     #[test]
     fn processor_time_is_read_behind_any_name() {
         let stat = "17 (a ) b) S 1 17 17 0 -1 4194304 9 0 0 0 250 50 7 7 20 0 3 0 100 1 1";
-        assert_eq!(cpu_ticks(stat), Some(300.0));
-        assert_eq!(cpu_ticks("17 (a) S 1"), None);
+        assert_eq!(stat_sum(stat, 2), Some(300.0));
+        assert_eq!(stat_sum(stat, 4), Some(314.0));
+        assert_eq!(stat_sum("17 (a) S 1", 2), None);
         let own = ProcessNumber(std::process::id());
         assert!(own.cpu_us().unwrap() >= 0.0);
     }
 
     #[test]
-    fn a_thread_is_found_by_its_name_and_a_child_by_its_parent() {
+    fn a_thread_is_found_by_its_name() {
         let own = ProcessNumber(std::process::id());
         let worker = std::thread::Builder::new().name("counted".into());
         let (send, wait) = std::sync::mpsc::channel::<()>();
@@ -256,21 +340,33 @@ mod tests {
         assert!(own.thread_us("nobody").is_err());
         drop(send);
         assert!(worker.join().unwrap().is_err());
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let family: Vec<u32> = own
-            .family()
-            .unwrap()
-            .iter()
-            .map(|member| member.0)
-            .collect();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(
-            family.contains(&own.0) && family.contains(&child.id()),
-            "{family:?}"
-        );
-        assert_eq!(parent("17 (a ) b) S 12 17"), Some(12));
         assert_eq!(run_ns("123713484 110157995 301\n"), Some(123_713_484.0));
+    }
+
+    #[test]
+    fn a_tree_holds_grandchildren_and_the_time_of_those_that_ended() {
+        assert_eq!(parent("17 (a ) b) S 12 17"), Some(12));
+        let burn = "n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done";
+        let script = format!("sh -c '{burn}'; sh -c 'echo ready; sleep 60 & wait'; true");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdout(Stdio::piped());
+        let mut top = ChildProgram::spawn(&mut command, None).unwrap();
+        let output = top.0.stdout.take().unwrap();
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let process = top.process();
+        // The last shell starts `sleep` after its word.
+        while process.tree().unwrap().len() < 3 {
+            std::thread::yield_now();
+        }
+        let [tree, own] = [process.tree_cpu_us(), process.cpu_us()].map(Result::unwrap);
+        assert!(tree >= own + TICK_US, "{tree} {own}");
+        let [peak, alone] = [process.tree_peak_bytes(), process.peak_bytes()].map(Result::unwrap);
+        assert!(peak > alone, "{peak} {alone}");
+        for descendant in process.tree().unwrap().into_iter().skip(1) {
+            let pid = Pid::from_raw(descendant.0 as i32).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
+        }
     }
 
     #[test]

@@ -19,7 +19,6 @@ mod report_head;
 pub mod run;
 pub mod seed;
 mod stage;
-pub mod stop;
 pub mod ttl;
 
 pub use phase::Until;

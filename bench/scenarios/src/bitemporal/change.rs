@@ -5,11 +5,11 @@ use anyhow::{Context, Result};
 use measure::connection::{Access, Connection};
 use measure::cores::Cores;
 use measure::live::LiveServer;
-use measure::percentile::spread;
+use measure::percentile::{median, spread};
 use serde_json::{Value, json};
 
 use super::drive::{Call, Driven, drive};
-use super::figure::{Tally, median};
+use super::figure::Tally;
 use super::objects::{BATCH, BY_CODE, create_database, create_table, options_route, rows_route};
 use super::{Options, progress};
 use crate::stage::Stage;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::percentile::Sorted;
+use measure::percentile::{Sorted, median};
 
 use super::drive::Driven;
 use crate::run::Sample;
@@ -69,17 +69,6 @@ impl Tally {
     }
 }
 
-/// The middle value, the lower one of two; `None` of none.
-pub fn median<T: PartialOrd>(values: impl IntoIterator<Item = T>) -> Option<T> {
-    let mut values: Vec<T> = values.into_iter().collect();
-    values.sort_by(|one, other| {
-        one.partial_cmp(other)
-            .expect("what is measured is a number")
-    });
-    let middle = values.len().checked_sub(1)? / 2;
-    Some(values.swap_remove(middle))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,12 +131,5 @@ mod tests {
         assert_eq!(ends, [1, 3, 12, 13, 15, 24].map(ms));
         assert_eq!(tally.wall, ms(24));
         assert_eq!(Tally::default().at(500), None);
-    }
-
-    #[test]
-    fn the_median_is_the_middle_one() {
-        assert_eq!(median([3, 1, 2]), Some(2));
-        assert_eq!(median([4, 1, 3, 2]), Some(2));
-        assert_eq!(median(Vec::<f64>::new()), None);
     }
 }

@@ -28,7 +28,9 @@ use measure::awake::Awake;
 use measure::connection::{Access, Connection};
 use measure::cores::Cores;
 use measure::disk;
+use measure::percentile::median;
 use measure::record::{WrittenReport, prepare};
+use measure::stop::Stop;
 use model::Timestamp;
 
 use self::bare::Bare;
@@ -39,7 +41,6 @@ use self::figure::Tally;
 use self::objects::{Op, Set};
 use super::record::write;
 use super::stage::Stage;
-use super::stop::Stop;
 
 /// Syncs that are timed beside each run.
 const SYNCS: usize = 20;
@@ -127,7 +128,7 @@ impl Crowd {
 
     /// The median time of a sync.
     pub fn sync(&self) -> Option<Duration> {
-        figure::median(self.syncs.iter().copied())
+        median(self.syncs.iter().copied())
     }
 }
 

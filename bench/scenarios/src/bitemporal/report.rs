@@ -5,12 +5,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use measure::machine::{self, Machine};
 use measure::markdown::{heads, or_dash};
+use measure::percentile::median;
 use model::calendar::iso_ms;
 use serde_json::json;
 
 use super::change::Changed;
 use super::deep::{Deep, Read};
-use super::figure::{Tally, median};
+use super::figure::Tally;
 use super::objects::Op;
 use super::published::{COLUMNS, published};
 use super::target::{Target, targets};

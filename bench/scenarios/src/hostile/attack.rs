@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use measure::connection::Access;
 use measure::process::{MIB, ProcessNumber};
+use measure::stop::Stop;
 
 use super::judge::Tally;
 use super::keys::{Load, Span, serve};
 use super::query::Candidate;
 use super::shot::{Kind, Manner, Sender, Shot};
 use super::wire::{Reply, Seen, Wire};
-use crate::stop::Stop;
 
 /// How far strangers stand back on the processors, as `nice` counts: they would be other
 /// machines, and are not to take what the server and the load by key need.

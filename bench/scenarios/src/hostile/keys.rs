@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use measure::connection::{Access, Connection};
 use measure::draw::Draw;
+use measure::stop::Stop;
 
 use super::scene::{OPEN, row_id, rows_route};
 use crate::run::Sample;
-use crate::stop::Stop;
 
 /// Clients of each of the two.
 pub const CLIENTS: u32 = 2;

@@ -22,6 +22,7 @@ use measure::connection::Connection;
 use measure::cores::Cores;
 use measure::process::MIB;
 use measure::record::{WrittenReport, prepare};
+use measure::stop::Stop;
 use model::Timestamp;
 use server::serve::files::make_room;
 
@@ -33,7 +34,6 @@ use self::search::{Found, search};
 use self::shot::large;
 use super::record::write;
 use super::stage::Stage;
-use super::stop::Stop;
 
 pub use self::shot::Kind;
 

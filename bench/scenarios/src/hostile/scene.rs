@@ -3,9 +3,8 @@
 use anyhow::{Context, Result};
 use measure::connection::{Access, Connection};
 use measure::draw::Draw;
+use measure::stop::Stop;
 use serde_json::{Value, json};
-
-use crate::stop::Stop;
 
 /// The database of all tables.
 pub const DATABASE: &str = "arena";

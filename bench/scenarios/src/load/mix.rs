@@ -1,15 +1,13 @@
-//! Lists and changes of single rows at once, by the built-in client: an external generator asks
+//! Lists and changes of single rows at once, by the client of every scenario: an external generator asks
 //! for one kind of request and does not read which answers came from a cache.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use client::{Access, Client};
-use hyper::Method;
+use anyhow::Result;
+use measure::connection::{Access, Connection};
 use measure::draw::Draw;
+use measure::threads::together;
 use serde_json::json;
-use tokio::task::JoinSet;
 
 use super::figure::Share;
 use crate::run::Sample;
@@ -67,22 +65,21 @@ pub fn first_list() -> String {
 ///
 /// # Errors
 /// When a connection cannot be made or breaks.
-pub async fn run(access: &Access, mix: Mix, seed: u64) -> Result<Share> {
-    let lists = Arc::new(lists());
-    let mut clients = Vec::new();
+pub fn run(access: &Access, mix: Mix, seed: u64) -> Result<Share> {
+    let lists = lists();
+    let mut connections = Vec::new();
     for _ in 0..mix.connections {
-        clients.push(Client::connect(&access.endpoint).await?);
+        connections.push(Connection::open(access.address)?);
     }
     let origin = Instant::now();
-    let mut tasks = JoinSet::new();
-    for (number, client) in clients.into_iter().enumerate() {
-        let draw = Draw(seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
-        let (access, lists) = (access.clone(), lists.clone());
-        tasks.spawn(drive(client, access, lists, (mix, draw, origin)));
-    }
+    let clients = connections.into_iter().zip(0_u64..);
+    let shares = together(clients.map(|(connection, number)| {
+        let draw = Draw(seed.wrapping_mul(1_000_003).wrapping_add(number));
+        let lists = &lists;
+        move || drive(connection, (access, lists), (mix, draw, origin))
+    }))?;
     let mut all = Share::default();
-    while let Some(done) = tasks.join_next().await {
-        let one = done.context("a client has panicked")??;
+    for one in shares {
         all.samples.extend(one.samples);
         all.lists += one.lists;
         all.hits += one.hits;
@@ -93,28 +90,26 @@ pub async fn run(access: &Access, mix: Mix, seed: u64) -> Result<Share> {
     Ok(all)
 }
 
-async fn drive(
-    mut client: Client,
-    access: Access,
-    lists: Arc<Vec<String>>,
+fn drive(
+    mut connection: Connection,
+    (access, lists): (&Access, &[String]),
     (mix, mut draw, origin): (Mix, Draw, Instant),
 ) -> Result<Share> {
     let mut seen = Share::default();
     while origin.elapsed() < mix.lasting {
         let is_list = draw.below(100) < mix.reads_percent;
         let request = if is_list {
-            let route = &lists[draw.popular(lists.len())];
-            access.request(Method::GET, route, None)?
+            access.request("GET", &lists[draw.popular(lists.len())], "")
         } else {
             let row = row_id(draw.below(u64::from(mix.rows)) as u32);
             let route = format!("{}/{row}", table::rows_route());
             let body = json!({ "data": { "stock": draw.below(STOCKS) } });
-            access.request(Method::PATCH, &route, Some(body.to_string()))?
+            access.request("PATCH", &route, &body.to_string())
         };
         let before = Instant::now();
-        let answer = client.send(request).await.context("a connection broke")?;
+        let answer = connection.ask(&request)?;
         let after = Instant::now();
-        if !answer.status.is_success() {
+        if !(200..300).contains(&answer.status) {
             seen.errors += 1;
             continue;
         }
@@ -123,10 +118,9 @@ async fn drive(
             took: after - before,
         });
         if is_list {
-            let cached = answer.headers.get("x-tidemark-cache");
-            let is_hit = cached.is_some_and(|said| said.as_bytes().starts_with(b"hit"));
+            let cached = answer.header("x-tidemark-cache");
             seen.lists += 1;
-            seen.hits += u64::from(is_hit);
+            seen.hits += u64::from(cached.is_some_and(|said| said.starts_with("hit")));
         }
     }
     Ok(seen)

@@ -5,36 +5,34 @@
 //! one seeded data directory.
 
 mod figure;
-mod generator;
 mod measured;
 mod mix;
+mod oha;
 mod report;
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use client::{Access, Client, Endpoint};
-use hyper::Method;
-use hyper::header::HeaderValue;
+use measure::connection::{Access, Connection};
 use measure::cores::Cores;
 use measure::live::LiveServer;
-use measure::process::{MIB, ProcessNumber};
+use measure::process::{Meter, ProcessNumber};
 use measure::record::{WrittenReport, prepare};
 use measure::responder::Responder;
+use measure::stop::Stop;
+use measure::wrk::{READS, Wrk, WrkLoad};
 use model::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::figure::Share;
-use self::generator::{Aim, Load, Oha, second_opinion};
 use self::measured::{Blend, Cell, CellPass, Measured};
 use self::mix::Mix;
+use self::oha::{Aim, Load, Oha};
 use super::record::write;
 use super::run::Prices;
 use super::stage::Stage;
-use super::stop::Stop;
 use crate::seed::generator::Product;
 use crate::seed::{self, table};
 
@@ -298,7 +296,7 @@ impl Work<'_> {
             let ours = ask(aim, slice, Some(per_s))?;
             seen.paced = Some((per_s, ours, ask(still, half, Some(per_s))?));
             // On the same cores as oha. It is beside the point: without it there is a report, too.
-            let opinion = second_opinion(aim, connections, half, oha.cores(), &self.options.stop);
+            let opinion = self.second_opinion(aim, connections, half, oha.cores());
             seen.opinion = opinion.unwrap_or_else(|error| {
                 eprintln!("{}: no second opinion: {error:#}", act.title());
                 None
@@ -307,29 +305,52 @@ impl Work<'_> {
         Ok(seen)
     }
 
+    /// Requests a second as wrk counts them in whole seconds, at least one. `None` when it is not
+    /// installed, or cannot ask for what is drawn for each request.
+    fn second_opinion(
+        &self,
+        aim: &Aim,
+        connections: u32,
+        lasting: Duration,
+        cores: &Cores,
+    ) -> Result<Option<f64>> {
+        if aim.is_pattern || aim.bodies.is_some() {
+            return Ok(None);
+        }
+        let Ok(wrk) = Wrk::find(self.stage.folder()) else {
+            return Ok(None);
+        };
+        let load = WrkLoad {
+            script: READS,
+            threads: connections.min(cores.count() as u32),
+            connections,
+            seconds: lasting.as_secs().max(1),
+            cores: Some(cores),
+        };
+        let counted = wrk.run(&aim.url, &aim.headers, &load, &self.options.stop)?;
+        Ok(Some(counted.per_s))
+    }
+
     /// With the cache, without, and the responder; each server on a fresh copy and on all cores.
     fn blend(&self, blend: &mut Blend) -> Result<()> {
         let most = self.options.cores.iter().copied().max().unwrap_or(1);
         let cores = self.all.first(most)?;
         let reads_percent = blend.reads_percent;
         let server = self.stage.fresh(&cores, &[])?;
-        let ours = access(&server)?;
-        let url = format!("http://{}/v1{}", server.access.address, mix::first_list());
-        let floor = self
-            .stage
-            .responder(&cores, &url, &server.access.headers())?;
+        let ours = &server.access;
+        let url = ours.url(&mix::first_list());
+        let floor = self.stage.responder(&cores, &url, &ours.headers())?;
         let still = Access {
-            endpoint: endpoint(floor.address)?,
+            address: floor.address,
             ..ours.clone()
         };
         let slice = self.slice();
         let mix =
             |access: &Access, process, lasting| self.mix(reads_percent, access, process, lasting);
-        blend.on.add(mix(&ours, server.process(), slice)?);
+        blend.on.add(mix(ours, server.process(), slice)?);
         server.stop()?;
         let server = self.stage.fresh(&cores, &["--list-cache=off"])?;
-        let share = mix(&access(&server)?, server.process(), slice)?;
-        blend.off.add(share);
+        blend.off.add(mix(&server.access, server.process(), slice)?);
         server.stop()?;
         blend.floor.add(mix(&still, floor.process(), slice / 2)?);
         Ok(())
@@ -349,23 +370,23 @@ impl Work<'_> {
             rows: ROWS,
         };
         self.options.stop.check()?;
-        let runtime = runtime()?;
         if !self.options.warmup.is_zero() {
-            runtime.block_on(mix::run(access, mix(self.options.warmup), 0))?;
+            mix::run(access, mix(self.options.warmup), 0)?;
         }
-        let before = process.cpu_us()?;
+        let meter = Meter::begin(process)?;
         // Alike for each server and in each pass, so that all ask and change the same rows.
-        let share = runtime.block_on(mix::run(access, mix(lasting), 1))?;
+        let share = mix::run(access, mix(lasting), 1)?;
+        let cost = meter.cost()?;
         Ok(Share {
-            cpu_us: Some(process.cpu_us()? - before),
-            memory_mib: Some(process.peak_bytes()? / MIB),
+            cpu_us: Some(cost.cpu_us),
+            memory_mib: Some(cost.memory_mib),
             ..share
         })
     }
 }
 
 fn rows_url(server: &LiveServer) -> String {
-    format!("http://{}/v1{}", server.access.address, table::rows_route())
+    server.access.url(&table::rows_route())
 }
 
 fn row(index: u32) -> String {
@@ -385,9 +406,7 @@ fn aim(act: Act, server: &LiveServer, bodies: &Path) -> Aim {
         Act::Add => rows_url(server),
         // Exactly the ids of the first 10,000 rows.
         Act::Read => format!("{}/product-0[0-9]{{4}}", rows_url(server)),
-        Act::Fetch | Act::FetchUncached => {
-            format!("http://{}/v1{}", server.access.address, bunch())
-        }
+        Act::Fetch | Act::FetchUncached => server.access.url(&bunch()),
     };
     Aim {
         url,
@@ -421,33 +440,13 @@ fn floor_aim(aim: &Aim, floor: &Responder) -> Aim {
     }
 }
 
-fn endpoint(address: SocketAddr) -> Result<Endpoint> {
-    let endpoint = format!("http://{address}/v1").parse();
-    endpoint.map_err(|why: String| anyhow::anyhow!(why))
-}
-
-fn access(server: &LiveServer) -> Result<Access> {
-    Ok(Access {
-        endpoint: endpoint(server.access.address)?,
-        project: HeaderValue::from_str(&server.access.project)?,
-        key: HeaderValue::from_str(&server.access.key)?,
-    })
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().context("no runtime")
-}
-
 /// What is about to be timed must be the catalog: its first 25 rows, or a row of it.
 fn check(server: &LiveServer, act: Act, url: &str) -> Result<()> {
-    let access = access(server)?;
+    let access = &server.access;
     let (_, route) = url.split_once("/v1").context("an address of ours")?;
-    let body = runtime()?.block_on(async {
-        let mut client = Client::connect(&access.endpoint).await?;
-        let answer = client.call(&access, Method::GET, route, None).await?;
-        answer.accepted(act.title())
-    })?;
+    let mut connection = Connection::open(access.address)?;
+    let answer = connection.call(access, "GET", route, "");
+    let body: Value = serde_json::from_slice(answer.with_context(|| act.title())?.body)?;
     let rows = match act {
         Act::Add | Act::Read => vec![(body, 7)],
         Act::Fetch | Act::FetchUncached => {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use measure::machine::{self, Machine};
 use measure::markdown::{or_dash, table};
-use measure::percentile::Sorted;
+use measure::percentile::{Sorted, median};
 use model::calendar::iso_ms;
 use serde_json::json;
 
@@ -32,9 +32,10 @@ const METHOD: &str = "\
      and each latency begins when its request was due. The rate is the same in every pass and \
      every run (1,000 a second of adding, 500 of fetching not from the cache, 5,000 of reading \
      and of fetching), halved as often as it is more than half of what the server has answered in \
-     the first pass. The server is bound to its cores; the generator has the others, or shares \
+     the first pass. CPU and memory are those of the server with all processes that it has \
+     started. The server is bound to its cores; the generator has the others, or shares \
      them where there are none, which makes every rate a lower bound. Lists and changes at once \
-     are sent by the built-in client: in each pass a slice with the cache, one without and one of \
+     are sent by as many clients, each a thread of this program: in each pass a slice with the cache, one without and one of \
      the responder, each server on a fresh copy.";
 /// The published test has none of these.
 const NOTE: &str = "\
@@ -109,7 +110,7 @@ impl Report<'_> {
             row.push(ours.errors.to_string());
             row.push(or_dash(ours.cpu_each(), 1));
             row.push(or_dash(ours.memory_mib, 0));
-            row.push(or_dash(mean(&cell.opinions), 0));
+            row.push(or_dash(median(cell.opinions.iter().copied()), 0));
             Some(row)
         });
         let figures = table(head, rows.collect());
@@ -353,11 +354,6 @@ fn hundredths(number: f64) -> String {
     format!("{number:.2}")
 }
 
-fn mean(numbers: &[f64]) -> Option<f64> {
-    let sum: f64 = numbers.iter().sum();
-    (!numbers.is_empty()).then(|| sum / numbers.len() as f64)
-}
-
 /// p50, p90, p99 and p99.9 in microseconds.
 fn points(samples: &[Sample]) -> Option<[f64; 4]> {
     let sorted = Sorted::new(samples.iter().map(|sample| sample.took))?;
@@ -447,7 +443,7 @@ mod tests {
     use super::super::figure::Share;
     use super::*;
     use crate::prices;
-    use crate::stop::Stop;
+    use measure::stop::Stop;
     use model::Timestamp;
 
     /// Two passes, the second `again` times as fast as the first; most requests take `took_us`.

@@ -16,8 +16,8 @@ use http_body_util::Full;
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Uri};
 use measure::record::WrittenReport;
+use measure::stop::Stop;
 use scenarios::record;
-use scenarios::stop::Stop;
 use scenarios::{Until, compare, floor, gallery, load, prices, ttl};
 use server::serve::cores;
 

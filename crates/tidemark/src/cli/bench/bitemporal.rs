@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use measure::stop::Stop;
 use scenarios::bitemporal::{self, CLIENTS_MAX, Options};
-use scenarios::stop::Stop;
 
 use super::{Outside, at_least, each_once, show_written, until_stopped};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use measure::stop::Stop;
 use scenarios::hostile::{self, Kind, Options};
-use scenarios::stop::Stop;
 
 use super::{Outside, show_written, until_stopped};
 

@@ -1,10 +1,12 @@
 //! Ending a long run early, so that what it has started ends with it and its folders are removed.
 
-use std::process::{Child, Output};
+use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::process::ChildProgram;
 
 /// How often a running program is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -31,28 +33,41 @@ impl Stop {
         }
     }
 
-    /// Waits for a program to end; when an end is asked for it is killed. What it writes into
-    /// pipes must fit into them: no code reads before.
+    /// Waits for a program to end; its owner kills it when this fails. What it
+    /// writes into pipes must fit into them: no code reads before.
     ///
     /// # Errors
     /// When it is gone, or an end was asked for.
-    pub fn wait(&self, mut child: Child) -> Result<Output> {
-        while child.try_wait().context("it is gone")?.is_none() {
-            if self.check().is_err() {
-                // It may have ended just now.
-                drop(child.kill());
+    pub fn wait_for(&self, program: &mut ChildProgram) -> Result<ExitStatus> {
+        loop {
+            self.check()?;
+            if let Some(status) = program.0.try_wait().context("it is gone")? {
+                return Ok(status);
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        let output = child.wait_with_output().context("it is gone")?;
-        self.check()?;
-        Ok(output)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn program_is_waited_for_until_an_end_is_asked_for() {
+        let spawn = |words: &[&str]| {
+            let mut command = Command::new(words[0]);
+            ChildProgram::spawn(command.args(&words[1..]), None).unwrap()
+        };
+        let stop = Stop::default();
+        let status = stop.wait_for(&mut spawn(&["sh", "-c", "exit 3"])).unwrap();
+        assert_eq!(status.code(), Some(3));
+        stop.ask("SIGTERM");
+        let error = stop.wait_for(&mut spawn(&["sleep", "600"])).unwrap_err();
+        assert!(error.to_string().contains("stopped by SIGTERM"), "{error}");
+    }
 
     #[test]
     fn first_signal_is_named() {

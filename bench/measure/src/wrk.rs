@@ -1,21 +1,15 @@
 //! wrk, the load generator.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use measure::connection::Access;
-use scenarios::seed::table;
 use serde_json::Value;
 
-use crate::new_rows;
-
-/// The issue's figure is stated at this many connections.
-pub const CONNECTIONS: u32 = 32;
-/// Its threads for reads. They share the machine with the server under test.
-pub const THREADS: u32 = 2;
-/// Its threads for inserts: a second one would take the server's second core of two.
-pub const INSERT_THREADS: u32 = 1;
+use crate::cores::Cores;
+use crate::process::ChildProgram;
+use crate::stop::Stop;
 
 /// Answers that take longer count as broken. A peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
@@ -24,8 +18,8 @@ const TIMEOUT: &str = "30s";
 /// waits for, while the processor time of those is counted.
 const ANSWERS_MIN: f64 = 20.0;
 
-/// How reads are refused.
-const READS: &str = r"
+/// A script for requests of one address: how answers that are no success are counted.
+pub const READS: &str = r"
 refusals = function(summary)
   return summary.errors.status
 end
@@ -46,6 +40,21 @@ end
 /// wrk, found on this machine.
 pub struct Wrk {
     folder: PathBuf,
+}
+
+/// How it asks.
+#[derive(Clone, Copy)]
+pub struct WrkLoad<'a> {
+    /// A Lua script with a function `refusals`: what wrk sends, and which answers are no success.
+    pub script: &'a str,
+    /// Its threads.
+    pub threads: u32,
+    /// Its connections.
+    pub connections: u32,
+    /// How long.
+    pub seconds: u64,
+    /// The cores it runs on; without, those of this program.
+    pub cores: Option<&'a Cores>,
 }
 
 /// What one run counted.
@@ -84,37 +93,20 @@ impl Wrk {
         })
     }
 
-    /// Requests one address for so many seconds, with these header lines.
+    /// Requests one address, with these header lines.
     ///
     /// # Errors
-    /// When a connection broke, or an answer was no success.
-    pub fn run(&self, url: &str, headers: &[String], seconds: u64) -> Result<Counted> {
-        let load = Load {
-            script: READS,
-            threads: THREADS,
-            connections: CONNECTIONS,
-            seconds,
-        };
-        self.put(url, headers, &load)
-    }
-
-    /// Inserts the rows of run `run` over `writers` connections for `seconds`.
-    ///
-    /// # Errors
-    /// When a connection broke, or an answer was not 201.
-    pub fn insert(&self, access: &Access, writers: u32, run: u32, seconds: u64) -> Result<Counted> {
-        let load = Load {
-            script: &new_rows::script(access, run),
-            threads: INSERT_THREADS,
-            connections: writers,
-            seconds,
-        };
-        self.put(&access.url(&table::rows_route()), &access.headers(), &load)
-    }
-
-    fn put(&self, url: &str, headers: &[String], load: &Load<'_>) -> Result<Counted> {
-        let script = self.folder.join("load.lua");
-        std::fs::write(&script, format!("{}{DONE}", load.script))
+    /// When a connection broke, an answer was no success, or an end was asked for.
+    pub fn run(
+        &self,
+        url: &str,
+        headers: &[String],
+        load: &WrkLoad<'_>,
+        stop: &Stop,
+    ) -> Result<Counted> {
+        let [script, printed, complaints] =
+            ["wrk.lua", "wrk.out", "wrk.log"].map(|name| self.folder.join(name));
+        fs::write(&script, format!("{}{DONE}", load.script))
             .with_context(|| script.display().to_string())?;
         let mut command = Command::new("wrk");
         command.args(["-t", &load.threads.to_string()]);
@@ -124,25 +116,17 @@ impl Wrk {
         for header in headers {
             command.args(["-H", header]);
         }
-        command.arg("-s").arg(&script).arg(url);
-        let output = command
-            .stdin(Stdio::null())
-            .output()
-            .context("wrk does not start")?;
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        command.arg("-s").arg(&script).arg(url).stdin(Stdio::null());
+        // Files, as a pipe that no code reads holds its writer up.
+        let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+        command.stdout(file(&printed)?).stderr(file(&complaints)?);
+        let mut running = ChildProgram::spawn(&mut command, load.cores)?;
+        stop.wait_for(&mut running).context("wrk")?;
+        let printed = fs::read_to_string(&printed)?;
+        let complaint = fs::read_to_string(&complaints)?;
         read(&printed, load.connections)
             .with_context(|| format!("wrk on {url} printed:\n{printed}{complaint}"))
     }
-}
-
-/// What wrk is started with.
-struct Load<'a> {
-    /// All but how its counts are printed.
-    script: &'a str,
-    threads: u32,
-    connections: u32,
-    seconds: u64,
 }
 
 fn read(printed: &str, connections: u32) -> Result<Counted> {

@@ -1,5 +1,4 @@
-//! The external load generators: `oha`, of which every sample is read, and `wrk` for a second
-//! opinion of the rate.
+//! oha, the external load generator, of which every sample is read.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use measure::cores::Cores;
-use measure::process::{MIB, ProcessNumber};
+use measure::process::{ChildProgram, Meter, ProcessNumber};
+use measure::stop::Stop;
 
 use super::figure::Share;
 use crate::run::Sample;
-use crate::stop::Stop;
 
 /// Answers that take longer count as broken; a peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
@@ -120,26 +119,25 @@ impl Oha {
         stop.check()?;
         // What an earlier one has written must not be taken for this one's.
         drop(fs::remove_file(&self.output));
-        let used = || aim.process.map(ProcessNumber::cpu_us).transpose();
-        let before = used()?;
+        let meter = aim.process.map(Meter::begin).transpose()?;
         let mut command = self.command(aim, load);
         // A file, as complaints may be more than a pipe holds.
         let complaints = self.output.with_extension("log");
         command.stderr(File::create(&complaints).context("no file for what oha says")?);
-        let said = stop.wait(self.cores.spawn(&mut command)?).context("oha")?;
-        let cpu_us = used()?.zip(before).map(|(after, before)| after - before);
+        let mut running = ChildProgram::spawn(&mut command, Some(&self.cores))?;
+        let status = stop.wait_for(&mut running).context("oha")?;
+        let cost = meter.map(|meter| meter.cost()).transpose()?;
         let complaint = fs::read_to_string(&complaints).unwrap_or_default();
-        ensure!(said.status.success(), "oha on {}: {complaint}", aim.url);
+        ensure!(status.success(), "oha on {}: {complaint}", aim.url);
         let text = fs::read_to_string(&self.output).context("oha wrote nothing")?;
         let listed = Listed::read(&text, load.connections);
         let listed = listed.with_context(|| format!("oha on {}", aim.url))?;
         if load.per_s.is_none() {
             listed.check_busy(load.connections)?;
         }
-        let peak = aim.process.map(ProcessNumber::peak_bytes).transpose()?;
         Ok(Share {
-            cpu_us,
-            memory_mib: peak.map(|bytes| bytes / MIB),
+            cpu_us: cost.map(|cost| cost.cpu_us),
+            memory_mib: cost.map(|cost| cost.memory_mib),
             ..listed.share
         })
     }
@@ -276,52 +274,6 @@ impl Listed {
     }
 }
 
-/// Asks by wrk for whole seconds, at least one; requests a second. `None` when wrk is not
-/// installed, or cannot ask for what is drawn for each request.
-///
-/// # Errors
-/// When answers were no success.
-pub fn second_opinion(
-    aim: &Aim,
-    connections: u32,
-    lasting: Duration,
-    cores: &Cores,
-    stop: &Stop,
-) -> Result<Option<f64>> {
-    if aim.is_pattern || aim.bodies.is_some() {
-        return Ok(None);
-    }
-    let threads = connections.min(cores.count() as u32);
-    let mut command = Command::new("wrk");
-    command.args(["-t", &threads.to_string(), "-c", &connections.to_string()]);
-    command.args(["-d", &format!("{}s", lasting.as_secs().max(1))]);
-    for header in &aim.headers {
-        command.args(["-H", header]);
-    }
-    command
-        .args(["--timeout", TIMEOUT])
-        .arg(&aim.url)
-        .stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let Ok(child) = cores.spawn(&mut command) else {
-        return Ok(None);
-    };
-    let said = stop.wait(child).context("wrk")?;
-    rate(&String::from_utf8_lossy(&said.stdout)).map(Some)
-}
-
-fn rate(said: &str) -> Result<f64> {
-    for trouble in ["Non-2xx or 3xx responses", "Socket errors"] {
-        let line = said.lines().find(|line| line.contains(trouble));
-        ensure!(line.is_none(), "wrk: {}", line.unwrap_or_default().trim());
-    }
-    let line = said
-        .lines()
-        .find_map(|line| line.strip_prefix("Requests/sec:"));
-    line.and_then(|rate| rate.trim().parse().ok())
-        .with_context(|| format!("wrk printed:\n{said}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -447,15 +399,5 @@ mod tests {
         let listed = Listed::read(&format!("{HEAD}{one}{other}"), 2).unwrap();
         assert_eq!(listed.connected, Duration::from_millis(90));
         listed.check_busy(2).unwrap();
-    }
-
-    #[test]
-    fn wrk_is_believed_only_when_all_went_well() {
-        let fine = "Running 1s test\nRequests/sec:  29731.51\nTransfer/sec: 1MB\n";
-        assert_eq!(rate(fine).unwrap() as u32, 29_731);
-        let bad = format!("  Non-2xx or 3xx responses: 7\n{fine}");
-        let error = rate(&bad).unwrap_err().to_string();
-        assert!(error.contains("responses: 7"), "{error}");
-        assert!(rate("").is_err());
     }
 }
