@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use measure::connection::{Access, Connection};
+use measure::early_end::EarlyEnd;
 use measure::process::ProcessNumber;
-use measure::stop::Stop;
 use measure::wrk::{READS, Wrk, WrkLoad};
 
 use crate::figure::{PROCESSOR, Slice};
@@ -82,7 +82,7 @@ impl Aim {
             seconds,
             cores: None,
         };
-        let counted = wrk.run(&self.url(), &self.headers, &load, &Stop::default())?;
+        let counted = wrk.run(&self.url(), &self.headers, &load, &EarlyEnd::default())?;
         let cpu_us = (self.cpu_us()? - before) / counted.requests;
         Ok(Slice::noted(
             counted.per_s,

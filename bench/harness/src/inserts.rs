@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use measure::connection::Connection;
 use measure::disk;
+use measure::early_end::EarlyEnd;
 use measure::live::LiveServer;
 use measure::scratch::Scratch;
-use measure::stop::Stop;
 use measure::wrk::{Wrk, WrkLoad};
 use scenarios::seed::table;
 
@@ -120,7 +120,7 @@ impl Ground<'_> {
         let rows_url = access.url(&table::rows_route());
         let counted = self
             .wrk
-            .run(&rows_url, &access.headers(), &load, &Stop::default())?;
+            .run(&rows_url, &access.headers(), &load, &EarlyEnd::default())?;
         let cpu_us = (process.cpu_us()? - before_us) / counted.requests;
         let rows = counted.requests as u32;
         runs.borrow_mut().push(Run {

@@ -40,7 +40,7 @@ pub struct Meter {
 
 /// What was measured of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Cost {
+pub struct TreeCost {
     /// Processor time, in microseconds.
     pub cpu_us: f64,
     /// Memory, in MiB: the most of the program itself since its start, and what those that descend
@@ -134,8 +134,8 @@ impl Meter {
     ///
     /// # Errors
     /// When the process is gone.
-    pub fn cost(&self) -> Result<Cost> {
-        Ok(Cost {
+    pub fn cost(&self) -> Result<TreeCost> {
+        Ok(TreeCost {
             cpu_us: self.process.tree_cpu_us()? - self.before_us,
             memory_mib: self.process.tree_peak_bytes()? / MIB,
         })

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::cores::Cores;
+use crate::early_end::EarlyEnd;
 use crate::process::ChildProgram;
-use crate::stop::Stop;
 
 /// Answers that take longer count as broken. A peer without an index needs seconds.
 const TIMEOUT: &str = "30s";
@@ -58,7 +58,7 @@ pub struct WrkLoad<'a> {
 }
 
 /// What one run counted.
-pub struct Counted {
+pub struct WrkCounts {
     /// Answers.
     pub requests: f64,
     /// Answers a second.
@@ -102,8 +102,8 @@ impl Wrk {
         url: &str,
         headers: &[String],
         load: &WrkLoad<'_>,
-        stop: &Stop,
-    ) -> Result<Counted> {
+        stop: &EarlyEnd,
+    ) -> Result<WrkCounts> {
         let [script, printed, complaints] =
             ["wrk.lua", "wrk.out", "wrk.log"].map(|name| self.folder.join(name));
         fs::write(&script, format!("{}{DONE}", load.script))
@@ -129,7 +129,7 @@ impl Wrk {
     }
 }
 
-fn read(printed: &str, connections: u32) -> Result<Counted> {
+fn read(printed: &str, connections: u32) -> Result<WrkCounts> {
     let line = printed
         .lines()
         .find(|line| line.starts_with('{'))
@@ -159,7 +159,7 @@ fn read(printed: &str, connections: u32) -> Result<Counted> {
     let points = points
         .into_iter()
         .map(|(shown, name)| Ok((shown, number(name)?)));
-    Ok(Counted {
+    Ok(WrkCounts {
         requests,
         per_s: requests * 1e6 / number("duration_us")?,
         points: points.collect::<Result<_>>()?,

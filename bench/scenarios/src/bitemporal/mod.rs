@@ -28,9 +28,9 @@ use measure::awake::Awake;
 use measure::connection::{Access, Connection};
 use measure::cores::Cores;
 use measure::disk;
+use measure::early_end::EarlyEnd;
 use measure::percentile::median;
 use measure::record::{WrittenReport, prepare};
-use measure::stop::Stop;
 use model::Timestamp;
 
 use self::bare::Bare;
@@ -76,7 +76,7 @@ pub struct Options {
     /// For the engine that is opened in this process.
     pub clock: Arc<dyn Clock>,
     /// Whether it is to end early.
-    pub stop: Stop,
+    pub stop: EarlyEnd,
 }
 
 /// Everything that was measured.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use measure::connection::Access;
+use measure::early_end::EarlyEnd;
 use measure::process::{MIB, ProcessNumber};
-use measure::stop::Stop;
 
 use super::judge::Tally;
 use super::keys::{Load, Span, serve};
@@ -69,7 +69,7 @@ pub struct Arena<'a> {
     /// What the search has found.
     pub worst: Vec<Candidate>,
     /// Whether it is to end early.
-    pub stop: Stop,
+    pub stop: EarlyEnd,
 }
 
 /// What one kind of attack did.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use measure::connection::{Access, Connection};
 use measure::draw::Draw;
-use measure::stop::Stop;
+use measure::early_end::EarlyEnd;
 
 use super::scene::{OPEN, row_id, rows_route};
 use crate::run::Sample;
@@ -72,7 +72,7 @@ pub struct Span {
 }
 
 /// Reads, writes and sleeps at once.
-pub fn serve(access: &Access, stop: &Stop, span: Span, (rows, seed): (u32, u64)) -> Load {
+pub fn serve(access: &Access, stop: &EarlyEnd, span: Span, (rows, seed): (u32, u64)) -> Load {
     let origin = Instant::now();
     let mut acts = thread::scope(|scope| {
         let begin = |act: Act| {
@@ -109,7 +109,7 @@ pub fn serve(access: &Access, stop: &Stop, span: Span, (rows, seed): (u32, u64))
 }
 
 fn client(
-    (access, stop): (&Access, &Stop),
+    (access, stop): (&Access, &EarlyEnd),
     act: Act,
     (origin, span): (Instant, Span),
     (rows, mut draw): (u32, Draw),

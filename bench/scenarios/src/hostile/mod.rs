@@ -20,9 +20,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use measure::connection::Connection;
 use measure::cores::Cores;
+use measure::early_end::EarlyEnd;
 use measure::process::MIB;
 use measure::record::{WrittenReport, prepare};
-use measure::stop::Stop;
 use model::Timestamp;
 use server::serve::files::make_room;
 
@@ -95,7 +95,7 @@ pub struct Options {
     /// When the run began; names the report.
     pub started: Timestamp,
     /// Whether it is to end early.
-    pub stop: Stop,
+    pub stop: EarlyEnd,
 }
 
 /// Everything that was seen.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use measure::connection::{Access, Connection};
 use measure::draw::Draw;
-use measure::stop::Stop;
+use measure::early_end::EarlyEnd;
 use serde_json::{Value, json};
 
 /// The database of all tables.
@@ -57,7 +57,7 @@ const LARGER_BYTES: usize = 200 << 10;
 ///
 /// # Errors
 /// When the server refuses, or an end was asked for.
-pub fn set(access: &Access, stop: &Stop, (rows, seed): (u32, u64)) -> Result<()> {
+pub fn set(access: &Access, stop: &EarlyEnd, (rows, seed): (u32, u64)) -> Result<()> {
     let mut connection = Connection::open(access.address)?;
     let mut post = |route: &str, body: Value| -> Result<()> {
         let answer = connection.call(access, "POST", route, &body);

@@ -17,11 +17,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use measure::connection::{Access, Connection};
 use measure::cores::Cores;
+use measure::early_end::EarlyEnd;
 use measure::live::LiveServer;
 use measure::process::{Meter, ProcessNumber};
 use measure::record::{WrittenReport, prepare};
 use measure::responder::Responder;
-use measure::stop::Stop;
 use measure::wrk::{READS, Wrk, WrkLoad};
 use model::Timestamp;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ pub struct Options {
     /// When the run began; names the report.
     pub started: Timestamp,
     /// Whether it is to end early.
-    pub stop: Stop,
+    pub stop: EarlyEnd,
 }
 
 /// One kind of request.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use measure::cores::Cores;
+use measure::early_end::EarlyEnd;
 use measure::process::{ChildProgram, Meter, ProcessNumber};
-use measure::stop::Stop;
 
 use super::figure::Share;
 use crate::run::Sample;
@@ -115,7 +115,7 @@ impl Oha {
     /// # Errors
     /// When oha fails, nothing was answered, connections stood idle, the server is gone, or an end
     /// was asked for.
-    pub fn ask(&self, aim: &Aim, load: &Load, stop: &Stop) -> Result<Share> {
+    pub fn ask(&self, aim: &Aim, load: &Load, stop: &EarlyEnd) -> Result<Share> {
         stop.check()?;
         // What an earlier one has written must not be taken for this one's.
         drop(fs::remove_file(&self.output));
@@ -355,7 +355,7 @@ mod tests {
             lasting: Duration::from_millis(1),
             per_s: None,
         };
-        let ask = || oha.ask(&aim, &load, &Stop::default());
+        let ask = || oha.ask(&aim, &load, &EarlyEnd::default());
         assert_eq!(ask().unwrap().samples.len(), 1);
         let error = ask().unwrap_err().to_string();
         assert_eq!(error, "oha wrote nothing");

@@ -443,7 +443,7 @@ mod tests {
     use super::super::figure::Share;
     use super::*;
     use crate::prices;
-    use measure::stop::Stop;
+    use measure::early_end::EarlyEnd;
     use model::Timestamp;
 
     /// Two passes, the second `again` times as fast as the first; most requests take `took_us`.
@@ -537,7 +537,7 @@ mod tests {
             scratch: PathBuf::new(),
             out: PathBuf::new(),
             started: Timestamp(0),
-            stop: Stop::default(),
+            stop: EarlyEnd::default(),
         }
     }
 

@@ -15,8 +15,8 @@ use client::{Access, Answer, Client, Endpoint};
 use http_body_util::Full;
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Uri};
+use measure::early_end::EarlyEnd;
 use measure::record::WrittenReport;
-use measure::stop::Stop;
 use scenarios::record;
 use scenarios::{Until, compare, floor, gallery, load, prices, ttl};
 use server::serve::cores;
@@ -332,7 +332,7 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
             duration.as_secs_f64()
         );
     }
-    let stop = Stop::default();
+    let stop = EarlyEnd::default();
     let options = load::Options {
         stop: stop.clone(),
         passes,
@@ -354,7 +354,7 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
 
 /// Works until it is done or a signal asks for an end: a run of many minutes is to remove its
 /// folders then, and its servers are to end with it.
-fn until_stopped<T>(stop: &Stop, work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn until_stopped<T>(stop: &EarlyEnd, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { StopSignals::take() })?;
     let stopping = stop.clone();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use measure::stop::Stop;
+use measure::early_end::EarlyEnd;
 use scenarios::bitemporal::{self, CLIENTS_MAX, Options};
 
 use super::{Outside, at_least, each_once, show_written, until_stopped};
@@ -84,7 +84,7 @@ pub fn run(args: BitemporalArgs, outside: &Outside) -> Result<()> {
             bare.display()
         );
     }
-    let stop = Stop::default();
+    let stop = EarlyEnd::default();
     let options = Options {
         stop: stop.clone(),
         binary,

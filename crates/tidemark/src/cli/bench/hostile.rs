@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use measure::stop::Stop;
+use measure::early_end::EarlyEnd;
 use scenarios::hostile::{self, Kind, Options};
 
 use super::{Outside, show_written, until_stopped};
@@ -70,7 +70,7 @@ pub fn run(args: HostileArgs, outside: &Outside) -> Result<()> {
     let binary = std::env::current_exe().context("where is this program?")?;
     let folder = binary.parent().context("a file is in a folder")?.to_owned();
     let is_wanted = |kind: &Kind| args.kind.is_empty() || args.kind.contains(kind);
-    let stop = Stop::default();
+    let stop = EarlyEnd::default();
     let options = Options {
         stop: stop.clone(),
         binary,

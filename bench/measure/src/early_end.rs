@@ -13,9 +13,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Whether a run is to end, and why; all clones of one are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<OnceLock<String>>);
+pub struct EarlyEnd(Arc<OnceLock<String>>);
 
-impl Stop {
+impl EarlyEnd {
     /// Asks for an end.
     pub fn ask(&self, why: &str) {
         // Who asked before is named already.
@@ -61,7 +61,7 @@ mod tests {
             let mut command = Command::new(words[0]);
             ChildProgram::spawn(command.args(&words[1..]), None).unwrap()
         };
-        let stop = Stop::default();
+        let stop = EarlyEnd::default();
         let status = stop.wait_for(&mut spawn(&["sh", "-c", "exit 3"])).unwrap();
         assert_eq!(status.code(), Some(3));
         stop.ask("SIGTERM");
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn first_signal_is_named() {
-        let stop = Stop::default();
+        let stop = EarlyEnd::default();
         stop.check().unwrap();
         stop.clone().ask("SIGINT");
         stop.ask("SIGTERM");
