@@ -1,5 +1,5 @@
-//! `tidemark bench load` and what reads its run, with a stand-in for the load generator: what it
-//! lists is known beforehand, so what the report must say is known too.
+//! `tidemark bench load` and what reads its run, with stand-ins for the load generator. One lists
+//! what is known beforehand, so what the report must say is known too; one sends requests.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,7 +41,8 @@ fn the_report_says_what_the_generator_listed() {
     fs::write(&stand_in, STAND_IN).unwrap();
     fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
     let results = folder.path().join("results");
-    let words = "bench load --duration 1 --passes 2 --warmup 0 --connections 1 --cores 1 --scratch";
+    let words = "bench load --no-functions --duration 1 --passes 2 --warmup 0 --connections 1 \
+                 --cores 1 --scratch";
     let run = |out: &Path| {
         let oha = Path::new("--oha");
         let paths = [folder.path(), oha, &stand_in, Path::new("--out"), out];
@@ -95,6 +96,52 @@ fn the_report_says_what_the_generator_listed() {
     assert!(results.join("index.html").is_file());
 }
 
+/// By a stand-in that sends what oha would send, over one connection.
+#[test]
+fn functions_stand_in_the_report_warm_and_cold() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand_in = folder.path().join("oha");
+    fs::write(&stand_in, include_str!("load/oha.py")).unwrap();
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
+    let results = folder.path().join("results");
+    let words = "bench load --quick --duration 1 --passes 1 --warmup 0 --connections 1 --cores 1 \
+                 --scratch";
+    let (oha, out) = (Path::new("--oha"), Path::new("--out"));
+    let output = tidemark(words, &[folder.path(), oha, &stand_in, out, &results]);
+    assert!(output.status.success(), "{}", said(&output));
+    let (only, run) = only_run(&results);
+    let groups = run["groups"].as_array().unwrap();
+    for key in ["e1_node_1_1", "e1_python_1_1", "e1_node_durable_1_1"] {
+        let group = groups.iter().find(|group| group["key"] == key);
+        let group = group.unwrap_or_else(|| panic!("{key}: {}", said(&output)));
+        let [ours, bare] = [0, 1].map(|place| &group["series"][place]);
+        assert_eq!(bare["title"], "bare Node");
+        for series in [ours, bare] {
+            assert_eq!(series["errors"], 0, "{key}");
+            assert!(series["cpu_us"].as_f64() > Some(0.0), "{key}");
+        }
+        // The server's own process is smaller than that with an interpreter.
+        let alone = &groups[0]["series"][0]["memory_mib"];
+        assert!(
+            ours["memory_mib"].as_f64() > alone.as_f64(),
+            "{key}: {ours}"
+        );
+    }
+    let rates = &run["columns"]["rows"][0]["rates"];
+    assert!(rates[3].as_f64() > Some(0.0), "{rates}");
+    let titles = run["tables"].as_array().unwrap();
+    let titles: Vec<&Value> = titles.iter().map(|table| &table["title"]).collect();
+    assert_eq!(titles, ["Functions", "Cold starts of functions"]);
+    let report = fs::read_to_string(only.join("report.md")).unwrap();
+    for row in [
+        "| E1: function that returns JSON, Python | 1 | 1 |",
+        "| E1: function that returns JSON, Node | 2 |",
+        "| Tidemark, 1 core, 1 connection, functions in Python |",
+    ] {
+        assert!(report.contains(row), "{row}: {report}");
+    }
+}
+
 /// Each pass has seen the stand-in's one list.
 fn passes_are_alike(series: &Value) {
     assert_eq!(series["noise"]["again"].as_f64(), Some(1.0));
@@ -129,6 +176,11 @@ fn a_run_that_cannot_begin_says_why_and_reports_nothing() {
             "100000 cores are wanted, this program may use",
         ),
         ("--prices no-such.toml", "the price file no-such.toml"),
+        (
+            "--sdk /tmp",
+            "--sdk /tmp: it holds no package node-appwrite",
+        ),
+        ("--sdk /tmp --no-functions", "cannot be used with"),
         ("--connections 0", "--connections"),
         ("--connections 32,1,32", "--connections names 32 twice"),
         ("--cores 1,1", "--cores names 1 twice"),
@@ -156,7 +208,7 @@ fn a_run_that_is_stopped_leaves_nothing_behind() {
     fs::write(&stand_in, script).unwrap();
     fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(binary().unwrap());
-    command.args(["bench", "load", "--quick", "--scratch"]);
+    command.args(["bench", "load", "--no-functions", "--quick", "--scratch"]);
     command.arg(&scratch).arg("--oha").arg(&stand_in);
     command.arg("--out").arg(&out);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();

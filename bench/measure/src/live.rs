@@ -111,15 +111,23 @@ impl LiveServer {
     pub fn seed(&self, mut command: Command, rows: u32, indexed: bool) -> Result<Duration> {
         command.args(["seed", "catalog", "--rows", &rows.to_string()]);
         command.args(indexed.then_some("--index"));
+        let start = Instant::now();
+        self.command(command).context("seeding")?;
+        Ok(start.elapsed())
+    }
+
+    /// Runs a command of `tidemark` that speaks to this server to its end.
+    ///
+    /// # Errors
+    /// When it does not start or fails; the text holds what it said.
+    pub fn command(&self, mut command: Command) -> Result<()> {
         command.env("APPWRITE_ENDPOINT", self.access.url(""));
         command.env("APPWRITE_PROJECT_ID", &self.access.project);
         command.env("APPWRITE_API_KEY", &self.access.key);
-        let start = Instant::now();
-        let output = command.output().context("seeding does not start")?;
-        let took = start.elapsed();
+        let output = command.output().context("it does not start")?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "seeding: {complaint}");
-        Ok(took)
+        ensure!(output.status.success(), "{complaint}");
+        Ok(())
     }
 
     /// Its process.

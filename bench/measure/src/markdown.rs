@@ -25,6 +25,16 @@ pub fn or_dash(number: Option<f64>, places: usize) -> String {
     number.map_or("–".to_owned(), |number| format!("{number:.places$}"))
 }
 
+/// A number to the unit.
+pub fn whole(number: f64) -> String {
+    or_dash(Some(number), 0)
+}
+
+/// A number to two places.
+pub fn hundredths(number: f64) -> String {
+    or_dash(Some(number), 2)
+}
+
 /// Pairs as YAML. A JSON scalar is a YAML scalar, so every value is quoted as it must be.
 pub fn front_matter<K: Display>(pairs: impl IntoIterator<Item = (K, Value)>) -> String {
     let lines = pairs

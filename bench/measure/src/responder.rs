@@ -1,4 +1,5 @@
-//! The static responder, as a child: the same bytes from the same threads, and nothing else.
+//! Programs that answer and keep nothing, as children: the static responder, with the same bytes
+//! from the same threads and nothing else, and whatever else says where it listens.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -32,13 +33,22 @@ impl Responder {
         for header in headers {
             command.args(["--header", header]);
         }
+        Responder::begin(command, cores)
+    }
+
+    /// A program whose first line is `listening on http://ADDRESS:PORT`.
+    ///
+    /// # Errors
+    /// When it does not start, or does not say where it listens.
+    pub fn begin(mut command: Command, cores: Option<&Cores>) -> Result<Responder> {
+        let program = command.get_program().display().to_string();
         command.stdout(Stdio::piped());
         let mut running = ChildProgram::spawn(&mut command, cores)?;
         let output = running.0.stdout.take().expect("it was asked for above");
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         let address = address(&line);
-        let said = || format!("the static responder says `{}`", line.trim());
+        let said = || format!("{program} says `{}`", line.trim());
         Ok(Responder {
             running,
             address: address.with_context(said)?,

@@ -1,7 +1,9 @@
 //! What is measured, as children of this program: servers on copies of one seeded data directory,
-//! and static responders.
+//! static responders, and commands that speak to these servers.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Result;
 use measure::cores::Cores;
@@ -10,10 +12,14 @@ use measure::process::cleared;
 use measure::responder::Responder;
 use measure::scratch::Scratch;
 
+/// The data directory that holds the catalog.
+const SEEDED: &str = "seeded";
+
 /// The binary, a folder for data directories, and the one all others are copied from.
 pub struct Stage {
     binary: PathBuf,
     scratch: Scratch,
+    search_path: Option<OsString>,
 }
 
 impl Stage {
@@ -25,6 +31,7 @@ impl Stage {
         Ok(Stage {
             binary: binary.to_owned(),
             scratch: Scratch::new(scratch)?,
+            search_path: None,
         })
     }
 
@@ -34,7 +41,7 @@ impl Stage {
     /// When a folder cannot be made, or seeding fails.
     pub fn set(binary: &Path, scratch: &Path, rows: u32, all: &Cores) -> Result<Stage> {
         let stage = Stage::empty(binary, scratch)?;
-        let server = stage.start("seeded", all, &[])?;
+        let server = stage.start(SEEDED, all, &[])?;
         server.seed(cleared(binary), rows, true)?;
         server.stop()?;
         Ok(stage)
@@ -50,9 +57,49 @@ impl Stage {
     /// # Errors
     /// When the copy fails, or the server does not answer.
     pub fn fresh(&self, cores: &Cores, settings: &[&str]) -> Result<LiveServer> {
-        let seeded = self.scratch.at("seeded");
-        self.scratch.copy(&seeded, "fresh")?;
-        self.start("fresh", cores, settings)
+        self.copy_of(SEEDED, "fresh", cores, settings)
+    }
+
+    /// A server on a copy of the data directory `from`, whose server has ended, as `name`.
+    ///
+    /// # Errors
+    /// When the copy fails, or the server does not answer.
+    pub fn copy_of(
+        &self,
+        from: &str,
+        name: &str,
+        cores: &Cores,
+        settings: &[&str],
+    ) -> Result<LiveServer> {
+        self.scratch.copy(&self.scratch.at(from), name)?;
+        self.start(name, cores, settings)
+    }
+
+    /// The catalog on a server as `name`, for what is to be copied in turn.
+    ///
+    /// # Errors
+    /// As [`Stage::copy_of`].
+    pub fn seeded(&self, name: &str, cores: &Cores) -> Result<LiveServer> {
+        self.copy_of(SEEDED, name, cores, &[])
+    }
+
+    /// A command of the binary, without a word yet.
+    pub fn command(&self) -> Command {
+        self.program(&self.binary)
+    }
+
+    /// A program without any variable but the search path, where the stage has one.
+    pub fn program(&self, program: &Path) -> Command {
+        let mut command = cleared(program);
+        command.envs(self.search_path.iter().map(|path| ("PATH", path)));
+        command
+    }
+
+    /// The same, whose servers look for interpreters of functions on this path.
+    #[must_use]
+    pub fn with_search_path(mut self, search_path: OsString) -> Stage {
+        self.search_path = Some(search_path);
+        self
     }
 
     /// A server on the data directory `name`, which is made if absent.
@@ -61,7 +108,7 @@ impl Stage {
     /// When it does not answer.
     pub fn start(&self, name: &str, cores: &Cores, settings: &[&str]) -> Result<LiveServer> {
         let data = self.scratch.at(name);
-        LiveServer::begin(cleared(&self.binary), Some(cores), &data, settings)
+        LiveServer::begin(self.command(), Some(cores), &data, settings)
     }
 
     /// A static responder that repeats what `url` answers with these headers.
@@ -69,6 +116,6 @@ impl Stage {
     /// # Errors
     /// When it does not start.
     pub fn responder(&self, cores: &Cores, url: &str, headers: &[String]) -> Result<Responder> {
-        Responder::start(cleared(&self.binary), Some(cores), url, headers)
+        Responder::start(self.command(), Some(cores), url, headers)
     }
 }

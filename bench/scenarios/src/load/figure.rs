@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use measure::percentile::Sorted;
+
 use crate::run::{Pass, Sample};
 
 /// A slice of load in one pass.
@@ -44,6 +46,12 @@ impl Share {
     /// Processor time of the server for each answer, in microseconds.
     pub fn cpu_each(&self) -> Option<f64> {
         Some(self.cpu_us? / (self.samples.len() as f64 + self.errors as f64))
+    }
+
+    /// p50, p90, p99 and p99.9 in microseconds; `None` without samples.
+    pub fn points(&self) -> Option<[f64; 4]> {
+        let sorted = Sorted::new(self.samples.iter().map(|sample| sample.took))?;
+        Some([500, 900, 990, 999].map(|at| sorted.at(at).as_secs_f64() * 1e6))
     }
 
     /// Lists that came from the cache, in per cent; `None` where no lists were counted.

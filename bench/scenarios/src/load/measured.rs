@@ -1,19 +1,21 @@
 //! What all passes have measured, by what was asked for.
 
-use super::Act;
+use super::cold::ColdStart;
 use super::figure::{Figure, Share};
+use super::load_function::LoadFunction;
+use super::request_kind::RequestKind;
 
 /// One kind of request, over so many connections.
 pub struct Cell {
     /// What was asked.
-    pub act: Act,
+    pub kind: RequestKind,
     /// Cores of the server.
     pub cores: usize,
     /// Connections.
     pub connections: u32,
     /// The server.
     pub ours: Figure,
-    /// The static responder, after it in each pass.
+    /// The static responder, of functions the same handler behind bare Node, after it in each pass.
     pub floor: Figure,
     /// The other systems of the run, in its order; of fetching alone.
     pub beside: Vec<Figure>,
@@ -53,6 +55,8 @@ pub struct Measured {
     pub cells: Vec<Cell>,
     /// Mixes.
     pub blends: Vec<Blend>,
+    /// Cold starts of each function.
+    pub cold: Vec<ColdStart>,
 }
 
 /// What one pass saw of a cell.
@@ -71,12 +75,22 @@ pub struct CellPass {
 
 impl Measured {
     /// Nothing yet: a cell for each number of cores, kind of request and number of connections, in
-    /// this order, and a blend for each share of lists.
-    pub fn none(cores: &[usize], connections: &[u32], reads_percent: &[u64]) -> Measured {
-        let mut measured = Measured::default();
+    /// this order, a blend for each share of lists, and cold starts of each function.
+    pub fn none(
+        cores: &[usize],
+        connections: &[u32],
+        handlers: &[LoadFunction],
+        reads_percent: &[u64],
+    ) -> Measured {
+        let mut measured = Measured {
+            cold: handlers.iter().copied().map(ColdStart::of).collect(),
+            ..Measured::default()
+        };
         for count in cores {
-            for act in Act::ALL {
-                let cells = connections.iter().map(|over| Cell::new(act, *count, *over));
+            for kind in RequestKind::all(handlers) {
+                let cells = connections
+                    .iter()
+                    .map(|over| Cell::new(kind, *count, *over));
                 measured.cells.extend(cells);
             }
         }
@@ -90,9 +104,9 @@ impl Measured {
 }
 
 impl Cell {
-    fn new(act: Act, cores: usize, connections: u32) -> Cell {
+    fn new(kind: RequestKind, cores: usize, connections: u32) -> Cell {
         Cell {
-            act,
+            kind,
             cores,
             connections,
             ours: Figure::default(),
@@ -146,15 +160,15 @@ mod tests {
 
     #[test]
     fn cells_exist_for_all_requests_and_join_their_passes() {
-        let mut measured = Measured::none(&[1, 2], &[1, 32], &[90, 50]);
-        let cell_key = |cell: &Cell| (cell.cores, cell.act, cell.connections);
+        let mut measured = Measured::none(&[1, 2], &[1, 32], &[], &[90, 50]);
+        let cell_key = |cell: &Cell| (cell.cores, cell.kind, cell.connections);
         let [first, second, .., last] = measured.cells.as_slice() else {
             panic!("{} cells", measured.cells.len())
         };
-        assert_eq!(measured.cells.len(), 2 * Act::ALL.len() * 2);
-        assert_eq!(cell_key(first), (1, Act::Add, 1));
-        assert_eq!(cell_key(second), (1, Act::Add, 32));
-        assert_eq!(cell_key(last), (2, Act::FetchUncached, 32));
+        assert_eq!(measured.cells.len(), 2 * RequestKind::ON_ROWS.len() * 2);
+        assert_eq!(cell_key(first), (1, RequestKind::Add, 1));
+        assert_eq!(cell_key(second), (1, RequestKind::Add, 32));
+        assert_eq!(cell_key(last), (2, RequestKind::FetchUncached, 32));
         let blends = measured.blends.iter().map(|blend| blend.reads_percent);
         assert_eq!(blends.collect::<Vec<u64>>(), [90, 50]);
         for count in [1, 2, 3] {

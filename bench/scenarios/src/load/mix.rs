@@ -1,6 +1,5 @@
 //! Lists and changes of single rows at once, by the client of every scenario: an external
-//! generator asks
-//! for one kind of request and does not read which answers came from a cache.
+//! generator asks for one kind of request and does not read which answers came from a cache.
 
 use std::time::{Duration, Instant};
 

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use measure::cores::Cores;
 use measure::early_end::EarlyEnd;
 use measure::process::{ChildProgram, Meter, ProcessNumber};
+use measure::responder::Responder;
 
 use super::figure::Share;
 use crate::run::Sample;
@@ -33,6 +34,19 @@ pub struct Aim {
     pub bodies: Option<PathBuf>,
     /// Who does the work, where it is known.
     pub process: Option<ProcessNumber>,
+}
+
+impl Aim {
+    /// The same requests to a program that answers every path alike.
+    #[must_use]
+    pub fn of(&self, other: &Responder) -> Aim {
+        let path = self.url.split_once("/v1").map_or("", |(_, path)| path);
+        Aim {
+            url: format!("http://{}/v1{path}", other.address),
+            process: Some(other.process()),
+            ..self.clone()
+        }
+    }
 }
 
 /// How hard a server is asked.

@@ -2,47 +2,45 @@
 
 use anyhow::{Context, Result};
 use measure::machine::{self, Machine};
-use measure::markdown::{or_dash, table};
-use measure::percentile::{Sorted, median};
+use measure::markdown::{hundredths, or_dash, table, whole};
+use measure::percentile::median;
 use model::calendar::iso_ms;
 use serde_json::json;
 
+use super::columns::{self, columns};
+use super::executions;
 use super::figure::Figure;
+use super::load_function::LoadFunction;
 use super::measured::{Blend, Cell, Measured, Paced};
-use super::{Act, BODIES, BUNCH, CONNECTIONS, Options, PACE_MAX, ROWS};
-use crate::published;
+use super::request_kind::{PACE_MAX, RequestKind};
+use super::rows::{BODIES, BUNCH, ROWS};
+use super::{CONNECTIONS, Options};
 use crate::report_head::{Pairs, ReportHead, mode};
-use crate::run::{
-    Columns, Counting, Group, Role, Row, Run, Sample, Series, Source, Timeline, milli,
-};
+use crate::run::{Counting, Group, Role, Run, Series, Table, Timeline, milli};
 
 const TITLE: &str = "Load test";
 const METHOD: &str = "\
      The published load test in a fixed form: one row is added, one row of 10,000 is read, 25 \
-     rows are fetched. Everything is measured in several passes, so that each figure is taken \
-     again minutes later: a machine that others share is faster or slower for minutes. Each pass \
-     of a figure is a slice of the server and one, half as long, of a static responder, which \
-     answers with the same bytes on the same cores. Rates and percentiles are those of all \
-     passes; A/A is the rate of the fastest pass to that of the slowest. The server begins every \
-     column of every pass on a fresh copy of one seeded data directory. The load generator is \
-     oha; every sample is one of its requests, and percentiles are by nearest rank of all. Each \
-     connection sends its next request when the last is answered (a closed loop): while an answer \
-     is slow, the requests that would have waited behind it are never sent and do not count \
-     (coordinated omission). The series “paced” avoids that: requests are due at a fixed rate, \
-     and each latency begins when its request was due. The rate is the same in every pass and \
-     every run (1,000 a second of adding, 500 of fetching not from the cache, 5,000 of reading \
-     and of fetching), halved as often as it is more than half of what the server has answered in \
-     the first pass. CPU and memory are those of the server with all processes that it has \
-     started. The server is bound to its cores; the generator has the others, or shares \
-     them where there are none, which makes every rate a lower bound. Lists and changes at once \
-     are sent by as many clients, each a thread of this program: in each pass a slice with the cache, one without and one of \
-     the responder, each server on a fresh copy.";
-/// The published test has none of these.
-const NOTE: &str = "\
-     Price is the month's price over the sum of the rates, as the published test reckons it; with \
-     functions left empty only the sum of the first three columns compares. Ours are rates at the \
-     connections that the row names, in a closed loop; those of the published test are not stated. \
-     Fetching is ours from the exact list cache. Another machine, and hardware of 2023";
+     rows are fetched, a function that returns JSON is executed, and one that fetches 25 rows by \
+     the API. Everything is measured in several passes, so that each figure is taken again \
+     minutes later: a machine that others share is faster or slower for minutes. Each pass of a \
+     figure is a slice of the server and one, half as long, of a static responder, which answers \
+     with the same bytes on the same cores; of functions, of one process of node:http that calls \
+     the same handler. Rates and percentiles are those of all passes; A/A is the rate of the \
+     fastest pass to that of the slowest. The server begins every column of every pass on a \
+     fresh copy of one seeded data directory. The load generator is oha; every sample is one of \
+     its requests, and percentiles are by nearest rank of all. Each connection sends its next \
+     request when the last is answered (a closed loop): while an answer is slow, the requests \
+     that would have waited behind it are never sent and do not count (coordinated omission). \
+     The series “paced” avoids that: requests are due at a fixed rate, and each latency begins \
+     when its request was due. The rate is the same in every pass and every run (1,000 a second \
+     of adding, 500 of fetching not from the cache, 5,000 of reading and of fetching, 200 of \
+     executing), halved as often as it is more than half of what the server has answered in the \
+     first pass. CPU and memory are those of the server with all processes that it has started. \
+     The server is bound to its cores; the generator has the others, or shares them where there \
+     are none, which makes every rate a lower bound. Lists and changes at once are sent by as \
+     many clients, each a thread of this program: in each pass a slice with the cache, one \
+     without and one of the responder, each server on a fresh copy.";
 
 /// A finished run.
 pub struct Report<'a> {
@@ -50,6 +48,8 @@ pub struct Report<'a> {
     pub options: &'a Options,
     /// The load generator, as it names itself.
     pub oha: &'a str,
+    /// Functions that could not be executed, and why.
+    pub missing: &'a [(LoadFunction, String)],
     /// What was measured.
     pub measured: &'a Measured,
 }
@@ -62,8 +62,10 @@ impl Report<'_> {
     pub fn run(&self) -> Result<Run> {
         Ok(Run {
             prices: Some(self.options.prices.clone()),
-            columns: Some(self.columns()),
-            ..self.head().run(Vec::new(), self.groups()?)
+            columns: Some(columns(self.options, self.measured)),
+            ..self
+                .head()
+                .run(executions::tables(self.measured), self.groups()?)
         })
     }
 
@@ -82,23 +84,24 @@ impl Report<'_> {
     /// The report; page and samples stand beside it.
     pub fn render(&self) -> String {
         let rest = format!(
-            "## Beside the published test\n\n{}\n{NOTE}: {}.\n\n## At a fixed rate\n\n{}",
-            self.columns_table(),
-            published::LOAD_IN,
+            "{}\n\n## At a fixed rate\n\n{}",
+            columns::section(self.options, self.measured),
             self.paced(),
         );
         let summary = format!("{}\n", self.summary());
         self.head().markdown(Vec::new(), &summary, &rest)
     }
 
-    /// The tables of figures and of mixes.
+    /// The tables of figures, of functions and of mixes.
     pub fn summary(&self) -> String {
         let head = "request|cores|connections|requests/s|A/A|floor/s|to floor|p50 µs|p90 µs|p99 µs\
                     |p99.9 µs|errors|CPU µs|memory MiB|wrk/s";
-        let rows = self.measured.cells.iter().filter_map(|cell| {
+        let on_rows = self.measured.cells.iter();
+        let on_rows = on_rows.filter(|cell| cell.kind.function().is_none());
+        let rows = on_rows.filter_map(|cell| {
             let (ours, floor) = (&cell.ours.whole, &cell.floor.whole);
             let mut row = vec![
-                cell.act.title().to_owned(),
+                cell.kind.title(),
                 cell.cores.to_string(),
                 cell.connections.to_string(),
                 whole(ours.per_s()),
@@ -106,7 +109,7 @@ impl Report<'_> {
                 whole(floor.per_s()),
                 hundredths(ours.per_s() / floor.per_s()),
             ];
-            row.extend(points(&ours.samples)?.map(whole));
+            row.extend(ours.points()?.map(whole));
             row.push(ours.errors.to_string());
             row.push(or_dash(ours.cpu_each(), 1));
             row.push(or_dash(ours.memory_mib, 0));
@@ -118,7 +121,9 @@ impl Report<'_> {
         let head = "lists to changes|server|requests/s|A/A|from the cache|p50 µs|p90 µs|p99 µs\
                     |p99.9 µs|errors|CPU µs|memory MiB";
         let rows = self.measured.blends.iter().flat_map(blend_rows);
-        format!("{figures}\n{others}{}", table(head, rows.collect()))
+        let blends = table(head, rows.collect());
+        let functions = Table::sections(&executions::tables(self.measured));
+        format!("{figures}\n{others}{blends}\n{functions}")
     }
 
     /// Nothing where the run had no other systems. They are taken to have no cache, so ours is what
@@ -137,7 +142,7 @@ impl Report<'_> {
                 row.push(whole(theirs.per_s()));
                 row.push(or_dash(figure.again(), 2));
                 row.push(hundredths(ours?.ours.whole.per_s() / theirs.per_s()));
-                row.extend(points(&theirs.samples)?.map(whole));
+                row.extend(theirs.points()?.map(whole));
                 row.push(theirs.errors.to_string());
                 Some(row)
             })
@@ -151,7 +156,8 @@ impl Report<'_> {
         let machine = Machine::here();
         let mode = mode(self.options.is_quick);
         format!(
-            "Rows added, read and fetched; connections: {}; {} cores of {}{mode}.",
+            "Rows added, read and fetched, functions executed; connections: {}; {} cores of \
+             {}{mode}.",
             list(&self.options.connections),
             machine.cores,
             machine.cpu
@@ -167,6 +173,8 @@ impl Report<'_> {
             duration,
             is_quick,
             binary,
+            functions_path,
+            sdk,
             ..
         } = self.options;
         let mut pairs = vec![
@@ -185,6 +193,14 @@ impl Report<'_> {
             ("durability", json!("full")),
             ("index", json!(true)),
         ];
+        if functions_path.is_some() {
+            let sdk = sdk.as_ref().map_or("fetch", |_| "node-appwrite");
+            pairs.push(("client_in_functions", json!(sdk)));
+            let missing = self.missing.iter();
+            let missing = missing.map(|(handler, why)| format!("{}: {why}", handler.id()));
+            let missing: Vec<String> = missing.collect();
+            pairs.push(("functions_left_out", json!(missing)));
+        }
         pairs.extend(machine::identity(binary));
         pairs
     }
@@ -192,7 +208,9 @@ impl Report<'_> {
     /// Groups, those at the connections of the table on the most cores first.
     fn groups(&self) -> Result<Vec<Group>> {
         let cells = &self.measured.cells;
-        let shown = cells.iter().filter(|cell| cell.act != Act::FetchUncached);
+        let shown = cells
+            .iter()
+            .filter(|cell| cell.kind != RequestKind::FetchUncached);
         let mut shown: Vec<&Cell> = shown.collect();
         shown.sort_by_key(|cell| (cell.connections != CONNECTIONS, usize::MAX - cell.cores));
         let mut groups = Vec::new();
@@ -210,7 +228,7 @@ impl Report<'_> {
         let mut cells = self.measured.cells.iter();
         cells.find(|other| {
             let same = (other.cores, other.connections) == (cell.cores, cell.connections);
-            cell.act == Act::Fetch && other.act == Act::FetchUncached && same
+            cell.kind == RequestKind::Fetch && other.kind == RequestKind::FetchUncached && same
         })
     }
 
@@ -222,29 +240,31 @@ impl Report<'_> {
             let named = ("uncached", "Tidemark, not from the cache", Role::Reference);
             all.push(series(named, &uncached.ours)?);
         }
-        all.push(series(("floor", "static floor", Role::Floor), &cell.floor)?);
+        let floor_title = cell.kind.floor_title();
+        all.push(series(("floor", floor_title, Role::Floor), &cell.floor)?);
         for ((idx, figure), (name, _)) in cell.beside.iter().enumerate().zip(&self.options.beside) {
             let key = format!("beside_{idx}");
             all.push(series((&key, name, Role::Other), figure)?);
         }
         if let Some(paced) = &cell.paced {
             let Paced { per_s, ours, floor } = paced;
+            let floor_paced = format!("{floor_title}, paced");
             for (named, figure) in [
                 (("paced", "Tidemark, paced", Role::Other), ours),
-                (("paced_floor", "static floor, paced", Role::Floor), floor),
+                (("paced_floor", &floor_paced, Role::Floor), floor),
             ] {
                 let mut series = series(named, figure)?;
                 series.asked_per_s = Some(*per_s);
                 all.push(series);
             }
         }
-        let (act, cores, connections) = (cell.act, cell.cores, cell.connections);
+        let (kind, cores, connections) = (cell.kind, cell.cores, cell.connections);
         let plural = |count: u32| if count == 1 { "" } else { "s" };
         Ok(Group {
-            key: format!("{}_{connections}_{cores}", act.key()),
+            key: format!("{}_{connections}_{cores}", kind.key()),
             title: format!(
                 "{}, {connections} connection{}, {cores} core{}",
-                act.title(),
+                kind.title(),
                 plural(connections),
                 plural(cores as u32)
             ),
@@ -254,84 +274,23 @@ impl Report<'_> {
         })
     }
 
-    /// One row for each number of cores and connections, then the published ones.
-    fn columns(&self) -> Columns {
-        let cells = &self.measured.cells;
-        let mut rows = Vec::new();
-        for cores in &self.options.cores {
-            for connections in &self.options.connections {
-                let rate = |act: Act| {
-                    let cell = cells.iter().find(|cell| {
-                        (cell.act, cell.cores, cell.connections) == (act, *cores, *connections)
-                    });
-                    cell.map(|cell| milli(cell.ours.whole.per_s()))
-                };
-                let servers = &self.options.prices.servers;
-                let server = servers.iter().find(|one| one.cores as usize == *cores);
-                let plural = |count: usize| if count == 1 { "" } else { "s" };
-                rows.push(Row {
-                    name: format!(
-                        "Tidemark, {cores} core{}, {connections} connection{}",
-                        plural(*cores),
-                        plural(*connections as usize)
-                    ),
-                    source: Source::Measured,
-                    rates: vec![
-                        rate(Act::Add),
-                        rate(Act::Read),
-                        rate(Act::Fetch),
-                        None,
-                        None,
-                    ],
-                    monthly: server.map(|server| server.monthly),
-                    currency: server.map(|server| server.currency.clone()),
-                });
-            }
-        }
-        rows.extend(published::load());
-        Columns {
-            titles: published::COLUMNS.map(str::to_owned).to_vec(),
-            shared: vec![0, 1, 2],
-            rows,
-            note: format!("{NOTE}: {}.", published::LOAD_IN),
-        }
-    }
-
-    fn columns_table(&self) -> String {
-        let rows = self.columns().rows.into_iter().map(|row| {
-            let rates = row.rates.iter();
-            let mut cells = vec![row.name.clone()];
-            cells.extend(rates.map(|rate| or_dash(*rate, 0)));
-            cells.push(or_dash(row.monthly, 2));
-            let price = |taken: &[Option<f64>]| {
-                let sum: Option<f64> = taken.iter().copied().sum();
-                or_dash(row.monthly.zip(sum).map(|(month, sum)| month / sum), 6)
-            };
-            cells.push(price(&row.rates));
-            cells.push(price(&row.rates[..3]));
-            cells
-        });
-        let head = "requests/s|Adding|Reading|Fetching|E1|E2|EUR a month\
-                    |EUR per request/s, all five|EUR per request/s, first three";
-        table(head, rows.collect())
-    }
-
     fn paced(&self) -> String {
         let rows = self.measured.cells.iter().flat_map(|cell| {
             let figures = cell.paced.iter().flat_map(|paced| {
                 let Paced { per_s, ours, floor } = paced;
-                [("Tidemark", per_s, ours), ("static floor", per_s, floor)]
+                let floor_title = cell.kind.floor_title();
+                [("Tidemark", per_s, ours), (floor_title, per_s, floor)]
             });
             figures.filter_map(|(name, per_s, figure)| {
                 let share = &figure.whole;
                 let mut row = vec![
-                    cell.act.title().to_owned(),
+                    cell.kind.title(),
                     cell.cores.to_string(),
                     name.to_owned(),
                     whole(*per_s),
                     whole(share.per_s()),
                 ];
-                row.extend(points(&share.samples)?.map(whole));
+                row.extend(share.points()?.map(whole));
                 row.push(share.errors.to_string());
                 Some(row)
             })
@@ -344,20 +303,6 @@ impl Report<'_> {
 fn list<T: ToString>(numbers: &[T]) -> String {
     let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     numbers.join(", ")
-}
-
-fn whole(number: f64) -> String {
-    format!("{number:.0}")
-}
-
-fn hundredths(number: f64) -> String {
-    format!("{number:.2}")
-}
-
-/// p50, p90, p99 and p99.9 in microseconds.
-fn points(samples: &[Sample]) -> Option<[f64; 4]> {
-    let sorted = Sorted::new(samples.iter().map(|sample| sample.took))?;
-    Some([500, 900, 990, 999].map(|at| sorted.at(at).as_secs_f64() * 1e6))
 }
 
 /// The servers of a blend, named for programs and for people.
@@ -389,7 +334,7 @@ fn blend_rows(blend: &Blend) -> Vec<Vec<String>> {
                 or_dash(figure.again(), 2),
                 hits_percent(role, figure).map_or("–".to_owned(), |hits| format!("{hits:.1} %")),
             ];
-            row.extend(points(&share.samples)?.map(whole));
+            row.extend(share.points()?.map(whole));
             row.push(share.errors.to_string());
             row.push(or_dash(share.cpu_each(), 1));
             row.push(or_dash(share.memory_mib, 0));
@@ -437,12 +382,12 @@ fn blend_group(blend: &Blend) -> Result<Group> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
-
     use std::time::Duration;
 
     use super::super::figure::Share;
     use super::*;
     use crate::prices;
+    use crate::run::Sample;
     use measure::early_end::EarlyEnd;
     use model::Timestamp;
 
@@ -467,18 +412,18 @@ mod tests {
         figure
     }
 
-    fn cell(act: Act, cores: usize, connections: u32) -> Cell {
+    fn cell(kind: RequestKind, cores: usize, connections: u32) -> Cell {
         Cell {
-            act,
+            kind,
             cores,
             connections,
-            ours: match act {
-                Act::FetchUncached => figure(10_000, 200, 1.25),
+            ours: match kind {
+                RequestKind::FetchUncached => figure(10_000, 200, 1.25),
                 _ => figure(10_000, 100, 1.25),
             },
             floor: figure(5_000, 50, 1.0),
-            beside: match act {
-                Act::Fetch => vec![figure(1_000, 400, 1.0)],
+            beside: match kind {
+                RequestKind::Fetch => vec![figure(1_000, 400, 1.0)],
                 _ => Vec::new(),
             },
             paced: (connections == CONNECTIONS).then(|| Paced {
@@ -507,12 +452,13 @@ mod tests {
     fn measured() -> Measured {
         let mut cells = Vec::new();
         for cores in [1, 2] {
-            for act in Act::ALL {
-                cells.extend([1, 32].map(|connections| cell(act, cores, connections)));
+            for kind in RequestKind::ON_ROWS {
+                cells.extend([1, 32].map(|connections| cell(kind, cores, connections)));
             }
         }
         Measured {
             cells,
+            cold: Vec::new(),
             blends: vec![Blend {
                 reads_percent: 90,
                 on: mixed([810, 720]),
@@ -533,6 +479,8 @@ mod tests {
             duration: Duration::from_secs(1),
             is_quick: true,
             prices: prices::read(None).unwrap(),
+            functions_path: None,
+            sdk: None,
             beside: vec![("Rival".to_owned(), "http://127.0.0.1:9/list".to_owned())],
             scratch: PathBuf::new(),
             out: PathBuf::new(),
@@ -547,6 +495,7 @@ mod tests {
         let report = Report {
             options: &options,
             oha: "oha 1",
+            missing: &[],
             measured: &measured,
         };
         let text = report.render();
@@ -573,6 +522,7 @@ mod tests {
         let report = Report {
             options: &options,
             oha: "oha 1",
+            missing: &[],
             measured: &measured,
         };
         let run = report.run().unwrap();

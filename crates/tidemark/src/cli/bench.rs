@@ -24,7 +24,7 @@ use server::serve::cores;
 use super::connection::with_access;
 use super::signals::StopSignals;
 use super::{Outside, runtime, say};
-use crate::config::{ConnectionArgs, listen_address};
+use crate::config::{ConnectionArgs, listen_address, search_path};
 
 /// Each figure of the load test: as the fixed form has it, and for trying it.
 const FULL_DURATION_S: u64 = 20;
@@ -63,12 +63,15 @@ pub enum BenchCommand {
   tidemark seed catalog --rows 10000
   tidemark bench ttl --iterations 20000")]
     Ttl(TtlArgs),
-    /// Run the published load test: rows added, read and fetched, over few and many connections
+    /// Run the published load test: rows added, read and fetched, functions executed
     ///
     /// Starts this program as server and as static responder, bound to one core and to two, on
-    /// copies of one seeded data directory, and loads it with oha. Then mixes lists and changes,
-    /// nine to one and one to one. Writes a folder with a report in Markdown, a web page, and the
-    /// samples. Takes about forty minutes; --quick takes under two.
+    /// copies of one seeded data directory, and loads it with oha over few and many
+    /// connections.
+    /// Functions in Node and Python are executed beside one bare process of Node with the same
+    /// code. Then mixes lists and changes, nine to one and one to one. Writes a folder with a
+    /// report in Markdown, a web page, and the samples. Takes about seventy minutes; --quick takes
+    /// under two.
     #[command(after_help = "Example:
   cargo install oha --locked
   tidemark bench load --quick")]
@@ -200,6 +203,13 @@ pub struct LoadArgs {
     /// that does not come from the cache
     #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
     beside: Vec<(String, String)>,
+    /// Leave the columns of functions empty, which saves half an hour
+    #[arg(long, conflicts_with = "sdk")]
+    no_functions: bool,
+    /// A folder `node_modules` that holds node-appwrite: functions in Node fetch rows by it
+    /// [default: by `fetch`]
+    #[arg(long, value_name = "FOLDER")]
+    sdk: Option<PathBuf>,
     /// oha, the load generator: a name to look for, or a file
     #[arg(long, value_name = "FILE", default_value = "oha")]
     oha: PathBuf,
@@ -344,6 +354,8 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
         cores,
         is_quick: args.quick,
         prices: prices::read(args.prices.as_deref())?,
+        functions_path: (!args.no_functions).then(search_path),
+        sdk: args.sdk,
         beside: args.beside,
         scratch: args.scratch.unwrap_or(beside),
         out: args.out,

@@ -1,0 +1,248 @@
+//! The functions of a run, on a data directory from which servers are copied, and the same handlers
+//! in processes without a server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use measure::connection::{Access, Connection};
+use measure::cores::Cores;
+use measure::live::LiveServer;
+use measure::responder::Responder;
+use serde_json::{Value, json};
+
+use super::load_function::{CALL, FunctionLanguage, LoadFunction};
+use crate::seed;
+use crate::stage::Stage;
+
+/// The data directory that holds catalog and functions.
+const FUNCTIONS: &str = "functions";
+/// The package of the official client.
+const SDK: &str = "node-appwrite";
+/// Records that are kept, and bytes of them: the most that a server takes, so that none makes way.
+const RECORDS_MAX: u64 = 10_000_000;
+const RECORDS_BYTES_MAX: u64 = 1 << 40;
+/// Records that a list looks at (docs/reference/functions.md).
+const RECORDS_LISTED_MAX: u64 = 100_000;
+
+/// Functions that a server of this machine executes.
+pub struct DeployedFunctions<'a> {
+    stage: &'a Stage,
+    /// Below it lies each handler in a folder of its own, with what calls it without a server.
+    code: PathBuf,
+    /// Those that answer rightly.
+    pub handlers: Vec<LoadFunction>,
+    /// Those that do not, and why.
+    pub missing: Vec<(LoadFunction, String)>,
+}
+
+/// # Errors
+/// When a folder does not hold the official client.
+pub fn check_sdk(sdk: &Path) -> Result<()> {
+    let package = sdk.join(SDK);
+    ensure!(
+        package.join("package.json").is_file(),
+        "--sdk {}: it holds no package {SDK}; name the folder node_modules in which it lies",
+        sdk.display()
+    );
+    Ok(())
+}
+
+impl<'a> DeployedFunctions<'a> {
+    /// Deploys every handler on a copy of the catalog, and executes it once. `sdk` is a folder
+    /// `node_modules` with the official client.
+    ///
+    /// # Errors
+    /// When a server or a folder fails. A handler that cannot be executed is left out.
+    pub fn deploy(
+        stage: &'a Stage,
+        all: &Cores,
+        sdk: Option<&Path>,
+    ) -> Result<DeployedFunctions<'a>> {
+        let mut deployed = DeployedFunctions::none(stage);
+        let server = stage.seeded(FUNCTIONS, all)?;
+        let mut connection = Connection::open(server.access.address)?;
+        for handler in LoadFunction::ALL {
+            let done = deployed
+                .write(handler, sdk)
+                .and_then(|folder| deployed.send(&server, &mut connection, (handler, &folder)))
+                .and_then(|()| execute(&server.access, &mut connection, handler));
+            match done {
+                Ok(()) => deployed.handlers.push(handler),
+                Err(error) => {
+                    let why = format!("{error:#}");
+                    eprintln!("left out, {}: {}", handler.title(), why.trim_end());
+                    deployed.missing.push((handler, why));
+                }
+            }
+        }
+        server.stop()?;
+        Ok(deployed)
+    }
+
+    /// No functions at all.
+    pub fn none(stage: &'a Stage) -> DeployedFunctions<'a> {
+        DeployedFunctions {
+            stage,
+            code: stage.folder().join("code"),
+            handlers: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    /// The file that holds the call of every execution.
+    pub fn calls(&self) -> PathBuf {
+        self.code.join("call")
+    }
+
+    /// Writes code and settings of a handler, and what calls it without a server.
+    fn write(&self, handler: LoadFunction, sdk: Option<&Path>) -> Result<PathBuf> {
+        let folder = self.code.join(handler.id());
+        let packages = folder.join("node_modules");
+        let sdk = sdk.filter(|_| handler == LoadFunction::RowsNode);
+        fs::create_dir_all(&folder)?;
+        if let Some(sdk) = sdk {
+            let mut copy = Command::new("cp");
+            copy.arg("-RL").arg(sdk).arg(&packages);
+            let copied = copy.stdin(Stdio::null()).output().context("cp")?;
+            let complaint = String::from_utf8_lossy(&copied.stderr);
+            ensure!(copied.status.success(), "{complaint}");
+        }
+        let language = handler.language();
+        let (bare, program) = language.bare();
+        // A build has no network: packages go with the code, whatever git leaves out here.
+        for (name, text) in [
+            (language.entrypoint(), handler.code(sdk.is_some())),
+            (".tidemarkignore", "!node_modules/\n"),
+        ] {
+            fs::write(folder.join(name), text)?;
+        }
+        fs::write(self.code.join(bare), program)?;
+        fs::write(self.calls(), CALL)?;
+        Ok(folder)
+    }
+
+    /// Makes it a function of the server, with an active deployment.
+    fn send(
+        &self,
+        server: &LiveServer,
+        connection: &mut Connection,
+        (handler, folder): (LoadFunction, &Path),
+    ) -> Result<()> {
+        let access = &server.access;
+        let answer = connection.call(access, "GET", "/functions/runtimes", "")?;
+        let listed: Value = serde_json::from_slice(answer.body)?;
+        let runtimes = listed["runtimes"].as_array().into_iter().flatten();
+        let mut ids = runtimes.filter_map(|runtime| runtime["$id"].as_str());
+        let prefix = handler.language().prefix();
+        let runtime = ids.find(|id| id.starts_with(prefix));
+        let runtime = runtime.with_context(|| {
+            format!("the server has no runtime {prefix}…; `tidemark doctor` says what it lacks")
+        })?;
+        let settings = folder.join("function.toml");
+        fs::write(&settings, handler.settings(runtime))?;
+        let mut deploy = self.stage.command();
+        deploy.args(["function", "deploy"]).arg(folder);
+        server.command(deploy)?;
+        let route = format!("/tidemark/functions/{}/options", handler.id());
+        let options = json!({
+            "recordsMax": RECORDS_MAX,
+            "recordsBytesMax": RECORDS_BYTES_MAX,
+        });
+        connection.call(access, "PATCH", &route, options)?;
+        Ok(())
+    }
+
+    /// A server that has executed the function once.
+    ///
+    /// # Errors
+    /// When it does not start, or the answer is wrong.
+    pub fn serve(
+        &self,
+        handler: LoadFunction,
+        cores: &Cores,
+        settings: &[&str],
+    ) -> Result<LiveServer> {
+        let server = self
+            .stage
+            .copy_of(FUNCTIONS, "executing", cores, settings)?;
+        let mut connection = Connection::open(server.access.address)?;
+        execute(&server.access, &mut connection, handler)?;
+        Ok(server)
+    }
+
+    /// One process of Node that answers with this handler by `node:http`. It reaches the API of
+    /// `access`.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn bare_node(
+        &self,
+        handler: LoadFunction,
+        cores: &Cores,
+        access: &Access,
+    ) -> Result<Responder> {
+        Responder::begin(self.bare(handler.in_node(), access), Some(cores))
+    }
+
+    /// The program that calls a handler without a server.
+    pub fn bare(&self, handler: LoadFunction, access: &Access) -> Command {
+        let language = handler.language();
+        let mut command = self.stage.program(Path::new(language.program()));
+        command.env("APPWRITE_FUNCTION_API_ENDPOINT", access.url(""));
+        command.env("APPWRITE_FUNCTION_PROJECT_ID", &access.project);
+        command.env("KEY", &access.key);
+        let handler = self.code.join(handler.id()).join(language.entrypoint());
+        command.arg(self.code.join(language.bare().0)).arg(handler);
+        command
+    }
+}
+
+/// The route that executes it.
+pub fn route(handler: LoadFunction) -> String {
+    format!("/functions/{}/executions", handler.id())
+}
+
+/// Executes it once.
+///
+/// # Errors
+/// When the server refuses, the execution failed, or its answer is wrong.
+pub fn execute(access: &Access, connection: &mut Connection, handler: LoadFunction) -> Result<()> {
+    let answer = connection.call(access, "POST", &route(handler), CALL)?;
+    let execution: Value = serde_json::from_slice(answer.body)?;
+    let member = |name: &str| execution[name].as_str().unwrap_or_default();
+    // Node names an error at the beginning of its stack, Python at the end.
+    let mut said = member("errors").trim().lines();
+    let said = match handler.language() {
+        FunctionLanguage::Node => said.next(),
+        FunctionLanguage::Python => said.last(),
+    };
+    let (status, said) = (member("status"), said.unwrap_or_default());
+    ensure!(status == "completed", "an execution is `{status}`: {said}");
+    handler.check(member("responseBody"))
+}
+
+/// Looks for the records of at least `answered` executions, none of them failed.
+///
+/// # Errors
+/// When there are fewer, or one has failed.
+pub fn check_records(access: &Access, handler: LoadFunction, answered: u64) -> Result<()> {
+    let mut connection = Connection::open(access.address)?;
+    let mut total = |queries: &[Value]| -> Result<u64> {
+        let list = seed::list_route_of(&route(handler), queries);
+        let answer = connection.call(access, "GET", &list, "")?;
+        let listed: Value = serde_json::from_slice(answer.body)?;
+        listed["total"].as_u64().context("a list without a total")
+    };
+    let one = json!({ "method": "limit", "values": [1] });
+    let failed = json!({ "method": "equal", "attribute": "status", "values": ["failed"] });
+    let failed = total(&[failed, one.clone()])?;
+    ensure!(failed == 0, "{failed} executions failed");
+    let kept = total(&[one])?;
+    ensure!(
+        kept >= answered.min(RECORDS_LISTED_MAX),
+        "{answered} executions were answered, {kept} have a record"
+    );
+    Ok(())
+}
