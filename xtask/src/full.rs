@@ -9,7 +9,7 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, docs, drop_in, fast, fuzz, live, notices, prose, python_cache};
+use crate::{deny, docs, drop_in, fast, fuzz, interleavings, live, notices, prose, python_cache};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -20,8 +20,9 @@ use crate::{deny, docs, drop_in, fast, fuzz, live, notices, prose, python_cache}
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
 /// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
 /// cache for Python in `python/`, which it builds, random sequences on two time axes at their
-/// night's length, the replay of the fuzz corpus, the checks of the benchmark's own arithmetic in
-/// `bench/ttl`, and the report page in a browser. Closes with `N passed, N failed`.
+/// night's length, threads in the orders their steps can take, the replay of the fuzz corpus, the
+/// checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a browser.
+/// Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -102,6 +103,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     drop_in::steps(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
     over_time(checkout, &mut lane);
+    interleavings::step(checkout, &mut lane, false)?;
     fuzz::replay(checkout, &mut lane);
     Ok(lane.finish())
 }

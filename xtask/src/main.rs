@@ -19,6 +19,7 @@ mod fast;
 mod full;
 mod fuzz;
 mod install;
+mod interleavings;
 mod lane;
 mod live;
 mod night;

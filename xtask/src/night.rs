@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::checkout::Checkout;
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
-use crate::{bench, deny, drop_in, full, fuzz, live, prerequisite, python_cache};
+use crate::{bench, deny, drop_in, full, fuzz, interleavings, live, prerequisite, python_cache};
 
 /// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
 /// of PHP, what is known against the dependencies, ten minutes of fuzzing for each target, hundreds
@@ -66,6 +66,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         .args(["test", "--release", "--no-fail-fast"]);
     rooms.args(LONG.iter().flat_map(|room| ["-p", room]));
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
+    interleavings::step(checkout, &mut lane, true)?;
     python_cache::steps(checkout, &mut lane, true)?;
 
     drop_in::long_steps(checkout, &mut lane)?;

@@ -1,7 +1,12 @@
 //! One run that several callers wait for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+
+#[cfg(all(loom, test))]
+use loom::sync::{Mutex, MutexGuard};
+use std::sync::PoisonError;
+#[cfg(not(all(loom, test)))]
+use std::sync::{Mutex, MutexGuard};
 
 /// One run and those who wait for it. The leader calls [`Flight::complete`] or [`Flight::abandon`]
 /// once; the others poll.

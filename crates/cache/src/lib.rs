@@ -12,6 +12,8 @@ mod eviction;
 mod fingerprint;
 mod flight;
 mod ghost;
+#[cfg(all(loom, test))]
+mod interleavings;
 mod map;
 mod object_table;
 mod slots;

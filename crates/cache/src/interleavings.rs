@@ -1,0 +1,236 @@
+//! Threads that share a table or a flight, in every order their steps can take.
+//!
+//! `cargo xtask full` and `night` build this with `--cfg loom`.
+
+use std::task::{Poll, Wake, Waker};
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex, Notify};
+use loom::thread;
+
+use crate::{
+    EntryPlace, Flight, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal, TableLimits,
+};
+
+/// Runs `test` in every interleaving of at most two preemptions, and by night in every one.
+fn in_all_orders(test: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    let is_night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
+    model.preemption_bound = (!is_night).then_some(2);
+    model.check(test);
+}
+
+/// What an entry holds. Its drop takes the table's lock, as a destructor that calls the cache
+/// does: dropped under the lock, it would wait for itself.
+struct Held {
+    key: u8,
+    value: u8,
+    table: SharedTable,
+}
+
+type Item = Arc<Held>;
+type SharedTable = Arc<Mutex<Option<ObjectTable<Item>>>>;
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.table.lock().unwrap());
+    }
+}
+
+/// The callers of the Python cache: they compare and drop with nothing locked.
+#[derive(Clone)]
+struct Caller(SharedTable);
+
+/// All keys meet in one hash, so that candidates have to be compared.
+const HASH: u64 = 7;
+
+impl Caller {
+    fn new(entries_max: usize) -> Caller {
+        let limits = TableLimits {
+            entries_max,
+            bytes_max: 100,
+            stale_us: 0,
+        };
+        Caller(Arc::new(Mutex::new(Some(ObjectTable::new(limits)))))
+    }
+
+    fn with<R>(&self, use_it: impl FnOnce(&mut ObjectTable<Item>) -> R) -> R {
+        let mut table = self.0.lock().unwrap();
+        use_it(table.as_mut().expect("it is taken out at the end only"))
+    }
+
+    fn find(&self, key: u8) -> Option<ProbedEntry<Item>> {
+        loop {
+            let found = self.with(|table| table.probe(HASH, 0));
+            let all: Vec<_> = found.first.into_iter().chain(found.more).collect();
+            let mut equal = all.into_iter().filter(|one| one.item.key == key);
+            let first = equal.next()?;
+            assert!(equal.next().is_none(), "a key stands in the table once");
+            if self.with(|table| table.confirm(first.place)) {
+                return Some(first);
+            }
+        }
+    }
+
+    fn put(&self, key: u8, value: u8) {
+        let item = Arc::new(Held {
+            key,
+            value,
+            table: self.0.clone(),
+        });
+        loop {
+            let edition = self.with(|table| table.edition());
+            let replaces = self.find(key).map(|older| older.place);
+            let new = NewEntry {
+                hash: HASH,
+                item: item.clone(),
+                weight: 1,
+                expires_us: NEVER_US,
+                replaces,
+            };
+            let gone = self.with(|table| {
+                // Else another caller may have stored the same key meanwhile.
+                (table.edition() == edition).then(|| table.insert(new, 0))
+            });
+            if let Some(gone) = gone {
+                assert!(gone.iter().all(|gone| gone.why != Removal::Refused));
+                return;
+            }
+        }
+    }
+
+    fn remove(&self, place: EntryPlace) -> Option<Item> {
+        self.with(|table| table.remove(place))
+    }
+
+    /// The values under each key at the end, when no other thread runs.
+    fn end(&self) -> Vec<(u8, u8)> {
+        let mut held = Vec::new();
+        self.with(|table| table.visit(|_, item| held.push((item.key, item.value))));
+        held.sort_unstable();
+        // The table leaves its lock first: what it holds takes that lock as it drops.
+        let table = self.0.lock().unwrap().take();
+        drop(table);
+        held
+    }
+}
+
+#[test]
+fn table_holds_one_entry_of_a_key_that_two_threads_store() {
+    in_all_orders(|| {
+        let caller = Caller::new(4);
+        let other = caller.clone();
+        let storing = thread::spawn(move || other.put(1, 1));
+        caller.put(1, 2);
+        storing.join().unwrap();
+        assert!(matches!(caller.end()[..], [(1, 1 | 2)]));
+    });
+}
+
+#[test]
+fn table_gives_no_entry_that_left_before_the_search_began() {
+    in_all_orders(|| {
+        let caller = Caller::new(4);
+        caller.put(1, 1);
+        let other = caller.clone();
+        let removing = thread::spawn(move || {
+            let found = other.find(1).expect("nothing else removes it");
+            let gone = other.remove(found.place);
+            assert_eq!(gone.map(|gone| gone.value), Some(1));
+            assert!(other.find(1).is_none(), "it has left");
+        });
+        if let Some(found) = caller.find(1) {
+            assert_eq!(found.item.value, 1);
+        }
+        removing.join().unwrap();
+        assert!(caller.end().is_empty());
+    });
+}
+
+#[test]
+fn table_that_evicts_leaves_the_entry_to_its_reader() {
+    in_all_orders(|| {
+        let caller = Caller::new(1);
+        caller.put(1, 1);
+        let other = caller.clone();
+        let storing = thread::spawn(move || other.put(2, 2));
+        if let Some(found) = caller.find(1) {
+            caller.with(|table| table.hit(found.place));
+            assert_eq!(found.item.value, 1);
+        }
+        storing.join().unwrap();
+        assert_eq!(caller.end(), [(2, 2)]);
+    });
+}
+
+#[test]
+fn table_that_is_drained_keeps_only_what_came_later() {
+    in_all_orders(|| {
+        let caller = Caller::new(4);
+        caller.put(1, 1);
+        let other = caller.clone();
+        let storing = thread::spawn(move || other.put(2, 2));
+        let gone = caller.with(ObjectTable::drain);
+        assert!(gone.iter().any(|gone| gone.key == 1));
+        let has_left = gone.iter().any(|gone| gone.key == 2);
+        drop(gone);
+        storing.join().unwrap();
+        assert_eq!(caller.end().is_empty(), has_left);
+    });
+}
+
+/// Wakes a thread that waits for a flight.
+struct Bell {
+    notify: Notify,
+    rings: AtomicUsize,
+}
+
+impl Wake for Bell {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        self.notify.notify();
+    }
+}
+
+fn wait(flight: &Flight<u8>) -> Option<u8> {
+    let bell = std::sync::Arc::new(Bell {
+        notify: Notify::new(),
+        rings: AtomicUsize::new(0),
+    });
+    let waker = Waker::from(bell.clone());
+    loop {
+        match flight.poll(&waker) {
+            Poll::Ready(value) => {
+                assert!(bell.rings.load(Ordering::SeqCst) <= 1, "woken once");
+                return value;
+            }
+            Poll::Pending => bell.notify.wait(),
+        }
+    }
+}
+
+#[test]
+fn flight_wakes_every_waiter_whenever_it_ends() {
+    in_all_orders(|| {
+        let flight = Arc::new(Flight::default());
+        let waiting =
+            [flight.clone(), flight.clone()].map(|flight| thread::spawn(move || wait(&flight)));
+        flight.complete(7);
+        // A leader that leaves in any way abandons: after the end that has no effect.
+        flight.abandon();
+        for waiter in waiting {
+            assert_eq!(waiter.join().unwrap(), Some(7));
+        }
+    });
+}
+
+#[test]
+fn flight_that_is_abandoned_wakes_its_waiters_with_nothing() {
+    in_all_orders(|| {
+        let flight = Arc::new(Flight::default());
+        let other = flight.clone();
+        let waiting = thread::spawn(move || wait(&other));
+        flight.abandon();
+        assert_eq!(waiting.join().unwrap(), None);
+    });
+}
