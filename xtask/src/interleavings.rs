@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::checkout::Checkout;
-use crate::lane::{LANE_VARIABLE, Lane};
+use crate::lane::Lane;
 use crate::tally::Runner;
 
 /// Runs them: those of at most two preemptions, or all if `is_night`.
@@ -17,7 +17,7 @@ pub fn step(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> 
     tests.env("RUSTFLAGS", "--cfg loom");
     tests.args(["test", "-p", "cache", "--lib"]);
     if is_night {
-        tests.arg("--release").env(LANE_VARIABLE, "night");
+        tests.arg("--release");
     }
     tests.arg("interleavings");
     lane.run("interleavings of threads", Runner::Cargo, &mut tests);

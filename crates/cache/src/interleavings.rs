@@ -12,26 +12,26 @@ use crate::{
     EntryPlace, Flight, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal, TableLimits,
 };
 
-/// Runs `test` in every interleaving of at most two preemptions, and by night in every one.
+/// Runs `test` in every interleaving of at most two preemptions; by night, with optimisation, in
+/// every one.
 fn in_all_orders(test: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    let is_night = std::env::var("TIDEMARK_LANE").is_ok_and(|lane| lane == "night");
-    model.preemption_bound = (!is_night).then_some(2);
+    model.preemption_bound = cfg!(debug_assertions).then_some(2);
     model.check(test);
 }
 
 /// What an entry holds. Its drop takes the table's lock, as a destructor that calls the cache
 /// does: dropped under the lock, it would wait for itself.
-struct Held {
+struct LockingItem {
     key: u8,
     value: u8,
     table: SharedTable,
 }
 
-type Item = Arc<Held>;
+type Item = Arc<LockingItem>;
 type SharedTable = Arc<Mutex<Option<ObjectTable<Item>>>>;
 
-impl Drop for Held {
+impl Drop for LockingItem {
     fn drop(&mut self) {
         drop(self.table.lock().unwrap());
     }
@@ -39,19 +39,19 @@ impl Drop for Held {
 
 /// The callers of the Python cache: they compare and drop with nothing locked.
 #[derive(Clone)]
-struct Caller(SharedTable);
+struct TableUser(SharedTable);
 
 /// All keys meet in one hash, so that candidates have to be compared.
 const HASH: u64 = 7;
 
-impl Caller {
-    fn new(entries_max: usize) -> Caller {
+impl TableUser {
+    fn new(entries_max: usize) -> TableUser {
         let limits = TableLimits {
             entries_max,
             bytes_max: 100,
             stale_us: 0,
         };
-        Caller(Arc::new(Mutex::new(Some(ObjectTable::new(limits)))))
+        TableUser(Arc::new(Mutex::new(Some(ObjectTable::new(limits)))))
     }
 
     fn with<R>(&self, use_it: impl FnOnce(&mut ObjectTable<Item>) -> R) -> R {
@@ -73,7 +73,7 @@ impl Caller {
     }
 
     fn put(&self, key: u8, value: u8) {
-        let item = Arc::new(Held {
+        let item = Arc::new(LockingItem {
             key,
             value,
             table: self.0.clone(),
@@ -118,7 +118,7 @@ impl Caller {
 #[test]
 fn table_holds_one_entry_of_a_key_that_two_threads_store() {
     in_all_orders(|| {
-        let caller = Caller::new(4);
+        let caller = TableUser::new(4);
         let other = caller.clone();
         let storing = thread::spawn(move || other.put(1, 1));
         caller.put(1, 2);
@@ -130,7 +130,7 @@ fn table_holds_one_entry_of_a_key_that_two_threads_store() {
 #[test]
 fn table_gives_no_entry_that_left_before_the_search_began() {
     in_all_orders(|| {
-        let caller = Caller::new(4);
+        let caller = TableUser::new(4);
         caller.put(1, 1);
         let other = caller.clone();
         let removing = thread::spawn(move || {
@@ -150,7 +150,7 @@ fn table_gives_no_entry_that_left_before_the_search_began() {
 #[test]
 fn table_that_evicts_leaves_the_entry_to_its_reader() {
     in_all_orders(|| {
-        let caller = Caller::new(1);
+        let caller = TableUser::new(1);
         caller.put(1, 1);
         let other = caller.clone();
         let storing = thread::spawn(move || other.put(2, 2));
@@ -166,7 +166,7 @@ fn table_that_evicts_leaves_the_entry_to_its_reader() {
 #[test]
 fn table_that_is_drained_keeps_only_what_came_later() {
     in_all_orders(|| {
-        let caller = Caller::new(4);
+        let caller = TableUser::new(4);
         caller.put(1, 1);
         let other = caller.clone();
         let storing = thread::spawn(move || other.put(2, 2));
