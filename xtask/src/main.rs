@@ -29,6 +29,7 @@ mod prose;
 mod python_cache;
 mod tally;
 mod tidy;
+mod wheels;
 
 const AFTER_HELP: &str = "\
 Which one do I want?
@@ -59,6 +60,7 @@ enum Command {
     Dist(dist::Destination),
     Docs(docs::DocsArguments),
     Notices(notices::NoticesArguments),
+    Wheels(wheels::WheelArguments),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Dist(arguments) => dist::run(&checkout, &arguments).map(|()| ExitCode::SUCCESS),
         Command::Docs(arguments) => docs::run(&checkout, &arguments),
         Command::Notices(arguments) => notices::run(&checkout, &arguments),
+        Command::Wheels(arguments) => wheels::run(&checkout, &arguments),
     });
     ended.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

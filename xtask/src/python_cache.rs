@@ -7,7 +7,8 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 
-const FOLDER: &str = "python";
+/// Its folder.
+pub const FOLDER: &str = "python";
 /// What builds and tests it.
 pub const PACKAGES: Packages = Packages::PyPi(FOLDER);
 

@@ -1,0 +1,175 @@
+//! `cargo xtask wheels`: the cache for Python as files that pip installs without Rust.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::checkout::Checkout;
+use crate::install::{self, Packages};
+use crate::python_cache;
+
+/// Builds the wheels of the Python cache into target/dist.
+///
+/// One for CPython 3.11, one for 3.12 and every later interpreter with a lock, and an untested one
+/// for free-threaded 3.14. They run on every Linux of this processor with glibc 2.17 or later,
+/// which `auditwheel` confirms. Needs no interpreter but the one of target/venv; installs its
+/// tools there, the linker of Zig among them (100 MB).
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct WheelArguments {}
+
+const TOOLS: Packages = Packages::PyPi("python/wheels");
+/// The oldest glibc that the wheels run with.
+const PLATFORM: &str = "manylinux_2_17";
+
+/// An interpreter as PyO3 wants it described where it is not there to be run.
+struct WheelKind {
+    /// Stands in the name of the description.
+    name: &'static str,
+    version: &'static str,
+    flags: &'static str,
+    is_stable: bool,
+}
+
+const KINDS: [WheelKind; 3] = [
+    WheelKind {
+        name: "3.11",
+        version: "3.11",
+        flags: "",
+        is_stable: false,
+    },
+    WheelKind {
+        name: "3.12-and-later",
+        version: "3.12",
+        flags: "",
+        is_stable: true,
+    },
+    WheelKind {
+        name: "3.14t",
+        version: "3.14",
+        flags: "Py_GIL_DISABLED",
+        is_stable: false,
+    },
+];
+
+/// Builds and checks them all.
+///
+/// # Errors
+/// When a tool cannot be installed, or a file not be written.
+pub fn run(checkout: &Checkout, _: &WheelArguments) -> Result<ExitCode> {
+    for packages in [python_cache::PACKAGES, TOOLS] {
+        if !packages.are_present(checkout)? && !install::run_all(packages.install(checkout)?)? {
+            bail!("the packages of {} cannot be installed", packages.folder());
+        }
+    }
+    let target = checkout.target()?;
+    // Emptied first: maturin adds to it, and each wheel in it is checked.
+    let (built, folder) = (target.join("wheels"), target.join("dist/python"));
+    let _ = fs::remove_dir_all(&folder);
+    for path in [&built, &folder] {
+        fs::create_dir_all(path).with_context(|| checkout.shown(path))?;
+    }
+    for kind in &KINDS {
+        if !build(checkout, kind, &built, &folder)? {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    let mut wheels = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| checkout.shown(&folder))? {
+        wheels.push(entry?.path());
+    }
+    wheels.sort();
+    for wheel in &wheels {
+        check(checkout, wheel)?;
+        println!("{}", checkout.shown(wheel));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build(checkout: &Checkout, kind: &WheelKind, built: &Path, folder: &Path) -> Result<bool> {
+    let description = built.join(format!("python-{}.txt", kind.name));
+    fs::write(&description, described(kind)).with_context(|| checkout.shown(&description))?;
+    let mut maturin = checkout.command(install::program(checkout, "maturin")?);
+    maturin.current_dir(checkout.root.join(python_cache::FOLDER));
+    maturin.env("CARGO_TARGET_DIR", built);
+    maturin.env("PYO3_CONFIG_FILE", &description);
+    // Where maturin looks for the interpreter that has Zig among its packages.
+    maturin.env("PATH", path_with_venv(checkout)?);
+    maturin.args(["build", "--release", "--quiet", "--zig"]);
+    maturin.args([
+        "--target",
+        &format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+    ]);
+    maturin
+        .args(["--compatibility", PLATFORM, "--out"])
+        .arg(folder);
+    if kind.is_stable {
+        maturin.args(["--features", "abi3"]);
+    }
+    install::run_all(vec![maturin])
+}
+
+fn path_with_venv(checkout: &Checkout) -> Result<std::ffi::OsString> {
+    let first: PathBuf = install::venv_folder(checkout)?.join("bin");
+    let rest = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(first).chain(std::env::split_paths(&rest));
+    std::env::join_paths(all).context("PATH")
+}
+
+fn described(kind: &WheelKind) -> String {
+    format!(
+        "implementation=CPython\nversion={}\nshared=true\nabi3={}\npointer_width=64\n\
+         build_flags={}\nsuppress_build_script_link_lines=false\n",
+        kind.version, kind.is_stable, kind.flags
+    )
+}
+
+/// A second opinion: maturin has found the wheel to fit already.
+fn check(checkout: &Checkout, wheel: &Path) -> Result<()> {
+    let mut auditwheel = checkout.command(install::program(checkout, "auditwheel")?);
+    auditwheel.arg("show").arg(wheel);
+    let output = auditwheel.output().context("auditwheel does not start")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || !is_consistent(&said) {
+        let shown = checkout.shown(wheel);
+        bail!(
+            "{shown} is not fit for {PLATFORM}; auditwheel: {}",
+            said.trim()
+        );
+    }
+    Ok(())
+}
+
+/// Whether the tag that the wheel keeps to is the one wanted.
+fn is_consistent(said: &str) -> bool {
+    let text = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted = format!(
+        "following platform tag: \"{PLATFORM}_{}\".",
+        std::env::consts::ARCH
+    );
+    text.contains(&wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn description_names_what_a_free_threaded_interpreter_is_built_with() {
+        let text = described(&KINDS[2]);
+        assert!(text.contains("version=3.14\n") && text.contains("build_flags=Py_GIL_DISABLED\n"));
+        assert!(text.contains("abi3=false\n"));
+    }
+
+    #[test]
+    fn wheel_is_consistent_with_no_newer_tag() {
+        let said =
+            |tag: &str| format!("is consistent with the following\nplatform tag:\n\"{tag}\".");
+        let arch = std::env::consts::ARCH;
+        assert!(is_consistent(&said(&format!("manylinux_2_17_{arch}"))));
+        assert!(!is_consistent(&said(&format!("manylinux_2_34_{arch}"))));
+        assert!(!is_consistent(""));
+    }
+}
