@@ -19,6 +19,7 @@ pub mod batch;
 pub mod error;
 pub mod execution_record;
 pub mod function_op;
+mod laws;
 mod pending;
 mod place;
 mod postgres;

@@ -6,10 +6,10 @@ use model::TableNumber;
 use rusqlite::{ToSql, params};
 
 use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
+use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::state::State;
-use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::run::Run;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};

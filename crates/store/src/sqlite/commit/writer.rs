@@ -8,6 +8,10 @@ use rusqlite::Connection;
 use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch,
 };
+use crate::laws::awaited::ParkedRows;
+use crate::laws::halt::Halt;
+use crate::laws::timed_rows::Timed;
+use crate::laws::touched::Touched;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::checkpoint::Backlog;
 use crate::sqlite::disk::deadline::Deadline;
@@ -17,13 +21,9 @@ use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
 use crate::sqlite::schema::sizes::Totals;
 use crate::sqlite::schema::state::State;
-use crate::sqlite::write::awaited::ParkedRows;
-use crate::sqlite::write::halt::Halt;
 use crate::sqlite::write::matching::SEARCH_MAX;
 use crate::sqlite::write::run::{FunctionsRun, Run, RunManner, TableSet};
 use crate::sqlite::write::staged_run::StagedRun;
-use crate::sqlite::write::timed_rows::Timed;
-use crate::sqlite::write::touched::Touched;
 use crate::{DUE_ROWS_MAX, StoreError};
 
 /// The connection that writes, and what it knows.
@@ -264,7 +264,7 @@ impl Writer {
         Run {
             connection: &self.connection,
             coding: &self.coding,
-            texts: &mut self.texts,
+            texts: &self.texts,
             totals: &self.totals,
             state: self.state.clone(),
             mark,

@@ -8,10 +8,10 @@ use rusqlite::{Connection, params};
 
 use crate::StoreError;
 use crate::batch::{CONSTRAINTS_MAX, Constraint, ConstraintChange, TableConstraints};
+use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::sqlite::schema::constraints::{held, stored};
 use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::halt::Step;
 use crate::sqlite::write::run::Run;
 
 fn create_index(table: &Table, key: &[usize], place: i64) -> String {

@@ -12,17 +12,19 @@ use query::names;
 
 use super::probes::BELIEVED_END;
 use crate::batch::{BATCH_ROWS_MAX, LinkOp};
+use crate::laws::halt::Step;
+use crate::laws::ledger::{StoredRows as _, known_within};
+use crate::laws::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, Stamps};
 use crate::row_op::{RowAct, RowOp};
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::halt::Step;
 use crate::sqlite::write::matching::explain;
 use crate::sqlite::write::related::{Tie, linked, need_few, relinked};
+use crate::sqlite::write::row_write::Target;
 use crate::sqlite::write::run::Run;
 use crate::sqlite::write::version_write::VERSIONS_TO_NEXT;
-use crate::sqlite::write::versions::{self, Stored};
 
 impl Run<'_> {
     /// As `link`, over a period.
@@ -49,7 +51,12 @@ impl Run<'_> {
             op.target.as_str(),
             (range.from_at(self.mark), Timestamp::END),
         );
-        let known = versions::known(self.source(), &table, id, within, VERSIONS_TO_NEXT)?;
+        let known = VersionsWanted::Known {
+            low: within.0,
+            high: within.1,
+            count_max: VERSIONS_TO_NEXT,
+        };
+        let known = self.rows().versions(&table, id, known)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let next = |from| {
             let boundaries = pieces.filter_map(|piece| piece.valid.boundary_after(from));
@@ -126,10 +133,10 @@ impl Run<'_> {
         id: &RowId,
         valid: Period,
     ) -> Step<Vec<(Period, Value)>> {
-        let target = self.target(table, id);
+        let target = Target::new(table, id);
         self.part_twin(&target)?;
         let within = (valid.from(), valid.end());
-        let known = versions::known_within(self.source(), table, id.as_str(), within)?;
+        let known = known_within(&self.rows(), table, id.as_str(), within)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let shared = pieces.filter_map(|piece| {
             let shared = piece.valid.intersect(&valid)?;

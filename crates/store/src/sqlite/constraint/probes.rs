@@ -6,21 +6,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use model::history::VersionNumber;
 use model::{
     Field, Index, IndexColumn, IndexKind, Period, RowId, Table, TableNumber, Timestamp, Value,
 };
 use query::names;
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::laws::halt::{Halt, Step};
+use crate::laws::ledger::StoredRows as _;
+use crate::laws::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::constraints::key_tests;
 use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::run::Run;
-use crate::sqlite::write::versions::{self, Stored, stored_period};
+use crate::sqlite::write::stored_rows::stored_period;
 
 /// The end of a version as it is believed now.
 pub(crate) const BELIEVED_END: &str =
@@ -144,7 +147,8 @@ impl Run<'_> {
         let Some::<(i64, i64)>((rid, updated)) = found.optional()? else {
             return Ok(None);
         };
-        let shown = versions::numbered(self.source(), table, (rid, id.as_str()))?;
+        let shown = VersionsWanted::Numbered(VersionNumber(rid));
+        let shown = self.rows().versions(table, id.as_str(), shown)?.pop();
         Ok(shown.map(|mut shown| {
             Arc::make_mut(&mut shown.value).updated = Timestamp(updated);
             shown
@@ -153,7 +157,8 @@ impl Run<'_> {
 
     /// What this batch made known of a row.
     fn pieces_written(&self, table: &Table, id: &RowId) -> Step<Vec<Stored>> {
-        versions::written(self.source(), table, id.as_str(), self.mark)
+        let written = VersionsWanted::WrittenAt(self.mark);
+        self.rows().versions(table, id.as_str(), written)
     }
 
     fn check_references(&self, table: &Table, id: &RowId) -> Step<()> {
@@ -229,7 +234,7 @@ impl Run<'_> {
         }
         let periods = found
             .into_iter()
-            .map(|(from, end)| stored_period(from, end));
+            .map(|(from, end)| Ok(stored_period(from, end)?));
         periods.collect()
     }
 

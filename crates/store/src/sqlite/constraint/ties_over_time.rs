@@ -7,10 +7,10 @@ use model::{OnDelete, Period, RowId, Table, Value};
 
 use super::links_over_time::over;
 use crate::batch::LinkOp;
+use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
 use crate::row_op::{RowAct, RowOp};
-use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::related::{linked, need_few, partner};
 use crate::sqlite::write::run::Run;
 use crate::written::TimedDone;

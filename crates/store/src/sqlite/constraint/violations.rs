@@ -3,19 +3,22 @@
 
 use std::time::{Duration, Instant};
 
+use model::history::VersionNumber;
 use model::{ColumnNumber, Field, RowId, Table, TableNumber};
 use query::names;
 
 use super::probes::{BELIEVED_END, clash_by, key_sql};
 use crate::StoreError;
 use crate::batch::Constraint;
+use crate::laws::halt::{Halt, Step};
+use crate::laws::ledger::StoredRows as _;
+use crate::laws::versions::VersionsWanted;
 use crate::refusal::{Refusal, VIOLATIONS_MAX, Violation, Violations};
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::constraints::{beginnings, held};
 use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::halt::{Halt, Step};
 use crate::sqlite::write::run::Run;
-use crate::sqlite::write::versions::{self, stored_period};
+use crate::sqlite::write::stored_rows::stored_period;
 
 /// How long further violations are looked for. No other writer can go on meanwhile.
 const FURTHER_MAX: Duration = Duration::from_millis(200);
@@ -116,7 +119,8 @@ impl Run<'_> {
     /// With which row a piece that was found shares values and an instant.
     fn clash_of(&self, table: &Table, key: &[usize], (rid, row): Found) -> Step<Violation> {
         let gone = || corrupt("a piece that was found is not there");
-        let piece = versions::numbered(self.source(), table, (rid, row.as_str()))?;
+        let piece = VersionsWanted::Numbered(VersionNumber(rid));
+        let piece = self.rows().versions(table, row.as_str(), piece)?.pop();
         let piece = piece.ok_or_else(gone)?;
         let fields: Vec<Field> = key.iter().map(|at| Field::Column(*at)).collect();
         let sql = key_sql(table, key);

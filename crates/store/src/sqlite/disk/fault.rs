@@ -4,6 +4,7 @@ use rusqlite::ffi::{self, ErrorCode};
 
 use super::sorts::{SORT_BYTES_MAX, SORT_TOO_LARGE};
 use crate::StoreError;
+use crate::laws::halt::Halt;
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> StoreError {
@@ -15,6 +16,12 @@ impl From<rusqlite::Error> for StoreError {
             other => return corrupt(other.to_string()),
         };
         from_code(code, error.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for Halt {
+    fn from(error: rusqlite::Error) -> Halt {
+        Halt::Failed(error.into())
     }
 }
 

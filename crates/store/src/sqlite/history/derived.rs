@@ -7,13 +7,13 @@ use rusqlite::{OptionalExtension as _, params};
 
 use super::fault::HistoryFault;
 use crate::Options;
+use crate::laws::halt::Halt;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::constraint::probes::BELIEVED_END;
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::bind::{grants, permissions_text};
 use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::halt::Halt;
 use crate::{StoreError, refusal::Refusal};
 
 /// Derives all of it in the store that `options` name, which is closed in the end.

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::{Column, Edit, Patch, Table, TableNumber, Value};
-use rusqlite::types::{Null, Value as Stored, ValueRef};
+use model::{Column, Table, TableNumber, Value};
+use rusqlite::types::{Null, ValueRef};
 use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
 use super::codec;
+use crate::laws::damaged::{Damaged, SealedValue};
 use crate::sqlite::disk::vault::{Place, Vault};
 use crate::{EncodeRow, StoreError};
 
@@ -19,71 +20,34 @@ pub(crate) const BODY_BYTES_MAX: usize = 16 << 10;
 /// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
 pub(crate) const NUMBER_BYTES: usize = 8;
 
-/// Encrypted values of a row that cannot be opened, by the positions of their columns, as they are
-/// stored: an operation that moves the row keeps them so.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Damaged {
-    sealed: Vec<(usize, Stored)>,
-    why: Option<StoreError>,
+/// Binds what cannot be opened in the place of the nulls that stood for it; `first`, and what is
+/// returned, are as in [`Coding::bind`].
+pub(crate) fn bind_damaged(
+    damaged: &Damaged,
+    statement: &mut Statement<'_>,
+    first: usize,
+) -> rusqlite::Result<usize> {
+    let mut bytes = 0;
+    for (position, sealed) in damaged.sealed() {
+        bytes += sealed.len();
+        match sealed {
+            SealedValue::Bytes(sealed) => statement.raw_bind_parameter(first + position, sealed)?,
+            SealedValue::Text(text) => statement.raw_bind_parameter(first + position, text)?,
+        }
+    }
+    Ok(bytes)
 }
 
-impl Damaged {
-    pub(crate) fn is_any(&self) -> bool {
-        self.why.is_some()
-    }
-
-    /// # Errors
-    /// What is wrong with the last of them.
-    pub(crate) fn need_none(&self) -> Result<(), StoreError> {
-        self.why.clone().map_or(Ok(()), Err)
-    }
-
-    /// Those that stay when `patch` changes the row.
-    ///
-    /// # Errors
-    /// What is wrong with them, if one is needed to compute its successor.
-    pub(crate) fn left_by(&self, patch: &Patch) -> Result<Damaged, StoreError> {
-        let is_needed = |(position, edit): &(usize, Edit)| {
-            matches!(edit, Edit::Operate(_)) && self.sealed.iter().any(|(at, _)| at == position)
-        };
-        if patch.edits().iter().any(is_needed) {
-            self.need_none()?;
-        }
-        let mut left = self.clone();
-        left.replace_by(patch);
-        Ok(left)
-    }
-
-    /// A value that `patch` sets takes the place of one that cannot be opened.
-    pub(crate) fn replace_by(&mut self, patch: &Patch) {
-        for (position, edit) in patch.edits() {
-            if matches!(edit, Edit::Set(_)) {
-                self.sealed.retain(|(at, _)| at != position);
-            }
-        }
-        if self.sealed.is_empty() {
-            self.why = None;
-        }
-    }
-
-    /// Binds them in the place of the nulls that stood for them; `first`, and what is returned, are
-    /// as in [`Coding::bind`].
-    pub(crate) fn bind(
-        &self,
-        statement: &mut Statement<'_>,
-        first: usize,
-    ) -> rusqlite::Result<usize> {
-        let mut bytes = 0;
-        for (position, sealed) in &self.sealed {
-            bytes += match sealed {
-                Stored::Blob(sealed) => sealed.len(),
-                Stored::Text(text) => text.len(),
-                // A column of texts keeps no numbers.
-                Stored::Null | Stored::Integer(_) | Stored::Real(_) => 0,
-            };
-            statement.raw_bind_parameter(first + position, sealed)?;
-        }
-        Ok(bytes)
+/// As it stands there. A column of texts keeps no numbers, and a text that is none was never
+/// sealed, as an empty blob was not.
+fn kept_as_it_is(stored: ValueRef<'_>) -> SealedValue {
+    match stored {
+        ValueRef::Blob(bytes) => SealedValue::Bytes(bytes.to_vec()),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => SealedValue::Text(text.to_owned()),
+            Err(_) => SealedValue::Bytes(Vec::new()),
+        },
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => SealedValue::Bytes(Vec::new()),
     }
 }
 
@@ -161,10 +125,7 @@ impl Coding {
             let value = self.value(stored, (table.number, column, row));
             values.push(match value {
                 Err(error @ StoreError::SealBroken { .. }) => {
-                    // A text that is none was never sealed, as an empty blob was not.
-                    let kept = Stored::try_from(stored).unwrap_or(Stored::Blob(Vec::new()));
-                    damaged.sealed.push((position, kept));
-                    damaged.why = Some(error);
+                    damaged.add(position, kept_as_it_is(stored), error);
                     Value::Null
                 }
                 value => value?,

@@ -1,5 +1,6 @@
 //! The statements that write rows of one table, as text.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub(crate) struct RowSql {
     pub(crate) update_permissions: String,
     /// `?1` seq.
     pub(crate) delete_now: String,
-    /// The open grants: `?1` seq → role, actions.
+    /// The open grants, in the order in which they were given: `?1` seq → role, actions.
     pub(crate) open_grants: String,
     /// `?1` seq, `?2` role, `?3` actions, `?4` mark.
     pub(crate) add_grant: String,
@@ -113,7 +114,7 @@ impl RowSql {
             ),
             delete_now: format!("DELETE FROM {now} WHERE seq = ?1"),
             open_grants: format!(
-                "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END}"
+                "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END} ORDER BY rowid"
             ),
             add_grant: format!(
                 "INSERT INTO {grants} (seq, role, actions, sf) VALUES (?1, ?2, ?3, ?4)"
@@ -141,15 +142,15 @@ impl RowSql {
 /// The statement texts of each table written to so far.
 #[derive(Default)]
 pub(crate) struct RowTexts {
-    rows: HashMap<TableNumber, Arc<RowSql>>,
+    rows: RefCell<HashMap<TableNumber, Arc<RowSql>>>,
     /// By the epoch of the schema: what a version of the table counts.
-    bytes: HashMap<TableNumber, (u64, Arc<str>)>,
+    bytes: RefCell<HashMap<TableNumber, (u64, Arc<str>)>>,
 }
 
 impl RowTexts {
-    pub(crate) fn of(&mut self, table: &Table) -> Arc<RowSql> {
-        let texts = self
-            .rows
+    pub(crate) fn of(&self, table: &Table) -> Arc<RowSql> {
+        let mut rows = self.rows.borrow_mut();
+        let texts = rows
             .entry(table.number)
             .or_insert_with(|| Arc::new(RowSql::new(table)));
         if texts.schema_epoch != table.schema_epoch {
@@ -158,25 +159,26 @@ impl RowTexts {
         Arc::clone(texts)
     }
 
-    pub(crate) fn forget(&mut self, number: TableNumber) {
-        self.rows.remove(&number);
-        self.bytes.remove(&number);
+    pub(crate) fn forget(&self, number: TableNumber) {
+        self.rows.borrow_mut().remove(&number);
+        self.bytes.borrow_mut().remove(&number);
     }
 
     /// [`sizes::of_all`], made once for each schema of the table.
     pub(crate) fn bytes_of_all(
-        &mut self,
+        &self,
         connection: &Connection,
         table: &Table,
     ) -> Result<Arc<str>, StoreError> {
         let (number, epoch) = (table.number, table.schema_epoch);
-        if let Some((known, text)) = self.bytes.get(&number)
+        if let Some((known, text)) = self.bytes.borrow().get(&number)
             && *known == epoch
         {
             return Ok(Arc::clone(text));
         }
         let text: Arc<str> = sizes::of_all(connection, number)?.into();
-        self.bytes.insert(number, (epoch, Arc::clone(&text)));
+        let mut known = self.bytes.borrow_mut();
+        known.insert(number, (epoch, Arc::clone(&text)));
         Ok(text)
     }
 }

@@ -60,6 +60,11 @@ impl Growth {
         self.changed(table, rid, VERSION_BYTES + bytes as i64);
     }
 
+    /// Takes in a version that was removed, with all the bytes that it counted.
+    pub(crate) fn removed(&self, table: TableNumber, rid: i64, bytes: i64) {
+        self.changed(table, rid, -bytes);
+    }
+
     fn changed(&self, table: TableNumber, rid: i64, bytes: i64) {
         if self.counted_to.get(&table).is_none_or(|last| rid <= *last) {
             add(&mut self.own.borrow_mut(), table, bytes);
@@ -272,7 +277,7 @@ pub(crate) fn remove(
     let mut rows = statement.query(parameters)?;
     let mut removed = Vec::new();
     while let Some(row) = rows.next()? {
-        growth.changed(table, row.get(0)?, -row.get::<_, i64>(1)?);
+        growth.removed(table, row.get(0)?, row.get(1)?);
         removed.push(row.get(2)?);
     }
     Ok(removed)

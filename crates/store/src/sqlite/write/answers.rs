@@ -6,8 +6,8 @@
 
 use rusqlite::params;
 
-use super::halt::Step;
 use super::run::Run;
+use crate::laws::halt::Step;
 use crate::staged::Once;
 
 /// Most answers that give way to a new one: others wait for the commit.

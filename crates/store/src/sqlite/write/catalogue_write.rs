@@ -10,9 +10,9 @@ use model::{
 };
 use rusqlite::params;
 
-use super::halt::Step;
 use super::run::Run;
 use crate::batch::CatalogueOp;
+use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
 use crate::sqlite::schema::bind::permissions_text;
 use crate::sqlite::schema::catalogue_rows::{

@@ -7,10 +7,11 @@ use model::{Mark, Retention, Timestamp};
 use query::names;
 use rusqlite::params;
 
-use super::halt::{Halt, Step};
 use super::row_write::Target;
 use super::run::Run;
-use super::versions::{self, Asserted};
+use crate::laws::halt::{Halt, Step};
+use crate::laws::ledger::known_within;
+use crate::laws::versions::Asserted;
 use crate::refusal::Refusal;
 use crate::row_op::RowAssertion;
 use crate::sqlite::schema::tables::END;
@@ -25,8 +26,8 @@ impl Run<'_> {
         };
         let at = at.unwrap_or(self.mark.timestamp());
         let within = (at, Timestamp(at.0.saturating_add(1)));
-        let (source, id) = (self.source(), target.id.as_str());
-        let known = versions::known_within(source, target.table, id, within)?;
+        let id = target.id.as_str();
+        let known = known_within(&self.rows(), target.table, id, within)?;
         let test = |asserted: &Arc<Asserted>| match claim {
             RowAssertion::Equals(values, _) => values
                 .iter()

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use model::{ActiveDeployment, DeploymentId, Function};
 use rusqlite::{OptionalExtension as _, ToSql, params};
 
-use super::halt::Step;
 use super::run::Run;
 use crate::function_op::{
     ArchivePart, ArchivePiece, DEPLOYMENTS_MAX, Deployment, DeploymentAct, DeploymentRefusal,
     DeploymentStatus, FunctionName, PIECE_BYTES_MAX, PIECES_MAX, UPLOAD_KEPT_US,
 };
+use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
 use crate::sqlite::schema::stored_functions::{find_deployment, part_text};
 

@@ -10,20 +10,17 @@ use model::{RowId, Table};
 use query::names;
 use rusqlite::params;
 
-use super::halt::Step;
 use super::row_write::Target;
 use super::run::Run;
+use crate::laws::halt::Step;
+use crate::laws::ledger::{RowChange, RowLedger as _};
 use crate::sqlite::schema::sizes;
 use crate::written::TimedDone;
 
 impl Run<'_> {
     /// Erases a row: versions, grants, schedule, and its place in the records of commits.
     pub(crate) fn erase(&mut self, table: &Arc<Table>, id: &RowId) -> Step<TimedDone> {
-        let target = Target {
-            table,
-            id,
-            sql: self.texts.of(table),
-        };
+        let target = Target::new(table, id);
         self.part_twin(&target)?;
         let seq = self.known_seq(&target)?;
         if let Some(row) = self.current_to_go(&target)? {
@@ -39,13 +36,11 @@ impl Run<'_> {
         );
         let (growth, sql) = (&self.state.growth, (number, &*sql));
         let erased = sizes::remove(self.connection, growth, sql, params![id.as_str()])?.len();
-        let of_id = |sql: String| -> Step<usize> {
-            Ok(self.statement(&sql)?.execute(params![id.as_str()])?)
+        let unscheduled = RowChange::Schedule {
+            id: id.as_str(),
+            at: None,
         };
-        of_id(format!(
-            "DELETE FROM {} WHERE id = ?1",
-            names::schedule(number)
-        ))?;
+        self.rows().change(table, unscheduled)?;
         if let Some(seq) = seq {
             let grants = names::grants(number);
             self.statement(&format!("DELETE FROM {grants} WHERE seq = ?1"))?

@@ -2,10 +2,10 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::halt::Step;
 use super::run::Run;
 use crate::execution_record::ExecutionRecord;
 use crate::function_op::FunctionName;
+use crate::laws::halt::Step;
 use crate::sqlite::schema::stored_executions::headers_text;
 
 /// Most records that go for one that is kept: more than one, so that lower limits are reached.

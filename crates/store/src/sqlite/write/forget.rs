@@ -12,9 +12,9 @@ use model::{Retention, Table, TableNumber, Timestamp};
 use query::names;
 use rusqlite::{Connection, params};
 
-use super::halt::Step;
 use super::run::Run;
 use crate::StoreError;
+use crate::laws::halt::Step;
 use crate::sqlite::schema::sizes::{self, Growth, Slice};
 use crate::sqlite::schema::tables::END;
 

@@ -7,10 +7,10 @@ use model::{
 };
 use rusqlite::{OptionalExtension as _, params};
 
-use super::halt::Step;
 use super::run::Run;
 use crate::StoreError;
 use crate::function_op::{FUNCTIONS_MAX, FunctionName, FunctionOp, VARIABLES_MAX};
+use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::stored_functions::insert_function;
@@ -246,6 +246,6 @@ impl Run<'_> {
     }
 }
 
-fn no_variable(id: &VariableId) -> super::halt::Halt {
+fn no_variable(id: &VariableId) -> crate::laws::halt::Halt {
     Refusal::NotFound(Container::Variable, id.to_string()).into()
 }

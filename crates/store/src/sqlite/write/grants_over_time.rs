@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use model::{Image, Permission, Table};
-use query::names;
-use rusqlite::params;
 
-use super::halt::Step;
 use super::row_write::Target;
 use super::run::Run;
+use crate::laws::halt::Step;
+use crate::laws::ledger::{GrantsChange, StoredRows as _};
 use crate::row_op::RowAct;
 use crate::sqlite::schema::bind::permissions_text;
 
@@ -64,12 +63,9 @@ impl Run<'_> {
         if self.timed.find(target.table.number, target.id).is_some() {
             return Ok(true);
         }
-        let versions = names::versions(target.table.number);
-        let sql = format!(
-            "SELECT EXISTS (SELECT 1 FROM {versions} WHERE id = ?1 AND seq = ?2 AND twin = 0)"
-        );
-        let known = params![target.id.as_str(), seq];
-        Ok(self.statement(&sql)?.query_row(known, |row| row.get(0))?)
+        // An id has one `$sequence` for ever.
+        let known = self.rows().known_seq(target.table, target.id.as_str())?;
+        Ok(known == Some(seq))
     }
 
     /// Gives the row the grants that the operation brings along.
@@ -90,11 +86,8 @@ impl Run<'_> {
         if was_granted {
             self.past_changed.add(table.number);
         }
-        let seq_and_mark = params![seq, self.mark.0];
-        self.statement(&target.sql.drop_grants)?
-            .execute(seq_and_mark)?;
-        self.statement(&target.sql.close_grants)?
-            .execute(seq_and_mark)?;
+        self.change_grants(target, seq, GrantsChange::Drop)?;
+        self.change_grants(target, seq, GrantsChange::Close)?;
         self.add_grants(target, seq, list)?;
         let is_shown = self.show_grants(target, list)?;
         let row = self.timed.row(table, target.id, seq);
@@ -115,8 +108,7 @@ impl Run<'_> {
             permissions: permissions_text(list).into(),
             ..row.image.clone()
         };
-        self.statement(&target.sql.update_permissions)?
-            .execute(params![row.seq, &*after.permissions, after.updated.0])?;
+        self.show_permissions(target, row.seq, &after)?;
         let (before, after) = (Some(row.image), Some(after));
         self.touched
             .record(target.table, target.id, row.seq, before, after);

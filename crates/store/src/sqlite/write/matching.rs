@@ -7,11 +7,11 @@ use model::history::Range;
 use model::{Coordinates, Row, RowId, Selection, Table};
 use query::{Dialect, Query, Side, emit, names};
 
-use super::halt::{Halt, Step};
 use super::row_write::{Current, Target, row};
 use super::run::Run;
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, MatchingAct, MatchingOp};
+use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
 use crate::row_op::{RowAct, RowOp};
@@ -150,11 +150,7 @@ impl Run<'_> {
     /// Changes one row, and shows it; `None` if the deletion of one before it took it along, or if
     /// a value of one that goes is damaged.
     fn change(&mut self, op: &MatchingOp, id: &RowId) -> Step<Option<Row>> {
-        let target = Target {
-            table: &op.query.table,
-            id,
-            sql: self.texts.of(&op.query.table),
-        };
+        let target = Target::new(&op.query.table, id);
         let has_ties = op.query.table.relations().next().is_some();
         let found = self.found_to_change(&target, &op.act)?;
         let current = match found {

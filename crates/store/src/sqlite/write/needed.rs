@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use model::{RowId, Table};
 
-use super::awaited::NeededRow;
-use super::halt::{Halt, Step};
+use super::row_write::Target;
 use super::run::Run;
+use crate::laws::awaited::NeededRow;
+use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
 
@@ -37,7 +38,7 @@ impl Run<'_> {
     }
 
     fn is_met(&mut self, needed: &NeededRow) -> Step<bool> {
-        let target = self.target(&needed.table, &needed.id);
+        let target = Target::new(&needed.table, &needed.id);
         if needed.at_any_time {
             self.part_twin(&target)?;
             return match self.known_seq(&target)? {

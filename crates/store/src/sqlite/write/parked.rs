@@ -12,11 +12,11 @@ use model::{
 use query::names;
 use rusqlite::{OptionalExtension, params};
 
-use super::awaited::Parked;
-use super::halt::{Halt, Step};
 use super::row_write::{Target, field_value};
 use super::run::Run;
-use super::versions::stored_period;
+use super::stored_rows::stored_period;
+use crate::laws::awaited::Parked;
+use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
 use crate::sqlite::schema::bind::Bound;
@@ -80,7 +80,7 @@ impl Run<'_> {
         let table = self.table_numbered(number)?;
         match self.set_values(&table, seq, &parked.values) {
             Err(error) if is_unique_violation(&error) => {
-                let target = self.target(&table, &parked.id);
+                let target = Target::new(&table, &parked.id);
                 let row = self.current_found(&target)?;
                 let mut row = row.ok_or_else(|| corrupt("a row that was shown is not there"))?;
                 parked.complete(&mut row.image.values);

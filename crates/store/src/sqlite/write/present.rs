@@ -12,16 +12,17 @@ use model::{
     Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value,
 };
 use query::names;
-use rusqlite::{OptionalExtension, ToSql, params};
+use rusqlite::ToSql;
 
-use super::halt::Step;
 use super::row_write::{Target, field_value};
 use super::run::Run;
-use super::versions::{self, Asserted, stored_period};
+use crate::laws::halt::Step;
+use crate::laws::ledger::{NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _};
+use crate::laws::versions::{Asserted, VersionsWanted};
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
+use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::bind::Bound;
-use crate::sqlite::schema::columns::{column_list, physical_field};
+use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::tables::END;
 
 /// Versions that say what is shown of a row and until when: the one that begins last before the
@@ -38,7 +39,7 @@ pub(crate) struct Stale {
 /// A row as it is to be shown.
 struct Showing {
     stale: Stale,
-    rid: i64,
+    version: VersionNumber,
     valid: Period,
     sys_from: Mark,
     origin: Mark,
@@ -53,7 +54,7 @@ impl Run<'_> {
             return Ok(());
         }
         self.timed.is_behind = false;
-        let behind = |row: &mut super::timed_rows::TimedRow| {
+        let behind = |row: &mut crate::laws::timed_rows::TimedRow| {
             std::mem::take(&mut row.is_behind).then(|| Stale {
                 table: Arc::clone(&row.table),
                 id: row.id.clone(),
@@ -117,15 +118,15 @@ impl Run<'_> {
         instant: Timestamp,
         batch: Option<Mark>,
     ) -> Step<Option<Showing>> {
-        let target = Target {
-            table: &stale.table,
-            id: &stale.id,
-            sql: self.texts.of(&stale.table),
-        };
-        let within = (instant, Timestamp::END);
-        let id = stale.id.as_str();
+        let target = Target::new(&stale.table, &stale.id);
         // What is valid at the instant, and what comes next.
-        let known = versions::known(self.source(), &stale.table, id, within, SHOWN_VERSIONS)?;
+        let known = VersionsWanted::Known {
+            low: instant,
+            high: Timestamp::END,
+            count_max: SHOWN_VERSIONS,
+        };
+        let id = stale.id.as_str();
+        let known = self.rows().versions(&stale.table, id, known)?;
         let present = Present::new(&known, instant);
         self.schedule(&stale, present.boundary)?;
         let shown = self.shown(&target)?;
@@ -146,7 +147,7 @@ impl Run<'_> {
             return Ok(None);
         };
         Ok(Some(Showing {
-            rid: piece.number.0,
+            version: piece.number,
             valid: piece.valid,
             sys_from: piece.sys_from,
             origin: piece.origin,
@@ -157,41 +158,18 @@ impl Run<'_> {
     }
 
     fn shown(&self, target: &Target<'_>) -> Step<Option<Shown>> {
-        let now = names::now(target.table.number);
-        let sql = format!("SELECT rid, vf, vt, sf FROM {now} WHERE id = ?1");
-        let read = |row: &rusqlite::Row<'_>| {
-            let (rid, from, end, sys_from): (i64, i64, i64, i64) =
-                (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-            Ok((rid, from, end, sys_from))
-        };
-        let found = self
-            .statement(&sql)?
-            .query_row(params![target.id.as_str()], read)
-            .optional()?;
-        let Some((rid, from, end, sys_from)) = found else {
-            return Ok(None);
-        };
-        Ok(Some(Shown {
-            number: VersionNumber(rid),
-            valid: stored_period(from, end)?,
-            sys_from: Mark(sys_from),
+        let shown = self.rows().shown(target.table, target.id.as_str())?;
+        Ok(shown.map(|shown| Shown {
+            number: shown.number,
+            valid: shown.valid,
+            sys_from: shown.sys_from,
         }))
     }
 
-    fn schedule(&self, stale: &Stale, boundary: Option<Timestamp>) -> Step<()> {
-        let schedule = names::schedule(stale.table.number);
+    fn schedule(&self, stale: &Stale, at: Option<Timestamp>) -> Step<()> {
         let id = stale.id.as_str();
-        match boundary {
-            Some(at) => self
-                .statement(&format!(
-                    "INSERT OR REPLACE INTO {schedule} VALUES (?1, ?2)"
-                ))?
-                .execute(params![id, at.0])?,
-            None => self
-                .statement(&format!("DELETE FROM {schedule} WHERE id = ?1"))?
-                .execute(params![id])?,
-        };
-        Ok(())
+        let change = RowChange::Schedule { id, at };
+        Ok(self.rows().change(&stale.table, change)?)
     }
 
     /// The second pass; why the row cannot be shown, if it cannot. Within a batch it is shown
@@ -200,11 +178,7 @@ impl Run<'_> {
         let image = self.image_of(showing)?;
         if !self.try_show(showing, &image, &image.values)? {
             let Stale { table, id, seq } = &showing.stale;
-            let target = Target {
-                table,
-                id,
-                sql: self.texts.of(table),
-            };
+            let target = Target::new(table, id);
             let parts = (&image, showing.valid);
             if batch.is_none() {
                 return self.unique_refusal(&target, *seq, parts).map(Some);
@@ -231,45 +205,22 @@ impl Run<'_> {
     fn try_show(&self, showing: &Showing, image: &Image, values: &[Value]) -> Step<bool> {
         let Showing {
             stale,
-            rid,
-            valid,
-            sys_from,
+            version,
             origin,
+            asserted,
             ..
         } = showing;
-        let table = &*stale.table;
-        let sql = format!(
-            "INSERT INTO {} (seq, id, vf, vt, sf, origin, created, updated, perms, body, \
-             body_epoch, rid, twin{}) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 0{})",
-            names::now(table.number),
-            column_list(table),
-            ", ?".repeat(table.columns.len())
-        );
-        let body = self.coding.body(table, &image.values);
-        let mut statement = self.statement(&sql)?;
-        statement.raw_bind_parameter(1, stale.seq)?;
-        statement.raw_bind_parameter(2, stale.id.as_str())?;
-        statement.raw_bind_parameter(3, valid.from().0)?;
-        statement.raw_bind_parameter(4, valid.end().0)?;
-        statement.raw_bind_parameter(5, sys_from.0)?;
-        statement.raw_bind_parameter(6, origin.0)?;
-        statement.raw_bind_parameter(7, image.created.0)?;
-        statement.raw_bind_parameter(8, image.updated.0)?;
-        statement.raw_bind_parameter(9, &*image.permissions)?;
-        statement.raw_bind_parameter(10, body.as_deref())?;
-        statement.raw_bind_parameter(11, table.schema_epoch as i64)?;
-        statement.raw_bind_parameter(12, rid)?;
-        let place = (table, stale.id.as_str());
-        self.coding.bind(&mut statement, 13, place, values)?;
-        showing.asserted.damaged.bind(&mut statement, 13)?;
-        match statement.raw_execute() {
-            Err(error) if is_unique_violation(&error) => Ok(false),
-            result => {
-                result?;
-                Ok(true)
-            }
-        }
+        let body = self.coding.body(&stale.table, &image.values);
+        let row = RowToShow {
+            seq: stale.seq,
+            version: *version,
+            image,
+            values,
+            left: &asserted.damaged,
+            body: body.as_deref(),
+            how: NowWrite::Derived { origin: *origin },
+        };
+        Ok(self.rows().show(&stale.table, stale.id.as_str(), &row)?)
     }
 
     fn image_of(&self, showing: &Showing) -> Step<Image> {
@@ -297,11 +248,7 @@ impl Run<'_> {
     /// Rows of now that have a unique value of the one to be shown, and are due themselves.
     fn due_in_the_way(&mut self, showing: &Showing, instant: Timestamp) -> Step<Vec<Stale>> {
         let stale = &showing.stale;
-        let target = Target {
-            table: &stale.table,
-            id: &stale.id,
-            sql: self.texts.of(&stale.table),
-        };
+        let target = Target::new(&stale.table, &stale.id);
         let image = self.image_of(showing)?;
         let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
         let mut found: Vec<Stale> = Vec::new();
@@ -356,17 +303,10 @@ impl Run<'_> {
 
     /// The row's open grants as they are shown.
     pub(crate) fn permissions_of(&self, table: &Table, seq: i64) -> Step<String> {
-        let grants = names::grants(table.number);
-        let sql = format!(
-            "SELECT role, actions FROM {grants} WHERE seq = ?1 AND st = {END} ORDER BY rowid"
-        );
-        let mut statement = self.statement(&sql)?;
-        let mut rows = statement.query(params![seq])?;
         let mut entries = Vec::new();
-        while let Some(row) = rows.next()? {
-            let (role, actions): (String, i64) = (row.get(0)?, row.get(1)?);
-            entries.push((role, actions));
-        }
+        self.rows().open_grants(table, seq, &mut |role, actions| {
+            entries.push((role.to_owned(), actions));
+        })?;
         Ok(crate::sqlite::schema::bind::granted_text(&entries))
     }
 
@@ -375,21 +315,17 @@ impl Run<'_> {
         if !self.state.boundaries.contains_key(&target.table.number) {
             return Ok(false);
         }
-        let schedule = names::schedule(target.table.number);
-        let sql = format!("SELECT EXISTS (SELECT 1 FROM {schedule} WHERE id = ?1)");
-        let id = params![target.id.as_str()];
-        Ok(self.statement(&sql)?.query_row(id, |row| row.get(0))?)
+        let (table, id) = (target.table, target.id.as_str());
+        Ok(self.rows().is_scheduled(table, id)?)
     }
 
     /// Takes in when the table changes next.
     pub(crate) fn take_in_boundary(&mut self, table: TableNumber) -> Step<()> {
-        let sql = format!("SELECT min(at) FROM {}", names::schedule(table));
-        let next: Option<i64> = self.statement(&sql)?.query_row((), |row| row.get(0))?;
-        let before = self.state.boundaries.get(&table).map(|at| at.0);
-        if next != before {
+        let next = self.rows().next_boundary(table)?;
+        if next.as_ref() != self.state.boundaries.get(&table) {
             let boundaries = Arc::make_mut(&mut self.state.boundaries);
             match next {
-                Some(at) => boundaries.insert(table, Timestamp(at)),
+                Some(at) => boundaries.insert(table, at),
                 None => boundaries.remove(&table),
             };
         }
@@ -430,11 +366,9 @@ impl Run<'_> {
         }
         for id in &lost {
             report(table, id, "it waits without a version");
-            let sql = format!(
-                "DELETE FROM {} WHERE id = ?1",
-                names::schedule(table.number)
-            );
-            self.statement(&sql)?.execute(params![id.as_str()])?;
+            let id = id.as_str();
+            let change = RowChange::Schedule { id, at: None };
+            self.rows().change(table, change)?;
         }
         Ok(found)
     }

@@ -15,10 +15,10 @@ use model::{
 use query::names;
 use rusqlite::params;
 
-use super::halt::Step;
 use super::row_write::{Current, Target};
 use super::run::Run;
 use crate::batch::{BATCH_ROWS_MAX, HoldOp, LinkOp, RelatedOp};
+use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, Stamps};
 use crate::sqlite::disk::fault::corrupt;
@@ -83,7 +83,7 @@ impl Run<'_> {
     }
 
     fn holder(&mut self, op: &HoldOp) -> Step<Current> {
-        let target = self.target(&op.table, &op.id);
+        let target = Target::new(&op.table, &op.id);
         let row = self.current(&target)?;
         Ok(row.ok_or_else(|| Refusal::RowNotFound(op.id.clone()))?)
     }
@@ -95,7 +95,7 @@ impl Run<'_> {
             updated: Some(row.image.updated),
             ..Stamps::default()
         };
-        let target = self.target(&op.table, &op.id);
+        let target = Target::new(&op.table, &op.id);
         self.update(&target, row, &patch, None, stamps).map(drop)
     }
 
@@ -139,7 +139,7 @@ impl Run<'_> {
 
     /// Gives the row `id` a link to the target of `op`, or takes it away.
     fn relink(&mut self, op: &LinkOp, id: &RowId, gives: bool) -> Step<()> {
-        let target = self.target(&op.table, id);
+        let target = Target::new(&op.table, id);
         let column = &op.table.columns[op.column];
         if self.may_change_by_itself(&op.table) && self.is_scheduled(&target)? {
             // Each of the pieces to come has links of its own.
@@ -194,7 +194,7 @@ impl Run<'_> {
     pub(crate) fn delete_with_ties(&mut self, table: &Arc<Table>, id: &RowId) -> Step<()> {
         let mut waiting = vec![(Arc::clone(table), id.clone())];
         while let Some((table, id)) = waiting.pop() {
-            let target = self.target(&table, &id);
+            let target = Target::new(&table, &id);
             // It may have gone on another way.
             let row = self.current_to_go(&target)?;
             if row.is_none() && !self.is_scheduled(&target)? {
@@ -270,14 +270,6 @@ impl Run<'_> {
             });
         }
         Ok(ties)
-    }
-
-    pub(crate) fn target<'a>(&mut self, table: &'a Table, id: &'a RowId) -> Target<'a> {
-        Target {
-            table,
-            id,
-            sql: self.texts.of(table),
-        }
     }
 }
 

@@ -7,10 +7,10 @@ use model::{
     IndexKind, IndexStatus, OnDelete, Relation, RelationKind, Table,
 };
 
-use super::halt::Step;
 use super::run::Run;
 use super::schema_write::position_of;
 use crate::batch::INDEXED_AT_ONCE_MAX;
+use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
 use crate::sqlite::schema::catalogue_rows::{insert_column, insert_index};
 use crate::sqlite::schema::links;

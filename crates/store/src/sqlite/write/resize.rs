@@ -10,10 +10,11 @@ use std::sync::Arc;
 use model::history::{Piece, Until, WriteRefusal};
 use model::{HistoryGone, Mark, Period, Timestamp};
 
-use super::halt::Step;
 use super::row_write::Target;
 use super::run::Run;
-use super::versions::{self, Asserted, Stored};
+use crate::laws::halt::Step;
+use crate::laws::ledger::known_within;
+use crate::laws::versions::{Asserted, Stored};
 use crate::refusal::Refusal;
 use crate::row_op::PeriodEnd;
 
@@ -102,8 +103,8 @@ impl Run<'_> {
             PeriodEnd::Until(Until::At(end)) => now.min(Timestamp(end.0.saturating_sub(1))),
             PeriodEnd::Until(Until::Open | Until::Next) => now,
         };
-        let (source, id) = (self.source(), target.id.as_str());
-        versions::known_within(source, target.table, id, (from, Timestamp::END))
+        let (rows, id) = (self.rows(), target.id.as_str());
+        known_within(&rows, target.table, id, (from, Timestamp::END))
     }
 
     /// # Errors

@@ -11,37 +11,33 @@
 //! values last changed, and a read at past coordinates must not change its answer. From then on
 //! the row is not the piece's twin.
 
-use std::sync::Arc;
-
+use model::history::VersionNumber;
 use model::{
-    Content, Field, Image, Mark, Patch, Period, Permission, Row, RowId, Table, Timestamp, Value,
+    Content, Field, Image, Patch, Period, Permission, Row, RowId, Table, Timestamp, Value,
 };
-use query::names;
-use rusqlite::params;
 
-use super::halt::Step;
 use super::run::Run;
-use super::versions::stored_period;
+use crate::laws::damaged::Damaged;
+use crate::laws::halt::Step;
+use crate::laws::ledger::{
+    CurrentRow, GrantsChange, NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _,
+    VersionEnding, VersionToAppend,
+};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
-use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
+use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::bind::{grants, permissions_text};
-use crate::sqlite::schema::coding::Damaged;
-use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, RowSql};
-use crate::sqlite::schema::sizes;
 use crate::written::WrittenRow;
 
 /// A row that an operation is about.
 pub(crate) struct Target<'a> {
     pub(crate) table: &'a Table,
     pub(crate) id: &'a RowId,
-    pub(crate) sql: Arc<RowSql>,
 }
 
-impl Target<'_> {
-    /// Where its values are stored.
-    pub(crate) fn place(&self) -> (&Table, &str) {
-        (self.table, self.id.as_str())
+impl<'a> Target<'a> {
+    pub(crate) fn new(table: &'a Table, id: &'a RowId) -> Target<'a> {
+        Target { table, id }
     }
 }
 
@@ -49,7 +45,7 @@ impl Target<'_> {
 pub(crate) struct Current {
     pub(crate) seq: i64,
     /// The piece it shows.
-    rid: i64,
+    version: VersionNumber,
     /// Whether its piece was made by this very batch, so that no reader has ever seen it.
     pub(crate) is_own: bool,
     /// The mark from which its values are known.
@@ -85,22 +81,10 @@ impl Current {
     }
 }
 
-/// Where a row stands in its two tables.
-#[derive(Clone, Copy)]
-struct Place {
-    seq: i64,
-    /// Of its piece.
-    rid: i64,
-}
-
 impl Run<'_> {
     /// Runs one operation; the row as it became, `None` after a delete.
     pub(crate) fn row_op(&mut self, op: &RowOp) -> Step<WrittenRow> {
-        let target = Target {
-            table: &op.table,
-            id: &op.id,
-            sql: self.texts.of(&op.table),
-        };
+        let target = Target::new(&op.table, &op.id);
         match &op.act {
             RowAct::Insert {
                 values,
@@ -241,18 +225,13 @@ impl Run<'_> {
             Guard::Open => true,
             Guard::Closed => false,
             Guard::Granted { roles, actions } => {
-                let mut statement = self.statement(&target.sql.open_grants)?;
-                let mut grants = statement.query(params![seq])?;
                 let mut granted = 0;
-                while let Some(grant) = grants.next()? {
-                    let role = grant
-                        .get_ref(0)?
-                        .as_str()
-                        .map_err(|e| corrupt(e.to_string()))?;
-                    if roles.iter().any(|held| held.as_str() == role) {
-                        granted |= grant.get::<_, i64>(1)?;
-                    }
-                }
+                self.rows()
+                    .open_grants(target.table, seq, &mut |role, bits| {
+                        if roles.iter().any(|held| held.as_str() == role) {
+                            granted |= bits;
+                        }
+                    })?;
                 actions.iter().all(|action| granted & action.bit() != 0)
             }
         })
@@ -275,35 +254,30 @@ impl Run<'_> {
 
     /// The row of now, to be asked about what is not encrypted.
     pub(crate) fn current_found(&self, target: &Target<'_>) -> Step<Option<Current>> {
-        let mut statement = self.statement(&target.sql.current)?;
-        let mut rows = statement.query(params![target.id.as_str()])?;
-        let Some(row) = rows.next()? else {
+        let found = self.rows().current(target.table, target.id.as_str())?;
+        let Some(CurrentRow {
+            seq,
+            version,
+            mut image,
+            damaged,
+        }) = found
+        else {
             return Ok(None);
         };
-        let known_from: i64 = row.get(2)?;
-        let (mut values, damaged) = self.coding.values_found(row, 8, target.place())?;
-        let seq = row.get(0)?;
-        self.parked.complete(target.table.number, seq, &mut values);
-        let is_own = known_from == self.mark.0;
-        let (from, end): (i64, i64) = (row.get(6)?, row.get(7)?);
-        let current = Current {
+        let values = &mut image.values;
+        self.parked.complete(target.table.number, seq, values);
+        let is_own = image.system_from == self.mark;
+        let begins_now = image.valid.from() == self.mark.timestamp();
+        Ok(Some(Current {
             seq,
-            rid: row.get(1)?,
+            version,
             is_own,
-            known_from,
-            valid: stored_period(from, end)?,
-            is_everyday: end == i64::MAX && is_own == (from == self.mark.0),
+            known_from: image.system_from.0,
+            valid: image.valid,
+            is_everyday: image.valid.end() == Timestamp::END && is_own == begins_now,
             damaged,
-            image: Image {
-                created: Timestamp(row.get(3)?),
-                updated: Timestamp(row.get(4)?),
-                valid: stored_period(from, end)?,
-                system_from: Mark(known_from),
-                permissions: row.get::<_, String>(5)?.into(),
-                values,
-            },
-        };
-        Ok(Some(current))
+            image,
+        }))
     }
 
     /// What an everyday write is valid over.
@@ -329,14 +303,19 @@ impl Run<'_> {
             values: values.to_vec(),
         };
         let whole = Damaged::default();
-        let place = self.append_piece(target, seq, (&image, &whole))?;
+        let version = self.append_piece(target, seq, (&image, &whole))?;
         let body = self.body(target.table, &image.values);
         self.write_now(
             target,
-            &target.sql.insert_now,
-            place,
-            (&image, &whole),
-            body.as_deref(),
+            RowToShow {
+                seq,
+                version,
+                image: &image,
+                values: &image.values,
+                left: &whole,
+                body: body.as_deref(),
+                how: NowWrite::New,
+            },
         )?;
         self.add_grants(target, seq, permissions)?;
         let row = row(target.id, seq, &image, body);
@@ -348,21 +327,17 @@ impl Run<'_> {
     /// The `$sequence` of a row that is about to be inserted: its own if the id was ever known,
     /// together with the end of the grants it had then; otherwise the next free one.
     fn new_seq(&self, target: &Target<'_>) -> Step<i64> {
-        let mut identity = self.statement(&target.sql.identity)?;
-        let (is_there, known, highest): (bool, Option<i64>, Option<i64>) = identity
-            .query_row(params![target.id.as_str()], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })?;
-        if is_there || self.is_scheduled(target)? {
+        let identity = self.rows().identity(target.table, target.id.as_str())?;
+        if identity.is_there || self.is_scheduled(target)? {
             return Err(Refusal::RowExists(target.id.clone()).into());
         }
-        match known {
+        match identity.known {
             Some(seq) => {
                 self.close_grants(target, seq)?;
                 self.end_life(target, seq)?;
                 Ok(seq)
             }
-            None => Ok(highest.unwrap_or(0) + 1),
+            None => Ok(identity.highest + 1),
         }
     }
 
@@ -409,10 +384,9 @@ impl Run<'_> {
         let body = if makes_piece {
             self.replace_piece(target, &row, (&after, &left))?
         } else if permissions.is_some() {
-            self.statement(&target.sql.update_permissions)?
-                .execute(params![row.seq, &*after.permissions, after.updated.0])?;
-            self.statement(&target.sql.part_piece)?
-                .execute(params![row.rid])?;
+            self.show_permissions(target, row.seq, &after)?;
+            let parted = RowChange::PartVersion(row.version);
+            self.rows().change(target.table, parted)?;
             None
         } else {
             return Ok(self::row(target.id, row.seq, before, None));
@@ -444,10 +418,20 @@ impl Run<'_> {
         (after, left): (&Image, &Damaged),
     ) -> Step<Option<Box<[u8]>>> {
         self.end_piece(target, row)?;
-        let place = self.append_piece(target, row.seq, (after, left))?;
+        let version = self.append_piece(target, row.seq, (after, left))?;
         let body = self.body(target.table, &after.values);
-        let sql = &target.sql.update_now;
-        self.write_now(target, sql, place, (after, left), body.as_deref())?;
+        self.write_now(
+            target,
+            RowToShow {
+                seq: row.seq,
+                version,
+                image: after,
+                values: &after.values,
+                left,
+                body: body.as_deref(),
+                how: NowWrite::Again,
+            },
+        )?;
         Ok(body)
     }
 
@@ -479,15 +463,8 @@ impl Run<'_> {
         self.end_piece(target, &row)?;
         self.withdraw_now(target, row.seq)?;
         if self.touched.was_there(target.table, target.id) == Some(false) {
-            // The batch itself had inserted the row: its grants were never known, and those of
-            // an earlier life are the last ones again.
-            let seq_and_mark = params![row.seq, self.mark.0];
-            self.statement(&target.sql.drop_grants)?
-                .execute(seq_and_mark)?;
-            self.statement(&target.sql.reopen_grants)?
-                .execute(seq_and_mark)?;
-            self.statement(&target.sql.resume_life)?
-                .execute(seq_and_mark)?;
+            // The batch itself had inserted the row.
+            self.take_grants_back(target, row.seq)?;
         }
         self.touched
             .record(target.table, target.id, row.seq, Some(row.image), None);
@@ -497,32 +474,53 @@ impl Run<'_> {
 
     /// Shows the row no more.
     pub(crate) fn withdraw_now(&mut self, target: &Target<'_>, seq: i64) -> Step<()> {
-        self.statement(&target.sql.delete_now)?
-            .execute(params![seq])?;
+        let withdrawn = RowChange::Withdraw { seq };
+        self.rows().change(target.table, withdrawn)?;
         self.parked.forget(target.table.number, seq);
         Ok(())
     }
 
     /// Ends the piece believed now. One made by this batch was never known and is not kept.
     fn end_piece(&self, target: &Target<'_>, row: &Current) -> Step<()> {
-        let rid_and_mark = params![row.rid, self.mark.0];
-        let ended = if row.is_own {
-            let drop_piece = (target.table.number, &*target.sql.drop_piece);
-            let growth = &self.state.growth;
-            sizes::remove(self.connection, growth, drop_piece, rid_and_mark)?.len()
+        let ending = if row.is_own {
+            VersionEnding::Never
         } else {
-            self.statement(&target.sql.cut_piece)?
-                .execute(rid_and_mark)?
+            VersionEnding::Now
         };
-        if ended == 1 {
+        if self.end(target, row.version, ending)? {
             return Ok(());
         }
-        let id = target.id.as_str();
-        let versions = names::versions(target.table.number);
-        Err(corrupt(format!(
-            "row `{id}` has no piece in {versions}, but is valid now"
-        ))
-        .into())
+        let (id, number) = (target.id, target.table.number.0);
+        let what = format!("row `{id}` of table {number} has no piece, but is valid now");
+        Err(corrupt(what).into())
+    }
+
+    /// Ends a version; whether it was there to be ended so.
+    pub(crate) fn end(
+        &self,
+        target: &Target<'_>,
+        version: VersionNumber,
+        ending: VersionEnding,
+    ) -> Step<bool> {
+        let table = target.table;
+        let ended = self.rows().end(table, version, self.mark, ending)?;
+        if let Some(bytes) = ended {
+            self.state.growth.removed(table.number, version.0, bytes);
+        }
+        Ok(ended.is_some())
+    }
+
+    /// Writes a version.
+    pub(crate) fn append(
+        &self,
+        target: &Target<'_>,
+        version: &VersionToAppend<'_>,
+    ) -> Step<VersionNumber> {
+        let (table, id) = (target.table, target.id.as_str());
+        let appended = self.rows().append(table, id, version)?;
+        let (number, bytes) = (appended.number, appended.bytes);
+        self.state.growth.written(table.number, number.0, bytes);
+        Ok(number)
     }
 
     fn append_piece(
@@ -530,85 +528,44 @@ impl Run<'_> {
         target: &Target<'_>,
         seq: i64,
         (image, left): (&Image, &Damaged),
-    ) -> Step<Place> {
-        let mut statement = self.statement(&target.sql.append_piece)?;
-        statement.raw_bind_parameter(1, target.id.as_str())?;
-        statement.raw_bind_parameter(2, self.mark.0)?;
-        statement.raw_bind_parameter(3, seq)?;
-        statement.raw_bind_parameter(4, image.created.0)?;
-        statement.raw_bind_parameter(5, image.updated.0)?;
-        let first = PIECE_PARAMETERS + 1;
-        let place = target.place();
-        let bytes = self
-            .coding
-            .bind(&mut statement, first, place, &image.values)?
-            + left.bind(&mut statement, first)?;
-        statement.raw_execute()?;
-        let rid = self.connection.last_insert_rowid();
-        self.state.growth.written(target.table.number, rid, bytes);
-        Ok(Place { seq, rid })
+    ) -> Step<VersionNumber> {
+        let version = VersionToAppend {
+            seq,
+            valid: self.everyday_period(),
+            mark: self.mark,
+            origin: self.mark,
+            created: image.created,
+            updated: image.updated,
+            values: &image.values,
+            left,
+            is_twin: true,
+        };
+        self.append(target, &version)
     }
 
-    /// Writes the row of now by `sql`, `insert_now` or `update_now`; for the time being without
-    /// the values in unique indexes that another row has.
-    fn write_now(
-        &mut self,
-        target: &Target<'_>,
-        sql: &str,
-        place: Place,
-        (image, left): (&Image, &Damaged),
-        body: Option<&[u8]>,
-    ) -> Step<()> {
-        let number = target.table.number;
-        if self.try_write_now(target, sql, place, (image, left), body)? {
-            self.parked.forget(number, place.seq);
+    /// Writes the row of now; for the time being without the values in unique indexes that another
+    /// row has.
+    fn write_now(&mut self, target: &Target<'_>, row: RowToShow<'_>) -> Step<()> {
+        let (table, id) = (target.table, target.id.as_str());
+        let (number, seq) = (table.number, row.seq);
+        if self.rows().show(table, id, &row)? {
+            self.parked.forget(number, seq);
             return Ok(());
         }
         let valid = Period::new(self.mark.timestamp(), None).map_err(Refusal::Invalid)?;
-        let (parked, values) = self.parked(target, place.seq, (image, valid))?;
-        let shown = Image {
-            values,
-            ..image.clone()
+        let whole = (row.image, valid);
+        let (parked, values) = self.parked(target, seq, whole)?;
+        let shown = RowToShow {
+            values: &values,
+            ..row
         };
-        if !self.try_write_now(target, sql, place, (&shown, left), body)? {
-            let refusal = self.unique_refusal(target, place.seq, (image, valid))?;
+        if !self.rows().show(table, id, &shown)? {
+            let refusal = self.unique_refusal(target, seq, whole)?;
             return Err(refusal.into());
         }
         self.part_twin(target)?;
-        self.parked.park(number, place.seq, parked);
+        self.parked.park(number, seq, parked);
         Ok(())
-    }
-
-    /// Whether no unique index was against it.
-    fn try_write_now(
-        &self,
-        target: &Target<'_>,
-        sql: &str,
-        Place { seq, rid }: Place,
-        (image, left): (&Image, &Damaged),
-        body: Option<&[u8]>,
-    ) -> Step<bool> {
-        let mut statement = self.statement(sql)?;
-        statement.raw_bind_parameter(1, seq)?;
-        statement.raw_bind_parameter(2, target.id.as_str())?;
-        statement.raw_bind_parameter(3, self.mark.0)?;
-        statement.raw_bind_parameter(4, image.created.0)?;
-        statement.raw_bind_parameter(5, image.updated.0)?;
-        statement.raw_bind_parameter(6, &*image.permissions)?;
-        statement.raw_bind_parameter(7, body)?;
-        statement.raw_bind_parameter(8, target.table.schema_epoch as i64)?;
-        statement.raw_bind_parameter(9, rid)?;
-        let first = NOW_PARAMETERS + 1;
-        self.coding
-            .bind(&mut statement, first, target.place(), &image.values)?;
-        left.bind(&mut statement, first)?;
-        match statement.raw_execute() {
-            Err(error) if is_unique_violation(&error) => Ok(false),
-            result => {
-                result?;
-                Ok(true)
-            }
-        }
     }
 
     pub(crate) fn add_grants(
@@ -617,37 +574,68 @@ impl Run<'_> {
         seq: i64,
         permissions: &[Permission],
     ) -> Step<()> {
+        let mark = self.mark;
         for (role, actions) in grants(permissions) {
-            self.statement(&target.sql.add_grant)?.execute(params![
+            let grant = RowChange::Grant {
                 seq,
                 role,
                 actions,
-                self.mark.0
-            ])?;
+                mark,
+            };
+            self.rows().change(target.table, grant)?;
         }
         Ok(())
     }
 
+    /// Says in the row of now what it grants.
+    pub(crate) fn show_permissions(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        after: &Image,
+    ) -> Step<()> {
+        let shown = RowChange::Permissions {
+            seq,
+            permissions: &after.permissions,
+            updated: after.updated,
+        };
+        Ok(self.rows().change(target.table, shown)?)
+    }
+
+    /// Changes all grants of a row at the mark.
+    pub(crate) fn change_grants(
+        &self,
+        target: &Target<'_>,
+        seq: i64,
+        change: GrantsChange,
+    ) -> Step<()> {
+        let mark = self.mark;
+        let change = RowChange::Grants { seq, mark, change };
+        Ok(self.rows().change(target.table, change)?)
+    }
+
+    /// The batch leaves nothing of the row: the grants it gave were never known, and those of an
+    /// earlier life are the last ones again.
+    pub(crate) fn take_grants_back(&self, target: &Target<'_>, seq: i64) -> Step<()> {
+        self.change_grants(target, seq, GrantsChange::Drop)?;
+        self.change_grants(target, seq, GrantsChange::Reopen)?;
+        self.change_grants(target, seq, GrantsChange::ResumeLife)
+    }
+
     /// Ends the open grants. Those this batch gave were never known and are not kept.
     fn close_grants(&self, target: &Target<'_>, seq: i64) -> Step<()> {
-        let seq_and_mark = params![seq, self.mark.0];
         // They judge what the row was before, too.
         self.past_changed.add(target.table.number);
         if self.touched.was_there(target.table, target.id).is_some() {
-            self.statement(&target.sql.drop_grants)?
-                .execute(seq_and_mark)?;
+            self.change_grants(target, seq, GrantsChange::Drop)?;
         }
-        self.statement(&target.sql.close_grants)?
-            .execute(seq_and_mark)?;
-        Ok(())
+        self.change_grants(target, seq, GrantsChange::Close)
     }
 
     /// What was known of the row so far goes on being judged by the grants that it had: a caller
     /// that creates it again is not asked whom they concern.
     pub(crate) fn end_life(&self, target: &Target<'_>, seq: i64) -> Step<()> {
-        self.statement(&target.sql.end_life)?
-            .execute(params![seq, self.mark.0])?;
-        Ok(())
+        self.change_grants(target, seq, GrantsChange::EndLife)
     }
 
     /// The row's columns as readers copy them, unless that is too large to be kept.

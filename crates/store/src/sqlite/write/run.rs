@@ -8,13 +8,13 @@ use std::time::Duration;
 use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::{CachedStatement, Connection};
 
-use super::awaited::{NeededRow, ParkedRows};
-use super::halt::Step;
 use super::staged_run::StagedRun;
-use super::timed_rows::Timed;
-use super::touched::Touched;
-use super::versions::Source;
+use super::stored_rows::SqliteRows;
 use crate::batch::BATCH_BYTES_MAX;
+use crate::laws::awaited::{NeededRow, ParkedRows};
+use crate::laws::halt::Step;
+use crate::laws::timed_rows::Timed;
+use crate::laws::touched::Touched;
 use crate::refusal::Refusal;
 use crate::schema_record::SchemaRecord;
 use crate::sqlite::disk::deadline::Deadline;
@@ -27,7 +27,7 @@ use crate::sqlite::schema::state::State;
 pub(crate) struct Run<'w> {
     pub(crate) connection: &'w Connection,
     pub(crate) coding: &'w Coding,
-    pub(crate) texts: &'w mut RowTexts,
+    pub(crate) texts: &'w RowTexts,
     /// How many bytes the tables held before the open transaction.
     pub(crate) totals: &'w Totals,
     /// The writer's state as this batch sees and changes it; thrown away if the batch halts.
@@ -111,7 +111,7 @@ impl TableSet {
     }
 }
 
-impl Run<'_> {
+impl<'w> Run<'w> {
     /// To be asked after each row: other writers wait until all of this batch is in the log.
     pub(crate) fn need_room(&self) -> Step<()> {
         // One change of one row is possible however large the row is.
@@ -123,11 +123,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// From where versions are read.
-    pub(crate) fn source(&self) -> Source<'_> {
-        Source {
+    /// The rows of the open transaction.
+    pub(crate) fn rows(&self) -> SqliteRows<'w> {
+        SqliteRows {
             connection: self.connection,
             coding: self.coding,
+            texts: self.texts,
         }
     }
 

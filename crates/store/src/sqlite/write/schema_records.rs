@@ -4,9 +4,9 @@
 use model::{ColumnNumber, DatabaseId, ProjectId, Table};
 use rusqlite::params;
 
-use super::halt::Step;
 use super::run::Run;
 use crate::batch::{CatalogueOp, SchemaChange};
+use crate::laws::halt::Step;
 use crate::schema_record::{SchemaAct, SchemaRecord};
 
 impl Run<'_> {

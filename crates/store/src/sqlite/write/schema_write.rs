@@ -9,9 +9,9 @@ use model::{
 use query::names;
 use rusqlite::params;
 
-use super::halt::Step;
 use super::run::Run;
 use crate::batch::{COLUMNS_EVER_MAX, INDEXED_AT_ONCE_MAX, SchemaChange};
+use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
 use crate::sqlite::disk::connection::WRITER_CACHE_KIB;
 use crate::sqlite::disk::fault::is_unique_violation;

@@ -6,10 +6,10 @@ use query::names;
 use rusqlite::params;
 use rusqlite::types::Value as Stored;
 
-use super::halt::Step;
 use super::row_write::{Current, Target};
 use super::run::Run;
 use super::staged_run::Entered;
+use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::stored_transactions::{find, status_text};
@@ -133,7 +133,8 @@ impl Run<'_> {
                 updated: Timestamp(i64::MIN),
             }
         } else {
-            let mut statement = self.statement(&target.sql.grants_from)?;
+            let texts = self.texts.of(target.table);
+            let mut statement = self.statement(&texts.grants_from)?;
             let granted: Option<i64> = statement.query_row(params![row.seq], |row| row.get(0))?;
             Entered {
                 changed: Mark(row.known_from.max(granted.unwrap_or(0))),

@@ -8,25 +8,25 @@
 use std::sync::Arc;
 
 use model::history::{
-    Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, WriteRefusal,
+    Act, Ending, Known, NewVersion, Operation, Piece, Plan, Range, Until, VersionNumber,
+    WriteRefusal,
 };
 use model::{HistoryGone, Mark, Patch, Period, Row, Span, Table, Timestamp};
-use query::names;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::grants_over_time::grants_of;
-use super::halt::{Halt, Step};
 use super::resize::{Resized, Resizing};
 use super::row_write::{Current, Target};
 use super::run::Run;
-use super::versions::{self, Asserted, PIECES_MET_MAX, Stored};
 use crate::batch::BATCH_ROWS_MAX;
+use crate::laws::damaged::Damaged;
+use crate::laws::halt::{Halt, Step};
+use crate::laws::ledger::{
+    RowChange, RowLedger as _, StoredRows as _, VersionEnding, VersionToAppend, known_within,
+};
+use crate::laws::versions::{Asserted, PIECES_MET_MAX, Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
-use crate::sqlite::schema::coding::Damaged;
-use crate::sqlite::schema::columns::column_list;
-use crate::sqlite::schema::sizes;
-use crate::sqlite::schema::tables::END;
 use crate::written::TimedDone;
 
 /// Versions that a range up to the next boundary looks at: the one before it, the one it begins
@@ -47,11 +47,7 @@ impl Run<'_> {
         if let RowAct::Erase = op.act {
             return self.erase(&op.table, &op.id);
         }
-        let target = Target {
-            table: &op.table,
-            id: &op.id,
-            sql: self.texts.of(&op.table),
-        };
+        let target = Target::new(&op.table, &op.id);
         self.need_kept_past(op)?;
         self.part_twin(&target)?;
         if let RowAct::Assert(claim) = &op.act {
@@ -113,21 +109,11 @@ impl Run<'_> {
         self.catch_up()?;
         let timed = std::mem::take(&mut self.timed);
         for row in timed.rows() {
-            let target = Target {
-                table: &row.table,
-                id: &row.id,
-                sql: self.texts.of(&row.table),
-            };
+            let target = Target::new(&row.table, &row.id);
             if row.is_changed() || row.is_only_regranted() {
                 self.touched.record_elsewhere(&row.table, &row.id, row.seq);
             } else if row.is_granted {
-                let seq_and_mark = params![row.seq, self.mark.0];
-                self.statement(&target.sql.drop_grants)?
-                    .execute(seq_and_mark)?;
-                self.statement(&target.sql.reopen_grants)?
-                    .execute(seq_and_mark)?;
-                self.statement(&target.sql.resume_life)?
-                    .execute(seq_and_mark)?;
+                self.take_grants_back(&target, row.seq)?;
             }
         }
         self.timed = timed;
@@ -148,17 +134,10 @@ impl Run<'_> {
     /// Parts a row of now from the piece it is an exact copy of, so that the piece stands in the
     /// indexes of versions.
     pub(crate) fn part_twin(&self, target: &Target<'_>) -> Step<()> {
-        let now = names::now(target.table.number);
-        let sql = format!("SELECT rid FROM {now} WHERE id = ?1 AND twin = 1");
-        let rid: Option<i64> = self
-            .statement(&sql)?
-            .query_row(params![target.id.as_str()], |row| row.get(0))
-            .optional()?;
-        if let Some(rid) = rid {
-            self.statement(&format!("UPDATE {now} SET twin = 0 WHERE id = ?1"))?
-                .execute(params![target.id.as_str()])?;
-            self.statement(&target.sql.part_piece)?
-                .execute(params![rid])?;
+        let (rows, table, id) = (self.rows(), target.table, target.id.as_str());
+        if let Some(shown) = rows.shown(table, id)?.filter(|shown| shown.is_twin) {
+            rows.change(table, RowChange::PartRow(id))?;
+            rows.change(table, RowChange::PartVersion(shown.number))?;
         }
         Ok(())
     }
@@ -187,15 +166,19 @@ impl Run<'_> {
 
     pub(crate) fn known_for(&self, target: &Target<'_>, range: Range) -> Step<Vec<Stored>> {
         let low = range.from_at(self.mark);
-        let (source, table, id) = (self.source(), target.table, target.id.as_str());
+        let (rows, table, id) = (self.rows(), target.table, target.id.as_str());
         match range.until {
             Until::Next => {
-                let within = (low, Timestamp::END);
-                versions::known(source, table, id, within, VERSIONS_TO_NEXT)
+                let known = VersionsWanted::Known {
+                    low,
+                    high: Timestamp::END,
+                    count_max: VERSIONS_TO_NEXT,
+                };
+                rows.versions(table, id, known)
             }
-            Until::Open => versions::known_within(source, table, id, (low, Timestamp::END)),
+            Until::Open => known_within(&rows, table, id, (low, Timestamp::END)),
             // An end before the beginning is refused by the plan; nothing lies between.
-            Until::At(high) => versions::known_within(source, table, id, (low, high)),
+            Until::At(high) => known_within(&rows, table, id, (low, high)),
         }
     }
 
@@ -205,24 +188,17 @@ impl Run<'_> {
         if let Some(row) = self.timed.find(target.table.number, target.id) {
             return Ok(Some(row.seq));
         }
-        let versions = names::versions(target.table.number);
-        let sql = format!("SELECT seq FROM {versions} WHERE id = ?1 AND twin = 0 LIMIT 1");
-        Ok(self
-            .statement(&sql)?
-            .query_row(params![target.id.as_str()], |row| row.get(0))
-            .optional()?)
+        Ok(self.rows().known_seq(target.table, target.id.as_str())?)
     }
 
     /// The next free `$sequence`. Rows that this batch has removed again keep theirs until it ends.
     fn free_seq(&self, target: &Target<'_>) -> Step<i64> {
         let number = target.table.number;
-        let mut statement = self.statement(&target.sql.identity)?;
-        let highest: Option<i64> =
-            statement.query_row(params![target.id.as_str()], |row| row.get(2))?;
+        let identity = self.rows().identity(target.table, target.id.as_str())?;
         let own = self.timed.rows().iter();
         let own = own.filter(|row| row.table.number == number);
         let own = own.map(|row| row.seq).max().unwrap_or(0);
-        Ok(highest.unwrap_or(0).max(own) + 1)
+        Ok(identity.highest.max(own) + 1)
     }
 
     fn judge_timed(
@@ -298,7 +274,7 @@ impl Run<'_> {
         if let RowAct::Erase = op.act {
             return Ok(Some(Period::ALWAYS));
         }
-        let target = self.target(&op.table, &op.id);
+        let target = Target::new(&op.table, &op.id);
         self.part_twin(&target)?;
         Ok(match self.known_of(&target, op) {
             Ok((known, None)) => self.resolved(op.period(), &known).ok(),
@@ -336,7 +312,7 @@ impl Run<'_> {
             return Ok(false);
         };
         let reborn: Option<i64> = self
-            .statement(&target.sql.reborn_at)?
+            .statement(&self.texts.of(target.table).reborn_at)?
             .query_row(params![seq], |row| row.get(0))?;
         let Some(reborn) = reborn else {
             return Ok(false);
@@ -502,7 +478,7 @@ impl Run<'_> {
         plan: &Plan<Arc<Asserted>>,
     ) -> Step<()> {
         for (version, ending) in &plan.endings {
-            self.end_version(target, version.0, *ending)?;
+            self.end_version(target, *version, *ending)?;
         }
         for new in &plan.writes {
             self.write_version(target, seq, new)?;
@@ -522,39 +498,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn end_version(&self, target: &Target<'_>, rid: i64, ending: Ending) -> Step<()> {
-        let versions = names::versions(target.table.number);
-        let mark = self.mark.0;
-        let ended = match ending {
-            Ending::Remove => {
-                let sql = format!(
-                    "DELETE FROM {versions} WHERE rid = ?1 AND sf = ?2 AND twin = 0{}",
-                    sizes::returning(&sizes::of_schema(target.table))
-                );
-                let (growth, sql) = (&self.state.growth, (target.table.number, &*sql));
-                sizes::remove(self.connection, growth, sql, params![rid, mark])?.len()
-            }
-            Ending::Cut(valid_to) => self
-                .statement(&format!(
-                    "UPDATE {versions} SET cut_tt = ?2, cut_vt = ?3 WHERE rid = ?1 AND twin = 0"
-                ))?
-                .execute(params![rid, mark, valid_to.0])?,
-            Ending::Close => self
-                .statement(&format!(
-                    "UPDATE {versions} SET st = ?2 WHERE rid = ?1 AND twin = 0"
-                ))?
-                .execute(params![rid, mark])?,
-            Ending::UncutAndClose => self
-                .statement(&format!(
-                    "UPDATE {versions} SET cut_tt = {END}, cut_vt = {END}, st = ?2 \
-                     WHERE rid = ?1 AND twin = 0"
-                ))?
-                .execute(params![rid, mark])?,
-        };
-        if ended == 1 {
+    fn end_version(&self, target: &Target<'_>, number: VersionNumber, ending: Ending) -> Step<()> {
+        if self.end(target, number, VersionEnding::Planned(ending))? {
             return Ok(());
         }
-        let id = target.id.as_str();
+        let (id, rid) = (target.id, number.0);
         let what = format!("version {rid} of row `{id}` was read and cannot be ended");
         Err(crate::sqlite::disk::fault::corrupt(what).into())
     }
@@ -565,30 +513,18 @@ impl Run<'_> {
         seq: i64,
         new: &NewVersion<Arc<Asserted>>,
     ) -> Step<()> {
-        let columns = target.table.columns.len();
-        let sql = format!(
-            "INSERT INTO {} (id, vf, vt, sf, origin, seq, created, updated, twin{}) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0{})",
-            names::versions(target.table.number),
-            column_list(target.table),
-            ", ?".repeat(columns)
-        );
-        let mut statement = self.statement(&sql)?;
-        statement.raw_bind_parameter(1, target.id.as_str())?;
-        statement.raw_bind_parameter(2, new.valid.from().0)?;
-        statement.raw_bind_parameter(3, new.valid.end().0)?;
-        statement.raw_bind_parameter(4, self.mark.0)?;
-        statement.raw_bind_parameter(5, new.origin.0)?;
-        statement.raw_bind_parameter(6, seq)?;
-        statement.raw_bind_parameter(7, new.value.created.0)?;
-        statement.raw_bind_parameter(8, new.value.updated.0)?;
-        let (place, values) = (target.place(), &new.value.values);
-        let mut bytes = self.coding.bind(&mut statement, 9, place, values)?;
-        bytes += new.value.damaged.bind(&mut statement, 9)?;
-        statement.raw_execute()?;
-        let rid = self.connection.last_insert_rowid();
-        self.state.growth.written(target.table.number, rid, bytes);
-        Ok(())
+        let version = VersionToAppend {
+            seq,
+            valid: new.valid,
+            mark: self.mark,
+            origin: new.origin,
+            created: new.value.created,
+            updated: new.value.updated,
+            values: &new.value.values,
+            left: &new.value.damaged,
+            is_twin: false,
+        };
+        self.append(target, &version).map(drop)
     }
 
     /// The first piece that the plan asserts, as the reply shows it.

@@ -13,12 +13,6 @@ pub(crate) enum Halt {
 
 pub(crate) type Step<T> = Result<T, Halt>;
 
-impl From<rusqlite::Error> for Halt {
-    fn from(error: rusqlite::Error) -> Halt {
-        Halt::Failed(error.into())
-    }
-}
-
 impl From<StoreError> for Halt {
     fn from(error: StoreError) -> Halt {
         Halt::Failed(error)

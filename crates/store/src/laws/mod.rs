@@ -1,0 +1,10 @@
+//! The laws of writing that know no database: what they read of rows and do to them passes through
+//! [`ledger`], which each database keeps in its own way.
+
+pub(crate) mod awaited;
+pub(crate) mod damaged;
+pub(crate) mod halt;
+pub(crate) mod ledger;
+pub(crate) mod timed_rows;
+pub(crate) mod touched;
+pub(crate) mod versions;
