@@ -80,7 +80,10 @@ fn an_execution_reaches_the_handler_and_comes_back() {
         });
         check_members(id, &execution, &shown);
         // None at all if the server reads of beginning and end at once.
-        assert!(execution["duration"].as_f64().unwrap() >= 0.0, "{execution}");
+        assert!(
+            execution["duration"].as_f64().unwrap() >= 0.0,
+            "{execution}"
+        );
         let own = json!({"name": "x-own", "value": "yes"});
         let headers = execution["responseHeaders"].as_array().unwrap();
         assert!(headers.contains(&own), "{execution}");
