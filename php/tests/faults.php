@@ -99,6 +99,20 @@ after_fault( 'folder that cannot be made', function () {}, array( array( false, 
 after_fault( 'boot id out of reach', function () {}, array( array( false, true, 'new' ), false ),
 	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 2 ) ) ) );
 
+// What PHP may not look at prints no warning, wherever it is.
+$tests = __DIR__ . ':' . dirname( Suite::$drop_in );
+$away  = Suite::bare_site();
+foreach ( array( 'system and the temporary folder' => array( '%s', array() ), 'folder of the store' => array( '%s:/proc',
+	array( 'TIDEMARK_CACHE_DIR' => $away ) ) ) as $name => list( $allowed, $constants ) ) {
+	$site     = Suite::site();
+	$settings = array( 'table' => true, 'constants' => $constants,
+		'php' => array( '-d', 'open_basedir=' . sprintf( $allowed, $site ) . ":$tests" ) );
+	Suite::same( "$name outside of open_basedir", Suite::request( $site, 'wp_cache_set( "a", 1 ); wp_cache_flush();
+		wp_cache_set( "a", 2 ); return array( wp_cache_get( "a" ), wp_cache_incr( "a" ), wp_cache_delete( "a" ),
+		substr( Tidemark_Tiers::shared()->status()["tier 2 (SQLite)"], 0, 3 ) );', $settings ),
+		array( 2, 3, true, 'off' ) );
+}
+
 $site = Suite::site();
 $text = str_repeat( 'x', 4000 );
 Suite::same( 'full store takes new entries and stays within its size', array(

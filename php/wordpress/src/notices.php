@@ -19,7 +19,7 @@ class Tidemark_Notices {
 		// No user can touch the mark of another one.
 		$mark = $mark . preg_replace( '/[^a-z]/', '', $kind ) . '-' . Tidemark_Place::user();
 		clearstatcache( true, $mark );
-		$last = is_link( $mark ) ? time() : @filemtime( $mark );
+		$last = @is_link( $mark ) ? time() : @filemtime( $mark );
 		// Where the time cannot be kept nothing is logged: it would be at each request.
 		if ( ( ! $last || abs( time() - $last ) >= 60 ) && @touch( $mark ) ) {
 			@error_log( "Tidemark object cache: $kind: " . substr( $text, 0, 300 ) );

@@ -1,7 +1,8 @@
 <?php
 /** Where the store of a site lies, and whether that place may be trusted. */
 class Tidemark_Place {
-	public $folder;
+	/** Empty where none may be looked at. */
+	public $folder = '';
 	/** Why there is no store; empty where there may be one. */
 	public $refusal = '';
 	public $boot_id = '';
@@ -23,6 +24,11 @@ class Tidemark_Place {
 			: ( defined( 'WP_CONTENT_DIR' ) ? WP_CONTENT_DIR : '' );
 		$base  = rtrim( (string) $base, '/' );
 
+		if ( '' !== (string) ini_get( 'open_basedir' ) && ! @is_dir( $base ) ) {
+			// PHP would print a warning for each look at a file there.
+			$place->refusal = 'the folder is outside of open_basedir';
+			return $place;
+		}
 		$place->boot_id = self::boot_id();
 		$place->refusal = '' === $base ? 'no folder is known' : $place->check_process();
 		$place->site    = new Tidemark_Site_File( $base, $names );
