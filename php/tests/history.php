@@ -1,7 +1,7 @@
 <?php
 /**
  * Readers, writers, flushes and guests in several processes, each request with tiers of its
- * own: of two masters, without APCu, and guests. A file stands for the database; another holds
+ * own: of two masters of PHP-FPM, without APCu, and guests. A file stands for the database; another holds
  * the newest version whose write returned. No request may see an older version than was there
  * when it started. At night 32 processes go on for ten minutes.
  */
@@ -49,7 +49,7 @@ const HISTORY = '
 
 $is_night  = 'night' === getenv( 'TIDEMARK_LANE' );
 $processes = $is_night ? 32 : 12;
-$masters   = array( Suite::master( $processes ), Suite::master( $processes ), 0, 0 );
+$masters   = array( Suite::fpm_master( $processes ), Suite::fpm_master( $processes ), 0, 0 );
 $until     = $is_night ? time() + 600 : 0;
 $site      = Suite::site();
 $requests  = array();

@@ -1,7 +1,7 @@
 <?php
 // Many processes at once: no process loses a count, one wins, an acknowledged write outlives a kill.
 
-$masters = array( Suite::master( 16 ), Suite::master( 16 ), 0 );
+$masters = array( Suite::fpm_master( 16 ), Suite::fpm_master( 16 ), 0 );
 
 /** Starts the same code at once under two masters and without APCu, and answers what each returned. */
 function at_once( $site, $count, $code ) {

@@ -1,6 +1,8 @@
 <?php
 // What the tests share: requests, each a process of its own, and the count of what held.
 
+require __DIR__ . '/fpm.php';
+
 class Suite {
 	public static $drop_in;
 	public static $passed = 0;
@@ -69,6 +71,9 @@ class Suite {
 			'settings' => (object) $settings, 'code' => base64_encode( $code ) );
 		$asked  = json_encode( $asked );
 		$master = $settings['master'] ?? self::$master;
+		if ( is_string( $master ) ) {
+			return array( null, array( 1 => Fpm::send( $master, __DIR__ . '/request.php', $asked ) ), true );
+		}
 		if ( $master ) {
 			$socket = fsockopen( '127.0.0.1', $master, $number, $error, 10 );
 			stream_set_timeout( $socket, 600 );
@@ -93,6 +98,7 @@ class Suite {
 		list( $process, $pipes ) = $request;
 
 		$out = stream_get_contents( $pipes[1] );
+		$out = isset( $request[2] ) ? Fpm::printed( $out ) : $out;
 		if ( $process ) {
 			$out = stream_get_contents( $pipes[2] ) . $out;
 			proc_close( $process );
@@ -131,6 +137,17 @@ class Suite {
 			usleep( 10000 );
 		}
 		throw new RuntimeException( 'the server of PHP does not start' );
+	}
+
+	/** A master of PHP-FPM where there is one, named by its socket; else as `master`. */
+	public static function fpm_master( $workers ) {
+		if ( ! Fpm::program() ) {
+			return self::master( $workers );
+		}
+		list( $process, $socket ) = Fpm::start( self::bare_site(), $workers );
+
+		self::$masters[ $socket ] = $process;
+		return $socket;
 	}
 
 	/** As a restart does: all its workers end, and what they shared. */

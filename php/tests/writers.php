@@ -18,7 +18,7 @@ const WRITER = '
 	return array( $times, $refused, Tidemark_Tiers::shared()->notices->counts );';
 
 $seconds  = 'night' === getenv( 'TIDEMARK_LANE' ) ? 60 : 5;
-$masters  = array( Suite::master( 6 ), Suite::master( 6 ), 0 );
+$masters  = array( Suite::fpm_master( 6 ), Suite::fpm_master( 6 ), 0 );
 $site     = Suite::site();
 $requests = array();
 for ( $i = 0; $i < 16; ++$i ) {
