@@ -443,9 +443,8 @@ class Tidemark_Tiers {
 		$most = 2;
 		for ( $tries = 0; $tries < $most && ! $this->is_off; ++$tries ) {
 			try {
-				$file        = $this->place->file( 'store.sqlite' );
 				$this->store = $this->store ?? new Tidemark_Store(
-					$file,
+					$this->place->file( 'store.sqlite' ),
 					$this->place->boot_id,
 					$this->limit,
 					$this->invalidation,
