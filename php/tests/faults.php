@@ -99,6 +99,27 @@ after_fault( 'folder that cannot be made', function () {}, array( array( false, 
 after_fault( 'boot id out of reach', function () {}, array( array( false, true, 'new' ), false ),
 	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 2 ) ) ) );
 
+// Hosts switch functions off; nothing that is called may be missing.
+$off   = 'link,symlink,readlink,chown,chgrp,chmod,error_log,posix_geteuid,posix_getpwuid';
+$guest = array( 'constants' => array( 'TIDEMARK_CACHE_GUEST' => true ) );
+foreach ( array( $off, "$off,tmpfile" ) as $functions ) {
+	$php  = array( 'php' => array( '-d', "disable_functions=$functions" ) );
+	$site = Suite::site();
+	$seen = array( Suite::request( $site, 'wp_cache_set( "a", 1 ); wp_cache_set( "b", 1 );
+		return wp_cache_get( "a" );', $php ) );
+	// A new file takes the place of a full one; without hard links that empties the store.
+	Suite::fill_invalidation( $site );
+	$seen[] = Suite::request( $site, 'wp_cache_delete( "a" ); return wp_cache_get( "a" );', $php + $guest );
+	$seen[] = Suite::request( $site, 'return array( wp_cache_get( "a" ), wp_cache_get( "b" ) );', $php );
+	file_put_contents( Suite::store( $site ), 'garbage' );
+	$seen[] = Suite::request( $site, 'return wp_cache_set( "b", 2 );', $php );
+	// The user of the process is not known where none of the two ways is there.
+	$kept   = $functions === $off ? 2 : false;
+	$seen[] = Suite::request( $site, 'return wp_cache_get( "b" );', $php ) === $kept;
+	Suite::same( 'functions that are switched off are not missed: ' . ( $kept ? 'some' : 'more' ), $seen,
+		array( 1, false, array( false, false ), true, true ) );
+}
+
 // What PHP may not look at prints no warning, wherever it is.
 $tests = __DIR__ . ':' . dirname( Suite::$drop_in );
 $away  = Suite::bare_site();

@@ -20,7 +20,7 @@ class Tidemark_Clean_Mark {
 	public function set( $origin ) {
 		$file = is_link( $this->path ) ? false : @fopen( $this->path, 'cb' );
 		return $file && ftruncate( $file, 0 ) && strlen( $origin ) === fwrite( $file, $origin )
-			&& fsync( $file ) && chmod( $this->path, 0660 );
+			&& fsync( $file ) && Tidemark_Place::call( 'chmod', $this->path, 0660 );
 	}
 
 	/** @return bool False where it stays. */

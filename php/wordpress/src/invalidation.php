@@ -164,7 +164,7 @@ class Tidemark_Invalidation {
 		}
 		$this->give_to_owner( $next );
 		// Where there are no hard links, readers find no file of that name, and flush.
-		if ( function_exists( 'link' ) && @link( $this->path, $link ) ) {
+		if ( Tidemark_Place::call( 'link', $this->path, $link ) ) {
 			@rename( $link, $this->path . self::BEFORE );
 			// Two names of one file stay as they are: its last writer was killed here.
 			@unlink( $link );
@@ -175,10 +175,10 @@ class Tidemark_Invalidation {
 	/** What root makes must be writable for the others. */
 	private function give_to_owner( $path ) {
 		$folder = @stat( dirname( $path ) );
-		@chmod( $path, 0660 );
+		Tidemark_Place::call( 'chmod', $path, 0660 );
 		if ( $folder ) {
-			@chown( $path, $folder['uid'] );
-			@chgrp( $path, $folder['gid'] );
+			Tidemark_Place::call( 'chown', $path, $folder['uid'] );
+			Tidemark_Place::call( 'chgrp', $path, $folder['gid'] );
 		}
 	}
 

@@ -22,7 +22,7 @@ class Tidemark_Notices {
 		$last = @is_link( $mark ) ? time() : @filemtime( $mark );
 		// Where the time cannot be kept nothing is logged: it would be at each request.
 		if ( ( ! $last || abs( time() - $last ) >= 60 ) && @touch( $mark ) ) {
-			@error_log( "Tidemark object cache: $kind: " . substr( $text, 0, 300 ) );
+			Tidemark_Place::call( 'error_log', "Tidemark object cache: $kind: " . substr( $text, 0, 300 ) );
 		}
 	}
 }

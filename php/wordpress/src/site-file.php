@@ -76,7 +76,7 @@ class Tidemark_Site_File {
 	private function write( $may_make ) {
 		$temporary = $this->path . '.' . bin2hex( random_bytes( 8 ) );
 		if ( $may_make && @file_put_contents( $temporary, "{$this->id}\n{$this->local}" ) ) {
-			@chmod( $temporary, 0640 );
+			Tidemark_Place::call( 'chmod', $temporary, 0640 );
 			@rename( $temporary, $this->path ) || @unlink( $temporary );
 		}
 	}
