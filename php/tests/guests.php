@@ -92,3 +92,29 @@ mkdir( Suite::store_folder( $site ) . '/invalidate' );
 Suite::request( $site, 'wp_cache_delete( "x" );', $guest );
 age_store( $site, 'checked', 61 );
 Suite::same( 'guest that cannot append changes the row', Suite::request( $site, $read, $host ), false );
+
+// Who owns the folder may put a link where root, as a guest, writes: nothing is written through one.
+foreach ( array( 'invalidate', 'clean', 'invalidate.next', 'invalidate.link' ) as $name ) {
+	foreach ( array( 'a file', 'nothing' ) as $target ) {
+		$site   = Suite::site();
+		$victim = Suite::bare_site() . '/victim';
+		'a file' === $target && file_put_contents( $victim, 'kept' );
+		Suite::request( $site, 'wp_cache_set( "a", 1 );', $host );
+		Suite::fill_invalidation( $site );
+		@unlink( Suite::store_folder( $site ) . "/$name" );
+		symlink( $victim, Suite::store_folder( $site ) . "/$name" );
+		$rights = @stat( $victim )['mode'] ?? null;
+		Suite::request( $site, 'wp_cache_delete( "a" );', $guest );
+		clearstatcache();
+		Suite::same( "guest that meets a link to $target as $name writes nothing there",
+			array( @file_get_contents( $victim ), @stat( $victim )['mode'] ?? null ),
+			'a file' === $target ? array( 'kept', $rights ) : array( false, null ) );
+		age_store( $site, 'checked', 61 );
+		Suite::same( "guest that meets a link to $target as $name is heard",
+			Suite::request( $site, $read, $host ), false );
+	}
+}
+$site = Suite::site();
+Suite::request( $site, 'wp_cache_delete( "a" );', $guest );
+Suite::same( 'invalidate is made for the owner and group alone',
+	fileperms( Suite::store_folder( $site ) . '/invalidate' ) & 0777, 0660 );

@@ -16,7 +16,7 @@ const SOURCE: &str = "php/wordpress/src";
 const LICENCE: &str = "php/wordpress/LICENSE";
 /// In this order: the header stops a request that did not come through WordPress, and a trait
 /// comes before the class that uses it.
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 21] = [
     "header",
     "functions",
     "runtime",
@@ -33,6 +33,7 @@ const PARTS: [&str; 20] = [
     "place",
     "invalidation",
     "clean-mark",
+    "plain-file",
     "site-row",
     "site-file",
     "notices",

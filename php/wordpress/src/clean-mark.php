@@ -18,18 +18,21 @@ class Tidemark_Clean_Mark {
 
 	/** @return bool Whether it is on the disk. */
 	public function set( $origin ) {
-		$file = is_link( $this->path ) ? false : @fopen( $this->path, 'cb' );
+		$file = Tidemark_Plain_File::open( $this->path );
+		$file = $file ? $file : Tidemark_Plain_File::make( $this->path );
 		return $file && ftruncate( $file, 0 ) && strlen( $origin ) === fwrite( $file, $origin )
-			&& fsync( $file ) && Tidemark_Place::call( 'chmod', $this->path, 0660 );
+			&& fsync( $file );
 	}
 
 	/** @return bool False where it stays. */
 	public function take_away() {
 		clearstatcache( true, $this->path );
-		if ( ! @filesize( $this->path ) ) {
+		$found = @lstat( $this->path );
+		// What is no file is no mark either.
+		if ( ! $found || ! $found['size'] || ! Tidemark_Plain_File::is_plain( $found ) ) {
 			return true;
 		}
-		$file = @fopen( $this->path, 'r+b' );
+		$file = Tidemark_Plain_File::open( $this->path );
 		return $file && ftruncate( $file, 0 ) && fsync( $file );
 	}
 }

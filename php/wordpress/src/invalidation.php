@@ -95,9 +95,13 @@ class Tidemark_Invalidation {
 		$origin = str_pad( (string) hex2bin( $origin ), self::ORIGIN, "\0" );
 		$body   = $kind . $origin . hash( 'xxh3', $text, true );
 		$record = $body . hash( 'xxh3', $body, true );
-		for ( $tries = 0; $tries < 3 && $this->mark->take_away(); ++$tries ) {
-			$file = is_link( $this->path ) ? false : @fopen( $this->path, 'c+b' );
-			if ( ! $file || ! flock( $file, LOCK_EX ) ) {
+		for ( $tries = 0; $tries < 5 && $this->mark->take_away(); ++$tries ) {
+			$file = Tidemark_Plain_File::open( $this->path );
+			$file = $file ? $file : Tidemark_Plain_File::make( $this->path );
+			if ( ! $file ) {
+				continue;
+			}
+			if ( ! flock( $file, LOCK_EX ) ) {
 				return false;
 			}
 			$found = fstat( $file );
@@ -121,7 +125,6 @@ class Tidemark_Invalidation {
 	private function write( $file, $size, $record ) {
 		if ( 0 === $size ) {
 			$record = self::header( self::FIRST ) . $record;
-			$this->give_to_owner( $this->path );
 		} else {
 			// A writer that was killed left part of a record: readers take it as a flush.
 			$extra  = ( $size - self::HEADER ) % self::RECORD;
@@ -159,10 +162,10 @@ class Tidemark_Invalidation {
 		$link = $this->path . '.link';
 		@unlink( $next );
 		@unlink( $link );
-		if ( self::HEADER !== @file_put_contents( $next, self::header( $before ) ) ) {
+		$file = Tidemark_Plain_File::make( $next );
+		if ( ! $file || self::HEADER !== fwrite( $file, self::header( $before ) ) || ! fclose( $file ) ) {
 			return false;
 		}
-		$this->give_to_owner( $next );
 		// Where there are no hard links, readers find no file of that name, and flush.
 		if ( Tidemark_Place::call( 'link', $this->path, $link ) ) {
 			@rename( $link, $this->path . self::BEFORE );
@@ -170,16 +173,6 @@ class Tidemark_Invalidation {
 			@unlink( $link );
 		}
 		return @rename( $next, $this->path );
-	}
-
-	/** What root makes must be writable for the others. */
-	private function give_to_owner( $path ) {
-		$folder = @stat( dirname( $path ) );
-		Tidemark_Place::call( 'chmod', $path, 0660 );
-		if ( $folder ) {
-			Tidemark_Place::call( 'chown', $path, $folder['uid'] );
-			Tidemark_Place::call( 'chgrp', $path, $folder['gid'] );
-		}
 	}
 
 	/**

@@ -14,7 +14,10 @@ class Tidemark_Notices {
 		if ( $this->counts[ $kind ] > 1 ) {
 			return;
 		}
-		$mark = is_dir( $this->folder ) && is_writable( $this->folder ) ? $this->folder . '/noted-'
+		// Root touches nothing where another user may have put a link.
+		$is_own = is_dir( $this->folder ) && is_writable( $this->folder )
+			&& @fileowner( $this->folder ) === Tidemark_Place::user();
+		$mark   = $is_own ? $this->folder . '/noted-'
 			: sys_get_temp_dir() . '/tidemark-' . substr( hash( 'sha256', $this->folder ), 0, 16 ) . '-';
 		// No user can touch the mark of another one.
 		$mark = $mark . preg_replace( '/[^a-z]/', '', $kind ) . '-' . Tidemark_Place::user();
