@@ -30,7 +30,8 @@ pub use error::{
 };
 pub use functions::{
     Build, DeploymentUpload, Executable, FunctionInput, FunctionOptionsInput, FunctionShown,
-    RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS, Specification, UploadRange, VariableInput,
+    QueuedRequest, RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS, STARTS_MAX, Specification,
+    StartedExecution, UploadRange, VariableInput, failed_execution,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};
@@ -71,9 +72,10 @@ pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
     DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, Durability, EncodeRow,
-    ExecutionRecord, ExecutionStatus, HistoryCount, HistoryFault, HistoryImport, HistoryMembers,
-    Inspection, LongReadCounts, LongReads, SchemaAct, SchemaRecord, StoreError, StorePlace,
-    UrlFault, Variable, Verdict, Violation, Violations, accept_loss, examine_database, inspect,
+    ExecutionRecord, ExecutionStatus, ExecutionTrigger, HistoryCount, HistoryFault, HistoryImport,
+    HistoryMembers, Inspection, LongReadCounts, LongReads, QUEUED_BYTES_MAX, QUEUED_MAX,
+    QueueBounds, QueuedExecution, SchemaAct, SchemaRecord, StoreError, StorePlace, UrlFault,
+    Variable, Verdict, Violation, Violations, accept_loss, examine_database, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

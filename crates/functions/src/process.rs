@@ -128,14 +128,22 @@ impl SentRequest {
         timeout.into_iter().chain(wait).min_by_key(|(end, _)| *end)
     }
 
+    /// How long its handler has run; zero only where it was not called. Its beginning and its end
+    /// may come in one look at the socket.
+    fn ran_for(&self, now: Instant) -> Duration {
+        let started = self.started;
+        let ran = started.map(|started| now.saturating_duration_since(started));
+        ran.map_or(Duration::ZERO, |ran| ran.max(Duration::from_micros(1)))
+    }
+
     fn fail(self, now: Instant, cause: RunCause, reason: &str) {
+        let duration = self.ran_for(now);
         let Some(run) = self.run else { return };
-        let started = self.started.unwrap_or(now);
         let failed = RunFailure {
             reason: reason.to_owned(),
             logs: self.logs.finish("Logs"),
             errors: self.errors.finish("Errors"),
-            duration: now.saturating_duration_since(started),
+            duration,
         };
         run.fail(cause, failed);
     }
@@ -156,10 +164,10 @@ impl SentRequest {
     }
 
     fn answer(self, now: Instant) {
+        let duration = self.ran_for(now);
         let (Some(run), Some(head)) = (self.run, self.head) else {
             return;
         };
-        let started = self.started.unwrap_or(now);
         let _ = run.reply.send(FunctionOutcome {
             cause: RunCause::Answered,
             response: RunResponse {
@@ -169,7 +177,7 @@ impl SentRequest {
             },
             logs: self.logs.finish("Logs"),
             errors: self.errors.finish("Errors"),
-            duration: now.saturating_duration_since(started),
+            duration,
             is_cold: run.is_cold,
         });
     }

@@ -9,6 +9,8 @@ mod config;
 mod execution;
 mod live_runs;
 mod prepared;
+mod queue_flights;
+mod queue_runs;
 mod records;
 mod removal;
 mod running;
@@ -35,6 +37,8 @@ use crate::rng::Rng;
 /// Threads for what reads and writes files: unpacking, building, clearing away, and one more.
 const BLOCKING_MAX: usize = 4;
 
+/// What runs of the queue is returned to it within this time at the end.
+const RETURNING_MAX: Duration = Duration::from_millis(500);
 /// Connections of functions to the API that wait to be taken; more wait in their jails.
 const CONNECTIONS_WAITING_MAX: usize = 64;
 
@@ -247,6 +251,7 @@ fn work(
             never = running.build_all() => match never {},
             never = running.clear_away() => match never {},
             never = running.keep_records() => match never {},
+            never = running.run_queue() => match never {},
         };
         // Meanwhile this thread tells callers what became of their runs.
         let executing = running.clone();
@@ -254,6 +259,7 @@ fn work(
         let _ = tokio::task::spawn_blocking(shut_down).await;
         // What the last runs came to is told by their tasks, which have been woken.
         tokio::task::yield_now().await;
+        let _ = tokio::time::timeout(RETURNING_MAX, running.finish_queued()).await;
         running.write_records().await;
     });
     // What reads of a disk that does not answer is left behind.

@@ -10,7 +10,9 @@ use model::{
 };
 use query::Query;
 
-use crate::function_op::{DeploymentAct, FunctionName, FunctionOp};
+use crate::execution_queue::QueueOp;
+use crate::function_name::FunctionName;
+use crate::function_op::{DeploymentAct, FunctionOp};
 use crate::refusal::{Full, Refusal};
 use crate::row_op::{Guard, PeriodEnd, RowAct, RowOp, Stamps};
 use crate::staged::{Once, Since, Transaction, TransactionOp};
@@ -88,6 +90,7 @@ impl WriteBatch {
                 | RelatedOp::Hold(_) => 1,
             },
             Op::Function(FunctionOp::KeepExecutions(kept)) => kept.len(),
+            Op::Function(FunctionOp::Queue(QueueOp::Put(queued, _))) => queued.len(),
             Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) | Op::Function(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
@@ -111,6 +114,10 @@ impl WriteBatch {
             Op::Function(FunctionOp::KeepExecutions(kept)) => {
                 kept.iter().map(|(.., record)| record.size_bytes()).sum()
             }
+            Op::Function(FunctionOp::Queue(QueueOp::Put(queued, _))) => {
+                queued.iter().map(|one| one.call.size_bytes()).sum()
+            }
+            Op::Function(FunctionOp::Queue(QueueOp::End { record, .. })) => record.size_bytes(),
             _ => 0,
         };
         self.ops.iter().map(bytes).sum()

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::execution_queue::QueueOp;
 use crate::execution_record::ExecutionRecord;
-use model::{DeploymentId, FunctionId, ProjectId, Timestamp, VariableId};
+use crate::function_name::FunctionName;
+use model::{DeploymentId, Timestamp, VariableId};
 
 /// Most functions of a project: all of them are in memory.
 pub const FUNCTIONS_MAX: usize = 1_000;
@@ -20,15 +22,6 @@ pub const PIECES_MAX: usize = 1_024;
 /// An archive that is not all there after so many microseconds goes: a day (wire protocol,
 /// deployments).
 pub const UPLOAD_KEPT_US: i64 = 24 * 3_600 * 1_000_000;
-
-/// A function as operations name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionName {
-    /// Its project.
-    pub project: ProjectId,
-    /// Its id.
-    pub id: FunctionId,
-}
 
 /// An operation on what belongs to a function.
 #[derive(Clone, Debug)]
@@ -97,7 +90,10 @@ pub enum FunctionOp {
     /// those of functions that are gone are passed over. The oldest go where a function's options
     /// say so.
     KeepExecutions(Arc<[(FunctionName, i64, ExecutionRecord)]>),
-    /// Removes the record of an execution, if it is there.
+    /// On executions that wait for their start.
+    Queue(QueueOp),
+    /// Removes an execution that waits, or the record of one, if it is there:
+    /// [`crate::execution_queue::ExecutionRefusal::InProgress`] while it runs.
     DeleteExecution {
         /// Of which function.
         function: FunctionName,

@@ -17,7 +17,9 @@ use query::{Query, Visibility};
 
 pub mod batch;
 pub mod error;
+pub mod execution_queue;
 pub mod execution_record;
+mod function_name;
 pub mod function_op;
 mod laws;
 mod pending;
@@ -36,10 +38,15 @@ pub use batch::{
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use error::StoreError;
-pub use execution_record::{ExecutionRecord, ExecutionStatus};
+pub use execution_queue::{
+    ExecutionRefusal, NewExecution, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall,
+    QueuedExecution,
+};
+pub use execution_record::{ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers};
+pub use function_name::FunctionName;
 pub use function_op::{
     ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentRefusal, DeploymentStatus,
-    FunctionName, FunctionOp, Variable,
+    FunctionOp, Variable,
 };
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
@@ -260,8 +267,38 @@ pub trait StoreFunctions {
     fn next_build(&self) -> StoreFuture<'_, Option<(i64, Deployment)>>;
 }
 
-/// Records of executions.
+/// Executions that wait, and records of those that have ended.
 pub trait StoreExecutions {
+    /// What waits of a function, or runs from the queue, in the order in which it was queued.
+    fn queued_executions(&self, function: i64) -> StoreFuture<'_, Vec<QueuedExecution>>;
+
+    /// The one of this id.
+    fn queued_execution<'a>(
+        &'a self,
+        function: i64,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<QueuedExecution>>;
+
+    /// What may be started at an instant, with [`model::Function::seq`] of its function: the one
+    /// that is due the longest first, at most `limit`, and none of the functions `except`.
+    fn due_executions<'a>(
+        &'a self,
+        now: Timestamp,
+        except: &'a [i64],
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(i64, QueuedExecution)>>;
+
+    /// What the handler of an execution is given, by [`QueuedExecution::seq`]; `None` where it is
+    /// gone.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyMissing`], [`StoreError::SealBroken`] when it cannot be opened.
+    fn queued_call(
+        &self,
+        function: i64,
+        seq: i64,
+    ) -> StoreFuture<'_, Option<(QueuedExecution, QueuedCall)>>;
+
     /// The newest records of a function, at most [`execution_record::RECORDS_LISTED_MAX`], in the
     /// order in which they were kept, without headers and logs.
     fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>>;

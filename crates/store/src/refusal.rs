@@ -4,6 +4,7 @@ use model::history::WriteRefusal;
 use model::{HistoryGone, ModelError, Period, ProjectId, RowId, TableId, TableNumber};
 
 use crate::error::StoreError;
+use crate::execution_queue::ExecutionRefusal;
 use crate::function_op::DeploymentRefusal;
 use crate::staged::{Repeated, TransactionRefusal};
 
@@ -163,6 +164,8 @@ pub enum Refusal {
     NotFound(Container, String),
     /// A deployment stands against it.
     OfDeployment(DeploymentRefusal),
+    /// An execution stands against it, or all that wait.
+    OfExecution(ExecutionRefusal),
     /// There are as many of this kind as there can be.
     TooMany {
         /// Of what.

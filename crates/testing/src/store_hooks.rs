@@ -10,11 +10,11 @@ use std::task::{Context, Poll, Waker};
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
     ArchivePart, ArchivePiece, BoundaryOf, Deployment, ExecutionRecord, KeptRequest, Listed,
-    Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, Preview, ReadsAtOnce, Recorded,
-    RecordsOf, Snapshot, Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError,
-    StoreExecutions, StoreFunctions, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep,
-    StoreUsage, StoreWrites, TableConstraints, Transaction, Trial, Variable, Work, WriteBatch,
-    WriteTurn,
+    Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, Preview, QueuedCall,
+    QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing, Store,
+    StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
+    StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, TableConstraints,
+    Transaction, Trial, Variable, Work, WriteBatch, WriteTurn,
 };
 
 use crate::own_turn::OwnTurn;
@@ -325,6 +325,35 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
 }
 
 impl<H: StoreHooks> StoreExecutions for Hooked<H> {
+    fn queued_executions(&self, function: i64) -> StoreFuture<'_, Vec<QueuedExecution>> {
+        self.0.inner().queued_executions(function)
+    }
+
+    fn queued_execution<'a>(
+        &'a self,
+        function: i64,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<QueuedExecution>> {
+        self.0.inner().queued_execution(function, id)
+    }
+
+    fn due_executions<'a>(
+        &'a self,
+        now: Timestamp,
+        except: &'a [i64],
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(i64, QueuedExecution)>> {
+        self.0.inner().due_executions(now, except, limit)
+    }
+
+    fn queued_call(
+        &self,
+        function: i64,
+        seq: i64,
+    ) -> StoreFuture<'_, Option<(QueuedExecution, QueuedCall)>> {
+        self.0.inner().queued_call(function, seq)
+    }
+
     fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>> {
         self.0.inner().executions(function)
     }

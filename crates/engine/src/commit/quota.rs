@@ -22,7 +22,7 @@ use store::{
     Counted, DeploymentAct, Full, FunctionOp, Listing, OpenTransactions, SpaceLimit, Store,
     TotalCap, TransactionOp, WriteBatch,
 };
-use store::{MatchingAct, Op, RelatedOp, RowAct, RowOp};
+use store::{MatchingAct, Op, QueueOp, RelatedOp, RowAct, RowOp};
 
 use crate::error::{EngineError, TransactionError};
 use crate::state::shared::Shared;
@@ -397,7 +397,8 @@ fn growth(op: &Op) -> Option<ProjectGrowth<'_>> {
                 act: DeploymentAct::PutPiece(_),
                 ..
             }
-            | FunctionOp::KeepExecutions(_),
+            | FunctionOp::KeepExecutions(_)
+            | FunctionOp::Queue(QueueOp::Put(..)),
         ) => Some(ProjectGrowth { row_of: None }),
         Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
             None

@@ -1,5 +1,6 @@
 //! Failures about functions and what belongs to them.
 
+use store::QueueBounds;
 use thiserror::Error;
 
 /// Why a function, or what belongs to it, cannot be found or made so.
@@ -23,6 +24,15 @@ pub enum FunctionError {
     /// No record of such an execution is kept.
     #[error("The function has no execution `{0}`.")]
     ExecutionNotFound(String),
+    /// An execution that runs is not deleted.
+    #[error("The execution runs. It can be deleted when it has ended.")]
+    InProgress,
+    /// As many executions wait as may.
+    #[error(
+        "As many executions of this project wait as may: {} of them, or {} bytes of their bodies \
+         and headers.", .0.count_max, .0.bytes_max
+    )]
+    QueueFull(QueueBounds),
     /// A deployment of this id is there already.
     #[error("The function has a deployment with this id already.")]
     DeploymentExists,

@@ -2,8 +2,8 @@
 
 use model::{RowId, counted};
 use store::{
-    Applied, Container, DeploymentRefusal, Full, Outcome, Refusal, StoreError, TransactionRefusal,
-    Violations,
+    Applied, Container, DeploymentRefusal, ExecutionRefusal, Full, Outcome, Refusal, StoreError,
+    TransactionRefusal, Violations,
 };
 
 use crate::error::{
@@ -78,6 +78,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::NotFound(container, id) => not_found(container, id),
         Refusal::TooMany { kind, max } => too_many(kind, max),
         Refusal::OfDeployment(refusal) => of_deployment(refusal),
+        Refusal::OfExecution(refusal) => of_execution(refusal),
         Refusal::Failed(error) => error.into(),
     }
 }
@@ -163,6 +164,13 @@ fn of_deployment(refusal: DeploymentRefusal) -> EngineError {
     match refusal {
         DeploymentRefusal::BuildMoved(status) => FunctionError::BuildMoved(status.as_str()).into(),
         DeploymentRefusal::PieceInvalid(why) => FunctionError::RangeInvalid(why.to_owned()).into(),
+    }
+}
+
+fn of_execution(refusal: ExecutionRefusal) -> EngineError {
+    match refusal {
+        ExecutionRefusal::InProgress => FunctionError::InProgress.into(),
+        ExecutionRefusal::QueueFull(bounds) => FunctionError::QueueFull(bounds).into(),
     }
 }
 

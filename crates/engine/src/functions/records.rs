@@ -1,5 +1,6 @@
 //! Records of executions: kept for callers with a key, who list, read and delete them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use model::{Function, Scope, Timestamp, Value};
@@ -13,6 +14,7 @@ use crate::read::offload::at_once;
 use crate::request::authorize;
 use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, EXECUTIONS, Listable, no_such_attribute};
+use crate::state::shared::Shared;
 
 const READ: &[Scope] = &[Scope::ExecutionsRead];
 const DELETE: &[Scope] = &[Scope::ExecutionsWrite];
@@ -55,8 +57,9 @@ impl Engine {
         let all = if of_guest {
             Vec::new()
         } else {
-            let (shared, seq) = (self.shared.clone(), function.seq);
-            let read = move || at_once(shared.store.executions(seq));
+            let (shared, seq, now) = (self.shared.clone(), function.seq, self.now());
+            // What waits is read first: it may end meanwhile, and stands in one of both at least.
+            let read = move || at_once(all_of(&shared, seq, now));
             let read = self.offload(usize::MAX, of_guest, read).await?;
             read.unwrap_or(Err(store::StoreError::Interrupted))?
         };
@@ -65,7 +68,7 @@ impl Engine {
         let bytes_max = self.answer_bytes_max;
         for head in page.items {
             // One that went meanwhile is left out.
-            let found = self.shared.store.execution(function.seq, &head.id).await?;
+            let found = self.execution_of(&function, &head.id).await?;
             bytes += found.as_ref().map_or(0, ExecutionRecord::size_bytes);
             if bytes > bytes_max {
                 return Err(ReadError::AnswerTooLarge { bytes_max }.into());
@@ -94,14 +97,28 @@ impl Engine {
         if !caller.actor.bypasses_grants() {
             return Err(missing());
         }
-        let found = self.shared.store.execution(function.seq, id).await?;
-        found.ok_or_else(missing)
+        self.execution_of(&function, id).await?.ok_or_else(missing)
     }
 
-    /// Deletes the record of an execution.
+    /// One that waits, or runs from the queue, or has ended.
+    async fn execution_of(
+        &self,
+        function: &Function,
+        id: &str,
+    ) -> Result<Option<ExecutionRecord>, EngineError> {
+        let store = &self.shared.store;
+        // In this order: it may end meanwhile.
+        if let Some(queued) = store.queued_execution(function.seq, id).await? {
+            return Ok(Some(queued.record(self.now())));
+        }
+        Ok(store.execution(function.seq, id).await?)
+    }
+
+    /// Deletes an execution that waits, or the record of one that has ended.
     ///
     /// # Errors
-    /// [`FunctionError::NotFound`], [`FunctionError::ExecutionNotFound`].
+    /// [`FunctionError::NotFound`], [`FunctionError::ExecutionNotFound`];
+    /// [`FunctionError::InProgress`] while it runs.
     pub async fn delete_execution(
         &self,
         caller: &Caller,
@@ -110,8 +127,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         authorize::need_key(caller, DELETE)?;
         let function = self.find_function(caller, function)?;
-        let found = self.shared.store.execution(function.seq, id).await?;
-        if found.is_none() {
+        if self.execution_of(&function, id).await?.is_none() {
             return Err(FunctionError::ExecutionNotFound(shown(id)).into());
         }
         let op = FunctionOp::DeleteExecution {
@@ -140,6 +156,26 @@ impl Engine {
     }
 }
 
+/// The newest records of a function, and what waits of it behind them.
+async fn all_of(
+    shared: &Shared,
+    function: i64,
+    now: Timestamp,
+) -> Result<Vec<ExecutionRecord>, store::StoreError> {
+    let queued = shared.store.queued_executions(function).await?;
+    let mut all = shared.store.executions(function).await?;
+    let newest = all.last().map_or(0, |record| record.seq);
+    let known: HashSet<String> = queued.iter().map(|one| one.id.clone()).collect();
+    all.retain(|record| !known.contains(&record.id));
+    // The order of a list goes on behind that of the records.
+    let behind = queued.iter().zip(newest + 1..);
+    all.extend(behind.map(|(one, seq)| ExecutionRecord {
+        seq,
+        ..one.record(now)
+    }));
+    Ok(all)
+}
+
 impl Listable for ExecutionRecord {
     fn id(&self) -> &str {
         &self.id
@@ -159,7 +195,7 @@ impl Listable for ExecutionRecord {
 
     fn attribute(&self, position: usize) -> Value {
         match position {
-            0 => Value::Text("http".to_owned()),
+            0 => Value::Text(self.trigger.as_str().to_owned()),
             1 => Value::Text(self.status.as_str().to_owned()),
             2 => Value::Int(i64::from(self.response_status)),
             3 => Value::Float(self.duration_us as f64 / 1e6),

@@ -1,7 +1,7 @@
 //! One execution: what is asked for, and what came of it.
 
 use bytes::Bytes;
-use engine::{EngineError, ExecutionRecord, ExecutionStatus};
+use engine::{EngineError, ExecutionRecord, ExecutionStatus, ExecutionTrigger};
 use functions::{FunctionOutcome, RunRefusal};
 use model::{DeploymentId, Timestamp};
 
@@ -21,11 +21,14 @@ const RESPONSE_HEADERS_KEPT: [&str; 2] = ["content-type", "content-length"];
 pub struct ExecutionCall {
     /// The id of the execution.
     pub id: String,
+    /// Why it starts.
+    pub trigger: ExecutionTrigger,
     /// The method that the handler sees.
-    pub method: &'static str,
+    pub method: String,
     /// The path that the handler sees, with its query string.
     pub path: String,
-    /// The headers that the handler sees, but for the key that it is given; names in small letters.
+    /// The headers that the handler sees, but for those that each start has of its own; names in
+    /// small letters.
     pub headers: Vec<(String, String)>,
     /// The body that the handler sees.
     pub body: Bytes,
@@ -35,10 +38,13 @@ pub struct ExecutionCall {
 }
 
 impl ExecutionCall {
-    /// The headers with the key of the execution, which is for its handler alone.
-    pub fn handed_headers(&self, key: &str) -> Vec<(String, String)> {
-        let key = ("x-appwrite-key".to_owned(), key.to_owned());
-        self.headers.iter().cloned().chain([key]).collect()
+    /// The headers of a start with its key, which is for its handler alone.
+    pub fn handed_headers(&self, key: &str, attempt: u32) -> Vec<(String, String)> {
+        let own = [
+            ("x-appwrite-key".to_owned(), key.to_owned()),
+            ("x-tidemark-attempt".to_owned(), attempt.to_string()),
+        ];
+        self.headers.iter().cloned().chain(own).collect()
     }
 }
 
@@ -69,9 +75,10 @@ impl Execution {
             record: ExecutionRecord {
                 seq: 0,
                 id: call.id,
+                trigger: call.trigger,
                 deployment,
                 status,
-                method: call.method.to_owned(),
+                method: call.method,
                 path: call.path,
                 request_headers: call.headers,
                 response_status: response.status,
@@ -79,6 +86,7 @@ impl Execution {
                 logs: outcome.logs,
                 errors: outcome.errors,
                 duration_us: outcome.duration.as_micros() as u64,
+                scheduled: None,
                 created,
                 updated,
             },

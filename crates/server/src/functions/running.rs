@@ -12,9 +12,10 @@ use bytes::Bytes;
 use engine::{ArchivePart, Engine};
 use functions::jail::attempt::try_jail;
 use functions::{
-    Executor, ExecutorSettings, FunctionIsolation, FunctionWork, InstalledRuntimes, RunCause,
+    Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork,
+    InstalledRuntimes, RunCause,
 };
-use model::{Function, Timestamp};
+use model::{DeploymentId, Function, Timestamp};
 use tokio::runtime::Handle;
 
 use super::Ways;
@@ -23,12 +24,16 @@ use super::config::FunctionsConfig;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
 use super::live_runs::LiveRuns;
 use super::prepared::PreparedFunctions;
+use super::queue_flights::QueuedRuns;
 use super::records::ExecutionRecords;
 use super::removal::remove_folder;
 use super::unpacked::UnpackedFolder;
 
 /// A caller waits no longer (wire protocol, executions).
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// The key of an execution for which no caller waits counts so long beyond its timeout, should
+/// no one see its end: it may wait for a process as long.
+const QUEUE_MAX: Duration = Duration::from_hours(1);
 /// A process whose code is not loaded by then is ended.
 const START_MAX: Duration = Duration::from_secs(30);
 /// Bytes of the body of an execution or its response (wire protocol, executions).
@@ -49,6 +54,7 @@ pub struct RunningFunctions {
     builds: Builds,
     records: ExecutionRecords,
     live: Arc<LiveRuns>,
+    queue: QueuedRuns,
     runtime: Handle,
     left: Vec<PathBuf>,
 }
@@ -100,6 +106,7 @@ impl RunningFunctions {
             builds,
             records: ExecutionRecords::new(config.records),
             live: ways.runs,
+            queue: QueuedRuns::default(),
             runtime,
             left,
         })
@@ -155,37 +162,13 @@ impl RunningFunctions {
         mut call: ExecutionCall,
     ) -> Result<Execution, ExecutionFault> {
         let created = self.engine.now();
-        let path = |deployment| self.unpacked.path(deployment);
-        let prepared = self.prepared.get(&self.engine, function, path).await?;
-        let (seq, deployment) = prepared;
-        let read = async {
-            let archive = read_archive(&self.engine, seq, ArchivePart::Output).await;
-            archive.map_err(ExecutionFault::from)
-        };
-        let _held = self.unpacked.hold(seq, read).await?;
-        let expires = Timestamp(self.engine.now().0 + WAIT_MAX.as_micros() as i64);
-        let key = self.live.begin(function, seq, call.depth, expires);
-        let work = FunctionWork {
-            deployment,
-            method: call.method.to_owned(),
-            path: call.path.clone(),
-            headers: call.handed_headers(key.reveal()),
-            body: std::mem::replace(&mut call.body, Bytes::new()),
-            timeout: Duration::from_secs(u64::from(function.definition.timeout_s)),
-            wait_max: Some(WAIT_MAX),
-        };
-        let run = self.executor.run(work).await;
-        drop(key);
-        let mut outcome = run.map_err(ExecutionFault::Refused)?;
+        let ran = self
+            .perform(function, &mut call, (1, Some(WAIT_MAX)))
+            .await?;
+        let (deployment, outcome) = ran;
         let waited_too_long = outcome.cause == RunCause::WaitedTooLong;
-        if !function.definition.logging {
-            outcome.logs.clear();
-            outcome.errors.clear();
-        }
-        let active = function.active.as_ref();
-        let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;
         let times = (created, self.engine.now());
-        let execution = Execution::new(call, active.id.clone(), outcome, times);
+        let execution = Execution::new(call, deployment, outcome, times);
         let kept = execution.kept();
         let kept = self.records.keep(&self.engine, function.clone(), kept);
         kept.await?;
@@ -194,6 +177,70 @@ impl RunningFunctions {
             return Err(ExecutionFault::WaitedTooLong { seconds });
         }
         Ok(execution)
+    }
+
+    /// Starts an execution, which takes the body, and waits for its end: the deployment that was
+    /// executed, and what came of it. `wait_max` is how long its caller waits, if one does.
+    ///
+    /// # Errors
+    /// When nothing was executed.
+    pub(super) async fn perform(
+        &self,
+        function: &Arc<Function>,
+        call: &mut ExecutionCall,
+        (attempt, wait_max): (u32, Option<Duration>),
+    ) -> Result<(DeploymentId, FunctionOutcome), ExecutionFault> {
+        let path = |deployment| self.unpacked.path(deployment);
+        let prepared = self.prepared.get(&self.engine, function, path).await?;
+        let (seq, deployment) = prepared;
+        let read = async {
+            let archive = read_archive(&self.engine, seq, ArchivePart::Output).await;
+            archive.map_err(ExecutionFault::from)
+        };
+        let _held = self.unpacked.hold(seq, read).await?;
+        let timeout = Duration::from_secs(u64::from(function.definition.timeout_s));
+        let key_max = wait_max.unwrap_or(timeout + QUEUE_MAX);
+        let expires = Timestamp(self.engine.now().0 + key_max.as_micros() as i64);
+        let key = self.live.begin(function, seq, call.depth, expires);
+        let work = FunctionWork {
+            deployment,
+            method: call.method.clone(),
+            path: call.path.clone(),
+            headers: call.handed_headers(key.reveal(), attempt),
+            body: std::mem::replace(&mut call.body, Bytes::new()),
+            timeout,
+            wait_max,
+        };
+        let run = self.executor.run(work).await;
+        drop(key);
+        let mut outcome = run.map_err(ExecutionFault::Refused)?;
+        if !function.definition.logging {
+            outcome.logs.clear();
+            outcome.errors.clear();
+        }
+        let active = function.active.as_ref();
+        let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;
+        Ok((active.id.clone(), outcome))
+    }
+
+    /// What runs of the queue.
+    pub(super) fn queue(&self) -> &QueuedRuns {
+        &self.queue
+    }
+
+    /// What holds functions and executions.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Lets an execution that was queued be started soon.
+    pub fn expect_queued(&self) {
+        self.queue.expect();
+    }
+
+    /// Waits for executions from the queue to be returned to it, or to be kept.
+    pub async fn finish_queued(&self) {
+        self.queue.finish().await;
     }
 
     /// Writes records as they come.

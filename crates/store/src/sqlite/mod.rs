@@ -46,10 +46,10 @@ use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     ArchivePart, ArchivePiece, Boundaries, BoundaryOf, Committed, Counts, Deployment, Durability,
     ExecutionRecord, InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions,
-    OperationsOf, Options, Pending, Point, Preview, ReadsAtOnce, Recorded, RecordsOf, Snapshot,
-    Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError, StoreExecutions,
-    StoreFunctions, StoreFuture, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage,
-    StoreWrites, Transaction, Trial, Variable, Work, WriteTurn,
+    OperationsOf, Options, Pending, Point, Preview, QueuedCall, QueuedExecution, ReadsAtOnce,
+    Recorded, RecordsOf, Snapshot, Staged, Standing, Store, StoreAtOnce, StoreConstraints,
+    StoreError, StoreExecutions, StoreFunctions, StoreFuture, StoreReads, StoreTransactions,
+    StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work, WriteTurn,
 };
 
 /// The store behind the border.
@@ -459,6 +459,35 @@ impl StoreFunctions for SqliteStore {
 }
 
 impl StoreExecutions for SqliteStore {
+    fn queued_executions(&self, function: i64) -> StoreFuture<'_, Vec<QueuedExecution>> {
+        Box::pin(ready(self.readers.queued_executions(function)))
+    }
+
+    fn queued_execution<'a>(
+        &'a self,
+        function: i64,
+        id: &'a str,
+    ) -> StoreFuture<'a, Option<QueuedExecution>> {
+        Box::pin(ready(self.readers.queued_execution(function, id)))
+    }
+
+    fn due_executions<'a>(
+        &'a self,
+        now: Timestamp,
+        except: &'a [i64],
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<(i64, QueuedExecution)>> {
+        Box::pin(ready(self.readers.due_executions(now, except, limit)))
+    }
+
+    fn queued_call(
+        &self,
+        function: i64,
+        seq: i64,
+    ) -> StoreFuture<'_, Option<(QueuedExecution, QueuedCall)>> {
+        Box::pin(ready(self.readers.queued_call(function, seq)))
+    }
+
     fn executions(&self, function: i64) -> StoreFuture<'_, Vec<ExecutionRecord>> {
         Box::pin(ready(self.readers.executions(function)))
     }

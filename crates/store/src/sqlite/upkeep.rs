@@ -28,6 +28,7 @@ impl Writer {
             return self.in_own_transaction(|writer| {
                 remove_pieces(&writer.connection)?;
                 remove_executions(&writer.connection)?;
+                remove_calls(&writer.connection)?;
                 let connection = &writer.connection;
                 Ok(has_pieces_gone(connection)? || next_task(connection)?.is_some())
             });
@@ -179,7 +180,8 @@ fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>
 }
 
 fn has_pieces_gone(connection: &Connection) -> Result<bool, StoreError> {
-    let any = "SELECT 1 FROM pieces_gone UNION ALL SELECT 1 FROM executions_gone LIMIT 1";
+    let any = "SELECT 1 FROM pieces_gone UNION ALL SELECT 1 FROM executions_gone \
+               UNION ALL SELECT 1 FROM calls_gone LIMIT 1";
     let mut any = connection.prepare_cached(any)?;
     Ok(any.exists(())?)
 }
@@ -227,6 +229,31 @@ fn remove_executions(connection: &Connection) -> Result<(), StoreError> {
             return Ok(());
         };
         bytes += removed;
+        count += 1;
+    }
+    Ok(())
+}
+
+/// Removes what the handlers of a deleted function were to be given, of at most about
+/// [`SLICE_BYTES_MAX`]: the one that passes it is the last one.
+fn remove_calls(connection: &Connection) -> Result<(), StoreError> {
+    let (mut bytes, mut count) = (0, 0);
+    while bytes < SLICE_BYTES_MAX as i64 && count < SLICE_ROWS_MAX {
+        let next = "DELETE FROM calls_gone WHERE seq = (SELECT min(seq) FROM calls_gone) \
+                    RETURNING seq";
+        let next: Option<i64> = connection
+            .prepare_cached(next)?
+            .query_row((), |row| row.get(0))
+            .optional()?;
+        let Some(seq) = next else {
+            return Ok(());
+        };
+        let removed = "DELETE FROM queued_call WHERE seq = ?1 RETURNING length(call)";
+        let removed: Option<i64> = connection
+            .prepare_cached(removed)?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        bytes += removed.unwrap_or_default();
         count += 1;
     }
     Ok(())

@@ -183,17 +183,6 @@ fn an_execution_is_refused_for_what_it_asks() {
         assert_eq!(refused.outcome(), wanted, "{shown}: {}", refused.text);
         assert!(refused.text.contains(part), "{shown}: {}", refused.text);
     }
-    for body in [
-        json!({"async": true}),
-        json!({"scheduledAt": "2099-01-01T00:00:00.000Z"}),
-    ] {
-        let refused = host.execute("f", &body);
-        assert_eq!(
-            refused.outcome(),
-            "400 general_feature_unsupported",
-            "{body}"
-        );
-    }
     // At the limits, and what stands for nothing.
     for body in [
         json!({"body": null, "path": null, "method": null, "headers": null, "async": false}),

@@ -5,4 +5,5 @@ mod builds;
 mod executions;
 mod fixture;
 mod jailed_api;
+mod queue;
 mod records;

@@ -1,9 +1,12 @@
 //! Executions of functions: asked for and waited for.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use engine::{Caller, FunctionError};
+use engine::{Caller, ExecutionTrigger, FunctionError, QueuedRequest};
 use functions::RunRefusal;
-use model::Json;
+use model::calendar::parse_iso;
+use model::{Json, Timestamp};
 
 use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault};
 use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
@@ -16,6 +19,8 @@ use crate::http::wire::error::{ApiError, Kind};
 
 /// Longest path, in characters (wire protocol, executions).
 pub const EXECUTION_PATH_CHARS_MAX: usize = 2_048;
+/// An execution is scheduled at least so far ahead, in microseconds (wire protocol, executions).
+const SCHEDULED_AHEAD_US: i64 = 60_000_000;
 /// Most headers of an execution.
 const HEADERS_MAX: usize = 100;
 /// Bytes of their names and values together: with the path they go to the process in one frame.
@@ -39,10 +44,19 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         return Err(not_on_this_host(runtime));
     }
     let mut fields = context.fields().await?;
+    let start = start(&mut fields, shared.engine.now())?;
     let call = call(&context, &caller, &mut fields)?;
     // The client may be gone while the handler runs, and the body is held no longer than it takes
     // to hand it over.
     drop(fields);
+    if let ExecutionStart::Queued(due) = start {
+        let queued = queued(call, due);
+        let record = shared.engine.queue_execution(&caller, &function, queued);
+        let record = record.await?;
+        running.expect_queued();
+        let body = wire::execution(function.id.as_str(), &record, b"", true);
+        return Ok(Reply::accepted(body).with(X_APPWRITE_EXECUTION_ID, &record.id));
+    }
     let execution = running.execute(function.clone(), call).await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
     let shows_logs = !caller.is_guest();
@@ -93,6 +107,49 @@ pub async fn delete(context: RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::empty())
 }
 
+/// When an execution starts.
+enum ExecutionStart {
+    /// While its caller waits.
+    AtOnce,
+    /// When its turn comes, and not before this instant.
+    Queued(Option<Timestamp>),
+}
+
+fn start(fields: &mut Fields, now: Timestamp) -> Result<ExecutionStart, ApiError> {
+    let is_async = fields.flag("async")?.unwrap_or(false);
+    let Some(text) = fields.text("scheduledAt")? else {
+        return Ok(if is_async {
+            ExecutionStart::Queued(None)
+        } else {
+            ExecutionStart::AtOnce
+        });
+    };
+    let refuse = |why: &str| Err(ApiError::invalid("scheduledAt", why));
+    if !is_async {
+        return refuse("Only an execution with `async` can be scheduled.");
+    }
+    let Some(due) = parse_iso(&text) else {
+        return refuse("Value must be a date and time such as 2026-01-31T10:00:00.000Z.");
+    };
+    if due.0 < now.0 + SCHEDULED_AHEAD_US {
+        return refuse("Value must be at least a minute ahead.");
+    }
+    Ok(ExecutionStart::Queued(Some(due)))
+}
+
+fn queued(call: ExecutionCall, due: Option<Timestamp>) -> QueuedRequest {
+    QueuedRequest {
+        id: call.id,
+        trigger: call.trigger,
+        due,
+        method: call.method,
+        path: call.path,
+        headers: call.headers,
+        body: Arc::from(&*call.body),
+        depth: call.depth,
+    }
+}
+
 fn call(
     context: &RequestContext<'_>,
     caller: &Caller,
@@ -102,11 +159,6 @@ fn call(
     if body.len() > BODY_BYTES_MAX {
         let why = format!("At most {BODY_BYTES_MAX} bytes are allowed.");
         return Err(ApiError::invalid("body", why));
-    }
-    if fields.flag("async")?.unwrap_or(false) || fields.text("scheduledAt")?.is_some() {
-        let why = "`async` and `scheduledAt` are not supported: this version executes at once, \
-                   while the caller waits.";
-        return Err(ApiError::new(Kind::FeatureUnsupported, why));
     }
     let path = path(fields)?;
     let method = method(fields)?;
@@ -123,12 +175,12 @@ fn call(
         ("x-appwrite-country-code", ""),
         ("x-appwrite-continent-code", ""),
         ("x-appwrite-continent-eu", "false"),
-        ("x-tidemark-attempt", "1"),
     ];
     headers.extend(ours.map(|(name, value)| (name.to_owned(), value.to_owned())));
     Ok(ExecutionCall {
         id,
-        method,
+        trigger: ExecutionTrigger::Http,
+        method: method.to_owned(),
         path,
         headers,
         body: Bytes::from(body),

@@ -76,6 +76,7 @@ kinds! {
     SourceNotGzip 400 "storage_file_type_unsupported";
     RangeInvalid 400 "storage_invalid_content_range";
     BuildNotReady 400 "build_not_ready";
+    ExecutionInProgress 400 "execution_in_progress";
     VariableSecretStays 400 "variable_cannot_unset_secret";
     AccessForbidden 401 "general_access_forbidden";
     UnauthorizedScope 401 "general_unauthorized_scope";

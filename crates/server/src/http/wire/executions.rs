@@ -40,7 +40,7 @@ fn write_execution(
     object.plain("resourceId", function);
     object.text("resourceType", "functions");
     object.plain("deploymentId", record.deployment.as_str());
-    object.text("trigger", "http");
+    object.text("trigger", record.trigger.as_str());
     object.text("status", record.status.as_str());
     object.text("requestMethod", &record.method);
     object.text("requestPath", &record.path);
@@ -53,7 +53,10 @@ fn write_execution(
     object.text("errors", logged(&record.errors));
     let duration_s = record.duration_us as f64 / 1e6;
     object.with("duration", |out| json(out, &duration_s));
-    object.raw("scheduledAt", b"null");
+    match record.scheduled {
+        Some(due) => object.instant("scheduledAt", due),
+        None => object.raw("scheduledAt", b"null"),
+    }
     object.close();
 }
 

@@ -56,6 +56,8 @@ pub(crate) enum Place<'a> {
     Note(i64),
     /// The value of a variable, by the number of its function and its id.
     Variable(i64, &'a str),
+    /// What the handler of an execution is given, by the number of its function and its id.
+    Call(i64, &'a str),
 }
 
 impl Place<'_> {
@@ -83,6 +85,10 @@ impl Place<'_> {
                 let place = format!("{function} {id}").into_bytes();
                 (b"variable".to_vec(), place)
             }
+            Place::Call(function, id) => {
+                let place = format!("{function} {id}").into_bytes();
+                (b"call".to_vec(), place)
+            }
         }
     }
 
@@ -102,6 +108,9 @@ impl Place<'_> {
             Place::Note(mark) => format!("the note of the commit at {mark}"),
             Place::Variable(function, id) => {
                 format!("variable `{id}` of the function of number {function}")
+            }
+            Place::Call(function, id) => {
+                format!("what execution `{id}` of the function of number {function} is given")
             }
         }
     }

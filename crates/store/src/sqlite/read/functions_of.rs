@@ -1,8 +1,13 @@
 //! Reading what belongs to functions.
 
+use model::Timestamp;
+
 use super::Readers;
-use crate::sqlite::schema::{stored_executions, stored_functions};
-use crate::{ArchivePart, ArchivePiece, Deployment, ExecutionRecord, StoreError, Variable};
+use crate::sqlite::schema::{stored_executions, stored_functions, stored_queue};
+use crate::{
+    ArchivePart, ArchivePiece, Deployment, ExecutionRecord, QueuedCall, QueuedExecution,
+    StoreError, Variable,
+};
 
 impl Readers {
     /// What [`crate::StoreFunctions::variables`] promises, and what
@@ -72,6 +77,43 @@ impl Readers {
         id: &str,
     ) -> Result<Option<ExecutionRecord>, StoreError> {
         self.look(|connection| Ok(stored_executions::execution(connection, function, id)?))
+    }
+
+    /// What [`crate::StoreExecutions::queued_executions`] promises. A project has few thousands.
+    pub(in crate::sqlite) fn queued_executions(
+        &self,
+        function: i64,
+    ) -> Result<Vec<QueuedExecution>, StoreError> {
+        self.look(|connection| Ok(stored_queue::of_function(connection, function)?))
+    }
+
+    /// What [`crate::StoreExecutions::queued_execution`] promises.
+    pub(in crate::sqlite) fn queued_execution(
+        &self,
+        function: i64,
+        id: &str,
+    ) -> Result<Option<QueuedExecution>, StoreError> {
+        self.look(|connection| Ok(stored_queue::of_id(connection, function, id)?))
+    }
+
+    /// What [`crate::StoreExecutions::due_executions`] promises.
+    pub(in crate::sqlite) fn due_executions(
+        &self,
+        now: Timestamp,
+        except: &[i64],
+        limit: usize,
+    ) -> Result<Vec<(i64, QueuedExecution)>, StoreError> {
+        self.look(|connection| Ok(stored_queue::due(connection, now, except, limit)?))
+    }
+
+    /// What [`crate::StoreExecutions::queued_call`] promises.
+    pub(in crate::sqlite) fn queued_call(
+        &self,
+        function: i64,
+        seq: i64,
+    ) -> Result<Option<(QueuedExecution, QueuedCall)>, StoreError> {
+        let vault = &self.shared.coding.variables;
+        self.look(|connection| Ok(stored_queue::call(connection, vault, (function, seq))?))
     }
 
     /// What [`crate::StoreFunctions::next_build`] promises.

@@ -416,3 +416,42 @@ CREATE TABLE executions_gone (
   function INTEGER PRIMARY KEY
 );
 ";
+
+/// A later format: executions that wait. What their handlers are given stands apart, so that a
+/// lease rewrites no body; of functions that are gone it goes bit by bit: those stand in
+/// `calls_gone`. `queue_size` counts what waits of each project.
+pub(crate) const QUEUE: &str = "
+CREATE TABLE queued (
+  seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+  function   INTEGER NOT NULL,
+  project    TEXT    NOT NULL,
+  id         TEXT    NOT NULL,
+  cause      TEXT    NOT NULL,
+  deployment TEXT    NOT NULL,
+  due        INTEGER NOT NULL,
+  scheduled  INTEGER NOT NULL,
+  attempt    INTEGER NOT NULL,
+  lease      INTEGER NOT NULL,
+  method     TEXT    NOT NULL,
+  path       TEXT    NOT NULL,
+  depth      INTEGER NOT NULL,
+  bytes      INTEGER NOT NULL,
+  created    INTEGER NOT NULL,
+  updated    INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX queued_id ON queued (function, id);
+CREATE INDEX queued_due ON queued (due, seq);
+CREATE TABLE queued_call (
+  seq  INTEGER PRIMARY KEY,
+  call BLOB NOT NULL
+);
+CREATE TABLE queue_size (
+  project TEXT PRIMARY KEY,
+  count   INTEGER NOT NULL,
+  bytes   INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE calls_gone (
+  seq INTEGER PRIMARY KEY
+);
+ALTER TABLE execution ADD COLUMN due INTEGER;
+";

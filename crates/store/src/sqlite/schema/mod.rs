@@ -17,6 +17,7 @@ pub(crate) mod sizes;
 pub(crate) mod state;
 pub(crate) mod stored_executions;
 pub(crate) mod stored_functions;
+pub(crate) mod stored_queue;
 pub(crate) mod stored_transactions;
 pub(crate) mod tables;
 pub(crate) mod tasks;

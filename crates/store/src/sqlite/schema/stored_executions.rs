@@ -4,14 +4,16 @@ use model::{DeploymentId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use crate::StoreError;
-use crate::execution_record::{ExecutionRecord, ExecutionStatus, Headers, RECORDS_LISTED_MAX};
+use crate::execution_record::{
+    ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers, RECORDS_LISTED_MAX,
+};
 use crate::sqlite::disk::fault::corrupt;
 
 type Read<T> = Result<T, StoreError>;
 
 /// The columns of a record that lists look at, as [`head`] reads them.
 const HEAD: &str = "seq, id, deployment, status, method, path, response_status, duration_us, \
-                    created, updated";
+                    created, updated, cause, due";
 
 /// The headers of a record. Written to disk.
 pub(crate) fn headers_text(headers: &Headers) -> String {
@@ -20,7 +22,7 @@ pub(crate) fn headers_text(headers: &Headers) -> String {
     pairs.to_string()
 }
 
-fn headers(text: &str) -> Option<Headers> {
+pub(crate) fn headers(text: &str) -> Option<Headers> {
     let pairs: Vec<serde_json::Value> = serde_json::from_str(text).ok()?;
     let pair = |pair: &serde_json::Value| {
         let text = |position: usize| Some(pair.get(position)?.as_str()?.to_owned());
@@ -34,8 +36,10 @@ fn head(row: &Row<'_>) -> Read<ExecutionRecord> {
     let id: String = row.get(1)?;
     let broken = || corrupt(format!("the record of the execution `{id}` cannot be read"));
     let (deployment, status): (String, String) = (row.get(2)?, row.get(3)?);
+    let trigger: String = row.get(10)?;
     Ok(ExecutionRecord {
         seq: row.get(0)?,
+        trigger: ExecutionTrigger::parse(&trigger).ok_or_else(broken)?,
         deployment: DeploymentId::new(&deployment).map_err(|_| broken())?,
         status: ExecutionStatus::parse(&status).ok_or_else(broken)?,
         method: row.get(4)?,
@@ -46,6 +50,7 @@ fn head(row: &Row<'_>) -> Read<ExecutionRecord> {
         logs: String::new(),
         errors: String::new(),
         duration_us: row.get::<_, i64>(7)?.unsigned_abs(),
+        scheduled: row.get::<_, Option<i64>>(11)?.map(Timestamp),
         created: Timestamp(row.get(8)?),
         updated: Timestamp(row.get(9)?),
         id,
@@ -87,8 +92,8 @@ pub(crate) fn execution(
         let text: String = row.get(position)?;
         headers(&text).ok_or_else(|| corrupt(format!("the headers of `{id}` cannot be read")))
     };
-    found.request_headers = read(10)?;
-    found.response_headers = read(11)?;
-    (found.logs, found.errors) = (row.get(12)?, row.get(13)?);
+    found.request_headers = read(12)?;
+    found.response_headers = read(13)?;
+    (found.logs, found.errors) = (row.get(14)?, row.get(15)?);
     Ok(Some(found))
 }

@@ -6,9 +6,10 @@ use model::{ActiveDeployment, DeploymentId, Function};
 use rusqlite::{OptionalExtension as _, ToSql, params};
 
 use super::run::Run;
+use crate::function_name::FunctionName;
 use crate::function_op::{
     ArchivePart, ArchivePiece, DEPLOYMENTS_MAX, Deployment, DeploymentAct, DeploymentRefusal,
-    DeploymentStatus, FunctionName, PIECE_BYTES_MAX, PIECES_MAX, UPLOAD_KEPT_US,
+    DeploymentStatus, PIECE_BYTES_MAX, PIECES_MAX, UPLOAD_KEPT_US,
 };
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};

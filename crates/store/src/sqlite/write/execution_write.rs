@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension as _, params};
 
 use super::run::Run;
 use crate::execution_record::ExecutionRecord;
-use crate::function_op::FunctionName;
+use crate::function_name::FunctionName;
 use crate::laws::halt::Step;
 use crate::sqlite::schema::stored_executions::headers_text;
 
@@ -19,17 +19,25 @@ impl Run<'_> {
         &mut self,
         kept: &[(FunctionName, i64, ExecutionRecord)],
     ) -> Step<()> {
-        for (name, seq, record) in kept {
-            let function = self.function(name).ok();
-            if let Some(function) = function.filter(|function| function.seq == *seq) {
-                self.insert_execution(*seq, record)?;
-                let options = function.definition.options;
-                let since = self.now().0 - i64::from(options.records_days) * DAY_US;
-                let bytes_max = options.records_bytes_max.cast_signed();
-                self.trim_executions(*seq, (i64::from(options.records_max), bytes_max, since))?;
-            }
-        }
-        Ok(())
+        let mut kept = kept.iter();
+        kept.try_for_each(|(name, seq, record)| self.keep_execution((name, *seq), record))
+    }
+
+    /// Keeps the record of one execution.
+    pub(super) fn keep_execution(
+        &mut self,
+        (name, seq): (&FunctionName, i64),
+        record: &ExecutionRecord,
+    ) -> Step<()> {
+        let function = self.function(name).ok();
+        let Some(function) = function.filter(|function| function.seq == seq) else {
+            return Ok(());
+        };
+        self.insert_execution(seq, record)?;
+        let options = function.definition.options;
+        let since = self.now().0 - i64::from(options.records_days) * DAY_US;
+        let bytes_max = options.records_bytes_max.cast_signed();
+        self.trim_executions(seq, (i64::from(options.records_max), bytes_max, since))
     }
 
     fn insert_execution(&self, function: i64, record: &ExecutionRecord) -> Step<()> {
@@ -38,8 +46,8 @@ impl Run<'_> {
             .statement(
                 "INSERT INTO execution (function, id, deployment, cause, status, method, path, \
                  request_headers, response_status, response_headers, logs, errors, duration_us, \
-                 bytes, created, updated) \
-                 VALUES (?1, ?2, ?3, 'http', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+                 bytes, created, updated, due) VALUES \
+                 (?1, ?2, ?3, ?16, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?17) \
                  ON CONFLICT (function, id) DO NOTHING",
             )?
             .execute(params![
@@ -58,6 +66,8 @@ impl Run<'_> {
                 bytes,
                 record.created.0,
                 record.updated.0,
+                record.trigger.as_str(),
+                record.scheduled.map(|due| due.0),
             ])?;
         if inserted > 0 {
             self.count_executions(function, 1, bytes)?;
@@ -113,6 +123,9 @@ impl Run<'_> {
 
     pub(super) fn delete_execution(&mut self, name: &FunctionName, id: &str) -> Step<()> {
         let function = self.function(name)?.seq;
+        if self.delete_queued(function, id)? {
+            return Ok(());
+        }
         let found = "SELECT seq, bytes FROM execution WHERE function = ?1 AND id = ?2";
         let found: Option<(i64, i64)> = self
             .statement(found)?

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use model::{
     ActiveDeployment, CatalogueChange, Function, FunctionChange, FunctionDefinition, VariableId,
 };
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 use super::run::Run;
 use crate::StoreError;
-use crate::function_op::{FUNCTIONS_MAX, FunctionName, FunctionOp, VARIABLES_MAX};
+use crate::function_name::FunctionName;
+use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::disk::vault::Place;
+use crate::sqlite::disk::vault::{Place, Vault};
 use crate::sqlite::schema::stored_functions::insert_function;
 
 impl Run<'_> {
@@ -107,6 +108,7 @@ impl Run<'_> {
         self.close("function_", "seq = ?2", params![self.mark.0, function.seq])?;
         self.statement("DELETE FROM variable WHERE function = ?1")?
             .execute([function.seq])?;
+        self.leave_queued(function.seq)?;
         self.leave_executions(function.seq)?;
         self.remove_deployments("function = ?1", &[&function.seq])
     }
@@ -152,6 +154,7 @@ impl Run<'_> {
             FunctionOp::Deployment { function, id, act } => self.deployment_act(function, id, act),
             FunctionOp::RestartBuilds => self.restart_builds(),
             FunctionOp::KeepExecutions(kept) => self.keep_executions(kept),
+            FunctionOp::Queue(op) => self.queue_op(op),
             FunctionOp::DeleteExecution { function, id } => self.delete_execution(function, id),
         }
     }
@@ -229,19 +232,24 @@ impl Run<'_> {
         }
     }
 
-    /// A value as it is stored. Where values were sealed by a key that is not there any more, no
-    /// other key is made in its place: it may be brought back.
-    fn sealed(&self, function: i64, id: &VariableId, value: &str) -> Step<Vec<u8>> {
+    /// What seals variables and what handlers are given. Where any were sealed by a key that is not
+    /// there any more, no other key is made in its place: it may be brought back.
+    pub(super) fn vault_of_functions(&self) -> Step<&Vault> {
         let vault = &self.coding.variables;
         if !vault.is_open() {
-            let any = self.statement("SELECT 1 FROM variable LIMIT 1")?;
-            let any: Option<i64> = { any }.query_row((), |row| row.get(0)).optional()?;
-            if any.is_some() {
+            let any = "SELECT 1 FROM variable UNION ALL SELECT 1 FROM queued LIMIT 1";
+            if self.statement(any)?.exists(())? {
                 let file = vault.file().to_owned();
                 return Err(StoreError::KeyMissing { file }.into());
             }
         }
         vault.ready()?;
+        Ok(vault)
+    }
+
+    /// A value as it is stored.
+    fn sealed(&self, function: i64, id: &VariableId, value: &str) -> Step<Vec<u8>> {
+        let vault = self.vault_of_functions()?;
         Ok(vault.seal(Place::Variable(function, id.as_str()), value.as_bytes())?)
     }
 }

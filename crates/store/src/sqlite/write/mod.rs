@@ -13,6 +13,7 @@ pub(crate) mod matching;
 pub(crate) mod needed;
 pub(crate) mod parked;
 pub(crate) mod present;
+pub(crate) mod queue_write;
 pub(crate) mod related;
 pub(crate) mod relation_write;
 pub(crate) mod resize;

@@ -77,6 +77,8 @@ fn kind_of_function(error: &FunctionError) -> Kind {
         E::RangeInvalid(_) => Kind::RangeInvalid,
         E::EntrypointMissing => Kind::EntrypointMissing,
         E::BuildMoved(_) => Kind::BuildNotReady,
+        E::InProgress => Kind::ExecutionInProgress,
+        E::QueueFull(_) => Kind::ServiceUnavailable,
     }
 }
 

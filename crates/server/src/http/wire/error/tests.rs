@@ -1,6 +1,6 @@
 use engine::{
-    AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, ReadError,
-    SchemaError, StoreError, TransactionError, Unavailable, WriteError,
+    AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, QueueBounds,
+    ReadError, SchemaError, StoreError, TransactionError, Unavailable, WriteError,
 };
 use model::{Mark, ModelError, Period, RowId, TableId};
 
@@ -243,6 +243,14 @@ fn function_cases() -> Vec<(FunctionError, Kind)> {
         (F::RangeInvalid(text()), Kind::RangeInvalid),
         (F::EntrypointMissing, Kind::EntrypointMissing),
         (F::BuildMoved("ready"), Kind::BuildNotReady),
+        (F::InProgress, Kind::ExecutionInProgress),
+        (
+            F::QueueFull(QueueBounds {
+                count_max: 1,
+                bytes_max: 1,
+            }),
+            Kind::ServiceUnavailable,
+        ),
     ]
 }
 

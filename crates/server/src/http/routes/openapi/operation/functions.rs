@@ -132,9 +132,9 @@ fn of_executions(action: FunctionAction) -> RouteDescription {
     match action {
         F::Execute => sent(
             "createExecution",
-            "Executes a function and waits for its answer.",
+            "Executes a function, and waits for its answer or queues it.",
             "NewExecution",
-            &[(201, Json("Execution"))],
+            &[(201, Json("Execution")), (202, Json("Execution"))],
         ),
         F::ListExecutions => RouteDescription {
             parameters: CONTAINERS,
@@ -149,7 +149,10 @@ fn of_executions(action: FunctionAction) -> RouteDescription {
             "Shows the record of an execution.",
             &[(200, Json("Execution"))],
         ),
-        F::DeleteExecution => deletion("deleteExecution", "Deletes the record of an execution."),
+        F::DeleteExecution => deletion(
+            "deleteExecution",
+            "Deletes an execution that waits, or its record.",
+        ),
         other => unreachable!("{other:?} is no route of executions"),
     }
 }

@@ -215,24 +215,28 @@ fn of_executions() -> Vec<Named> {
         "path": at_most(EXECUTION_PATH_CHARS_MAX),
         "method": {"enum": EXECUTION_METHODS},
         "headers": {"type": "object", "additionalProperties": text()},
-        "async": {"const": false},
-        "scheduledAt": {"type": "null"},
+        "async": {"type": "boolean"},
+        "scheduledAt": {"type": ["string", "null"], "format": "date-time"},
     });
     let header = whole(&[(text(), &["name", "value"])]);
     let headers = json!({"type": "array", "items": header});
+    let statuses = ["scheduled", "waiting", "processing", "completed", "failed"];
     let shown = whole(&[
         (id(), &["$id", "functionId", "resourceId", "deploymentId"]),
         (instant(), &["$createdAt", "$updatedAt"]),
         (texts(), &["$permissions"]),
         (json!({"const": "functions"}), &["resourceType"]),
-        (json!({"const": "http"}), &["trigger"]),
-        (json!({"enum": ["completed", "failed"]}), &["status"]),
+        (json!({"enum": ["http", "schedule", "event"]}), &["trigger"]),
+        (json!({"enum": statuses}), &["status"]),
         (json!({"enum": EXECUTION_METHODS}), &["requestMethod"]),
         (text(), &["requestPath", "responseBody", "logs", "errors"]),
         (headers, &["requestHeaders", "responseHeaders"]),
         (integer(), &["responseStatusCode"]),
         (json!({"type": "number"}), &["duration"]),
-        (json!({"type": "null"}), &["scheduledAt"]),
+        (
+            json!({"type": ["string", "null"], "format": "date-time"}),
+            &["scheduledAt"],
+        ),
     ]);
     vec![
         ("NewExecution", object(&[], new)),
