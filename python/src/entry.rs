@@ -3,7 +3,7 @@
 use cache::{TagTokens, Tags};
 
 use crate::guard::{Guarded, Holders, SharedCount};
-use crate::isolate::{self, Isolation};
+use crate::isolate::{self, Isolation, SharedParts};
 use crate::key::HeldKey;
 use crate::object::{HasHolders, HeldObject, Outcome};
 
@@ -28,7 +28,8 @@ impl HasHolders for KeptEntry {
     }
 }
 
-/// What an entry has under tags, or in a function that refreshes, or serves what is stale.
+/// What an entry has under tags, in a function that refreshes, or serves what is stale, and with a
+/// value that holds something more than once.
 #[derive(Default)]
 pub struct EntryExtras {
     /// What its tags were before the body ran.
@@ -41,6 +42,8 @@ pub struct EntryExtras {
     pub claimed_until_us: SharedCount,
     /// Until then it answers though its windows are over, because the body failed lately.
     pub error_until_us: SharedCount,
+    /// What the value holds more than once.
+    pub shared: Option<Box<SharedParts>>,
 }
 
 impl EntryExtras {
@@ -67,7 +70,9 @@ impl KeptEntry {
     /// The value for a caller, or its exception.
     #[inline]
     pub unsafe fn answer(&self) -> Outcome<HeldObject> {
-        isolate::handed_out(&self.value, self.isolation)
+        let extras = self.extras.as_ref();
+        let shared = extras.and_then(|extras| extras.shared.as_deref());
+        isolate::handed_out(&self.value, self.isolation, shared)
     }
 
     /// Whether none of its tags was invalidated since the body began.

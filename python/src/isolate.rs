@@ -88,6 +88,11 @@ struct Walk {
     /// could take for ever.
     same: HashSet<usize>,
     has_alias: bool,
+    /// Containers and instances that were reached more than once.
+    shared: HashSet<usize>,
+    /// Whether a tuple was: a copy of one is made after its items, so that only a memo of
+    /// everything ends a cycle through it.
+    shares_tuple: bool,
     /// Instances that were met, taken apart.
     records: Records,
 }
@@ -108,8 +113,10 @@ impl Walk {
             return Ok(Isolation::Same);
         }
         if self.same.contains(&(object as usize)) {
-            // The copy needs its memo for the same reason.
-            self.has_alias = true;
+            // The copy looks into tuples alone, and needs its memo for the same reason.
+            let is_tuple = ffi::Py_TYPE(object) == &raw mut ffi::PyTuple_Type;
+            self.has_alias |= is_tuple;
+            self.shares_tuple |= is_tuple;
             return Ok(Isolation::Same);
         }
         if depth > DEPTH_MAX {
@@ -142,6 +149,7 @@ impl Walk {
         }
         if !self.seen.insert(object as usize) {
             self.has_alias = true;
+            self.shared.insert(object as usize);
             return Ok(Isolation::Tree);
         }
         if kind == &raw mut ffi::PyDict_Type {
@@ -190,6 +198,7 @@ impl Walk {
     unsafe fn tuple(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
         if !self.seen.insert(object as usize) {
             self.has_alias = true;
+            self.shares_tuple = true;
             return Ok(Isolation::Tree);
         }
         let mut whole = Isolation::Same;
@@ -218,6 +227,7 @@ impl Walk {
     unsafe fn instance(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
         if !self.seen.insert(object as usize) {
             self.has_alias = true;
+            self.shared.insert(object as usize);
             return Ok(Isolation::Tree);
         }
         let record = python::call_one(PythonFunction::RecordOf, object)?;
@@ -236,6 +246,21 @@ impl Walk {
         Ok(Isolation::Tree)
     }
 
+    /// A copy for the entry, with records in place of instances.
+    unsafe fn kept(&self, value: &HeldObject, isolation: Isolation) -> Outcome<IsolatedValue> {
+        let records = (!self.records.is_empty()).then_some(&self.records);
+        let mut copier = Copier::new(isolation == Isolation::Graph, records);
+        let value = copier.copy(value.as_ptr())?;
+        let mut kept = IsolatedValue::new(value, isolation);
+        if let (Some(memo), false) = (&copier.memo, self.shares_tuple) {
+            let copies = self.shared.iter().map(|shared| memo.get(shared));
+            let copies = copies.map(|copy| copy.map(|copy| copy.as_ptr() as usize));
+            // What the memo lacks was changed by another thread meanwhile: then nothing is known.
+            kept.shared = copies.collect::<Option<SharedParts>>().map(Box::new);
+        }
+        Ok(kept)
+    }
+
     unsafe fn frozen(&mut self, object: *mut ffi::PyObject, depth: usize) -> Outcome<Isolation> {
         let fields = python::call_one(PythonFunction::FrozenFields, object)?;
         if fields.as_ptr() == ffi::Py_None() {
@@ -251,15 +276,40 @@ impl Walk {
     }
 }
 
+/// Addresses of what a kept value holds more than once; nothing else needs a place in the memo of
+/// its copies.
+pub type SharedParts = HashSet<usize, AddressHashes>;
+
+/// What an entry keeps of a value.
+pub struct IsolatedValue {
+    /// Isolated from the caller's.
+    pub value: HeldObject,
+    /// How a hit hands it out.
+    pub isolation: Isolation,
+    /// Of a [`Isolation::Graph`]. `None`: anything may be there more than once.
+    pub shared: Option<Box<SharedParts>>,
+}
+
+impl IsolatedValue {
+    /// One that needs no memo.
+    pub fn new(value: HeldObject, isolation: Isolation) -> IsolatedValue {
+        IsolatedValue {
+            value,
+            isolation,
+            shared: None,
+        }
+    }
+}
+
 /// The value an entry keeps, isolated from the caller's, and how a hit hands it out.
-pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, Isolation)> {
+pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<IsolatedValue> {
     if mode == CopyMode::Auto && is_immutable_leaf(value.as_ptr()) {
-        return Ok((value.clone(), Isolation::Same));
+        return Ok(IsolatedValue::new(value.clone(), Isolation::Same));
     }
     if mode == CopyMode::Auto && !is_built_in(value.as_ptr()) {
         let own_way = python::call_one(PythonFunction::OwnWay, value.as_ptr())?;
         if own_way.as_ptr() != ffi::Py_None() {
-            return Ok((own_way, Isolation::OwnWay));
+            return Ok(IsolatedValue::new(own_way, Isolation::OwnWay));
         }
     }
     let isolation = match mode {
@@ -271,23 +321,31 @@ pub unsafe fn kept(value: &HeldObject, mode: CopyMode) -> Outcome<(HeldObject, I
                 Isolation::Tree if walk.has_alias => Isolation::Graph,
                 whole => whole,
             };
-            if isolation != Isolation::Deep && !walk.records.is_empty() {
-                let copier = Copier::new(isolation == Isolation::Graph, Some(&walk.records));
-                return Ok((copier.whole(value.as_ptr())?, isolation));
+            if matches!(isolation, Isolation::Tree | Isolation::Graph) {
+                return walk.kept(value, isolation);
             }
             isolation
         }
     };
-    Ok((handed_out(value, isolation)?, isolation))
+    let kept = handed_out(value, isolation, None)?;
+    Ok(IsolatedValue::new(kept, isolation))
 }
 
 /// What a caller gets of a kept value.
 #[inline]
-pub unsafe fn handed_out(value: &HeldObject, isolation: Isolation) -> Outcome<HeldObject> {
+pub unsafe fn handed_out(
+    value: &HeldObject,
+    isolation: Isolation,
+    shared: Option<&SharedParts>,
+) -> Outcome<HeldObject> {
     match isolation {
         Isolation::Same => Ok(value.clone()),
-        Isolation::Tree => Copier::new(false, None).whole(value.as_ptr()),
-        Isolation::Graph => Copier::new(true, None).whole(value.as_ptr()),
+        Isolation::Tree => Copier::new(false, None).copy(value.as_ptr()),
+        Isolation::Graph => {
+            let mut copier = Copier::new(true, None);
+            copier.shared = shared;
+            copier.copy(value.as_ptr())
+        }
         Isolation::Deep => python::call_one(PythonFunction::DeepCopy, value.as_ptr()),
         Isolation::OwnWay => {
             let (way, stored) = (
@@ -309,9 +367,9 @@ unsafe fn is_built_in(object: *mut ffi::PyObject) -> bool {
 
 /// Addresses are spread well by one multiplication, and no caller chooses them.
 #[derive(Default)]
-struct AddressHash(u64);
+pub struct AddressHash(u64);
 
-type AddressHashes = BuildHasherDefault<AddressHash>;
+pub type AddressHashes = BuildHasherDefault<AddressHash>;
 
 impl Hasher for AddressHash {
     fn finish(&self) -> u64 {
@@ -354,6 +412,8 @@ const RECORD_VALUES: isize = 2;
 struct Copier<'a> {
     /// What was copied already, where something is reached twice.
     memo: Memo,
+    /// What alone is reached twice, where that is known.
+    shared: Option<&'a SharedParts>,
     taken_apart: Option<&'a Records>,
     record_class: *mut ffi::PyTypeObject,
 }
@@ -362,6 +422,7 @@ impl<'a> Copier<'a> {
     fn new(has_alias: bool, taken_apart: Option<&'a Records>) -> Copier<'a> {
         Copier {
             memo: has_alias.then(HashMap::default),
+            shared: None,
             taken_apart,
             // Null, as no type is, until the first instance is taken apart.
             record_class: python::loaded(PythonFunction::Record).cast(),
@@ -369,23 +430,25 @@ impl<'a> Copier<'a> {
     }
 
     #[inline]
-    unsafe fn whole(mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
-        self.copy(object)
-    }
-
-    #[inline]
     unsafe fn copies(&self, object: *mut ffi::PyObject) -> bool {
+        // What most values are, known by one look at the type.
+        const LEAVES: std::ffi::c_ulong = ffi::Py_TPFLAGS_LONG_SUBCLASS
+            | ffi::Py_TPFLAGS_UNICODE_SUBCLASS
+            | ffi::Py_TPFLAGS_BYTES_SUBCLASS;
+        let kind = ffi::Py_TYPE(object);
+        if self.taken_apart.is_none() && ffi::PyType_HasFeature(kind, LEAVES) != 0 {
+            return false;
+        }
         is_copied(object)
             || match self.taken_apart {
-                None => ffi::Py_TYPE(object) == self.record_class,
+                None => kind == self.record_class,
                 Some(records) => records.contains_key(&(object as usize)),
             }
     }
 
     unsafe fn copy(&mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
-        let known = self.memo.as_ref();
-        if let Some(known) = known.and_then(|memo| memo.get(&(object as usize))) {
-            return Ok(known.clone());
+        if let Some(known) = self.known(object) {
+            return Ok(known);
         }
         let kind = ffi::Py_TYPE(object);
         if kind == &raw mut ffi::PyTuple_Type {
@@ -417,8 +480,26 @@ impl<'a> Copier<'a> {
     }
 
     #[inline]
+    fn may_come_again(&self, object: *mut ffi::PyObject) -> bool {
+        let shared = self.shared;
+        shared.is_none_or(|shared| shared.contains(&(object as usize)))
+    }
+
+    #[inline]
+    fn known(&self, object: *mut ffi::PyObject) -> Option<HeldObject> {
+        let memo = self.memo.as_ref()?;
+        if !self.may_come_again(object) {
+            return None;
+        }
+        memo.get(&(object as usize)).cloned()
+    }
+
+    #[inline]
     fn remember(&mut self, object: *mut ffi::PyObject, new: &HeldObject) {
-        if let Some(memo) = &mut self.memo {
+        if self.memo.is_some()
+            && self.may_come_again(object)
+            && let Some(memo) = &mut self.memo
+        {
             memo.insert(object as usize, new.clone());
         }
     }
@@ -468,9 +549,8 @@ impl<'a> Copier<'a> {
             items.push(new);
         }
         // A tuple inside a cycle through a list was made while its items were copied.
-        let known = self.memo.as_ref();
-        if let Some(known) = known.and_then(|memo| memo.get(&(object as usize))) {
-            return Ok(known.clone());
+        if let Some(known) = self.known(object) {
+            return Ok(known);
         }
         let new = if is_other {
             let new = HeldObject::owned(ffi::PyTuple_New(count))?;

@@ -11,7 +11,7 @@ use crate::callable::{Inner, tags_in};
 use crate::entry::{self, EntryExtras, KeptEntry};
 use crate::flight::{FlightRun, FlightWait, RunEnding};
 use crate::guard::{Holders, SharedCount};
-use crate::isolate::{self, Isolation};
+use crate::isolate::{self, IsolatedValue, Isolation, SharedParts};
 use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::ownership;
@@ -309,24 +309,32 @@ impl Inner {
         key: HeldKey,
         start: &BodyStart,
     ) -> Outcome<(PlainRc<KeptEntry>, Option<Option<u64>>)> {
-        let (kept, isolation) = match &self.plan.codec {
-            Some(codec) => (value_bytes::own_way(value, codec)?, Isolation::OwnWay),
+        let kept = match &self.plan.codec {
+            Some(codec) => {
+                let bytes = value_bytes::own_way(value, codec)?;
+                IsolatedValue::new(bytes, Isolation::OwnWay)
+            }
             None => isolate::kept(value, self.plan.copy_mode)?,
         };
         let lifetime = self.lifetime(value)?;
-        let extras = self.extras(start, lifetime.flatten());
+        let extras = self.extras(start, lifetime.flatten(), kept.shared);
         let entry = KeptEntry {
             key,
-            value: kept,
-            isolation,
+            value: kept.value,
+            isolation: kept.isolation,
             extras,
             holders: Holders::one(),
         };
         Ok((PlainRc::new(entry), lifetime))
     }
 
-    fn extras(&self, start: &BodyStart, lifetime_us: Option<u64>) -> Option<Box<EntryExtras>> {
-        if start.tokens.is_none() && !self.plan.freshness.is_wanted() {
+    fn extras(
+        &self,
+        start: &BodyStart,
+        lifetime_us: Option<u64>,
+        shared: Option<Box<SharedParts>>,
+    ) -> Option<Box<EntryExtras>> {
+        if start.tokens.is_none() && shared.is_none() && !self.plan.freshness.is_wanted() {
             return None;
         }
         let now_us = self.now_us();
@@ -337,6 +345,7 @@ impl Inner {
             refresh_at_us: SharedCount::new(self.refresh_at(now_us, lifetime_us)),
             claimed_until_us: SharedCount::new(0),
             error_until_us: SharedCount::new(0),
+            shared,
         }))
     }
 
@@ -474,6 +483,7 @@ impl Inner {
                 refresh_at_us: SharedCount::new(NEVER_US),
                 claimed_until_us: SharedCount::new(0),
                 error_until_us: SharedCount::new(0),
+                shared: None,
             })),
         });
         let way = EntryWay::default();

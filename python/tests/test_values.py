@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import pickle
 import threading
 from collections import OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
@@ -219,3 +220,48 @@ def test_value_deeper_than_the_native_copy_is_isolated_or_refused() -> None:
         value = [value]
     with pytest.raises(TypeError, match="recursion"):
         returning(value)()
+
+
+@dataclasses.dataclass
+class Node:
+    first: Any
+    rest: list[Any]
+
+
+#: Of each node what it is, and which nodes it holds.
+graphs = st.lists(
+    st.tuples(st.sampled_from("ldtno"), st.lists(st.integers(0, 7), max_size=3)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def graph_of(nodes: list[tuple[str, list[int]]]) -> Any:
+    """The first node; any but a tuple may lead back to itself."""
+    empty = {"l": list, "d": dict, "n": lambda: 7, "o": lambda: Node(None, [])}
+    made: list[Any] = [empty.get(kind, lambda: None)() for kind, _ in nodes]
+    for number in reversed(range(len(nodes))):
+        kind, held = nodes[number]
+        if kind == "t":
+            made[number] = tuple(made[other] for other in held if number < other < len(nodes))
+    for number, (kind, held) in enumerate(nodes):
+        parts = [made[other] for other in held if other < len(nodes)]
+        if kind == "l":
+            made[number].extend(parts)
+        elif kind == "d":
+            made[number].update(enumerate(parts))
+        elif kind == "o":
+            made[number].rest.extend(parts)
+            made[number].first = parts[0] if parts else None
+    return made[0]
+
+
+@given(graphs)
+def test_generated_graphs_come_back_with_the_same_aliases_and_cycles(nodes: Any) -> None:
+    value = graph_of(nodes)
+    # Two graphs are written alike if they are the same but for the identity of their parts.
+    kept = pickle.dumps(value)
+    give = returning(value)
+    answers = [give() for _ in range(3)]
+    assert [pickle.dumps(answer) for answer in answers] == [kept] * 3
+    assert give.cache_info().misses == 1
