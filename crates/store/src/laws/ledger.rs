@@ -75,6 +75,10 @@ pub(crate) trait RowLedger: StoredRows {
     /// Writes the row of now. Whether no unique index was against it.
     fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError>;
 
+    /// Gives the row of now values that it was shown without, by the positions of their columns.
+    /// Whether no unique index was against it.
+    fn fill(&self, table: &Table, seq: i64, values: &[(usize, Value)]) -> Result<bool, StoreError>;
+
     /// Changes what stands beside the values.
     fn change(&self, table: &Table, change: RowChange<'_>) -> Result<(), StoreError>;
 }

@@ -14,6 +14,7 @@ use rusqlite::params;
 use super::writer::{End, Writer};
 use crate::batch::{Applied, CatalogueOp, Op, RelatedOp, SchemaChange, WriteBatch};
 use crate::laws::halt::{Halt, Step};
+use crate::laws::row_search::DueWanted;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::tasks::{SLICE_BYTES_MAX, STEP_ROWS};
@@ -105,8 +106,7 @@ impl Run<'_> {
     ) -> Step<Vec<Stale>> {
         let mut found = Vec::new();
         for id in ids {
-            let parameters = params![instant.0, id.as_str()];
-            found.extend(self.due_rows(table, "AND s.id = ?2", parameters)?);
+            found.extend(self.due_rows(table, instant, DueWanted::Row(id.as_str()))?);
         }
         Ok(found)
     }
@@ -134,8 +134,7 @@ impl Run<'_> {
                 continue;
             };
             let left = count_max - stale.len();
-            let parameters = params![instant.0, i64::try_from(left).unwrap_or(i64::MAX)];
-            stale.extend(self.due_rows(&table, "ORDER BY s.at LIMIT ?2", parameters)?);
+            stale.extend(self.due_rows(&table, instant, DueWanted::First(left))?);
             if stale.len() == count_max {
                 break;
             }

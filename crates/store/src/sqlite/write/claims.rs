@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use model::history::{Claim, Known, Operation, Plan};
 use model::{Mark, Retention, Timestamp};
-use query::names;
-use rusqlite::params;
 
 use super::row_write::Target;
 use super::run::Run;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::ledger::known_within;
+use crate::laws::row_search::{MarkOf, RowSearch as _};
 use crate::laws::versions::Asserted;
 use crate::refusal::Refusal;
 use crate::row_op::RowAssertion;
-use crate::sqlite::schema::tables::END;
 
 impl Run<'_> {
     /// # Errors
@@ -57,22 +55,14 @@ impl Run<'_> {
     /// The mark of the last commit that changed anything of the row. What the table has let go of
     /// counts as changed at its line.
     fn last_change(&self, target: &Target<'_>) -> Step<Option<Mark>> {
-        let versions = names::versions(target.table.number);
-        let known = |column: &str| format!("CASE {column} WHEN {END} THEN sf ELSE {column} END");
-        let sql = format!(
-            "SELECT max(max(sf, {}, {})) FROM {versions} WHERE id = ?1 AND twin = 0",
-            known("cut_tt"),
-            known("st")
-        );
-        let last: Option<i64> = self
-            .statement(&sql)?
-            .query_row(params![target.id.as_str()], |row| row.get(0))?;
+        let of_row = MarkOf::Versions(target.id.as_str());
+        let last = self.rows().last_mark(target.table, of_row)?;
         let options = &target.table.options;
         let forgotten = match (options.history, last) {
             (Retention::None, None) => Some(self.state.mark),
             _ if options.kept_from > Timestamp::BOT => Some(Mark(options.kept_from.0)),
             _ => None,
         };
-        Ok(last.map(Mark).max(forgotten))
+        Ok(last.max(forgotten))
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod related;
 pub(crate) mod relation_write;
 pub(crate) mod resize;
 pub(crate) mod row_ledger;
+pub(crate) mod row_search;
 pub(crate) mod row_write;
 pub(crate) mod run;
 pub(crate) mod schema_records;

@@ -6,27 +6,23 @@
 //! nothing, and gets them after the last operation. Its piece has them at once, and is not its
 //! twin any more. Whatever meets no such row pays nothing for this.
 
-use model::{
-    Field, Image, Index, IndexKind, Period, RelationKind, RowId, Table, TableNumber, Value,
-};
-use query::names;
-use rusqlite::{OptionalExtension, params};
+use model::{Field, Image, Index, IndexKind, Period, RelationKind, RowId, TableNumber, Value};
 
 use super::row_write::{Target, field_value};
 use super::run::Run;
-use super::stored_rows::stored_period;
 use crate::laws::awaited::Parked;
 use crate::laws::halt::{Halt, Step};
+use crate::laws::ledger::RowLedger as _;
+use crate::laws::row_search::{HoldersWanted, RowSearch as _, ValueHolder};
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::{corrupt, is_unique_violation};
-use crate::sqlite::schema::bind::Bound;
-use crate::sqlite::schema::columns::physical_field;
+use crate::sqlite::disk::fault::corrupt;
 
-/// Another row of now with the same values in a unique index.
-struct ValueHolder<'t> {
-    index: &'t Index,
-    id: RowId,
-    valid: Period,
+/// What the row has in the columns of an index.
+pub(crate) fn values_in(target: &Target<'_>, index: &Index, seq: i64, image: &Image) -> Vec<Value> {
+    let fields = index.columns.iter().map(|part| part.field);
+    fields
+        .map(|field| field_value(target, seq, image, field))
+        .collect()
 }
 
 impl Run<'_> {
@@ -44,8 +40,8 @@ impl Run<'_> {
     ) -> Step<(Parked, Vec<Value>)> {
         let mut shown = image.values.clone();
         let mut values = Vec::new();
-        for held in self.holders_of_values(target, seq, image)? {
-            let plain = held.index.columns.iter().find_map(|part| match part.field {
+        for (index, _) in self.holders_of_values(target, seq, image)? {
+            let plain = index.columns.iter().find_map(|part| match part.field {
                 Field::Column(at) if target.table.columns[at].relation().is_none() => Some(at),
                 _ => None,
             });
@@ -78,38 +74,15 @@ impl Run<'_> {
 
     fn show_whole(&mut self, number: TableNumber, seq: i64, parked: &Parked) -> Step<()> {
         let table = self.table_numbered(number)?;
-        match self.set_values(&table, seq, &parked.values) {
-            Err(error) if is_unique_violation(&error) => {
-                let target = Target::new(&table, &parked.id);
-                let row = self.current_found(&target)?;
-                let mut row = row.ok_or_else(|| corrupt("a row that was shown is not there"))?;
-                parked.complete(&mut row.image.values);
-                let refusal = self.unique_refusal(&target, seq, (&row.image, row.valid))?;
-                Err(refusal.into())
-            }
-            result => Ok(result?),
+        if self.rows().fill(&table, seq, &parked.values)? {
+            return Ok(());
         }
-    }
-
-    fn set_values(
-        &self,
-        table: &Table,
-        seq: i64,
-        parked: &[(usize, Value)],
-    ) -> rusqlite::Result<()> {
-        let set = parked.iter().zip(2..).map(|((position, _), number)| {
-            let name = physical_field(table, Field::Column(*position));
-            format!("{name} = ?{number}")
-        });
-        let set: Vec<String> = set.collect();
-        let now = names::now(table.number);
-        let sql = format!("UPDATE {now} SET {} WHERE seq = ?1", set.join(", "));
-        let seq = Value::Int(seq);
-        let values = parked.iter().map(|(_, value)| value);
-        let bound = std::iter::once(&seq).chain(values).map(Bound);
-        self.statement(&sql)?
-            .execute(rusqlite::params_from_iter(bound))?;
-        Ok(())
+        let target = Target::new(&table, &parked.id);
+        let row = self.current_found(&target)?;
+        let mut row = row.ok_or_else(|| corrupt("a row that was shown is not there"))?;
+        parked.complete(&mut row.image.values);
+        let refusal = self.unique_refusal(&target, seq, (&row.image, row.valid))?;
+        Err(refusal.into())
     }
 
     /// Which unique index another row stands in the way of. The failed statement is undone, so
@@ -121,13 +94,13 @@ impl Run<'_> {
         (image, valid): (&Image, Period),
     ) -> Step<Refusal> {
         let held = self.holders_of_values(target, seq, image)?;
-        let Some(held) = held.into_iter().next() else {
+        let Some((index, held)) = held.into_iter().next() else {
             let index = self.link_held_twice(target, seq, image)?;
             return Ok(Refusal::Unique { index, clash: None });
         };
         let shared = held.valid.intersect(&valid);
         Ok(Refusal::Unique {
-            index: Some(held.index.key.to_string()),
+            index: Some(index.key.to_string()),
             clash: shared.map(|shared| (held.id, shared)),
         })
     }
@@ -138,34 +111,16 @@ impl Run<'_> {
         target: &Target<'t>,
         seq: i64,
         image: &Image,
-    ) -> Step<Vec<ValueHolder<'t>>> {
+    ) -> Step<Vec<(&'t Index, ValueHolder)>> {
         let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
         let mut found = Vec::new();
         for index in target.table.indexes.iter().filter(unique) {
-            let fields = index.columns.iter().map(|part| part.field);
-            let names = fields
-                .clone()
-                .map(|field| physical_field(target.table, field));
-            let test: String = names
-                .flat_map(|name| [" AND ".to_owned(), name, " = ?".to_owned()])
-                .collect();
-            let sql = format!(
-                "SELECT id, vf, vt FROM {} WHERE seq <> ?{test} LIMIT 1",
-                names::now(target.table.number)
-            );
-            let values: Vec<Value> = fields.map(|f| field_value(target, seq, image, f)).collect();
-            let parameters = std::iter::once(Value::Int(seq)).chain(values);
-            let parameters: Vec<Value> = parameters.collect();
-            let bound = rusqlite::params_from_iter(parameters.iter().map(Bound));
-            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-            let held = self.connection.query_row(&sql, bound, read).optional()?;
-            if let Some::<(String, i64, i64)>((id, from, end)) = held {
-                found.push(ValueHolder {
-                    index,
-                    id: RowId::new(&id).map_err(|error| corrupt(error.to_string()))?,
-                    valid: stored_period(from, end)?,
-                });
-            }
+            let values = values_in(target, index, seq, image);
+            let any = HoldersWanted::Any { but: seq };
+            let held = self
+                .rows()
+                .value_holders(target.table, index, &values, any)?;
+            found.extend(held.into_iter().map(|holder| (index, holder)));
         }
         Ok(found)
     }
@@ -183,11 +138,8 @@ impl Run<'_> {
                 continue;
             }
             let column = &table.columns[position];
-            let links = names::links(table.number, column.number);
-            let sql =
-                format!("SELECT EXISTS (SELECT 1 FROM {links} WHERE target = ? AND seq <> ?)");
-            let bound = params![Bound(&image.values[position]), seq];
-            if self.connection.query_row(&sql, bound, |row| row.get(0))? {
+            let link = &image.values[position];
+            if self.rows().is_link_held(table, column.number, link, seq)? {
                 return Ok(Some(column.key.to_string()));
             }
         }

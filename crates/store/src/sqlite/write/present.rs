@@ -8,22 +8,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use model::history::{Present, Refresh, Shown, VersionNumber};
-use model::{
-    Field, Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value,
-};
-use query::names;
-use rusqlite::ToSql;
+use model::{Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value};
 
-use super::row_write::{Target, field_value};
+use super::parked::values_in;
+use super::row_write::Target;
 use super::run::Run;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _};
+use crate::laws::row_search::{DueWanted, HoldersWanted, RowSearch as _};
 use crate::laws::versions::{Asserted, VersionsWanted};
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::corrupt;
-use crate::sqlite::schema::bind::Bound;
-use crate::sqlite::schema::columns::physical_field;
-use crate::sqlite::schema::tables::END;
 
 /// Versions that say what is shown of a row and until when: the one that begins last before the
 /// instant, and the two after it.
@@ -253,34 +247,20 @@ impl Run<'_> {
         let unique = |index: &&Index| index.kind == IndexKind::Unique && index.is_available();
         let mut found: Vec<Stale> = Vec::new();
         for index in stale.table.indexes.iter().filter(unique) {
-            let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
-            let test: String = fields
-                .iter()
-                .flat_map(|field| {
-                    let name = physical_field(&stale.table, *field);
-                    [" AND n.".to_owned(), name, " = ?".to_owned()]
-                })
-                .collect();
-            let sql = format!(
-                "SELECT n.id, n.seq FROM {} AS n JOIN {} AS s ON s.id = n.id \
-                 WHERE s.at <= ? AND n.seq <> ?{test}",
-                names::now(stale.table.number),
-                names::schedule(stale.table.number)
-            );
-            let bounds = [Value::Int(instant.0), Value::Int(stale.seq)];
-            let values = fields.iter();
-            let values = values.map(|field| field_value(&target, stale.seq, &image, *field));
-            let parameters: Vec<Value> = bounds.into_iter().chain(values).collect();
-            let mut statement = self.statement(&sql)?;
-            let mut rows =
-                statement.query(rusqlite::params_from_iter(parameters.iter().map(Bound)))?;
-            while let Some(row) = rows.next()? {
-                let (id, seq): (String, i64) = (row.get(0)?, row.get(1)?);
-                if found.iter().all(|known| known.seq != seq) {
+            let values = values_in(&target, index, stale.seq, &image);
+            let due = HoldersWanted::DueBy {
+                instant,
+                but: stale.seq,
+            };
+            let held = self
+                .rows()
+                .value_holders(&stale.table, index, &values, due)?;
+            for holder in held {
+                if found.iter().all(|known| known.seq != holder.seq) {
                     found.push(Stale {
                         table: Arc::clone(&stale.table),
-                        id: RowId::new(&id).map_err(|error| corrupt(error.to_string()))?,
-                        seq,
+                        id: holder.id,
+                        seq: holder.seq,
                     });
                 }
             }
@@ -332,43 +312,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Rows of which a boundary lies at or before `?1`, the others as `which` says with `?2`.
+    /// Rows of which a boundary lies at or before `instant`.
     pub(crate) fn due_rows(
         &self,
         table: &Arc<Table>,
-        which: &str,
-        parameters: &[&dyn ToSql],
+        instant: Timestamp,
+        which: DueWanted<'_>,
     ) -> Step<Vec<Stale>> {
-        let sql = format!(
-            "SELECT s.id, (SELECT seq FROM {versions} AS v INDEXED BY {known} \
-               WHERE v.id = s.id AND v.st = {END} AND v.twin = 0 LIMIT 1) \
-             FROM {schedule} AS s WHERE s.at <= ?1 {which}",
-            versions = names::versions(table.number),
-            known = names::known_index(table.number),
-            schedule = names::schedule(table.number),
-        );
-        let mut statement = self.statement(&sql)?;
-        let mut rows = statement.query(parameters)?;
         let mut found = Vec::new();
-        let mut lost = Vec::new();
-        while let Some(row) = rows.next()? {
-            let id: String = row.get(0)?;
-            let seq: Option<i64> = row.get(1)?;
-            let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
-            match seq {
-                Some(seq) => found.push(Stale {
-                    table: Arc::clone(table),
-                    id,
-                    seq,
-                }),
-                None => lost.push(id),
-            }
-        }
-        for id in &lost {
-            report(table, id, "it waits without a version");
-            let id = id.as_str();
-            let change = RowChange::Schedule { id, at: None };
-            self.rows().change(table, change)?;
+        for due in self.rows().due_rows(table, instant, which)? {
+            let id = due.id;
+            let Some(seq) = due.seq else {
+                report(table, &id, "it waits without a version");
+                let id = id.as_str();
+                let change = RowChange::Schedule { id, at: None };
+                self.rows().change(table, change)?;
+                continue;
+            };
+            let table = Arc::clone(table);
+            found.push(Stale { table, id, seq });
         }
         Ok(found)
     }

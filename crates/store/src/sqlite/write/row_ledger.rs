@@ -1,9 +1,9 @@
 //! How SQLite writes rows: each call of the laws is one statement, done at once.
 
 use model::history::{Ending, VersionNumber};
-use model::{Mark, Table, TableNumber};
+use model::{Field, Mark, Table, TableNumber, Value};
 use query::names;
-use rusqlite::{ToSql, params};
+use rusqlite::{ToSql, params, params_from_iter};
 
 use super::stored_rows::SqliteRows;
 use crate::StoreError;
@@ -12,8 +12,9 @@ use crate::laws::ledger::{
     VersionToAppend,
 };
 use crate::sqlite::disk::fault::is_unique_violation;
+use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::coding::bind_damaged;
-use crate::sqlite::schema::columns::column_list;
+use crate::sqlite::schema::columns::{column_list, physical_field};
 use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS};
 use crate::sqlite::schema::sizes;
 use crate::sqlite::schema::tables::END;
@@ -118,13 +119,21 @@ impl RowLedger for SqliteRows<'_> {
         self.coding
             .bind(&mut statement, first, (table, id), row.values)?;
         bind_damaged(row.left, &mut statement, first)?;
-        match statement.raw_execute() {
-            Err(error) if is_unique_violation(&error) => Ok(false),
-            result => {
-                result?;
-                Ok(true)
-            }
-        }
+        is_free(statement.raw_execute())
+    }
+
+    fn fill(&self, table: &Table, seq: i64, values: &[(usize, Value)]) -> Result<bool, StoreError> {
+        let set = values.iter().zip(2..).map(|((position, _), number)| {
+            let name = physical_field(table, Field::Column(*position));
+            format!("{name} = ?{number}")
+        });
+        let set: Vec<String> = set.collect();
+        let now = names::now(table.number);
+        let sql = format!("UPDATE {now} SET {} WHERE seq = ?1", set.join(", "));
+        let seq = Value::Int(seq);
+        let values = values.iter().map(|(_, value)| value);
+        let bound = std::iter::once(&seq).chain(values).map(Bound);
+        is_free(self.statement(&sql)?.execute(params_from_iter(bound)))
     }
 
     fn change(&self, table: &Table, change: RowChange<'_>) -> Result<(), StoreError> {
@@ -168,6 +177,14 @@ impl RowLedger for SqliteRows<'_> {
             }
             RowChange::Schedule { id, at: None } => self.unschedule(table.number, id),
         }
+    }
+}
+
+/// Whether no unique index was against a statement.
+fn is_free(executed: rusqlite::Result<usize>) -> Result<bool, StoreError> {
+    match executed {
+        Err(error) if is_unique_violation(&error) => Ok(false),
+        result => Ok(result.map(|_| true)?),
     }
 }
 

@@ -10,6 +10,7 @@ use super::row_write::{Current, Target};
 use super::run::Run;
 use super::staged_run::Entered;
 use crate::laws::halt::Step;
+use crate::laws::row_search::{MarkOf, RowSearch as _};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::stored_transactions::{find, status_text};
@@ -133,11 +134,10 @@ impl Run<'_> {
                 updated: Timestamp(i64::MIN),
             }
         } else {
-            let texts = self.texts.of(target.table);
-            let mut statement = self.statement(&texts.grants_from)?;
-            let granted: Option<i64> = statement.query_row(params![row.seq], |row| row.get(0))?;
+            let grants = MarkOf::Grants(row.seq);
+            let granted = self.rows().last_mark(target.table, grants)?;
             Entered {
-                changed: Mark(row.known_from.max(granted.unwrap_or(0))),
+                changed: Mark(row.known_from).max(granted.unwrap_or(Mark::ZERO)),
                 updated: row.image.updated,
             }
         };

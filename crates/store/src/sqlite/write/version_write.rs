@@ -12,7 +12,6 @@ use model::history::{
     WriteRefusal,
 };
 use model::{HistoryGone, Mark, Patch, Period, Row, Span, Table, Timestamp};
-use rusqlite::params;
 
 use super::grants_over_time::grants_of;
 use super::resize::{Resized, Resizing};
@@ -24,6 +23,7 @@ use crate::laws::halt::{Halt, Step};
 use crate::laws::ledger::{
     RowChange, RowLedger as _, StoredRows as _, VersionEnding, VersionToAppend, known_within,
 };
+use crate::laws::row_search::{MarkOf, RowSearch as _};
 use crate::laws::versions::{Asserted, PIECES_MET_MAX, Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
@@ -311,14 +311,12 @@ impl Run<'_> {
         let (Guard::Granted { .. }, Ok(range)) = (guard, self.resolved(range, known)) else {
             return Ok(false);
         };
-        let reborn: Option<i64> = self
-            .statement(&self.texts.of(target.table).reborn_at)?
-            .query_row(params![seq], |row| row.get(0))?;
-        let Some(reborn) = reborn else {
+        let rebirth = MarkOf::Rebirth(seq);
+        let Some(reborn) = self.rows().last_mark(target.table, rebirth)? else {
             return Ok(false);
         };
         let pieces = known.iter().filter_map(Stored::piece_now);
-        let mut former = pieces.filter(|piece| piece.origin.0 < reborn);
+        let mut former = pieces.filter(|piece| piece.origin < reborn);
         Ok(former.any(|piece| piece.valid.intersect(&range).is_some()))
     }
 

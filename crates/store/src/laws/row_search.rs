@@ -1,0 +1,85 @@
+//! What the laws of writing look for among the rows of a table.
+
+use model::{ColumnNumber, Index, Mark, Period, RowId, Table, Timestamp, Value};
+
+use crate::StoreError;
+
+/// Searches among rows, each along an index.
+pub(crate) trait RowSearch {
+    /// Rows of now that have these values in the columns of an index, in its order, but the one
+    /// of this `$sequence`.
+    ///
+    /// # Errors
+    /// What the database says; so it is with each call.
+    fn value_holders(
+        &self,
+        table: &Table,
+        index: &Index,
+        values: &[Value],
+        which: HoldersWanted,
+    ) -> Result<Vec<ValueHolder>, StoreError>;
+
+    /// Whether another row than the one of this `$sequence` has the link in a column whose links
+    /// have a table of their own.
+    fn is_link_held(
+        &self,
+        table: &Table,
+        column: ColumnNumber,
+        link: &Value,
+        seq: i64,
+    ) -> Result<bool, StoreError>;
+
+    /// Rows that begin or end by themselves at the instant, or before it.
+    fn due_rows(
+        &self,
+        table: &Table,
+        instant: Timestamp,
+        which: DueWanted<'_>,
+    ) -> Result<Vec<DueRow>, StoreError>;
+
+    /// The last mark of something, if it ever was.
+    fn last_mark(&self, table: &Table, of: MarkOf<'_>) -> Result<Option<Mark>, StoreError>;
+}
+
+/// Which holders of values are looked for.
+#[derive(Clone, Copy)]
+pub(crate) enum HoldersWanted {
+    /// One other than this row.
+    Any { but: i64 },
+    /// All others that begin or end by themselves by then.
+    DueBy { instant: Timestamp, but: i64 },
+}
+
+/// A row of now with values that another one is to have.
+pub(crate) struct ValueHolder {
+    pub(crate) id: RowId,
+    pub(crate) seq: i64,
+    pub(crate) valid: Period,
+}
+
+/// Which rows that are due are looked for.
+#[derive(Clone, Copy)]
+pub(crate) enum DueWanted<'a> {
+    /// This one.
+    Row(&'a str),
+    /// So many, those that wait longest first.
+    First(usize),
+}
+
+/// A row that is due.
+pub(crate) struct DueRow {
+    pub(crate) id: RowId,
+    /// `None` where it has no version, as no row that waits should.
+    pub(crate) seq: Option<i64>,
+}
+
+/// Of what the last mark is wanted.
+#[derive(Clone, Copy)]
+pub(crate) enum MarkOf<'a> {
+    /// Of the versions of a row without a twin.
+    Versions(&'a str),
+    /// Of the grants of the row of this `$sequence`.
+    Grants(i64),
+    /// When the row of this `$sequence` was created again.
+    Rebirth(i64),
+}
