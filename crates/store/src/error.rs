@@ -168,6 +168,13 @@ impl StoreError {
     }
 }
 
+/// Stored bytes break the law that `detail` names.
+pub(crate) fn corrupt(detail: impl Into<String>) -> StoreError {
+    StoreError::Corrupt {
+        detail: detail.into(),
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@ pub(crate) mod awaited;
 pub(crate) mod damaged;
 pub(crate) mod halt;
 pub(crate) mod ledger;
+pub(crate) mod permissions;
 pub(crate) mod row_search;
 pub(crate) mod timed_rows;
 pub(crate) mod touched;

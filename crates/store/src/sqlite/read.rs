@@ -23,7 +23,6 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Rows, StatementStatus};
 
 use super::disk::connection::keep_plans;
-use super::disk::fault::corrupt;
 use super::disk::functions;
 use super::disk::sorts;
 use super::read::cursor::cursor_values;
@@ -36,6 +35,7 @@ use super::read::watch::Limit;
 use super::schema::bind::Bound;
 use super::schema::codec;
 use super::schema::coding::Coding;
+use crate::error::corrupt;
 use crate::{
     Listed, Listing, LongReadCounts, OffloadKind, Options, Point, Snapshot, StoreError,
     StoreFuture, TotalCap, Work,

@@ -9,7 +9,6 @@ use query::names;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::commit::writer::Writer;
-use super::disk::fault::corrupt;
 use super::schema::coding::Coding;
 use super::schema::columns::column_list;
 use super::schema::fulltext;
@@ -19,6 +18,7 @@ use super::schema::tables::{drop_table, physical_tables};
 use super::schema::tasks::{Freed, SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS, Task};
 use super::write::forget::forget_slice;
 use crate::StoreError;
+use crate::error::corrupt;
 use crate::function_op::PIECE_BYTES_MAX;
 
 impl Writer {

@@ -13,10 +13,10 @@ use rusqlite::params;
 
 use super::writer::{End, Writer};
 use crate::batch::{Applied, CatalogueOp, Op, RelatedOp, SchemaChange, WriteBatch};
+use crate::error::corrupt;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::row_search::DueWanted;
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::tasks::{SLICE_BYTES_MAX, STEP_ROWS};
 use crate::sqlite::write::present::Stale;
 use crate::sqlite::write::run::Run;

@@ -12,13 +12,13 @@ use query::names;
 
 use super::probes::BELIEVED_END;
 use crate::batch::{BATCH_ROWS_MAX, LinkOp};
+use crate::error::corrupt;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{StoredRows as _, known_within};
 use crate::laws::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, Stamps};
 use crate::row_op::{RowAct, RowOp};
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::tables::END;
 use crate::sqlite::write::matching::explain;
 use crate::sqlite::write::related::{Tie, linked, need_few, relinked};

@@ -13,11 +13,11 @@ use model::{
 use query::names;
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::error::corrupt;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::ledger::StoredRows as _;
 use crate::laws::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::constraints::key_tests;

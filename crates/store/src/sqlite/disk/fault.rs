@@ -3,7 +3,7 @@
 use rusqlite::ffi::{self, ErrorCode};
 
 use super::sorts::{SORT_BYTES_MAX, SORT_TOO_LARGE};
-use crate::StoreError;
+use crate::error::{StoreError, corrupt};
 use crate::laws::halt::Halt;
 
 impl From<rusqlite::Error> for StoreError {
@@ -49,13 +49,6 @@ fn from_code(code: ffi::Error, detail: String) -> StoreError {
             corrupt(detail)
         }
         _ => StoreError::Io { detail },
-    }
-}
-
-/// Stored bytes break the law that `detail` names.
-pub(crate) fn corrupt(detail: impl Into<String>) -> StoreError {
-    StoreError::Corrupt {
-        detail: detail.into(),
     }
 }
 

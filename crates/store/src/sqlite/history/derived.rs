@@ -7,12 +7,12 @@ use rusqlite::{OptionalExtension as _, params};
 
 use super::fault::HistoryFault;
 use crate::Options;
+use crate::error::corrupt;
 use crate::laws::halt::Halt;
+use crate::laws::permissions::{grants, permissions_text};
 use crate::sqlite::SqliteStore;
 use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::constraint::probes::BELIEVED_END;
-use crate::sqlite::disk::fault::corrupt;
-use crate::sqlite::schema::bind::{grants, permissions_text};
 use crate::sqlite::schema::tables::END;
 use crate::{StoreError, refusal::Refusal};
 

@@ -6,7 +6,7 @@ use serde_json::{Number, Value as Json};
 
 use super::fault::{HistoryFault, HistoryMembers};
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 use crate::sqlite::disk::vault::{Place, Vault, hex};
 use crate::sqlite::schema::codec;
 

@@ -5,7 +5,7 @@ use query::{Dialect, Query, emit, field};
 use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::codec;
 

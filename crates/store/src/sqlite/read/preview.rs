@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::cursor::cursor_values;
 use super::row::Shape;
 use super::{Halt, ListingBudget, Step, bind};
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 use crate::sqlite::disk::sorts;
 use crate::sqlite::schema::coding::Coding;
 use crate::{Listed, Listing, Point, StoreError, TotalCap};

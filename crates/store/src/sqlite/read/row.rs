@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 
 use super::{Step, bind};
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 use crate::sqlite::schema::coding::Coding;
 
 /// Columns before those of the user: `$sequence`, id, created, updated, permissions.

@@ -22,7 +22,7 @@ use super::state::State;
 use super::stored_functions::{FUNCTION, function};
 use super::tables::END;
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 
 type Read<T> = Result<T, StoreError>;
 

@@ -12,7 +12,8 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params};
 use serde_json::json;
 
-use super::bind::{json_text, permissions_text};
+use super::bind::json_text;
+use crate::laws::permissions::permissions_text;
 
 pub(crate) fn insert_key(
     connection: &Connection,

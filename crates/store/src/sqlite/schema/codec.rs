@@ -4,7 +4,7 @@ use model::{Column, Storage, Timestamp, Value};
 use rusqlite::types::ValueRef;
 
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 
 /// What a user column holds.
 ///

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::batch::{Constraint, TableConstraints};
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 
 /// The constraints of all tables that have some.
 #[derive(Clone, Debug, Default)]

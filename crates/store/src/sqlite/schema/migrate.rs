@@ -8,7 +8,7 @@ use super::format_steps::{
     SYSTEM_TABLES, TABLE_BYTES, WHO_LOOKS_BACK,
 };
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 use crate::sqlite::disk::file_format::{APPLICATION_ID, pragma};
 
 /// What leads from each format to the next; the first one starts from an empty file. Steps are

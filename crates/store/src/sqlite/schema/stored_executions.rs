@@ -4,10 +4,10 @@ use model::{DeploymentId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use crate::StoreError;
+use crate::error::corrupt;
 use crate::execution_record::{
     ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers, RECORDS_LISTED_MAX,
 };
-use crate::sqlite::disk::fault::corrupt;
 
 type Read<T> = Result<T, StoreError>;
 

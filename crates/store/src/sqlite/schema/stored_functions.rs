@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value as Json, json};
 
 use crate::StoreError;
+use crate::error::corrupt;
 use crate::function_op::{ArchivePart, ArchivePiece, Deployment, DeploymentStatus, Variable};
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::disk::vault::{Place, Vault};
 
 type Read<T> = Result<T, StoreError>;

@@ -5,9 +5,9 @@ use rusqlite::{Connection, Row, params};
 
 use super::stored_executions::{headers, headers_text};
 use crate::StoreError;
+use crate::error::corrupt;
 use crate::execution_queue::{QueuedCall, QueuedExecution};
 use crate::execution_record::ExecutionTrigger;
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::disk::vault::{Place, Vault};
 
 type Read<T> = Result<T, StoreError>;

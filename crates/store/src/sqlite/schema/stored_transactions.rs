@@ -5,7 +5,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 use crate::sqlite::disk::vault::{Place, Vault};
 use crate::staged::{KeptRequest, Transaction, TransactionStatus};
 

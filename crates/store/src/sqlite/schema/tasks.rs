@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::sqlite::disk::fault::corrupt;
+use crate::error::corrupt;
 
 /// Most rows removed or rewritten in one slice (contract of [`crate::StoreUpkeep::run_upkeep`]).
 pub(crate) const SLICE_ROWS_MAX: usize = 1_000;

@@ -13,8 +13,8 @@ use rusqlite::params;
 use super::run::Run;
 use crate::batch::CatalogueOp;
 use crate::laws::halt::Step;
+use crate::laws::permissions::permissions_text;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::schema::bind::permissions_text;
 use crate::sqlite::schema::catalogue_rows::{
     insert_column, insert_database, insert_index, insert_key, insert_table,
 };

@@ -9,8 +9,8 @@ use super::row_write::Target;
 use super::run::Run;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{GrantsChange, StoredRows as _};
+use crate::laws::permissions::permissions_text;
 use crate::row_op::RowAct;
-use crate::sqlite::schema::bind::permissions_text;
 
 /// What an operation may bring along for a row.
 pub(crate) struct Grants<'a> {

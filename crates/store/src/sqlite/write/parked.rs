@@ -10,12 +10,12 @@ use model::{Field, Image, Index, IndexKind, Period, RelationKind, RowId, TableNu
 
 use super::row_write::{Target, field_value};
 use super::run::Run;
+use crate::error::corrupt;
 use crate::laws::awaited::Parked;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::ledger::RowLedger as _;
 use crate::laws::row_search::{HoldersWanted, RowSearch as _, ValueHolder};
 use crate::refusal::Refusal;
-use crate::sqlite::disk::fault::corrupt;
 
 /// What the row has in the columns of an index.
 pub(crate) fn values_in(target: &Target<'_>, index: &Index, seq: i64, image: &Image) -> Vec<Value> {

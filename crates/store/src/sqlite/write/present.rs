@@ -15,6 +15,7 @@ use super::row_write::Target;
 use super::run::Run;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _};
+use crate::laws::permissions::granted_text;
 use crate::laws::row_search::{DueWanted, HoldersWanted, RowSearch as _};
 use crate::laws::versions::{Asserted, VersionsWanted};
 use crate::refusal::Refusal;
@@ -287,7 +288,7 @@ impl Run<'_> {
         self.rows().open_grants(table, seq, &mut |role, actions| {
             entries.push((role.to_owned(), actions));
         })?;
-        Ok(crate::sqlite::schema::bind::granted_text(&entries))
+        Ok(granted_text(&entries))
     }
 
     /// Whether the row will be there, or not, by itself at some later instant.

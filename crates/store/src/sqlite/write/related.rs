@@ -18,10 +18,10 @@ use rusqlite::params;
 use super::row_write::{Current, Target};
 use super::run::Run;
 use crate::batch::{BATCH_ROWS_MAX, HoldOp, LinkOp, RelatedOp};
+use crate::error::corrupt;
 use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, Stamps};
-use crate::sqlite::disk::fault::corrupt;
 
 /// The rows that one row is related to through one of its table's columns.
 pub(crate) struct Tie {

@@ -6,8 +6,8 @@ use rusqlite::{params, params_from_iter};
 
 use super::stored_rows::{SqliteRows, stored_period};
 use crate::StoreError;
+use crate::error::corrupt;
 use crate::laws::row_search::{DueRow, DueWanted, HoldersWanted, MarkOf, RowSearch, ValueHolder};
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::tables::END;

@@ -17,16 +17,16 @@ use model::{
 };
 
 use super::run::Run;
+use crate::error::corrupt;
 use crate::laws::damaged::Damaged;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{
     CurrentRow, GrantsChange, NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _,
     VersionEnding, VersionToAppend,
 };
+use crate::laws::permissions::{grants, permissions_text};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
-use crate::sqlite::disk::fault::corrupt;
-use crate::sqlite::schema::bind::{grants, permissions_text};
 use crate::written::WrittenRow;
 
 /// A row that an operation is about.

@@ -8,10 +8,10 @@ use query::names;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
 use crate::StoreError;
+use crate::error::corrupt;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{CurrentRow, RowIdentity, ShownVersion, StoredRows};
 use crate::laws::versions::{Asserted, Stored, VersionsRead, VersionsWanted};
-use crate::sqlite::disk::fault::corrupt;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::row_sql::RowTexts;

@@ -18,6 +18,7 @@ use super::resize::{Resized, Resizing};
 use super::row_write::{Current, Target};
 use super::run::Run;
 use crate::batch::BATCH_ROWS_MAX;
+use crate::error::corrupt;
 use crate::laws::damaged::Damaged;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::ledger::{
@@ -502,7 +503,7 @@ impl Run<'_> {
         }
         let (id, rid) = (target.id, number.0);
         let what = format!("version {rid} of row `{id}` was read and cannot be ended");
-        Err(crate::sqlite::disk::fault::corrupt(what).into())
+        Err(corrupt(what).into())
     }
 
     fn write_version(
