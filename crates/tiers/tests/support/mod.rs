@@ -76,14 +76,40 @@ pub fn job() -> Option<Vec<String>> {
 
 /// Starts this test program again; there, the test `worker` does the job.
 pub fn start(words: &[&str]) -> Child {
+    start_by(&[], words)
+}
+
+/// As [`start`], by a program that runs another one with changed surroundings.
+pub fn start_by(runner: &[&str], words: &[&str]) -> Child {
     let program: PathBuf = std::env::current_exe().unwrap();
-    Command::new(program)
+    let mut command = match runner.split_first() {
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command
         .args(["worker", "--exact", "--nocapture", "--test-threads=1"])
         .env(JOB, words.join("\t"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
+}
+
+/// Whether a process may have namespaces of these kinds. If not, it says so.
+pub fn has_namespaces(kinds: &[&str]) -> bool {
+    let tried = Command::new("unshare").args(kinds).arg("true").output();
+    let may = tried.is_ok_and(|tried| tried.status.success());
+    if !may {
+        eprintln!(
+            "not run: this user may not call unshare {}",
+            kinds.join(" ")
+        );
+    }
+    may
 }
 
 /// Numbers that look like chance and are not (SplitMix64).
