@@ -40,7 +40,7 @@ pub fn failure_text(error: TierError) -> FailureText {
     (kind, error.text)
 }
 
-fn failure(error: TierError) -> PyErr {
+pub fn failure(error: TierError) -> PyErr {
     TierFailure::new_err(failure_text(error))
 }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use tiers::{Host, RedisSettings, RedisTier};
+use pyo3::types::PyBytes;
+use tiers::{HeardNotice, Host, RedisSettings, RedisTier, RedisTls};
 
+use crate::file_tier::failure;
 use crate::flight;
 
 /// One Redis server. It is used through a stack of tiers.
@@ -18,18 +20,26 @@ pub struct SharedRedis {
 
 #[pymethods]
 impl SharedRedis {
+    /// `authorities` and `client`, its certificates and its key, in PEM.
     #[new]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         url: String,
         prefix: String,
         connect_ms: u64,
         timeout_ms: u64,
         idle_max: usize,
+        authorities: Option<Vec<u8>>,
+        client: Option<(Vec<u8>, Vec<u8>)>,
     ) -> PyResult<SharedRedis> {
         let host = Host::of_this_machine(flight::forks);
         let host = host.map_err(|error| PyOSError::new_err(error.to_string()))?;
         let settings = RedisSettings {
             url,
+            tls: RedisTls {
+                authorities,
+                client,
+            },
             prefix,
             connect_timeout: Duration::from_millis(connect_ms.max(1)),
             timeout: Duration::from_millis(timeout_ms.max(1)),
@@ -41,5 +51,34 @@ impl SharedRedis {
             tier: Arc::new(tier),
             host,
         })
+    }
+
+    /// Passes a notice on to all processes that listen now.
+    fn announce(&self, py: Python<'_>, notice: &[u8]) -> PyResult<()> {
+        py.detach(|| self.tier.announce(notice)).map_err(failure)
+    }
+
+    /// Calls `on_notice` with each notice, with None when it begins to listen and with no bytes at
+    /// times, until it returns false or raises, or the connection ends.
+    fn listen(&self, py: Python<'_>, on_notice: Py<PyAny>) -> PyResult<()> {
+        let mut raised = None;
+        let call = |notice: HeardNotice<'_>| {
+            // None where the interpreter ends.
+            let wanted = Python::try_attach(|py| {
+                let bytes = match notice {
+                    HeardNotice::Began => None,
+                    HeardNotice::Quiet => Some(PyBytes::new(py, b"")),
+                    HeardNotice::Notice(bytes) => Some(PyBytes::new(py, bytes)),
+                };
+                on_notice.call1(py, (bytes,))?.is_truthy(py)
+            });
+            wanted.unwrap_or(Ok(false)).unwrap_or_else(|error| {
+                raised = Some(error);
+                false
+            })
+        };
+        // That a connection ends is no error: what is lost by it is known.
+        let _ = py.detach(|| self.tier.listen(call));
+        raised.map_or(Ok(()), Err)
     }
 }

@@ -271,7 +271,8 @@ impl StackOfTiers {
     ) -> PyResult<(Found, Found, i64)> {
         let mut old = None;
         loop {
-            let answer = py.detach(|| self.stack.ask(call));
+            // The time of the answer, which waits here for the interpreter's lock.
+            let (answer, now_ms) = py.detach(|| (self.stack.ask(call), (self.host.now_ms)()));
             raise_what_was_raised()?;
             let hit = match answer {
                 AskAnswer::Run => return Ok((None, old, RUN)),
@@ -294,7 +295,6 @@ impl StackOfTiers {
                 }
                 Err(error) => return Err(error),
             };
-            let now_ms = (self.host.now_ms)();
             let age_ms = now_ms.saturating_sub(hit.written_ms);
             let left_ms = hit.until_ms.saturating_sub(now_ms);
             let shown_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);

@@ -142,7 +142,7 @@ def test_async_functions_use_redis_on_other_threads(server: Server) -> None:
     threads: set[int] = set()
 
     def made() -> Any:
-        @cache(backend=server.url, namespace="a", version=1, ttl=0.05, stale_ttl=600)
+        @cache(backend=server.url, namespace="a", version=1, ttl=2, stale_ttl=600)
         async def function(number: int) -> int:
             runs.append(number)
             threads.add(threading.get_ident())
@@ -156,7 +156,7 @@ def test_async_functions_use_redis_on_other_threads(server: Server) -> None:
         assert await asyncio.gather(*(function(1) for _ in range(20))) == [1] * 20
         assert await function(1) == 1 and runs == [1]
         assert function.cache_info().l1_hits > 0
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(2.1)
         assert await function(1) == 1
         while not function.cache_info().refreshes:
             await asyncio.sleep(0.001)
@@ -238,7 +238,12 @@ def test_redis_address_is_checked_and_never_shown() -> None:
     shown = repr(function.get_health_status())
     assert "degraded: Redis at localhost:1" in shown and "secret" not in shown
     wrongs: list[tuple[Any, dict[str, Any], str]] = [
-        ("rediss://:secret@host", {}, "url must begin with"),
+        ("redis+sentinel://:secret@host", {}, "Sentinel and Cluster are not supported"),
+        ("rediss+cluster://:secret@host", {}, "Sentinel and Cluster are not supported"),
+        ("rediss://:secret@host#insecure", {}, "always checked"),
+        ("redis://:secret@host", {"tls_ca": __file__}, "need an address with rediss"),
+        ("rediss://:secret@host", {"tls_ca": __file__}, "no certificate in PEM"),
+        ("rediss://:secret@host", {"tls_key": __file__}, "belong together"),
         ("http://:secret@host", {}, "url must begin with"),
         ("redis://:secret@host:port", {}, "address of the Redis server"),
         ("redis://host", {"prefix": "p" * 101}, "100 characters, not 101"),
@@ -249,6 +254,11 @@ def test_redis_address_is_checked_and_never_shown() -> None:
         with pytest.raises(ValueError, match=words) as refused:
             RedisBackend(url, **settings)
         assert "secret" not in str(refused.value)
+    with pytest.raises(FileNotFoundError):
+        RedisBackend("rediss://host", tls_ca="/nowhere")
+    for settings in ({"tls_ca": 3}, {"listen": 3}):
+        with pytest.raises(TypeError, match="must be a"):
+            RedisBackend("rediss://host", **settings)
     for url in (3, None):
         with pytest.raises(TypeError, match="url must be a text"):
             RedisBackend(url)

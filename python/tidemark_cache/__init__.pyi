@@ -83,6 +83,10 @@ class RedisBackend:
         timeout: _Duration = 1.0,
         connect_timeout: _Duration = 1.0,
         connections: int = 50,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        listen: bool = True,
     ) -> None: ...
     @property
     def url(self) -> str: ...

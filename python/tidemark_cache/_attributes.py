@@ -58,6 +58,14 @@ def _forget_in_memory(self: Any) -> None:
     _native.clear(self)
 
 
+def _forget_call(self: Any, key: _native.CallKey) -> bool:
+    """In memory; whether there was an answer."""
+    run = self._runs.get(key)
+    if run is not None:
+        _forget_runs(self, [run])
+    return bool(key.invalidate())
+
+
 def _cache_clear(self: Any) -> None:
     """Forget every answer; runs in progress are not stored."""
 
@@ -122,10 +130,7 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     def forget() -> bool:
         nonlocal answer
         was_in_tiers = delete is not None and delete()
-        run = self._runs.get(key)
-        if run is not None:
-            _forget_runs(self, [run])
-        was_in_memory = bool(key.invalidate())
+        was_in_memory = _forget_call(self, key)
         is_whole = was_in_tiers is not None
         answer = is_whole and (was_in_memory or bool(was_in_tiers))
         return is_whole
@@ -266,6 +271,7 @@ for _attribute, _method in {
     "__reduce__": _reduce,
     "__repr__": _repr,
     "_clear_of": _clear_of,
+    "_forget_call": _forget_call,
     "_forget_in_memory": _forget_in_memory,
     "_info_of": _info_of,
     "acache_clear": _acache_clear,

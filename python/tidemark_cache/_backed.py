@@ -7,19 +7,21 @@ and stores what the body gives. A failing tier never reaches the caller.
 import contextvars
 import functools
 import math
+import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from tidemark_cache import _async, _native, _refresh, _tiers
+from tidemark_cache import _async, _listening, _native, _recent, _refresh, _tiers
 from tidemark_cache._codec import Codec
 
 #: An invalidation by one process counts for all others after this time at the latest: so long an
 #: answer of a tier, or one that no tier has, is handed out from memory.
 STALE_S = 3.0
 
+_NAME_BYTES = 32
 #: Tags of one call, each of which costs a read of the tier.
 _TAGS_MAX = 64
 #: After a refresh began, the next one of its entry begins no sooner in this process.
@@ -29,19 +31,23 @@ _CLAIMS_MAX = 10_000
 #: Failures of one kind are logged this often.
 _LOG_S = 60.0
 
-#: The lifetime in memory of the value that a body has given, until the native side asks for it.
+#: How long memory may have the value that a body has given, until the native side asks for it.
 _decided = threading.local()
 
-def _decide(value: Any, lifetime_s: float) -> None:
-    _decided.lifetime = (value, lifetime_s)
+
+def _decide(value: Any, until_s: float) -> None:
+    _decided.until = (value, until_s)
 
 
 def lifetime_in_memory(value: Any) -> float:
     """Seconds, for the native side, which asks right after a body has given the value."""
-    decided = getattr(_decided, "lifetime", None)
-    _decided.lifetime = None
+    decided = getattr(_decided, "until", None)
+    _decided.until = None
     # Of another value if copying this one has called a function with a tier: not kept in memory.
-    return decided[1] if decided is not None and decided[0] is value else 0.0
+    if decided is None or decided[0] is not value:
+        return 0.0
+    until_s: float = decided[1]
+    return max(0.0, until_s - time.monotonic())
 
 
 #: What memory has of a function whose freshness is a matter of its tiers.
@@ -79,11 +85,14 @@ class _Reading:
     __slots__ = (
         "begin_s",
         "call",
+        "digest",
         "due_ms",
         "found",
         "is_elsewhere",
+        "key",
         "memory_s",
         "old",
+        "read_s",
         "wait_s",
         "wish",
     )
@@ -91,14 +100,19 @@ class _Reading:
     def __init__(self, wish: "_Wish") -> None:
         self.wish = wish
         self.begin_s = time.monotonic()
+        #: When the tiers were read last.
+        self.read_s = self.begin_s
         #: The value in a tuple, or None.
         self.found: tuple[Any] | None = None
         #: How long memory may have what was found.
         self.memory_s = STALE_S
-        #: What was found is to be refreshed: the milliseconds it had left.
+        #: What was found is to be refreshed: a fresher one has more milliseconds left.
         self.due_ms: int | None = None
         #: As `found`, past its lifetime: the answer if the body fails.
         self.old: tuple[Any] | None = None
+        #: The call, and what stands for it in the tiers; None if it cannot be bound.
+        self.key: _native.CallKey | None = None
+        self.digest = b""
         #: With what a value is stored; None if no tier can be used for this call.
         self.call: _native.StackedCall | None = None
         #: Not 0: another process computes the value, and this call looks again after that time.
@@ -165,6 +179,10 @@ class BackedFunction:
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
         self._is_slow = any(not isinstance(one, _tiers.FileBackend) for one in self.rules[0])
+        #: The servers whose notices make memory forget.
+        self._heard = _tiers.with_notices(self.rules[0])
+        self._recent = _recent.RecentCalls(STALE_S) if self._heard else None
+        self._listeners: _listening.Listeners | None = None
         self._lock = threading.Lock()
         self._claimed: dict[bytes, float] = {}
         parts = [config.namespace, function.__module__, function.__qualname__, config.version]
@@ -181,6 +199,22 @@ class BackedFunction:
         self._names = self._identity + self._names_of(settings["tags"])
         self._logged: dict[str, float] = {}
         _functions.add(self)
+
+    def begin_process(self) -> None:
+        """In the child of a fork: another thread may have held its locks."""
+        self._lock = threading.Lock()
+        if self._recent is not None:
+            self._recent = _recent.RecentCalls(STALE_S)
+
+    def _listen(self) -> None:
+        self._listeners = _listening.listeners
+        for backend in self._heard:
+            self._listeners.start(backend, _MemoryListener())
+
+    def tidy(self) -> None:
+        """Some seconds have passed."""
+        if self._recent is not None:
+            self._recent.prune()
 
     def body(self, is_async: bool) -> Any:
         """What the native side runs in the place of the function."""
@@ -199,7 +233,7 @@ class BackedFunction:
                     value = await function(*args, **kwargs)
                 except BaseException as error:
                     return self._fallen_back(reading, error)
-                _decide(value, await apart(self._kept_s, reading, value))
+                _decide(value, await apart(self._kept_until, reading, value))
                 return value
 
             return functools.wraps(function)(ask_async)
@@ -228,12 +262,18 @@ class BackedFunction:
             raise error
         self.hits += 1
         self.stale_hits += 1
-        _decide(reading.old[0], 0)
+        _decide(reading.old[0], 0.0)
         return reading.old[0]
 
     def _end(self, reading: _Reading) -> None:
+        self._no_longer(reading)
         if reading.call is not None:
             self._opened().end(reading.call)
+
+    def _no_longer(self, reading: _Reading) -> None:
+        """The call is not under way any more, and memory may have its answer."""
+        if self._recent is not None and reading.key is not None:
+            self._recent.end(reading.digest, reading.key)
 
     def _opened(self) -> _native.StackOfTiers:
         # Found once: what a path means depends on the environment and the working folder.
@@ -273,14 +313,19 @@ class BackedFunction:
 
     def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish) -> _Reading:
         reading = _Reading(wish)
-        # An argument without canonical bytes is the caller's error, and raised.
-        content = self._content(args, kwargs)
-        if content is None:
+        reading.key = _native.CallKey.of(self.cached, args, kwargs)
+        if reading.key is None:
             return reading
+        # An argument without canonical bytes is the caller's error, and raised.
+        reading.digest = self._key(reading.key.canonical())
         names = self._names_for(args, kwargs)
+        if self._recent is not None:
+            if self._listeners is not _listening.listeners:
+                self._listen()
+            self._recent.begin(reading.digest, reading.key)
         try:
             found, old, next_ms, reading.call = self._opened().read(
-                self._key(content),
+                reading.digest,
                 names,
                 self._codec,
                 wish.is_forced,
@@ -294,11 +339,14 @@ class BackedFunction:
             self._failed(*_words(error))
             return reading
         self._take(reading, found, old, next_ms)
+        # If the body runs, it runs now.
+        reading.begin_s = time.monotonic()
         return reading
 
     def _go_on(self, reading: _Reading) -> None:
         assert reading.call is not None
         reading.wait_s = 0.0
+        reading.read_s = time.monotonic()
         try:
             found, old, next_ms = self._opened().go_on(
                 reading.call, self._codec, reading.wish.least_ms
@@ -307,6 +355,7 @@ class BackedFunction:
             self._failed(*_words(error))
             return
         self._take(reading, found, old, next_ms)
+        reading.begin_s = time.monotonic()
 
     def _take(
         self,
@@ -336,14 +385,17 @@ class BackedFunction:
         reading.memory_s = min(STALE_S, max(0, fresh_ms) / 1_000)
         self.stale_hits += fresh_ms <= 0
         if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
-            reading.due_ms = left_ms
+            # One that another process stores from now on has its age more: half of that tells it
+            # from this one, whose time left is known to some milliseconds only.
+            reading.due_ms = left_ms + age_ms // 2
 
     def _answer(self, reading: _Reading, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         """What was found; on the caller's thread, by which memory knows its lifetime."""
         assert reading.found is not None
         if reading.due_ms is not None:
             self._refresh_later(call, reading.due_ms)
-        _decide(reading.found[0], reading.memory_s)
+        self._no_longer(reading)
+        _decide(reading.found[0], reading.read_s + reading.memory_s)
         return reading.found[0]
 
     def _is_due(self, age_ms: int, fresh_ms: int) -> bool:
@@ -356,7 +408,7 @@ class BackedFunction:
         return age_ms >= share * (age_ms + fresh_ms)
 
     def _refresh_later(
-        self, call: tuple[tuple[Any, ...], dict[str, Any]], left_ms: int
+        self, call: tuple[tuple[Any, ...], dict[str, Any]], least_ms: int
     ) -> None:
         """Has the body run in the background, unless a process does so already."""
         content = self._content(*call)
@@ -368,7 +420,7 @@ class BackedFunction:
                 self._claimed.clear()
             self._claimed[content] = now_s + _RETRY_S
         # Only one that is fresher than what was found is as good as running the body.
-        wish = _Wish(least_ms=left_ms, leaves=True, is_counted=False)
+        wish = _Wish(least_ms=least_ms, leaves=True, is_counted=False)
         if self._is_async:
             _refresh.start(self, lambda: self._refreshed_async(call, wish))
             return
@@ -377,9 +429,10 @@ class BackedFunction:
         def refresh() -> None:
             reading = self._ask(args, kwargs, wish)
             if reading.found is not None or reading.is_elsewhere:
+                self._no_longer(reading)
                 return
             try:
-                self._kept_s(reading, self.function(*args, **kwargs))
+                self._kept_until(reading, self.function(*args, **kwargs))
                 self.refreshes += 1
             except Exception as error:
                 self._refresh_failed(error)
@@ -395,10 +448,11 @@ class BackedFunction:
         apart = _async.in_thread if self._is_slow else _async.at_once
         reading = await apart(self._ask, *call, wish)
         if reading.found is not None or reading.is_elsewhere:
+            self._no_longer(reading)
             return
         try:
             value = await self.function(*call[0], **call[1])
-            await apart(self._kept_s, reading, value)
+            await apart(self._kept_until, reading, value)
             self.refreshes += 1
         except Exception as error:
             await apart(self._end, reading)
@@ -413,22 +467,23 @@ class BackedFunction:
         logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", name, error)
 
     def _write(self, reading: _Reading, value: Any) -> None:
-        _decide(value, self._kept_s(reading, value))
+        _decide(value, self._kept_until(reading, value))
 
-    def _kept_s(self, reading: _Reading, value: Any) -> float:
-        """Stores the value; how long memory may have it."""
+    def _kept_until(self, reading: _Reading, value: Any) -> float:
+        """Stores the value; until when memory may have it."""
         try:
             lifetime_s = self._lifetime(value)
             if lifetime_s == 0:
                 return 0.0
             # What no tier has is as old as the reading it was computed from.
-            memory_s = max(0.0, reading.begin_s + STALE_S - time.monotonic())
+            until_s = reading.begin_s + STALE_S
+            now_s = time.monotonic()
             if reading.call is not None:
                 is_kept = self._store(reading, reading.call, value, lifetime_s)
                 if is_kept is not None:
-                    # Nothing had been forgotten until now, or else it is wrong for later callers.
-                    memory_s = STALE_S if is_kept else 0.0
-            return memory_s if lifetime_s is None else min(memory_s, lifetime_s)
+                    # Nothing had been forgotten since, or else it is wrong for later callers.
+                    until_s = now_s + STALE_S if is_kept else 0.0
+            return until_s if lifetime_s is None else min(until_s, now_s + lifetime_s)
         finally:
             # Gives back the lease of a call that has stored nothing.
             self._end(reading)
@@ -504,11 +559,15 @@ class BackedFunction:
         def delete() -> bool | None:
             if content is None:
                 return False
+            digest = self._key(content)
             try:
-                was_there, failures = self._opened().delete(self._key(content), names)
+                was_there, failures = self._opened().delete(digest, names)
             except Exception as error:
                 was_there, failures = False, [_words(error)]
-            return was_there if self._are_none(failures) else None
+            if not self._are_none(failures):
+                return None
+            self._announce(_listening.CALL, self._identity + digest)
+            return was_there
 
         return delete
 
@@ -522,9 +581,39 @@ class BackedFunction:
 
     def _forget(self, names: bytes, are_tags: bool) -> bool:
         try:
-            return self._are_none(self._opened().forget(names, are_tags))
+            failures = self._opened().forget(names, are_tags)
         except Exception as error:
-            return self._are_none([_words(error)])
+            failures = [_words(error)]
+        if not self._are_none(failures):
+            return False
+        self._announce(_listening.TAGS if are_tags else _listening.FUNCTIONS, names)
+        return True
+
+    def _announce(self, kind: bytes, names: bytes) -> None:
+        for backend in self._heard:
+            _listening.announce(backend, kind, names)
+
+    def hear(self, kind: bytes, names: list[bytes]) -> None:
+        """Forgets in memory what another process has invalidated."""
+        if self._recent is None:
+            return
+        if kind != _listening.CALL:
+            if self._depends_on(kind, names):
+                self.cached._forget_in_memory()
+        elif names[0] == self._identity:
+            keys = self._recent.keys(names[1])
+            if keys is None:
+                self.cached._forget_in_memory()
+            for key in keys or ():
+                self.cached._forget_call(key)
+
+    def _depends_on(self, kind: bytes, names: list[bytes]) -> bool:
+        if kind == _listening.TAGS and (self._tags_of or self._own_tags_of):
+            # Which tags its answers in memory have is not known.
+            return True
+        starts = range(0, len(self._names), _NAME_BYTES)
+        own = [self._names[start : start + _NAME_BYTES] for start in starts]
+        return not set(own).isdisjoint(names)
 
     def states(self) -> dict[str, str]:
         """Of each tier ``healthy``, or why it cannot be used."""
@@ -579,6 +668,34 @@ def forget_tags(tags: Iterable[str]) -> bool:
     # One function for each stack is enough.
     users = {user.rules: user for user in list(_functions)}
     return all([user.forget_tags(names) for user in users.values()])
+
+
+class _MemoryListener:
+    """Has the memory of every function forget what other processes invalidate."""
+
+    def hear(self, backend: _tiers.RedisBackend, kind: bytes, names: list[bytes]) -> None:
+        for function in list(_functions):
+            if backend in function.rules[0] and function.cached is not None:
+                function.hear(kind, names)
+
+    def miss(self) -> None:
+        # Memory may have anything of it.
+        for function in list(_functions):
+            if function._heard and function.cached is not None:
+                function.cached._forget_in_memory()
+
+    def tidy(self) -> None:
+        for function in list(_functions):
+            function.tidy()
+
+
+def _begin_process() -> None:
+    for function in list(_functions):
+        function.begin_process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_process)
 
 
 def _words(error: Exception) -> tuple[str, str]:

@@ -73,8 +73,17 @@ class StackedCall:
 
 class SharedRedis:
     def __init__(
-        self, url: str, prefix: str, connect_ms: int, timeout_ms: int, idle_max: int
+        self,
+        url: str,
+        prefix: str,
+        connect_ms: int,
+        timeout_ms: int,
+        idle_max: int,
+        authorities: bytes | None,
+        client: tuple[bytes, bytes] | None,
     ) -> None: ...
+    def announce(self, notice: bytes) -> None: ...
+    def listen(self, on_notice: Callable[[bytes | None], bool]) -> None: ...
 
 class SharedObject:
     def __init__(self, object: Any) -> None: ...

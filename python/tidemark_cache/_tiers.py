@@ -16,7 +16,11 @@ _MEGABYTES_MAX = 1 << 20
 _TIERS_MAX = 4
 _COUNT_MAX = 1 << 20
 _FILE = "python-1.tier"
-_REDIS_SCHEMES = ("redis://", "redis+unix://")
+_REDIS_SCHEMES = ("redis://", "rediss://", "redis+unix://")
+#: What users of other clients may try.
+_OTHER_SCHEMES = ("sentinel", "cluster")
+#: Bytes of a file with certificates or a key.
+_PEM_MAX = 1 << 20
 _PREFIX_MAX = 100
 
 #: Set for one call: run the body whatever the tiers hold.
@@ -53,12 +57,16 @@ class RedisBackend:
     """A Redis server shared by processes of many hosts.
 
     Args:
-        url: ``redis://[user:password@]host[:port][/database]`` or ``redis+unix:///path``. No error,
-            log or ``repr`` of this package shows it.
+        url: ``redis://[user:password@]host[:port][/database]``, ``rediss://…`` for TLS, or
+            ``redis+unix:///path``. No error, log or ``repr`` of this package shows it.
         prefix: What its keys begin with.
         timeout: Seconds an answer may take.
         connect_timeout: Seconds making a connection may take.
         connections: Connections that each process keeps while it does not use them.
+        tls_ca: File in PEM with the authorities to believe, in the place of the system's.
+        tls_certificate: File in PEM with the certificates that this client shows.
+        tls_key: File in PEM with the key to them.
+        listen: Hear at once what other processes have invalidated, on one more connection.
     """
 
     url: str = dataclasses.field(repr=False)
@@ -66,14 +74,25 @@ class RedisBackend:
     timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
     connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
     connections: int = dataclasses.field(default=50, kw_only=True)
+    tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    listen: bool = dataclasses.field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("url", "prefix"):
             value = getattr(self, name)
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be a text, not {type(value).__name__}")
+        scheme = self.url.partition("://")[0]
+        if "redis" in scheme and any(other in scheme for other in _OTHER_SCHEMES):
+            raise ValueError("Sentinel and Cluster are not supported; name one server")
         if not self.url.startswith(_REDIS_SCHEMES):
-            raise ValueError(f"url must begin with {' or '.join(_REDIS_SCHEMES)}")
+            raise ValueError(f"url must begin with {', '.join(_REDIS_SCHEMES)}")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key belong together")
+        if not isinstance(self.listen, bool):
+            raise TypeError(f"listen must be a bool, not {type(self.listen).__name__}")
         if len(self.prefix) > _PREFIX_MAX:
             raise ValueError(f"prefix may have {_PREFIX_MAX} characters, not {len(self.prefix)}")
         # All that can be wrong with the address is found here, without connecting.
@@ -87,6 +106,10 @@ class RedisBackend:
             _milliseconds("connect_timeout", self.connect_timeout),
             _milliseconds("timeout", self.timeout),
             _count("connections", self.connections, 1, 10_000),
+            None if self.tls_ca is None else _pem("tls_ca", self.tls_ca),
+            None
+            if self.tls_certificate is None or self.tls_key is None
+            else (_pem("tls_certificate", self.tls_certificate), _pem("tls_key", self.tls_key)),
         )
 
 
@@ -187,6 +210,16 @@ def _milliseconds(name: str, value: object) -> int:
     return round(value * 1_000)
 
 
+def _pem(name: str, path: object) -> bytes:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, not {type(path).__name__}")
+    with open(path, "rb") as file:
+        content = file.read(_PEM_MAX + 1)
+    if len(content) > _PEM_MAX:
+        raise ValueError(f"{name} may have {_PEM_MAX} bytes")
+    return content
+
+
 def backends_of(backend: object) -> tuple[Backend, ...]:
     """The tiers of a setting, nearest first."""
     many = backend if isinstance(backend, (list, tuple)) else (backend,)
@@ -229,6 +262,11 @@ def names_of(backends: tuple[Backend, ...]) -> list[str]:
     """What health reports call the tiers."""
     kinds = [_kind_of(one) for one in backends]
     return [kind if not number else f"{kind} {number + 1}" for number, kind in enumerate(kinds)]
+
+
+def with_notices(backends: Iterable[Backend]) -> list[RedisBackend]:
+    """Those that pass invalidations on from one process to the others."""
+    return [one for one in backends if isinstance(one, RedisBackend) and one.listen]
 
 
 def _kind_of(backend: Backend) -> str:
@@ -289,6 +327,14 @@ def _tier_at(
     if other is None:
         other = _others[place] = place.open()
     return other
+
+
+def server_of(backend: RedisBackend) -> _native.SharedRedis:
+    """One object for each server, so that a process has one set of connections."""
+    with _lock:
+        server = _tier_at(backend)
+    assert isinstance(server, _native.SharedRedis)
+    return server
 
 
 def stack_of(

@@ -4,10 +4,16 @@
 //! random token, and a value is stored only in the place of the token that its miss has seen. To
 //! delete the record is to void every ticket, and a record that the server loses is no value.
 
+mod address;
+mod notices;
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Client, Connection, ConnectionAddr, ErrorKind, RedisError, Script};
+use redis::{Client, Connection, RedisError, Script};
+
+pub use address::RedisTls;
+pub use notices::{HeardNotice, NOTICE_BYTES_MAX};
 
 use super::host::{ByProcess, Host};
 use super::tier::{
@@ -76,8 +82,11 @@ const LEASE: &str = "
 /// Where a server is, and how it is used.
 #[derive(Clone)]
 pub struct RedisSettings {
-    /// `redis://[user:password@]host[:port][/database]`, or `redis+unix:///path`.
+    /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
+    /// `redis+unix:///path`.
     pub url: String,
+    /// What a connection by TLS needs.
+    pub tls: RedisTls,
     /// What all keys begin with.
     pub prefix: String,
     /// How long making a connection may take.
@@ -148,12 +157,8 @@ impl RedisTier {
     /// [`TierFault::Off`] when the address cannot be understood. The text does not repeat it, since
     /// it may hold a password.
     pub fn new(settings: RedisSettings, host: Host) -> Result<RedisTier, TierError> {
-        let client = Client::open(settings.url.as_str()).map_err(|error| {
-            let text = format!("the address of the Redis server: {}", error.category());
-            TierError::new(TierFault::Off, text)
-        })?;
         Ok(RedisTier {
-            client,
+            client: address::client(&settings)?,
             settings,
             idle: ByProcess::new(&host),
             host,
@@ -166,21 +171,8 @@ impl RedisTier {
         })
     }
 
-    /// The server, without user and password.
-    fn name(&self) -> String {
-        match self.client.get_connection_info().addr() {
-            ConnectionAddr::Tcp(host, port) => format!("Redis at {host}:{port}"),
-            ConnectionAddr::Unix(path) => format!("Redis at {}", path.display()),
-            _ => "Redis".to_owned(),
-        }
-    }
-
     fn failure(&self, error: &RedisError) -> TierError {
-        let fault = match error.kind() {
-            ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => TierFault::Off,
-            _ => TierFault::Io,
-        };
-        TierError::new(fault, format!("{}: {error}", self.name()))
+        address::failure(&self.client, error)
     }
 
     fn connect(&self) -> Result<Connection, RedisError> {

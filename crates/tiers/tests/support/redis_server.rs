@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{RedisSettings, RedisTier};
+use tiers::{RedisSettings, RedisTier, RedisTls};
 
 /// A server on a socket in a folder, without a port. It ends with this.
 pub struct RedisServer {
@@ -82,6 +82,7 @@ fn run(folder: &Path, words: &[String]) -> Child {
 pub fn settings(url: &str) -> RedisSettings {
     RedisSettings {
         url: url.to_owned(),
+        tls: RedisTls::default(),
         prefix: "test:".to_owned(),
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(5),

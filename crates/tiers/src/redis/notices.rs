@@ -1,0 +1,80 @@
+//! What other processes have invalidated, as the server passes it on to those that listen.
+//!
+//! A notice lets memory forget at once and promises nothing: one that is lost leaves an answer in
+//! memory for as long as it may stay there anyway.
+
+use std::time::Duration;
+
+use super::RedisTier;
+use crate::tier::{TierError, TierFault};
+
+/// How often a listener is called while there is no notice.
+const SLICE: Duration = Duration::from_millis(200);
+/// Slices without a notice after which the connection is given up: its other end may be gone.
+const QUIET_MAX: u32 = 300;
+/// Largest notice, in bytes.
+pub const NOTICE_BYTES_MAX: usize = 4_096;
+
+/// What a listener is called with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeardNotice<'a> {
+    /// From now on it hears all. What was announced before it may have missed.
+    Began,
+    /// There was none for a moment.
+    Quiet,
+    /// What a client has announced: bytes that are not to be trusted.
+    Notice(&'a [u8]),
+}
+
+impl RedisTier {
+    fn channel(&self) -> String {
+        format!("{}invalidated", self.settings.prefix)
+    }
+
+    /// Passes a notice on to all that listen now.
+    ///
+    /// # Errors
+    /// [`TierFault::TooLarge`] above [`NOTICE_BYTES_MAX`]; those of the connection.
+    pub fn announce(&self, notice: &[u8]) -> Result<(), TierError> {
+        if notice.len() > NOTICE_BYTES_MAX {
+            let text = format!("{} bytes in a notice, not {NOTICE_BYTES_MAX}", notice.len());
+            return Err(TierError::new(TierFault::TooLarge, text));
+        }
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(self.channel()).arg(notice);
+        self.with(|connection| publish.exec(connection))
+    }
+
+    /// Calls `on_notice` with what is announced, on this thread, until it returns false or there
+    /// was nothing for a minute.
+    ///
+    /// # Errors
+    /// When there is no connection, or it has ended.
+    pub fn listen(
+        &self,
+        mut on_notice: impl FnMut(HeardNotice<'_>) -> bool,
+    ) -> Result<(), TierError> {
+        let failure = |error| self.failure(&error);
+        let mut connection = self.connect().map_err(failure)?;
+        let mut channel = connection.as_pubsub();
+        channel.subscribe(self.channel()).map_err(failure)?;
+        channel.set_read_timeout(Some(SLICE)).map_err(failure)?;
+        let mut is_wanted = on_notice(HeardNotice::Began);
+        let mut quiet = 0;
+        while is_wanted && quiet < QUIET_MAX {
+            is_wanted = match channel.get_message() {
+                Ok(message) if message.get_payload_bytes().len() <= NOTICE_BYTES_MAX => {
+                    quiet = 0;
+                    on_notice(HeardNotice::Notice(message.get_payload_bytes()))
+                }
+                Ok(_) => true,
+                Err(error) if error.is_timeout() => {
+                    quiet += 1;
+                    on_notice(HeardNotice::Quiet)
+                }
+                Err(error) => return Err(failure(error)),
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! A server that is no Redis: whatever it answers, a call goes on without it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use tiers::{HeardNotice, LeaseAct, Lookup, NOTICE_BYTES_MAX, RedisTier, Tier, TierFault};
+
+mod support;
+
+use support::Numbers;
+use support::redis_server::{RedisServer, settings, tier};
+
+/// Answers each piece it reads with these bytes; its address.
+fn server(answer: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let answer = answer.clone();
+            thread::spawn(move || answer_all(client, &answer));
+        }
+    });
+    url
+}
+
+fn answer_all(mut client: TcpStream, answer: &[u8]) {
+    let mut piece = [0; 4_096];
+    while let Ok(1..) = client.read(&mut piece) {
+        if client.write_all(answer).is_err() {
+            break;
+        }
+    }
+}
+
+fn hurried(url: &str) -> RedisTier {
+    let mut settings = settings(url);
+    settings.timeout = Duration::from_millis(20);
+    settings.connect_timeout = Duration::from_millis(20);
+    RedisTier::new(settings, support::host()).unwrap()
+}
+
+/// Everything a call does. None of it panics, and no value is found.
+fn use_tier(tier: &dyn Tier) {
+    let ticket = match tier.get(b"k") {
+        Ok(Lookup::Miss(ticket)) => Some(ticket),
+        Ok(Lookup::Hit(hit)) => panic!("{hit:?}"),
+        Err(_) => None,
+    };
+    let _ = tier.ticket(b"k");
+    let _ = tier.set(b"k", b"v", Some(5), ticket);
+    let take = LeaseAct::Take { lifetime_ms: 5 };
+    let _ = tier.lease(b"k", &[1; 16], take);
+    let _ = tier.delete(b"k");
+    let _ = tier.check();
+}
+
+#[test]
+fn redis_that_answers_anything_costs_no_more_than_its_time() {
+    let deep = b"*1\r\n".repeat(100_000);
+    let answers: [&[u8]; 20] = [
+        b"",
+        b"\r\n",
+        b"+OK\r\n",
+        b":7\r\n",
+        b"$-1\r\n",
+        b"$-2\r\n",
+        b"$3\r\nabcde",
+        b"$9223372036854775807\r\n",
+        b"$99999999999999999999999\r\n",
+        b"*9223372036854775807\r\n",
+        b"*-7\r\n",
+        b"*2\r\n$-1\r\n:-2\r\n",
+        b"*2\r\n*0\r\n*0\r\n",
+        b"%1\r\n+a\r\n+b\r\n",
+        b">2\r\n+message\r\n+a\r\n",
+        b"|1\r\n+a\r\n+b\r\n",
+        b"-ERR \xff\xfe\r\n",
+        b"-MOVED 1 :0\r\n",
+        b"(123456789012345678901234567890\r\n",
+        &deep,
+    ];
+    for answer in answers {
+        let url = server(answer.to_vec());
+        use_tier(&hurried(&format!("redis://{url}")));
+    }
+    for answer in [
+        b"+OK\r\n".as_slice(),
+        b":7\r\n:7\r\n:7\r\n",
+        b"\x15\x03\x01\0\x02\x02\x28",
+    ] {
+        let url = server(answer.to_vec());
+        use_tier(&hurried(&format!("redis://user:password@{url}/3")));
+        use_tier(&hurried(&format!("rediss://{url}")));
+    }
+}
+
+#[test]
+fn redis_that_answers_by_chance_costs_no_more_than_its_time() {
+    let rounds = if support::is_night() { 3_000 } else { 20 };
+    let parts: [&[u8]; 12] = [
+        b"*", b"$", b":", b"+", b"-", b"\r\n", b"1", b"2", b"25", b"-1", b"\0", b"ERR ",
+    ];
+    let mut numbers = Numbers(7);
+    for _ in 0..rounds {
+        let length = numbers.below(30);
+        let pieces = (0..length).map(|_| parts[numbers.below(12) as usize]);
+        let answer: Vec<u8> = pieces.collect::<Vec<_>>().concat();
+        let url = server(answer);
+        use_tier(&hurried(&format!("redis://{url}")));
+    }
+}
+
+#[test]
+fn redis_that_is_a_cluster_says_so() {
+    // Also to what a new connection sends first.
+    let url = server(b"-MOVED 866 127.0.0.1:7001\r\n".repeat(4));
+    let error = tier(&format!("redis://{url}")).check().unwrap_err();
+    assert_eq!(error.fault, TierFault::Off, "{error}");
+    assert!(error.text.contains("one of a Redis Cluster"), "{error}");
+}
+
+#[test]
+fn redis_user_may_do_no_more_than_its_acl_says() {
+    let server = RedisServer::start(&[]);
+    let set_up = Command::new("redis-cli")
+        .arg("-s")
+        .arg(server.socket())
+        .args([
+            "ACL", "SETUSER", "reader", "on", ">right", "~test:*", "+get", "+pttl",
+        ])
+        .output()
+        .unwrap();
+    assert!(set_up.status.success());
+    let url = format!("{}?user=reader&pass=right&db=0", server.url());
+    let reader = tier(&url);
+    let error = reader.set(b"k", b"v", None, None).unwrap_err();
+    assert_eq!(error.fault, TierFault::Off, "{error}");
+    assert!(!error.text.contains("right"), "{error}");
+    let whole = tier(&server.url());
+    whole.set(b"k", b"v", None, None).unwrap();
+    assert!(support::read(&reader, b"k").unwrap().is_some());
+    // Another database has other records.
+    let other = tier(&format!("{}?db=5", server.url()));
+    assert!(support::read(&other, b"k").unwrap().is_none());
+}
+
+#[test]
+fn notices_reach_all_that_listen_and_are_bounded() {
+    let server = RedisServer::start(&[]);
+    let sender = tier(&server.url());
+    sender.announce(b"to nobody").unwrap();
+    let error = sender.announce(&vec![0; NOTICE_BYTES_MAX + 1]).unwrap_err();
+    assert_eq!(error.fault, TierFault::TooLarge);
+    let largest = vec![7; NOTICE_BYTES_MAX];
+    let mut heard = Vec::new();
+    let listener = tier(&server.url());
+    let announced = listener.listen(|notice| {
+        match notice {
+            HeardNotice::Began => {
+                sender.announce(b"").unwrap();
+                sender.announce(&largest).unwrap();
+            }
+            HeardNotice::Notice(bytes) => heard.push(bytes.len()),
+            HeardNotice::Quiet => {}
+        }
+        heard.len() < 2
+    });
+    announced.unwrap();
+    assert_eq!(heard, [0, NOTICE_BYTES_MAX]);
+}
+
+#[test]
+fn listener_ends_with_its_connection() {
+    let mut server = RedisServer::start(&[]);
+    let listener = tier(&server.url());
+    let ended = listener.listen(|notice| {
+        if notice == HeardNotice::Began {
+            server.stop();
+        }
+        true
+    });
+    assert_eq!(ended.unwrap_err().fault, TierFault::Io);
+    let mut server = RedisServer::start(&[]);
+    let mut events = 0;
+    tier(&server.url())
+        .listen(|_| {
+            events += 1;
+            events < 3
+        })
+        .unwrap();
+    server.stop();
+    assert_eq!(events, 3);
+}

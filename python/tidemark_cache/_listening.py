@@ -1,0 +1,147 @@
+"""Notices of what other processes have invalidated, so that memory forgets it at once.
+
+A thread for each Redis server hears them. They are bytes that are not to be trusted: all they can
+do is to make memory forget. One that is lost leaves an answer in memory for its 3 seconds.
+"""
+
+import atexit
+import os
+import threading
+from typing import Protocol
+
+from tidemark_cache import _native, _tiers
+
+#: Seconds until a connection that has ended is made again, at first and at most.
+_PAUSE_S = (0.1, 3.0)
+#: So long the interpreter's end waits for all threads together.
+_EXIT_WAIT_S = 1.0
+_SENDER_BYTES = 16
+_NAME_BYTES = 32
+#: Names in one notice.
+_NAMES_MAX = 64
+
+#: What a notice is about: functions, tags, or one call, as its function and its key.
+FUNCTIONS, TAGS, CALL = b"f", b"t", b"c"
+
+#: How often memory is tidied, in calls of a listener, of which each comes after 0.2 s at most.
+_TIDY_CALLS = 16
+
+
+class Listener(Protocol):
+    """What is called on the thread that hears."""
+
+    def hear(self, backend: _tiers.RedisBackend, kind: bytes, names: list[bytes]) -> None:
+        """Another process has invalidated these."""
+
+    def miss(self) -> None:
+        """What was announced since a connection ended was missed."""
+
+    def tidy(self) -> None:
+        """Some seconds have passed."""
+
+
+class Listeners:
+    """The threads of this process."""
+
+    def __init__(self) -> None:
+        self.sender = os.urandom(_SENDER_BYTES)
+        self.threads: dict[_tiers.RedisBackend, threading.Thread] = {}
+        self.lock = threading.Lock()
+        self.is_over = threading.Event()
+
+    def start(self, backend: _tiers.RedisBackend, listener: Listener) -> None:
+        """Have a thread hear what is announced, if this process has none for this server."""
+        with self.lock:
+            if backend in self.threads or self.is_over.is_set():
+                return
+            thread = threading.Thread(
+                target=self._run,
+                args=(backend, listener),
+                name="tidemark-cache-listener",
+                daemon=True,
+            )
+            self.threads[backend] = thread
+        try:
+            thread.start()
+        except RuntimeError:
+            # No new thread, as at the interpreter's end.
+            pass
+
+    def _run(self, backend: _tiers.RedisBackend, listener: Listener) -> None:
+        server = _tiers.server_of(backend)
+        pause_s = _PAUSE_S[0]
+        calls = connections = 0
+
+        def take(notice: bytes | None) -> bool:
+            nonlocal pause_s, calls, connections
+            calls += 1
+            if self.is_over.is_set():
+                return False
+            if notice is None:
+                pause_s = _PAUSE_S[0]
+                connections += 1
+                if connections > 1:
+                    listener.miss()
+            elif (found := opened(notice, self.sender)) is not None:
+                listener.hear(backend, *found)
+            if calls % _TIDY_CALLS == 0:
+                listener.tidy()
+            return True
+
+        while not self.is_over.is_set():
+            server.listen(take)
+            listener.tidy()
+            self.is_over.wait(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_S[1])
+
+    def stop(self) -> None:
+        self.is_over.set()
+        for thread in list(self.threads.values()):
+            if thread.is_alive():
+                thread.join(_EXIT_WAIT_S / max(1, len(self.threads)))
+
+
+def opened(notice: bytes, own: bytes) -> tuple[bytes, list[bytes]] | None:
+    """What another process has announced; None if it was this one, or these are other bytes."""
+    kind, sender, names = notice[:1], notice[1 : 1 + _SENDER_BYTES], notice[1 + _SENDER_BYTES :]
+    count, rest = divmod(len(names), _NAME_BYTES)
+    if sender == own or rest or not 1 <= count <= _NAMES_MAX:
+        return None
+    if kind not in (FUNCTIONS, TAGS, CALL) or (kind == CALL and count != 2):
+        return None
+    starts = range(0, len(names), _NAME_BYTES)
+    return kind, [names[start : start + _NAME_BYTES] for start in starts]
+
+
+#: Another one in the child of a fork.
+listeners = Listeners()
+
+
+def announce(backend: _tiers.RedisBackend, kind: bytes, names: bytes) -> None:
+    """Pass it on to the other processes that listen now. One that fails costs their 3 seconds."""
+    server = _tiers.server_of(backend)
+    step = _NAMES_MAX * _NAME_BYTES
+    for begin in range(0, len(names), step):
+        try:
+            server.announce(kind + listeners.sender + names[begin : begin + step])
+        except _native.TierFailure:
+            return
+
+
+def _stop() -> None:
+    listeners.stop()
+
+
+def _new_process() -> None:
+    global listeners
+    # The threads of the parent are not this process's, and its notices are another's.
+    listeners = Listeners()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_process)
+try:
+    # Before threads are joined and destroyed; `atexit` comes later.
+    threading._register_atexit(_stop)  # type: ignore[attr-defined]
+except (AttributeError, RuntimeError):
+    atexit.register(_stop)

@@ -1,0 +1,61 @@
+"""Which calls memory may have answers of, by what stands for them in the tiers."""
+
+import threading
+import time
+
+from tidemark_cache._native import CallKey
+
+#: Calls remembered for each span of time.
+_CALLS_MAX = 10_000
+
+
+class RecentCalls:
+    """The calls of one function: those under way, and those that ended within a span of time."""
+
+    def __init__(self, span_s: float) -> None:
+        self._span_s = span_s
+        self._lock = threading.Lock()
+        self._running: dict[bytes, CallKey] = {}
+        # Of this span and of the one before, so that no time is kept for each of them.
+        self._ended: dict[bytes, CallKey] = {}
+        self._ended_before: dict[bytes, CallKey] = {}
+        self._begin_s = time.monotonic()
+        #: Until then calls may be missing here.
+        self._lost_until_s = 0.0
+
+    def begin(self, digest: bytes, key: CallKey) -> None:
+        """A call asks its tiers."""
+        with self._lock:
+            if len(self._running) >= _CALLS_MAX:
+                self._running.clear()
+                self._lost_until_s = time.monotonic() + self._span_s
+            self._running[digest] = key
+
+    def end(self, digest: bytes, key: CallKey) -> None:
+        """Memory is about to have its answer, if it may have one."""
+        now_s = time.monotonic()
+        with self._lock:
+            self._running.pop(digest, None)
+            self._begin_span(now_s)
+            if len(self._ended) >= _CALLS_MAX:
+                self._ended_before, self._ended = self._ended, {}
+                self._lost_until_s = now_s + self._span_s
+            self._ended[digest] = key
+
+    def prune(self) -> None:
+        """Forgets what memory has no answers of any more, arguments included."""
+        with self._lock:
+            self._begin_span(time.monotonic())
+
+    def _begin_span(self, now_s: float) -> None:
+        if now_s - self._begin_s >= self._span_s:
+            self._ended_before, self._ended = self._ended, {}
+            self._begin_s = now_s
+
+    def keys(self, digest: bytes) -> list[CallKey] | None:
+        """The calls that this stands for; None if it is not known."""
+        with self._lock:
+            if time.monotonic() < self._lost_until_s:
+                return None
+            places = (self._running, self._ended, self._ended_before)
+            return [place[digest] for place in places if digest in place]
