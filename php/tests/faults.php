@@ -99,6 +99,19 @@ after_fault( 'folder that cannot be made', function () {}, array( array( false, 
 after_fault( 'boot id out of reach', function () {}, array( array( false, true, 'new' ), false ),
 	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 2 ) ) ) );
 
+// A lock that is given up is counted by that name; the key is gone for all. The patience is set to none.
+$site    = Suite::site();
+$drop_in = Suite::$drop_in;
+Suite::request( $site, 'wp_cache_set( "a", 1 );' );
+Suite::$drop_in = "$site/impatient.php";
+file_put_contents( Suite::$drop_in, preg_replace( '/(const WAIT_(SECONDS|LONGEST) *=) \d+;/', '$1 0;', file_get_contents( $drop_in ) ) );
+Suite::same( 'lock that is given up is counted', Suite::request( $site, '
+	$other = new SQLite3( Tidemark_Tiers::shared()->place->file( "store.sqlite" ) ); $other->exec( "BEGIN IMMEDIATE" );
+	$r = wp_cache_set( "a", 2 ); $other->exec( "ROLLBACK" );
+	return array( $r, ( Tidemark_Tiers::shared()->notices->counts["locked"] ?? 0 ) > 0 );' ), array( true, true ) );
+Suite::$drop_in = $drop_in;
+Suite::same( 'lock that is given up leaves no older value', Suite::request( $site, 'return wp_cache_get( "a" );' ), false );
+
 // Hosts switch functions off; nothing that is called may be missing.
 $off   = 'link,symlink,readlink,chown,chgrp,chmod,error_log,posix_geteuid,posix_getpwuid';
 $guest = array( 'constants' => array( 'TIDEMARK_CACHE_GUEST' => true ) );

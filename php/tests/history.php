@@ -46,6 +46,8 @@ const HISTORY = '
 			$faults[ $fault ] = ( $faults[ $fault ] ?? 0 ) + $count; }
 	}
 	return array( array_slice( $stale, 0, 3 ), $is_guest || $hits > 0, $is_guest ? array() : $faults );';
+/** A store whose log had its largest size was emptied: each process opens the next one. */
+const ALLOWED = array( 'retried' => 1 );
 
 $is_night  = 'night' === getenv( 'TIDEMARK_LANE' );
 $processes = $is_night ? 32 : 12;
@@ -62,8 +64,19 @@ for ( $i = 0; $i < $processes; ++$i ) {
 		"\$number = $i; \$until = $until; \$is_guest = $is_guest;" . HISTORY,
 		array( 'master' => $masters[ $i % 4 ] ) );
 }
-Suite::same( 'request never misses a write that returned before it started',
-	array_map( array( 'Suite', 'finish' ), $requests ),
+$ended = array();
+$again = 0;
+foreach ( array_map( array( 'Suite', 'finish' ), $requests ) as $found ) {
+	if ( is_array( $found ) ) {
+		$again   += $found[2]['retried'] ?? 0;
+		$found[2] = array_diff_key( $found[2], ALLOWED );
+	}
+	$ended[] = $found;
+}
+Suite::same( 'request never misses a write that returned before it started', $ended,
 	array_fill( 0, $processes, array( array(), true, array() ) ) );
+// Ten minutes fill the log a few times at most; by day nothing does.
+Suite::same( 'processes open the store again only where it was emptied', $again <= ( $is_night ? 3 * $processes : 0 ), true );
+echo $again ? "$processes processes opened the store again $again times\n" : '';
 clearstatcache();
 Suite::same( 'requests met a roll-over', fileinode( Suite::store_folder( $site ) . '/invalidate' ) !== $first, true );

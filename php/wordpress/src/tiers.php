@@ -462,6 +462,9 @@ class Tidemark_Tiers {
 					$most = self::FULL_TRIES;
 					$this->make_room();
 				}
+				if ( false !== strpos( $failed->getMessage(), 'locked' ) ) {
+					$this->notices->note( 'locked', $failed->getMessage() );
+				}
 				$this->store = null;
 				$is_last     = $tries + 1 === $most;
 				$this->notices->note( $is_last ? 'failed' : 'retried', $failed->getMessage() );
