@@ -10,3 +10,4 @@ pub mod media;
 pub mod min_mark;
 pub mod query_string;
 pub mod route;
+pub mod router;

@@ -25,7 +25,8 @@ use crate::http::head::headers::{
     header,
 };
 use crate::http::head::query_string::QueryString;
-use crate::http::head::route::{Action, PathIds, Route};
+use crate::http::head::route::{Action, Route};
+use crate::http::head::router::PathIds;
 use crate::http::head::{media, query_string};
 use crate::http::limits::body::{self, Held};
 use crate::http::limits::body_budget::Share;

@@ -3,7 +3,8 @@
 use engine::{Caller, Engine, EngineError, Place};
 use model::Action::{Create, Delete, Update};
 
-use crate::http::head::route::{Action, FunctionAction, PathIds};
+use crate::http::head::route::{Action, FunctionAction};
+use crate::http::head::router::PathIds;
 use crate::http::wire::error::{ApiError, Kind};
 
 impl Action {

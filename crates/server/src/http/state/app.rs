@@ -13,7 +13,7 @@ use crate::functions::Functions;
 use crate::http::head::cors::Origins;
 use crate::http::head::credentials::Callers;
 use crate::http::head::forwarded::TrustedProxies;
-use crate::http::head::route::Routes;
+use crate::http::head::router::Routes;
 use crate::http::limits::body_budget::Budget;
 use crate::http::limits::guest_turns::GuestTurns;
 use crate::http::limits::rate::GuestRate;

@@ -2,7 +2,8 @@
 
 use engine::Family;
 
-use crate::http::head::route::{Action, Routes};
+use crate::http::head::route::Action;
+use crate::http::head::router::Routes;
 
 /// Which routes are answered at once, by their places.
 #[derive(Clone, Copy, Debug)]
