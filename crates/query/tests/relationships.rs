@@ -3,23 +3,17 @@
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, Coordinates, DatabaseId, Direction, Field, Index,
-    IndexColumn, IndexKey, IndexKind, IndexStatus, Mark, OnDelete, ProjectId, Relation,
-    RelationKind, Selection, Side, Table, TableId, TableNumber, Timestamp,
+    Column, ColumnKey, ColumnKind, ColumnNumber, Coordinates, Direction, Field, Index, IndexColumn,
+    IndexKey, IndexKind, IndexStatus, Mark, OnDelete, Relation, RelationKind, Selection, Side,
+    Table, TableId, Timestamp,
 };
 use query::{Dialect, Limits, Query, QueryError, RelatedNames, Visibility, emit};
+use testing::{plain_column, plain_table};
 
 fn column(number: u32, key: &str, kind: ColumnKind, array: bool) -> Column {
     Column {
-        number: ColumnNumber(number),
-        key: ColumnKey::new(key).unwrap(),
-        kind,
-        required: false,
         array,
-        encrypt: false,
-        default: None,
-        created: Timestamp(0),
-        updated: Timestamp(0),
+        ..plain_column(number, key, kind)
     }
 }
 
@@ -60,28 +54,18 @@ fn index(position: usize, status: IndexStatus) -> Index {
 /// link whose key holds a period.
 fn table() -> Arc<Table> {
     Arc::new(Table {
-        number: TableNumber(1),
-        project: ProjectId::new("p").unwrap(),
-        database: DatabaseId::new("d").unwrap(),
-        id: TableId::new("t").unwrap(),
         name: "T".into(),
-        enabled: true,
-        row_security: false,
-        permissions: vec![],
-        columns: vec![
-            column(1, "n", ColumnKind::Text, false),
-            end(2, "one", RelationKind::ManyToOne, Side::Parent, false),
-            end(3, "many", RelationKind::ManyToMany, Side::Parent, false),
-            end(4, "kids", RelationKind::OneToMany, Side::Parent, false),
-            end(5, "hidden", RelationKind::OneToOne, Side::Child, false),
-            end(6, "a.b", RelationKind::OneToOne, Side::Parent, false),
-        ],
-        indexes: vec![],
-        created: Timestamp(0),
-        updated: Timestamp(0),
-        schema_epoch: 1,
-        permission_epoch: 1,
-        options: model::TableOptions::default(),
+        ..plain_table(
+            "t",
+            vec![
+                column(1, "n", ColumnKind::Text, false),
+                end(2, "one", RelationKind::ManyToOne, Side::Parent, false),
+                end(3, "many", RelationKind::ManyToMany, Side::Parent, false),
+                end(4, "kids", RelationKind::OneToMany, Side::Parent, false),
+                end(5, "hidden", RelationKind::OneToOne, Side::Child, false),
+                end(6, "a.b", RelationKind::OneToOne, Side::Parent, false),
+            ],
+        )
     })
 }
 

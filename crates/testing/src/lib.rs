@@ -3,7 +3,7 @@
 //! Always there: a server as a child process, a client that sends any bytes, and the comparison of
 //! a page's table with the code. By feature: `stores` (clocks, stores that change a few methods of
 //! another one, what is in the files of a data directory), `queries` (the golden statements),
-//! `history` (random histories and their oracle).
+//! `history` (random histories and their oracle). Each of them brings plain tables and columns.
 
 mod child_server;
 #[cfg(feature = "stores")]
@@ -22,6 +22,8 @@ mod pages;
 mod raw_client;
 #[cfg(feature = "stores")]
 mod store_hooks;
+#[cfg(feature = "tables")]
+mod tables;
 
 pub use child_server::{ChildServer, ServerLog, send_signal, serve};
 #[cfg(feature = "stores")]
@@ -36,3 +38,5 @@ pub use pages::assert_rows;
 pub use raw_client::{Credentials, RawAnswer, RawClient, RequestLines};
 #[cfg(feature = "stores")]
 pub use store_hooks::{Hooked, StoreHooks, UpkeepHooks};
+#[cfg(feature = "tables")]
+pub use tables::{plain_column, plain_table};

@@ -1,10 +1,8 @@
 use std::sync::Arc;
 
-use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Mark, ProjectId, RoleSet, TableId,
-    TableNumber, Timestamp,
-};
+use model::{Column, ColumnKind, Mark, RoleSet, Table, Timestamp};
 use proptest::prelude::*;
+use testing::{plain_column, plain_table};
 
 use crate::resolve::{Limits, resolve};
 use crate::visibility::Visibility;
@@ -17,40 +15,23 @@ const LIMITS: Limits = Limits {
 
 pub(crate) fn table() -> Arc<model::Table> {
     let column = |number: u32, key: &str, kind, array| Column {
-        number: ColumnNumber(number),
-        key: ColumnKey::new(key).unwrap(),
-        kind,
-        required: false,
         array,
-        encrypt: false,
-        default: None,
-        created: Timestamp(0),
-        updated: Timestamp(0),
+        ..plain_column(number, key, kind)
     };
     let int = ColumnKind::Integer {
         min: i64::MIN,
         max: i64::MAX,
     };
-    Arc::new(model::Table {
-        number: TableNumber(1),
-        project: ProjectId::new("p").unwrap(),
-        database: DatabaseId::new("d").unwrap(),
-        id: TableId::new("t").unwrap(),
-        name: "t".into(),
-        enabled: true,
+    Arc::new(Table {
         row_security: true,
-        permissions: Vec::new(),
-        columns: vec![
-            column(3, "a", ColumnKind::Text, false),
-            column(5, "n", int, false),
-            column(6, "l", ColumnKind::Text, true),
-        ],
-        indexes: Vec::new(),
-        created: Timestamp(0),
-        updated: Timestamp(0),
-        schema_epoch: 1,
-        permission_epoch: 1,
-        options: model::TableOptions::default(),
+        ..plain_table(
+            "t",
+            vec![
+                column(3, "a", ColumnKind::Text, false),
+                column(5, "n", int, false),
+                column(6, "l", ColumnKind::Text, true),
+            ],
+        )
     })
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use futures_executor::block_on;
 use model::{
-    Catalogue, Column, ColumnKey, ColumnKind, ColumnNumber, Coordinates, Database, DatabaseId,
-    DatabaseKind, Direction, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind, Mark,
-    Permission, ProjectId, Row, RowId, Selection, Table, TableId, TableNumber, Timestamp, Value,
+    Catalogue, Column, ColumnKind, Coordinates, Database, DatabaseId, DatabaseKind, Direction,
+    Field, Grantee, Index, IndexColumn, IndexKey, IndexKind, Mark, Permission, ProjectId, Row,
+    RowId, Selection, Table, TableId, TableNumber, Timestamp, Value,
 };
 use query::{Filter, Query, Visibility};
 use store::{
@@ -17,6 +17,7 @@ use store::{
     WriteBatch,
 };
 use testing::OwnTurn;
+use testing::{plain_column, plain_table};
 
 /// Somewhere a store can be opened, and opened again with what it held.
 pub trait Place {
@@ -470,12 +471,9 @@ pub fn notes_called(id: &str) -> Table {
         number: TableNumber(0),
         project: ProjectId::new(PROJECT).unwrap(),
         database: DatabaseId::new(DATABASE).unwrap(),
-        id: TableId::new(id).unwrap(),
         name: format!("Table {id}"),
-        enabled: true,
         row_security: true,
         permissions: Grantee::Table.parse(["create(\"any\")"]).unwrap(),
-        columns,
         indexes: vec![
             index(
                 1,
@@ -485,25 +483,16 @@ pub fn notes_called(id: &str) -> Table {
             ),
             index(2, "by_code", IndexKind::Unique, &[(CODE, Direction::Asc)]),
         ],
-        created: Timestamp(0),
-        updated: Timestamp(0),
         schema_epoch: 0,
         permission_epoch: 0,
-        options: model::TableOptions::default(),
+        ..plain_table(id, columns)
     }
 }
 
 pub fn column(number: u32, key: &str, kind: ColumnKind, array: bool) -> Column {
     Column {
-        number: ColumnNumber(number),
-        key: ColumnKey::new(key).unwrap(),
-        kind,
-        required: false,
         array,
-        encrypt: false,
-        default: None,
-        created: Timestamp(0),
-        updated: Timestamp(0),
+        ..plain_column(number, key, kind)
     }
 }
 

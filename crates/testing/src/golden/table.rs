@@ -3,28 +3,21 @@
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Direction, Field, Index, IndexColumn,
-    IndexKey, IndexKind, ProjectId, Table, TableId, TableNumber, Timestamp,
+    Column, ColumnKind, Direction, Field, Index, IndexColumn, IndexKey, IndexKind, Table,
+    TableNumber, Timestamp,
 };
+
+use crate::tables::{plain_column, plain_table};
 
 /// Table 5, under schema 3. Columns have numbers other than their positions.
 pub fn products() -> Table {
     Table {
         number: TableNumber(5),
-        project: ProjectId::new("p").unwrap(),
-        database: DatabaseId::new("d").unwrap(),
-        id: TableId::new("products").unwrap(),
         name: "Products".into(),
-        enabled: true,
         row_security: true,
-        permissions: Vec::new(),
-        columns: columns(),
         indexes: indexes(),
-        created: Timestamp(0),
-        updated: Timestamp(0),
         schema_epoch: 3,
-        permission_epoch: 1,
-        options: model::TableOptions::default(),
+        ..plain_table("products", columns())
     }
 }
 
@@ -55,15 +48,8 @@ fn columns() -> Vec<Column> {
 
 fn column(number: u32, key: &str, kind: ColumnKind, array: bool) -> Column {
     Column {
-        number: ColumnNumber(number),
-        key: ColumnKey::new(key).unwrap(),
-        kind,
-        required: false,
         array,
-        encrypt: false,
-        default: None,
-        created: Timestamp(0),
-        updated: Timestamp(0),
+        ..plain_column(number, key, kind)
     }
 }
 

@@ -1,25 +1,19 @@
-use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, Index, IndexColumn, IndexKey,
-    IndexKind, IndexStatus, ProjectId, TableId, TableNumber,
-};
+use model::{ColumnKind, Index, IndexColumn, IndexKey, IndexKind, IndexStatus};
+use testing::{plain_column, plain_table};
 
 use super::*;
 
 /// A table with the integer columns `n`, indexed, and `m`.
 fn table() -> Arc<Table> {
-    let column = |number, key: &str| Column {
-        number: ColumnNumber(number),
-        key: ColumnKey::new(key).unwrap(),
-        kind: ColumnKind::Bigint {
-            min: i64::MIN,
-            max: i64::MAX,
-        },
-        required: false,
-        array: false,
-        encrypt: false,
-        default: None,
-        created: Timestamp(0),
-        updated: Timestamp(0),
+    let column = |number, key: &str| {
+        plain_column(
+            number,
+            key,
+            ColumnKind::Bigint {
+                min: i64::MIN,
+                max: i64::MAX,
+            },
+        )
     };
     let by_n = IndexColumn {
         field: Field::Column(0),
@@ -28,15 +22,6 @@ fn table() -> Arc<Table> {
         held: None,
     };
     Arc::new(Table {
-        number: TableNumber(1),
-        project: ProjectId::new("p").unwrap(),
-        database: DatabaseId::new("d").unwrap(),
-        id: TableId::new("t").unwrap(),
-        name: "t".into(),
-        enabled: true,
-        row_security: false,
-        permissions: vec![],
-        columns: vec![column(1, "n"), column(2, "m")],
         indexes: vec![Index {
             number: 1,
             key: IndexKey::new("by_n").unwrap(),
@@ -46,11 +31,7 @@ fn table() -> Arc<Table> {
             created: Timestamp(0),
             updated: Timestamp(0),
         }],
-        created: Timestamp(0),
-        updated: Timestamp(0),
-        schema_epoch: 1,
-        permission_epoch: 1,
-        options: model::TableOptions::default(),
+        ..plain_table("t", vec![column(1, "n"), column(2, "m")])
     })
 }
 

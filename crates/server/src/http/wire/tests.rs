@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use model::{
     Column, ColumnKey, ColumnKind, ColumnNumber, Database, DatabaseId, DatabaseKind, Direction,
-    Grantee, Index, IndexColumn, IndexKey, IndexKind, ProjectId, RowId, TableId, TableNumber,
+    Grantee, Index, IndexColumn, IndexKey, IndexKind, ProjectId, RowId, TableId,
 };
+use testing::{plain_column, plain_table};
 
 use super::*;
 
@@ -13,15 +14,9 @@ const SHOWN: &str = "2026-11-21T01:02:03.004+00:00";
 
 fn plain(key: &str, kind: ColumnKind) -> Column {
     Column {
-        number: ColumnNumber(1),
-        key: ColumnKey::new(key).unwrap(),
-        kind,
-        required: false,
-        array: false,
-        encrypt: false,
-        default: None,
         created: AT,
         updated: AT,
+        ..plain_column(1, key, kind)
     }
 }
 
@@ -35,23 +30,13 @@ fn array(key: &str) -> Column {
 
 fn table_of(columns: Vec<Column>) -> Table {
     Table {
-        number: TableNumber(1),
-        project: ProjectId::new("p").unwrap(),
-        database: DatabaseId::new("d").unwrap(),
-        id: TableId::new("t").unwrap(),
         name: "Fruit \"fresh\"".into(),
-        enabled: true,
-        row_security: false,
         permissions: Grantee::Table
             .parse([r#"read("any")"#, r#"create("users")"#])
             .unwrap(),
-        columns,
-        indexes: vec![],
         created: AT,
         updated: AT,
-        schema_epoch: 1,
-        permission_epoch: 1,
-        options: model::TableOptions::default(),
+        ..plain_table("t", columns)
     }
 }
 

@@ -150,10 +150,8 @@ fn changed<'c>(
 
 #[cfg(test)]
 mod tests {
-    use model::{
-        Column, ColumnKey, ColumnKind, ColumnNumber, DatabaseId, ProjectId, TableId, TableOptions,
-        Timestamp,
-    };
+    use model::ColumnKind;
+    use testing::{plain_column, plain_table};
 
     use super::*;
     use crate::sqlite::constraint::probes::key_sql;
@@ -166,34 +164,9 @@ mod tests {
             ColumnKind::Integer { min: 0, max: 9 },
             ColumnKind::Varchar { chars_max: 20 },
         ];
-        let column = |(kind, number): (ColumnKind, u32)| Column {
-            number: ColumnNumber(number),
-            key: ColumnKey::new(&format!("k{number}")).unwrap(),
-            kind,
-            required: false,
-            array: false,
-            encrypt: false,
-            default: None,
-            created: Timestamp(0),
-            updated: Timestamp(0),
-        };
-        Table {
-            number: TableNumber(1),
-            project: ProjectId::new("p").unwrap(),
-            database: DatabaseId::new("d").unwrap(),
-            id: TableId::new("t").unwrap(),
-            name: String::new(),
-            enabled: true,
-            row_security: false,
-            permissions: vec![],
-            columns: kinds.into_iter().zip(1..).map(column).collect(),
-            indexes: vec![],
-            created: Timestamp(0),
-            updated: Timestamp(0),
-            schema_epoch: 1,
-            permission_epoch: 1,
-            options: TableOptions::default(),
-        }
+        let column =
+            |(kind, number): (ColumnKind, u32)| plain_column(number, &format!("k{number}"), kind);
+        plain_table("t", kinds.into_iter().zip(1..).map(column).collect())
     }
 
     /// How SQLite runs `sql` where the table has this index.

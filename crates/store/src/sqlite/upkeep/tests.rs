@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use model::{
-    Catalogue, CatalogueChange, Column, ColumnKey, ColumnKind, ColumnNumber, Database, DatabaseId,
-    DatabaseKind, Mark, Project, ProjectId, RowId, TableId, Timestamp,
+    Catalogue, CatalogueChange, ColumnKind, Database, DatabaseKind, Mark, Project, RowId, Timestamp,
 };
+use testing::{plain_column, plain_table};
 
 use super::*;
 use crate::Durability;
@@ -23,33 +23,10 @@ fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
 }
 
 fn table(schema_epoch: u64) -> Table {
-    let column = Column {
-        number: ColumnNumber(1),
-        key: ColumnKey::new("title").unwrap(),
-        kind: ColumnKind::Text,
-        required: false,
-        array: false,
-        encrypt: false,
-        default: None,
-        created: Timestamp(0),
-        updated: Timestamp(0),
-    };
+    let column = plain_column(1, "title", ColumnKind::Text);
     Table {
-        number: TableNumber(1),
-        project: ProjectId::new("p").unwrap(),
-        database: DatabaseId::new("d").unwrap(),
-        id: TableId::new("t").unwrap(),
-        name: String::new(),
-        enabled: true,
-        row_security: false,
-        permissions: vec![],
-        columns: vec![column],
-        indexes: vec![],
-        created: Timestamp(0),
-        updated: Timestamp(0),
         schema_epoch,
-        permission_epoch: 1,
-        options: model::TableOptions::default(),
+        ..plain_table("t", vec![column])
     }
 }
 
