@@ -13,13 +13,14 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, TestRunner};
 use query::{Filter, Query, Test, Visibility};
 use store::{
-    CatalogueOp, ConstraintChange, Guard, Op, Outcome, Point, Refusal, RowAct, RowAssertion, RowOp,
-    Stamps, TableConstraints,
+    CatalogueOp, ConstraintChange, Op, Outcome, Point, Refusal, RowAct, RowAssertion, RowOp,
+    TableConstraints,
 };
 use suite::db::{
     DATABASE, Db, Directory, PROJECT, column, create_database, create_project, index, notes_called,
     row_id,
 };
+use suite::history_write::row_act;
 use testing::OwnTurn;
 use testing::history::{
     HistoryDoc, HistoryGrid, HistoryOp, HistoryWrite, SetColumns, instants, transactions,
@@ -136,35 +137,7 @@ impl Sequence<'_> {
         let x = set.x.map(|x| (X, self.x(x)));
         let to = set.y.map(|to| (TO, self.to(to)));
         let patch: Vec<(usize, Value)> = x.into_iter().chain(to).collect();
-        let (patch, stamps, guard) = (patch.into(), Stamps::default(), Guard::Open);
-        match kind {
-            HistoryWrite::Insert => RowAct::Insert {
-                values,
-                permissions: Vec::new(),
-                stamps,
-                guard,
-            },
-            HistoryWrite::Put => RowAct::Replace {
-                values,
-                permissions: None,
-                guard,
-            },
-            HistoryWrite::Patch => RowAct::Put {
-                patch,
-                insert: Ok(values),
-                permissions: None,
-                insert_permissions: Vec::new(),
-                stamps,
-                guard,
-            },
-            HistoryWrite::Update | HistoryWrite::UpdateWhereDifferent => RowAct::Update {
-                patch,
-                permissions: None,
-                stamps,
-                guard,
-            },
-            HistoryWrite::Delete => RowAct::Delete { guard },
-        }
+        row_act(kind, values, patch.into(), Vec::new())
     }
 
     /// What the oracle says of a batch: why it is refused, if it is.

@@ -25,12 +25,13 @@ use proptest::test_runner::{Config as ProptestConfig, RngAlgorithm, TestRng, Tes
 use query::{Filter, Frame, Query, Test, Visibility};
 use store::{
     CatalogueOp, Durability, Guard, HistoryImport, HistoryMembers, Listing, Options, PeriodEnd,
-    Point, Refusal, RowAct, RowAssertion, RowOp, SchemaChange, Stamps, Store, StoreError, TotalCap,
+    Point, Refusal, RowAct, RowAssertion, RowOp, SchemaChange, Store, StoreError, TotalCap,
     WriteBatch, inspect,
 };
 use suite::db::{
     DATABASE, PROJECT, column, create_database, create_project, listing, notes_called,
 };
+use suite::history_write::row_act;
 use testing::OwnTurn;
 use testing::history::{
     GridArea, HistoryDoc, HistoryEnd, HistoryGrid, HistoryOp, HistoryTransaction, HistoryWrite,
@@ -353,36 +354,8 @@ impl World {
         let set = [(0, set.x), (1, set.y)].into_iter();
         let set = set.filter_map(|(at, value)| Some((at, int(value?))));
         let patch = Patch::from(set.collect::<Vec<_>>());
-        let stamps = Stamps::default();
-        let guard = Guard::Open;
-        match kind {
-            HistoryWrite::Insert => RowAct::Insert {
-                values,
-                permissions: Grantee::Row.parse(["read(\"any\")"]).unwrap(),
-                stamps,
-                guard,
-            },
-            HistoryWrite::Put => RowAct::Replace {
-                values,
-                permissions: None,
-                guard,
-            },
-            HistoryWrite::Patch => RowAct::Put {
-                patch,
-                insert: Ok(values),
-                permissions: None,
-                insert_permissions: Vec::new(),
-                stamps,
-                guard,
-            },
-            HistoryWrite::Update | HistoryWrite::UpdateWhereDifferent => RowAct::Update {
-                patch,
-                permissions: None,
-                stamps,
-                guard,
-            },
-            HistoryWrite::Delete => RowAct::Delete { guard },
-        }
+        let inserted = Grantee::Row.parse(["read(\"any\")"]).unwrap();
+        row_act(kind, values, patch, inserted)
     }
 
     /// What a list of this row alone gives, with where each version stands.

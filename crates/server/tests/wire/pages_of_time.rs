@@ -240,27 +240,33 @@ fn rows_that_are_filtered_are_those_with_the_values() {
     assert_eq!(answer(&server, &timeline)["rows"], steps);
 }
 
+/// A read that has a second page, and the cursor of its first.
+fn first_page(server: &TestServer) -> (Value, String) {
+    let asked = json!({"kind": "period", "table": "a", "relation": "overlaps", "period": [0, 900],
+        "limit": 2});
+    let cursor = answer(server, &asked)["cursor"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    (asked, cursor)
+}
+
+/// What is said of the cursor of this read, which must be refused.
+#[track_caller]
+fn refused_cursor(server: &TestServer, asked: &Value) -> String {
+    let answer = read(server, asked);
+    let text = &answer.text;
+    assert_eq!(answer.refusal(), "400 general_argument_invalid", "{text}");
+    assert!(text.contains("cursor"), "{text}");
+    answer.json()["message"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn cursors_that_no_answer_gave_are_refused_by_name() {
     let server = server();
     furnish(&server);
-    let asked = json!({"kind": "period", "table": "a", "relation": "overlaps", "period": [0, 900],
-        "limit": 2});
-    let cursor = answer(&server, &asked)["cursor"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let refused = |read_of: &Value, members: Value| {
-        let answer = read(&server, &with(read_of, members));
-        assert_eq!(
-            answer.refusal(),
-            "400 general_argument_invalid",
-            "{}",
-            answer.text
-        );
-        assert!(answer.text.contains("cursor"), "{}", answer.text);
-        answer.json()["message"].as_str().unwrap().to_owned()
-    };
+    let (asked, cursor) = first_page(&server);
+    let refused = |read_of: &Value, members| refused_cursor(&server, &with(read_of, members));
     let mut turned = cursor.clone().into_bytes();
     for place in 0..turned.len() {
         let digit = turned[place];
@@ -294,23 +300,8 @@ fn cursors_that_no_answer_gave_are_refused_by_name() {
 fn cursors_belong_to_the_read_that_gave_them() {
     let server = server();
     furnish(&server);
-    let asked = json!({"kind": "period", "table": "a", "relation": "overlaps", "period": [0, 900],
-        "limit": 2});
-    let cursor = answer(&server, &asked)["cursor"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let refused = |read_of: &Value, members: Value| {
-        let answer = read(&server, &with(read_of, members));
-        assert_eq!(
-            answer.refusal(),
-            "400 general_argument_invalid",
-            "{}",
-            answer.text
-        );
-        assert!(answer.text.contains("cursor"), "{}", answer.text);
-        answer.json()["message"].as_str().unwrap().to_owned()
-    };
+    let (asked, cursor) = first_page(&server);
+    let refused = |read_of: &Value, members| refused_cursor(&server, &with(read_of, members));
     // Of another read, or other coordinates.
     for other in [
         json!({"period": [0, 901]}),

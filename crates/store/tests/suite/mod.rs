@@ -10,6 +10,7 @@
 mod catalogue;
 pub mod db;
 mod groups;
+pub mod history_write;
 mod matching;
 pub mod related;
 mod rows;
