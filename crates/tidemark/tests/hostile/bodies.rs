@@ -4,7 +4,8 @@ use server::http::wire::error::Kind;
 
 use super::bad_values;
 use super::fixture::{DATABASE, Fixture};
-use super::routes::{Known, Need, Open, all};
+use super::known_route::{KnownRoute, all};
+use super::routes::{Need, Open};
 use testing::{Credentials, RawAnswer};
 
 /// The refusals that were not as documented; all of them are shown at once.
@@ -13,7 +14,7 @@ pub struct Wrong(Vec<String>);
 
 impl Wrong {
     /// Whether `answer` refuses as one of `kinds`, in the words of the route's family.
-    pub fn check(&mut self, known: &Known, what: &str, answer: &RawAnswer, kinds: &[Kind]) {
+    pub fn check(&mut self, known: &KnownRoute, what: &str, answer: &RawAnswer, kinds: &[Kind]) {
         let family = known.route.family;
         let words = |kind: &Kind| format!("{} {}", kind.status().as_u16(), kind.name(family));
         let wanted: Vec<String> = kinds.iter().map(words).collect();
@@ -28,7 +29,7 @@ impl Wrong {
         }
     }
 
-    pub fn note(&mut self, known: &Known, what: &str, outcome: &str, answer: &RawAnswer) {
+    pub fn note(&mut self, known: &KnownRoute, what: &str, outcome: &str, answer: &RawAnswer) {
         let (method, pattern) = (&known.route.method, &known.route.pattern);
         let what: String = what.chars().take(200).collect();
         let said: String = answer.text.chars().take(200).collect();
@@ -61,8 +62,8 @@ pub const NOT_BUILT: &[Kind] = &[Kind::NotImplemented];
 /// Asks each route of the router that `wanted` picks; at the end nothing may have changed, and
 /// the log may not speak of a failure.
 pub fn for_each_route(
-    wanted: impl Fn(&Known) -> bool,
-    mut ask: impl FnMut(&mut Fixture, &Known, &mut Wrong),
+    wanted: impl Fn(&KnownRoute) -> bool,
+    mut ask: impl FnMut(&mut Fixture, &KnownRoute, &mut Wrong),
 ) {
     let mut fixture = Fixture::new();
     let mut wrong = Wrong::default();
@@ -82,11 +83,11 @@ pub fn for_each_route(
     fixture.end();
 }
 
-fn reads_a_body(known: &Known) -> bool {
+fn reads_a_body(known: &KnownRoute) -> bool {
     known.spec.is_some_and(|spec| spec.body.is_some())
 }
 
-fn send(fixture: &mut Fixture, known: &Known, body: &[u8]) -> RawAnswer {
+fn send(fixture: &mut Fixture, known: &KnownRoute, body: &[u8]) -> RawAnswer {
     let path = known.path(DATABASE);
     fixture
         .client
@@ -94,7 +95,7 @@ fn send(fixture: &mut Fixture, known: &Known, body: &[u8]) -> RawAnswer {
 }
 
 /// The one that `kinds` names, unless the route refuses everything.
-fn or_not_built<'k>(known: &Known, kinds: &'k [Kind]) -> &'k [Kind] {
+fn or_not_built<'k>(known: &KnownRoute, kinds: &'k [Kind]) -> &'k [Kind] {
     if known.is_refused() { NOT_BUILT } else { kinds }
 }
 

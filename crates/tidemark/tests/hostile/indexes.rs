@@ -5,7 +5,7 @@ use server::http::wire::error::Kind;
 
 use super::bodies::for_each_route;
 use super::fixture::DATABASE;
-use super::routes::Known;
+use super::known_route::KnownRoute;
 
 /// What is wrong whatever the kind; `KIND` stands for it.
 const OF_EVERY_KIND: &[(&str, &[Kind])] = &[
@@ -116,11 +116,11 @@ fn definitions() -> Vec<(String, &'static [Kind])> {
     all
 }
 
-fn makes_indexes(known: &Known) -> bool {
+fn makes_indexes(known: &KnownRoute) -> bool {
     known.route.method == "POST" && known.route.pattern.ends_with("/indexes")
 }
 
-fn makes_tables(known: &Known) -> bool {
+fn makes_tables(known: &KnownRoute) -> bool {
     let pattern = &known.route.pattern;
     known.route.method == "POST"
         && (pattern.ends_with("/tables") || pattern.ends_with("/collections"))

@@ -4,7 +4,8 @@ use server::http::wire::error::Kind;
 
 use super::bodies::for_each_route;
 use super::fixture::DATABASE;
-use super::routes::{Known, Takes};
+use super::known_route::KnownRoute;
+use super::routes::Takes;
 
 const NO_LINK: &[Kind] = &[Kind::RelationshipValueInvalid];
 
@@ -61,7 +62,7 @@ fn deep(levels: usize) -> String {
     (0..levels).rev().fold("null".to_owned(), within)
 }
 
-fn holds_content(known: &Known) -> bool {
+fn holds_content(known: &KnownRoute) -> bool {
     let takes_content = |takes| {
         matches!(
             takes,

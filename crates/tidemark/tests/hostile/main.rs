@@ -12,6 +12,7 @@ mod functions;
 mod heads;
 mod idempotency;
 mod indexes;
+mod known_route;
 mod links;
 mod lost_rights;
 #[path = "../process/mod.rs"]

@@ -7,10 +7,11 @@ use server::http::wire::error::Kind;
 use super::bad_values;
 use super::bodies::{NOT_BUILT, for_each_route};
 use super::fixture::DATABASE;
-use super::routes::{Asks, Known, Open};
+use super::known_route::KnownRoute;
+use super::routes::{Asks, Open};
 use testing::Credentials;
 
-fn has_parameters(known: &Known) -> bool {
+fn has_parameters(known: &KnownRoute) -> bool {
     known.spec.is_some()
 }
 
@@ -212,7 +213,7 @@ fn wrong_parameters(asks: Asks) -> Vec<(&'static str, String, &'static [Kind])> 
 
 #[test]
 fn every_parameter_with_every_wrong_value() {
-    let takes_some = |known: &Known| known.spec.is_some_and(|spec| !spec.asks.is_empty());
+    let takes_some = |known: &KnownRoute| known.spec.is_some_and(|spec| !spec.asks.is_empty());
     for_each_route(takes_some, |fixture, known, wrong| {
         let asks = known.spec.iter().flat_map(|spec| spec.asks);
         for (name, text, kinds) in asks.flat_map(|asks| wrong_parameters(*asks)) {
@@ -229,7 +230,8 @@ fn every_parameter_with_every_wrong_value() {
 /// The same texts in a body, where the wire takes them as an array of strings.
 #[test]
 fn every_query_of_a_body_that_cannot_be_asked() {
-    let takes_queries = |known: &Known| known.fields().iter().any(|field| field.name == "queries");
+    let takes_queries =
+        |known: &KnownRoute| known.fields().iter().any(|field| field.name == "queries");
     for_each_route(takes_queries, |fixture, known, wrong| {
         let mut lists: Vec<(String, &[Kind])> = bad_values::row_queries()
             .into_iter()
