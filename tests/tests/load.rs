@@ -111,14 +111,21 @@ fn functions_stand_in_the_report_warm_and_cold() {
     assert!(output.status.success(), "{}", said(&output));
     let (only, run) = only_run(&results);
     let groups = run["groups"].as_array().unwrap();
-    for key in ["e1_node_1_1", "e1_python_1_1", "e1_node_durable_1_1"] {
+    for key in [
+        "e1_node_1_1",
+        "e1_python_1_1",
+        "e1_node_durable_1_1",
+        "e2_node_1_1",
+        "e2_python_1_1",
+    ] {
         let group = groups.iter().find(|group| group["key"] == key);
         let group = group.unwrap_or_else(|| panic!("{key}: {}", said(&output)));
         let [ours, bare] = [0, 1].map(|place| &group["series"][place]);
         assert_eq!(bare["title"], "bare Node");
         for series in [ours, bare] {
             assert_eq!(series["errors"], 0, "{key}");
-            assert!(series["cpu_us"].as_f64() > Some(0.0), "{key}");
+            // The kernel counts hundredths of a second, so that a few answers may cost none.
+            assert!(series["cpu_us"].as_f64() >= Some(0.0), "{key}");
         }
         // The server's own process is smaller than that with an interpreter.
         let alone = &groups[0]["series"][0]["memory_mib"];
@@ -128,7 +135,14 @@ fn functions_stand_in_the_report_warm_and_cold() {
         );
     }
     let rates = &run["columns"]["rows"][0]["rates"];
-    assert!(rates[3].as_f64() > Some(0.0), "{rates}");
+    let rates: Vec<Option<f64>> = rates
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Value::as_f64)
+        .collect();
+    assert_eq!(rates.len(), 5);
+    assert!(rates.iter().all(|rate| *rate > Some(0.0)), "{rates:?}");
     let titles = run["tables"].as_array().unwrap();
     let titles: Vec<&Value> = titles.iter().map(|table| &table["title"]).collect();
     assert_eq!(titles, ["Functions", "Cold starts of functions"]);
@@ -136,6 +150,7 @@ fn functions_stand_in_the_report_warm_and_cold() {
     for row in [
         "| E1: function that returns JSON, Python | 1 | 1 |",
         "| E1: function that returns JSON, Node | 2 |",
+        "| E2: function that fetches 25 rows, Python | 2 |",
         "| Tidemark, 1 core, 1 connection, functions in Python |",
     ] {
         assert!(report.contains(row), "{row}: {report}");

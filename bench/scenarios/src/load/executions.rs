@@ -12,8 +12,9 @@ use crate::run::Table;
 const WARM: &str = "\
     Bare Node is one process of node:http that calls the same handler for the same requests on the \
     same cores; functions in Python are compared with it, too. It parses the request and returns \
-    the handler's body: no jail, no record, no other functions. CPU is that of all processes for \
-    each answer. Memory is the most of the server's own process so far, and what its processes of \
+    the handler's body: no jail, no record, no other functions. In E2 both fetch rows from the \
+    server. CPU is that of all processes for each answer; what the server does for bare Node does \
+    not count. Memory is the most of the server's own process so far, and what its processes of \
     functions hold at the end of a slice; pages that several of these share count once. After each \
     column every answered execution has a record, and none has failed.";
 const COLD: &str = "\

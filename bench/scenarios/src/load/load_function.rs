@@ -12,6 +12,9 @@ pub const CALL: &str = concat!(
     "\n"
 );
 
+/// Seconds that an execution may take: as long as a caller waits.
+const TIMEOUT_S: u32 = 30;
+
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadFunction {
@@ -105,7 +108,8 @@ impl LoadFunction {
             "[]"
         };
         format!(
-            "id = \"{}\"\nruntime = \"{runtime}\"\nentrypoint = \"{}\"\nscopes = {scopes}\n",
+            "id = \"{}\"\nruntime = \"{runtime}\"\nentrypoint = \"{}\"\nscopes = {scopes}\n\
+             timeout = {TIMEOUT_S}\n",
             self.id(),
             self.language().entrypoint()
         )

@@ -67,6 +67,8 @@ impl Work<'_> {
             None => self.stage.fresh(&cores, kind.settings())?,
         };
         let aim = self.aim(kind, &server);
+        let records = |handler| deployed::records(&server.access, handler);
+        let before = kind.function().map(records).transpose()?;
         let beside = self.beside(kind, &server, &cores, &aim)?;
         let column = Column {
             kind,
@@ -90,8 +92,9 @@ impl Work<'_> {
             cell.add(pass.with_context(failed)?);
         }
         drop(beside);
-        if let Some(handler) = kind.function() {
-            let records = check_records(&server.access, handler, column.answered.get());
+        if let Some((handler, before)) = kind.function().zip(before) {
+            let answered = column.answered.get();
+            let records = check_records(&server.access, handler, answered, before);
             records.with_context(|| kind.title())?;
         }
         server.stop()
