@@ -95,6 +95,7 @@ fn build(checkout: &Checkout, kind: &WheelKind, built: &Path, folder: &Path) -> 
     maturin.current_dir(checkout.root.join(python_cache::FOLDER));
     maturin.env("CARGO_TARGET_DIR", built);
     maturin.env("PYO3_CONFIG_FILE", &description);
+    maturin.env("RUSTFLAGS", format!("-C link-arg={}", unwinder(checkout)?));
     // Where maturin looks for the interpreter that has Zig among its packages.
     maturin.env("PATH", path_with_venv(checkout)?);
     maturin.args(["build", "--release", "--quiet", "--zig"]);
@@ -109,6 +110,19 @@ fn build(checkout: &Checkout, kind: &WheelKind, built: &Path, folder: &Path) -> 
         maturin.args(["--features", "abi3"]);
     }
     install::run_all(vec![maturin])
+}
+
+/// The library that unwinds stacks. Zig would link one of its own into the wheel: until 3.14 the
+/// interpreter ends its threads by unwinding them, and two unwinders on one stack crash.
+fn unwinder(checkout: &Checkout) -> Result<String> {
+    let mut compiler = checkout.command("cc");
+    compiler.arg("-print-file-name=libgcc_s.so.1");
+    let output = compiler.output().context("cc does not start")?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !Path::new(&path).is_absolute() {
+        bail!("cc knows no libgcc_s.so.1");
+    }
+    Ok(path)
 }
 
 fn path_with_venv(checkout: &Checkout) -> Result<std::ffi::OsString> {
@@ -142,14 +156,14 @@ fn check(checkout: &Checkout, wheel: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the tag that the wheel keeps to is the one wanted.
+/// Whether the tag that the wheel keeps to is the one wanted, and it brings no unwinder of its own.
 fn is_consistent(said: &str) -> bool {
     let text = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted = format!(
         "following platform tag: \"{PLATFORM}_{}\".",
         std::env::consts::ARCH
     );
-    text.contains(&wanted)
+    text.contains(&wanted) && text.contains("libgcc_s.so.1")
 }
 
 #[cfg(test)]
@@ -164,12 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn wheel_is_consistent_with_no_newer_tag() {
-        let said =
-            |tag: &str| format!("is consistent with the following\nplatform tag:\n\"{tag}\".");
+    fn wheel_is_consistent_with_no_newer_tag_and_no_unwinder_of_its_own() {
+        let said = |tag: &str, library: &str| {
+            format!("is consistent with the following\nplatform tag:\n\"{tag}\".\n\n{library} with")
+        };
         let arch = std::env::consts::ARCH;
-        assert!(is_consistent(&said(&format!("manylinux_2_17_{arch}"))));
-        assert!(!is_consistent(&said(&format!("manylinux_2_34_{arch}"))));
+        let fits = format!("manylinux_2_17_{arch}");
+        let newer = format!("manylinux_2_34_{arch}");
+        assert!(is_consistent(&said(&fits, "libgcc_s.so.1")));
+        assert!(!is_consistent(&said(&newer, "libgcc_s.so.1")));
+        assert!(!is_consistent(&said(&fits, "libc.so.6")));
         assert!(!is_consistent(""));
     }
 }
