@@ -211,7 +211,12 @@ impl BuiltKey {
         self.bytes.push(b'o');
         for attribute in [c"__module__", c"__qualname__"] {
             let name = ffi::PyObject_GetAttrString(kind, attribute.as_ptr());
-            let name = HeldObject::owned(ffi::PyObject_Str(HeldObject::owned(name)?.as_ptr()))?;
+            let name = HeldObject::owned(name)?;
+            let mut name = HeldObject::owned(ffi::PyObject_Str(name.as_ptr()))?;
+            // 3.13 alone keeps these classes elsewhere, and a key is the same in every version.
+            if python::text_of(name.as_ptr())? == b"pathlib._local" {
+                name = HeldObject::owned(ffi::PyUnicode_FromString(c"pathlib".as_ptr()))?;
+            }
             self.text(name.as_ptr())?;
         }
         self.opaque.push(HeldObject::borrowed(kind));

@@ -130,13 +130,17 @@ _KNOWN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda parts: collections.deque(*parts),
     ),
 }
-_BY_NAME = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in _KNOWN}
-_ARRAY = "numpy.ndarray"
-_SCALAR = "numpy.generic"
 
 
 def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+    # 3.13 alone keeps the classes of `pathlib` elsewhere.
+    module = kind.__module__.removesuffix("._local") if kind in _KNOWN else kind.__module__
+    return f"{module}.{kind.__qualname__}"
+
+
+_BY_NAME = {_name(kind): kind for kind in _KNOWN}
+_ARRAY = "numpy.ndarray"
+_SCALAR = "numpy.generic"
 
 
 def register_class(kind: type) -> type:
