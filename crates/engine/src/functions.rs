@@ -25,6 +25,7 @@ mod executions;
 mod queue;
 mod records;
 mod runtimes;
+mod schedule;
 mod specification;
 pub(crate) mod variables;
 
@@ -34,6 +35,7 @@ pub use deployments::{DeploymentUpload, SOURCE_BYTES_MAX, UploadRange};
 pub use executions::Executable;
 pub use queue::{QueuedRequest, STARTS_MAX, StartedExecution, failed_execution};
 pub use runtimes::RUNTIMES;
+pub use schedule::Schedules;
 pub use specification::{SPECIFICATIONS, Specification};
 pub use variables::VariableInput;
 

@@ -30,8 +30,8 @@ pub use error::{
 };
 pub use functions::{
     Build, DeploymentUpload, Executable, FunctionInput, FunctionOptionsInput, FunctionShown,
-    QueuedRequest, RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS, STARTS_MAX, Specification,
-    StartedExecution, UploadRange, VariableInput, failed_execution,
+    QueuedRequest, RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS, STARTS_MAX, Schedules,
+    Specification, StartedExecution, UploadRange, VariableInput, failed_execution,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::{
-    Build, DeploymentUpload, Engine, ExecutionRecord, ExecutionStatus, ExecutionTrigger,
-    FunctionError, FunctionInput, ListContainers, QueuedRequest, STARTS_MAX, StartedExecution,
-    UploadRange,
+    Engine, ExecutionRecord, ExecutionStatus, ExecutionTrigger, FunctionError, ListContainers,
+    QueuedRequest, STARTS_MAX, StartedExecution,
 };
+use fixture::functions::make_function;
 use fixture::{NEW_YEAR_US, TickingClock, furnish, key, open};
 use futures_executor::block_on;
-use model::{DeploymentId, Function, FunctionId, Timestamp};
+use model::{Function, Timestamp};
 use tempfile::TempDir;
 
 const SECOND_US: i64 = 1_000_000;
@@ -35,34 +35,6 @@ struct World {
     chance: u64,
     known: HashMap<String, Known>,
     running: Vec<StartedExecution>,
-}
-
-/// Makes a function that has an active deployment.
-fn make_function(engine: &Engine, id: &str) {
-    let input = FunctionInput {
-        name: Some("F".to_owned()),
-        runtime: Some("node-22".to_owned()),
-        execute: Some(vec!["any".to_owned()]),
-        entrypoint: Some("main.js".to_owned()),
-        ..FunctionInput::default()
-    };
-    let named = FunctionId::new(id).unwrap();
-    block_on(engine.create_function(&key(), named, input)).unwrap();
-    let bytes = vec![0x1f, 0x8b, 0, 0];
-    let upload = DeploymentUpload {
-        range: UploadRange {
-            start: 0,
-            total: bytes.len() as u64,
-        },
-        bytes,
-        activate: true,
-        entrypoint: None,
-        commands: None,
-    };
-    let new = DeploymentId::new("d").unwrap();
-    block_on(engine.upload_deployment(&key(), id, (None, new), upload)).unwrap();
-    let build: Build = block_on(engine.begin_build()).unwrap().unwrap();
-    block_on(engine.end_build(&build, true, 1)).unwrap();
 }
 
 fn request(id: &str, due: Option<Timestamp>) -> QueuedRequest {

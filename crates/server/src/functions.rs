@@ -14,6 +14,7 @@ mod queue_runs;
 mod records;
 mod removal;
 mod running;
+mod schedules;
 mod unpacked;
 
 use std::io;
@@ -27,7 +28,7 @@ use model::Function;
 use tokio::sync::{mpsc, watch};
 
 pub use config::FunctionsConfig;
-pub use execution::{Execution, ExecutionCall, ExecutionFault};
+pub use execution::{Execution, ExecutionCall, ExecutionFault, own_headers};
 pub use live_runs::{LiveRun, LiveRuns, is_of_run};
 pub use records::RecordsDurability;
 pub use running::{BODY_BYTES_MAX, RunningFunctions};
@@ -61,6 +62,7 @@ pub struct Functions {
 struct Ways {
     connections: mpsc::Sender<ApiConnection>,
     runs: Arc<LiveRuns>,
+    rng: Rng,
 }
 
 /// The thread that holds everything, and how others reach it.
@@ -84,6 +86,7 @@ impl Functions {
             ways: Ways {
                 connections: sender,
                 runs: LiveRuns::new(rng),
+                rng,
             },
             connections: Mutex::new(Some(connections)),
             begun: OnceLock::new(),
@@ -252,6 +255,7 @@ fn work(
             never = running.clear_away() => match never {},
             never = running.keep_records() => match never {},
             never = running.run_queue() => match never {},
+            never = running.keep_schedules() => match never {},
         };
         // Meanwhile this thread tells callers what became of their runs.
         let executing = running.clone();

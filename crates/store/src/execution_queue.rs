@@ -118,6 +118,9 @@ pub enum QueueOp {
     /// Queues executions; those of functions that are gone are passed over.
     /// [`ExecutionRefusal::QueueFull`] where not all of them have room.
     Put(Arc<[NewExecution]>, QueueBounds),
+    /// Queues the execution of a minute of its function's schedule; nothing where that minute, or a
+    /// later one, was queued before, and where the function is gone.
+    PutMinute(Box<NewExecution>, Timestamp, QueueBounds),
     /// Takes a lease on those that wait, by [`QueuedExecution::seq`], and counts a start. Those
     /// that have gone, or are leased beyond `now`, are passed over.
     Start {

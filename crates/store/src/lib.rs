@@ -288,6 +288,9 @@ pub trait StoreExecutions {
         limit: usize,
     ) -> StoreFuture<'a, Vec<(i64, QueuedExecution)>>;
 
+    /// The last minute of a function's schedule that was queued, or when the schedule began.
+    fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>>;
+
     /// What the handler of an execution is given, by [`QueuedExecution::seq`]; `None` where it is
     /// gone.
     ///

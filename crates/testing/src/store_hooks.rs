@@ -346,6 +346,10 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         self.0.inner().due_executions(now, except, limit)
     }
 
+    fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>> {
+        self.0.inner().schedule_minute(function)
+    }
+
     fn queued_call(
         &self,
         function: i64,

@@ -210,14 +210,16 @@ fn check_schedule(text: String) -> Result<String, EngineError> {
             "Value must be a cron expression of five fields, in UTC.".to_owned(),
         ));
     }
-    let parser = CronParser::builder()
-        .seconds(Seconds::Disallowed)
-        .year(Year::Disallowed)
-        .build();
-    match parser.parse(&text) {
+    match cron_parser().parse(&text) {
         Ok(_) => Ok(text),
         Err(why) => Err(refuse(format!("It is no cron expression: {why}."))),
     }
+}
+
+/// Reads schedules: five fields.
+pub(super) fn cron_parser() -> CronParser {
+    let parser = CronParser::builder().seconds(Seconds::Disallowed);
+    parser.year(Year::Disallowed).build()
 }
 
 /// A pattern of events is taken where it can match one of a row: with the action, without it, or of

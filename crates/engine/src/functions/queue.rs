@@ -228,7 +228,7 @@ impl Engine {
         self.change_function(None, FunctionOp::Queue(op)).await
     }
 
-    fn functions_by_seq(&self) -> HashMap<i64, Arc<Function>> {
+    pub(super) fn functions_by_seq(&self) -> HashMap<i64, Arc<Function>> {
         let catalogue = self.catalogue();
         let functions = catalogue
             .projects()
@@ -250,7 +250,7 @@ pub fn failed_execution(queued: &QueuedExecution, now: Timestamp, why: &str) -> 
     }
 }
 
-fn new_execution(
+pub(super) fn new_execution(
     function: &Function,
     request: QueuedRequest,
     now: Timestamp,

@@ -48,6 +48,23 @@ impl ExecutionCall {
     }
 }
 
+/// What the server says to every handler in headers; `client` is the address of the caller, if
+/// there is one.
+pub fn own_headers(id: &str, trigger: ExecutionTrigger, client: &str) -> Vec<(String, String)> {
+    let own = [
+        ("x-appwrite-execution-id", id),
+        ("x-appwrite-trigger", trigger.as_str()),
+        ("x-appwrite-user-id", ""),
+        ("x-appwrite-user-jwt", ""),
+        ("x-appwrite-client-ip", client),
+        ("x-appwrite-country-code", ""),
+        ("x-appwrite-continent-code", ""),
+        ("x-appwrite-continent-eu", "false"),
+    ];
+    own.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
 /// An execution that has ended, as its caller sees it.
 #[derive(Clone, Debug)]
 pub struct Execution {

@@ -28,6 +28,7 @@ use super::queue_flights::QueuedRuns;
 use super::records::ExecutionRecords;
 use super::removal::remove_folder;
 use super::unpacked::UnpackedFolder;
+use crate::rng::Rng;
 
 /// A caller waits no longer (wire protocol, executions).
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -55,6 +56,7 @@ pub struct RunningFunctions {
     records: ExecutionRecords,
     live: Arc<LiveRuns>,
     queue: QueuedRuns,
+    rng: Rng,
     runtime: Handle,
     left: Vec<PathBuf>,
 }
@@ -107,6 +109,7 @@ impl RunningFunctions {
             records: ExecutionRecords::new(config.records),
             live: ways.runs,
             queue: QueuedRuns::default(),
+            rng: ways.rng,
             runtime,
             left,
         })
@@ -226,6 +229,11 @@ impl RunningFunctions {
     /// What runs of the queue.
     pub(super) fn queue(&self) -> &QueuedRuns {
         &self.queue
+    }
+
+    /// Where ids get their chance.
+    pub(super) fn rng(&self) -> Rng {
+        self.rng
     }
 
     /// What holds functions and executions.

@@ -480,6 +480,10 @@ impl StoreExecutions for SqliteStore {
         Box::pin(ready(self.readers.due_executions(now, except, limit)))
     }
 
+    fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>> {
+        Box::pin(ready(self.readers.schedule_minute(function)))
+    }
+
     fn queued_call(
         &self,
         function: i64,

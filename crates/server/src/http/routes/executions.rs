@@ -8,7 +8,7 @@ use functions::RunRefusal;
 use model::calendar::parse_iso;
 use model::{Json, Timestamp};
 
-use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault};
+use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault, own_headers};
 use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
@@ -166,20 +166,12 @@ fn call(
     let (shared, head) = (&context.app.shared, context.head);
     let client = shared.proxies.client(context.peer, &head.headers);
     let id = unique_id(shared.clock.now(), shared.rng);
-    let ours = [
-        ("x-appwrite-execution-id", id.as_str()),
-        ("x-appwrite-trigger", "http"),
-        ("x-appwrite-user-id", ""),
-        ("x-appwrite-user-jwt", ""),
-        ("x-appwrite-client-ip", &client.address.to_string()),
-        ("x-appwrite-country-code", ""),
-        ("x-appwrite-continent-code", ""),
-        ("x-appwrite-continent-eu", "false"),
-    ];
-    headers.extend(ours.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let trigger = ExecutionTrigger::Http;
+    let address = client.address.to_string();
+    headers.extend(own_headers(&id, trigger, &address));
     Ok(ExecutionCall {
         id,
-        trigger: ExecutionTrigger::Http,
+        trigger,
         method: method.to_owned(),
         path,
         headers,

@@ -106,6 +106,14 @@ impl Readers {
         self.look(|connection| Ok(stored_queue::due(connection, now, except, limit)?))
     }
 
+    /// What [`crate::StoreExecutions::schedule_minute`] promises.
+    pub(in crate::sqlite) fn schedule_minute(
+        &self,
+        function: i64,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        self.look(|connection| Ok(stored_queue::schedule_minute(connection, function)?))
+    }
+
     /// What [`crate::StoreExecutions::queued_call`] promises.
     pub(in crate::sqlite) fn queued_call(
         &self,

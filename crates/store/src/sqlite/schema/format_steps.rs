@@ -455,3 +455,12 @@ CREATE TABLE calls_gone (
 );
 ALTER TABLE execution ADD COLUMN due INTEGER;
 ";
+
+/// A later format: the last minute of each function's schedule that was queued, or when the
+/// schedule began.
+pub(crate) const SCHEDULES: &str = "
+CREATE TABLE schedule (
+  function INTEGER PRIMARY KEY,
+  minute   INTEGER NOT NULL
+);
+";

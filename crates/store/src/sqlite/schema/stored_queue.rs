@@ -1,7 +1,7 @@
 //! Executions that wait, as they are stored.
 
 use model::{DeploymentId, Timestamp};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::stored_executions::{headers, headers_text};
 use crate::StoreError;
@@ -123,4 +123,12 @@ pub(crate) fn call(
     let broken = || corrupt(format!("the call of `{}` cannot be read", found.id));
     let call = read_call(&opened).ok_or_else(broken)?;
     Ok(Some((found, call)))
+}
+
+/// The last minute of a function's schedule that was queued, or when the schedule began.
+pub(crate) fn schedule_minute(connection: &Connection, function: i64) -> Read<Option<Timestamp>> {
+    let sql = "SELECT minute FROM schedule WHERE function = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let minute = statement.query_row([function], |row| row.get(0));
+    Ok(minute.optional()?.map(Timestamp))
 }

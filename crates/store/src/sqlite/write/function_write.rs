@@ -65,7 +65,7 @@ impl Run<'_> {
             return Ok(());
         }
         after.updated = self.now();
-        self.replace_function(after)
+        self.replace_function(&before, after)
     }
 
     /// Gives a function another active deployment, or none.
@@ -77,14 +77,16 @@ impl Run<'_> {
         if function.active == active {
             return Ok(());
         }
-        self.replace_function(Function {
+        let after = Function {
             active,
             updated: self.now(),
             ..function.clone()
-        })
+        };
+        self.replace_function(function, after)
     }
 
-    fn replace_function(&mut self, after: Function) -> Step<()> {
+    fn replace_function(&mut self, before: &Function, after: Function) -> Step<()> {
+        self.begin_schedule(Some(before), &after)?;
         self.close("function_", "seq = ?2", params![self.mark.0, after.seq])?;
         self.put_function(after)
     }
@@ -107,6 +109,8 @@ impl Run<'_> {
     pub(crate) fn close_function(&self, function: &Function) -> Step<()> {
         self.close("function_", "seq = ?2", params![self.mark.0, function.seq])?;
         self.statement("DELETE FROM variable WHERE function = ?1")?
+            .execute([function.seq])?;
+        self.statement("DELETE FROM schedule WHERE function = ?1")?
             .execute([function.seq])?;
         self.leave_queued(function.seq)?;
         self.leave_executions(function.seq)?;

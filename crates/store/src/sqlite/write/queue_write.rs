@@ -1,5 +1,6 @@
 //! Executions that wait: queued, leased, returned, ended.
 
+use model::Function;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::run::Run;
@@ -19,6 +20,9 @@ impl Run<'_> {
         match op {
             QueueOp::Put(queued, bounds) => {
                 queued.iter().try_for_each(|one| self.enqueue(one, *bounds))
+            }
+            QueueOp::PutMinute(queued, minute, bounds) => {
+                self.enqueue_minute(queued, minute.0, *bounds)
             }
             QueueOp::Start { seqs, now, until } => {
                 let sql = "UPDATE queued SET lease = ?2, attempt = attempt + 1, updated = ?3 \
@@ -102,6 +106,44 @@ impl Run<'_> {
         self.statement("INSERT INTO queued_call (seq, call) VALUES (?1, ?2)")?
             .execute(params![seq, sealed])?;
         self.count_queued(project, 1, bytes)
+    }
+
+    /// Queues a minute of a schedule that was not queued yet.
+    fn enqueue_minute(
+        &mut self,
+        queued: &NewExecution,
+        minute: i64,
+        bounds: QueueBounds,
+    ) -> Step<()> {
+        let function = self.function(&queued.function).ok();
+        if function.is_none_or(|function| function.seq != queued.function_seq) {
+            return Ok(());
+        }
+        let moved = "INSERT INTO schedule (function, minute) VALUES (?1, ?2) \
+                     ON CONFLICT (function) DO UPDATE SET minute = excluded.minute \
+                     WHERE minute < excluded.minute";
+        let moved = self
+            .statement(moved)?
+            .execute([queued.function_seq, minute])?;
+        match moved {
+            0 => Ok(()),
+            _ => self.enqueue(queued, bounds),
+        }
+    }
+
+    /// Lets a schedule begin now, where it is another one than before, or was at rest: minutes that
+    /// have passed are none of it.
+    pub(super) fn begin_schedule(&self, before: Option<&Function>, after: &Function) -> Step<()> {
+        let of = |function: &Function| {
+            let is_live = function.active.is_some() && !function.definition.schedule.is_empty();
+            is_live.then(|| function.definition.schedule.clone())
+        };
+        let (before, after_it) = (before.and_then(of), of(after));
+        if after_it.is_some() && before != after_it {
+            let begun = "INSERT OR REPLACE INTO schedule (function, minute) VALUES (?1, ?2)";
+            self.statement(begun)?.execute([after.seq, self.now().0])?;
+        }
+        Ok(())
     }
 
     /// What the handler is given, as it is stored.
