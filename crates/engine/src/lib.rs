@@ -29,9 +29,10 @@ pub use error::{
     SchemaError, TransactionError, Unavailable, WriteError,
 };
 pub use functions::{
-    Build, DeploymentUpload, Executable, FunctionInput, FunctionOptionsInput, FunctionShown,
-    QueuedRequest, RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS, STARTS_MAX, Schedules,
-    Specification, StartedExecution, UploadRange, VariableInput, failed_execution,
+    Build, DeploymentUpload, EVENT_DEPTH_MAX, EventRequest, EventSlice, Executable, FunctionInput,
+    FunctionOptionsInput, FunctionShown, QueuedRequest, RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS,
+    STARTS_MAX, Schedules, Specification, StartedExecution, UploadRange, VariableInput,
+    failed_execution,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};

@@ -13,6 +13,7 @@ mod queue_flights;
 mod queue_runs;
 mod records;
 mod removal;
+mod row_events;
 mod running;
 mod schedules;
 mod unpacked;
@@ -256,6 +257,7 @@ fn work(
             never = running.keep_records() => match never {},
             never = running.run_queue() => match never {},
             never = running.keep_schedules() => match never {},
+            never = running.follow_rows() => match never {},
         };
         // Meanwhile this thread tells callers what became of their runs.
         let executing = running.clone();

@@ -90,7 +90,9 @@ impl WriteBatch {
                 | RelatedOp::Hold(_) => 1,
             },
             Op::Function(FunctionOp::KeepExecutions(kept)) => kept.len(),
-            Op::Function(FunctionOp::Queue(QueueOp::Put(queued, _))) => queued.len(),
+            Op::Function(FunctionOp::Queue(
+                QueueOp::Put(queued, _) | QueueOp::PutEvents { queued, .. },
+            )) => queued.len(),
             Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) | Op::Function(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
@@ -114,9 +116,9 @@ impl WriteBatch {
             Op::Function(FunctionOp::KeepExecutions(kept)) => {
                 kept.iter().map(|(.., record)| record.size_bytes()).sum()
             }
-            Op::Function(FunctionOp::Queue(QueueOp::Put(queued, _))) => {
-                queued.iter().map(|one| one.call.size_bytes()).sum()
-            }
+            Op::Function(FunctionOp::Queue(
+                QueueOp::Put(queued, _) | QueueOp::PutEvents { queued, .. },
+            )) => queued.iter().map(|one| one.call.size_bytes()).sum(),
             Op::Function(FunctionOp::Queue(QueueOp::End { record, .. })) => record.size_bytes(),
             _ => 0,
         };

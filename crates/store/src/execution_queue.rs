@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{DeploymentId, Timestamp};
+use model::{DeploymentId, Mark, TableNumber, Timestamp};
 
 use crate::execution_record::{ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers};
 use crate::function_name::FunctionName;
@@ -121,6 +121,18 @@ pub enum QueueOp {
     /// Queues the execution of a minute of its function's schedule; nothing where that minute, or a
     /// later one, was queued before, and where the function is gone.
     PutMinute(Box<NewExecution>, Timestamp, QueueBounds),
+    /// Queues what changes of rows ask for, and moves the cursor behind those changes: nothing
+    /// where the cursor is not at `from`. Executions of functions that are gone are passed over.
+    PutEvents {
+        /// What is queued.
+        queued: Arc<[NewExecution]>,
+        /// Where the cursor is.
+        from: EventCursor,
+        /// Where it is then.
+        to: EventCursor,
+        /// How much may wait.
+        bounds: QueueBounds,
+    },
     /// Takes a lease on those that wait, by [`QueuedExecution::seq`], and counts a start. Those
     /// that have gone, or are leased beyond `now`, are passed over.
     Start {
@@ -168,4 +180,39 @@ pub enum ExecutionRefusal {
     InProgress,
     /// As many wait as may.
     QueueFull(QueueBounds),
+}
+
+/// How far changes of rows were looked at: the last one that was, in the order of commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventCursor {
+    /// Of the commit.
+    pub mark: Mark,
+    /// The table.
+    pub table: TableNumber,
+    /// The row.
+    pub row: String,
+}
+
+/// A row that a commit has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedRow {
+    /// Of the commit.
+    pub mark: Mark,
+    /// The table, which may be gone.
+    pub table: TableNumber,
+    /// The row.
+    pub id: String,
+    /// Who made the commit.
+    pub author: Option<String>,
+}
+
+/// Changes behind the cursor, as of one snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedRows {
+    /// Where it is.
+    pub cursor: EventCursor,
+    /// The next ones, in their order.
+    pub rows: Vec<ChangedRow>,
+    /// The functions that listen, by [`model::Function::seq`], with the marks behind which they do.
+    pub listening: Vec<(i64, i64)>,
 }

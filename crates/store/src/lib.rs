@@ -39,8 +39,8 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use execution_queue::{
-    ExecutionRefusal, NewExecution, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall,
-    QueuedExecution,
+    ChangedRow, ChangedRows, EventCursor, ExecutionRefusal, NewExecution, QUEUED_BYTES_MAX,
+    QUEUED_MAX, QueueBounds, QueueOp, QueuedCall, QueuedExecution,
 };
 pub use execution_record::{ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers};
 pub use function_name::FunctionName;
@@ -290,6 +290,10 @@ pub trait StoreExecutions {
 
     /// The last minute of a function's schedule that was queued, or when the schedule began.
     fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>>;
+
+    /// The next changes of rows behind the cursor, at most `limit`; `None` while no function
+    /// listens.
+    fn changed_rows(&self, limit: usize) -> StoreFuture<'_, Option<ChangedRows>>;
 
     /// What the handler of an execution is given, by [`QueuedExecution::seq`]; `None` where it is
     /// gone.

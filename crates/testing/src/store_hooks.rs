@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
-    ArchivePart, ArchivePiece, BoundaryOf, Deployment, ExecutionRecord, KeptRequest, Listed,
-    Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, Preview, QueuedCall,
+    ArchivePart, ArchivePiece, BoundaryOf, ChangedRows, Deployment, ExecutionRecord, KeptRequest,
+    Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, Preview, QueuedCall,
     QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing, Store,
     StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
     StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, TableConstraints,
@@ -348,6 +348,10 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
 
     fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>> {
         self.0.inner().schedule_minute(function)
+    }
+
+    fn changed_rows(&self, limit: usize) -> StoreFuture<'_, Option<ChangedRows>> {
+        self.0.inner().changed_rows(limit)
     }
 
     fn queued_call(

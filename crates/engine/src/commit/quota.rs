@@ -398,7 +398,9 @@ fn growth(op: &Op) -> Option<ProjectGrowth<'_>> {
                 ..
             }
             | FunctionOp::KeepExecutions(_)
-            | FunctionOp::Queue(QueueOp::Put(..) | QueueOp::PutMinute(..)),
+            | FunctionOp::Queue(
+                QueueOp::Put(..) | QueueOp::PutMinute(..) | QueueOp::PutEvents { .. },
+            ),
         ) => Some(ProjectGrowth { row_of: None }),
         Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
             None

@@ -44,12 +44,13 @@ use self::schema::coding::Coding;
 use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
-    ArchivePart, ArchivePiece, Boundaries, BoundaryOf, Committed, Counts, Deployment, Durability,
-    ExecutionRecord, InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions,
-    OperationsOf, Options, Pending, Point, Preview, QueuedCall, QueuedExecution, ReadsAtOnce,
-    Recorded, RecordsOf, Snapshot, Staged, Standing, Store, StoreAtOnce, StoreConstraints,
-    StoreError, StoreExecutions, StoreFunctions, StoreFuture, StoreReads, StoreTransactions,
-    StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work, WriteTurn,
+    ArchivePart, ArchivePiece, Boundaries, BoundaryOf, ChangedRows, Committed, Counts, Deployment,
+    Durability, ExecutionRecord, InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind,
+    OpenTransactions, OperationsOf, Options, Pending, Point, Preview, QueuedCall, QueuedExecution,
+    ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing, Store, StoreAtOnce,
+    StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture, StoreReads,
+    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
+    WriteTurn,
 };
 
 /// The store behind the border.
@@ -482,6 +483,10 @@ impl StoreExecutions for SqliteStore {
 
     fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>> {
         Box::pin(ready(self.readers.schedule_minute(function)))
+    }
+
+    fn changed_rows(&self, limit: usize) -> StoreFuture<'_, Option<ChangedRows>> {
+        Box::pin(ready(self.readers.changed_rows(limit)))
     }
 
     fn queued_call(

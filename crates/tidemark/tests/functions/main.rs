@@ -7,3 +7,4 @@ mod fixture;
 mod jailed_api;
 mod queue;
 mod records;
+mod triggers;

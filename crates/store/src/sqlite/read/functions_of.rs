@@ -3,10 +3,10 @@
 use model::Timestamp;
 
 use super::Readers;
-use crate::sqlite::schema::{stored_executions, stored_functions, stored_queue};
+use crate::sqlite::schema::{stored_events, stored_executions, stored_functions, stored_queue};
 use crate::{
-    ArchivePart, ArchivePiece, Deployment, ExecutionRecord, QueuedCall, QueuedExecution,
-    StoreError, Variable,
+    ArchivePart, ArchivePiece, ChangedRows, Deployment, ExecutionRecord, QueuedCall,
+    QueuedExecution, StoreError, Variable,
 };
 
 impl Readers {
@@ -112,6 +112,14 @@ impl Readers {
         function: i64,
     ) -> Result<Option<Timestamp>, StoreError> {
         self.look(|connection| Ok(stored_queue::schedule_minute(connection, function)?))
+    }
+
+    /// What [`crate::StoreExecutions::changed_rows`] promises.
+    pub(in crate::sqlite) fn changed_rows(
+        &self,
+        limit: usize,
+    ) -> Result<Option<ChangedRows>, StoreError> {
+        self.look(|connection| Ok(stored_events::changed_rows(connection, limit)?))
     }
 
     /// What [`crate::StoreExecutions::queued_call`] promises.

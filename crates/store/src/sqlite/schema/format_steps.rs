@@ -464,3 +464,18 @@ CREATE TABLE schedule (
   minute   INTEGER NOT NULL
 );
 ";
+
+/// A later format: the functions that listen to changes of rows, each from a mark on, and how far
+/// changes were looked at.
+pub(crate) const ROW_EVENTS: &str = "
+CREATE TABLE listening (
+  function INTEGER PRIMARY KEY,
+  tt       INTEGER NOT NULL
+);
+CREATE TABLE event_cursor (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  tt  INTEGER NOT NULL,
+  tab INTEGER NOT NULL,
+  id  TEXT    NOT NULL
+);
+";

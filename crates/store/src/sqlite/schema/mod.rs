@@ -15,6 +15,7 @@ pub(crate) mod migrate;
 pub(crate) mod row_sql;
 pub(crate) mod sizes;
 pub(crate) mod state;
+pub(crate) mod stored_events;
 pub(crate) mod stored_executions;
 pub(crate) mod stored_functions;
 pub(crate) mod stored_queue;

@@ -87,6 +87,7 @@ impl Run<'_> {
 
     fn replace_function(&mut self, before: &Function, after: Function) -> Step<()> {
         self.begin_schedule(Some(before), &after)?;
+        self.begin_listening(Some(before), &after)?;
         self.close("function_", "seq = ?2", params![self.mark.0, after.seq])?;
         self.put_function(after)
     }
@@ -112,6 +113,7 @@ impl Run<'_> {
             .execute([function.seq])?;
         self.statement("DELETE FROM schedule WHERE function = ?1")?
             .execute([function.seq])?;
+        self.end_listening(function.seq)?;
         self.leave_queued(function.seq)?;
         self.leave_executions(function.seq)?;
         self.remove_deployments("function = ?1", &[&function.seq])

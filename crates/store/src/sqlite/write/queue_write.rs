@@ -4,7 +4,7 @@ use model::Function;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::run::Run;
-use crate::execution_queue::{ExecutionRefusal, NewExecution, QueueBounds, QueueOp};
+use crate::execution_queue::{EventCursor, ExecutionRefusal, NewExecution, QueueBounds, QueueOp};
 use crate::execution_record::ExecutionRecord;
 use crate::function_name::FunctionName;
 use crate::laws::halt::Step;
@@ -24,6 +24,12 @@ impl Run<'_> {
             QueueOp::PutMinute(queued, minute, bounds) => {
                 self.enqueue_minute(queued, minute.0, *bounds)
             }
+            QueueOp::PutEvents {
+                queued,
+                from,
+                to,
+                bounds,
+            } => self.enqueue_events(queued, (from, to), *bounds),
             QueueOp::Start { seqs, now, until } => {
                 let sql = "UPDATE queued SET lease = ?2, attempt = attempt + 1, updated = ?3 \
                            WHERE seq = ?1 AND lease <= ?3";
@@ -129,6 +135,64 @@ impl Run<'_> {
             0 => Ok(()),
             _ => self.enqueue(queued, bounds),
         }
+    }
+
+    /// Queues what events ask for, and moves their cursor.
+    fn enqueue_events(
+        &mut self,
+        queued: &[NewExecution],
+        (from, to): (&EventCursor, &EventCursor),
+        bounds: QueueBounds,
+    ) -> Step<()> {
+        let moved = "UPDATE event_cursor SET tt = ?4, tab = ?5, id = ?6 \
+                     WHERE tt = ?1 AND tab = ?2 AND id = ?3";
+        let moved = self.statement(moved)?.execute(params![
+            from.mark.0,
+            from.table.0,
+            from.row,
+            to.mark.0,
+            to.table.0,
+            to.row,
+        ])?;
+        if moved == 0 {
+            return Ok(());
+        }
+        queued.iter().try_for_each(|one| self.enqueue(one, bounds))
+    }
+
+    /// Lets a function listen from this commit on, where it listens to something else than before,
+    /// or was at rest. The first one that listens brings the cursor here.
+    pub(super) fn begin_listening(&self, before: Option<&Function>, after: &Function) -> Step<()> {
+        let of = |function: &Function| {
+            let is_live = function.active.is_some() && !function.definition.events.is_empty();
+            is_live.then(|| function.definition.events.clone())
+        };
+        let (before, after_it) = (before.and_then(of), of(after));
+        if before == after_it {
+            return Ok(());
+        }
+        if after_it.is_none() {
+            return self.end_listening(after.seq);
+        }
+        let any = "SELECT 1 FROM listening LIMIT 1";
+        if !self.statement(any)?.exists(())? {
+            let begun = "INSERT OR REPLACE INTO event_cursor (one, tt, tab, id) \
+                         VALUES (1, ?1, ?2, '')";
+            self.statement(begun)?.execute([self.mark.0, i64::MAX])?;
+        }
+        let begun = "INSERT OR REPLACE INTO listening (function, tt) VALUES (?1, ?2)";
+        self.statement(begun)?.execute([after.seq, self.mark.0])?;
+        Ok(())
+    }
+
+    pub(super) fn end_listening(&self, function: i64) -> Step<()> {
+        self.statement("DELETE FROM listening WHERE function = ?1")?
+            .execute([function])?;
+        let any = "SELECT 1 FROM listening LIMIT 1";
+        if !self.statement(any)?.exists(())? {
+            self.statement("DELETE FROM event_cursor")?.execute(())?;
+        }
+        Ok(())
     }
 
     /// Lets a schedule begin now, where it is another one than before, or was at rest: minutes that
