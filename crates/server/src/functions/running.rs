@@ -142,7 +142,8 @@ impl RunningFunctions {
         self.builds.run(&self.engine, self.runtimes()).await
     }
 
-    /// Executes a function. A caller who goes away does not end the run.
+    /// Executes a function. A caller who goes away does not end the run; what bounds its runs is
+    /// `held` until then.
     ///
     /// # Errors
     /// When there is no execution, or none that a caller could wait for.
@@ -150,11 +151,14 @@ impl RunningFunctions {
         self: &Arc<RunningFunctions>,
         function: Arc<Function>,
         call: ExecutionCall,
+        held: impl Send + 'static,
     ) -> Result<Execution, ExecutionFault> {
         let running = self.clone();
-        let run = self
-            .runtime
-            .spawn(async move { running.run(&function, call).await });
+        let run = self.runtime.spawn(async move {
+            let ended = running.run(&function, call).await;
+            drop(held);
+            ended
+        });
         run.await
             .unwrap_or_else(|broken| Err(broken.to_string().into()))
     }

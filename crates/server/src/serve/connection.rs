@@ -452,6 +452,8 @@ mod tests {
         body_bytes_max: 1,
         bodies_bytes_max: 1,
         guest_rate: 0,
+        guest_executions: 0,
+        guest_executions_bytes_max: 0,
         guest_bodies_bytes_max: 1,
         answer_bytes_max: 1,
         answers_bytes_max: 1,

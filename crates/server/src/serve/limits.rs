@@ -17,6 +17,10 @@ pub struct Limits {
     /// Most requests a second from one address without an API key; 429 beyond, and 0 for any
     /// number.
     pub guest_rate: u32,
+    /// Most executions of functions without an API key that one address has at once; 429 beyond.
+    pub guest_executions: usize,
+    /// Most bytes of the bodies of these executions together; 429 beyond.
+    pub guest_executions_bytes_max: usize,
     /// The same of all other requests. One address has a quarter, or room for one body.
     pub guest_bodies_bytes_max: usize,
     /// Most bytes of the answer to a read; 400 beyond.

@@ -507,6 +507,7 @@ fn quotas(seen: &Seen) -> Vec<Metric> {
             help: "Requests that were refused because a quota was used up, by its setting",
             samples: vec![
                 quota("guest-rate", seen.answered.rate_refused),
+                quota("guest-executions", seen.answered.executions_refused),
                 quota("transactions", taken.transactions_refused),
                 quota("project-rows", taken.rows_refused),
                 quota("project-bytes", taken.project_bytes_refused),

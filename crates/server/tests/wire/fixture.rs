@@ -35,6 +35,8 @@ pub const LIMITS: Limits = Limits {
     body_bytes_max: 1_000_000,
     bodies_bytes_max: 50_000_000,
     guest_rate: 0,
+    guest_executions: 100,
+    guest_executions_bytes_max: 32 << 20,
     guest_bodies_bytes_max: 50_000_000,
     answer_bytes_max: 30_000_000,
     answers_bytes_max: 100_000_000,

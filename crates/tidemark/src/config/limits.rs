@@ -142,6 +142,8 @@ impl LimitArgs {
             body_bytes_max: self.body_max,
             bodies_bytes_max: self.bodies_memory,
             guest_rate: 0,
+            guest_executions: 0,
+            guest_executions_bytes_max: 0,
             guest_bodies_bytes_max: self.guest_bodies_memory,
             answer_bytes_max: self.answer_max,
             answers_bytes_max: self.answers_memory,

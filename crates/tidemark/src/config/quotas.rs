@@ -2,6 +2,7 @@
 
 use clap::{Args, value_parser};
 use engine::{Quotas, TransactionsBound};
+use server::serve::Limits;
 
 use super::limits::within;
 
@@ -22,7 +23,26 @@ pub struct QuotaArgs {
         default_value_t = 0
     )]
     #[arg(value_parser = value_parser!(u32).range(..=1_000_000))]
-    pub(super) guest_rate: u32,
+    guest_rate: u32,
+    /// Most executions of functions without an API key that one address has at once; 429 beyond
+    ///
+    /// Behind a proxy it needs --trust-proxy, as --guest-rate does.
+    #[arg(
+        long,
+        env = "TIDEMARK_GUEST_EXECUTIONS",
+        value_name = "N",
+        default_value_t = 100
+    )]
+    guest_executions: u32,
+    /// Most bytes of the bodies of these executions together; 429 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_GUEST_EXECUTIONS_MEMORY",
+        value_name = "SIZE",
+        default_value = "32MiB"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 0, BYTES_MAX))]
+    guest_executions_memory: usize,
     /// Most open transactions of one address without an API key; 429 beyond
     #[arg(
         long,
@@ -96,6 +116,16 @@ pub struct QuotaArgs {
 }
 
 impl QuotaArgs {
+    /// The limits of requests, with what callers without an API key may take.
+    pub fn of_guests(&self, limits: Limits) -> Limits {
+        Limits {
+            guest_rate: self.guest_rate,
+            guest_executions: self.guest_executions as usize,
+            guest_executions_bytes_max: self.guest_executions_memory,
+            ..limits
+        }
+    }
+
     /// As the engine takes them.
     pub fn quotas(&self) -> Quotas {
         let bound = |open: u32, bytes| TransactionsBound {

@@ -19,7 +19,7 @@ use server::offline::offline_engine;
 use server::rng::Rng;
 use server::secret::KeySecret;
 use server::serve::tls::TlsFiles;
-use server::serve::{Limits, ServeConfig, cores};
+use server::serve::{ServeConfig, cores};
 
 use super::functions::FunctionArgs;
 use super::limits::LimitArgs;
@@ -358,10 +358,7 @@ impl ServeArgs {
         let http = ServeConfig {
             listen: SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port())),
             threads,
-            limits: Limits {
-                guest_rate: self.quotas.guest_rate,
-                ..limits
-            },
+            limits: self.quotas.of_guests(limits),
             origins: origins.collect(),
             proxies: self.trust_proxy,
             tls,

@@ -95,12 +95,16 @@ impl Host {
 
     /// Asks by another key, by a path that is not below that of functions.
     pub fn ask_by(&self, key: &str, method: &str, path: &str) -> RawAnswer {
-        let mut client = RawClient::new(self.server().port(), "default", key);
+        let mut client = RawClient::new(self.port(), "default", key);
         client.ask(Credentials::Key, method, path, b"")
     }
 
+    pub fn port(&self) -> u16 {
+        self.server().port()
+    }
+
     fn client(&self) -> RawClient {
-        RawClient::new(self.server().port(), "default", &self.key)
+        RawClient::new(self.port(), "default", &self.key)
     }
 
     pub fn ask_as(

@@ -4,6 +4,7 @@
 mod builds;
 mod executions;
 mod fixture;
+mod guests;
 mod jailed_api;
 mod queue;
 mod records;

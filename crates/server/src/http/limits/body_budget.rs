@@ -204,6 +204,8 @@ mod tests {
             bodies_bytes_max: keys,
             guest_bodies_bytes_max: guests,
             guest_rate: 0,
+            guest_executions: 0,
+            guest_executions_bytes_max: 0,
             answer_bytes_max: 1,
             answers_bytes_max: 1,
             head_ms: 1,

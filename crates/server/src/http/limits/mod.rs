@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod body;
 pub mod body_budget;
+pub mod guest_executions;
 pub mod guest_turns;
 pub mod rate;
 pub mod streams;

@@ -12,6 +12,7 @@ use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault, own_header
 use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
+use crate::http::limits::guest_executions::GuestExecution;
 use crate::http::reply::Reply;
 use crate::http::state::generated_ids::unique_id;
 use crate::http::wire;
@@ -57,7 +58,8 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         let body = wire::execution(function.id.as_str(), &record, b"", true);
         return Ok(Reply::accepted(body).with(X_APPWRITE_EXECUTION_ID, &record.id));
     }
-    let execution = running.execute(function.clone(), call).await;
+    let held = hold_for_guest(&context, &caller, call.body.len())?;
+    let execution = running.execute(function.clone(), call, held).await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
     let shows_logs = !caller.is_guest();
     let (record, body) = (&execution.record, &execution.body);
@@ -148,6 +150,27 @@ fn queued(call: ExecutionCall, due: Option<Timestamp>) -> QueuedRequest {
         body: Arc::from(&*call.body),
         depth: call.depth,
     }
+}
+
+/// Counts an execution of a caller without an API key until it ends.
+///
+/// # Errors
+/// [`Kind::RateLimitExceeded`] when the address has too many.
+fn hold_for_guest(
+    context: &RequestContext<'_>,
+    caller: &Caller,
+    bytes: usize,
+) -> Result<Option<GuestExecution>, ApiError> {
+    if !caller.is_guest() {
+        return Ok(None);
+    }
+    let shared = &context.app.shared;
+    let client = shared.proxies.client(context.peer, &context.head.headers);
+    let held = shared.guest_executions.take(client.address, bytes);
+    held.map(Some).map_err(|why| {
+        context.app.counts.executions_refused();
+        ApiError::new(Kind::RateLimitExceeded, why)
+    })
 }
 
 fn call(

@@ -15,6 +15,7 @@ use crate::http::head::credentials::Callers;
 use crate::http::head::forwarded::TrustedProxies;
 use crate::http::head::router::Routes;
 use crate::http::limits::body_budget::Budget;
+use crate::http::limits::guest_executions::GuestExecutions;
 use crate::http::limits::guest_turns::GuestTurns;
 use crate::http::limits::rate::GuestRate;
 use crate::http::limits::streams::Streams;
@@ -51,6 +52,7 @@ pub struct Shared {
     pub(in crate::http) fast_routes: FastRoutes,
     pub(in crate::http) bodies: Budget,
     pub(in crate::http) guest_rate: Option<GuestRate>,
+    pub(in crate::http) guest_executions: Arc<GuestExecutions>,
     pub(in crate::http) answers: Arc<Answers>,
     pub(crate) streams: Arc<Streams>,
     pub(in crate::http) access_log: bool,
@@ -81,6 +83,10 @@ impl Shared {
             proxies: config.proxies,
             routes,
             guest_rate: GuestRate::new(config.limits.guest_rate, config.rng),
+            guest_executions: GuestExecutions::new(
+                config.limits.guest_executions,
+                config.limits.guest_executions_bytes_max,
+            ),
             bodies: Budget::new(&config.limits),
             answers: Answers::new(config.threads, config.limits.answers_bytes_max),
             streams: Arc::default(),

@@ -53,6 +53,7 @@ pub struct ThreadCounts {
     keys_unknown: Count,
     keys_expired: Count,
     rate_refused: Count,
+    executions_refused: Count,
     /// Connections it holds; the acceptor counts them up.
     pub live: Arc<AtomicUsize>,
 }
@@ -80,6 +81,8 @@ pub struct Answered {
     pub keys_expired: u64,
     /// Requests without an API key that were more than their address may send.
     pub rate_refused: u64,
+    /// Executions without an API key that were more than their address may have at once.
+    pub executions_refused: u64,
     /// Connections that are open.
     pub connections: usize,
     /// Connections that were refused.
@@ -198,6 +201,7 @@ impl Counts {
             keys_unknown: sum(|thread| &thread.keys_unknown),
             keys_expired: sum(|thread| &thread.keys_expired),
             rate_refused: sum(|thread| &thread.rate_refused),
+            executions_refused: sum(|thread| &thread.executions_refused),
             connections: self.threads.iter().map(live).sum(),
             refused: self.refused.get(),
         }
@@ -263,6 +267,7 @@ impl ThreadCounts {
             keys_unknown: Count::default(),
             keys_expired: Count::default(),
             rate_refused: Count::default(),
+            executions_refused: Count::default(),
             live: Arc::default(),
         }
     }
@@ -285,6 +290,11 @@ impl ThreadCounts {
     /// Counts a request whose address has sent too many.
     pub fn rate_refused(&self) {
         self.rate_refused.add(1);
+    }
+
+    /// Counts an execution whose address has too many that have not ended.
+    pub fn executions_refused(&self) {
+        self.executions_refused.add(1);
     }
 
     /// Counts a list by what the cache had to do with it.

@@ -1,0 +1,141 @@
+//! Callers without an API key: how many executions one address may have at once.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testing::{Credentials, RawAnswer};
+
+use super::fixture::{Host, NODE, can};
+
+/// Holds requests until it is asked to let them go, and says how many it has held.
+const HOLDER: &str = "
+let free, held = 0
+const freed = new Promise((resolve) => { free = resolve })
+module.exports = async ({ req, res }) => {
+  if (req.path === '/held') return res.text(`${held}`)
+  if (req.path === '/hold') { held += 1; await freed }
+  if (req.path === '/free') free()
+  return res.text('done')
+}";
+/// A machine busy building takes its time.
+const SOON: Duration = Duration::from_mins(1);
+const REFUSED: &str = "429 general_rate_limit_exceeded";
+
+/// A function for each of these ids that guests may execute; all requests go to one process.
+fn start(flags: &[&str], ids: &[&str]) -> Host {
+    let mut all = vec!["--functions-processes-max=1", "--functions-idle-s=600"];
+    all.extend(flags);
+    let host = Host::new(&all);
+    for id in ids {
+        host.create(id, NODE, &json!({"execute": ["any"], "timeout": 900}));
+        host.deploy(id, &[("main.js", HOLDER)], "");
+        // The process is there from now on.
+        assert_eq!(host.executed(id, &json!({}))["responseBody"], "done");
+    }
+    host
+}
+
+fn as_guest(host: &Host, function: &str, body: &Value) -> RawAnswer {
+    let path = format!("/{function}/executions");
+    host.ask_as(Credentials::Guest, "POST", &path, body)
+}
+
+/// Executes as a guest until there is room for it.
+#[track_caller]
+fn until_executed(host: &Host, function: &str) {
+    let begun = Instant::now();
+    loop {
+        let answer = as_guest(host, function, &json!({}));
+        if answer.status == 201 {
+            return;
+        }
+        assert!(begun.elapsed() < SOON, "{answer:?}\n{}", host.log());
+    }
+}
+
+/// Waits until a handler holds so many requests.
+#[track_caller]
+fn until_held(host: &Host, function: &str, count: &str) {
+    let begun = Instant::now();
+    while host.executed(function, &json!({"path": "/held"}))["responseBody"] != count {
+        assert!(begun.elapsed() < SOON, "{}", host.log());
+    }
+}
+
+/// Sends a request that the handler holds, and does not wait for its answer.
+fn hold(host: &Host, function: &str) -> TcpStream {
+    let body = r#"{"path":"/hold"}"#;
+    let mut stream = TcpStream::connect(("127.0.0.1", host.port())).unwrap();
+    write!(
+        stream,
+        "POST /v1/functions/{function}/executions HTTP/1.1\r\nHost: localhost\r\n\
+         X-Appwrite-Project: default\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    stream
+}
+
+#[test]
+fn executions_of_one_address_are_bounded_over_all_functions() {
+    if !can() {
+        return;
+    }
+    let host = start(&["--guest-executions=4"], &["a", "b"]);
+    let held = ["a", "b", "a", "b"].map(|function| hold(&host, function));
+    for function in ["a", "b"] {
+        until_held(&host, function, "2");
+    }
+    let refused = as_guest(&host, "a", &json!({}));
+    assert_eq!(refused.outcome(), REFUSED, "{refused:?}");
+    assert!(
+        refused.text.contains("may have 4 executions"),
+        "{refused:?}"
+    );
+    assert!(
+        refused.head.to_lowercase().contains("retry-after: 1"),
+        "{refused:?}"
+    );
+    assert_eq!(as_guest(&host, "b", &json!({})).outcome(), REFUSED);
+    // A key has room, and a guest who goes away still has what runs for it.
+    assert_eq!(host.executed("b", &json!({}))["responseBody"], "done");
+    drop(held);
+    for _ in 0..50 {
+        assert_eq!(as_guest(&host, "b", &json!({})).outcome(), REFUSED);
+    }
+    // What ends makes room.
+    assert_eq!(
+        host.executed("a", &json!({"path": "/free"}))["status"],
+        "completed"
+    );
+    until_executed(&host, "b");
+    host.executed("b", &json!({"path": "/free"}));
+    until_executed(&host, "a");
+}
+
+#[test]
+fn executions_of_one_address_are_bounded_by_the_bytes_of_their_bodies() {
+    if !can() {
+        return;
+    }
+    let host = start(&["--guest-executions-memory=100KiB"], &["a"]);
+    let of_bytes = |bytes: usize| json!({"body": "x".repeat(bytes)});
+    assert_eq!(as_guest(&host, "a", &of_bytes(102_400)).status, 201);
+    let refused = as_guest(&host, "a", &of_bytes(102_401));
+    assert_eq!(refused.outcome(), REFUSED, "{refused:?}");
+    assert!(refused.text.contains("102400 bytes"), "{refused:?}");
+    let with_key = host.executed("a", &of_bytes(102_401));
+    assert_eq!(with_key["responseBody"], "done");
+}
+
+#[test]
+fn executions_of_guests_can_be_shut_off() {
+    if !can() {
+        return;
+    }
+    let host = start(&["--guest-executions=0"], &["a"]);
+    assert_eq!(as_guest(&host, "a", &json!({})).outcome(), REFUSED);
+}
