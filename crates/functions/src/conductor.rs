@@ -1,12 +1,13 @@
 //! The one thread that holds all processes: takes runs, what happens to processes, and the clock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::executor_counts::{ExecutorCounts, RuntimeLevel};
 use crate::head::{self, AdapterLimits};
 use crate::launch::{Happening, Launcher, ProcessEvent};
 use crate::memory::held_bytes;
@@ -51,6 +52,7 @@ pub struct Conductor {
     runtimes: HashMap<String, Arc<InstalledRuntime>>,
     launcher: Launcher,
     limits: ConductorLimits,
+    counts: Arc<ExecutorCounts>,
     pools: HashMap<String, DeploymentPool>,
     /// The pool of each process.
     owners: HashMap<u64, String>,
@@ -65,6 +67,7 @@ impl Conductor {
         runtimes: &InstalledRuntimes,
         launcher: Launcher,
         limits: ConductorLimits,
+        counts: Arc<ExecutorCounts>,
     ) -> Conductor {
         let mut by_id = HashMap::new();
         for runtime in runtimes.found() {
@@ -79,6 +82,7 @@ impl Conductor {
             runtimes: by_id,
             launcher,
             limits,
+            counts,
             pools: HashMap::new(),
             owners: HashMap::new(),
             next_process: 1,
@@ -173,7 +177,8 @@ impl Conductor {
         let deployment = Arc::clone(&run.work.deployment);
         let runtime = self.runtime(&deployment)?;
         let pool = self.pools.entry(deployment.id.clone()).or_insert_with(|| {
-            DeploymentPool::new(Arc::clone(&deployment), Arc::clone(&runtime), now)
+            let counts = Arc::clone(&self.counts);
+            DeploymentPool::new(Arc::clone(&deployment), Arc::clone(&runtime), counts, now)
         });
         if deployment.revision > pool.deployment.revision {
             pool.retire(now);
@@ -258,7 +263,8 @@ impl Conductor {
     fn tick(&mut self) {
         let now = Instant::now();
         self.last_tick = now;
-        if now >= self.last_sweep + SWEEP {
+        let is_sweep = now >= self.last_sweep + SWEEP;
+        if is_sweep {
             self.last_sweep = now;
             for pool in self.pools.values_mut() {
                 let limit = u64::from(pool.deployment.memory_mib) * 1024 * 1024;
@@ -277,6 +283,10 @@ impl Conductor {
         self.pools.retain(|_, pool| {
             !pool.is_empty() || now.saturating_duration_since(pool.last_work) < keep
         });
+        // Nothing is looked at any more once no pool is left.
+        if is_sweep || self.pools.is_empty() {
+            self.tell_levels();
+        }
         let pools = &self.pools;
         self.owners.retain(|process, owner| {
             let pool = pools.get(owner);
@@ -288,6 +298,18 @@ impl Conductor {
                 pool.shut_down(now);
             }
         }
+    }
+
+    fn tell_levels(&self) {
+        let mut levels: BTreeMap<&str, RuntimeLevel> = BTreeMap::new();
+        for pool in self.pools.values() {
+            let level = levels.entry(pool.deployment.runtime.as_str()).or_default();
+            level.processes += pool.processes.len();
+            let memory = pool.processes.iter().map(|process| process.memory_bytes);
+            level.memory_bytes += memory.sum::<u64>();
+            level.waiting += pool.waiting();
+        }
+        self.counts.set_levels(&levels);
     }
 
     /// Whether it is shut down and nothing runs any more.
@@ -353,7 +375,7 @@ impl Conductor {
         };
         let number = self.next_process;
         self.next_process += 1;
-        pool.starts += 1;
+        pool.count_start();
         match launch(&self.launcher, number, pool, self.limits.process, now) {
             Ok(process) => {
                 pool.processes.push(process);

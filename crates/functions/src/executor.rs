@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::api_listener::ApiConnection;
 use crate::conductor::{Conductor, ConductorLimits, ExecutorCall};
+use crate::executor_counts::ExecutorCounts;
 use crate::launch::{FunctionIsolation, Launcher};
 use crate::pool::DeploymentReport;
 use crate::process::ProcessLimits;
@@ -47,6 +48,7 @@ pub struct Executor {
     calls: mpsc::UnboundedSender<ExecutorCall>,
     thread: Mutex<Option<JoinHandle<()>>>,
     runtimes: InstalledRuntimes,
+    counts: Arc<ExecutorCounts>,
 }
 
 impl Executor {
@@ -84,7 +86,8 @@ impl Executor {
                 start_max: settings.start_max,
             },
         };
-        let conductor = Conductor::new(&runtimes, launcher, limits);
+        let counts = Arc::<ExecutorCounts>::default();
+        let conductor = Conductor::new(&runtimes, launcher, limits, counts.clone());
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let conduct = move || runtime.block_on(conductor.conduct(called, happened));
         let thread = std::thread::Builder::new()
@@ -94,7 +97,13 @@ impl Executor {
             calls,
             thread: Mutex::new(Some(thread)),
             runtimes,
+            counts,
         })
+    }
+
+    /// What its processes come to.
+    pub fn counts(&self) -> Arc<ExecutorCounts> {
+        self.counts.clone()
     }
 
     /// The interpreters it was given.

@@ -12,6 +12,7 @@ pub mod archive;
 pub mod build;
 mod conductor;
 mod executor;
+mod executor_counts;
 mod frame;
 mod head;
 pub mod jail;
@@ -28,6 +29,7 @@ mod work;
 
 pub use api_listener::{API_PORT, ApiConnection};
 pub use executor::{Executor, ExecutorSettings};
+pub use executor_counts::{ExecutorCounts, RuntimeCounts, RuntimeLevel};
 pub use launch::FunctionIsolation;
 pub use pool::{DeploymentReport, ProcessReport};
 pub use runtime::{InstalledRuntime, InstalledRuntimes, RuntimeError};

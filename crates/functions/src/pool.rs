@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::executor_counts::ExecutorCounts;
 use crate::launch::ProcessExit;
 use crate::log_tail::LogTail;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
@@ -68,7 +69,8 @@ pub struct DeploymentPool {
     pub deployment: Arc<UnpackedDeployment>,
     pub runtime: Arc<InstalledRuntime>,
     pub processes: Vec<WarmProcess>,
-    pub starts: u64,
+    starts: u64,
+    counts: Arc<ExecutorCounts>,
     queue: VecDeque<PendingRun>,
     queue_bytes: usize,
     early_ends: u32,
@@ -83,6 +85,7 @@ impl DeploymentPool {
     pub fn new(
         deployment: Arc<UnpackedDeployment>,
         runtime: Arc<InstalledRuntime>,
+        counts: Arc<ExecutorCounts>,
         now: Instant,
     ) -> DeploymentPool {
         DeploymentPool {
@@ -90,6 +93,7 @@ impl DeploymentPool {
             runtime,
             processes: Vec::new(),
             starts: 0,
+            counts,
             queue: VecDeque::new(),
             queue_bytes: 0,
             early_ends: 0,
@@ -189,8 +193,20 @@ impl DeploymentPool {
         self.fail_queue(RunCause::ShutDown, "The server is stopping.");
     }
 
+    /// Runs that wait for a process.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A process is about to be started.
+    pub fn count_start(&mut self) {
+        self.starts += 1;
+        self.counts.started(&self.deployment.runtime);
+    }
+
     /// A process could not be started at all.
     pub fn fail_start(&mut self, reason: &str) {
+        self.counts.ended(&self.deployment.runtime, "not_started");
         let sentence = format!("The process could not be started: {reason}.");
         self.fail_queue(RunCause::NeverStarted, &sentence);
     }
@@ -278,6 +294,7 @@ impl DeploymentPool {
             reason = ProcessEnd::Memory;
         }
         let last_words = process.last_words.last(LAST_WORDS_SHOWN).to_owned();
+        self.counts.ended(&self.deployment.runtime, reason.as_str());
         let sentence = self.sentence(&process, &reason);
         let words = EndWords {
             sentence,

@@ -209,6 +209,21 @@ pub enum ProcessEnd {
     ShutDown,
 }
 
+impl ProcessEnd {
+    /// As metrics name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            ProcessEnd::ByItself => "exited",
+            ProcessEnd::RuleBroken(_) => "rule_broken",
+            ProcessEnd::Blocked(_) => "blocked",
+            ProcessEnd::Memory => "memory",
+            ProcessEnd::Silent => "silent",
+            ProcessEnd::Retired => "retired",
+            ProcessEnd::ShutDown => "shut_down",
+        }
+    }
+}
+
 /// What a process may be given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessStage {

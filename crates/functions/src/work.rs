@@ -67,6 +67,22 @@ pub enum RunCause {
     ShutDown,
 }
 
+impl RunCause {
+    /// As metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunCause::Answered => "answered",
+            RunCause::TimedOut => "timed_out",
+            RunCause::WaitedTooLong => "waited_too_long",
+            RunCause::OutOfMemory => "out_of_memory",
+            RunCause::ProcessEnded => "process_ended",
+            RunCause::NeighbourStopped => "neighbour_stopped",
+            RunCause::NeverStarted => "never_started",
+            RunCause::ShutDown => "shut_down",
+        }
+    }
+}
+
 /// What a handler answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunResponse {
@@ -112,6 +128,17 @@ pub enum RunRefusal {
     },
     /// The executor is being shut down.
     Closing,
+}
+
+impl RunRefusal {
+    /// As metrics name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            RunRefusal::QueueFull { .. } => "queue_full",
+            RunRefusal::RuntimeMissing { .. } => "runtime_missing",
+            RunRefusal::Closing => "closing",
+        }
+    }
 }
 
 impl std::fmt::Display for RunRefusal {

@@ -6,6 +6,7 @@
 
 mod builds;
 mod config;
+pub mod counts;
 mod execution;
 mod live_runs;
 mod prepared;
@@ -29,6 +30,7 @@ use model::Function;
 use tokio::sync::{mpsc, watch};
 
 pub use config::FunctionsConfig;
+use counts::FunctionCounts;
 pub use execution::{Execution, ExecutionCall, ExecutionFault, own_headers};
 pub use live_runs::{LiveRun, LiveRuns, is_of_run};
 pub use records::RecordsDurability;
@@ -58,12 +60,13 @@ pub struct Functions {
     begun: OnceLock<Begun>,
 }
 
-/// How executions reach the API, and what of it may be theirs.
+/// How executions reach the API, what of it may be theirs, and where they are counted.
 #[derive(Clone)]
 struct Ways {
     connections: mpsc::Sender<ApiConnection>,
     runs: Arc<LiveRuns>,
     rng: Rng,
+    counts: Arc<FunctionCounts>,
 }
 
 /// The thread that holds everything, and how others reach it.
@@ -78,7 +81,7 @@ impl Functions {
     pub fn new(
         engine: Arc<Engine>,
         config: Result<FunctionsConfig, String>,
-        rng: Rng,
+        (rng, counts): (Rng, Arc<FunctionCounts>),
     ) -> Functions {
         let (sender, connections) = mpsc::channel(CONNECTIONS_WAITING_MAX);
         let functions = Functions {
@@ -88,6 +91,7 @@ impl Functions {
                 connections: sender,
                 runs: LiveRuns::new(rng),
                 rng,
+                counts,
             },
             connections: Mutex::new(Some(connections)),
             begun: OnceLock::new(),

@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use engine::{Clock, Compared, Engine, ShapeCounts, Status, StoreCounts, Taken, Writes};
 
+use crate::functions::counts::{CountedRuns, FunctionTally};
 use crate::http::state::counts::{Answered, Counts};
 
 pub mod classic;
 pub mod collector;
 pub mod exposition;
+mod function_metrics;
 pub mod held;
 pub mod listener;
 pub mod log_lines;
 pub mod metric;
+mod metric_form;
 pub mod process;
 pub mod slow;
 pub mod snapshot;
@@ -62,6 +65,8 @@ pub struct Seen {
     pub slow_queries: u64,
     /// Hits that were compared with fresh reads, where they are.
     pub compared: Option<Compared>,
+    /// Functions.
+    pub functions: CountedRuns,
     /// The process.
     pub process: Process,
 }
@@ -104,6 +109,7 @@ impl Telemetry {
             taken: self.engine.taken(),
             slow_queries: self.engine.slow_queries(),
             compared: self.engine.compared(),
+            functions: self.counts.functions.read(),
             process: process::look(),
         }
     }
@@ -111,5 +117,10 @@ impl Telemetry {
     /// The lists that are asked for.
     pub fn list_shapes(&self) -> Vec<ShapeCounts> {
         self.engine.list_shapes()
+    }
+
+    /// The functions that ran last.
+    pub fn functions(&self) -> Vec<FunctionTally> {
+        self.counts.functions.functions()
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use functions::build::{BuildLimits, BuildLog, BuildWork, build};
 use functions::pack::pack;
 use tokio::sync::Notify;
 
+use super::counts::FunctionCounts;
 use super::prepared::own_variables;
 use super::removal::remove_folder;
 
@@ -51,6 +52,7 @@ pub struct Builds {
     launcher: PathBuf,
     expected: Notify,
     at_work: Mutex<Option<(i64, BuildLog)>>,
+    counts: Arc<FunctionCounts>,
 }
 
 /// What became of a build, unless the store failed.
@@ -67,13 +69,18 @@ impl Builds {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn new(folder: PathBuf, launcher: PathBuf) -> std::io::Result<Builds> {
+    pub fn new(
+        folder: PathBuf,
+        launcher: PathBuf,
+        counts: Arc<FunctionCounts>,
+    ) -> std::io::Result<Builds> {
         fs::create_dir(&folder)?;
         Ok(Builds {
             folder,
             launcher,
             expected: Notify::new(),
             at_work: Mutex::default(),
+            counts,
         })
     }
 
@@ -163,14 +170,20 @@ impl Builds {
         let is_ready = match made? {
             BuildEnd::Ready => true,
             BuildEnd::Failed => false,
-            BuildEnd::GivenUp => return Ok(()),
+            BuildEnd::GivenUp => {
+                self.counts.built("canceled", None);
+                return Ok(());
+            }
         };
         let text = log.text();
         engine
             .keep_of_build(build, ArchivePart::Log, 0, text.as_bytes())
             .await?;
-        let build_ms = started.elapsed().as_millis() as u64;
+        let took = started.elapsed();
+        let build_ms = took.as_millis() as u64;
         engine.end_build(build, is_ready, build_ms).await?;
+        let end = if is_ready { "ready" } else { "failed" };
+        self.counts.built(end, Some(took));
         tracing::info!(
             function = build.function.id.as_str(),
             deployment = build.deployment.id.as_str(),

@@ -2,11 +2,13 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Engine, EngineError, ExecutionRecord};
 use model::Function;
 use tokio::sync::Notify;
+
+use super::counts::FunctionCounts;
 
 /// A record waits so long for others. With the commit itself, whatever a crash may take is younger
 /// than 50 ms (wire protocol, executions).
@@ -28,20 +30,25 @@ pub enum RecordsDurability {
 /// A record and its function as of the start of the execution.
 type KeptRecord = (Arc<Function>, ExecutionRecord);
 
+/// Records that wait, each with the instant since when, and the bytes of all.
+type WaitingRecords = (Vec<(Instant, KeptRecord)>, usize);
+
 /// Records that wait.
 pub struct ExecutionRecords {
     durability: RecordsDurability,
-    waiting: Mutex<(Vec<KeptRecord>, usize)>,
+    waiting: Mutex<WaitingRecords>,
     expected: Notify,
+    counts: Arc<FunctionCounts>,
     /// Who holds it writes.
     writing: tokio::sync::Mutex<()>,
 }
 
 impl ExecutionRecords {
     /// None wait.
-    pub fn new(durability: RecordsDurability) -> ExecutionRecords {
+    pub fn new(durability: RecordsDurability, counts: Arc<FunctionCounts>) -> ExecutionRecords {
         ExecutionRecords {
             durability,
+            counts,
             waiting: Mutex::default(),
             expected: Notify::new(),
             writing: tokio::sync::Mutex::default(),
@@ -58,13 +65,17 @@ impl ExecutionRecords {
         function: Arc<Function>,
         record: ExecutionRecord,
     ) -> Result<(), EngineError> {
+        let ended = Instant::now();
         if self.durability == RecordsDurability::Durable {
-            return engine.keep_executions(vec![(function, record)]).await;
+            engine.keep_executions(vec![(function, record)]).await?;
+            self.counts.records_stored([ended.elapsed()].into_iter());
+            return Ok(());
         }
         let is_full = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.1 += record.size_bytes();
-            waiting.0.push((function, record));
+            waiting.0.push((ended, (function, record)));
+            self.counts.records_wait(waiting.0.len());
             waiting.1 > WAITING_BYTES_MAX
         };
         self.expected.notify_one();
@@ -78,22 +89,26 @@ impl ExecutionRecords {
     pub async fn write_all(&self, engine: &Engine) {
         let _one = self.writing.lock().await;
         loop {
-            let records = self.take_some();
+            let (ended, records): (Vec<Instant>, Vec<_>) = self.take_some().into_iter().unzip();
             if records.is_empty() {
                 return;
             }
             let count = records.len();
             if let Err(error) = engine.keep_executions(records).await {
                 tracing::warn!(%error, count, "records of executions are lost");
+                self.counts.records_lost(count);
+            } else {
+                let delays = ended.iter().map(Instant::elapsed);
+                self.counts.records_stored(delays);
             }
         }
     }
 
     /// The oldest records that wait, as many as one commit takes.
-    fn take_some(&self) -> Vec<KeptRecord> {
+    fn take_some(&self) -> Vec<(Instant, KeptRecord)> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut bytes, mut count) = (0, 0);
-        for (_, record) in &waiting.0 {
+        for (_, (_, record)) in &waiting.0 {
             bytes += record.size_bytes();
             if count > 0 && bytes > COMMIT_BYTES_MAX {
                 bytes -= record.size_bytes();
@@ -102,7 +117,9 @@ impl ExecutionRecords {
             count += 1;
         }
         waiting.1 -= bytes;
-        waiting.0.drain(..count).collect()
+        let taken = waiting.0.drain(..count).collect();
+        self.counts.records_wait(waiting.0.len());
+        taken
     }
 
     /// Writes records as they come.

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{ArchivePart, Engine};
@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 use super::Ways;
 use super::builds::{Builds, read_archive};
 use super::config::FunctionsConfig;
+use super::counts::FunctionCounts;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
 use super::live_runs::LiveRuns;
 use super::prepared::PreparedFunctions;
@@ -57,6 +58,7 @@ pub struct RunningFunctions {
     live: Arc<LiveRuns>,
     queue: QueuedRuns,
     rng: Rng,
+    counts: Arc<FunctionCounts>,
     runtime: Handle,
     left: Vec<PathBuf>,
 }
@@ -99,17 +101,22 @@ impl RunningFunctions {
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
         };
-        let builds = Builds::new(now.join("build"), config.launcher.clone()).map_err(in_folder)?;
+        let counts = ways.counts;
+        let builds = Builds::new(now.join("build"), config.launcher.clone(), counts.clone());
+        let builds = builds.map_err(in_folder)?;
+        let executor = Executor::with_api(settings, runtimes, Some(ways.connections))?;
+        counts.watch(executor.counts());
         Ok(RunningFunctions {
             engine,
             unpacked: UnpackedFolder::new(now.join("code")).map_err(in_folder)?,
-            executor: Executor::with_api(settings, runtimes, Some(ways.connections))?,
+            executor,
             prepared: PreparedFunctions::default(),
             builds,
-            records: ExecutionRecords::new(config.records),
+            records: ExecutionRecords::new(config.records, counts.clone()),
             live: ways.runs,
             queue: QueuedRuns::default(),
             rng: ways.rng,
+            counts,
             runtime,
             left,
         })
@@ -218,9 +225,13 @@ impl RunningFunctions {
             timeout,
             wait_max,
         };
+        let handed_over = Instant::now();
         let run = self.executor.run(work).await;
         drop(key);
+        let run = run.inspect_err(|refusal| self.counts.refused(refusal));
         let mut outcome = run.map_err(ExecutionFault::Refused)?;
+        let (trigger, took) = (call.trigger.as_str(), handed_over.elapsed());
+        self.counts.ran(function, trigger, &outcome, took);
         if !function.definition.logging {
             outcome.logs.clear();
             outcome.errors.clear();

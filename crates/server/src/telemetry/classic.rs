@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use engine::tally::Distribution;
 
-use super::metric::{Metric, SECOND_NS, Value};
+use super::metric_form::{Metric, SECOND_NS, Value};
 
 /// The type of the text (Prometheus, "Exposition formats").
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -12,7 +12,8 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::metric::{Kind, Metric, SECOND_NS, Value, metrics};
+use super::metric::{Kind, Metric, Value, metrics};
+use super::metric_form::SECOND_NS;
 use super::{Telemetry, classic};
 
 /// How long a text is reused: clients may scrape as often as they like, and each text costs the

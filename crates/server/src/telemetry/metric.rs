@@ -4,87 +4,18 @@
 //! what only rises. `docs/reference/metrics.md` has the same table; a test compares the two.
 
 use engine::Taken;
-use engine::tally::Distribution;
 use model::ProjectId;
 
 use super::Seen;
+use super::function_metrics;
 use super::log_lines;
+use super::metric_form::{counter, gauge, plain};
 use super::process::Process;
 
-/// Nanoseconds of a second.
-pub(super) const SECOND_NS: f64 = 1e9;
+pub use super::metric_form::{Kind, Metric, Value};
 
 /// Most projects that have a series of their own.
 const PROJECTS_MAX: usize = 20;
-
-/// How a value behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only rises, until the process ends.
-    Counter,
-    /// It rises and falls.
-    Gauge,
-    /// How many values lie below which bounds.
-    Histogram,
-}
-
-impl Kind {
-    /// As the text formats call it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        }
-    }
-}
-
-/// One metric, with its values by labels.
-#[derive(Clone, Debug)]
-pub struct Metric {
-    /// As it is asked for, `_total` included.
-    pub name: &'static str,
-    /// How it behaves.
-    pub kind: Kind,
-    /// The labels that tell its values apart.
-    pub labels: &'static [&'static str],
-    /// What it is, as a sentence without its full stop.
-    pub help: &'static str,
-    /// A value for each combination of labels that occurs, as many as there are labels.
-    pub samples: Vec<(Vec<String>, Value)>,
-}
-
-/// One value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A whole number.
-    Whole(u64),
-    /// A measure.
-    Real(f64),
-    /// Times, in nanoseconds; shown in seconds.
-    Times(Distribution),
-    /// Numbers of things.
-    Sizes(Distribution),
-}
-
-/// A metric without labels.
-fn plain(name: &'static str, kind: Kind, help: &'static str, value: Value) -> Metric {
-    Metric {
-        name,
-        kind,
-        labels: &[],
-        help,
-        samples: vec![(Vec::new(), value)],
-    }
-}
-
-fn counter(name: &'static str, help: &'static str, value: u64) -> Metric {
-    plain(name, Kind::Counter, help, Value::Whole(value))
-}
-
-fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
-    plain(name, Kind::Gauge, help, Value::Whole(value))
-}
 
 /// Every metric of what was seen. Those that this machine or these settings give no value for have
 /// no samples.
@@ -105,6 +36,9 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(reads(seen));
     metrics.extend(of_projects(&seen.taken));
     metrics.extend(quotas(seen));
+    metrics.extend(function_metrics::of_runs(&seen.functions));
+    metrics.extend(function_metrics::of_processes(&seen.functions));
+    metrics.extend(function_metrics::of_builds_and_records(&seen.functions));
     metrics.extend(process(&seen.process, seen.began_s));
     metrics
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::held::Held;
 use super::metric::{Value, metrics};
 use super::{Seen, Telemetry};
+use crate::functions::counts::FunctionTally;
 
 /// All that a frame shows, since the start of the server.
 ///
@@ -28,6 +29,8 @@ pub struct TopSnapshot {
     pub routes: Vec<RouteSample>,
     /// Lists by their shape, those asked for most.
     pub queries: Vec<QuerySample>,
+    /// Functions that ran last.
+    pub functions: Vec<FunctionSample>,
 }
 
 /// One route.
@@ -66,10 +69,36 @@ pub struct QuerySample {
     pub slowest_ns: u64,
 }
 
+/// One function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FunctionSample {
+    /// Project and function, joined by a slash.
+    pub name: String,
+    /// Runs that have ended.
+    pub runs: u64,
+    /// Of these, those that failed.
+    pub failed: u64,
+    /// Of these, those that waited for a process to start.
+    pub cold: u64,
+    /// How long handlers ran, in nanoseconds.
+    pub run_ns: u64,
+}
+
 impl TopSnapshot {
     /// The value of a metric; 0 where this server has no value for it.
     pub fn number(&self, key: &str) -> f64 {
         self.numbers.get(key).copied().unwrap_or_default()
+    }
+
+    /// The sum of a metric over its one label.
+    pub fn sum(&self, name: &str) -> f64 {
+        let of = |key: &str| {
+            key.strip_prefix(name)
+                .is_some_and(|end| end.starts_with('{'))
+        };
+        let values = self.numbers.iter().filter(|(key, _)| of(key));
+        values.map(|(_, value)| value).sum()
     }
 
     /// The histogram of this name; empty where this server has none.
@@ -118,6 +147,11 @@ impl Telemetry {
                 .list_shapes()
                 .into_iter()
                 .map(QuerySample::from)
+                .collect(),
+            functions: self
+                .functions()
+                .into_iter()
+                .map(FunctionSample::from)
                 .collect(),
             routes: routes(&seen),
             ..TopSnapshot::of_metrics(&seen)
@@ -168,6 +202,18 @@ impl From<ShapeCounts> for QuerySample {
             reads: shape.reads,
             read_ns: shape.read_ns,
             slowest_ns: shape.slowest_ns,
+        }
+    }
+}
+
+impl From<FunctionTally> for FunctionSample {
+    fn from(tally: FunctionTally) -> FunctionSample {
+        FunctionSample {
+            name: tally.name,
+            runs: tally.runs,
+            failed: tally.failed,
+            cold: tally.cold,
+            run_ns: tally.run_ns,
         }
     }
 }

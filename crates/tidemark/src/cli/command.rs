@@ -122,8 +122,8 @@ pub enum Command {
     /// if nothing was erased. Talks to the server that runs on the data
     /// directory, or opens the directory itself if none does.
     Erase(past::EraseArgs),
-    /// Show the activity of a running server: rates, times, hits, the most frequent and slowest
-    /// queries
+    /// Show the activity of a running server: rates, times, hits, the busiest functions, the most
+    /// frequent and slowest queries
     ///
     /// Asks the server that runs on the data directory in regular intervals, and shows what
     /// happened in between. Changes nothing.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use testing::{ChildServer, Credentials, RawAnswer, RawClient, ServerLog, serve};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_tidemark");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_tidemark");
 /// A build ends within seconds; the machine may be busy building.
 const BUILD_MAX: Duration = Duration::from_mins(3);
 
@@ -97,6 +97,14 @@ impl Host {
     pub fn ask_by(&self, key: &str, method: &str, path: &str) -> RawAnswer {
         let mut client = RawClient::new(self.port(), "default", key);
         client.ask(Credentials::Key, method, path, b"")
+    }
+
+    /// Where metrics are read, with `--metrics-listen`.
+    pub fn metrics(&self) -> &str {
+        self.server()
+            .metrics
+            .as_deref()
+            .expect("the banner names it")
     }
 
     pub fn port(&self) -> u16 {

@@ -6,6 +6,7 @@ mod executions;
 mod fixture;
 mod guests;
 mod jailed_api;
+mod metrics;
 mod queue;
 mod records;
 mod triggers;

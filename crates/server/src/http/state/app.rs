@@ -68,7 +68,11 @@ impl Shared {
     ) -> Shared {
         let routes = Routes::new();
         Shared {
-            functions: Functions::new(engine.clone(), config.functions, config.rng),
+            functions: Functions::new(
+                engine.clone(),
+                config.functions,
+                (config.rng, config.counts.functions.clone()),
+            ),
             engine,
             fast_routes: FastRoutes::new(&routes),
             counts: config.counts,

@@ -12,6 +12,7 @@ use engine::tally::{Count, Distribution, Histogram, TIMES_NS};
 use engine::{AccessError, Cached, EngineError};
 use hyper::StatusCode;
 
+use crate::functions::counts::FunctionCounts;
 use crate::http::head::route::{Route, routes};
 use crate::http::wire::error::Kind;
 
@@ -25,6 +26,8 @@ pub struct Counts {
     routes: Vec<(String, String)>,
     statuses: Statuses,
     threads: Box<[Arc<ThreadCounts>]>,
+    /// What functions come to.
+    pub functions: Arc<FunctionCounts>,
     /// Connections that were refused, counted by the one thread that accepts.
     pub refused: Count,
     is_timed: AtomicBool,
@@ -149,6 +152,7 @@ impl Counts {
             threads: (0..threads.max(1)).map(of_thread).collect(),
             routes,
             statuses,
+            functions: Arc::default(),
             refused: Count::default(),
             is_timed: AtomicBool::new(false),
         })

@@ -1,7 +1,7 @@
 //! One frame of `tidemark top`, as plain text.
 
 use server::telemetry::held::Held;
-use server::telemetry::snapshot::{QuerySample, RouteSample, TopSnapshot};
+use server::telemetry::snapshot::{FunctionSample, QuerySample, RouteSample, TopSnapshot};
 
 use crate::cli::table;
 
@@ -31,9 +31,13 @@ mod metric {
     pub(super) const LONG_RUNNING: &str = "tidemark_long_reads_running";
     pub(super) const LONG_WAITING: &str = "tidemark_long_reads_waiting";
     pub(super) const SLOW_QUERIES: &str = "tidemark_slow_queries_total";
+    /// By runtime.
+    pub(super) const PROCESSES: &str = "tidemark_function_processes";
+    pub(super) const PROCESSES_BYTES: &str = "tidemark_function_memory_bytes";
+    pub(super) const EXECUTIONS_WAITING: &str = "tidemark_executions_waiting";
     /// Each of the above.
     #[cfg(test)]
-    pub(super) const ALL: [&str; 21] = [
+    pub(super) const ALL: [&str; 24] = [
         CPU_S,
         RESIDENT_BYTES,
         CONNECTIONS,
@@ -55,6 +59,9 @@ mod metric {
         LONG_RUNNING,
         LONG_WAITING,
         SLOW_QUERIES,
+        PROCESSES,
+        PROCESSES_BYTES,
+        EXECUTIONS_WAITING,
     ];
 }
 
@@ -105,13 +112,17 @@ impl Frame<'_> {
         let queries = self.queries();
         let hottest = |query: &QueryRate| (query.per_s * 1e3) as u64;
         let slowest = |query: &QueryRate| query.mean_ns.unwrap_or_default() as u64;
-        let lists = [
-            self.routes(),
-            listed("HOTTEST QUERIES", &queries, hottest),
-            listed("SLOWEST QUERIES", &queries, slowest),
-        ];
-        let wanted = lists.each_ref().map(|list| list.lines.len());
-        let shares = shared(size.rows.saturating_sub(head.len()), wanted);
+        let functions = (!self.now.functions.is_empty()).then(|| self.busiest_functions());
+        let lists: Vec<Listed> = [self.routes()]
+            .into_iter()
+            .chain(functions)
+            .chain([
+                listed("HOTTEST QUERIES", &queries, hottest),
+                listed("SLOWEST QUERIES", &queries, slowest),
+            ])
+            .collect();
+        let wanted: Vec<usize> = lists.iter().map(|list| list.lines.len()).collect();
+        let shares = shared(size.rows.saturating_sub(head.len()), &wanted);
         let mut text = head.join("\n") + "\n";
         for (list, share) in lists.iter().zip(shares) {
             if let Some(lines) = share {
@@ -168,7 +179,7 @@ impl Frame<'_> {
             bytes(now.number(metric::RESIDENT_BYTES)),
             format!("{cores:.2} cores"),
         ];
-        vec![
+        [
             title,
             Vec::new(),
             self.requests(),
@@ -176,6 +187,28 @@ impl Frame<'_> {
             self.commits(),
             self.long_reads(),
         ]
+        .into_iter()
+        .chain(self.functions())
+        .collect()
+    }
+
+    /// Nothing where no function has run.
+    fn functions(&self) -> Option<Vec<String>> {
+        let now = self.now;
+        let sum = |of: fn(&FunctionSample) -> u64| {
+            let all = self.used_functions().into_iter();
+            per_s(all.map(|function| of(&function)).sum::<u64>() as f64 / self.over_s())
+        };
+        (!now.functions.is_empty()).then(|| {
+            vec![
+                begun("functions", &sum(|function| function.runs)),
+                format!("failed {}", sum(|function| function.failed)),
+                format!("cold {}", sum(|function| function.cold)),
+                format!("waiting {}", now.number(metric::EXECUTIONS_WAITING)),
+                format!("processes {}", now.sum(metric::PROCESSES)),
+                bytes(now.sum(metric::PROCESSES_BYTES)),
+            ]
+        })
     }
 
     fn requests(&self) -> Vec<String> {
@@ -297,6 +330,50 @@ impl Frame<'_> {
         }
     }
 
+    /// What functions have come to between the looks, of those that ran.
+    fn used_functions(&self) -> Vec<FunctionSample> {
+        let none = FunctionSample::default();
+        let used = self.now.functions.iter().map(|now| {
+            let before = self.earlier().and_then(|before| {
+                let mut all = before.functions.iter();
+                all.find(|before| before.name == now.name)
+            });
+            // One that was deleted and made again has fewer.
+            let before = before.filter(|before| before.runs <= now.runs);
+            let before = before.unwrap_or(&none);
+            FunctionSample {
+                name: now.name.clone(),
+                runs: now.runs - before.runs,
+                failed: now.failed.saturating_sub(before.failed),
+                cold: now.cold.saturating_sub(before.cold),
+                run_ns: now.run_ns.saturating_sub(before.run_ns),
+            }
+        });
+        used.filter(|function| function.runs > 0).collect()
+    }
+
+    /// Those first whose handlers ran the longest together.
+    fn busiest_functions(&self) -> Listed {
+        let mut functions = self.used_functions();
+        functions.sort_by(|a, b| (b.run_ns, &a.name).cmp(&(a.run_ns, &b.name)));
+        functions.truncate(LINES_MAX);
+        let line = |function: &FunctionSample| {
+            let mean_ns = function.run_ns as f64 / function.runs as f64;
+            vec![
+                per_s(function.runs as f64 / self.over_s()),
+                share(function.failed as f64, function.runs as f64),
+                time(Some(mean_ns)),
+                format!("{:.2}", function.run_ns as f64 / 1e9 / self.over_s()),
+                function.name.clone(),
+            ]
+        };
+        Listed {
+            head: vec!["RATE", "FAILED", "MEAN", "BUSY", "FUNCTION"],
+            lines: functions.iter().map(line).collect(),
+            shorten: without_end,
+        }
+    }
+
     fn queries(&self) -> Vec<QueryRate> {
         let earlier = |query: &QuerySample| {
             let before = self.earlier()?;
@@ -351,13 +428,13 @@ fn wrapped(lines: &[Vec<String>], columns: usize) -> Vec<String> {
 
 /// How many lines each list is given of `rows`, `None` for a list that there is no room for. Two
 /// more go for its head and the blank line before it.
-fn shared(rows: usize, wanted: [usize; 3]) -> [Option<usize>; 3] {
-    let mut shares = [None; 3];
+fn shared(rows: usize, wanted: &[usize]) -> Vec<Option<usize>> {
+    let mut shares = vec![None; wanted.len()];
     let mut left = rows;
     let mut is_dealt = true;
     while is_dealt {
         is_dealt = false;
-        for (share, wanted) in shares.iter_mut().zip(wanted) {
+        for (share, wanted) in shares.iter_mut().zip(wanted.iter().copied()) {
             let (next, price) = match *share {
                 None => (wanted.min(1), 2 + wanted.min(1)),
                 Some(lines) if lines < wanted => (lines + 1, 1),
@@ -572,6 +649,47 @@ mod tests {
         );
     }
 
+    #[test]
+    fn functions_are_listed_by_how_long_they_ran() {
+        let with = |up_ms, functions: &[(&str, u64, u64)]| {
+            let of = |(name, runs, run_ns): &(&str, u64, u64)| FunctionSample {
+                name: (*name).to_owned(),
+                runs: *runs,
+                failed: runs / 4,
+                cold: 1,
+                run_ns: *run_ns,
+            };
+            TopSnapshot {
+                functions: functions.iter().map(of).collect(),
+                ..snapshot(up_ms, 4_000)
+            }
+        };
+        let before = with(60_000, &[("p/quick", 1_000, 1_000_000), ("p/slow", 4, 1)]);
+        let mut now = with(
+            62_000,
+            &[("p/quick", 9_000, 9_000_000), ("p/slow", 8, 1_000_000_001)],
+        );
+        now.numbers
+            .insert("tidemark_function_processes{node-22}".to_owned(), 2.0);
+        now.numbers
+            .insert("tidemark_function_processes{python-3.11}".to_owned(), 1.0);
+        let parts = [
+            "functions    4,002/s",
+            "failed 1,000/s",
+            "processes 3",
+            "2.0/s    25.0 %  250.0 ms  0.50  p/slow\n4,000/s  25.0 %  1 µs      0.00  p/quick",
+        ];
+        check(Some(&before), &now, &parts);
+        // One that was made again begins from nothing.
+        let again = with(62_000, &[("p/quick", 10, 50_000)]);
+        check(Some(&before), &again, &["5.0/s"]);
+        let without = Frame {
+            before: None,
+            now: &snapshot(60_000, 1),
+        };
+        assert!(!without.text(Size::ENDLESS).contains("unction"));
+    }
+
     /// A busy server: eight routes, eight queries.
     fn busy(up_ms: u64, answers: u64) -> TopSnapshot {
         let mut snapshot = snapshot(up_ms, answers);
@@ -651,11 +769,11 @@ mod tests {
 
     #[test]
     fn lists_share_what_lines_there_are() {
-        assert_eq!(shared(usize::MAX, [8, 8, 0]), [Some(8), Some(8), Some(0)]);
-        assert_eq!(shared(15, [8, 8, 8]), [Some(3), Some(3), Some(3)]);
-        assert_eq!(shared(16, [1, 8, 8]), [Some(1), Some(5), Some(4)]);
-        assert_eq!(shared(5, [8, 8, 8]), [Some(3), None, None]);
-        assert_eq!(shared(2, [8, 8, 8]), [None; 3]);
+        assert_eq!(shared(usize::MAX, &[8, 8, 0]), [Some(8), Some(8), Some(0)]);
+        assert_eq!(shared(15, &[8, 8, 8]), [Some(3), Some(3), Some(3)]);
+        assert_eq!(shared(16, &[1, 8, 8]), [Some(1), Some(5), Some(4)]);
+        assert_eq!(shared(5, &[8, 8, 8]), [Some(3), None, None]);
+        assert_eq!(shared(2, &[8, 8, 8]), [None; 3]);
     }
 
     #[test]
