@@ -1,7 +1,8 @@
 //! The server that all targets of a process share, and the table they ask.
 
 use std::cell::RefCell;
-use std::net::Ipv4Addr;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::sync::{Arc, OnceLock};
 
 use clap::Parser as _;
@@ -39,6 +40,24 @@ pub fn port() -> u16 {
     })
 }
 
+/// The archive of the deployment at this path, which is no text.
+pub fn download(path: &str) -> Vec<u8> {
+    let path = format!("{path}/download");
+    let more = "Connection: close\r\n";
+    let request = with_client(|client| client.head(Credentials::Key, "GET", &path, more));
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port())).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("it answers");
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    let (head, body) = answer.split_at(end.expect("an answer has a head") + 4);
+    let head = String::from_utf8_lossy(head).to_lowercase();
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    let length = format!("content-length: {}\r\n", body.len());
+    assert!(head.contains(&length), "{head}");
+    body.to_vec()
+}
+
 /// Starts the server as its command line would, so that every limit is the one in use.
 fn start() -> u16 {
     let directory = tempfile::tempdir().expect("a folder can be made").keep();
@@ -50,6 +69,9 @@ fn start() -> u16 {
         "--listen",
         "127.0.0.1:0",
         "--log-level",
+        "off",
+        // Deployments are kept; this program is no launcher of jails.
+        "--functions",
         "off",
     ];
     let own = [
@@ -102,6 +124,12 @@ fn furnish(client: &mut RawClient) {
         let answer = client.ask(Credentials::Key, "POST", path, body.as_bytes());
         assert_eq!(answer.status, 201, "{path}: {}", answer.text);
     };
+    for function in ["f", "g"] {
+        let body = format!(
+            r#"{{"functionId":"{function}","name":"F","runtime":"node-20.0","entrypoint":"m.js"}}"#
+        );
+        make("/v1/functions", &body);
+    }
     make("/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     for table in ["t", "w", "c"] {
         let body = format!(

@@ -1,16 +1,21 @@
 //! Fuzz targets: laws that hold for any bytes a caller sends, against a whole server inside this
-//! process, over a real socket; and for any bytes that the tiers of caches find stored.
+//! process, over a real socket; for any bytes that the tiers of caches find stored; and for what
+//! functions bring and say.
 //!
 //! `cargo test -p fuzz` replays the corpus and some thousand mutations of it, the same ones every
 //! time. `cargo xtask night` lets libFuzzer look for new inputs, guided by what they reach.
 
 use std::path::PathBuf;
 
+mod archive;
 mod change;
 mod content;
 mod cursor;
+mod deployment_form;
+mod deployment_parts;
 mod envelope;
 mod fixture;
+mod frames;
 mod head;
 mod query_text;
 mod query_tree;
@@ -25,7 +30,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 12] = [
     Target {
         name: "query_text",
         check: query_text::check,
@@ -57,6 +62,22 @@ pub const TARGETS: [Target; 8] = [
     Target {
         name: "tier_file",
         check: tier_file::check,
+    },
+    Target {
+        name: "frames",
+        check: frames::check,
+    },
+    Target {
+        name: "deployment_form",
+        check: deployment_form::check,
+    },
+    Target {
+        name: "deployment_parts",
+        check: deployment_parts::check,
+    },
+    Target {
+        name: "archive",
+        check: archive::check,
     },
 ];
 

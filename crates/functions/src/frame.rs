@@ -9,6 +9,9 @@ use std::fmt;
 /// Longer ones end the process that sends them.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 const HEAD_BYTES: usize = 9;
+/// A reader holds fewer between two pieces.
+#[cfg(feature = "fuzz")]
+pub const READER_BYTES_MAX: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +133,12 @@ impl FrameReader {
         let read = self.unread.len() - rest.len();
         self.unread.drain(..read);
         (frames, broken)
+    }
+
+    /// Bytes that wait for the rest of their frame.
+    #[cfg(feature = "fuzz")]
+    pub fn unread_bytes(&self) -> usize {
+        self.unread.len()
     }
 }
 

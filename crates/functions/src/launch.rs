@@ -107,6 +107,19 @@ pub struct Launched {
 }
 
 impl Launched {
+    /// A process that was never started, and what it is sent.
+    #[cfg(feature = "fuzz")]
+    pub fn pretended() -> (Launched, mpsc::UnboundedReceiver<Vec<u8>>) {
+        let (outgoing, sent) = mpsc::unbounded_channel();
+        let launched = Launched {
+            pid: 0,
+            depth: 0,
+            outgoing,
+            kill: None,
+        };
+        (launched, sent)
+    }
+
     /// Kills the process and its group. Its exit is reported as an event.
     pub fn kill(&mut self) {
         self.kill.take();

@@ -14,6 +14,8 @@ mod conductor;
 mod executor;
 mod executor_counts;
 mod frame;
+#[cfg(feature = "fuzz")]
+pub mod frame_law;
 mod head;
 pub mod jail;
 mod launch;

@@ -262,7 +262,15 @@ pub const ROOMS: [Room; 21] = [
     Room {
         name: "fuzz",
         kind: Kind::Beside,
-        ours: &["model", "query", "engine", "server", "tidemark", "tiers"],
+        ours: &[
+            "model",
+            "query",
+            "engine",
+            "functions",
+            "server",
+            "tidemark",
+            "tiers",
+        ],
         outside: Outside::Unreserved,
         outside_max: 8,
     },
