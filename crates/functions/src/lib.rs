@@ -27,6 +27,7 @@ mod probe;
 mod process;
 mod runtime;
 pub mod source;
+mod tar_entry;
 mod work;
 
 pub use api_listener::{API_PORT, ApiConnection};

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rustix::fs::OFlags;
-use tar::{Builder, EntryType, Header};
+use tar::Builder;
 
 use crate::archive::{ArchiveBounds, leading};
+use crate::tar_entry::{append_file, append_folder, append_link};
 
 /// What was left out of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,8 +120,7 @@ impl<W: Write> Packing<W> {
         let status = fs::symlink_metadata(place)?;
         let kind = status.file_type();
         if kind.is_dir() {
-            let mut header = header(EntryType::Directory, 0o755, 0);
-            self.builder.append_data(&mut header, inside, io::empty())?;
+            append_folder(&mut self.builder, inside)?;
             return self.add_folder(place, inside);
         }
         if kind.is_file() {
@@ -130,8 +130,7 @@ impl<W: Write> Packing<W> {
         let target: Option<PathBuf> =
             target.and_then(|target| leading(inside, target.as_os_str().as_bytes()));
         if let Some(target) = target {
-            let mut header = header(EntryType::Symlink, 0o777, 0);
-            self.builder.append_link(&mut header, inside, target)?;
+            append_link(&mut self.builder, inside, &target)?;
         } else {
             self.packed.left_out += 1;
         }
@@ -151,15 +150,11 @@ impl<W: Write> Packing<W> {
             let limit = format!("{} bytes", self.bounds.bytes_max);
             return Err(PackError::TooLarge { limit });
         }
-        let mode = if status.mode() & 0o111 == 0 {
-            0o644
-        } else {
-            0o755
-        };
-        let mut header = header(EntryType::Regular, mode, status.len());
+        let is_executable = status.mode() & 0o111 != 0;
         // A file that has grown meanwhile counts as it was; one that has shrunk is an error.
         let content = file.take(status.len());
-        Ok(self.builder.append_data(&mut header, inside, content)?)
+        let about = (is_executable, status.len());
+        Ok(append_file(&mut self.builder, inside, about, content)?)
     }
 
     fn too_large(&self) -> PackError {
@@ -167,15 +162,6 @@ impl<W: Write> Packing<W> {
             limit: format!("{} files, folders and links", self.bounds.entries_max),
         }
     }
-}
-
-/// No owner and no time: the same folder becomes the same bytes.
-fn header(kind: EntryType, mode: u32, size: u64) -> Header {
-    let mut header = Header::new_gnu();
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_size(size);
-    header
 }
 
 #[cfg(test)]

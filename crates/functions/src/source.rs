@@ -14,9 +14,10 @@ use std::time::SystemTime;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ignore::{DirEntry, WalkBuilder};
-use tar::{Builder, EntryType, Header};
+use tar::Builder;
 
 use crate::archive::{ArchiveBounds, leading};
+use crate::tar_entry::{append_file, append_folder, append_link};
 
 /// Stands above what git leaves out, in the same form: `!node_modules` packs that folder.
 pub const IGNORE_FILE: &str = ".tidemarkignore";
@@ -301,30 +302,16 @@ fn append<W: Write>(
     folder: &Path,
     entry: &SourceEntry,
 ) -> io::Result<()> {
-    let mut header = Header::new_gnu();
-    // The same for every owner and at every time.
-    header.set_mtime(0);
-    header.set_size(0);
     match &entry.kind {
-        SourceEntryKind::Folder => {
-            header.set_entry_type(EntryType::Directory);
-            header.set_mode(0o755);
-            builder.append_data(&mut header, &entry.path, io::empty())
-        }
-        SourceEntryKind::Link(target) => {
-            header.set_entry_type(EntryType::Symlink);
-            header.set_mode(0o777);
-            builder.append_link(&mut header, &entry.path, target)
-        }
+        SourceEntryKind::Folder => append_folder(builder, &entry.path),
+        SourceEntryKind::Link(target) => append_link(builder, &entry.path, target),
         SourceEntryKind::File(is_executable) => {
-            header.set_entry_type(EntryType::Regular);
-            header.set_mode(if *is_executable { 0o755 } else { 0o644 });
-            header.set_size(entry.bytes);
             let mut options = OpenOptions::new();
             let options = options.read(true).custom_flags(libc::O_NOFOLLOW);
             let file = options.open(folder.join(&entry.path))?;
             let mut content = file.take(entry.bytes);
-            builder.append_data(&mut header, &entry.path, &mut content)?;
+            let about = (*is_executable, entry.bytes);
+            append_file(builder, &entry.path, about, &mut content)?;
             let is_whole = content.limit() == 0;
             let has_more = content.into_inner().read(&mut [0])? > 0;
             if has_more || !is_whole {

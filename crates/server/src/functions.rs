@@ -9,6 +9,7 @@ mod config;
 pub mod counts;
 mod execution;
 mod live_runs;
+mod own_variables;
 mod prepared;
 mod queue_flights;
 mod queue_runs;
@@ -33,6 +34,7 @@ pub use config::FunctionsConfig;
 use counts::FunctionCounts;
 pub use execution::{Execution, ExecutionCall, ExecutionFault, own_headers};
 pub use live_runs::{LiveRun, LiveRuns, is_of_run};
+pub use own_variables::OwnVariables;
 pub use records::RecordsDurability;
 pub use running::{BODY_BYTES_MAX, RunningFunctions};
 
@@ -252,12 +254,14 @@ fn work(
     tracing::info!(runtimes = running.described(), "functions are executed");
     tell.send_replace(Some(Ok(running.clone())));
     runtime.block_on(async {
+        running.warn_of_sealed().await;
         let limit = tokio::select! {
             limit = ended.wait_for(Option::is_some) => {
                 limit.ok().and_then(|limit| *limit).unwrap_or_default()
             }
             never = running.build_all() => match never {},
             never = running.clear_away() => match never {},
+            never = running.expire_deployments() => match never {},
             never = running.keep_records() => match never {},
             never = running.run_queue() => match never {},
             never = running.keep_schedules() => match never {},

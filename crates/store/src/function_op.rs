@@ -126,6 +126,8 @@ pub enum DeploymentAct {
     Activate,
     /// Removes it. A function whose active one it was has none any more.
     Delete,
+    /// As [`DeploymentAct::Delete`], and nothing to the active one.
+    Expire,
 }
 
 /// Why nothing is done to a deployment.

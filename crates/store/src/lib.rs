@@ -242,6 +242,10 @@ pub trait StoreFunctions {
     /// [`StoreError::KeyMissing`], [`StoreError::SealBroken`] when a value cannot be opened.
     fn variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>>;
 
+    /// Lets the key that seals variables be in this file, in place of one beside the data. Called
+    /// before the first of them is read or written.
+    fn name_variables_key(&self, file: std::path::PathBuf);
+
     /// As [`StoreFunctions::variables`], with the values of secret ones.
     fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>>;
 

@@ -294,6 +294,10 @@ impl<H: StoreHooks> StoreFunctions for Hooked<H> {
         self.0.inner().variables(function)
     }
 
+    fn name_variables_key(&self, file: std::path::PathBuf) {
+        self.0.inner().name_variables_key(file);
+    }
+
     fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
         self.0.inner().revealed_variables(function)
     }

@@ -19,6 +19,7 @@ mod functions;
 mod limits;
 mod port;
 mod quotas;
+pub mod secret_key;
 mod serve;
 mod size;
 mod watch;
@@ -36,6 +37,12 @@ const ENDPOINT_DEFAULT: &str = "http://127.0.0.1:8280/v1";
 /// Where programs of the host are looked for, as `PATH` holds it.
 pub fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_default()
+}
+
+/// Those of these variables that are set, with their values; one that is no text is not taken.
+fn set_variables(names: Vec<String>) -> Vec<(String, String)> {
+    let value = |name: String| std::env::var(&name).ok().map(|value| (name, value));
+    names.into_iter().filter_map(value).collect()
 }
 
 /// The words of the command line.

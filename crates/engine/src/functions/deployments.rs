@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{DeploymentId, Function, Timestamp, Value};
 use store::function_op::PIECE_BYTES_MAX;
-use store::{ArchivePart, ArchivePiece, Deployment, DeploymentAct, FunctionOp};
+use store::{ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentStatus, FunctionOp};
 
 use super::variables::check_text;
 use super::{FunctionShown, READ, WRITE, named};
@@ -17,6 +17,7 @@ use crate::schema::listing::{self, DEPLOYMENTS, Listable, no_such_attribute};
 
 /// Most bytes of an archive (wire protocol, deployments: 30 MB).
 pub const SOURCE_BYTES_MAX: u64 = 30_000_000;
+const DAY_US: i64 = 86_400_000_000;
 /// What a gzip archive begins with (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -311,6 +312,45 @@ impl Engine {
         self.change_deployment(caller, function, id, DeploymentAct::Delete)
             .await
             .map(drop)
+    }
+
+    /// Deletes deployments that are older than their function keeps those that are not active; how
+    /// many. There is no caller: the server does it by itself.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn expire_deployments(&self) -> Result<usize, EngineError> {
+        let catalogue = self.catalogue();
+        let functions = catalogue
+            .projects()
+            .flat_map(|project| project.functions.values());
+        let mut expired = 0;
+        for function in functions {
+            let days = i64::from(function.definition.deployment_retention_days);
+            if days == 0 {
+                continue;
+            }
+            let kept_from = Timestamp(self.now().0.saturating_sub(days * DAY_US));
+            let active = function.active.as_ref().map(|active| active.seq);
+            for one in self.shared.store.deployments(function.seq).await? {
+                // One that is being built may become the active one.
+                let is_built = !matches!(
+                    one.status,
+                    DeploymentStatus::Waiting | DeploymentStatus::Building
+                );
+                if Some(one.seq) != active && is_built && one.created < kept_from {
+                    let act = DeploymentAct::Expire;
+                    match self.act_on(None, function, one.id, act).await {
+                        Err(EngineError::Function(_)) => {}
+                        other => {
+                            other?;
+                            expired += 1;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(expired)
     }
 
     async fn change_deployment(

@@ -85,6 +85,42 @@ impl Engine {
             .collect()
     }
 
+    /// Lets the key that seals variables be in this file. Called before the first request.
+    pub fn name_variables_key(&self, file: std::path::PathBuf) {
+        self.shared.store.name_variables_key(file);
+    }
+
+    /// Functions whose variables cannot be opened, each as `project/function`, at most so many:
+    /// their executions are refused.
+    ///
+    /// # Errors
+    /// What the store says, but for the key.
+    pub async fn functions_without_variables(
+        &self,
+        count_max: usize,
+    ) -> Result<Vec<String>, EngineError> {
+        use store::StoreError as E;
+        let catalogue = self.catalogue();
+        let functions = catalogue
+            .projects()
+            .flat_map(|project| project.functions.values());
+        let mut lacking = Vec::new();
+        for function in functions {
+            if lacking.len() == count_max {
+                break;
+            }
+            match self.shared.store.revealed_variables(function.seq).await {
+                Ok(_) => {}
+                Err(E::KeyMissing { .. } | E::KeyWrong { .. } | E::SealBroken { .. }) => {
+                    let (project, id) = (function.project.as_str(), function.id.as_str());
+                    lacking.push(format!("{project}/{id}"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(lacking)
+    }
+
     /// Whether any project has a function.
     pub fn has_functions(&self) -> bool {
         let catalogue = self.catalogue();

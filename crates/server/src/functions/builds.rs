@@ -16,7 +16,7 @@ use functions::pack::pack;
 use tokio::sync::Notify;
 
 use super::counts::FunctionCounts;
-use super::prepared::own_variables;
+use super::own_variables::own_variables;
 use super::removal::remove_folder;
 
 /// What an archive may become (wire protocol, builds).
@@ -50,6 +50,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Builds {
     folder: PathBuf,
     launcher: PathBuf,
+    /// Of the server's environment.
+    variables: Vec<(String, String)>,
     expected: Notify,
     at_work: Mutex<Option<(i64, BuildLog)>>,
     counts: Arc<FunctionCounts>,
@@ -72,12 +74,14 @@ impl Builds {
     pub fn new(
         folder: PathBuf,
         launcher: PathBuf,
+        variables: Vec<(String, String)>,
         counts: Arc<FunctionCounts>,
     ) -> std::io::Result<Builds> {
         fs::create_dir(&folder)?;
         Ok(Builds {
             folder,
             launcher,
+            variables,
             expected: Notify::new(),
             at_work: Mutex::default(),
             counts,
@@ -259,8 +263,10 @@ impl Builds {
             log.push(&format!("The runtime `{id}` is not on this host.\n"));
             return false;
         };
+        let given = self.variables.iter().cloned();
         let variables = match build_variables(engine, work).await {
-            Ok(variables) => variables,
+            // Of equal names the last one counts.
+            Ok(variables) => given.chain(variables).collect(),
             Err(error) => {
                 tracing::warn!(%error, "a build has no variables");
                 log.push("The function's variables cannot be opened.\n");

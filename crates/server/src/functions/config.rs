@@ -30,6 +30,8 @@ pub struct FunctionsConfig {
     pub memory_max_mib: u64,
     /// A process without a request ends after this time.
     pub idle_max: Duration,
+    /// Variables that commands of builds find besides those of their function, which come first.
+    pub build_variables: Vec<(String, String)>,
     /// When a caller learns of an execution.
     pub records: RecordsDurability,
 }

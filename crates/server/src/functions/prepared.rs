@@ -9,7 +9,7 @@ use engine::{Engine, EngineError, Executable, Specification};
 use functions::UnpackedDeployment;
 use model::Function;
 
-use super::config::API;
+use super::own_variables::own_variables;
 
 /// What is known of functions that were executed.
 #[derive(Default)]
@@ -113,38 +113,4 @@ fn unpacked(function: &Function, found: Executable, folder: PathBuf) -> Unpacked
         memory_mib: specification.memory_mb,
         concurrency: definition.options.concurrency as usize,
     }
-}
-
-/// What every function finds in its environment (wire protocol, handler contract).
-pub fn own_variables(
-    function: &Function,
-    deployment: &str,
-    specification: Specification,
-) -> Vec<(String, String)> {
-    let runtime = &function.definition.runtime;
-    let (language, version) = runtime.rsplit_once('-').unwrap_or((runtime, ""));
-    let language = match language {
-        "node" => "Node.js",
-        "python" => "Python",
-        other => other,
-    };
-    let own = [
-        ("APPWRITE_VERSION", crate::http::wire::WIRE_VERSION),
-        ("APPWRITE_REGION", "default"),
-        ("APPWRITE_DEPLOYMENT_TYPE", "manual"),
-        ("APPWRITE_FUNCTION_API_ENDPOINT", API),
-        ("APPWRITE_FUNCTION_ID", function.id.as_str()),
-        ("APPWRITE_FUNCTION_NAME", &function.definition.name),
-        ("APPWRITE_FUNCTION_DEPLOYMENT", deployment),
-        ("APPWRITE_FUNCTION_PROJECT_ID", function.project.as_str()),
-        ("APPWRITE_FUNCTION_RUNTIME_NAME", language),
-        ("APPWRITE_FUNCTION_RUNTIME_VERSION", version),
-        ("APPWRITE_FUNCTION_CPUS", &specification.cpus.to_string()),
-        (
-            "APPWRITE_FUNCTION_MEMORY",
-            &specification.memory_mb.to_string(),
-        ),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    own.into()
 }

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{ArchivePart, Engine};
+use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
 use functions::{
     Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork,
@@ -42,6 +44,11 @@ const START_MAX: Duration = Duration::from_secs(30);
 pub const BODY_BYTES_MAX: usize = 10_485_760;
 /// How often it is looked for what no function needs any more.
 const ROUND: Duration = Duration::from_secs(2);
+/// How often it is looked for deployments that are older than their function keeps them: ages are
+/// days.
+const EXPIRY_ROUND: Duration = Duration::from_hours(1);
+/// Most functions that a line of the log names.
+const NAMED_MAX: usize = 10;
 /// What this server has unpacked, within its folder.
 const NOW: &str = "now";
 /// What servers before it have left: the beginning of such names.
@@ -91,6 +98,7 @@ impl RunningFunctions {
             io::Error::new(error.kind(), format!("the folder {folder}: {error}"))
         };
         let left = set_aside(&config.folder).map_err(in_folder)?;
+        need_open_way(&config.isolation, &config.folder)?;
         let now = config.folder.join(NOW);
         let settings = ExecutorSettings {
             folder: now.clone(),
@@ -102,7 +110,12 @@ impl RunningFunctions {
             body_bytes_max: BODY_BYTES_MAX,
         };
         let counts = ways.counts;
-        let builds = Builds::new(now.join("build"), config.launcher.clone(), counts.clone());
+        let builds = Builds::new(
+            now.join("build"),
+            config.launcher.clone(),
+            config.build_variables.clone(),
+            counts.clone(),
+        );
         let builds = builds.map_err(in_folder)?;
         let executor = Executor::with_api(settings, runtimes, Some(ways.connections))?;
         counts.watch(executor.counts());
@@ -301,10 +314,62 @@ impl RunningFunctions {
         }
     }
 
+    /// Says in the log which functions lack their variables, because the key is not there.
+    pub async fn warn_of_sealed(&self) {
+        match self.engine.functions_without_variables(NAMED_MAX).await {
+            Ok(lacking) if lacking.is_empty() => {}
+            Ok(lacking) => {
+                let functions = lacking.join(", ");
+                tracing::warn!(
+                    functions,
+                    "the variables of these functions, and perhaps of more, cannot be opened: \
+                     their executions are refused until the file with the key is put back"
+                );
+            }
+            Err(error) => tracing::warn!(%error, "variables of functions cannot be read"),
+        }
+    }
+
+    /// Deletes deployments as functions say, now and every hour.
+    pub async fn expire_deployments(&self) -> Infallible {
+        loop {
+            match self.engine.expire_deployments().await {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "old deployments were deleted"),
+                Err(error) => tracing::warn!(%error, "old deployments cannot be deleted"),
+            }
+            tokio::time::sleep(EXPIRY_ROUND).await;
+        }
+    }
+
     /// Gives runs so long to end, and ends all processes. Blocks.
     pub fn shut_down(&self, limit: Duration) {
         self.executor.shut_down(limit);
     }
+}
+
+/// Without namespaces a process reads its code by its path, and a server of root's gives each
+/// another user.
+///
+/// # Errors
+/// Which folder on the way that user may not enter, and what to do.
+fn need_open_way(isolation: &FunctionIsolation, folder: &Path) -> io::Result<()> {
+    let FunctionIsolation::Jail { level, .. } = isolation else {
+        return Ok(());
+    };
+    if *level != JailLevel::Reduced || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    for on_the_way in folder.ancestors() {
+        if fs::metadata(on_the_way)?.permissions().mode() & 0o001 == 0 {
+            let shown = on_the_way.display();
+            return Err(io::Error::other(format!(
+                "with isolation `reduced` functions are another user's, who may not enter \
+                 {shown}: `chmod o+x` it, or start the server as a user of its own"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Makes an empty folder for this server. What an earlier one has left is put out of the way and

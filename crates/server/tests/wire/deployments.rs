@@ -581,3 +581,98 @@ fn a_function_has_a_hundred_deployments_and_no_more() {
         more.text
     );
 }
+
+fn ids(server: &TestServer) -> Vec<String> {
+    let listed = server.ask("GET", PATH, "").json();
+    let deployments = listed["deployments"].as_array().unwrap().iter();
+    let ids = deployments.map(|one| one["$id"].as_str().unwrap().to_owned());
+    ids.collect()
+}
+
+#[test]
+fn deployments_go_after_the_days_that_their_function_says() {
+    const DAY_S: i64 = 86_400;
+    let server = start();
+    let expire = || server.runtime.block_on(server.engine.expire_deployments());
+    let [old, failed, active] = [true, false, true].map(|is_ready| {
+        let id = upload(&server);
+        build(&server, is_ready);
+        id
+    });
+    let waiting = upload(&server);
+    server.skip_s(2 * DAY_S);
+    let young = upload(&server);
+    // Without a number of days all are kept.
+    assert_eq!(expire().unwrap(), 0);
+    server.make("PUT", "/v1/functions/f", &json!({"deploymentRetention": 3}));
+    assert_eq!(expire().unwrap(), 0);
+    server.make("PUT", "/v1/functions/f", &json!({"deploymentRetention": 1}));
+    assert_eq!(expire().unwrap(), 2);
+    assert_eq!(
+        ids(&server),
+        [active.clone(), waiting.clone(), young.clone()]
+    );
+    let function = server.ask("GET", "/v1/functions/f", "").json();
+    assert_eq!(function["deploymentId"], json!(active));
+    for gone in [&old, &failed] {
+        let found = server.ask("GET", &format!("{PATH}/{gone}"), "");
+        assert_eq!(found.refusal(), "404 deployment_not_found");
+    }
+    // One whose place another takes goes the next time.
+    build(&server, true);
+    assert_eq!(expire().unwrap(), 1);
+    assert_eq!(ids(&server), [waiting, young]);
+    assert_eq!(expire().unwrap(), 0);
+}
+
+#[test]
+fn a_download_whose_archive_goes_meanwhile_ends_before_its_length() {
+    // More than the buffers of both ends hold, so that the server still has to read some of it.
+    const PARTS: usize = 30;
+    const PART_BYTES: usize = 900_000;
+    let server = start();
+    let code = archive(PARTS * PART_BYTES);
+    let mut id = String::new();
+    for (nth, part) in code.chunks(PART_BYTES).enumerate() {
+        let start = nth * PART_BYTES;
+        let range = format!("bytes {start}-{}/{}", start + part.len() - 1, code.len());
+        let sent = send(
+            &server,
+            &Sent {
+                range: &range,
+                id: &id,
+                code: part,
+                ..WHOLE
+            },
+        );
+        assert_eq!(sent.status, 202, "{sent:?}");
+        id = sent.json()["$id"].as_str().unwrap().to_owned();
+    }
+    let path = format!("{PATH}/{id}");
+    let head = client(&server).head(Credentials::Key, "GET", &format!("{path}/download"), "");
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = vec![0; 1_000];
+    stream.read_exact(&mut answer).unwrap();
+    let begun = String::from_utf8_lossy(&answer).to_lowercase();
+    let length = format!("content-length: {}\r\n", code.len());
+    assert!(begun.contains(&length), "{begun}");
+    let engine = &server.engine;
+    let next = |from: u64| {
+        let piece = engine.piece(1, ArchivePart::Source, from);
+        server.runtime.block_on(piece).unwrap()
+    };
+    assert!(next(0).is_some(), "the first deployment has the number 1");
+    assert_eq!(server.ask("DELETE", &path, "").status, 204);
+    // Its pieces are removed after that, a few at a time.
+    while next(0).is_some() {
+        std::thread::yield_now();
+    }
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let body = &answer[end.unwrap() + 4..];
+    assert!(body.len() < code.len(), "{} bytes", body.len());
+    assert!(code.starts_with(body));
+    // And the server goes on.
+    assert_eq!(ids(&server), Vec::<String>::new());
+}

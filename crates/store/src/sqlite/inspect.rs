@@ -97,6 +97,15 @@ impl Inspection {
         vault::holds_key(&self.directory, &self.connection)
     }
 
+    /// Whether the key of variables of functions, in `named` or in the data directory, opens them;
+    /// `None` where there are none.
+    ///
+    /// # Errors
+    /// As for [`Inspection::key`].
+    pub fn variables_key(&self, named: Option<&Path>) -> Result<Option<()>, StoreError> {
+        vault::holds_variables_key(&self.directory, named, &self.connection)
+    }
+
     /// Opens every encrypted value of rows, now and in the past, and says what cannot be opened.
     /// Takes as long as reading their tables does; a slice at a time, so that the log shrinks
     /// meanwhile, and what is written meanwhile may be missed. `sign` is called after each.

@@ -429,6 +429,10 @@ impl StoreFunctions for SqliteStore {
         Box::pin(ready(self.readers.variables(function, false)))
     }
 
+    fn name_variables_key(&self, file: PathBuf) {
+        self.readers.name_variables_key(file);
+    }
+
     fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
         Box::pin(ready(self.readers.variables(function, true)))
     }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -26,7 +26,7 @@ use super::bootstrap::{self, Prepared};
 use super::signals::StopSignals;
 use super::{Outside, log, runtime, say};
 use crate::admin::socket::Socket;
-use crate::config::{Bootstrap, ServeSetup, WatchSetup, reachable};
+use crate::config::{Bootstrap, ServeSetup, WatchSetup, reachable, secret_key};
 use crate::doctor::{STOPPED, holder};
 
 /// The exit code of an end that is not in order, after a second signal or when time is over: 128
@@ -128,6 +128,7 @@ fn serve_until(
     let ServeSetup {
         data: directory,
         engine: config,
+        variables_key,
         audit_hits,
         watch: watching,
         mut http,
@@ -136,7 +137,8 @@ fn serve_until(
     } = setup;
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching);
-    let engine = open_engine(config, &directory, http.test_clock.as_ref(), outside)?;
+    let how = (config, variables_key);
+    let engine = open_engine(how, &directory, http.test_clock.as_ref(), outside)?;
     compare_hits(&engine, audit_hits)?;
     if let Some(threshold) = watching.slow_query {
         engine.tell_slow(threshold, tell_slow);
@@ -214,22 +216,31 @@ fn tell_stopped(directory: &Path, reason: &str) -> anyhow::Error {
 }
 
 /// # Errors
-/// When it cannot be opened, or was served by another kind of clock.
+/// When it cannot be opened, was served by another kind of clock, or the file with the key of
+/// variables is none.
 fn open_engine(
-    config: engine::Config,
+    (config, variables_key): (engine::Config, Option<PathBuf>),
     directory: &Path,
     test_clock: Option<&Arc<SetClock>>,
     outside: &Outside,
 ) -> Result<Arc<Engine>> {
+    if let Some(file) = &variables_key {
+        secret_key::look(file).map_err(|why| anyhow!("secret-key-file: {why}"))?;
+    }
     let explain = |error| explain_open(error, directory);
-    let Some(clock) = test_clock else {
+    let engine = if let Some(clock) = test_clock {
+        refuse_real_data(directory)?;
+        tracing::warn!("requests set the clock: this server is for tests alone");
+        Engine::open(config, clock.clone()).map_err(explain)?
+    } else {
         let engine = Engine::open(config, outside.clock.clone()).map_err(explain)?;
         mark_real_data(directory)?;
-        return Ok(engine);
+        engine
     };
-    refuse_real_data(directory)?;
-    tracing::warn!("requests set the clock: this server is for tests alone");
-    Engine::open(config, clock.clone()).map_err(explain)
+    if let Some(file) = variables_key {
+        engine.name_variables_key(file);
+    }
+    Ok(engine)
 }
 
 /// # Errors

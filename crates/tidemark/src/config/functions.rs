@@ -10,7 +10,7 @@ use server::functions::{FunctionsConfig, RecordsDurability};
 use server::serve::cores;
 
 use super::limits::within;
-use super::search_path;
+use super::{search_path, set_variables};
 
 /// The folder of the data directory in which functions run.
 const FOLDER: &str = "functions";
@@ -66,6 +66,19 @@ pub struct FunctionArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
     functions_idle_s: u64,
+    /// Variables of this environment that commands of builds find, such as PIP_NO_INDEX
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_BUILD_ENV",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = build_variable)]
+    functions_build_env: Vec<String>,
+    /// The file with the key that seals variables of functions [default: secret.key in the data
+    /// directory]
+    #[arg(long, env = "TIDEMARK_SECRET_KEY_FILE", value_name = "PATH")]
+    pub(super) secret_key_file: Option<PathBuf>,
     /// When a caller learns of an execution: behind, up to 50 ms before its record is kept, or
     /// durable
     #[arg(
@@ -120,6 +133,18 @@ fn named_runtime(text: &str) -> Result<NamedRuntime, String> {
     })
 }
 
+/// The name of a variable that builds may see.
+fn build_variable(text: &str) -> Result<String, String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if text.is_empty() || !text.chars().all(is_part) || text.starts_with(|c: char| c.is_numeric()) {
+        return Err("needed: names of variables, of letters, digits and `_`".to_owned());
+    }
+    if text.starts_with("TIDEMARK_") {
+        return Err("settings of this server, among them its keys, are not for builds".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 impl FunctionArgs {
     /// How functions are executed with this data directory, or why they are not.
     pub fn check(self, data: &Path, test_clock: bool) -> Result<FunctionsConfig, String> {
@@ -150,6 +175,7 @@ impl FunctionArgs {
                 .map_or_else(|| cores().max(PROCESSES_MIN), usize::from),
             memory_max_mib: memory_max.unwrap_or_else(half_of_memory) / MIB,
             idle_max: Duration::from_secs(self.functions_idle_s),
+            build_variables: set_variables(self.functions_build_env),
             records: match self.execution_records {
                 RecordsArg::Behind => RecordsDurability::Behind,
                 RecordsArg::Durable => RecordsDurability::Durable,

@@ -266,6 +266,8 @@ pub struct ServeSetup {
     pub data: PathBuf,
     /// For the engine.
     pub engine: engine::Config,
+    /// Where the key of variables of functions is; `None` for beside the data.
+    pub variables_key: Option<PathBuf>,
     /// Compare one of so many hits with a fresh read; 0 for none.
     pub audit_hits: u32,
     /// For those who watch.
@@ -336,6 +338,7 @@ impl ServeArgs {
         let tls = tls_files(self.tls_cert.as_ref(), self.tls_key.as_ref())?;
         let limits = self.limits.limits();
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
+        let variables_key = self.functions.secret_key_file.clone();
         let functions = self.functions.check(&self.data.data, self.test_clock);
         let engine = engine::Config {
             durability: match self.durability {
@@ -378,6 +381,7 @@ impl ServeArgs {
         Ok(ServeSetup {
             data: self.data.data,
             engine,
+            variables_key,
             audit_hits: self.audit_hits.max(self.former_audit_hits),
             watch: self.watch.check()?,
             http,

@@ -8,6 +8,7 @@ use model::calendar::iso_ms;
 use model::{Timestamp, counted};
 
 use super::{Finding, Patient};
+use crate::config::secret_key;
 
 /// A clock so far behind the last commit runs wrong, in microseconds; marks go on from there.
 const BEHIND_MAX_US: i64 = 1_000_000;
@@ -34,6 +35,7 @@ pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
     }
     say(commits(&inspection));
     say(key(&inspection));
+    say(variables_key(&inspection, patient));
     say(encrypted(&inspection, patient.integrity));
     say(quotas(&inspection, patient.setup.engine.quotas));
     match inspection.mark() {
@@ -82,6 +84,32 @@ fn key(inspection: &Inspection) -> Finding {
             "No start goes on without it: what was encrypted could be neither read nor told \
                  from what another key wrote",
         ),
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn variables_key(inspection: &Inspection, patient: &Patient<'_>) -> Finding {
+    const CHECK: &str = "variables";
+    let named = patient.setup.variables_key.as_deref();
+    if let Some(Err(why)) = named.map(secret_key::look) {
+        let found = format!("secret-key-file: {why}.");
+        return Finding::bad(CHECK, found, "A server does not start with such a file");
+    }
+    match inspection.variables_key(named) {
+        Ok(Some(())) => Finding::good(
+            CHECK,
+            "The key of the variables of functions is there. Keep a copy of it, and not beside \
+             the copies of the data.",
+        ),
+        Ok(None) => Finding::good(CHECK, "No function has variables, so no key is needed."),
+        Err(error @ (StoreError::KeyMissing { .. } | StoreError::KeyWrong { .. })) => {
+            Finding::warning(
+                CHECK,
+                error.to_string(),
+                "A server starts without it, and refuses executions of functions with variables. \
+                 Put the file back, or delete those variables and set them again",
+            )
+        }
         Err(error) => unreadable(&error),
     }
 }

@@ -228,6 +228,57 @@ fn an_execution_carries_large_bodies_both_ways() {
 }
 
 #[test]
+fn an_execution_is_answered_as_a_form_where_bytes_are_wanted() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    // Any bytes, among them what looks like a boundary.
+    let code =
+        "module.exports = ({ res, log }) => { log('--x\\r\\n'); return res.binary(Buffer.from(
+        [0, 0xff, 13, 10, 45, 45, 120, 45, 45, 13, 10, 0]), 202, { 'x-own': 'yes' }) }";
+    host.deploy("f", &[("main.js", code)], "");
+    let answer = host.raw(
+        "POST",
+        "/f/executions",
+        "Accept: multipart/form-data\r\n",
+        b"{}",
+    );
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let (head, body) = answer.split_at(end.unwrap() + 4);
+    let head = String::from_utf8_lossy(head);
+    assert!(head.starts_with("HTTP/1.1 201"), "{head}");
+    let kind = "content-type: multipart/form-data; boundary=";
+    let boundary = head.lines().find_map(|line| line.strip_prefix(kind));
+    let boundary = format!("--{}", boundary.unwrap());
+    let shown = String::from_utf8_lossy(body);
+    let part = |name: &str| {
+        let begin =
+            format!("{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        let find = |bytes: &[u8], part: &str| {
+            let mut windows = bytes.windows(part.len());
+            windows.position(|window| window == part.as_bytes())
+        };
+        let at = find(body, &begin).unwrap_or_else(|| panic!("no {name} in {shown}"));
+        let rest = &body[at + begin.len()..];
+        rest[..find(rest, &format!("\r\n{boundary}")).unwrap()].to_vec()
+    };
+    assert_eq!(part("responseBody"), b"\0\xff\r\n--x--\r\n\0");
+    assert_eq!(part("responseStatusCode"), b"202");
+    assert_eq!(part("status"), b"completed");
+    assert_eq!(part("logs"), b"--x\r\n\n");
+    assert_eq!(part("scheduledAt"), b"");
+    let headers: Value = serde_json::from_slice(&part("responseHeaders")).unwrap();
+    let own = json!({"name": "x-own", "value": "yes"});
+    assert!(headers.as_array().unwrap().contains(&own), "{headers}");
+    assert!(
+        body.ends_with(format!("{boundary}--\r\n").as_bytes()),
+        "{shown}"
+    );
+}
+
+#[test]
 fn an_execution_of_a_guest_needs_a_role_and_shows_no_logs() {
     if !can() {
         return;

@@ -1,6 +1,8 @@
 //! The built server with functions, and what an operator does with them.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -133,6 +135,22 @@ impl Host {
 
     pub fn ask(&self, method: &str, path: &str, body: &Value) -> RawAnswer {
         self.ask_as(Credentials::Key, method, path, body)
+    }
+
+    /// As [`Host::ask`] with these headers besides; the whole answer, which may be no text.
+    pub fn raw(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Vec<u8> {
+        let path = format!("/v1/functions{path}");
+        let more = format!(
+            "Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{more}",
+            body.len()
+        );
+        let head = self.client().head(Credentials::Key, method, &path, &more);
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        answer
     }
 
     /// Asks by a path that is not below that of functions.

@@ -9,4 +9,6 @@ mod jailed_api;
 mod metrics;
 mod queue;
 mod records;
+mod reduced;
 mod triggers;
+mod variables_key;

@@ -1,4 +1,4 @@
-//! What a client says in `Accept` of how it wants instants written.
+//! What a client says in `Accept`: how it wants instants written, and bytes.
 
 use hyper::header::{ACCEPT, HeaderMap};
 
@@ -9,6 +9,18 @@ use crate::http::wire::error::ApiError;
 const PARAMETER: &str = "times";
 /// Most characters of its value that a refusal repeats.
 const SHOWN_CHARS_MAX: usize = 60;
+
+/// Whether the client names `multipart/form-data`, which can hold any bytes.
+pub fn takes_form(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(ACCEPT).iter();
+    let mut ranges = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','));
+    ranges.any(|range| {
+        let name = range.split(';').next().unwrap_or_default();
+        name.trim().eq_ignore_ascii_case("multipart/form-data")
+    })
+}
 
 /// The first parameter `times` of `Accept`; `None` where there is none.
 ///
@@ -49,6 +61,22 @@ mod tests {
             headers.append(ACCEPT, HeaderValue::from_str(line).unwrap());
         }
         instant_form(&headers)
+    }
+
+    #[test]
+    fn a_form_is_taken_where_it_is_named() {
+        for (line, wanted) in [
+            ("multipart/form-data", true),
+            ("application/json, Multipart/Form-Data; q=0.5", true),
+            ("application/json", false),
+            ("*/*", false),
+            ("multipart/*", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.append(ACCEPT, HeaderValue::from_static(line));
+            assert_eq!(takes_form(&headers), wanted, "{line}");
+        }
     }
 
     #[test]

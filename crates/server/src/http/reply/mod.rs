@@ -207,6 +207,16 @@ impl Reply {
         Reply::json(StatusCode::CREATED, body)
     }
 
+    /// 201 with a body that is a form, whose parts this boundary separates.
+    pub fn created_form(body: Vec<u8>, boundary: &str) -> Reply {
+        let kind = format!("multipart/form-data; boundary={boundary}");
+        Reply {
+            content_type: HeaderValue::from_maybe_shared(Bytes::from(kind))
+                .expect("a boundary is made of letters and digits"),
+            ..Reply::created(body)
+        }
+    }
+
     /// 202 with a JSON body: what was asked is there, or will be.
     pub fn accepted(body: Vec<u8>) -> Reply {
         Reply::json(StatusCode::ACCEPTED, body)

@@ -9,6 +9,7 @@ use model::calendar::parse_iso;
 use model::{Json, Timestamp};
 
 use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault, own_headers};
+use crate::http::head::accept;
 use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
@@ -17,6 +18,7 @@ use crate::http::reply::Reply;
 use crate::http::state::generated_ids::unique_id;
 use crate::http::wire;
 use crate::http::wire::error::{ApiError, Kind};
+use crate::secret::draw_id;
 
 /// Longest path, in characters (wire protocol, executions).
 pub const EXECUTION_PATH_CHARS_MAX: usize = 2_048;
@@ -62,9 +64,15 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     let execution = running.execute(function.clone(), call, held).await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
     let shows_logs = !caller.is_guest();
-    let (record, body) = (&execution.record, &execution.body);
-    let body = wire::execution(function.id.as_str(), record, body, shows_logs);
-    let reply = Reply::created(body);
+    let (id, record, body) = (function.id.as_str(), &execution.record, &execution.body);
+    let reply = if accept::takes_form(&context.head.headers) {
+        // Drawn when the handler has answered, so that it cannot know it.
+        let boundary = format!("----{}", draw_id(shared.rng));
+        let form = wire::execution_form(id, record, (body, &boundary), shows_logs);
+        Reply::created_form(form, &boundary)
+    } else {
+        Reply::created(wire::execution(id, record, body, shows_logs))
+    };
     Ok(reply.with(X_APPWRITE_EXECUTION_ID, &record.id))
 }
 

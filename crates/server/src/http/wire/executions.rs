@@ -1,6 +1,9 @@
 //! Executions as answers show them.
 
+use std::collections::BTreeMap;
+
 use engine::ExecutionRecord;
+use serde_json::Value;
 
 use super::object::Object;
 use super::{json, list};
@@ -15,6 +18,34 @@ pub fn execution(
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(1_024 + body.len());
     write_execution(function, (record, body), shows_logs, &mut out);
+    out
+}
+
+/// As [`execution`], as a form with a part for each member: the body of the response as its bytes
+/// are, other texts as they are, all else as JSON. Nothing of it may hold the boundary.
+pub fn execution_form(
+    function: &str,
+    record: &ExecutionRecord,
+    (body, boundary): (&[u8], &str),
+    shows_logs: bool,
+) -> Vec<u8> {
+    let members: BTreeMap<String, Value> =
+        serde_json::from_slice(&execution(function, record, b"", shows_logs))
+            .expect("an object was written");
+    let mut out = Vec::with_capacity(4_096 + body.len());
+    for (name, value) in members {
+        let head =
+            format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        out.extend_from_slice(head.as_bytes());
+        match value {
+            _ if name == "responseBody" => out.extend_from_slice(body),
+            Value::String(text) => out.extend_from_slice(text.as_bytes()),
+            Value::Null => {}
+            other => out.extend_from_slice(other.to_string().as_bytes()),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
     out
 }
 

@@ -25,7 +25,7 @@ mod staged;
 
 pub use batch::{batch_read, batch_written, found_lines, refused_line, size_bytes, written_line};
 pub use containers::{column, columns, database, databases, index, indexes, table, tables};
-pub use executions::{execution, executions};
+pub use executions::{execution, execution_form, executions};
 pub use export::encode_export_row;
 pub use functions::{
     NO_PROVIDER, NO_REPOSITORY, deployment, deployments, function, function_options, functions,

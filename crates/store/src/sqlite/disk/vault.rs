@@ -34,6 +34,8 @@ const KEY_BYTES: usize = 32;
 const VERSION: u8 = 1;
 /// The first format whose `meta` names the key.
 const FIRST_FORMAT: i64 = 8;
+/// The first format with variables of functions.
+const FIRST_FORMAT_WITH_VARIABLES: i64 = 16;
 
 /// Where something sealed is stored.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +121,10 @@ impl Place<'_> {
 /// The key of a data directory, once there is one.
 pub(crate) struct Vault {
     file: PathBuf,
+    /// Another file, that an operator names.
+    named: OnceLock<PathBuf>,
+    /// Whether the file is read when it is first needed, and again as long as it is not there.
+    is_late: bool,
     secret: OnceLock<Secret>,
     random: SystemRandom,
     /// How often something could not be opened.
@@ -136,6 +142,8 @@ impl Vault {
     fn at(file: PathBuf) -> Vault {
         Vault {
             file,
+            named: OnceLock::new(),
+            is_late: false,
             secret: OnceLock::new(),
             random: SystemRandom::new(),
             broken: AtomicU64::new(0),
@@ -161,24 +169,23 @@ impl Vault {
         Ok(vault)
     }
 
-    /// The key of variables of functions, if it is there. A store does without it: then it cannot
-    /// show or change them.
+    /// The key of variables of functions. It is read when it is needed, and a store does without
+    /// it: then it cannot show or change them.
     pub(crate) fn of_variables(directory: &Path) -> Vault {
-        let vault = Vault::at(directory.join(VARIABLES_KEY_FILE));
-        if let Ok(Some(found)) = Secret::read(&vault.file) {
-            drop(vault.secret.set(found));
+        Vault {
+            is_late: true,
+            ..Vault::at(directory.join(VARIABLES_KEY_FILE))
         }
-        vault
     }
 
-    /// Whether the key is known.
-    pub(crate) fn is_open(&self) -> bool {
-        self.secret.get().is_some()
+    /// Lets the key be in this file, unless it was read already.
+    pub(crate) fn name(&self, file: PathBuf) {
+        drop(self.named.set(file));
     }
 
     /// Where the key is, or would be.
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
+    fn file(&self) -> &Path {
+        self.named.get().unwrap_or(&self.file)
     }
 
     /// Sees to it that there is a key, which is durable before anything is sealed by it; its id.
@@ -187,11 +194,11 @@ impl Vault {
     /// When the file cannot be written, or holds no key.
     pub(crate) fn ready(&self) -> Result<&str, StoreError> {
         if self.secret.get().is_none() {
-            let secret = match Secret::read(&self.file)? {
+            let secret = match Secret::read(self.file())? {
                 // One that no commit has come to use: it can be used as well as another. Who made
                 // it may have ended before it was durable.
                 Some(secret) => {
-                    sync(&self.file).map_err(|error| self.not_written(&error))?;
+                    sync(self.file()).map_err(|error| self.not_written(&error))?;
                     secret
                 }
                 None => self.make()?,
@@ -204,13 +211,13 @@ impl Vault {
     fn make(&self) -> Result<Secret, StoreError> {
         let mut key = [0; KEY_BYTES];
         self.draw(&mut key)?;
-        write_key(&self.file, &hex(&key)).map_err(|error| self.not_written(&error))?;
+        write_key(self.file(), &hex(&key)).map_err(|error| self.not_written(&error))?;
         Ok(Secret::of(&key))
     }
 
     fn not_written(&self, error: &io::Error) -> StoreError {
         StoreError::Io {
-            detail: format!("{} cannot be written: {error}", self.file.display()),
+            detail: format!("{} cannot be written: {error}", self.file().display()),
         }
     }
 
@@ -222,9 +229,45 @@ impl Vault {
     }
 
     fn secret(&self) -> Result<&Secret, StoreError> {
-        let file = || self.file.clone();
+        if self.is_late
+            && self.secret.get().is_none()
+            && let Some(found) = Secret::read(self.file())?
+        {
+            drop(self.secret.set(found));
+        }
         let secret = self.secret.get();
-        secret.ok_or_else(|| StoreError::KeyMissing { file: file() })
+        secret.ok_or_else(|| StoreError::KeyMissing {
+            file: self.file().to_owned(),
+        })
+    }
+
+    /// # Errors
+    /// [`StoreError::KeyMissing`].
+    pub(crate) fn need_key(&self) -> Result<(), StoreError> {
+        self.secret().map(drop)
+    }
+
+    /// Whether any of these was sealed at its place by the key, where there are any.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyMissing`]; [`StoreError::KeyWrong`] when none was.
+    pub(crate) fn need_key_of<'a>(
+        &self,
+        sealed: impl Iterator<Item = (Place<'a>, &'a [u8])>,
+    ) -> Result<(), StoreError> {
+        let mut sealed = sealed.peekable();
+        if sealed.peek().is_none() {
+            return Ok(());
+        }
+        self.secret()?;
+        for (place, bytes) in sealed {
+            if self.opened(place, bytes)?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(StoreError::KeyWrong {
+            file: self.file().to_owned(),
+        })
     }
 
     fn key(&self, name: &[u8]) -> Result<LessSafeKey, StoreError> {
@@ -261,6 +304,11 @@ impl Vault {
         place: Place<'_>,
         sealed: &[u8],
     ) -> Result<Vec<u8>, StoreError> {
+        let opened = self.opened(place, sealed)?;
+        opened.ok_or_else(|| self.broken(place))
+    }
+
+    fn opened(&self, place: Place<'_>, sealed: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let (name, bound) = place.names();
         let key = self.key(&name)?;
         let opened = || {
@@ -273,7 +321,7 @@ impl Vault {
             plain.truncate(length);
             Some(plain)
         };
-        opened().ok_or_else(|| self.broken(place))
+        Ok(opened())
     }
 
     fn broken(&self, place: Place<'_>) -> StoreError {
@@ -413,17 +461,54 @@ pub(crate) fn holds_key(
     Ok(vault.secret.get().map(|_| ()))
 }
 
+/// Whether the key of variables opens those that are stored; `None` where none is. The key is
+/// looked for in `named`, or in the data directory.
+///
+/// # Errors
+/// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
+pub(crate) fn holds_variables_key(
+    directory: &Path,
+    named: Option<&Path>,
+    connection: &Connection,
+) -> Result<Option<()>, StoreError> {
+    if file_format::format(connection)? < FIRST_FORMAT_WITH_VARIABLES {
+        return Ok(None);
+    }
+    let vault = Vault::of_variables(directory);
+    if let Some(named) = named {
+        vault.name(named.to_owned());
+    }
+    let any = need_variables_key(connection, &vault)?;
+    Ok(any.then_some(()))
+}
+
+/// Whether there are variables; then the key must have sealed them. Looks at the newest: one alone
+/// could be damaged.
+///
+/// # Errors
+/// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
+pub(crate) fn need_variables_key(
+    connection: &Connection,
+    vault: &Vault,
+) -> Result<bool, StoreError> {
+    let mut newest = connection
+        .prepare_cached("SELECT function, id, value FROM variable ORDER BY seq DESC LIMIT 3")?;
+    let newest = newest.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let newest: Vec<(i64, String, Vec<u8>)> = newest.collect::<Result<_, _>>()?;
+    vault.need_key_of(
+        newest
+            .iter()
+            .map(|(function, id, value)| (Place::Variable(*function, id), value.as_slice())),
+    )?;
+    Ok(!newest.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn vault(directory: &Path) -> Vault {
-        Vault {
-            file: directory.join(KEY_FILE),
-            secret: OnceLock::new(),
-            random: SystemRandom::new(),
-            broken: AtomicU64::new(0),
-        }
+        Vault::at(directory.join(KEY_FILE))
     }
 
     fn value(table: i64, column: u32, row: &str) -> Place<'_> {

@@ -1,5 +1,7 @@
 //! Reading what belongs to functions.
 
+use std::path::PathBuf;
+
 use model::Timestamp;
 
 use super::Readers;
@@ -10,6 +12,11 @@ use crate::{
 };
 
 impl Readers {
+    /// See [`crate::StoreFunctions::name_variables_key`]. The writer has the same.
+    pub(in crate::sqlite) fn name_variables_key(&self, file: PathBuf) {
+        self.shared.coding.variables.name(file);
+    }
+
     /// What [`crate::StoreFunctions::variables`] promises, and what
     /// [`crate::StoreFunctions::revealed_variables`] does. A function has few.
     pub(in crate::sqlite) fn variables(

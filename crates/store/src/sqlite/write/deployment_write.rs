@@ -86,12 +86,12 @@ impl Run<'_> {
             DeploymentAct::Activate if known.status == S::Ready => {
                 self.activate(&function, Some(active(&known)))
             }
-            DeploymentAct::Delete => {
-                if function
-                    .active
-                    .as_ref()
-                    .is_some_and(|active| active.id == known.id)
-                {
+            DeploymentAct::Delete | DeploymentAct::Expire => {
+                let active = function.active.as_ref();
+                if active.is_some_and(|active| active.id == known.id) {
+                    if matches!(act, DeploymentAct::Expire) {
+                        return Ok(());
+                    }
                     self.activate(&function, None)?;
                 }
                 self.remove_deployments("seq = ?1", &[&known.seq])

@@ -8,12 +8,11 @@ use model::{
 use rusqlite::params;
 
 use super::run::Run;
-use crate::StoreError;
 use crate::function_name::FunctionName;
 use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::disk::vault::{Place, Vault};
+use crate::sqlite::disk::vault::{Place, Vault, need_variables_key};
 use crate::sqlite::schema::stored_functions::insert_function;
 
 impl Run<'_> {
@@ -239,15 +238,12 @@ impl Run<'_> {
     }
 
     /// What seals variables and what handlers are given. Where any were sealed by a key that is not
-    /// there any more, no other key is made in its place: it may be brought back.
+    /// there any more, no other key is made or used in its place: it may be brought back.
     pub(super) fn vault_of_functions(&self) -> Step<&Vault> {
         let vault = &self.coding.variables;
-        if !vault.is_open() {
-            let any = "SELECT 1 FROM variable UNION ALL SELECT 1 FROM queued LIMIT 1";
-            if self.statement(any)?.exists(())? {
-                let file = vault.file().to_owned();
-                return Err(StoreError::KeyMissing { file }.into());
-            }
+        let has_variables = need_variables_key(self.connection, vault)?;
+        if !has_variables && self.statement("SELECT 1 FROM queued LIMIT 1")?.exists(())? {
+            vault.need_key()?;
         }
         vault.ready()?;
         Ok(vault)

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use engine::Specification;
 use functions::UnpackedDeployment;
 use functions::source::{SourceEntry, VARIABLES_FILE, watch_list};
 use model::function::FUNCTION_TIMEOUT_S_DEFAULT;
-use server::http::wire::WIRE_VERSION;
+use server::functions::OwnVariables;
 
 use super::deploy::BOUNDS;
 use super::function_file::FunctionFile;
@@ -72,7 +71,14 @@ impl DevFolder {
     /// When the specification cannot be read.
     pub fn deployment(&self, project: &str) -> Result<UnpackedDeployment> {
         let specification = self.file.specification()?;
-        let own = own_variables(&self.file, specification, project);
+        let own = OwnVariables {
+            project,
+            id: &self.file.id,
+            name: self.file.name(),
+            runtime: &self.file.runtime,
+            deployment: DEPLOYMENT,
+            specification,
+        };
         Ok(UnpackedDeployment {
             id: DEPLOYMENT.to_owned(),
             revision: self.revision,
@@ -80,7 +86,7 @@ impl DevFolder {
             folder: self.folder.clone(),
             entrypoint: self.file.entrypoint.clone(),
             // Of equal names the last one counts.
-            variables: self.variables.iter().cloned().chain(own).collect(),
+            variables: self.variables.iter().cloned().chain(own.list()).collect(),
             memory_mib: specification.memory_mb,
             concurrency: CONCURRENCY,
         })
@@ -110,40 +116,6 @@ fn changed<'a>(before: &'a [SourceEntry], now: &'a [SourceEntry]) -> Option<&'a 
     let further = longer.get(shorter.len());
     let first = differs.map(|(before, now)| if before.path < now.path { before } else { now });
     first.or(further).map(|entry| entry.path.as_path())
-}
-
-/// What every function finds in its environment (wire protocol, handler contract).
-fn own_variables(
-    file: &FunctionFile,
-    specification: Specification,
-    project: &str,
-) -> Vec<(String, String)> {
-    let (language, version) = file.runtime.rsplit_once('-').unwrap_or((&file.runtime, ""));
-    let language = match language {
-        "node" => "Node.js",
-        "python" => "Python",
-        other => other,
-    };
-    let endpoint = format!("http://127.0.0.1:{}/v1", functions::API_PORT);
-    let own = [
-        ("APPWRITE_VERSION", WIRE_VERSION),
-        ("APPWRITE_REGION", "default"),
-        ("APPWRITE_DEPLOYMENT_TYPE", "manual"),
-        ("APPWRITE_FUNCTION_API_ENDPOINT", endpoint.as_str()),
-        ("APPWRITE_FUNCTION_ID", &file.id),
-        ("APPWRITE_FUNCTION_NAME", file.name()),
-        ("APPWRITE_FUNCTION_DEPLOYMENT", DEPLOYMENT),
-        ("APPWRITE_FUNCTION_PROJECT_ID", project),
-        ("APPWRITE_FUNCTION_RUNTIME_NAME", language),
-        ("APPWRITE_FUNCTION_RUNTIME_VERSION", version),
-        ("APPWRITE_FUNCTION_CPUS", &specification.cpus.to_string()),
-        (
-            "APPWRITE_FUNCTION_MEMORY",
-            &specification.memory_mb.to_string(),
-        ),
-    ];
-    own.map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
 }
 
 #[cfg(test)]
