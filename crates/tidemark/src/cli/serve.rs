@@ -164,9 +164,7 @@ fn serve_until(
         },
         stop_asked(&engine, stopped, break_down),
     );
-    let broken = engine
-        .stop_reason()
-        .map(|reason| tell_stopped(&directory, reason));
+    let broken = engine.stop_reason();
     drop(metrics);
     if let Some(traces) = traces {
         traces.close();
@@ -183,8 +181,8 @@ fn serve_until(
         tracing::warn!(unfinished, "requests ran longer than stopping may take");
     }
     closed?;
-    if let Some(broken) = broken {
-        return Err(broken);
+    if let Some(reason) = broken {
+        return Err(tell_stopped(&directory, reason));
     }
     drop(std::fs::remove_file(directory.join(STOPPED)));
     tracing::info!("stopped");
