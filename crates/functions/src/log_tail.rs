@@ -28,6 +28,14 @@ impl LogTail {
         }
     }
 
+    /// Writes a line of its own.
+    pub fn push_last_line(&mut self, line: &str) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.push("\n");
+        }
+        self.push(line);
+    }
+
     /// What was kept; with a first line that begins with `[WARNING]` when that is not all.
     pub fn finish(mut self, title: &str) -> String {
         if self.letters > self.letters_max {
@@ -77,6 +85,25 @@ mod tests {
         let mut tail = LogTail::new(100);
         tail.push(&"ä".repeat(100));
         assert_eq!(tail.finish("Logs"), "ä".repeat(100));
+    }
+
+    #[test]
+    fn a_last_line_stands_alone_and_within_the_limit() {
+        let written = |before: &str, line: &str| {
+            let mut tail = LogTail::new(100);
+            tail.push(before);
+            tail.push_last_line(line);
+            tail.finish("Errors")
+        };
+        assert_eq!(written("", "why"), "why");
+        assert_eq!(written("a\n", "why"), "a\nwhy");
+        assert_eq!(written("a", "why"), "a\nwhy");
+        let long = written("a", &"ä".repeat(1_000));
+        assert_eq!(long.chars().count(), 100);
+        assert!(
+            long.starts_with("[WARNING]") && long.ends_with('ä'),
+            "{long}"
+        );
     }
 
     #[test]

@@ -56,11 +56,6 @@ impl PendingRun {
 
     /// Ends it without a response of a handler.
     pub fn fail(self, cause: RunCause, ended: RunFailure) {
-        let mut errors = ended.errors;
-        if !errors.is_empty() && !errors.ends_with('\n') {
-            errors.push('\n');
-        }
-        errors.push_str(&ended.reason);
         // A caller who went away gets nothing; the run has ended all the same.
         let _ = self.reply.send(FunctionOutcome {
             cause,
@@ -70,7 +65,7 @@ impl PendingRun {
                 body: Bytes::new(),
             },
             logs: ended.logs,
-            errors,
+            errors: ended.errors,
             duration: ended.duration,
             is_cold: self.is_cold,
         });
@@ -80,8 +75,8 @@ impl PendingRun {
 /// What is known of a run that failed.
 #[derive(Debug, Default)]
 pub struct RunFailure {
-    pub reason: String,
     pub logs: String,
+    /// With the reason as the last line.
     pub errors: String,
     pub duration: Duration,
 }
@@ -89,7 +84,7 @@ pub struct RunFailure {
 impl RunFailure {
     pub fn because(reason: impl Into<String>) -> RunFailure {
         RunFailure {
-            reason: reason.into(),
+            errors: reason.into(),
             ..RunFailure::default()
         }
     }
@@ -136,11 +131,12 @@ impl SentRequest {
         ran.map_or(Duration::ZERO, |ran| ran.max(Duration::from_micros(1)))
     }
 
-    fn fail(self, now: Instant, cause: RunCause, reason: &str) {
+    fn fail(mut self, now: Instant, cause: RunCause, reason: &str) {
         let duration = self.ran_for(now);
         let Some(run) = self.run else { return };
+        // Within the bound of the errors: a handler may write the reason.
+        self.errors.push_last_line(reason);
         let failed = RunFailure {
-            reason: reason.to_owned(),
             logs: self.logs.finish("Logs"),
             errors: self.errors.finish("Errors"),
             duration,
