@@ -361,6 +361,9 @@ fn make_older(place: &Directory) {
                  DROP TABLE function_; DROP TABLE variable; DROP TABLE deployment;
                  DROP TABLE deployment_piece; DROP TABLE pieces_gone;
                  DROP TABLE execution; DROP TABLE execution_kept; DROP TABLE executions_gone;
+                 DROP TABLE queued; DROP TABLE queued_call; DROP TABLE queue_size;
+                 DROP TABLE calls_gone; DROP TABLE schedule; DROP TABLE listening;
+                 DROP TABLE event_cursor;
                  PRAGMA user_version = 11;";
     place.database().execute_batch(older).unwrap();
 }
