@@ -68,7 +68,7 @@ pub enum BenchCommand {
     /// Starts this program as server and as static responder, bound to one core and to two, on
     /// copies of one seeded data directory, and loads it with oha over few and many
     /// connections.
-    /// Functions in Node and Python are executed beside one bare process of Node with the same
+    /// Functions in Node and Python are executed next to one bare process of Node with the same
     /// code. Then mixes lists and changes, nine to one and one to one. Writes a folder with a
     /// report in Markdown, a web page, and the samples. Takes about seventy minutes; --quick takes
     /// under two.
