@@ -1,10 +1,10 @@
 """Instructions that requests take in two servers: `python bench/instructions/run.py BEFORE AFTER`.
 
 Two binaries of Tidemark are served in turn under callgrind, one thread each, and get the same
-requests over one connection, with the cache of lists off and on. Counted is all that the server
-executes for them, so the figures hardly depend on the machine and not on what else it does; waiting
-for the disk and for locks counts nothing. Prints Markdown: the medians, their ratio, and A/A, the
-ratio of the first binary's odd runs to its even ones.
+requests over one connection, with the list cache off and on. Every instruction that the server
+executes for them is counted. The figures hardly depend on the machine, and not at all on its other
+work; time spent waiting for the disk or a lock counts as nothing. Prints Markdown: the medians,
+their ratio, and A/A, the ratio of the first binary's odd runs to its even ones.
 
 Needs `valgrind` (and `callgrind_control`, which comes with it). Five minutes for four runs.
 """
@@ -31,9 +31,9 @@ ROWS = 200
 WARM_UP = 30
 TABLE = "/tablesdb/d/tables/t"
 
-#: prctl(2), and what it is refused for here: to tell a process its auxiliary vector. `valgrind`
-#: hides the kernel's vDSO from a program, and shows a vector without it in /proc, but not by that
-#: call; a library that reads the vDSO by what the kernel says ends the process.
+#: prctl(2), and the one request of it that is refused here: to read the auxiliary vector.
+#: `valgrind` unmaps the kernel's vDSO and removes it from the vector in /proc, but not from this
+#: answer; a library that follows it to the vDSO ends the process by a segmentation fault.
 PRCTL, PR_GET_AUXV = 157, 0x41555856
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 
