@@ -204,15 +204,17 @@ fn check_schedule(text: String) -> Result<String, EngineError> {
     if text.is_empty() {
         return Ok(text);
     }
-    let refuse = |why: String| argument("schedule", why);
+    let rule = "Value must be a cron expression of five fields, in UTC";
     if text.split_ascii_whitespace().count() != 5 {
-        return Err(refuse(
-            "Value must be a cron expression of five fields, in UTC.".to_owned(),
-        ));
+        return Err(argument("schedule", format!("{rule}.")));
     }
     match cron_parser().parse(&text) {
         Ok(_) => Ok(text),
-        Err(why) => Err(refuse(format!("It is no cron expression: {why}."))),
+        Err(why) => {
+            let why = why.to_string();
+            let why = why.trim_end_matches('.');
+            Err(argument("schedule", format!("{rule}: {why}.")))
+        }
     }
 }
 
@@ -317,7 +319,10 @@ mod tests {
             "a b c d e",
             "*/0 * * * *",
         ] {
-            assert!(check_schedule(bad.to_owned()).is_err(), "{bad}");
+            let refused = check_schedule(bad.to_owned()).unwrap_err().to_string();
+            let rule = "`schedule` param: Value must be a cron expression of five fields, in UTC";
+            assert!(refused.contains(rule), "{refused}");
+            assert!(!refused.ends_with(".."), "{refused}");
         }
     }
 }
