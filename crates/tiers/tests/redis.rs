@@ -195,7 +195,13 @@ fn redis_that_refuses_the_password_is_off_and_the_text_hides_it() {
     let error = tier(&url("secret")).check().unwrap_err();
     assert_eq!(error.fault, TierFault::Off);
     assert!(!error.text.contains("secret"), "{error}");
-    for wrong in ["secret", "http://:secret@host", "redis://:secret@host/x"] {
+    for wrong in [
+        "secret",
+        "http://:secret@host",
+        "redis://:secret@host/x",
+        "redis://:secret@host?protocol=secret",
+        "rediss://:sec?ret@host",
+    ] {
         let refused = RedisTier::new(settings(wrong), support::host());
         let error = refused.err().expect("no address of a Redis server");
         assert_eq!(error.fault, TierFault::Off);

@@ -13,6 +13,11 @@ const TEXT_MAX: usize = 300;
 /// What begins a certificate in PEM (RFC 7468).
 const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
+/// For an address that the library refuses. What it says itself names no part of the address.
+const UNREADABLE: &str = "the address of the Redis server cannot be read; it is \
+                          redis://[user:password@]host[:port][/database], the port from 1 to \
+                          65535, with % before codes of other letters in names and passwords";
+
 /// Whom a connection by TLS believes, and how it shows who it is.
 #[derive(Clone, Default)]
 pub struct RedisTls {
@@ -31,12 +36,17 @@ fn off(text: impl Into<String>) -> TierError {
 /// # Errors
 /// [`TierFault::Off`], with a text that does not repeat the address: it may hold a password.
 pub fn client(settings: &RedisSettings) -> Result<Client, TierError> {
-    let refused = |error: RedisError| {
-        let text = format!("the address of the Redis server: {}", error.category());
-        off(text)
-    };
+    let refused = |_: RedisError| off(UNREADABLE);
     let info = settings.url.as_str().into_connection_info();
     let info = info.map_err(refused)?;
+    let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
+    if !is_socket && settings.url.contains('?') {
+        // The library passes over those it does not know, such as one meant to name an authority.
+        return Err(off(
+            "the address of the Redis server may have no parameters (`?…`); files for TLS and \
+             limits are arguments of their own",
+        ));
+    }
     let tls = &settings.tls;
     match info.addr() {
         ConnectionAddr::TcpTls { insecure: true, .. } => {
