@@ -8,6 +8,7 @@ mod builds;
 mod config;
 pub mod counts;
 mod execution;
+mod guest_queue;
 mod live_runs;
 mod own_variables;
 mod prepared;

@@ -95,6 +95,15 @@ impl Engine {
         }
     }
 
+    /// Whether an execution of this function, by [`Function::seq`], waits or runs without a caller.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn has_queued(&self, function: i64, id: &str) -> Result<bool, EngineError> {
+        let queued = self.shared.store.queued_execution(function, id);
+        Ok(queued.await?.is_some())
+    }
+
     /// Starts what is due, at most so many, and none of the functions `except`, by
     /// [`Function::seq`], nor of those without a deployment. Each is under a lease when this
     /// returns; one that was started as often as may be has failed instead. What cannot be given to

@@ -90,6 +90,7 @@ impl RunningFunctions {
     async fn fly(&self, started: StartedExecution) {
         let seq = started.queued.seq;
         let function = started.function.clone();
+        let id = started.queued.id.clone();
         let end = self.run_started(&function, started).await;
         for _ in 0..KEEP_TRIES {
             let kept = match &end {
@@ -105,7 +106,12 @@ impl RunningFunctions {
                 }
             };
             match kept {
-                Ok(()) => break,
+                Ok(()) => {
+                    if matches!(end, StartEnd::Ended(_)) {
+                        self.guests().release(function.seq, &id);
+                    }
+                    break;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the end of an execution was not kept");
                     tokio::time::sleep(PAUSE).await;

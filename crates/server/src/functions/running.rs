@@ -25,6 +25,7 @@ use super::builds::{Builds, read_archive};
 use super::config::FunctionsConfig;
 use super::counts::FunctionCounts;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
+use super::guest_queue::GuestQueue;
 use super::live_runs::LiveRuns;
 use super::prepared::PreparedFunctions;
 use super::queue_flights::QueuedRuns;
@@ -64,6 +65,7 @@ pub struct RunningFunctions {
     records: ExecutionRecords,
     live: Arc<LiveRuns>,
     queue: QueuedRuns,
+    guests: GuestQueue,
     rng: Rng,
     counts: Arc<FunctionCounts>,
     runtime: Handle,
@@ -128,6 +130,7 @@ impl RunningFunctions {
             records: ExecutionRecords::new(config.records, counts.clone()),
             live: ways.runs,
             queue: QueuedRuns::default(),
+            guests: GuestQueue::default(),
             rng: ways.rng,
             counts,
             runtime,
@@ -252,6 +255,11 @@ impl RunningFunctions {
         let active = function.active.as_ref();
         let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;
         Ok((active.id.clone(), outcome))
+    }
+
+    /// Whose the executions of guests in the queue are.
+    pub fn guests(&self) -> &GuestQueue {
+        &self.guests
     }
 
     /// What runs of the queue.

@@ -132,6 +132,42 @@ fn executions_of_one_address_are_bounded_by_the_bytes_of_their_bodies() {
 }
 
 #[test]
+fn executions_that_wait_count_for_the_address_that_queued_them() {
+    if !can() {
+        return;
+    }
+    let host = start(&["--guest-executions=3"], &["a", "b"]);
+    let later = json!({"async": true, "scheduledAt": "2099-01-01T00:00:00.000Z"});
+    let queued = ["a", "b", "a"].map(|function| as_guest(&host, function, &later));
+    let ids = queued.map(|answer| {
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.json()["$id"].as_str().unwrap().to_owned()
+    });
+    for body in [&later, &json!({"async": true}), &json!({})] {
+        let refused = as_guest(&host, "b", body);
+        assert_eq!(refused.outcome(), REFUSED, "{refused:?}");
+    }
+    assert_eq!(host.execute("a", &later).status, 202, "a key has room");
+
+    // Deleted by a key, and with its function.
+    let path = format!("/a/executions/{}", ids[0]);
+    let deleted = host.ask_as(Credentials::Key, "DELETE", &path, &Value::Null);
+    assert_eq!(deleted.status, 204, "{deleted:?}");
+    until_executed(&host, "a");
+    host.ask_as(Credentials::Key, "DELETE", "/b", &Value::Null);
+    until_executed(&host, "a");
+
+    // What has ended makes room at once.
+    for _ in 0..6 {
+        let begun = Instant::now();
+        while as_guest(&host, "a", &json!({"async": true})).status != 202 {
+            assert!(begun.elapsed() < SOON, "{}", host.log());
+        }
+    }
+    until_executed(&host, "a");
+}
+
+#[test]
 fn executions_of_guests_can_be_shut_off() {
     if !can() {
         return;

@@ -33,6 +33,13 @@ pub struct GuestExecution {
     bytes: usize,
 }
 
+impl GuestExecution {
+    /// Whose it is, as [`group`] says.
+    pub fn network(&self) -> u128 {
+        self.network
+    }
+}
+
 impl GuestExecutions {
     /// None has begun. One address may have so many, with so many bytes of bodies together.
     pub fn new(executions_max: usize, bytes_max: usize) -> Arc<GuestExecutions> {

@@ -8,7 +8,9 @@ use functions::RunRefusal;
 use model::calendar::parse_iso;
 use model::{Json, Timestamp};
 
-use crate::functions::{BODY_BYTES_MAX, ExecutionCall, ExecutionFault, own_headers};
+use crate::functions::{
+    BODY_BYTES_MAX, ExecutionCall, ExecutionFault, RunningFunctions, own_headers,
+};
 use crate::http::head::accept;
 use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
 use crate::http::input::context::RequestContext;
@@ -52,15 +54,22 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     // The client may be gone while the handler runs, and the body is held no longer than it takes
     // to hand it over.
     drop(fields);
+    let held = hold_for_guest(&context, &caller, &running, call.body.len()).await?;
     if let ExecutionStart::Queued(due) = start {
+        let (guests, id) = (running.guests(), call.id.clone());
+        // Before it is queued: it may have ended when that returns.
+        if let Some(held) = held {
+            guests.hold(function.seq, &id, held);
+        }
         let queued = queued(call, due);
         let record = shared.engine.queue_execution(&caller, &function, queued);
-        let record = record.await?;
+        let record = record
+            .await
+            .inspect_err(|_| guests.release(function.seq, &id))?;
         running.expect_queued();
         let body = wire::execution(function.id.as_str(), &record, b"", true);
         return Ok(Reply::accepted(body).with(X_APPWRITE_EXECUTION_ID, &record.id));
     }
-    let held = hold_for_guest(&context, &caller, call.body.len())?;
     let execution = running.execute(function.clone(), call, held).await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
     let shows_logs = !caller.is_guest();
@@ -164,9 +173,10 @@ fn queued(call: ExecutionCall, due: Option<Timestamp>) -> QueuedRequest {
 ///
 /// # Errors
 /// [`Kind::RateLimitExceeded`] when the address has too many.
-fn hold_for_guest(
+async fn hold_for_guest(
     context: &RequestContext<'_>,
     caller: &Caller,
+    running: &RunningFunctions,
     bytes: usize,
 ) -> Result<Option<GuestExecution>, ApiError> {
     if !caller.is_guest() {
@@ -174,7 +184,12 @@ fn hold_for_guest(
     }
     let shared = &context.app.shared;
     let client = shared.proxies.client(context.peer, &context.head.headers);
-    let held = shared.guest_executions.take(client.address, bytes);
+    let take = || shared.guest_executions.take(client.address, bytes);
+    let mut held = take();
+    let guests = running.guests();
+    if held.is_err() && guests.release_gone(&shared.engine, client.address).await {
+        held = take();
+    }
     held.map(Some).map_err(|why| {
         context.app.counts.executions_refused();
         ApiError::new(Kind::RateLimitExceeded, why)
