@@ -19,7 +19,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-from tidemark_cache import _native
+from tidemark_cache import _models, _native, _tables
 
 _REGISTERED: dict[str, type] = {}
 
@@ -82,6 +82,16 @@ def _of_defaultdict(value: "collections.defaultdict[Any, Any]") -> Any:
     return (name, dict(value))
 
 
+def _of_memory(value: memoryview) -> Any:
+    return (value.format, value.shape, value.readonly, value.tobytes())
+
+
+def _memory(parts: Any) -> memoryview:
+    form, shape, is_readonly, content = parts
+    whole = memoryview(content if is_readonly else bytearray(content))
+    return whole if form == "B" and len(shape) == 1 else whole.cast(form, shape)
+
+
 def _defaultdict(parts: Any) -> "collections.defaultdict[Any, Any]":
     name, items = parts
     return collections.defaultdict(None if name is None else _FACTORIES[name], items)
@@ -90,6 +100,7 @@ def _defaultdict(parts: Any) -> "collections.defaultdict[Any, Any]":
 #: Exact types of the standard library: how they are taken apart, and how they are made again.
 _KNOWN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     complex: (lambda value: (value.real, value.imag), lambda parts: complex(*parts)),
+    memoryview: (_of_memory, _memory),
     range: (lambda value: (value.start, value.stop, value.step), lambda parts: range(*parts)),
     datetime.datetime: (_of_datetime, _datetime),
     datetime.date: (
@@ -144,24 +155,29 @@ _SCALAR = "numpy.generic"
 
 
 def register_class(kind: type) -> type:
-    """Let every function store instances of a data class, a named tuple, an attrs class or an
-    enum; may decorate it.
+    """Let every function store instances of a data class, a named tuple, an attrs class, a model
+    of pydantic, a struct of msgspec or an enum; may decorate it.
 
     Raises:
         TypeError: when it is none of these.
     """
     if not isinstance(kind, type) or not _is_restorable(kind):
-        raise TypeError(f"{kind!r} is no data class, named tuple, attrs class or enum")
+        raise TypeError(
+            f"{kind!r} is no data class, named tuple, attrs class, pydantic model, msgspec struct "
+            "or enum"
+        )
     _REGISTERED[_name(kind)] = kind
     return kind
 
 
 def _fields(kind: Any) -> list[str] | None:
-    """The fields of a data class or attrs class; None for any other class."""
+    """The fields of a data class, attrs class, model or struct; None for any other class."""
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     attributes = getattr(kind, "__attrs_attrs__", None)
-    return None if attributes is None else [attribute.name for attribute in attributes]
+    if attributes is not None:
+        return [attribute.name for attribute in attributes]
+    return _models.field_names(kind)
 
 
 def _is_named_tuple(kind: type) -> bool:
@@ -251,6 +267,9 @@ class Codec:
             return (_ARRAY, _of_array(value))
         if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
             return (_SCALAR, (_dtype_of(value.dtype), value.tobytes()))
+        table = _tables.parts_of(value, kind)
+        if table is not None:
+            return table
         if not _is_restorable(kind):
             raise TypeError(f"is a {kind.__qualname__}, which cannot be stored as bytes")
         name = _name(kind)
@@ -263,6 +282,8 @@ class Codec:
             return (name, value.name if value.name in kind.__members__ else (value.value,))
         if isinstance(value, tuple):
             return (name, tuple(value))
+        if _models.field_names(kind) is not None:
+            return (name, _models.state_of(value, kind))
         return (name, _state(value, kind))
 
     def restore(self, name: str, parts: Any) -> Any:
@@ -274,6 +295,9 @@ class Codec:
             return _array(parts)
         if name == _SCALAR:
             return _scalar(parts)
+        table = _tables.restorer(name)
+        if table is not None:
+            return table(parts)
         kind: Any = self._allowed(name)
         if kind is None:
             raise ValueError(f"{name} is not among the classes of this function")
@@ -283,6 +307,8 @@ class Codec:
             if len(parts) != len(kind._fields):
                 raise ValueError(f"{name} has other fields now")
             return tuple.__new__(kind, parts)
+        if _models.field_names(kind) is not None:
+            return _models.restored(kind, parts)
         return _restored(kind, parts)
 
 
