@@ -10,7 +10,7 @@ use model::{
 };
 use query::Query;
 
-use crate::execution_queue::QueueOp;
+use crate::execution_queue::{NewExecution, QueueOp};
 use crate::function_name::FunctionName;
 use crate::function_op::{DeploymentAct, FunctionOp};
 use crate::refusal::{Full, Refusal};
@@ -90,9 +90,10 @@ impl WriteBatch {
                 | RelatedOp::Hold(_) => 1,
             },
             Op::Function(FunctionOp::KeepExecutions(kept)) => kept.len(),
-            Op::Function(FunctionOp::Queue(
-                QueueOp::Put(queued, _) | QueueOp::PutEvents { queued, .. },
-            )) => queued.len(),
+            Op::Function(FunctionOp::Queue(QueueOp::Put(queued, _))) => queued.len(),
+            Op::Function(FunctionOp::Queue(QueueOp::PutEvents(events))) => {
+                events.queued.len() + events.failed.len()
+            }
             Op::Row(_) | Op::Catalogue(_) | Op::Transaction(_) | Op::Function(_) => 1,
             Op::Since(_) | Op::Once(_) => 0,
         };
@@ -116,9 +117,12 @@ impl WriteBatch {
             Op::Function(FunctionOp::KeepExecutions(kept)) => {
                 kept.iter().map(|(.., record)| record.size_bytes()).sum()
             }
-            Op::Function(FunctionOp::Queue(
-                QueueOp::Put(queued, _) | QueueOp::PutEvents { queued, .. },
-            )) => queued.iter().map(|one| one.call.size_bytes()).sum(),
+            Op::Function(FunctionOp::Queue(QueueOp::Put(queued, _))) => calls_bytes(queued),
+            Op::Function(FunctionOp::Queue(QueueOp::PutEvents(events))) => {
+                let failed = events.failed.iter();
+                let failed: usize = failed.map(|(.., record)| record.size_bytes()).sum();
+                calls_bytes(&events.queued) + failed
+            }
             Op::Function(FunctionOp::Queue(QueueOp::End { record, .. })) => record.size_bytes(),
             _ => 0,
         };
@@ -581,4 +585,9 @@ pub enum Changes {
     Images(Arc<Vec<Change>>),
     /// Too much for images: anything in these tables may have changed.
     Tables(Vec<TableNumber>),
+}
+
+/// About so many bytes are stored of what the handlers are given.
+fn calls_bytes(queued: &[NewExecution]) -> usize {
+    queued.iter().map(|one| one.call.size_bytes()).sum()
 }

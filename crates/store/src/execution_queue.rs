@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{DeploymentId, Mark, TableNumber, Timestamp};
+use model::{DeploymentId, Mark, ProjectId, TableNumber, Timestamp};
 
 use crate::execution_record::{ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers};
 use crate::function_name::FunctionName;
@@ -121,18 +121,8 @@ pub enum QueueOp {
     /// Queues the execution of a minute of its function's schedule; nothing where that minute, or a
     /// later one, was queued before, and where the function is gone.
     PutMinute(Box<NewExecution>, Timestamp, QueueBounds),
-    /// Queues what changes of rows ask for, and moves the cursor behind those changes: nothing
-    /// where the cursor is not at `from`. Executions of functions that are gone are passed over.
-    PutEvents {
-        /// What is queued.
-        queued: Arc<[NewExecution]>,
-        /// Where the cursor is.
-        from: EventCursor,
-        /// Where it is then.
-        to: EventCursor,
-        /// How much may wait.
-        bounds: QueueBounds,
-    },
+    /// Queues what changes of rows ask for, and moves a cursor behind those changes.
+    PutEvents(Arc<NewEvents>),
     /// Takes a lease on those that wait, by [`QueuedExecution::seq`], and counts a start. Those
     /// that have gone, or are leased beyond `now`, are passed over.
     Start {
@@ -173,6 +163,38 @@ pub enum QueueOp {
     },
 }
 
+/// What follows from changes of rows: all of it, or nothing where the cursor is not at `from`.
+/// Executions and records of functions that are gone are passed over.
+#[derive(Clone, Debug)]
+pub struct NewEvents {
+    /// Whose changes they are. Those of the rest never meet [`ExecutionRefusal::QueueFull`]: a
+    /// project without room for all of its own gets a cursor of its own at `from`, and nothing of
+    /// it is queued.
+    pub of: CursorOf,
+    /// Projects that get a cursor of their own at `from`, whatever room they have.
+    pub held: Vec<ProjectId>,
+    /// What is queued.
+    pub queued: Vec<NewExecution>,
+    /// The records of what is not to be started, each with its function and the number of that.
+    pub failed: Vec<(FunctionName, i64, ExecutionRecord)>,
+    /// Where the cursor is.
+    pub from: EventCursor,
+    /// Where it is then.
+    pub to: EventCursor,
+    /// How much may wait.
+    pub bounds: QueueBounds,
+}
+
+/// Whose changes a cursor goes over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CursorOf {
+    /// Those of all projects but these, which have cursors of their own; in the order of their ids.
+    AllBut(Vec<ProjectId>),
+    /// Those of one project whose events have waited. It ends where it reaches the cursor of the
+    /// rest.
+    Project(ProjectId),
+}
+
 /// Why nothing is done to an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutionRefusal {
@@ -206,13 +228,17 @@ pub struct ChangedRow {
     pub author: Option<String>,
 }
 
-/// Changes behind the cursor, as of one snapshot.
+/// Changes behind a cursor, as of one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRows {
     /// Where it is.
     pub cursor: EventCursor,
-    /// The next ones, in their order.
+    /// The next ones, of all projects, in their order.
     pub rows: Vec<ChangedRow>,
+    /// Where the cursor is behind all of them.
+    pub end: EventCursor,
+    /// The projects that have cursors of their own, in the order of their ids.
+    pub apart: Vec<ProjectId>,
     /// The functions that listen, by [`model::Function::seq`], with the marks behind which they do.
     pub listening: Vec<(i64, i64)>,
 }

@@ -39,8 +39,8 @@ pub use batch::{
 };
 pub use error::StoreError;
 pub use execution_queue::{
-    ChangedRow, ChangedRows, EventCursor, ExecutionRefusal, NewExecution, QUEUED_BYTES_MAX,
-    QUEUED_MAX, QueueBounds, QueueOp, QueuedCall, QueuedExecution,
+    ChangedRow, ChangedRows, CursorOf, EventCursor, ExecutionRefusal, NewEvents, NewExecution,
+    QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall, QueuedExecution,
 };
 pub use execution_record::{ExecutionRecord, ExecutionStatus, ExecutionTrigger, Headers};
 pub use function_name::FunctionName;
@@ -295,9 +295,14 @@ pub trait StoreExecutions {
     /// The last minute of a function's schedule that was queued, or when the schedule began.
     fn schedule_minute(&self, function: i64) -> StoreFuture<'_, Option<Timestamp>>;
 
-    /// The next changes of rows behind the cursor, at most `limit`; `None` while no function
-    /// listens.
-    fn changed_rows(&self, limit: usize) -> StoreFuture<'_, Option<ChangedRows>>;
+    /// The next changes of rows behind the cursor of a project, up to that of the rest, or behind
+    /// that of the rest; at most `limit`. `None` while no function listens, and where the project
+    /// has no cursor of its own.
+    fn changed_rows<'a>(
+        &'a self,
+        of: Option<&'a ProjectId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<ChangedRows>>;
 
     /// What the handler of an execution is given, by [`QueuedExecution::seq`]; `None` where it is
     /// gone.

@@ -5,13 +5,13 @@ mod suite;
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use model::{DeploymentId, FunctionDefinition, FunctionId, ProjectId, Timestamp};
+use model::{DeploymentId, FunctionDefinition, FunctionId, Mark, ProjectId, Timestamp};
 use rusqlite::Connection;
 use store::{
     CatalogueOp, ExecutionRefusal, ExecutionTrigger, FunctionName, FunctionOp, NewExecution, Op,
     QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall, QueuedExecution, Refusal,
 };
-use suite::db::{Db, Directory, PROJECT, create_project};
+use suite::db::{Db, Directory, PROJECT, create_project, note};
 use testing::OwnTurn;
 
 const BOUNDS: QueueBounds = QueueBounds {
@@ -152,4 +152,36 @@ fn bodies_of_a_deleted_function_go_in_slices_of_eight_mebibytes() {
     }
     assert_eq!(slices, 2);
     assert_eq!(count(&directory, "queued_call"), 0);
+}
+
+#[test]
+fn cursor_of_a_file_of_format_20_goes_on() {
+    let directory = Directory::new();
+    let mut db = Db::with_notes(&directory);
+    let mut marks: Vec<Mark> = Vec::new();
+    for id in ["seen", "next", "last"] {
+        marks.push(db.next);
+        db.ok(vec![db.insert(id, note(id))]);
+    }
+    let table = db.table().number;
+    db.close();
+    let file = directory.0.path().join("data/tidemark.db");
+    let older = format!(
+        "DROP TABLE event_apart; INSERT INTO listening VALUES (1, 1);
+         INSERT INTO event_cursor VALUES (1, {}, {}, 'seen'); PRAGMA user_version = 20;",
+        marks[0].0, table.0
+    );
+    Connection::open(file)
+        .unwrap()
+        .execute_batch(&older)
+        .unwrap();
+    let db = Db::open(&directory);
+    let changed = block_on(db.store.changed_rows(None, 9)).unwrap().unwrap();
+    let ids: Vec<&str> = changed.rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(ids, ["next", "last"]);
+    assert_eq!(changed.end.mark, marks[2]);
+    assert!(changed.apart.is_empty());
+    let of = ProjectId::new(PROJECT).unwrap();
+    let apart = block_on(db.store.changed_rows(Some(&of), 9)).unwrap();
+    assert_eq!(apart, None, "it goes with the rest");
 }

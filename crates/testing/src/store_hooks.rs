@@ -354,8 +354,12 @@ impl<H: StoreHooks> StoreExecutions for Hooked<H> {
         self.0.inner().schedule_minute(function)
     }
 
-    fn changed_rows(&self, limit: usize) -> StoreFuture<'_, Option<ChangedRows>> {
-        self.0.inner().changed_rows(limit)
+    fn changed_rows<'a>(
+        &'a self,
+        of: Option<&'a ProjectId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<ChangedRows>> {
+        self.0.inner().changed_rows(of, limit)
     }
 
     fn queued_call(

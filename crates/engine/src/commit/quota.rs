@@ -398,9 +398,7 @@ fn growth(op: &Op) -> Option<ProjectGrowth<'_>> {
                 ..
             }
             | FunctionOp::KeepExecutions(_)
-            | FunctionOp::Queue(
-                QueueOp::Put(..) | QueueOp::PutMinute(..) | QueueOp::PutEvents { .. },
-            ),
+            | FunctionOp::Queue(QueueOp::Put(..) | QueueOp::PutMinute(..) | QueueOp::PutEvents(_)),
         ) => Some(ProjectGrowth { row_of: None }),
         Op::Transaction(_) | Op::Function(_) | Op::Catalogue(_) | Op::Since(_) | Op::Once(_) => {
             None

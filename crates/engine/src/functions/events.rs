@@ -3,6 +3,9 @@
 //! Commits are read in the order of their marks, behind a cursor that moves in the commit that
 //! queues the executions: none is lost, and none is queued twice. What happened to a row is found
 //! by reading it as it was known at the mark and just before it.
+//!
+//! Projects share the cursor as long as their events go on. One whose queue is full, or whose rows
+//! cannot be read, gets a cursor of its own and waits alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,17 +13,22 @@ use std::sync::Arc;
 use list_cache::Family;
 use model::{Actor, Function, KeyId, ProjectId, RowId, Scope, Table};
 use store::{
-    ChangedRow, EventCursor, FunctionOp, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp,
+    ChangedRow, ChangedRows, CursorOf, EventCursor, FunctionOp, NewEvents, QUEUED_BYTES_MAX,
+    QUEUED_MAX, QueueBounds, QueueOp,
 };
 
-use super::queue::{QueuedRequest, failed_execution, new_execution};
+use super::queue::{QueuedRequest, failed_execution, name_of, new_execution};
 use crate::Engine;
 use crate::error::{EngineError, ReadError};
 use crate::read::view::{RowAnswer, View};
 use crate::request::inputs::{Caller, ListRows, Place};
 
-/// Changed rows that are looked at in one slice.
-const ROWS_A_SLICE: usize = 64;
+/// Changed rows that are looked through in one slice.
+const ROWS_A_SLICE: usize = 1_024;
+/// Of them, those that some function may listen to, which are read.
+const ROWS_READ_A_SLICE: usize = 64;
+/// The same in a project that is apart: where there is little room, a few have some.
+const ROWS_READ_APART: usize = 8;
 /// Bytes of the rows that one slice sends, after which it ends.
 const SLICE_BYTES_MAX: usize = 8 << 20;
 /// Executions that one slice queues, after which it ends.
@@ -83,23 +91,47 @@ pub struct EventRequest {
     pub depth: u8,
 }
 
-/// What follows from the commits behind the cursor.
+/// What follows from the commits behind a cursor.
 #[derive(Clone, Debug)]
 pub struct EventSlice {
     /// What is to be executed, in the order of the commits.
     pub requests: Vec<EventRequest>,
     /// Whether there may be more behind it.
     pub has_more: bool,
+    /// Projects whose events wait behind those of the rest: they have slices of their own.
+    pub apart: Vec<ProjectId>,
+    of: Option<ProjectId>,
+    held: Vec<ProjectId>,
     from: EventCursor,
     to: EventCursor,
 }
 
+impl EventSlice {
+    /// Whether no row has changed behind the cursor: then there is nothing to queue.
+    pub fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// Whether changes in this project are looked at here.
+    fn is_of(&self, project: &ProjectId) -> bool {
+        match &self.of {
+            Some(of) => of == project,
+            None => !self.apart.contains(project) && !self.held.contains(project),
+        }
+    }
+}
+
 impl Engine {
-    /// The next executions that changes of rows ask for; `None` where nothing has changed.
+    /// The next executions that changes of rows ask for: in a project of [`EventSlice::apart`], or
+    /// in all others. `None` where no function listens, and where the project goes with the others.
     ///
     /// # Errors
-    /// What the store says.
-    pub async fn next_events(&self) -> Result<Option<EventSlice>, EngineError> {
+    /// What the store says. What it says of the rows of one project holds up no other one: that
+    /// project is apart from then on.
+    pub async fn next_events(
+        &self,
+        of: Option<&ProjectId>,
+    ) -> Result<Option<EventSlice>, EngineError> {
         let functions = self.functions_by_seq();
         let is_listening = |function: &Arc<Function>| {
             !function.definition.events.is_empty() && function.active.is_some()
@@ -107,41 +139,71 @@ impl Engine {
         if !functions.values().any(is_listening) {
             return Ok(None);
         }
-        let Some(changed) = self.shared.store.changed_rows(ROWS_A_SLICE).await? else {
-            return Ok(None);
-        };
-        let listeners = Listeners::new(&functions, &changed.listening);
+        let changed = self.shared.store.changed_rows(of, ROWS_A_SLICE).await?;
+        match changed {
+            Some(changed) => self.slice_of(of, &functions, changed).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn slice_of(
+        &self,
+        of: Option<&ProjectId>,
+        functions: &HashMap<i64, Arc<Function>>,
+        changed: ChangedRows,
+    ) -> Result<EventSlice, EngineError> {
+        let listeners = Listeners::new(functions, &changed.listening);
         let catalogue = self.catalogue();
         let mut slice = EventSlice {
             requests: Vec::new(),
             has_more: changed.rows.len() == ROWS_A_SLICE,
-            from: changed.cursor.clone(),
-            to: changed.cursor,
+            apart: changed.apart,
+            of: of.cloned(),
+            held: Vec::new(),
+            from: changed.cursor,
+            to: changed.end,
         };
-        let mut bytes = 0;
+        let read_max = match of {
+            Some(_) => ROWS_READ_APART,
+            None => ROWS_READ_A_SLICE,
+        };
+        let (mut bytes, mut read) = (0, 0);
         for row in changed.rows {
             let table = catalogue.table_by_number(row.table);
-            if let Some(table) = table {
-                let concerned = listeners.of(table, &row);
-                if !concerned.is_empty() {
-                    let before = slice.requests.len();
-                    self.ask(table, &row, &concerned, &mut slice.requests)
-                        .await?;
-                    let new = slice.requests[before..].iter();
-                    bytes += new.map(|request| request.row.len()).sum::<usize>();
+            let table = table.filter(|table| slice.is_of(&table.project));
+            let concerned = table.map(|table| (table, listeners.of(table, &row)));
+            let Some((table, concerned)) = concerned.filter(|(_, some)| !some.is_empty()) else {
+                continue;
+            };
+            let before = slice.requests.len();
+            match self.ask(table, &row, &concerned, &mut slice.requests).await {
+                Ok(()) => {}
+                Err(error) if of.is_some() => return Err(error),
+                Err(_) => {
+                    let project = &table.project;
+                    let is_other = |one: &EventRequest| one.function.project != *project;
+                    slice.requests.retain(is_other);
+                    slice.held.push(project.clone());
+                    continue;
                 }
             }
-            slice.to = EventCursor {
-                mark: row.mark,
-                table: row.table,
-                row: row.id,
-            };
-            if bytes > SLICE_BYTES_MAX || slice.requests.len() > SLICE_EXECUTIONS_MAX {
+            let new = slice.requests[before..].iter();
+            bytes += new.map(|request| request.row.len()).sum::<usize>();
+            read += 1;
+            if bytes > SLICE_BYTES_MAX
+                || slice.requests.len() > SLICE_EXECUTIONS_MAX
+                || read == read_max
+            {
                 slice.has_more = true;
+                slice.to = EventCursor {
+                    mark: row.mark,
+                    table: row.table,
+                    row: row.id,
+                };
                 break;
             }
         }
-        Ok((slice.from != slice.to).then_some(slice))
+        Ok(slice)
     }
 
     /// What one changed row asks of the functions that listen to it.
@@ -261,43 +323,50 @@ impl Engine {
         }
     }
 
-    /// Queues what a slice asks for, each as a request of its own, and moves the cursor behind it:
-    /// both or nothing.
+    /// Queues what a slice asks for, each as a request of its own, keeps the records of what is too
+    /// deep to be started, and moves the cursor behind it: all or nothing.
     ///
     /// # Errors
-    /// [`crate::FunctionError::QueueFull`]: the cursor stays, and the slice comes again.
+    /// [`crate::FunctionError::QueueFull`] in a project that is apart: its cursor stays, and the
+    /// slice comes again. Of other projects, those without room are apart from then on.
     pub async fn queue_events(
         &self,
         slice: EventSlice,
         requests: Vec<(Arc<Function>, QueuedRequest)>,
     ) -> Result<(), EngineError> {
+        if slice.is_empty() {
+            return Ok(());
+        }
         let now = self.now();
         let mut queued = Vec::with_capacity(requests.len());
-        let mut too_deep = Vec::new();
+        let mut failed = Vec::new();
         for (function, request) in requests {
             let depth = request.depth;
             let new = new_execution(&function, request, now)?;
             if depth > EVENT_DEPTH_MAX {
-                too_deep.push((function, failed_execution(&new.queued, now, TOO_DEEP)));
+                let record = failed_execution(&new.queued, now, TOO_DEEP);
+                failed.push((name_of(&function), function.seq, record));
             } else {
                 queued.push(new);
             }
         }
-        let bounds = QueueBounds {
-            count_max: QUEUED_MAX,
-            bytes_max: QUEUED_BYTES_MAX,
-        };
-        let op = QueueOp::PutEvents {
-            queued: queued.into(),
+        let events = NewEvents {
+            of: match slice.of {
+                Some(project) => CursorOf::Project(project),
+                None => CursorOf::AllBut(slice.apart),
+            },
+            held: slice.held,
+            queued,
+            failed,
             from: slice.from,
             to: slice.to,
-            bounds,
+            bounds: QueueBounds {
+                count_max: QUEUED_MAX,
+                bytes_max: QUEUED_BYTES_MAX,
+            },
         };
-        self.change_function(None, FunctionOp::Queue(op)).await?;
-        if too_deep.is_empty() {
-            return Ok(());
-        }
-        self.keep_executions(too_deep).await
+        let op = QueueOp::PutEvents(Arc::new(events));
+        self.change_function(None, FunctionOp::Queue(op)).await
     }
 }
 

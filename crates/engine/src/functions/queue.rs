@@ -291,7 +291,7 @@ pub(super) fn new_execution(
     })
 }
 
-fn name_of(function: &Function) -> FunctionName {
+pub(super) fn name_of(function: &Function) -> FunctionName {
     FunctionName {
         project: function.project.clone(),
         id: function.id.clone(),

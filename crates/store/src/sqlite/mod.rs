@@ -489,8 +489,12 @@ impl StoreExecutions for SqliteStore {
         Box::pin(ready(self.readers.schedule_minute(function)))
     }
 
-    fn changed_rows(&self, limit: usize) -> StoreFuture<'_, Option<ChangedRows>> {
-        Box::pin(ready(self.readers.changed_rows(limit)))
+    fn changed_rows<'a>(
+        &'a self,
+        of: Option<&'a ProjectId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<ChangedRows>> {
+        Box::pin(ready(self.readers.changed_rows(of, limit)))
     }
 
     fn queued_call(

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::Timestamp;
+use model::{ProjectId, Timestamp};
 
 use super::Readers;
 use crate::sqlite::schema::{stored_events, stored_executions, stored_functions, stored_queue};
@@ -124,9 +124,10 @@ impl Readers {
     /// What [`crate::StoreExecutions::changed_rows`] promises.
     pub(in crate::sqlite) fn changed_rows(
         &self,
+        of: Option<&ProjectId>,
         limit: usize,
     ) -> Result<Option<ChangedRows>, StoreError> {
-        self.look(|connection| Ok(stored_events::changed_rows(connection, limit)?))
+        self.look(|connection| Ok(stored_events::changed_rows(connection, of, limit)?))
     }
 
     /// What [`crate::StoreExecutions::queued_call`] promises.

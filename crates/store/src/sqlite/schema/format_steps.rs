@@ -479,3 +479,14 @@ CREATE TABLE event_cursor (
   id  TEXT    NOT NULL
 );
 ";
+
+/// A later format: how far changes were looked at for projects whose events have waited, while
+/// those of others went on.
+pub(crate) const EVENTS_APART: &str = "
+CREATE TABLE event_apart (
+  project TEXT    PRIMARY KEY,
+  tt      INTEGER NOT NULL,
+  tab     INTEGER NOT NULL,
+  id      TEXT    NOT NULL
+) WITHOUT ROWID;
+";

@@ -1,15 +1,20 @@
 //! Executions that wait: queued, leased, returned, ended.
 
-use model::Function;
+use std::collections::BTreeMap;
+
+use model::{Function, ProjectId};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::run::Run;
-use crate::execution_queue::{EventCursor, ExecutionRefusal, NewExecution, QueueBounds, QueueOp};
+use crate::execution_queue::{
+    CursorOf, EventCursor, ExecutionRefusal, NewEvents, NewExecution, QueueBounds, QueueOp,
+};
 use crate::execution_record::ExecutionRecord;
 use crate::function_name::FunctionName;
 use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
+use crate::sqlite::schema::stored_events;
 use crate::sqlite::schema::stored_queue::call_bytes;
 
 /// What stands in the place of a lease where there is none.
@@ -24,12 +29,7 @@ impl Run<'_> {
             QueueOp::PutMinute(queued, minute, bounds) => {
                 self.enqueue_minute(queued, minute.0, *bounds)
             }
-            QueueOp::PutEvents {
-                queued,
-                from,
-                to,
-                bounds,
-            } => self.enqueue_events(queued, (from, to), *bounds),
+            QueueOp::PutEvents(events) => self.enqueue_events(events),
             QueueOp::Start { seqs, now, until } => {
                 let sql = "UPDATE queued SET lease = ?2, attempt = attempt + 1, updated = ?3 \
                            WHERE seq = ?1 AND lease <= ?3";
@@ -75,16 +75,8 @@ impl Run<'_> {
             return Ok(());
         }
         let project = new.function.project.as_str();
-        let size = "SELECT count, bytes FROM queue_size WHERE project = ?1";
-        let size: Option<(i64, i64)> = self
-            .statement(size)?
-            .query_row([project], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        let (count, held) = size.unwrap_or_default();
         let bytes = new.call.size_bytes() as i64;
-        let is_full = count.cast_unsigned() >= bounds.count_max
-            || (held + bytes).cast_unsigned() > bounds.bytes_max;
-        if is_full {
+        if !self.has_room(project, (1, bytes), bounds)? {
             return Err(Refusal::OfExecution(ExecutionRefusal::QueueFull(bounds)).into());
         }
         let queued = &new.queued;
@@ -114,6 +106,23 @@ impl Run<'_> {
         self.count_queued(project, 1, bytes)
     }
 
+    /// Whether so many more, of so many bytes, may wait of a project.
+    fn has_room(
+        &self,
+        project: &str,
+        (more, bytes): (i64, i64),
+        bounds: QueueBounds,
+    ) -> Step<bool> {
+        let size = "SELECT count, bytes FROM queue_size WHERE project = ?1";
+        let size: Option<(i64, i64)> = self
+            .statement(size)?
+            .query_row([project], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let (count, held) = size.unwrap_or_default();
+        Ok((count + more).cast_unsigned() <= bounds.count_max
+            && (held + bytes).cast_unsigned() <= bounds.bytes_max)
+    }
+
     /// Queues a minute of a schedule that was not queued yet.
     fn enqueue_minute(
         &mut self,
@@ -138,26 +147,80 @@ impl Run<'_> {
     }
 
     /// Queues what events ask for, and moves their cursor.
-    fn enqueue_events(
-        &mut self,
-        queued: &[NewExecution],
-        (from, to): (&EventCursor, &EventCursor),
-        bounds: QueueBounds,
-    ) -> Step<()> {
-        let moved = "UPDATE event_cursor SET tt = ?4, tab = ?5, id = ?6 \
-                     WHERE tt = ?1 AND tab = ?2 AND id = ?3";
-        let moved = self.statement(moved)?.execute(params![
-            from.mark.0,
-            from.table.0,
-            from.row,
-            to.mark.0,
-            to.table.0,
-            to.row,
-        ])?;
-        if moved == 0 {
+    fn enqueue_events(&mut self, events: &NewEvents) -> Step<()> {
+        if !self.move_cursor(events)? {
             return Ok(());
         }
-        queued.iter().try_for_each(|one| self.enqueue(one, bounds))
+        let held = match &events.of {
+            CursorOf::AllBut(_) => self.hold_back(events)?,
+            CursorOf::Project(_) => Vec::new(),
+        };
+        for new in &events.queued {
+            if !held.contains(&new.function.project) {
+                self.enqueue(new, events.bounds)?;
+            }
+        }
+        for (name, seq, record) in &events.failed {
+            if !held.contains(&name.project) {
+                self.keep_execution((name, *seq), record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether the cursor was where it was thought to be, and is moved.
+    fn move_cursor(&self, events: &NewEvents) -> Step<bool> {
+        let (from, to) = (&events.from, &events.to);
+        let moved = match &events.of {
+            CursorOf::AllBut(apart) => {
+                // The changes of a project that has come back meanwhile were not looked at.
+                if stored_events::apart(self.connection)? != *apart {
+                    return Ok(false);
+                }
+                let moved = "UPDATE event_cursor SET tt = ?1, tab = ?2, id = ?3 \
+                             WHERE tt = ?4 AND tab = ?5 AND id = ?6";
+                let (mark, table) = (from.mark.0, from.table.0);
+                let at = params![to.mark.0, to.table.0, to.row, mark, table, from.row];
+                self.statement(moved)?.execute(at)?
+            }
+            CursorOf::Project(project) => {
+                let moved = "UPDATE event_apart SET tt = ?1, tab = ?2, id = ?3 \
+                             WHERE tt = ?4 AND tab = ?5 AND id = ?6 AND project = ?7";
+                let (mark, table, of) = (from.mark.0, from.table.0, project.as_str());
+                let at = params![to.mark.0, to.table.0, to.row, mark, table, from.row, of];
+                let moved = self.statement(moved)?.execute(at)?;
+                // From here on it goes with the rest.
+                let ended = "DELETE FROM event_apart WHERE project = ?1 AND \
+                             (tt, tab, id) >= (SELECT tt, tab, id FROM event_cursor)";
+                self.statement(ended)?.execute([of])?;
+                moved
+            }
+        };
+        Ok(moved > 0)
+    }
+
+    /// Gives cursors of their own to projects that have no room for what their changes ask for, so
+    /// that the others go on; which these are.
+    fn hold_back(&self, events: &NewEvents) -> Step<Vec<ProjectId>> {
+        let mut sizes: BTreeMap<&ProjectId, (i64, i64)> = BTreeMap::new();
+        for new in &events.queued {
+            let (count, bytes) = sizes.entry(&new.function.project).or_default();
+            *count += 1;
+            *bytes += new.call.size_bytes() as i64;
+        }
+        let mut held = events.held.clone();
+        for (project, more) in sizes {
+            if !self.has_room(project.as_str(), more, events.bounds)? && !held.contains(project) {
+                held.push(project.clone());
+            }
+        }
+        for project in &held {
+            let EventCursor { mark, table, row } = &events.from;
+            let apart = "INSERT INTO event_apart (project, tt, tab, id) VALUES (?1, ?2, ?3, ?4)";
+            self.statement(apart)?
+                .execute(params![project.as_str(), mark.0, table.0, row])?;
+        }
+        Ok(held)
     }
 
     /// Lets a function listen from this commit on, where it listens to something else than before,
@@ -191,6 +254,7 @@ impl Run<'_> {
         let any = "SELECT 1 FROM listening LIMIT 1";
         if !self.statement(any)?.exists(())? {
             self.statement("DELETE FROM event_cursor")?.execute(())?;
+            self.statement("DELETE FROM event_apart")?.execute(())?;
         }
         Ok(())
     }
