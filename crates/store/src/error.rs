@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use model::{HistoryGone, Mark, RowId};
 
-use crate::StorePlace;
+use crate::{DatabaseFinding, StorePlace};
 
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,11 @@ pub enum StoreError {
     Locked {
         /// Where it is.
         place: StorePlace,
+        /// Who that is, as far as the place says it.
+        holder: Option<String>,
     },
+    /// No store can be in the database.
+    DatabaseUnfit(DatabaseFinding),
     /// No store can be there, or this cannot be done with one that is.
     PlaceUnfit {
         /// Where.
@@ -156,6 +160,7 @@ impl StoreError {
             | StoreError::Stopped
             | StoreError::Locked { .. }
             | StoreError::PlaceUnfit { .. }
+            | StoreError::DatabaseUnfit(_)
             | StoreError::DatabaseMissing { .. }
             | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
@@ -216,11 +221,11 @@ impl fmt::Display for StoreError {
             StoreError::Stopped => {
                 f.write_str("Nothing is written until a restart, after a write of unknown outcome.")
             }
-            StoreError::Locked { place } => write!(
-                f,
-                "Another process holds the {place}. Stop it, or give {}.",
-                place.option()
-            ),
+            StoreError::Locked { place, holder } => write_locked(f, place, holder.as_deref()),
+            StoreError::DatabaseUnfit(finding) => {
+                let advice = finding.advice.as_deref().unwrap_or_default();
+                write!(f, "{} {advice}.", finding.found)
+            }
             StoreError::PlaceUnfit { place } => write!(
                 f,
                 "This needs a directory of this machine; a store cannot be in {place}."
@@ -246,6 +251,18 @@ impl fmt::Display for StoreError {
             StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
         }
     }
+}
+
+fn write_locked(
+    f: &mut fmt::Formatter<'_>,
+    place: &StorePlace,
+    holder: Option<&str>,
+) -> fmt::Result {
+    write!(f, "Another process holds the {place}")?;
+    if let Some(holder) = holder {
+        write!(f, ": {holder}")?;
+    }
+    write!(f, ". Stop it, or give {}.", place.option())
 }
 
 fn write_busy(f: &mut fmt::Formatter<'_>, waiting_max: usize) -> fmt::Result {

@@ -50,7 +50,9 @@ pub use function_op::{
 };
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
-pub use postgres::{DatabaseFinding, DatabaseUrl, UrlFault, Verdict, examine_database};
+pub use postgres::{
+    DatabaseFinding, DatabaseStore, DatabaseUrl, UrlFault, Verdict, examine_database,
+};
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use schema_record::{SchemaAct, SchemaRecord};

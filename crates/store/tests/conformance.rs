@@ -88,7 +88,8 @@ fn a_directory_is_opened_once_at_a_time() {
     assert_eq!(
         second,
         Err(StoreError::Locked {
-            place: place.directory().into()
+            place: place.directory().into(),
+            holder: None,
         })
     );
     db.close();

@@ -141,7 +141,17 @@ pub(super) struct SchemaSeen {
     pub(super) may_create: bool,
     pub(super) is_there: bool,
     pub(super) may_use: bool,
-    pub(super) relations: u64,
+    pub(super) holds: SchemaContent,
+}
+
+/// What a schema holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SchemaContent {
+    Nothing,
+    /// A store, of whatever format.
+    Store,
+    /// So many tables, indexes or others of something else.
+    Other(u64),
 }
 
 pub(super) fn schema(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
@@ -164,12 +174,12 @@ pub(super) fn schema(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
             format!("`{name}` is not there, and the user `{user}` may not make it."),
             format!("As the owner of the database: CREATE SCHEMA {quoted} AUTHORIZATION {owner}"),
         ),
-        SchemaSeen { relations: 1.., .. } => DatabaseFinding::bad(
+        SchemaSeen {
+            holds: SchemaContent::Other(count),
+            ..
+        } => DatabaseFinding::bad(
             CHECK,
-            format!(
-                "`{name}` holds {} tables, indexes or others of something else.",
-                seen.relations
-            ),
+            format!("`{name}` holds {count} tables, indexes or others of something else."),
             "Name an empty schema by `?schema=` in the URL",
         ),
         SchemaSeen { may_use: false, .. } => DatabaseFinding::bad(
@@ -177,6 +187,10 @@ pub(super) fn schema(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
             format!("`{name}` is there, and the user `{user}` may not make tables in it."),
             format!("As its owner: GRANT USAGE, CREATE ON SCHEMA {quoted} TO {owner}"),
         ),
+        SchemaSeen {
+            holds: SchemaContent::Store,
+            ..
+        } => DatabaseFinding::good(CHECK, format!("`{name}` holds a store.")),
         _ => DatabaseFinding::good(CHECK, format!("`{name}` is there, and empty.")),
     }
 }

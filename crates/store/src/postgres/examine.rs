@@ -10,9 +10,10 @@ use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Error};
 
 use super::address::{DatabaseUrl, cause};
-use super::checks::{self, SETTINGS, SchemaSeen, ServerSettings};
-use super::connection::{DatabaseConnection, connect, literal, row, rows};
+use super::checks;
+use super::connection::{DatabaseConnection, connect, row, rows};
 use super::finding::DatabaseFinding;
+use super::look;
 
 /// How long all of it may take.
 const EXAMINE_MAX: Duration = Duration::from_mins(1);
@@ -78,11 +79,14 @@ impl Examination<'_> {
         self.say(connected(&connection));
         let client = &connection.client;
         client.batch_execute(STATEMENT_MAX).await?;
-        let settings = settings(client).await?;
+        let settings = look::settings(client).await?;
         self.say(checks::version(&settings));
         self.say(checks::encoding(url, &settings));
-        self.pooler(client).await?;
-        self.say(checks::schema(url, &schema(client, &url.schema).await?));
+        self.say(look::pooler(client, url, self.password_file).await?);
+        self.say(checks::schema(
+            url,
+            &look::schema(client, &url.schema).await?,
+        ));
         self.say(checks::session(&settings));
         let is_far = matches!(connection.host.host, Host::Tcp(_));
         self.say(checks::keepalives(&settings, is_far));
@@ -109,25 +113,6 @@ impl Examination<'_> {
 
     fn say(&mut self, finding: DatabaseFinding) {
         self.findings.push(finding);
-    }
-
-    /// A second connection takes a transaction. A pooler that lends processes by the transaction
-    /// gives it the one that has served the first connection last.
-    async fn pooler(&mut self, client: &Client) -> Result<(), Error> {
-        let pid = "SELECT pg_backend_pid()";
-        let before = column(client, pid).await?.concat();
-        let second = match connect(self.url, self.password_file).await {
-            Ok(second) => second.client,
-            Err(fault) => {
-                self.say(checks::refused(self.url, &fault));
-                return Ok(());
-            }
-        };
-        second.batch_execute("BEGIN; SELECT 1").await?;
-        let meanwhile = column(client, pid).await?.concat();
-        second.batch_execute("ROLLBACK").await?;
-        self.say(checks::pooler(&before, &meanwhile));
-        Ok(())
     }
 
     /// By how many microseconds the server's clock is ahead, its answer taken for half-way.
@@ -165,42 +150,6 @@ fn connected(connection: &DatabaseConnection) -> DatabaseFinding {
 fn is_this_machine(name: &str) -> bool {
     let address = name.parse::<std::net::IpAddr>();
     name == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
-async fn settings(client: &Client) -> Result<ServerSettings, Error> {
-    let names = SETTINGS.map(literal).join(", ");
-    let sql =
-        format!("SELECT name, current_setting(name) FROM pg_settings WHERE name IN ({names})");
-    let found = rows(client, &sql).await?;
-    let pairs = found
-        .iter()
-        .filter_map(|row| Some((row.get(0)?.to_owned(), row.get(1)?.to_owned())));
-    Ok(ServerSettings(pairs.collect()))
-}
-
-async fn schema(client: &Client, name: &str) -> Result<SchemaSeen, Error> {
-    let sql = format!(
-        "SELECT current_user, has_database_privilege(current_database(), 'CREATE'), \
-         n.oid IS NOT NULL, \
-         coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), \
-         false), (SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid) \
-         FROM (SELECT 1) one LEFT JOIN pg_namespace n ON n.nspname = {}",
-        literal(name)
-    );
-    let found = row(client, &sql).await?;
-    let text = |nth: usize| {
-        found
-            .as_ref()
-            .and_then(|row| row.get(nth))
-            .unwrap_or_default()
-    };
-    Ok(SchemaSeen {
-        user: text(0).to_owned(),
-        may_create: text(1) == "t",
-        is_there: text(2) == "t",
-        may_use: text(3) == "t",
-        relations: text(4).parse().unwrap_or(0),
-    })
 }
 
 /// What a commit takes beyond a round trip, in microseconds: of a message that has it synced.

@@ -12,7 +12,7 @@ pub enum Verdict {
 }
 
 /// What one check of a database found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseFinding {
     /// What was looked at.
     pub check: &'static str,

@@ -43,7 +43,10 @@ impl Directory {
         let locks = [directory, file];
         for lock in &locks {
             lock.try_lock().map_err(|error| match error {
-                TryLockError::WouldBlock => StoreError::Locked { place: path.into() },
+                TryLockError::WouldBlock => StoreError::Locked {
+                    place: path.into(),
+                    holder: None,
+                },
                 TryLockError::Error(error) => describe(path, "cannot be locked", &error),
             })?;
         }
@@ -184,7 +187,8 @@ mod tests {
         assert_eq!(
             second,
             Err(StoreError::Locked {
-                place: path.clone().into()
+                place: path.clone().into(),
+                holder: None,
             })
         );
         drop(first);

@@ -1,0 +1,21 @@
+//! What the database says when a statement fails, as an error of a store.
+
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use super::address::cause;
+use crate::StoreError;
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> StoreError {
+        let code = error.code();
+        match code {
+            Some(&SqlState::QUERY_CANCELED) => StoreError::Interrupted,
+            Some(&SqlState::DISK_FULL) => StoreError::Full,
+            Some(&SqlState::OUT_OF_MEMORY) => StoreError::Memory,
+            _ => StoreError::Io {
+                detail: cause(&error),
+            },
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Taking the store in a schema: looking whether it is fit, owning it, and making what is missing.
+
+use std::path::Path;
+
+use tokio::runtime::Runtime;
+use tokio_postgres::Client;
+
+use super::address::DatabaseUrl;
+use super::checks::{self, SchemaContent, SchemaSeen};
+use super::connection::{connect, identifier, literal, row};
+use super::finding::{DatabaseFinding, Verdict};
+use super::format::{FORMAT, STEPS};
+use super::look;
+use crate::error::corrupt;
+use crate::{StoreError, StorePlace};
+
+/// The first key of the lock of an owner, `tide` in ASCII. The second one is the schema's oid, so
+/// that several stores fit in one database.
+const LOCK_CLASS: i32 = i32::from_be_bytes(*b"tide");
+
+/// A store in a schema of a database, which is this process's own until the value is dropped.
+pub struct DatabaseStore {
+    runtime: Runtime,
+    /// The session that holds the lock.
+    owner: Client,
+    lineage: String,
+}
+
+impl DatabaseStore {
+    /// Takes the store in the schema that the URL names. Where the schema is absent or empty, a
+    /// store is made there; one of an older format is brought to today's. A password that the URL
+    /// lacks is looked for in the file.
+    ///
+    /// # Errors
+    /// [`StoreError::DatabaseUnfit`] when no store can be there, with what is missing;
+    /// [`StoreError::Locked`] when another process holds it; [`StoreError::Format`] when a newer
+    /// Tidemark made it; [`StoreError::Io`] when it cannot be read or written.
+    pub fn open(
+        url: &DatabaseUrl,
+        password_file: Option<&Path>,
+    ) -> Result<DatabaseStore, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Io {
+                detail: error.to_string(),
+            })?;
+        let (owner, lineage) = runtime.block_on(take(url, password_file))?;
+        Ok(DatabaseStore {
+            runtime,
+            owner,
+            lineage,
+        })
+    }
+
+    /// The identity of the store's one history.
+    pub fn lineage(&self) -> &str {
+        &self.lineage
+    }
+
+    /// Gives the store up. Unlike a drop, it waits until the server knows, so that the next owner
+    /// finds the store free.
+    pub fn close(self) {
+        let DatabaseStore { runtime, owner, .. } = self;
+        // An error means that the session has ended already.
+        let _ = runtime.block_on(owner.batch_execute("SELECT pg_advisory_unlock_all()"));
+    }
+}
+
+async fn take(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+) -> Result<(Client, String), StoreError> {
+    let client = match connect(url, password_file).await {
+        Ok(connection) => connection.client,
+        Err(fault) => return Err(StoreError::DatabaseUnfit(checks::refused(url, &fault))),
+    };
+    let settings = look::settings(&client).await?;
+    need(checks::version(&settings))?;
+    need(checks::encoding(url, &settings))?;
+    need(look::pooler(&client, url, password_file).await?)?;
+    need(checks::session(&settings))?;
+    let seen = look::schema(&client, &url.schema).await?;
+    need(checks::schema(url, &seen))?;
+    if !seen.is_there {
+        make_schema(&client, url).await?;
+    }
+    lock(&client, url).await?;
+    // What was seen before may have been made by the owner before this one.
+    let seen = look::schema(&client, &url.schema).await?;
+    need(checks::schema(url, &seen))?;
+    migrate(&client, &seen).await?;
+    let lineage = row(&client, "SELECT lineage FROM meta").await?;
+    let lineage = lineage.and_then(|row| row.get(0).map(str::to_owned));
+    let lineage = lineage.ok_or_else(|| corrupt("the table `meta` has no row"))?;
+    Ok((client, lineage))
+}
+
+fn need(finding: DatabaseFinding) -> Result<(), StoreError> {
+    match finding.verdict {
+        Verdict::Bad => Err(StoreError::DatabaseUnfit(finding)),
+        Verdict::Good | Verdict::Warning => Ok(()),
+    }
+}
+
+async fn make_schema(client: &Client, url: &DatabaseUrl) -> Result<(), StoreError> {
+    let make = format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(&url.schema));
+    let Err(error) = client.batch_execute(&make).await else {
+        return Ok(());
+    };
+    // Another process may have made it at the same time.
+    if look::schema(client, &url.schema).await?.is_there {
+        return Ok(());
+    }
+    Err(error.into())
+}
+
+/// Takes the lock of the schema, which ends with the session.
+async fn lock(client: &Client, url: &DatabaseUrl) -> Result<(), StoreError> {
+    let schema = literal(&url.schema);
+    let take = format!(
+        "SELECT pg_try_advisory_lock({LOCK_CLASS}, oid::int4) FROM pg_namespace \
+         WHERE nspname = {schema}"
+    );
+    let taken = row(client, &take).await?;
+    if taken.is_some_and(|row| row.get(0) == Some("t")) {
+        return Ok(());
+    }
+    let look = format!(
+        "SELECT a.pid, coalesce(host(a.client_addr), 'its own machine'), a.backend_start::text \
+         FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid \
+         JOIN pg_namespace n ON n.nspname = {schema} \
+         WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {LOCK_CLASS} \
+         AND l.objid = n.oid AND l.objsubid = 2 AND a.datname = current_database()"
+    );
+    let holder = row(client, &look).await?.and_then(|row| {
+        let (pid, from, since) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Some(format!(
+            "process {pid} of the server, connected from {from} since {since}"
+        ))
+    });
+    Err(StoreError::Locked {
+        place: StorePlace::from(url.clone()),
+        holder,
+    })
+}
+
+/// Brings the schema to today's format, in one transaction: after a crash it has the old format
+/// or the new one.
+async fn migrate(client: &Client, seen: &SchemaSeen) -> Result<(), StoreError> {
+    let mut found = 0;
+    if seen.holds == SchemaContent::Store {
+        let format = row(client, "SELECT format FROM meta").await?;
+        let format = format.and_then(|row| row.get(0)?.parse().ok());
+        found = format.ok_or_else(|| corrupt("the table `meta` names no format"))?;
+    }
+    if found > FORMAT {
+        return Err(StoreError::Format {
+            found,
+            newest: FORMAT,
+        });
+    }
+    let left = &STEPS[usize::try_from(found).map_err(|_| corrupt("negative format"))?..];
+    if !left.is_empty() {
+        let stamp = format!("UPDATE meta SET format = {FORMAT}");
+        let all = format!("BEGIN;{};{stamp};COMMIT", left.join(";"));
+        client.batch_execute(&all).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! A store in a schema of a PostgreSQL database: how one is made, owned and refused.
+
+use std::sync::Arc;
+use std::thread;
+
+use store::{DatabaseStore, DatabaseUrl, StoreError};
+use testing_postgres::Cluster;
+
+fn cluster() -> Arc<Cluster> {
+    Cluster::shared().unwrap()
+}
+
+/// A database of a test's own.
+fn database(cluster: &Cluster, name: &str) {
+    let make = format!("CREATE DATABASE {name}");
+    cluster.run_sql("postgres", &[&make]).unwrap();
+}
+
+fn url(text: &str) -> DatabaseUrl {
+    DatabaseUrl::parse(text).unwrap()
+}
+
+/// The same place by the name of another user.
+fn by_user(text: &str, user: &str) -> DatabaseUrl {
+    url(&text.replacen("//tidemark@", &format!("//{user}@"), 1))
+}
+
+fn open(url: &DatabaseUrl) -> Result<DatabaseStore, StoreError> {
+    DatabaseStore::open(url, None)
+}
+
+#[track_caller]
+fn check_refused(url: &DatabaseUrl, found: &str, advice: &str) {
+    let refused = open(url).err().expect("no store can be there");
+    assert!(
+        matches!(refused, StoreError::DatabaseUnfit(_)),
+        "{refused:?}"
+    );
+    let text = refused.to_string();
+    assert!(text.contains(found), "`{found}` is not in: {text}");
+    assert!(text.contains(advice), "`{advice}` is not in: {text}");
+    assert!(text.ends_with('.') && !text.ends_with(".."), "{text}");
+}
+
+#[test]
+fn a_first_start_makes_a_store_and_the_next_one_finds_it() {
+    let cluster = cluster();
+    database(&cluster, "first");
+    let place = url(&cluster.url("first"));
+    let store = open(&place).unwrap();
+    let lineage = store.lineage().to_owned();
+    assert_eq!(lineage.len(), 32, "{lineage}");
+    store.close();
+    let store = open(&place).unwrap();
+    assert_eq!(store.lineage(), lineage);
+    // Texts compare by bytes wherever they stand.
+    let other = "SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid \
+                 JOIN pg_collation l ON l.oid = a.attcollation \
+                 WHERE c.relnamespace = 'tidemark'::regnamespace AND l.collname <> 'C'";
+    assert_eq!(cluster.run_sql("first", &[other]).unwrap(), "0\n");
+}
+
+#[test]
+fn a_store_has_one_owner_who_is_named_to_others() {
+    let cluster = cluster();
+    database(&cluster, "owned");
+    let text = cluster.url("owned");
+    let place = url(&text);
+    let first = open(&place).unwrap();
+    let refused = open(&place).err().unwrap();
+    let StoreError::Locked {
+        holder: Some(holder),
+        ..
+    } = &refused
+    else {
+        panic!("{refused:?}");
+    };
+    let holder_pid = holder.split(' ').nth(1).unwrap();
+    let owner = "SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
+                 WHERE l.locktype = 'advisory' AND d.datname = current_database()";
+    let pids = cluster.run_sql("owned", &[owner]).unwrap();
+    assert_eq!(pids.trim(), holder_pid, "{refused}");
+    // Another schema of the same database is another store.
+    let beside = open(&url(&format!("{text}&schema=beside"))).unwrap();
+    assert_ne!(beside.lineage(), first.lineage());
+    first.close();
+    open(&place).unwrap().close();
+}
+
+#[test]
+fn first_starts_at_one_time_make_one_store() {
+    let cluster = cluster();
+    database(&cluster, "raced");
+    let place = url(&cluster.url("raced"));
+    let starts = thread::scope(|scope| {
+        let start = || scope.spawn(|| open(&place));
+        let threads: Vec<_> = (0..4).map(|_| start()).collect();
+        let ends = threads.into_iter().map(|thread| thread.join().unwrap());
+        ends.collect::<Vec<_>>()
+    });
+    let owners: Vec<_> = starts
+        .iter()
+        .filter_map(|start| start.as_ref().ok())
+        .collect();
+    assert_eq!(owners.len(), 1);
+    let others = starts.iter().filter_map(|start| start.as_ref().err());
+    for error in others {
+        assert!(matches!(error, StoreError::Locked { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_database_that_cannot_hold_a_store_is_refused_with_what_is_missing() {
+    let cluster = cluster();
+    let made = [
+        "CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0",
+        "CREATE DATABASE narrow",
+        "CREATE ROLE guest LOGIN",
+    ];
+    cluster.run_sql("postgres", &made).unwrap();
+    check_refused(
+        &url(&cluster.url("nowhere")),
+        "\"nowhere\" does not exist",
+        "CREATE DATABASE \"nowhere\" ENCODING 'UTF8'.",
+    );
+    check_refused(
+        &url(&cluster.url("ascii")),
+        "ascii has the encoding SQL_ASCII",
+        "ENCODING 'UTF8' TEMPLATE template0.",
+    );
+    let text = cluster.url("narrow");
+    check_refused(
+        &by_user(&text, "guest"),
+        "`tidemark` is not there, and the user `guest` may not make it.",
+        "CREATE SCHEMA \"tidemark\" AUTHORIZATION \"guest\".",
+    );
+    cluster
+        .run_sql("narrow", &["CREATE SCHEMA tidemark"])
+        .unwrap();
+    check_refused(
+        &by_user(&text, "guest"),
+        "the user `guest` may not make tables in it.",
+        "GRANT USAGE, CREATE ON SCHEMA \"tidemark\" TO \"guest\".",
+    );
+    let others = "CREATE TABLE tidemark.meta (mark bigint)";
+    cluster.run_sql("narrow", &[others]).unwrap();
+    check_refused(
+        &url(&text),
+        "`tidemark` holds 1 tables, indexes or others of something else.",
+        "?schema=",
+    );
+    // The rights that the sentences name are enough.
+    let given = "CREATE SCHEMA own AUTHORIZATION guest";
+    cluster.run_sql("narrow", &[given]).unwrap();
+    let own = by_user(&format!("{text}&schema=own"), "guest");
+    open(&own).unwrap().close();
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_left_alone() {
+    let cluster = cluster();
+    database(&cluster, "newer");
+    let place = url(&cluster.url("newer"));
+    open(&place).unwrap().close();
+    let raise = "UPDATE tidemark.meta SET format = format + 1";
+    cluster.run_sql("newer", &[raise]).unwrap();
+    let refused = open(&place).err().unwrap();
+    assert!(
+        matches!(refused, StoreError::Format { found, newest } if found == newest + 1),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_database_that_only_reads_is_refused_with_its_own_words() {
+    let cluster = cluster();
+    database(&cluster, "reading");
+    let readonly = "ALTER DATABASE reading SET default_transaction_read_only = on";
+    cluster.run_sql("postgres", &[readonly]).unwrap();
+    let refused = open(&url(&cluster.url("reading"))).err().unwrap();
+    let text = refused.to_string();
+    assert!(text.contains("read-only transaction"), "{text}");
+}
