@@ -1,4 +1,4 @@
-//! `harness exact`: cached lists and single rows beside a static responder and a static file.
+//! `harness exact`: cached lists and single rows beside two responders and a static file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,16 +10,17 @@ use serde_json::json;
 
 use crate::aim::Aim;
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::floor::Floor;
-use crate::reads::{FLOOR, Subject};
+use crate::floor::{FloorRound, Floors, STATIC, in_turns};
+use crate::reads::Subject;
 use crate::run::{Run, RunArgs};
 use crate::ways::{Sizes, WAYS, Way};
 use crate::{catalog, expect, nginx, surroundings};
 
-/// Measure an exact hit, a TTL hit and a point read beside a static responder and nginx
+/// Measure an exact hit, a TTL hit and a point read beside two responders and nginx
 ///
-/// Each round is the subject, the static responder with the same bytes, nginx with the same body
-/// as a file, and the subject again: once over one connection, once by wrk over 32.
+/// Each round is the subject, the static responder with the same bytes, the lean one with the same
+/// body and a short head, nginx with the same body as a file, and the subject again: once over one
+/// connection, once by wrk over 32.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   apt-get install -y wrk nginx-light
@@ -81,10 +82,8 @@ struct Stage<'a> {
 /// One round: the subject, who stands beside it, the subject again.
 #[derive(Clone, Debug)]
 struct Beside {
-    first: Slice,
-    floor: Slice,
+    floors: FloorRound,
     file: Slice,
-    second: Slice,
 }
 
 impl Stage<'_> {
@@ -92,26 +91,23 @@ impl Stage<'_> {
         let access = &self.server.access;
         subject.check(access)?;
         let aim = Aim::at(access, &subject.route(), self.server.process());
-        let floor = Floor::beside(&self.run.binary, &aim)?;
+        let floors = Floors::beside(&self.run.binary, &aim)?;
         let file = self.nginx.serve(&self.folder(subject), &aim)?;
         let mut figures = Vec::new();
         for way in WAYS {
             let ask = |aim: &Aim| self.sizes.ask(way, aim, self.wrk);
             let round = |number: u32| {
                 let first = ask(&aim)?;
-                // Each of the two is next to either slice of the subject as often as the other.
-                let mut others = [&floor.aim, &file.aim];
-                others.rotate_left(number as usize % 2);
-                let mut others = [ask(others[0])?, ask(others[1])?];
-                others.rotate_left(number as usize % 2);
-                let [floor, file] = others;
+                let [same, lean] = floors.aims();
+                let [same, lean, file] = in_turns(number, [same, lean, &file.aim], ask)?;
                 let second = ask(&aim)?;
-                Ok(Beside {
+                let floors = FloorRound {
                     first,
-                    floor,
-                    file,
+                    same,
+                    lean,
                     second,
-                })
+                };
+                Ok(Beside { floors, file })
             };
             let rounds = || (0..self.sizes.rounds).map(round).collect::<Result<_>>();
             let rounds: Vec<Beside> = way.awake(rounds)?;
@@ -152,38 +148,37 @@ impl Subject {
             way.figure(&format!("{}{who}", self.key()), title, floor, goal, rounds)
         };
         let title = self.title();
-        let own = figure("", title, FLOOR, goal, beside(rounds, |round| &round.floor));
+        let both: Vec<FloorRound> = rounds.iter().map(|round| round.floors.clone()).collect();
+        let same = both.iter().map(FloorRound::to_same).collect();
+        let own = figure("", title, STATIC, goal, same);
         let file = |round: &Beside| Round {
             first: round.file.clone(),
-            floor: Some(round.floor.clone()),
+            floor: Some(round.floors.same.clone()),
             second: None,
         };
         let file: Vec<Round> = rounds.iter().map(file).collect();
-        let file = figure("_file", self.file(), FLOOR, Goal::Reported, file);
-        let to_file = beside(rounds, |round| &round.file);
+        let file = figure("_file", self.file(), STATIC, Goal::Reported, file);
+        let to_file = rounds.iter().map(Beside::to_file).collect();
         let title = format!("{title}, to the file");
         let to_file = figure("_to_file", &title, "nginx", Goal::Reported, to_file);
+        let lean = self.to_lean(way, &both)?;
         if way == Way::One {
-            return Ok(vec![own, file, to_file]);
+            return Ok([vec![own], lean, vec![file, to_file]].concat());
         }
         let cpu = own.by_processor(goal_cpu).context("no processor time")?;
         let cpu_file = file
             .by_processor(Goal::Reported)
             .context("no processor time")?;
-        Ok(vec![own, file, to_file, cpu, cpu_file])
+        Ok([vec![own, cpu], lean, vec![file, to_file, cpu_file]].concat())
     }
 }
 
-/// The subject with one of those beside it as its floor.
-fn beside(rounds: &[Beside], floor: fn(&Beside) -> &Slice) -> Vec<Round> {
-    let round = |round: &Beside| {
-        Round::of(
-            round.first.clone(),
-            floor(round).clone(),
-            round.second.clone(),
-        )
-    };
-    rounds.iter().map(round).collect()
+impl Beside {
+    /// The subject with the file as its floor.
+    fn to_file(&self) -> Round {
+        let FloorRound { first, second, .. } = &self.floors;
+        Round::of(first.clone(), self.file.clone(), second.clone())
+    }
 }
 
 #[cfg(test)]
@@ -197,15 +192,18 @@ mod tests {
 
     fn round() -> Beside {
         Beside {
-            first: slice(80.0, 12.0),
-            floor: slice(100.0, 10.0),
+            floors: FloorRound {
+                first: slice(80.0, 12.0),
+                same: slice(100.0, 10.0),
+                lean: slice(120.0, 8.0),
+                second: slice(100.0, 14.0),
+            },
             file: slice(60.0, 20.0),
-            second: slice(100.0, 14.0),
         }
     }
 
     #[test]
-    fn a_round_is_judged_by_the_responder_and_told_beside_the_file() {
+    fn a_round_is_judged_by_both_responders_and_told_beside_the_file() {
         let figures = Subject::Exact.figures(Way::Many, &[round()]).unwrap();
         let shown = |figure: &Figure| {
             let ratio = figure.ratio().unwrap().median;
@@ -214,9 +212,11 @@ mod tests {
         let found: Vec<_> = figures.iter().map(shown).collect();
         let wanted = [
             ("exact_hit_wrk", 0.9, Some(true)),
+            ("exact_hit_wrk_cpu", 1.3, Some(true)),
+            ("exact_hit_lean_wrk", 0.75, Some(false)),
+            ("exact_hit_lean_wrk_cpu", 1.625, Some(false)),
             ("exact_hit_file_wrk", 0.6, None),
             ("exact_hit_to_file_wrk", 1.5, None),
-            ("exact_hit_wrk_cpu", 1.3, Some(true)),
             ("exact_hit_file_wrk_cpu", 2.0, None),
         ];
         let wanted = wanted.map(|(key, ratio, met)| (key.to_owned(), ratio, met));
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn one_connection_is_judged_by_its_latency_alone() {
         let figures = Subject::Ttl.figures(Way::One, &[round()]).unwrap();
-        assert_eq!(figures.len(), 3);
+        assert_eq!(figures.len(), 4);
         assert_eq!(figures[0].unit, "p50 µs");
         assert_eq!(figures[0].goal, Goal::AtMost(1.15));
     }

@@ -14,9 +14,8 @@ use crate::aim::Aim;
 use crate::catalog;
 use crate::expect;
 use crate::figure::{Figure, Goal, Round, Slice};
-use crate::floor::Floor;
+use crate::floor::{FloorRound, Floors, LEAN, STATIC};
 use crate::pocketbase::{self, Peer};
-use crate::reads::FLOOR;
 use crate::run::{Run, RunArgs};
 use crate::surroundings;
 use crate::ways::{Sizes, WAYS, Way};
@@ -25,9 +24,9 @@ use crate::ways::{Sizes, WAYS, Way};
 ///
 /// Both hold the same 10,000 rows with the same index, both are asked without a key, and both
 /// answers are compared with the generator. Each is measured in turns with a static responder that
-/// gives its own answer. PocketBase has no cache of lists, so the server that has none stands
-/// beside it; the exact hit is compared with its responder alone. PocketBase is fetched and built
-/// by Go on the first run, into a folder `peers` beside the binary.
+/// gives its own answer, and a lean one that gives its body. PocketBase has no cache of lists, so
+/// the server that has none stands beside it; the exact hit is compared with its responders alone.
+/// PocketBase is fetched and built by Go on the first run, into a folder `peers` beside the binary.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   cargo build --release -p tidemark
@@ -131,22 +130,22 @@ fn theirs(peer: &Peer, has_total: bool) -> Result<Aim> {
     Ok(aim)
 }
 
-/// A server with the static responder that gives its answer.
+/// A server with the responders that give its answer.
 struct Subject {
     key: &'static str,
     title: &'static str,
     aim: Aim,
-    floor: Floor,
+    floors: Floors,
 }
 
 impl Subject {
     fn of(run: &Run, key: &'static str, title: &'static str, aim: Aim) -> Result<Subject> {
-        let floor = Floor::beside(&run.binary, &aim).context(title)?;
+        let floors = Floors::beside(&run.binary, &aim).context(title)?;
         Ok(Subject {
             key,
             title,
             aim,
-            floor,
+            floors,
         })
     }
 }
@@ -155,15 +154,11 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Vec<Figu
     let mut figures = Vec::new();
     for way in WAYS {
         let ask = |aim: &Aim| sizes.ask(way, aim, wrk);
-        let mut rounds: [Vec<Round>; 4] = Default::default();
+        let mut rounds: [Vec<FloorRound>; 4] = Default::default();
         way.awake(|| {
-            for _ in 0..sizes.rounds {
+            for number in 0..sizes.rounds {
                 for (subject, rounds) in subjects.iter().zip(&mut rounds) {
-                    rounds.push(Round::of(
-                        ask(&subject.aim)?,
-                        ask(&subject.floor.aim)?,
-                        ask(&subject.aim)?,
-                    ));
+                    rounds.push(subject.floors.round(number, &subject.aim, ask)?);
                 }
             }
             Ok(())
@@ -176,15 +171,19 @@ fn measure(subjects: &[Subject; 4], wrk: &Wrk, sizes: &Sizes) -> Result<Vec<Figu
     Ok(figures)
 }
 
-/// Each beside its floor, then ours, not cached, beside theirs. Nothing is to be reached.
-fn figures_of(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> Result<Vec<Figure>> {
+/// Each beside its floors, then ours, not cached, beside theirs. Nothing is to be reached.
+fn figures_of(
+    way: Way,
+    titles: [(&str, &str); 4],
+    rounds: [Vec<FloorRound>; 4],
+) -> Result<Vec<Figure>> {
     let figure = |key: &str, title: &str, floor, rounds| {
         way.figure(key, title, floor, Goal::Reported, rounds)
     };
     let [_, uncached, theirs, _] = &rounds;
     let direct = uncached.iter().zip(theirs).map(|(ours, theirs)| Round {
         floor: Some(both(theirs)),
-        ..ours.clone()
+        ..ours.to_same()
     });
     let direct = figure(
         "uncached_to_pocketbase",
@@ -194,22 +193,38 @@ fn figures_of(way: Way, titles: [(&str, &str); 4], rounds: [Vec<Round>; 4]) -> R
     );
     let mut figures = Vec::new();
     for ((key, title), rounds) in titles.into_iter().zip(rounds) {
-        let own = figure(key, title, FLOOR, rounds);
-        let cpu = own
-            .by_processor(Goal::Reported)
-            .context("no processor time")?;
-        figures.extend([own, cpu]);
+        let floors = [
+            (
+                FloorRound::to_same as fn(&FloorRound) -> Round,
+                STATIC,
+                "",
+                "",
+            ),
+            (
+                FloorRound::to_lean,
+                LEAN,
+                "_lean",
+                ", to the lean responder",
+            ),
+        ];
+        for (to_floor, floor, key_end, title_end) in floors {
+            let rounds = rounds.iter().map(to_floor).collect();
+            let (key, title) = (format!("{key}{key_end}"), format!("{title}{title_end}"));
+            let own = figure(&key, &title, floor, rounds);
+            let cpu = own
+                .by_processor(Goal::Reported)
+                .context("no processor time")?;
+            figures.extend([own, cpu]);
+        }
     }
     figures.push(direct);
     Ok(figures)
 }
 
 /// Both slices of a subject as one.
-fn both(round: &Round) -> Slice {
+fn both(round: &FloorRound) -> Slice {
     let mut slice = round.first.clone();
-    if let Some(second) = &round.second {
-        slice.value = f64::midpoint(slice.value, second.value);
-    }
+    slice.value = f64::midpoint(slice.value, round.second.value);
     slice
 }
 
@@ -219,9 +234,16 @@ mod tests {
     use crate::figure::PROCESSOR;
 
     #[test]
-    fn each_has_its_floor_and_ours_stands_beside_theirs() {
+    fn each_has_its_floors_and_ours_stands_beside_theirs() {
         let slice = |value: f64| Slice::noted(value, vec![(PROCESSOR, value)]);
-        let round = |value: f64| vec![Round::of(slice(value), slice(100.0), slice(3.0 * value))];
+        let round = |value: f64| {
+            vec![FloorRound {
+                first: slice(value),
+                same: slice(100.0),
+                lean: slice(200.0),
+                second: slice(3.0 * value),
+            }]
+        };
         let titles = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")];
         let rounds = [40.0, 20.0, 10.0, 5.0].map(round);
         let figures = figures_of(Way::Many, titles, rounds).unwrap();
@@ -230,12 +252,20 @@ mod tests {
         let wanted = [
             ("a_wrk", 0.8),
             ("a_wrk_cpu", 0.8),
+            ("a_lean_wrk", 0.4),
+            ("a_lean_wrk_cpu", 0.4),
             ("b_wrk", 0.4),
             ("b_wrk_cpu", 0.4),
+            ("b_lean_wrk", 0.2),
+            ("b_lean_wrk_cpu", 0.2),
             ("c_wrk", 0.2),
             ("c_wrk_cpu", 0.2),
+            ("c_lean_wrk", 0.1),
+            ("c_lean_wrk_cpu", 0.1),
             ("d_wrk", 0.1),
             ("d_wrk_cpu", 0.1),
+            ("d_lean_wrk", 0.05),
+            ("d_lean_wrk_cpu", 0.05),
             ("uncached_to_pocketbase_wrk", 2.0),
         ];
         assert_eq!(ratios, wanted.map(|(key, ratio)| (key.to_owned(), ratio)));

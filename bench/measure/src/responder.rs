@@ -1,5 +1,5 @@
-//! Programs that answer and keep nothing, as children: the static responder, with the same bytes
-//! from the same threads and nothing else, and whatever else says where it listens.
+//! Programs that answer and keep nothing, as children: the responders, with the same bytes from
+//! the same threads and nothing else, and whatever else says where it listens.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,6 +9,15 @@ use anyhow::{Context, Result};
 
 use crate::cores::Cores;
 use crate::process::{ChildProgram, ProcessNumber};
+
+/// What a responder repeats besides the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponderKind {
+    /// The whole head: the *static responder*.
+    Static,
+    /// `Content-Type` alone: the *lean responder*.
+    Lean,
+}
 
 /// A running responder; killed when dropped, as it keeps nothing that an orderly end would save.
 pub struct Responder {
@@ -26,10 +35,13 @@ impl Responder {
     pub fn start(
         mut command: Command,
         cores: Option<&Cores>,
-        url: &str,
-        headers: &[String],
+        kind: ResponderKind,
+        (url, headers): (&str, &[String]),
     ) -> Result<Responder> {
         command.args(["bench", "floor", "--listen", "127.0.0.1:0", "--from", url]);
+        if kind == ResponderKind::Lean {
+            command.arg("--lean");
+        }
         for header in headers {
             command.args(["--header", header]);
         }

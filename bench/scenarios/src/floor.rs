@@ -1,5 +1,6 @@
 //! A static responder: answers every request with the same bytes. What a client measures
-//! against it is its own share, and the share of the network and of the HTTP library.
+//! against it is its own share, and the share of the network and of the HTTP library. With a short
+//! head it is the leanest server of this body that this library makes: the *lean responder*.
 //!
 //! It uses the threads as the server does: one runtime on each, connections go to the one with
 //! the fewest.
@@ -14,13 +15,23 @@ use std::thread::Builder;
 use bytes::Bytes;
 use client::Answer;
 use http_body_util::Full;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, TRANSFER_ENCODING};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
+
+/// Which headers of the copied answer are sent, besides those that hyper writes for every answer:
+/// `Content-Length` and `Date`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FloorHead {
+    /// All of them: the price of these very bytes.
+    Whole,
+    /// `Content-Type` alone: the least that a client needs.
+    Short,
+}
 
 /// What is answered.
 #[derive(Clone, Debug)]
@@ -31,12 +42,24 @@ struct Fixed {
 }
 
 impl Fixed {
-    /// The same status, body and headers, less those that hyper writes for every answer.
-    fn copy_of(answer: &Answer) -> Fixed {
-        let mut headers = answer.headers.clone();
-        for written_anew in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
-            headers.remove(written_anew);
-        }
+    /// The same status and body, and those of the headers that are wanted, less those that hyper
+    /// writes for every answer.
+    fn copy_of(answer: &Answer, head: FloorHead) -> Fixed {
+        let headers = match head {
+            FloorHead::Whole => {
+                let mut headers = answer.headers.clone();
+                for written_by_hyper in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
+                    headers.remove(written_by_hyper);
+                }
+                headers
+            }
+            FloorHead::Short => {
+                let kind = answer.headers.get(CONTENT_TYPE);
+                kind.map(|kind| (CONTENT_TYPE, kind.clone()))
+                    .into_iter()
+                    .collect()
+            }
+        };
         Fixed {
             status: answer.status,
             headers,
@@ -56,10 +79,15 @@ impl Fixed {
 ///
 /// # Errors
 /// When the address cannot be listened on, or a thread not be started.
-pub fn start(listen: SocketAddr, answer: &Answer, threads: usize) -> io::Result<SocketAddr> {
+pub fn start(
+    listen: SocketAddr,
+    answer: &Answer,
+    head: FloorHead,
+    threads: usize,
+) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(listen)?;
     let address = listener.local_addr()?;
-    let fixed = Arc::new(Fixed::copy_of(answer));
+    let fixed = Arc::new(Fixed::copy_of(answer, head));
     let workers = (0..threads.max(1)).map(|number| Worker::start(number, fixed.clone()));
     let workers = workers.collect::<io::Result<Vec<Worker>>>()?;
     Builder::new()
@@ -80,6 +108,12 @@ fn accept(listener: &TcpListener, workers: &[Worker]) {
     }
 }
 
+fn local_runtime() -> io::Result<LocalRuntime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+}
+
 struct Worker {
     streams: UnboundedSender<TcpStream>,
     live: Arc<AtomicUsize>,
@@ -89,15 +123,18 @@ impl Worker {
     fn start(number: usize, fixed: Arc<Fixed>) -> io::Result<Worker> {
         let (streams, received) = unbounded_channel();
         let live = Arc::new(AtomicUsize::new(0));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let (ready, started) = std::sync::mpsc::sync_channel(1);
         let counted = live.clone();
         Builder::new()
             .name(format!("floor-{number}"))
-            .spawn(move || {
-                LocalSet::new().block_on(&runtime, answer_all(received, &fixed, &counted));
+            .spawn(move || match local_runtime() {
+                Ok(runtime) => {
+                    drop(ready.send(Ok(())));
+                    runtime.block_on(answer_all(received, &fixed, &counted));
+                }
+                Err(error) => drop(ready.send(Err(error))),
             })?;
+        started.recv().map_err(io::Error::other)??;
         Ok(Worker { streams, live })
     }
 
@@ -142,8 +179,8 @@ mod tests {
     use client::Client;
     use hyper::Request;
 
-    #[test]
-    fn every_request_gets_the_same_status_headers_and_body() {
+    #[track_caller]
+    fn check(head: FloorHead, wanted: &[&str]) {
         let mut headers = HeaderMap::new();
         headers.insert(
             "content-type",
@@ -158,7 +195,7 @@ mod tests {
             headers,
             body,
         };
-        let address = start(([127, 0, 0, 1], 0).into(), &answer, 2).unwrap();
+        let address = start(([127, 0, 0, 1], 0).into(), &answer, head, 2).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -180,10 +217,28 @@ mod tests {
                         .map(hyper::header::HeaderName::as_str)
                         .collect();
                     names.sort_unstable();
-                    assert_eq!(names, ["content-length", "content-type", "date", "etag"]);
-                    assert_eq!(got.headers["etag"], "\"x\"");
+                    assert_eq!(names, wanted);
+                    let (copied, sent) =
+                        (&answer.headers[CONTENT_TYPE], &got.headers[CONTENT_TYPE]);
+                    assert_eq!(copied, sent);
                 }
             }
         });
+    }
+
+    #[test]
+    fn every_request_gets_the_same_status_headers_and_body() {
+        check(
+            FloorHead::Whole,
+            &["content-length", "content-type", "date", "etag"],
+        );
+    }
+
+    #[test]
+    fn a_lean_responder_sends_the_body_and_three_headers() {
+        check(
+            FloorHead::Short,
+            &["content-length", "content-type", "date"],
+        );
     }
 }

@@ -21,10 +21,10 @@ const METHOD: &str = "\
      slices. Before and after timing, every column of the page and the total were equal to the \
      answer computed from the catalog's definition. The floor answers from memory with the bytes \
      and headers of the server's own answer: the share of client, network and HTTP library in \
-     every sample. Percentiles are by nearest rank, of all samples. Samples in this file are \
-     within 0.16 % of the measured ones.";
+     every sample. The lean floor answers with the same body and a short head. Percentiles are by \
+     nearest rank, of all samples. Samples in this file are within 0.16 % of the measured ones.";
 
-/// A finished run: four phases, in the order uncached, exact, ttl, floor.
+/// A finished run: five phases, in the order uncached, exact, ttl, floor, lean floor.
 pub struct Report<'a> {
     /// Everything a reader needs to repeat the run, in the order shown.
     pub parameters: Pairs,
@@ -35,7 +35,7 @@ pub struct Report<'a> {
     /// Connections of each phase.
     pub connections: u32,
     /// What was measured.
-    pub phases: &'a [Phase; 4],
+    pub phases: &'a [Phase; 5],
 }
 
 impl Report<'_> {
@@ -129,7 +129,7 @@ impl Report<'_> {
     /// When a phase has no samples.
     pub fn summary(&self) -> Result<String> {
         let sorted = self.sorted()?;
-        let [uncached, exact, _, floor] = sorted.each_ref().map(Sorted::median);
+        let [uncached, exact, _, floor, lean] = sorted.each_ref().map(Sorted::median);
         let rows = self.phases.iter().zip(&sorted).map(|(phase, sorted)| {
             let own = sorted.median();
             vec![
@@ -140,32 +140,40 @@ impl Report<'_> {
                 us(own),
                 us(sorted.at(990)),
                 times(ratio(own, floor)),
+                times(ratio(own, lean)),
                 times(ratio(uncached, own)),
                 times(ratio(exact, own)),
             ]
         });
-        let head =
-            "phase|wall|calls/s|avg µs|p50 µs|p99 µs|p50 to floor|no cache to this|exact to this";
+        let head = "phase|wall|calls/s|avg µs|p50 µs|p99 µs|p50 to floor|to lean floor\
+                    |no cache to this|exact to this";
         Ok(table(head, rows.collect()))
     }
 
-    fn sorted(&self) -> Result<[Sorted; 4]> {
+    fn sorted(&self) -> Result<[Sorted; 5]> {
         let sort = |phase: &Phase| {
             let samples = phase.samples.iter().map(|sample| sample.took);
             Sorted::new(samples).with_context(|| format!("{}: no samples", phase.title))
         };
-        let [uncached, exact, ttl, floor] = self.phases;
-        Ok([sort(uncached)?, sort(exact)?, sort(ttl)?, sort(floor)?])
+        let [uncached, exact, ttl, floor, lean] = self.phases;
+        Ok([
+            sort(uncached)?,
+            sort(exact)?,
+            sort(ttl)?,
+            sort(floor)?,
+            sort(lean)?,
+        ])
     }
 
-    fn percentiles(sorted: &[Sorted; 4]) -> String {
-        let line = |name: &str, values: [Duration; 4]| {
-            let [uncached, exact, ttl, floor] = values;
+    fn percentiles(sorted: &[Sorted; 5]) -> String {
+        let line = |name: &str, values: [Duration; 5]| {
+            let [uncached, exact, ttl, floor, lean] = values;
             let ratios = [
                 (uncached, exact),
                 (uncached, ttl),
                 (exact, ttl),
                 (exact, floor),
+                (exact, lean),
             ];
             let ratios = ratios.map(|(left, right)| times(ratio(left, right)));
             [
@@ -181,8 +189,8 @@ impl Report<'_> {
             .map(|(name, at)| line(name, each(&|sorted| sorted.at(*at))))
             .collect();
         rows.push(line("avg", each(&Sorted::average)));
-        let head =
-            "µs|no cache|exact|ttl|floor|no cache / exact|no cache / ttl|exact / ttl|exact / floor";
+        let head = "µs|no cache|exact|ttl|floor|lean floor|no cache / exact|no cache / ttl\
+                    |exact / ttl|exact / floor|exact / lean floor";
         table(head, rows)
     }
 
@@ -198,7 +206,7 @@ impl Report<'_> {
         )
     }
 
-    fn beside_published(&self, [uncached, exact, ttl, _]: &[Sorted; 4]) -> String {
+    fn beside_published(&self, [uncached, exact, ttl, ..]: &[Sorted; 5]) -> String {
         let here = |sorted: &Sorted, name: &str| {
             let at = POINTS.iter().find(|(point, _)| *point == name);
             ms(at.map_or_else(|| sorted.average(), |(_, per_mille)| sorted.at(*per_mille)))
@@ -214,7 +222,7 @@ impl Report<'_> {
                 line(name, [plain, uncached, exact, cached, ttl])
             })
             .collect();
-        let [uncached, exact, ttl, _] = self.phases;
+        let [uncached, exact, ttl, ..] = self.phases;
         let [plain, cached] = published::LIST_PER_SECOND.map(|rate| rate.to_string());
         let ours = [uncached, exact, ttl].map(|phase| format!("{:.0}", phase.per_second()));
         let [own_uncached, own_exact, own_ttl] = ours;
@@ -309,16 +317,17 @@ mod tests {
         phase
     }
 
-    fn phases() -> [Phase; 4] {
+    fn phases() -> [Phase; 5] {
         [
             phase("uncached", Role::Reference, &[200, 210, 220, 1_000]),
             phase("exact", Role::Subject, &[50, 60, 70, 80]),
             phase("ttl", Role::Other, &[60, 60, 60, 60]),
             phase("floor", Role::Floor, &[40, 40, 40, 40]),
+            phase("lean", Role::Floor, &[30, 30, 30, 30]),
         ]
     }
 
-    fn report(phases: &[Phase; 4]) -> Report<'_> {
+    fn report(phases: &[Phase; 5]) -> Report<'_> {
         Report {
             parameters: vec![
                 ("started", json!("2026-11-21T00:00:00.000Z")),
@@ -337,12 +346,12 @@ mod tests {
         let text = render(&report(&phases)).unwrap();
         for part in [
             "\niterations: 4\ncpu: \"A: \\\"CPU\\\"\"\ncores: 2\nuncached_avg_us: 407.5\n",
-            "| p50 | 210.0 | 60.0 | 60.0 | 40.0 | 3.50x | 3.50x | 1.00x | 1.50x |\n",
-            "| max | 1000.0 | 80.0 | 60.0 | 40.0 | 12.50x | 16.67x | 1.33x | 2.00x |\n",
+            "| p50 | 210.0 | 60.0 | 60.0 | 40.0 | 30.0 | 3.50x | 3.50x | 1.00x | 1.50x | 2.00x |\n",
+            "| max | 1000.0 | 80.0 | 60.0 | 40.0 | 30.0 | 12.50x | 16.67x | 1.33x | 2.00x | 2.67x |\n",
             "| p50 | 13.187 | 0.210 | 0.060 | 6.108 | 0.060 |\n",
             "| calls/s | 73 | 2454 | 15385 | 155 | 16667 |\n",
             "| wall | 22m43.4s | 0.0s | 0.0s | 10m44.5s | 0.0s |\n",
-            "| floor | 0.0s | 25000 | 40.0 | 40.0 | 40.0 | 1.00x | 5.25x | 1.50x |\n",
+            "| floor | 0.0s | 25000 | 40.0 | 40.0 | 40.0 | 1.00x | 1.33x | 5.25x | 1.50x |\n",
             "(run.json)",
         ] {
             assert!(text.contains(part), "{part}\n--- is not in\n{text}");
@@ -363,6 +372,7 @@ mod tests {
             ("exact", Role::Subject, Source::Measured),
             ("ttl", Role::Other, Source::Measured),
             ("floor", Role::Floor, Source::Measured),
+            ("lean", Role::Floor, Source::Measured),
             ("published_uncached", Role::Other, Source::Quoted),
             ("published_ttl", Role::Other, Source::Quoted),
         ];

@@ -9,7 +9,7 @@ use anyhow::Result;
 use measure::cores::Cores;
 use measure::live::LiveServer;
 use measure::process::cleared;
-use measure::responder::Responder;
+use measure::responder::{Responder, ResponderKind};
 use measure::scratch::Scratch;
 
 /// The data directory that holds the catalog.
@@ -116,6 +116,11 @@ impl Stage {
     /// # Errors
     /// When it does not start.
     pub fn responder(&self, cores: &Cores, url: &str, headers: &[String]) -> Result<Responder> {
-        Responder::start(self.command(), Some(cores), url, headers)
+        Responder::start(
+            self.command(),
+            Some(cores),
+            ResponderKind::Static,
+            (url, headers),
+        )
     }
 }

@@ -1,8 +1,9 @@
 //! `tidemark bench ttl`: the published workload through the built-in client.
 //!
-//! Four phases take turns in slices: the list read again each time, the list as it is (which a
-//! server may keep as long as it is exact), the list with `ttl`, and the same bytes from a static
-//! responder in this process. Turns, so that a machine that drifts drifts for all.
+//! Five phases take turns in slices: the list read again each time, the list as it is (which a
+//! server may keep as long as it is exact), the list with `ttl`, the same bytes from a static
+//! responder in this process, and the same body from a lean one. Turns, so that a machine that
+//! drifts drifts for all.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use model::calendar::iso_ms;
 use serde_json::{Value, json};
 
 use super::answer::{self, Expected};
-use super::floor;
+use super::floor::{self, FloorHead};
 use super::phase::{self, Phase, Until};
 use super::record::write;
 use super::report::{Report, render};
@@ -28,9 +29,10 @@ use crate::seed::table;
 
 /// The `ttl` of the third phase, in seconds, as published.
 pub const TTL_S: u32 = 300;
-/// Pools of connections, by position: to the server, and to the static responder.
+/// Pools of connections, by position: to the server, and to both responders.
 const SERVER: usize = 0;
 const FLOOR: usize = 1;
+const LEAN: usize = 2;
 /// How the wait of a phase that ends by time is drawn: in steps of a tenth of a second.
 const DRAWN_PER_S: f64 = 10.0;
 /// A server that answers nothing for so long is taken for one that never will; the published list
@@ -77,14 +79,18 @@ pub async fn run(options: &Options) -> Result<WrittenReport> {
     expected.check(&subject.plain.body, "the server")?;
     // One thread serves one connection as fast as many would; more may need all cores.
     let threads = options.connections.min(server::serve::cores());
-    let floor_at = floor::start(([127, 0, 0, 1], 0).into(), &subject.plain, threads)
-        .context("the static responder cannot start")?;
-    let floor_endpoint = options.access.endpoint.at(floor_at);
+    let responder = |head| {
+        let at = floor::start(([127, 0, 0, 1], 0).into(), &subject.plain, head, threads);
+        at.map(|at| endpoint.at(at))
+            .context("a static responder cannot start")
+    };
+    let floors = [responder(FloorHead::Whole)?, responder(FloorHead::Short)?];
     let mut pools = [
         soon(silent_max, pool(endpoint, options.connections)).await?,
-        soon(silent_max, pool(&floor_endpoint, options.connections)).await?,
+        soon(silent_max, pool(&floors[0], options.connections)).await?,
+        soon(silent_max, pool(&floors[1], options.connections)).await?,
     ];
-    let mut phases = phases(access, &floor_endpoint)?;
+    let mut phases = phases(access, &floors)?;
     for phase in &mut phases {
         let client = first(&mut pools[phase.pool_idx]);
         let answer = soon(silent_max, phase.ask(client)).await?;
@@ -130,11 +136,11 @@ fn first(pool: &mut [Client]) -> &mut Client {
         .expect("the command line demands a connection")
 }
 
-fn phases(access: &Access, floor: &Endpoint) -> Result<[Phase; 4]> {
-    let floor = Access {
+fn phases(access: &Access, floors: &[Endpoint; 2]) -> Result<[Phase; 5]> {
+    let [floor, lean] = floors.each_ref().map(|floor| Access {
         endpoint: floor.clone(),
         ..access.clone()
-    };
+    });
     let list = |access: &Access, ttl_s| access.request(Method::GET, &answer::route(ttl_s), None);
     let ttl = format!("ttl {TTL_S}");
     Ok([
@@ -154,6 +160,11 @@ fn phases(access: &Access, floor: &Endpoint) -> Result<[Phase; 4]> {
             list(access, Some(TTL_S))?,
         ),
         Phase::new(("floor", "floor", Role::Floor), FLOOR, list(&floor, None)?),
+        Phase::new(
+            ("lean", "lean floor", Role::Floor),
+            LEAN,
+            list(&lean, None)?,
+        ),
     ])
 }
 
@@ -176,8 +187,8 @@ async fn purge(client: &mut Client, access: &Access) -> Result<()> {
 }
 
 async fn measure(
-    phases: &mut [Phase; 4],
-    pools: &mut [Vec<Client>; 2],
+    phases: &mut [Phase; 5],
+    pools: &mut [Vec<Client>; 3],
     options: &Options,
 ) -> Result<()> {
     for phase in &mut *phases {
@@ -193,7 +204,7 @@ async fn measure(
         let (until, drawn) = slice(options, round);
         for turn in 0..phases.len() {
             // Another one begins in each round, so that none always follows the same one.
-            let phase = &mut phases[(round + turn) % 4];
+            let phase = &mut phases[(round + turn) % 5];
             let pool = &mut pools[phase.pool_idx];
             let silent_max = options.silent_max;
             phase.measure(pool, until, origin, silent_max).await?;
@@ -271,7 +282,7 @@ impl Subject {
 fn parameters(
     options: &Options,
     subject: &Subject,
-    phases: &[Phase; 4],
+    phases: &[Phase; 5],
 ) -> Vec<(&'static str, Value)> {
     let header = subject
         .plain
@@ -282,7 +293,7 @@ fn parameters(
         Until::Calls(calls) => ("iterations", json!(calls)),
         Until::Elapsed(whole) => ("duration_s", json!(whole.as_secs_f64())),
     };
-    let [_, exact, ttl, _] = phases;
+    let [_, exact, ttl, _, _] = phases;
     let own = std::env::current_exe().unwrap_or_default();
     let mut pairs = vec![
         ("started", json!(iso_ms(options.started))),
@@ -309,6 +320,10 @@ fn parameters(
         (
             "floor",
             json!("hyper, in the client's process, the same bytes and headers"),
+        ),
+        (
+            "lean_floor",
+            json!("hyper, in the client's process, the same body and a short head"),
         ),
     ];
     pairs.extend(machine::identity(&own));
@@ -371,7 +386,7 @@ mod tests {
         let options = options(Until::Calls(1), 1);
         let error = runtime().block_on(async {
             let mut clients = pool(&endpoint, 2).await.unwrap();
-            let [mut phase, ..] = phases(&options.access, &endpoint).unwrap();
+            let [mut phase, ..] = phases(&options.access, &[endpoint.clone(), endpoint]).unwrap();
             let limit = options.silent_max;
             let measured = phase.measure(&mut clients, Until::Calls(9), Instant::now(), limit);
             measured.await.unwrap_err().to_string()

@@ -106,7 +106,10 @@ fn the_benchmark_checks_measures_and_reports() {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let raw: Value = serde_json::from_str(&read("run.json")).unwrap();
     let series = raw["groups"][0]["series"].as_array().unwrap();
-    for (series, key) in series.iter().zip(["uncached", "exact", "ttl", "floor"]) {
+    for (series, key) in series
+        .iter()
+        .zip(["uncached", "exact", "ttl", "floor", "lean"])
+    {
         assert_eq!(
             (&series["key"], &series["count"]),
             (&key.into(), &40.into())

@@ -17,8 +17,9 @@ use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Uri};
 use measure::early_end::EarlyEnd;
 use measure::record::WrittenReport;
+use scenarios::floor::{self, FloorHead};
 use scenarios::record;
-use scenarios::{Until, compare, floor, gallery, load, prices, ttl};
+use scenarios::{Until, compare, gallery, load, prices, ttl};
 use server::serve::cores;
 
 use super::connection::with_access;
@@ -121,7 +122,7 @@ pub enum BenchCommand {
     /// Fetches the URL once, prints `listening on http://ADDRESS:PORT`, and answers until it is
     /// stopped, with as many threads as a server would use.
     #[command(after_help = "Example:
-  tidemark bench floor --from http://127.0.0.1:8280/v1/health/version
+  tidemark bench floor --lean --from http://127.0.0.1:8280/v1/health/version
   wrk -c 32 http://127.0.0.1:PORT/")]
     Floor(FloorArgs),
 }
@@ -261,6 +262,9 @@ pub struct FloorArgs {
     /// Threads that answer [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     threads: Option<u16>,
+    /// Send a short head: of the headers of that answer Content-Type alone
+    #[arg(long)]
+    lean: bool,
 }
 
 /// # Errors
@@ -408,7 +412,12 @@ async fn respond(args: FloorArgs) -> Result<()> {
     let mut signals = StopSignals::take()?;
     let answer = fetch(&args.from, args.header).await?;
     let threads = args.threads.map_or_else(cores, usize::from);
-    let address = floor::start(args.listen, &answer, threads)
+    let head = if args.lean {
+        FloorHead::Short
+    } else {
+        FloorHead::Whole
+    };
+    let address = floor::start(args.listen, &answer, head, threads)
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     say(&format!("listening on http://{address}\n"))?;
     signals.next().await;
