@@ -2,11 +2,14 @@
 //! [`ledger`], which each database keeps in its own way.
 
 pub(crate) mod awaited;
+pub(crate) mod constraints;
 pub(crate) mod damaged;
+pub(crate) mod growth;
 pub(crate) mod halt;
 pub(crate) mod ledger;
 pub(crate) mod permissions;
 pub(crate) mod row_search;
+pub(crate) mod state;
 pub(crate) mod timed_rows;
 pub(crate) mod touched;
 pub(crate) mod versions;

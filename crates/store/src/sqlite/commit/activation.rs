@@ -17,6 +17,7 @@ use crate::error::corrupt;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::row_search::DueWanted;
 use crate::refusal::Refusal;
+use crate::sqlite::schema::state;
 use crate::sqlite::schema::tasks::{SLICE_BYTES_MAX, STEP_ROWS};
 use crate::sqlite::write::present::Stale;
 use crate::sqlite::write::run::Run;
@@ -283,7 +284,7 @@ impl Writer {
             .prepare_cached("UPDATE meta SET x_at = max(x_at, ?1)")?
             .execute(params![instant.0])?;
         self.state.horizon = self.state.horizon.max(Mark(instant.0 - 1));
-        self.state.write(&self.connection)?;
+        state::write(&self.connection, &self.state)?;
         Ok(())
     }
 }

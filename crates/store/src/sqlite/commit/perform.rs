@@ -7,9 +7,10 @@ use rusqlite::{ToSql, params};
 
 use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
 use crate::laws::halt::{Halt, Step};
+use crate::laws::state::State;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
-use crate::sqlite::schema::state::State;
+use crate::sqlite::schema::state;
 use crate::sqlite::write::run::Run;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
@@ -199,7 +200,7 @@ impl Run<'_> {
         }
         drop(row);
         self.record_schema()?;
-        self.state.write(self.connection)?;
+        state::write(self.connection, &self.state)?;
         Ok(())
     }
 

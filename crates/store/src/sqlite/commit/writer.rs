@@ -9,7 +9,9 @@ use crate::batch::{
     Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch,
 };
 use crate::laws::awaited::ParkedRows;
+use crate::laws::growth::Totals;
 use crate::laws::halt::Halt;
+use crate::laws::state::State;
 use crate::laws::timed_rows::Timed;
 use crate::laws::touched::Touched;
 use crate::refusal::Refusal;
@@ -19,8 +21,7 @@ use crate::sqlite::disk::kept::Keeping;
 use crate::sqlite::disk::wal_coalescing;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
-use crate::sqlite::schema::sizes::Totals;
-use crate::sqlite::schema::state::State;
+use crate::sqlite::schema::{sizes, state};
 use crate::sqlite::write::matching::SEARCH_MAX;
 use crate::sqlite::write::run::{FunctionsRun, Run, RunManner, TableSet};
 use crate::sqlite::write::staged_run::StagedRun;
@@ -92,7 +93,7 @@ impl Writer {
         keeping: Keeping,
     ) -> Result<Writer, StoreError> {
         let deadline = Deadline::watch(&mut connection)?;
-        let totals = Totals::load(&connection, &state.catalogue)?;
+        let totals = Totals::new(&state.catalogue, sizes::read(&connection)?);
         // What opening has written is committed.
         wal_coalescing::keep(&mut connection);
         Ok(Writer {
@@ -350,7 +351,7 @@ impl Writer {
 
     fn commit_or_void(&mut self) -> Result<(), StoreError> {
         self.state.growth.settle();
-        let counted = self.state.growth.write(&self.connection);
+        let counted = sizes::write_growth(&self.connection, &self.state.growth);
         match counted.and_then(|()| self.execute("COMMIT")) {
             Ok(()) => {
                 wal_coalescing::keep(&mut self.connection);
@@ -418,7 +419,7 @@ impl Writer {
         self.state.mark = Mark::ZERO;
         self.state.horizon = Mark::ZERO;
         self.state.number = 0;
-        self.state.write(&self.connection)?;
+        state::write(&self.connection, &self.state)?;
         Ok(())
     }
 
@@ -426,7 +427,7 @@ impl Writer {
     pub(crate) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
         self.in_own_transaction(|writer| {
             writer.state.horizon = horizon.max(writer.state.mark);
-            writer.state.write(&writer.connection)?;
+            state::write(&writer.connection, &writer.state)?;
             Ok(())
         })
     }

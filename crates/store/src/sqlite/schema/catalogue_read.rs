@@ -17,12 +17,13 @@ use serde_json::Value as Json;
 
 use super::codec;
 use super::constraints;
-use super::sizes::Growth;
-use super::state::State;
+use super::sizes;
 use super::stored_functions::{FUNCTION, function};
 use super::tables::END;
 use crate::StoreError;
 use crate::error::corrupt;
+use crate::laws::growth::Growth;
+use crate::laws::state::State;
 
 type Read<T> = Result<T, StoreError>;
 
@@ -63,7 +64,7 @@ pub(crate) fn load(connection: &Connection) -> Read<Known> {
         known.state.catalogue_mut().apply(change);
     }
     known.state.boundaries = Arc::new(boundaries(&snapshot, &known.state.catalogue)?);
-    known.state.growth = Growth::load(&snapshot)?;
+    known.state.growth = sizes::load_growth(&snapshot)?;
     known.state.constraints = Arc::new(constraints::load(&snapshot)?);
     Ok(known)
 }

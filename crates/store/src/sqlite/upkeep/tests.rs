@@ -8,14 +8,14 @@ use testing::{plain_column, plain_table};
 use super::*;
 use crate::Durability;
 use crate::batch::{Op, WriteBatch};
+use crate::laws::growth::Growth;
+use crate::laws::state::State;
 use crate::row_op::{RowAct, RowOp, Stamps};
 use crate::sqlite::disk::checkpoint;
 use crate::sqlite::disk::connection::{self, Location};
 use crate::sqlite::disk::kept::Keeping;
 use crate::sqlite::disk::vault::Vault;
 use crate::sqlite::schema::migrate;
-use crate::sqlite::schema::sizes::Growth;
-use crate::sqlite::schema::state::State;
 use crate::sqlite::schema::tables::create_table;
 
 fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {

@@ -14,8 +14,9 @@ use rusqlite::{Connection, params};
 
 use super::run::Run;
 use crate::StoreError;
+use crate::laws::growth::Growth;
 use crate::laws::halt::Step;
-use crate::sqlite::schema::sizes::{self, Growth, Slice};
+use crate::sqlite::schema::sizes::{self, Slice};
 use crate::sqlite::schema::tables::END;
 
 /// Which versions cannot be seen any more by a read at the line `?1` or above it. A row that is due

@@ -12,7 +12,9 @@ use super::staged_run::StagedRun;
 use super::stored_rows::SqliteRows;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::laws::awaited::{NeededRow, ParkedRows};
+use crate::laws::growth::Totals;
 use crate::laws::halt::Step;
+use crate::laws::state::State;
 use crate::laws::timed_rows::Timed;
 use crate::laws::touched::Touched;
 use crate::refusal::Refusal;
@@ -20,8 +22,6 @@ use crate::schema_record::SchemaRecord;
 use crate::sqlite::disk::deadline::Deadline;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
-use crate::sqlite::schema::sizes::Totals;
-use crate::sqlite::schema::state::State;
 
 /// A batch while it runs: what it writes with, and what it has done so far.
 pub(crate) struct Run<'w> {
