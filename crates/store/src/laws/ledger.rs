@@ -2,7 +2,7 @@
 //! that does everything at once.
 
 use model::history::{Ending, VersionNumber};
-use model::{Image, Mark, Period, Table, TableNumber, Timestamp, Value};
+use model::{Image, Mark, Period, RowId, Table, TableNumber, Timestamp, Value};
 
 use super::damaged::Damaged;
 use super::halt::Step;
@@ -81,6 +81,16 @@ pub(crate) trait RowLedger: StoredRows {
 
     /// Changes what stands beside the values.
     fn change(&self, table: &Table, change: RowChange<'_>) -> Result<(), StoreError>;
+
+    /// Erases what is kept of a row that is not shown: versions, schedule, the grants of its
+    /// `$sequence`, its place in the records of commits, and answers that may show it. Open
+    /// transactions with an operation on it fail. The number and the bytes of each version.
+    fn erase(
+        &self,
+        table: &Table,
+        row: (&RowId, Option<i64>),
+        mark: Mark,
+    ) -> Result<Vec<(VersionNumber, i64)>, StoreError>;
 }
 
 /// The versions of a row that are known now and valid somewhere from `low` to before `high`, all of
@@ -122,6 +132,8 @@ pub(crate) struct ShownVersion {
     pub(crate) number: VersionNumber,
     pub(crate) valid: Period,
     pub(crate) sys_from: Mark,
+    /// As the row shows it: a change of permissions moves that of the row alone.
+    pub(crate) updated: Timestamp,
     /// Whether the row is an exact copy of it.
     pub(crate) is_twin: bool,
 }

@@ -1,5 +1,7 @@
 //! What the laws of writing look for among the rows of a table.
 
+use std::time::Duration;
+
 use model::{ColumnNumber, Index, Mark, Period, RowId, Table, Timestamp, Value};
 
 use crate::StoreError;
@@ -39,6 +41,27 @@ pub(crate) trait RowSearch {
 
     /// The last mark of something, if it ever was.
     fn last_mark(&self, table: &Table, of: MarkOf<'_>) -> Result<Option<Mark>, StoreError>;
+
+    /// Whether anything of a row was changed after the first mark and before the second: a version
+    /// without a twin, or a grant. The row is named by its id and its `$sequence`.
+    fn has_changed(
+        &self,
+        table: &Table,
+        row: (&str, i64),
+        between: (Mark, Mark),
+    ) -> Result<bool, StoreError>;
+
+    /// Rows that hold a link to the row `id` in the column at this position.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when the search takes longer than it may.
+    fn link_holders(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+        which: LinkHolders,
+    ) -> Result<Vec<RowId>, StoreError>;
 }
 
 /// Which holders of values are looked for.
@@ -55,6 +78,23 @@ pub(crate) struct ValueHolder {
     pub(crate) id: RowId,
     pub(crate) seq: i64,
     pub(crate) valid: Period,
+}
+
+/// Which rows that hold a link are looked for.
+#[derive(Clone, Copy)]
+pub(crate) enum LinkHolders {
+    /// At most so many rows of now.
+    Now { count_max: usize },
+    /// At most so many rows of which a piece begins after the mark and holds the link, in a table
+    /// in which something is scheduled.
+    ToCome { after: Mark, count_max: usize },
+    /// At most so many rows of which a piece within the period, as known now, holds the link. Of
+    /// lists of links only those of now have an index, so the search has a limit.
+    Within {
+        valid: Period,
+        count_max: usize,
+        time_max: Duration,
+    },
 }
 
 /// Which rows that are due are looked for.

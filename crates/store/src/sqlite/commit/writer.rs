@@ -11,6 +11,7 @@ use crate::batch::{
 use crate::laws::awaited::ParkedRows;
 use crate::laws::growth::Totals;
 use crate::laws::halt::Halt;
+use crate::laws::search_time::SEARCH_MAX;
 use crate::laws::state::State;
 use crate::laws::timed_rows::Timed;
 use crate::laws::touched::Touched;
@@ -22,7 +23,6 @@ use crate::sqlite::disk::wal_coalescing;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
 use crate::sqlite::schema::{sizes, state};
-use crate::sqlite::write::matching::SEARCH_MAX;
 use crate::sqlite::write::run::{FunctionsRun, Run, RunManner, TableSet};
 use crate::sqlite::write::staged_run::StagedRun;
 use crate::{DUE_ROWS_MAX, StoreError};

@@ -154,9 +154,9 @@ mod tests {
     use testing::{plain_column, plain_table};
 
     use super::*;
-    use crate::sqlite::constraint::probes::key_sql;
     use crate::sqlite::constraint::violations::overlap_sql;
     use crate::sqlite::schema::tables::create_table;
+    use crate::sqlite::write::period_search::key_sql;
 
     fn table() -> Table {
         let kinds = [

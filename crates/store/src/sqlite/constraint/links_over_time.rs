@@ -8,19 +8,16 @@ use std::sync::Arc;
 
 use model::history::Range;
 use model::{Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
-use query::names;
 
-use super::probes::BELIEVED_END;
 use crate::batch::{BATCH_ROWS_MAX, LinkOp};
 use crate::error::corrupt;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{StoredRows as _, known_within};
+use crate::laws::row_search::{LinkHolders, RowSearch as _};
 use crate::laws::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, Stamps};
 use crate::row_op::{RowAct, RowOp};
-use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::matching::explain;
 use crate::sqlite::write::related::{Tie, linked, need_few, relinked};
 use crate::sqlite::write::row_write::Target;
 use crate::sqlite::write::run::Run;
@@ -160,15 +157,12 @@ impl Run<'_> {
         if !self.may_change_by_itself(table) {
             return Ok(Vec::new());
         }
-        let sql = format!(
-            "SELECT DISTINCT t.id FROM {} AS s JOIN {} AS t ON t.id = s.id \
-             WHERE t.st = {END} AND t.twin = 0 AND t.vf > ?2 AND {} LIMIT {}",
-            names::schedule(table.number),
-            names::versions(table.number),
-            holds(table, column),
-            BATCH_ROWS_MAX + 1
-        );
-        self.ids(&sql, &[&id.as_str(), &self.mark.0])
+        let to_come = LinkHolders::ToCome {
+            after: self.mark,
+            count_max: BATCH_ROWS_MAX + 1,
+        };
+        let rows = self.rows();
+        Ok(rows.link_holders(table, column, id.as_str(), to_come)?)
     }
 
     /// The rows of which a piece within the period, as known now, holds a link to `id`.
@@ -179,32 +173,13 @@ impl Run<'_> {
         id: &RowId,
         valid: Period,
     ) -> Step<Vec<RowId>> {
-        let holds = holds(table, column);
-        let sql = format!(
-            "SELECT t.id FROM {versions} AS t WHERE t.twin = 0 AND t.st = {END} AND t.vf < ?3 \
-             AND {BELIEVED_END} > ?2 AND {holds} \
-             UNION SELECT t.id FROM {now} AS t WHERE t.twin = 1 AND t.vf < ?3 AND {holds} \
-             LIMIT {limit}",
-            versions = names::versions(table.number),
-            now = names::now(table.number),
-            limit = BATCH_ROWS_MAX + 1,
-        );
-        let search = || self.ids(&sql, &[&id.as_str(), &valid.from().0, &valid.end().0]);
-        // Of lists of links only those of now have an index.
-        self.deadline
-            .within(self.search_left, search)
-            .map_err(explain)
-    }
-
-    fn ids(&self, sql: &str, parameters: &[&dyn rusqlite::ToSql]) -> Step<Vec<RowId>> {
-        let mut statement = self.statement(sql)?;
-        let mut rows = statement.query(parameters)?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let id: String = row.get(0)?;
-            found.push(RowId::new(&id).map_err(|error| corrupt(error.to_string()))?);
-        }
-        Ok(found)
+        let within = LinkHolders::Within {
+            valid,
+            count_max: BATCH_ROWS_MAX + 1,
+            time_max: self.search_left,
+        };
+        let rows = self.rows();
+        Ok(rows.link_holders(table, column, id.as_str(), within)?)
     }
 
     /// Judges the links that the batch wrote into pieces of a row.
@@ -236,15 +211,4 @@ impl Run<'_> {
 
 pub(crate) fn over(table: &Arc<Table>, id: &RowId, valid: Period, act: RowAct) -> RowOp {
     RowOp::over(Arc::clone(table), id.clone(), valid.into(), act)
-}
-
-/// Whether `t` holds a link to `?1`.
-fn holds(table: &Table, column: usize) -> String {
-    let definition = &table.columns[column];
-    let name = names::column(definition.number);
-    if definition.array {
-        format!("EXISTS (SELECT 1 FROM json_each(t.{name}) WHERE value = ?1)")
-    } else {
-        format!("t.{name} = ?1")
-    }
 }

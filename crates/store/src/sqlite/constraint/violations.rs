@@ -4,19 +4,19 @@
 use std::time::{Duration, Instant};
 
 use model::history::VersionNumber;
-use model::{ColumnNumber, Field, RowId, Table, TableNumber};
+use model::{ColumnNumber, RowId, Table, TableNumber};
 use query::names;
 
-use super::probes::{BELIEVED_END, clash_by, key_sql};
 use crate::StoreError;
 use crate::batch::Constraint;
 use crate::error::corrupt;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::ledger::StoredRows as _;
+use crate::laws::period_search::SharedKey;
 use crate::laws::versions::VersionsWanted;
 use crate::refusal::{Refusal, VIOLATIONS_MAX, Violation, Violations};
 use crate::sqlite::schema::constraints::{beginnings, held};
-use crate::sqlite::schema::tables::END;
+use crate::sqlite::schema::tables::{BELIEVED_END, END};
 use crate::sqlite::write::run::Run;
 use crate::sqlite::write::stored_rows::stored_period;
 
@@ -122,9 +122,7 @@ impl Run<'_> {
         let piece = VersionsWanted::Numbered(VersionNumber(rid));
         let piece = self.rows().versions(table, row.as_str(), piece)?.pop();
         let piece = piece.ok_or_else(gone)?;
-        let fields: Vec<Field> = key.iter().map(|at| Field::Column(*at)).collect();
-        let sql = key_sql(table, key);
-        let clash = clash_by(self.connection, &sql, &row, &fields, &piece)?;
+        let clash = self.clash(table, SharedKey::OverTime(key), &row, &piece)?;
         let (other, period) = clash.ok_or_else(gone)?;
         Ok(Violation {
             row,

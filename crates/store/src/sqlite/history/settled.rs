@@ -6,9 +6,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::building::HistoryBuild;
 use super::fault::HistoryFault;
-use crate::sqlite::constraint::probes::BELIEVED_END;
 use crate::sqlite::schema::sizes;
-use crate::sqlite::schema::tables::END;
+use crate::sqlite::schema::tables::{BELIEVED_END, END};
 
 /// Checks what the entries say together, and notes which rows are to be shown.
 pub(super) fn settle(building: &mut HistoryBuild) -> Result<(), HistoryFault> {

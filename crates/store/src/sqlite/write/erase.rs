@@ -1,20 +1,15 @@
 //! Erasure: no change of a belief, but the end of every version at every mark.
 //!
-//! What is deleted is overwritten (`secure_delete`), here and in the full-text indexes. The bytes
-//! leave the log with a checkpoint that cuts it to nothing, which follows (`checkpoint.rs`). Open
-//! transactions of clients may hold what the row was, or is to be: they fail.
+//! Open transactions of clients may hold what the row was, or is to be: they fail.
 
 use std::sync::Arc;
 
 use model::{RowId, Table};
-use query::names;
-use rusqlite::params;
 
 use super::row_write::Target;
 use super::run::Run;
 use crate::laws::halt::Step;
-use crate::laws::ledger::{RowChange, RowLedger as _};
-use crate::sqlite::schema::sizes;
+use crate::laws::ledger::RowLedger as _;
 use crate::written::TimedDone;
 
 impl Run<'_> {
@@ -29,42 +24,20 @@ impl Run<'_> {
                 .record(table, id, row.seq, Some(row.image), None);
         }
         let number = table.number;
-        let sql = format!(
-            "DELETE FROM {} WHERE id = ?1 AND twin = 0{}",
-            names::versions(number),
-            sizes::returning(&self.texts.bytes_of_all(self.connection, table)?)
-        );
-        let (growth, sql) = (&self.state.growth, (number, &*sql));
-        let erased = sizes::remove(self.connection, growth, sql, params![id.as_str()])?.len();
-        let unscheduled = RowChange::Schedule {
-            id: id.as_str(),
-            at: None,
-        };
-        self.rows().change(table, unscheduled)?;
-        if let Some(seq) = seq {
-            let grants = names::grants(number);
-            self.statement(&format!("DELETE FROM {grants} WHERE seq = ?1"))?
-                .execute(params![seq])?;
+        let erased = self.rows().erase(table, (id, seq), self.mark)?;
+        for (version, bytes) in &erased {
+            self.state.growth.removed(number, version.0, *bytes);
         }
-        self.forget_answers(number, id)?;
-        self.statement("DELETE FROM tx_row WHERE tab = ?1 AND id = ?2")?
-            .execute(params![number.0, id.as_str()])?;
-        self.fail_transactions_on(table, id)?;
         self.timed.forget(number, id);
         self.touched.erase(table, id);
         self.past_changed.add(number);
         self.take_in_boundary(number)?;
-        if erased > 0 {
+        if !erased.is_empty() {
             self.erased_in.add(number);
-            self.statement(
-                "INSERT INTO erasure (tab, tt) VALUES (?1, ?2) \
-                 ON CONFLICT (tab) DO UPDATE SET tt = excluded.tt",
-            )?
-            .execute(params![number.0, self.mark.0])?;
             self.erased.push((Arc::clone(table), id.clone()));
         }
         Ok(TimedDone {
-            is_affected: erased > 0,
+            is_affected: !erased.is_empty(),
             row: None,
         })
     }

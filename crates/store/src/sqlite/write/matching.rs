@@ -1,12 +1,13 @@
 //! Operations on all rows that match: the rows are found first, then changed one by one.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::history::Range;
 use model::{Coordinates, Row, RowId, Selection, Table};
 use query::{Dialect, Query, Side, emit, names};
 
+use super::row_search::stopped;
 use super::row_write::{Current, Target, row};
 use super::run::Run;
 use crate::StoreError;
@@ -20,10 +21,6 @@ use crate::sqlite::disk::sorts;
 use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
 use crate::written::Matched;
-
-/// How long the searches of one batch may keep other writers waiting. A caller that hands the
-/// operation in splits a search through a large table; this bounds what was not foreseen.
-pub(crate) const SEARCH_MAX: Duration = Duration::from_secs(5);
 
 impl Run<'_> {
     /// Runs one operation on all rows that match.
@@ -226,14 +223,11 @@ fn over_period(act: &MatchingAct) -> Option<(Range, RowAct)> {
 }
 
 /// What a search that failed means to its caller.
-pub(crate) fn explain(halt: Halt) -> Halt {
+fn explain(halt: Halt) -> Halt {
     match halt {
         Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
         Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),
-        // Only the deadline interrupts the connection that writes.
-        Halt::Failed(StoreError::Interrupted) => Halt::Failed(StoreError::Timeout {
-            limit_ms: SEARCH_MAX.as_millis() as u64,
-        }),
+        Halt::Failed(error) => Halt::Failed(stopped(error)),
         other => other,
     }
 }

@@ -12,14 +12,13 @@ use model::{
     Column, ColumnNumber, Edit, ModelError, OnDelete, Patch, Period, Relation, RelationKind, RowId,
     Table, Value,
 };
-use query::names;
-use rusqlite::params;
 
 use super::row_write::{Current, Target};
 use super::run::Run;
 use crate::batch::{BATCH_ROWS_MAX, HoldOp, LinkOp, RelatedOp};
 use crate::error::corrupt;
 use crate::laws::halt::Step;
+use crate::laws::row_search::{LinkHolders, RowSearch as _};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, Stamps};
 
@@ -166,27 +165,10 @@ impl Run<'_> {
     /// The rows of now that hold a link to `id` in this column: `few` of them, and one more if
     /// there are more.
     fn holders(&self, table: &Table, column: usize, id: &RowId, few: usize) -> Step<Vec<RowId>> {
-        let definition = &table.columns[column];
-        let now = names::now(table.number);
-        let limit = few + 1;
-        let sql = if table.has_links_table(column) {
-            let links = names::links(table.number, definition.number);
-            format!(
-                "SELECT id FROM {now} WHERE seq IN (SELECT seq FROM {links} WHERE target = ?1) \
-                 LIMIT {limit}"
-            )
-        } else {
-            let name = names::column(definition.number);
-            format!("SELECT id FROM {now} WHERE {name} = ?1 LIMIT {limit}")
-        };
-        let mut statement = self.statement(&sql)?;
-        let mut rows = statement.query(params![id.as_str()])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let id: String = row.get(0)?;
-            found.push(RowId::new(&id).map_err(|error| corrupt(error.to_string()))?);
-        }
-        Ok(found)
+        let count_max = few + 1;
+        let now = LinkHolders::Now { count_max };
+        let rows = self.rows();
+        Ok(rows.link_holders(table, column, id.as_str(), now)?)
     }
 
     /// Deletes a row, and does to its related rows what their relationships say. What follows is

@@ -1,7 +1,7 @@
 //! How SQLite writes rows: each call of the laws is one statement, done at once.
 
 use model::history::{Ending, VersionNumber};
-use model::{Field, Mark, Table, TableNumber, Value};
+use model::{Field, Mark, RowId, Table, TableNumber, Value};
 use query::names;
 use rusqlite::{ToSql, params, params_from_iter};
 
@@ -178,6 +178,15 @@ impl RowLedger for SqliteRows<'_> {
             RowChange::Schedule { id, at: None } => self.unschedule(table.number, id),
         }
     }
+
+    fn erase(
+        &self,
+        table: &Table,
+        row: (&RowId, Option<i64>),
+        mark: Mark,
+    ) -> Result<Vec<(VersionNumber, i64)>, StoreError> {
+        self.erase_row(table, row, mark)
+    }
 }
 
 /// Whether no unique index was against a statement.
@@ -189,7 +198,7 @@ fn is_free(executed: rusqlite::Result<usize>) -> Result<bool, StoreError> {
 }
 
 impl SqliteRows<'_> {
-    fn execute(&self, sql: &str, parameters: &[&dyn ToSql]) -> Result<(), StoreError> {
+    pub(super) fn execute(&self, sql: &str, parameters: &[&dyn ToSql]) -> Result<(), StoreError> {
         self.statement(sql)?.execute(parameters)?;
         Ok(())
     }

@@ -2,15 +2,18 @@
 
 use model::{ColumnNumber, Index, Mark, RowId, Table, Timestamp, Value};
 use query::names;
-use rusqlite::{params, params_from_iter};
+use rusqlite::{ToSql, params, params_from_iter};
 
 use super::stored_rows::{SqliteRows, stored_period};
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::laws::row_search::{DueRow, DueWanted, HoldersWanted, MarkOf, RowSearch, ValueHolder};
+use crate::laws::row_search::{
+    DueRow, DueWanted, HoldersWanted, LinkHolders, MarkOf, RowSearch, ValueHolder,
+};
+use crate::laws::search_time::SEARCH_MAX;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::columns::physical_field;
-use crate::sqlite::schema::tables::END;
+use crate::sqlite::schema::tables::{BELIEVED_END, END};
 
 impl RowSearch for SqliteRows<'_> {
     fn value_holders(
@@ -96,9 +99,70 @@ impl RowSearch for SqliteRows<'_> {
         };
         Ok(found.map(Mark))
     }
+
+    fn has_changed(
+        &self,
+        table: &Table,
+        (id, seq): (&str, i64),
+        (after, before): (Mark, Mark),
+    ) -> Result<bool, StoreError> {
+        let mut statement = self.statement(&has_changed_sql(table))?;
+        let parameters = params![id, after.0, before.0, seq];
+        Ok(statement.query_row(parameters, |row| row.get(0))?)
+    }
+
+    fn link_holders(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+        which: LinkHolders,
+    ) -> Result<Vec<RowId>, StoreError> {
+        let sql = link_holders_sql(table, column, which);
+        match which {
+            LinkHolders::Now { count_max } => self.ids(&sql, params![id, count_max as i64]),
+            LinkHolders::ToCome { after, count_max } => {
+                self.ids(&sql, params![id, count_max as i64, after.0])
+            }
+            LinkHolders::Within {
+                valid,
+                count_max,
+                time_max,
+            } => {
+                let (from, end) = (valid.from().0, valid.end().0);
+                let parameters = params![id, count_max as i64, from, end];
+                let found = self
+                    .deadline
+                    .within(time_max, || self.ids(&sql, parameters));
+                found.map_err(stopped)
+            }
+        }
+    }
 }
 
-fn row_id(stored: &str) -> Result<RowId, StoreError> {
+impl SqliteRows<'_> {
+    fn ids(&self, sql: &str, parameters: &[&dyn ToSql]) -> Result<Vec<RowId>, StoreError> {
+        let mut statement = self.statement(sql)?;
+        let mut rows = statement.query(parameters)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(row_id(&row.get::<_, String>(0)?)?);
+        }
+        Ok(found)
+    }
+}
+
+/// What a search that failed means: only the deadline interrupts the connection that writes.
+pub(crate) fn stopped(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Interrupted => StoreError::Timeout {
+            limit_ms: SEARCH_MAX.as_millis() as u64,
+        },
+        other => other,
+    }
+}
+
+pub(super) fn row_id(stored: &str) -> Result<RowId, StoreError> {
     RowId::new(stored).map_err(|error| corrupt(error.to_string()))
 }
 
@@ -150,4 +214,56 @@ fn last_version_sql(table: &Table) -> String {
         known("cut_tt"),
         known("st")
     )
+}
+
+/// `?1` is the id, `?4` the `$sequence`; `?2` and `?3` are the marks.
+fn has_changed_sql(table: &Table) -> String {
+    let since = |column: &str| format!("({column} > ?2 AND {column} < ?3)");
+    format!(
+        "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1 AND twin = 0 AND ({} OR {} OR {})) \
+         OR EXISTS (SELECT 1 FROM {} WHERE seq = ?4 AND ({} OR {}))",
+        names::versions(table.number),
+        since("sf"),
+        since("cut_tt"),
+        since("st"),
+        names::grants(table.number),
+        since("sf"),
+        since("st"),
+    )
+}
+
+/// `?1` is the id of the row that links lead to, `?2` how many are wanted; then what bounds them.
+fn link_holders_sql(table: &Table, column: usize, which: LinkHolders) -> String {
+    let number = table.number;
+    let (now, versions) = (names::now(number), names::versions(number));
+    let definition = &table.columns[column];
+    let name = names::column(definition.number);
+    let holds = if definition.array {
+        format!("EXISTS (SELECT 1 FROM json_each(t.{name}) WHERE value = ?1)")
+    } else {
+        format!("t.{name} = ?1")
+    };
+    match which {
+        LinkHolders::Now { .. } if table.has_links_table(column) => {
+            let links = names::links(number, definition.number);
+            format!(
+                "SELECT id FROM {now} WHERE seq IN (SELECT seq FROM {links} WHERE target = ?1) \
+                 LIMIT ?2"
+            )
+        }
+        LinkHolders::Now { .. } => format!("SELECT id FROM {now} WHERE {name} = ?1 LIMIT ?2"),
+        LinkHolders::ToCome { .. } => {
+            let schedule = names::schedule(number);
+            format!(
+                "SELECT DISTINCT t.id FROM {schedule} AS s JOIN {versions} AS t ON t.id = s.id \
+                 WHERE t.st = {END} AND t.twin = 0 AND t.vf > ?3 AND {holds} LIMIT ?2"
+            )
+        }
+        LinkHolders::Within { .. } => format!(
+            "SELECT t.id FROM {versions} AS t WHERE t.twin = 0 AND t.st = {END} AND t.vf < ?4 \
+             AND {BELIEVED_END} > ?3 AND {holds} \
+             UNION SELECT t.id FROM {now} AS t WHERE t.twin = 1 AND t.vf < ?4 AND {holds} \
+             LIMIT ?2"
+        ),
+    }
 }

@@ -129,6 +129,7 @@ impl<'w> Run<'w> {
             connection: self.connection,
             coding: self.coding,
             texts: self.texts,
+            deadline: self.deadline,
         }
     }
 

@@ -1,8 +1,7 @@
 //! Transactions of clients on disk: opened, filled, ended; and what the operations of one ask of
 //! the rows they change.
 
-use model::{Mark, ProjectId, RowId, Table, TableNumber, Timestamp};
-use query::names;
+use model::{Mark, ProjectId, Table, Timestamp};
 use rusqlite::params;
 use rusqlite::types::Value as Stored;
 
@@ -85,23 +84,11 @@ impl Run<'_> {
         let Some(seen) = self.staged.since.and_then(|since| since.mark) else {
             return Ok(());
         };
-        let since = |column: &str| format!("({column} > ?2 AND {column} < ?3)");
-        let sql = format!(
-            "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?1 AND twin = 0 AND ({} OR {} OR {})) \
-             OR EXISTS (SELECT 1 FROM {} WHERE seq = ?4 AND ({} OR {}))",
-            names::versions(target.table.number),
-            since("sf"),
-            since("cut_tt"),
-            since("st"),
-            names::grants(target.table.number),
-            since("sf"),
-            since("st"),
-        );
+        let row = (target.id.as_str(), seq);
         // What this batch did itself stands at its own mark.
-        let parameters = params![target.id.as_str(), seen.0, self.mark.0, seq];
         let has_moved = self
-            .statement(&sql)?
-            .query_row(parameters, |row| row.get(0))?;
+            .rows()
+            .has_changed(target.table, row, (seen, self.mark))?;
         if has_moved {
             let conflict = TransactionRefusal::Conflict(target.id.clone());
             return Err(Refusal::Transaction(conflict).into());
@@ -260,18 +247,6 @@ impl Run<'_> {
         if bytes > 0 {
             self.bound_answers(once)?;
         }
-        Ok(())
-    }
-
-    /// Forgets answers that may show a row that is to be erased: those of the commits that changed
-    /// it, and of requests that changed nothing, which belong to no commit.
-    pub(crate) fn forget_answers(&self, number: TableNumber, id: &RowId) -> Step<()> {
-        self.statement(
-            "UPDATE request_key SET answer = NULL, bytes = 0 \
-             WHERE answer IS NOT NULL AND (mark IS NULL \
-             OR EXISTS (SELECT 1 FROM tx_row WHERE tt = mark AND tab = ?1 AND id = ?2))",
-        )?
-        .execute(params![number.0, id.as_str()])?;
         Ok(())
     }
 
@@ -507,30 +482,12 @@ impl Run<'_> {
         if operation_count.is_some_and(|count| count != known.operation_count) {
             return Err(refuse(TransactionRefusal::Moved).into());
         }
-        self.forget_operations(known.seq, status, now)?;
+        self.rows().forget_operations(known.seq, status, now)?;
         self.known_transaction(named)
     }
 }
 
 impl Run<'_> {
-    /// Fails every open transaction with an operation on this row, or with one on many rows of its
-    /// table that names it, and forgets their operations. One that is sealed is not looked into.
-    pub(crate) fn fail_transactions_on(&self, table: &Table, id: &RowId) -> Step<()> {
-        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
-                   WHERE s.project = ?1 AND s.status = ?2 AND o.place = ?3 \
-                   AND (o.id = ?4 OR (o.id IS NULL \
-                   AND (typeof(o.body) = 'blob' OR instr(o.body, ?4) > 0)))";
-        let place = format!("{}/{}", table.database, table.id);
-        let pending = status_text(TransactionStatus::Pending);
-        let mut statement = self.statement(sql)?;
-        let parameters = params![table.project.as_str(), pending, place, id.as_str()];
-        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
-        for seq in found.collect::<Result<Vec<_>, _>>()? {
-            self.forget_operations(seq, TransactionStatus::Failed, self.mark.timestamp())?;
-        }
-        Ok(())
-    }
-
     /// Fails every open transaction with operations on the table's database that were staged while
     /// there was no key, and forgets their operations: content is judged by the commit, so they may
     /// hold values of a column that is only now created as an encrypted one.
@@ -546,20 +503,14 @@ impl Run<'_> {
         let found = found.collect::<Result<Vec<_>, _>>()?;
         drop(statement);
         for seq in &found {
-            self.forget_operations(*seq, TransactionStatus::Failed, self.mark.timestamp())?;
+            self.rows().forget_operations(
+                *seq,
+                TransactionStatus::Failed,
+                self.mark.timestamp(),
+            )?;
         }
         // So the log is cut, in which they stand, too.
         self.state.erased += found.len() as u64;
-        Ok(())
-    }
-
-    fn forget_operations(&self, seq: i64, status: TransactionStatus, now: Timestamp) -> Step<()> {
-        self.statement("DELETE FROM staged_op WHERE tx = ?1")?
-            .execute([seq])?;
-        self.statement(
-            "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
-        )?
-        .execute(params![seq, status_text(status), now.cut_to_ms().0])?;
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use crate::error::corrupt;
 use crate::laws::halt::Step;
 use crate::laws::ledger::{CurrentRow, RowIdentity, ShownVersion, StoredRows};
 use crate::laws::versions::{Asserted, Stored, VersionsRead, VersionsWanted};
+use crate::sqlite::disk::deadline::Deadline;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::row_sql::RowTexts;
@@ -27,6 +28,8 @@ pub(crate) struct SqliteRows<'w> {
     pub(crate) connection: &'w Connection,
     pub(crate) coding: &'w Coding,
     pub(crate) texts: &'w RowTexts,
+    /// Stops a search.
+    pub(crate) deadline: &'w Deadline,
 }
 
 impl<'w> SqliteRows<'w> {
@@ -95,7 +98,7 @@ impl StoredRows for SqliteRows<'_> {
 
     fn shown(&self, table: &Table, id: &str) -> Result<Option<ShownVersion>, StoreError> {
         let now = names::now(table.number);
-        let sql = format!("SELECT rid, vf, vt, sf, twin FROM {now} WHERE id = ?1");
+        let sql = format!("SELECT rid, vf, vt, sf, updated, twin FROM {now} WHERE id = ?1");
         let mut statement = self.statement(&sql)?;
         let mut rows = statement.query(params![id])?;
         let Some(row) = rows.next()? else {
@@ -105,7 +108,8 @@ impl StoredRows for SqliteRows<'_> {
             number: VersionNumber(row.get(0)?),
             valid: stored_period(row.get(1)?, row.get(2)?)?,
             sys_from: Mark(row.get(3)?),
-            is_twin: row.get(4)?,
+            updated: Timestamp(row.get(4)?),
+            is_twin: row.get(5)?,
         }))
     }
 

@@ -1,0 +1,48 @@
+//! What the laws of writing look for over valid time, as known now.
+
+use model::{Field, Period, RowId, Table, Value};
+
+use crate::StoreError;
+
+/// Searches among what is known now to be valid, each along an index.
+pub(crate) trait PeriodSearch {
+    /// Another row than this one that has these values in a key at an instant within the period,
+    /// and what its piece is valid over.
+    ///
+    /// # Errors
+    /// What the database says; so it is with each call.
+    fn sharer(
+        &self,
+        table: &Table,
+        key: SharedKey<'_>,
+        values: &[Value],
+        but: &str,
+        within: Period,
+    ) -> Result<Option<(RowId, Period)>, StoreError>;
+
+    /// Where the row is there, piece by piece, by their beginnings: those that meet the period, and
+    /// perhaps some before and after it.
+    fn valid_periods(
+        &self,
+        table: &Table,
+        id: &str,
+        within: Period,
+    ) -> Result<Vec<Period>, StoreError>;
+
+    /// What is valid with this link in the column at this position, over which a reference holds.
+    fn periods_referring(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+    ) -> Result<Vec<Period>, StoreError>;
+}
+
+/// The fields in which rows must not have equal values at one instant.
+#[derive(Clone, Copy)]
+pub(crate) enum SharedKey<'a> {
+    /// Those of a unique index.
+    Index(&'a [Field]),
+    /// The columns of a key over valid time, by their positions.
+    OverTime(&'a [usize]),
+}

@@ -1,0 +1,128 @@
+//! How SQLite looks for what is known now over valid time.
+
+use model::{Field, Period, RowId, Table, Value};
+use query::names;
+use rusqlite::params_from_iter;
+
+use super::row_search::row_id;
+use super::stored_rows::{SqliteRows, stored_period};
+use crate::StoreError;
+use crate::laws::period_search::{PeriodSearch, SharedKey};
+use crate::sqlite::schema::bind::Bound;
+use crate::sqlite::schema::columns::physical_field;
+use crate::sqlite::schema::constraints::key_tests;
+use crate::sqlite::schema::tables::{BELIEVED_END, END};
+
+impl PeriodSearch for SqliteRows<'_> {
+    fn sharer(
+        &self,
+        table: &Table,
+        key: SharedKey<'_>,
+        values: &[Value],
+        but: &str,
+        within: Period,
+    ) -> Result<Option<(RowId, Period)>, StoreError> {
+        let sql = match key {
+            SharedKey::Index(fields) => fields_sql(table, fields),
+            SharedKey::OverTime(columns) => key_sql(table, columns),
+        };
+        let bounds = [
+            Value::Text(but.to_owned()),
+            Value::Int(within.from().0),
+            Value::Int(within.end().0),
+        ];
+        let mut statement = self.statement(&sql)?;
+        let bound = bounds.iter().chain(values).map(Bound);
+        let mut rows = statement.query(params_from_iter(bound))?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let other = row_id(&row.get::<_, String>(0)?)?;
+        Ok(Some((other, stored_period(row.get(1)?, row.get(2)?)?)))
+    }
+
+    fn valid_periods(
+        &self,
+        table: &Table,
+        id: &str,
+        within: Period,
+    ) -> Result<Vec<Period>, StoreError> {
+        let (versions, now) = (names::versions(table.number), names::now(table.number));
+        let known = format!(
+            "FROM {versions} INDEXED BY {} WHERE id = ?1 AND st = {END} AND twin = 0",
+            names::known_index(table.number)
+        );
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} {known} AND vf < ?3 AND vf >= \
+             coalesce((SELECT max(vf) {known} AND vf <= ?2), ?2) \
+             UNION ALL SELECT vf, vt FROM {now} WHERE id = ?1 AND twin = 1 ORDER BY 1"
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query((id, within.from().0, within.end().0))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(stored_period(row.get(0)?, row.get(1)?)?);
+        }
+        Ok(found)
+    }
+
+    fn periods_referring(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+    ) -> Result<Vec<Period>, StoreError> {
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} FROM {} WHERE st = {END}{}",
+            names::versions(table.number),
+            key_tests(table, &[column], 1),
+        );
+        let mut statement = self.statement(&sql)?;
+        let mut rows = statement.query([id])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(stored_period(row.get(0)?, row.get(1)?)?);
+        }
+        Ok(found)
+    }
+}
+
+/// The number of the parameter that holds the first value of a key: the row and the period come
+/// before it.
+const FIRST_KEY: usize = 4;
+
+/// Looks for a row with equal values in the fields of a user's unique index. Two sources: pieces
+/// with a twin stand in no user index of versions, and `$updatedAt` of a row of now may be later
+/// than that of its piece.
+fn fields_sql(table: &Table, fields: &[Field]) -> String {
+    let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
+        let name = physical_field(table, *field);
+        [
+            " AND ".to_owned(),
+            name,
+            " = ?".to_owned(),
+            number.to_string(),
+        ]
+    });
+    let test: String = tests.collect();
+    format!(
+        "SELECT id, vf, e FROM (\
+           SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
+             WHERE twin = 0 AND st = {END} AND id <> ?1 AND vf < ?3{test} \
+           UNION ALL SELECT id, vf, vt FROM {now} \
+             WHERE id <> ?1 AND vf < ?3{test}) WHERE e > ?2 LIMIT 1",
+        versions = names::versions(table.number),
+        now = names::now(table.number),
+    )
+}
+
+/// The same for the columns of a key over valid time, whose own index has all pieces that are
+/// known now. The rows of now have none for it.
+pub(crate) fn key_sql(table: &Table, key: &[usize]) -> String {
+    format!(
+        "SELECT id, vf, {BELIEVED_END} AS e FROM {} \
+         WHERE st = {END} AND id <> ?1 AND vf < ?3 AND {BELIEVED_END} > ?2{} LIMIT 1",
+        names::versions(table.number),
+        key_tests(table, key, FIRST_KEY),
+    )
+}
