@@ -99,7 +99,7 @@ pub(crate) trait RowLedger: StoredRows {
 /// # Errors
 /// [`Refusal::TooManyPieces`] when there are more than one operation may meet.
 pub(crate) fn known_within(
-    rows: &dyn StoredRows,
+    rows: &impl StoredRows,
     table: &Table,
     id: &str,
     (low, high): (Timestamp, Timestamp),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::{ColumnNumber, Index, Mark, Period, RowId, Table, Timestamp, Value};
+use query::Query;
 
 use crate::StoreError;
 
@@ -62,6 +63,22 @@ pub(crate) trait RowSearch {
         id: &str,
         which: LinkHolders,
     ) -> Result<Vec<RowId>, StoreError>;
+
+    /// `$sequence` and id of each row that matches, in the order asked for; `walks` if it is that
+    /// of the `$sequence`.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when the search takes longer than it may;
+    /// [`StoreError::CursorNotFound`] and [`StoreError::CursorNull`].
+    fn matching(
+        &self,
+        query: &Query,
+        walks: bool,
+        time_max: Duration,
+    ) -> Result<Vec<(i64, RowId)>, StoreError>;
+
+    /// The greatest `$sequence` of a row of now; 0 if there is none.
+    fn last_shown(&self, table: &Table) -> Result<i64, StoreError>;
 }
 
 /// Which holders of values are looked for.

@@ -14,8 +14,8 @@ use super::Shared;
 use super::commit::writer::{End, Writer};
 use super::read::preview;
 use super::together::Together;
-use super::write::run::RunManner;
 use crate::batch::{Outcome, WriteBatch};
+use crate::laws::run::RunManner;
 use crate::refusal::Refusal;
 use crate::{Listed, Listing, Point, Preview, StoreError, StoreFuture, Trial};
 

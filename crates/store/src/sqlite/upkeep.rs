@@ -15,11 +15,12 @@ use super::schema::fulltext;
 use super::schema::links;
 use super::schema::sizes;
 use super::schema::tables::{drop_table, physical_tables};
-use super::schema::tasks::{Freed, SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS, Task};
+use super::schema::tasks::{Freed, Task};
 use super::write::forget::forget_slice;
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::function_op::PIECE_BYTES_MAX;
+use crate::laws::slices::{SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS};
 
 impl Writer {
     /// Does one slice; says whether more is waiting.

@@ -6,7 +6,6 @@
 //! needs the tables it looks at brought up to its mark.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use model::{Catalogue, Mark, RowId, Table, TableNumber, Timestamp};
 use rusqlite::params;
@@ -15,12 +14,9 @@ use super::writer::{End, Writer};
 use crate::batch::{Applied, CatalogueOp, Op, RelatedOp, SchemaChange, WriteBatch};
 use crate::error::corrupt;
 use crate::laws::halt::{Halt, Step};
-use crate::laws::row_search::DueWanted;
 use crate::refusal::Refusal;
 use crate::sqlite::schema::state;
-use crate::sqlite::schema::tasks::{SLICE_BYTES_MAX, STEP_ROWS};
-use crate::sqlite::write::present::Stale;
-use crate::sqlite::write::run::Run;
+use crate::sqlite::write::run::SqliteRun;
 use crate::{DUE_ROWS_MAX, StoreError};
 
 /// Which of the tables that are overdue a batch looks at.
@@ -94,61 +90,6 @@ fn related_table(op: &RelatedOp) -> &Table {
         RelatedOp::Write(op) | RelatedOp::Alone(op) => &op.table,
         RelatedOp::Link(op) => &op.table,
         RelatedOp::Free(op) | RelatedOp::Hold(op) => &op.table,
-    }
-}
-
-impl Run<'_> {
-    /// Those of the rows that are due.
-    fn due_among(
-        &self,
-        table: &Arc<Table>,
-        ids: &BTreeSet<RowId>,
-        instant: Timestamp,
-    ) -> Step<Vec<Stale>> {
-        let mut found = Vec::new();
-        for id in ids {
-            found.extend(self.due_rows(table, instant, DueWanted::Row(id.as_str()))?);
-        }
-        Ok(found)
-    }
-
-    /// Shows at most `count_max` rows of which a boundary lies at or before `instant`, of `only`
-    /// these tables if some are named; how many. The table that waits longest comes first, so
-    /// that none waits for ever behind others. Where their number is bounded their bytes are, too:
-    /// when those are used up, so is the number.
-    fn import_rows(
-        &mut self,
-        instant: Timestamp,
-        count_max: usize,
-        only: Option<&BTreeSet<TableNumber>>,
-    ) -> Step<usize> {
-        let due = self.state.boundaries.iter();
-        let due = due
-            .filter(|(table, at)| **at <= instant && only.is_none_or(|only| only.contains(table)));
-        let mut tables: Vec<(Timestamp, TableNumber)> =
-            due.map(|(table, at)| (*at, *table)).collect();
-        tables.sort_unstable();
-        let mut stale = Vec::new();
-        for (_, number) in tables {
-            let Some(table) = self.state.catalogue.table_by_number(number).cloned() else {
-                Arc::make_mut(&mut self.state.boundaries).remove(&number);
-                continue;
-            };
-            let left = count_max - stale.len();
-            stale.extend(self.due_rows(&table, instant, DueWanted::First(left))?);
-            if stale.len() == count_max {
-                break;
-            }
-        }
-        let (count, mut stale) = (stale.len(), stale.into_iter());
-        while stale.len() > 0 {
-            let step = stale.by_ref().take(STEP_ROWS).collect();
-            self.refresh(step, instant, None)?;
-            if count_max < usize::MAX && self.touched.bytes() >= SLICE_BYTES_MAX {
-                return Ok(count_max);
-            }
-        }
-        Ok(count)
     }
 }
 
@@ -246,7 +187,7 @@ impl Writer {
     fn show_due(
         &mut self,
         instant: Timestamp,
-        show: impl FnOnce(&mut Run<'_>) -> Step<usize>,
+        show: impl FnOnce(&mut SqliteRun<'_>) -> Step<usize>,
     ) -> Result<usize, StoreError> {
         let mut run = self.run_without_batch(instant);
         let count = match show(&mut run) {

@@ -11,7 +11,7 @@ use crate::laws::state::State;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::state;
-use crate::sqlite::write::run::Run;
+use crate::sqlite::write::run::SqliteRun;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
 
@@ -30,7 +30,7 @@ struct Performed {
     changes_nothing: bool,
 }
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// The halt of the batch over one of its operations, as its author is to see it.
     fn blaming(&self, halt: Halt, nth: Option<usize>) -> Halt {
         match nth.filter(|_| self.manner.blames) {
@@ -170,7 +170,7 @@ impl Run<'_> {
         self.state.horizon = self.state.horizon.max(self.mark);
         let author = batch.author.as_deref();
         let meta = batch.meta.as_deref();
-        let vault = &self.coding.vault;
+        let vault = &self.rows.coding.vault;
         let sealed = meta.filter(|_| self.state.is_sealing);
         let sealed = sealed.map(|meta| vault.seal(Place::Note(mark), meta.as_bytes()));
         let sealed = sealed.transpose()?;
@@ -200,7 +200,7 @@ impl Run<'_> {
         }
         drop(row);
         self.record_schema()?;
-        state::write(self.connection, &self.state)?;
+        state::write(self.rows.connection, &self.state)?;
         Ok(())
     }
 

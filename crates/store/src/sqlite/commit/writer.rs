@@ -11,7 +11,9 @@ use crate::batch::{
 use crate::laws::awaited::ParkedRows;
 use crate::laws::growth::Totals;
 use crate::laws::halt::Halt;
+use crate::laws::run::{FunctionsRun, Run, RunManner, TableSet};
 use crate::laws::search_time::SEARCH_MAX;
+use crate::laws::staged_run::StagedRun;
 use crate::laws::state::State;
 use crate::laws::timed_rows::Timed;
 use crate::laws::touched::Touched;
@@ -23,8 +25,8 @@ use crate::sqlite::disk::wal_coalescing;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::row_sql::RowTexts;
 use crate::sqlite::schema::{sizes, state};
-use crate::sqlite::write::run::{FunctionsRun, Run, RunManner, TableSet};
-use crate::sqlite::write::staged_run::StagedRun;
+use crate::sqlite::write::run::SqliteRun;
+use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::{DUE_ROWS_MAX, StoreError};
 
 /// The connection that writes, and what it knows.
@@ -252,7 +254,7 @@ impl Writer {
     }
 
     /// A run of no batch, for what becomes due at `instant`.
-    pub(crate) fn run_without_batch(&mut self, instant: Timestamp) -> Run<'_> {
+    pub(crate) fn run_without_batch(&mut self, instant: Timestamp) -> SqliteRun<'_> {
         let manner = RunManner {
             blames: false,
             judges_end: true,
@@ -261,18 +263,21 @@ impl Writer {
     }
 
     /// A run that has done nothing yet.
-    fn fresh_run(&mut self, mark: Mark, manner: RunManner) -> Run<'_> {
+    fn fresh_run(&mut self, mark: Mark, manner: RunManner) -> SqliteRun<'_> {
         Run {
-            connection: &self.connection,
-            coding: &self.coding,
-            texts: &self.texts,
+            rows: SqliteRows {
+                connection: &self.connection,
+                coding: &self.coding,
+                texts: &self.texts,
+                deadline: &self.deadline,
+            },
+            encode_row: self.coding.encode_row,
             totals: &self.totals,
             state: self.state.clone(),
             mark,
             touched: Touched::new(0, false),
             row_ops: 0,
             unchanged_since: None,
-            deadline: &self.deadline,
             search_left: SEARCH_MAX,
             finds_left: BATCH_ROWS_MAX,
             staged: StagedRun::default(),

@@ -12,7 +12,7 @@ use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::sqlite::schema::constraints::{held, stored};
 use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::run::Run;
+use crate::sqlite::write::run::SqliteRun;
 
 fn create_index(table: &Table, key: &[usize], place: i64) -> String {
     let terms = held(table, key).into_iter().map(|(name, held)| match held {
@@ -43,13 +43,13 @@ pub(crate) fn create_indexes(connection: &Connection, table: &Table) -> Result<(
     Ok(())
 }
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// Changes the constraints of a table over valid time. What is known now must keep those that
     /// are new.
     pub(crate) fn constrain(&mut self, table: &Table, change: &ConstraintChange) -> Step<()> {
         let number = table.number;
         let mut before = Vec::new();
-        for (_, place, constraint) in stored(self.connection, Some(number))? {
+        for (_, place, constraint) in stored(self.rows.connection, Some(number))? {
             if is_of(table, &constraint) {
                 before.push((place, constraint));
             } else {
@@ -79,7 +79,8 @@ impl Run<'_> {
 
     fn drop_constraint(&self, table: TableNumber, place: i64) -> Step<()> {
         let index = names::constraint_index(table, place);
-        self.connection
+        self.rows
+            .connection
             .execute_batch(&format!("DROP INDEX IF EXISTS {index};"))?;
         self.statement("DELETE FROM over_time WHERE tab = ?1 AND place = ?2")?
             .execute(params![table.0, place])?;
@@ -100,7 +101,8 @@ impl Run<'_> {
             .statement(sql)?
             .query_row(parameters, |row| row.get(0))?;
         let key: Vec<usize> = columns.iter().filter_map(|c| table.numbered(*c)).collect();
-        self.connection
+        self.rows
+            .connection
             .execute_batch(&create_index(table, &key, place))?;
         Ok(())
     }

@@ -1,7 +1,4 @@
 //! What must hold over valid time, judged against all that is known when a batch has run.
 
 pub(crate) mod constrain;
-pub(crate) mod links_over_time;
-pub(crate) mod probes;
-pub(crate) mod ties_over_time;
 pub(crate) mod violations;

@@ -17,7 +17,7 @@ use crate::laws::versions::VersionsWanted;
 use crate::refusal::{Refusal, VIOLATIONS_MAX, Violation, Violations};
 use crate::sqlite::schema::constraints::{beginnings, held};
 use crate::sqlite::schema::tables::{BELIEVED_END, END};
-use crate::sqlite::write::run::Run;
+use crate::sqlite::write::run::SqliteRun;
 use crate::sqlite::write::stored_rows::stored_period;
 
 /// How long further violations are looked for. No other writer can go on meanwhile.
@@ -48,7 +48,7 @@ const SHOWN_CHARS_MAX: usize = 36;
 /// A piece, by its number and its row.
 type Found = (i64, RowId);
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// Whether rows share equal values in these columns and an instant, as known now.
     pub(crate) fn overlaps(&self, table: TableNumber, columns: &[String]) -> Step<bool> {
         let mut found = Vec::new();
@@ -57,7 +57,7 @@ impl Run<'_> {
     }
 
     fn find_overlaps(&self, sql: &str, found: &mut Vec<Found>) -> Step<()> {
-        let mut statement = self.connection.prepare(sql)?;
+        let mut statement = self.rows.connection.prepare(sql)?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
             let id: String = row.get(0)?;
@@ -91,7 +91,7 @@ impl Run<'_> {
         let mut found = Vec::new();
         let sql = overlap_sql(table.number, &columns, VIOLATIONS_MAX + 1);
         let search = || self.find_overlaps(&sql, &mut found);
-        let mut more = match self.deadline.within(FURTHER_MAX, search) {
+        let mut more = match self.rows.deadline.within(FURTHER_MAX, search) {
             Err(Halt::Failed(StoreError::Interrupted)) => true,
             searched => searched.map(|()| false)?,
         };
@@ -141,7 +141,7 @@ impl Run<'_> {
             names::versions(table.number),
         );
         let related = self.table_numbered(to)?;
-        let mut statement = self.connection.prepare(&sql)?;
+        let mut statement = self.rows.connection.prepare(&sql)?;
         let mut rows = statement.query(())?;
         let mut first: Option<(Box<Refusal>, Instant)> = None;
         let mut violations = Violations::default();

@@ -10,13 +10,11 @@ use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
 use super::codec;
+use crate::laws::body::body_to_keep;
 use crate::laws::damaged::{Damaged, SealedValue};
 use crate::sqlite::disk::vault::{Place, Vault};
 use crate::{EncodeRow, StoreError};
 
-/// Rows whose encoded columns are larger keep no body: copying it would no longer be cheaper
-/// than encoding the columns (design page, section 3).
-pub(crate) const BODY_BYTES_MAX: usize = 16 << 10;
 /// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
 pub(crate) const NUMBER_BYTES: usize = 8;
 
@@ -178,11 +176,6 @@ impl Coding {
 
     /// The row's columns as readers copy them, unless that is too large to be kept, or must not be.
     pub(crate) fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
-        if table.columns.iter().any(|column| column.encrypt) {
-            return None;
-        }
-        let mut body = Vec::with_capacity(512);
-        (self.encode_row)(table, values, &mut body);
-        (body.len() <= BODY_BYTES_MAX).then(|| body.into_boxed_slice())
+        body_to_keep(self.encode_row, table, values)
     }
 }

@@ -14,9 +14,9 @@ use rusqlite::{Connection, ToSql, params};
 
 use super::coding::NUMBER_BYTES;
 use super::columns::column_type;
-use super::tasks::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
 use crate::StoreError;
 use crate::laws::growth::{Growth, VERSION_BYTES};
+use crate::laws::slices::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
 
 /// Terms of a sum in one pair of parentheses: SQLite bounds how deep an expression may be (its
 /// manual, "Limits"), and a table may have had 1,500 columns.

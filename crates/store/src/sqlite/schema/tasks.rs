@@ -4,14 +4,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::error::corrupt;
-
-/// Most rows removed or rewritten in one slice (contract of [`crate::StoreUpkeep::run_upkeep`]).
-pub(crate) const SLICE_ROWS_MAX: usize = 1_000;
-/// So many rows are removed before it is looked how large they were.
-pub(crate) const STEP_ROWS: usize = 16;
-/// A slice ends with the step in which it has written so many bytes. What is removed is written
-/// over, so it counts as well.
-pub(crate) const SLICE_BYTES_MAX: usize = 8 << 20;
+use crate::laws::slices::SLICE_BYTES_MAX;
 
 /// What the table `upkeep` may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

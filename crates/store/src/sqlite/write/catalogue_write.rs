@@ -10,7 +10,7 @@ use model::{
 };
 use rusqlite::params;
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::batch::CatalogueOp;
 use crate::laws::halt::Step;
 use crate::laws::permissions::permissions_text;
@@ -29,7 +29,7 @@ struct TableChanges<'a> {
     enabled: Option<bool>,
 }
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     pub(crate) fn catalogue_op(&mut self, op: &CatalogueOp) -> Step<()> {
         match op {
             CatalogueOp::CreateProject { id, name } => self.create_project(id, name),
@@ -112,20 +112,6 @@ impl Run<'_> {
         self.state.catalogue.epoch + 1
     }
 
-    pub(crate) fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
-        let project = self.state.catalogue.project(id.as_str()).cloned();
-        project.ok_or_else(|| Refusal::NotFound(Container::Project, id.to_string()))
-    }
-
-    pub(crate) fn database(
-        &self,
-        project: &ProjectId,
-        id: &DatabaseId,
-    ) -> Result<Arc<Database>, Refusal> {
-        let database = self.project(project)?.databases.get(id).cloned();
-        database.ok_or_else(|| Refusal::NotFound(Container::Database, id.to_string()))
-    }
-
     fn create_project(&mut self, id: &ProjectId, name: &str) -> Step<()> {
         if self.project(id).is_ok() {
             return Err(Refusal::Exists(Container::Project).into());
@@ -172,7 +158,7 @@ impl Run<'_> {
             created: self.now(),
             ..key.clone()
         };
-        insert_key(self.connection, &key, self.mark)?;
+        insert_key(self.rows.connection, &key, self.mark)?;
         self.change_catalogue(CatalogueChange::KeyPut(Arc::new(key)));
         Ok(())
     }
@@ -211,7 +197,7 @@ impl Run<'_> {
             tables: HashMap::new(),
         };
         self.state.next_database += 1;
-        insert_database(self.connection, &database, self.mark)?;
+        insert_database(self.rows.connection, &database, self.mark)?;
         self.change_catalogue(CatalogueChange::DatabasePut(database));
         Ok(())
     }
@@ -236,7 +222,7 @@ impl Run<'_> {
             ..Database::clone(&before)
         };
         self.close("database_", "seq = ?2", params![self.mark.0, before.seq])?;
-        insert_database(self.connection, &after, self.mark)?;
+        insert_database(self.rows.connection, &after, self.mark)?;
         self.change_catalogue(CatalogueChange::DatabasePut(after));
         Ok(())
     }
@@ -263,14 +249,14 @@ impl Run<'_> {
         let table = self.stamped(definition);
         self.state.next_table += 1;
         self.need_key(&table, &table.columns)?;
-        insert_table(self.connection, &table, self.mark)?;
+        insert_table(self.rows.connection, &table, self.mark)?;
         for column in &table.columns {
-            insert_column(self.connection, table.number, column, self.mark)?;
+            insert_column(self.rows.connection, table.number, column, self.mark)?;
         }
         for index in &table.indexes {
-            insert_index(self.connection, &table, index, self.mark)?;
+            insert_index(self.rows.connection, &table, index, self.mark)?;
         }
-        self.connection.execute_batch(&create_table(&table))?;
+        self.rows.connection.execute_batch(&create_table(&table))?;
         self.statement("INSERT INTO table_bytes (tab, bytes) VALUES (?1, 0)")?
             .execute(params![table.number.0])?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(table)));
@@ -368,7 +354,7 @@ impl Run<'_> {
     fn replace_table(&mut self, after: Table) -> Step<()> {
         let number = after.number.0;
         self.close("table_", "number = ?2", params![self.mark.0, number])?;
-        insert_table(self.connection, &after, self.mark)?;
+        insert_table(self.rows.connection, &after, self.mark)?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(after)));
         Ok(())
     }
@@ -427,7 +413,7 @@ impl Run<'_> {
         Arc::make_mut(&mut self.state.constraints).forget(number);
         Arc::make_mut(&mut self.state.boundaries).remove(&number);
         self.leave(number, Task::Drop)?;
-        self.texts.forget(number);
+        self.rows.texts.forget(number);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{ActiveDeployment, DeploymentId, Function};
 use rusqlite::{OptionalExtension as _, ToSql, params};
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::function_name::FunctionName;
 use crate::function_op::{
     ArchivePart, ArchivePiece, DEPLOYMENTS_MAX, Deployment, DeploymentAct, DeploymentRefusal,
@@ -19,7 +19,7 @@ use crate::sqlite::schema::stored_functions::{find_deployment, part_text};
 /// they cannot pile up.
 const REMOVED_MAX: i64 = 2;
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     pub(super) fn create_deployment(
         &mut self,
         name: &FunctionName,
@@ -32,7 +32,7 @@ impl Run<'_> {
         let unsent = "seq IN (SELECT seq FROM deployment WHERE received < bytes AND created < ?1 \
                       ORDER BY created LIMIT ?2)";
         self.remove_deployments(unsent, &[&kept_from, &REMOVED_MAX])?;
-        if find_deployment(self.connection, function, id)?.is_some() {
+        if find_deployment(self.rows.connection, function, id)?.is_some() {
             return Err(Refusal::Exists(Container::Deployment).into());
         }
         let count: i64 = self
@@ -68,7 +68,7 @@ impl Run<'_> {
     ) -> Step<()> {
         use DeploymentStatus as S;
         let function = self.function(name)?;
-        let found = find_deployment(self.connection, function.seq, id)?;
+        let found = find_deployment(self.rows.connection, function.seq, id)?;
         let missing = || Refusal::NotFound(Container::Deployment, id.to_string());
         let known = found.ok_or_else(missing)?;
         let moved = DeploymentRefusal::BuildMoved(known.status);

@@ -12,7 +12,7 @@ use model::{Retention, Table, TableNumber, Timestamp};
 use query::names;
 use rusqlite::{Connection, params};
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::StoreError;
 use crate::laws::growth::Growth;
 use crate::laws::halt::Step;
@@ -94,17 +94,17 @@ pub(crate) fn forget_slice(
     Ok(is_more.then_some(last))
 }
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// Lets go of what the batch has made past in tables that keep none of it.
     pub(crate) fn forget_past(&mut self) -> Step<()> {
-        let (connection, line) = (self.connection, self.mark.timestamp());
+        let (connection, line) = (self.rows.connection, self.mark.timestamp());
         for (number, id) in self.touched.ids() {
             let table = self.state.catalogue.table_by_number(number);
             let keeps_none = |table: &&Arc<Table>| table.options.history == Retention::None;
             let Some(table) = table.filter(keeps_none) else {
                 continue;
             };
-            let bytes = self.texts.bytes_of_all(connection, table)?;
+            let bytes = self.rows.texts.bytes_of_all(connection, table)?;
             let id = id.as_str();
             let of_row = ("id = ?2 AND ?3 = 0", &id as _, &0 as _);
             forget(

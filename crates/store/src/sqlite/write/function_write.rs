@@ -7,7 +7,7 @@ use model::{
 };
 use rusqlite::params;
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::function_name::FunctionName;
 use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
 use crate::laws::halt::Step;
@@ -15,7 +15,7 @@ use crate::refusal::{Container, Refusal};
 use crate::sqlite::disk::vault::{Place, Vault, need_variables_key};
 use crate::sqlite::schema::stored_functions::insert_function;
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     pub(super) fn function(&self, name: &FunctionName) -> Result<Arc<Function>, Refusal> {
         let found = self
             .project(&name.project)?
@@ -92,7 +92,7 @@ impl Run<'_> {
     }
 
     fn put_function(&mut self, function: Function) -> Step<()> {
-        insert_function(self.connection, &function, self.mark)?;
+        insert_function(self.rows.connection, &function, self.mark)?;
         self.change_catalogue(CatalogueChange::FunctionPut(Arc::new(function)));
         Ok(())
     }
@@ -240,8 +240,8 @@ impl Run<'_> {
     /// What seals variables and what handlers are given. Where any were sealed by a key that is not
     /// there any more, no other key is made or used in its place: it may be brought back.
     pub(super) fn vault_of_functions(&self) -> Step<&Vault> {
-        let vault = &self.coding.variables;
-        let has_variables = need_variables_key(self.connection, vault)?;
+        let vault = &self.rows.coding.variables;
+        let has_variables = need_variables_key(self.rows.connection, vault)?;
         if !has_variables && self.statement("SELECT 1 FROM queued LIMIT 1")?.exists(())? {
             vault.need_key()?;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{Function, ProjectId};
 use rusqlite::{OptionalExtension as _, params};
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::execution_queue::{
     CursorOf, EventCursor, ExecutionRefusal, NewEvents, NewExecution, QueueBounds, QueueOp,
 };
@@ -20,7 +20,7 @@ use crate::sqlite::schema::stored_queue::call_bytes;
 /// What stands in the place of a lease where there is none.
 const NO_LEASE: i64 = 0;
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     pub(super) fn queue_op(&mut self, op: &QueueOp) -> Step<()> {
         match op {
             QueueOp::Put(queued, bounds) => {
@@ -100,7 +100,7 @@ impl Run<'_> {
             bytes,
             queued.created.0,
         ])?;
-        let seq = self.connection.last_insert_rowid();
+        let seq = self.rows.connection.last_insert_rowid();
         self.statement("INSERT INTO queued_call (seq, call) VALUES (?1, ?2)")?
             .execute(params![seq, sealed])?;
         self.count_queued(project, 1, bytes)
@@ -174,7 +174,7 @@ impl Run<'_> {
         let moved = match &events.of {
             CursorOf::AllBut(apart) => {
                 // The changes of a project that has come back meanwhile were not looked at.
-                if stored_events::apart(self.connection)? != *apart {
+                if stored_events::apart(self.rows.connection)? != *apart {
                     return Ok(false);
                 }
                 let moved = "UPDATE event_cursor SET tt = ?1, tab = ?2, id = ?3 \

@@ -7,16 +7,15 @@ use model::{
     IndexKind, IndexStatus, OnDelete, Relation, RelationKind, Table,
 };
 
-use super::run::Run;
+use super::run::SqliteRun;
 use super::schema_write::position_of;
 use crate::batch::INDEXED_AT_ONCE_MAX;
 use crate::laws::halt::Step;
-use crate::refusal::{Container, Refusal};
 use crate::sqlite::schema::catalogue_rows::{insert_column, insert_index};
 use crate::sqlite::schema::links;
 use crate::sqlite::schema::tables::drop_index;
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// Adds a column to `table` and its partner to `related`; see
     /// [`crate::SchemaChange::AddRelationship`].
     pub(crate) fn add_relationship(
@@ -60,7 +59,8 @@ impl Run<'_> {
         let column = table.columns[position].number;
         let is_large = self.versions_at_most(table.number)? > INDEXED_AT_ONCE_MAX;
         if relation.is_list() || is_large {
-            self.connection
+            self.rows
+                .connection
                 .execute_batch(&links::create(table.number, column, relation))?;
         }
         if relation.is_list() {
@@ -91,7 +91,7 @@ impl Run<'_> {
         if !is_large {
             self.build(table, &index)?;
         }
-        insert_index(self.connection, table, &index, self.mark)?;
+        insert_index(self.rows.connection, table, &index, self.mark)?;
         table.indexes.push(index);
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Run<'_> {
         column.kind = ColumnKind::Relationship(relation);
         column.updated = self.now();
         self.close_numbered("column_", table.number, number.0)?;
-        insert_column(self.connection, table.number, &column, self.mark)?;
+        insert_column(self.rows.connection, table.number, &column, self.mark)?;
         table.columns[position] = column;
         self.put_reshaped(table)
     }
@@ -157,10 +157,14 @@ impl Run<'_> {
         while let Some(at) = table.indexes.iter().position(over) {
             let index = table.indexes.remove(at);
             self.close_numbered("index_", table.number, index.number)?;
-            self.connection
-                .execute_batch(&drop_index(table.number, index.number, index.kind))?;
+            self.rows.connection.execute_batch(&drop_index(
+                table.number,
+                index.number,
+                index.kind,
+            ))?;
         }
-        self.connection
+        self.rows
+            .connection
             .execute_batch(&links::drop(table.number, number))?;
         self.drop_plain_column(table, number)
     }
@@ -176,13 +180,6 @@ impl Run<'_> {
             self.drop_end(Table::clone(&related), relation.partner)?;
         }
         Ok(())
-    }
-
-    /// The table `id` of the same database, as it is now.
-    pub(crate) fn table_beside(&self, table: &Table, id: &str) -> Result<Arc<Table>, Refusal> {
-        let database = self.database(&table.project, &table.database)?;
-        let found = database.tables.get(id).cloned();
-        found.ok_or_else(|| Refusal::NotFound(Container::Table, id.to_owned()))
     }
 }
 

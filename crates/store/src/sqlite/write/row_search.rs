@@ -1,7 +1,9 @@
 //! How SQLite looks for rows, for the laws of writing.
 
+use std::time::Duration;
+
 use model::{ColumnNumber, Index, Mark, RowId, Table, Timestamp, Value};
-use query::names;
+use query::{Dialect, Query, Side, emit, names};
 use rusqlite::{ToSql, params, params_from_iter};
 
 use super::stored_rows::{SqliteRows, stored_period};
@@ -11,6 +13,8 @@ use crate::laws::row_search::{
     DueRow, DueWanted, HoldersWanted, LinkHolders, MarkOf, RowSearch, ValueHolder,
 };
 use crate::laws::search_time::SEARCH_MAX;
+use crate::sqlite::disk::sorts;
+use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::tables::{BELIEVED_END, END};
@@ -138,9 +142,50 @@ impl RowSearch for SqliteRows<'_> {
             }
         }
     }
+
+    fn matching(
+        &self,
+        query: &Query,
+        walks: bool,
+        time_max: Duration,
+    ) -> Result<Vec<(i64, RowId)>, StoreError> {
+        let search = || sorts::bounded(self.connection, || self.search(query, walks))?;
+        self.deadline.within(time_max, search).map_err(stopped)
+    }
+
+    fn last_shown(&self, table: &Table) -> Result<i64, StoreError> {
+        let now = names::now(table.number);
+        let sql = format!("SELECT coalesce(max(seq), 0) FROM {now}");
+        let mut statement = self.statement(&sql)?;
+        Ok(statement.query_row((), |row| row.get(0))?)
+    }
 }
 
 impl SqliteRows<'_> {
+    fn search(&self, query: &Query, walks: bool) -> Result<Vec<(i64, RowId)>, StoreError> {
+        let statement = if walks {
+            emit::walk(query, Dialect::Sqlite)
+        } else {
+            let cursor = cursor_values::<StoreError>(self.connection, query)?;
+            emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
+        };
+        // Not kept: the writer keeps statements by their number, and this text is a client's.
+        let mut prepared = self.connection.prepare(&statement.sql)?;
+        let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
+        let mut rows = prepared.query(bound)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(1)?;
+            let id = row_id(&id)?;
+            found.push((row.get(0)?, id));
+        }
+        let is_reversed = |cursor: &query::Cursor| cursor.side == Side::Before;
+        if query.cursor.as_ref().is_some_and(is_reversed) {
+            found.reverse();
+        }
+        Ok(found)
+    }
+
     fn ids(&self, sql: &str, parameters: &[&dyn ToSql]) -> Result<Vec<RowId>, StoreError> {
         let mut statement = self.statement(sql)?;
         let mut rows = statement.query(parameters)?;
@@ -153,7 +198,7 @@ impl SqliteRows<'_> {
 }
 
 /// What a search that failed means: only the deadline interrupts the connection that writes.
-pub(crate) fn stopped(error: StoreError) -> StoreError {
+fn stopped(error: StoreError) -> StoreError {
     match error {
         StoreError::Interrupted => StoreError::Timeout {
             limit_ms: SEARCH_MAX.as_millis() as u64,

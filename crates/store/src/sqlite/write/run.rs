@@ -1,146 +1,16 @@
-//! What one batch writes with, and what it has done so far.
+//! A batch on SQLite: what the laws leave to its statements.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use rusqlite::CachedStatement;
 
-use model::{CatalogueChange, Mark, RowId, Table, TableNumber, Timestamp};
-use rusqlite::{CachedStatement, Connection};
-
-use super::staged_run::StagedRun;
 use super::stored_rows::SqliteRows;
-use crate::batch::BATCH_BYTES_MAX;
-use crate::laws::awaited::{NeededRow, ParkedRows};
-use crate::laws::growth::Totals;
-use crate::laws::halt::Step;
-use crate::laws::state::State;
-use crate::laws::timed_rows::Timed;
-use crate::laws::touched::Touched;
-use crate::refusal::Refusal;
-use crate::schema_record::SchemaRecord;
-use crate::sqlite::disk::deadline::Deadline;
-use crate::sqlite::schema::coding::Coding;
-use crate::sqlite::schema::row_sql::RowTexts;
+use crate::laws::run::Run;
 
-/// A batch while it runs: what it writes with, and what it has done so far.
-pub(crate) struct Run<'w> {
-    pub(crate) connection: &'w Connection,
-    pub(crate) coding: &'w Coding,
-    pub(crate) texts: &'w RowTexts,
-    /// How many bytes the tables held before the open transaction.
-    pub(crate) totals: &'w Totals,
-    /// The writer's state as this batch sees and changes it; thrown away if the batch halts.
-    pub(crate) state: State,
-    /// The mark this batch gets if it changes something.
-    pub(crate) mark: Mark,
-    pub(crate) touched: Touched,
-    /// How many operations on rows have begun.
-    pub(crate) row_ops: usize,
-    /// See [`crate::WriteBatch::unchanged_since`].
-    pub(crate) unchanged_since: Option<Timestamp>,
-    /// Stops a search for matching rows.
-    pub(crate) deadline: &'w Deadline,
-    /// How long its searches may still take, together.
-    pub(crate) search_left: Duration,
-    /// How many rows they may still find, together: a row that is found costs its turn, whether or
-    /// not another search of the batch has found it before.
-    pub(crate) finds_left: usize,
-    /// What the batch has to do with transactions of clients.
-    pub(crate) staged: StagedRun,
-    pub(crate) catalogue: Vec<CatalogueChange>,
-    /// What the record of its commit says of these, each with its database by
-    /// [`model::Database::seq`].
-    pub(crate) noted: Vec<(i64, SchemaRecord)>,
-    pub(crate) manner: RunManner,
-    /// The place in the batch of the operation that runs.
-    pub(crate) nth: usize,
-    /// Rows that links lead to and that were not there when these were made.
-    pub(crate) needed: Vec<NeededRow>,
-    /// What it wrote over valid periods.
-    pub(crate) timed: Timed,
-    /// The rows of now that lack values which other rows have in unique indexes.
-    pub(crate) parked: ParkedRows,
-    /// The rows it erased.
-    pub(crate) erased: Vec<(Arc<Table>, RowId)>,
-    /// Whether what runs now is the change of a row that is not shown.
-    pub(crate) shows_no_row: bool,
-    /// Whether it changed what must hold over valid time.
-    pub(crate) constrained: bool,
-    /// Whether it wrote a part of an index, which no reader sees before all of it is there.
-    pub(crate) is_begun: bool,
-    /// What it did to what belongs to functions.
-    pub(crate) of_functions: FunctionsRun,
-    /// See [`crate::Applied::past_changed`].
-    pub(crate) past_changed: TableSet,
-    /// See [`crate::Applied::erased`].
-    pub(crate) erased_in: TableSet,
-}
+/// A batch while it runs.
+pub(crate) type SqliteRun<'w> = Run<'w, SqliteRows<'w>>;
 
-/// What a batch did to what belongs to functions.
-#[derive(Default)]
-pub(crate) struct FunctionsRun {
-    /// Whether it changed any of it.
-    pub(crate) is_any: bool,
-    /// Whether it left pieces of deployments that are gone.
-    pub(crate) leaves_pieces: Cell<bool>,
-}
-
-/// How a batch runs.
-#[derive(Clone, Copy)]
-pub(crate) struct RunManner {
-    /// Whether a refusal names the operation that it is about.
-    pub(crate) blames: bool,
-    /// Whether what is judged at the end of a batch is judged. If not, nothing of it may stay.
-    pub(crate) judges_end: bool,
-}
-
-/// Tables whose past looks otherwise.
-#[derive(Default)]
-pub(crate) struct TableSet(RefCell<BTreeSet<TableNumber>>);
-
-impl From<TableSet> for Vec<TableNumber> {
-    fn from(past_changed: TableSet) -> Vec<TableNumber> {
-        past_changed.0.into_inner().into_iter().collect()
-    }
-}
-
-impl TableSet {
-    pub(crate) fn add(&self, table: TableNumber) {
-        self.0.borrow_mut().insert(table);
-    }
-}
-
-impl<'w> Run<'w> {
-    /// To be asked after each row: other writers wait until all of this batch is in the log.
-    pub(crate) fn need_room(&self) -> Step<()> {
-        // One change of one row is possible however large the row is.
-        let is_single = self.touched.len() <= 1 && self.row_ops <= 1;
-        if self.touched.bytes() > BATCH_BYTES_MAX && !is_single {
-            let bytes_max = BATCH_BYTES_MAX;
-            return Err(Refusal::TooManyBytes { bytes_max }.into());
-        }
-        Ok(())
-    }
-
-    /// The rows of the open transaction.
-    pub(crate) fn rows(&self) -> SqliteRows<'w> {
-        SqliteRows {
-            connection: self.connection,
-            coding: self.coding,
-            texts: self.texts,
-            deadline: self.deadline,
-        }
-    }
-
+impl SqliteRun<'_> {
     /// A prepared statement, kept for the next time.
     pub(crate) fn statement(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
-        self.connection.prepare_cached(sql)
-    }
-
-    /// Takes one change of the catalogue in, for the operations that follow and for the report.
-    pub(crate) fn change_catalogue(&mut self, change: CatalogueChange) {
-        Arc::make_mut(&mut self.state.catalogue).apply(change.clone());
-        self.catalogue.push(change);
+        self.rows.statement(sql)
     }
 }

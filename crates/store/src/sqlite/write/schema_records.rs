@@ -4,12 +4,12 @@
 use model::{ColumnNumber, DatabaseId, ProjectId, Table};
 use rusqlite::params;
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::batch::{CatalogueOp, SchemaChange};
 use crate::laws::halt::Step;
 use crate::schema_record::{SchemaAct, SchemaRecord};
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// Takes note of an operation that has changed something in a database. The end of a project
     /// or a database is not noted: with it goes whatever could show it.
     pub(crate) fn note_schema(&mut self, op: &CatalogueOp) {

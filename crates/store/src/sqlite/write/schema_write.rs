@@ -9,7 +9,7 @@ use model::{
 use query::names;
 use rusqlite::params;
 
-use super::run::Run;
+use super::run::SqliteRun;
 use crate::batch::{COLUMNS_EVER_MAX, INDEXED_AT_ONCE_MAX, SchemaChange};
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
@@ -29,7 +29,7 @@ const BUILD_CACHE_KIB: i64 = -2 * 1_024;
 const NOT_UNIQUE: &str = "Rows have equal values in the columns of this unique index. Make them \
                           differ, delete the index, and create it again.";
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     pub(crate) fn change_schema(&mut self, checked: &Table, change: &SchemaChange) -> Step<()> {
         let table = Table::clone(&*self.unchanged(checked)?);
         match change {
@@ -89,7 +89,7 @@ impl Run<'_> {
             return Ok(());
         }
         if !self.state.is_sealing {
-            let id = self.coding.vault.ready()?;
+            let id = self.rows.coding.vault.ready()?;
             self.statement("UPDATE meta SET key_id = ?1")?
                 .execute(params![id])?;
             self.state.is_sealing = true;
@@ -107,8 +107,9 @@ impl Run<'_> {
             return Err(Refusal::ColumnsUsedUp { columns_max }.into());
         }
         self.need_key(table, std::slice::from_ref(column))?;
-        insert_column(self.connection, table.number, column, self.mark)?;
-        self.connection
+        insert_column(self.rows.connection, table.number, column, self.mark)?;
+        self.rows
+            .connection
             .execute_batch(&add_column(table.number, column))?;
         Ok(())
     }
@@ -142,7 +143,7 @@ impl Run<'_> {
         self.close_numbered("column_", table.number, after.number.0)?;
         let updated = self.now();
         let after = Column { updated, ..after };
-        insert_column(self.connection, table.number, &after, self.mark)?;
+        insert_column(self.rows.connection, table.number, &after, self.mark)?;
         table.columns[position] = after;
         if is_renamed {
             self.put_reshaped(table)
@@ -189,10 +190,13 @@ impl Run<'_> {
         );
         let read = |row: &rusqlite::Row<'_>| row.get(0);
         let is_long: bool = match since {
-            None => self.connection.query_row(&sql, params![chars_max], read)?,
+            None => self
+                .rows
+                .connection
+                .query_row(&sql, params![chars_max], read)?,
             Some(Mark(since)) => {
                 let bound = params![chars_max, since, table.0];
-                self.connection.query_row(&sql, bound, read)?
+                self.rows.connection.query_row(&sql, bound, read)?
             }
         };
         if !is_long {
@@ -243,7 +247,7 @@ impl Run<'_> {
         } else if self.versions_at_most(table.number)? <= INDEXED_AT_ONCE_MAX {
             index.status = self.build(&table, &index)?;
         }
-        insert_index(self.connection, &table, &index, self.mark)?;
+        insert_index(self.rows.connection, &table, &index, self.mark)?;
         table.indexes.push(index);
         self.put_table(table)
     }
@@ -273,7 +277,7 @@ impl Run<'_> {
             self.drop_stand_in(&table, &index)?;
         }
         self.close_numbered("index_", table.number, number)?;
-        insert_index(self.connection, &table, &index, self.mark)?;
+        insert_index(self.rows.connection, &table, &index, self.mark)?;
         table.indexes[position] = index;
         self.put_table(table)
     }
@@ -283,7 +287,8 @@ impl Run<'_> {
         for part in &index.columns {
             if let Field::Column(position) = part.field {
                 let column = table.columns[position].number;
-                self.connection
+                self.rows
+                    .connection
                     .execute_batch(&links::drop(table.number, column))?;
             }
         }
@@ -292,7 +297,7 @@ impl Run<'_> {
 
     /// Takes a slice of rows into an index of words.
     fn fill_words(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
-        let is_whole = fulltext::fill(self.connection, table, index)?;
+        let is_whole = fulltext::fill(self.rows.connection, table, index)?;
         Ok(if is_whole {
             IndexStatus::Available
         } else {
@@ -308,7 +313,7 @@ impl Run<'_> {
     fn build_with_files(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
         let keep = |store: &str, kib: i64| {
             let sql = format!("PRAGMA temp_store = {store}; PRAGMA cache_size = {kib};");
-            self.connection.execute_batch(&sql)
+            self.rows.connection.execute_batch(&sql)
         };
         keep("FILE", BUILD_CACHE_KIB)?;
         let built = self.build_half(table, index);
@@ -320,17 +325,18 @@ impl Run<'_> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1)";
         let of_versions = names::versions_index(table.number, index.number);
         let is_begun: bool = self
+            .rows
             .connection
             .query_row(sql, [&of_versions], |row| row.get(0))?;
         if !is_begun {
             let create = create_versions_index(table, index);
-            self.connection.execute_batch(&create)?;
+            self.rows.connection.execute_batch(&create)?;
             return Ok(IndexStatus::Processing);
         }
         let status = self.build(table, index)?;
         if matches!(status, IndexStatus::Failed(_)) {
             let drop = drop_index(table.number, index.number, index.kind);
-            self.connection.execute_batch(&drop)?;
+            self.rows.connection.execute_batch(&drop)?;
         }
         Ok(status)
     }
@@ -348,7 +354,11 @@ impl Run<'_> {
                 return Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()));
             }
         }
-        match self.connection.execute_batch(&create_index(table, index)) {
+        match self
+            .rows
+            .connection
+            .execute_batch(&create_index(table, index))
+        {
             Ok(()) => Ok(IndexStatus::Available),
             Err(error) if is_unique_violation(&error) => {
                 Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()))
@@ -361,7 +371,8 @@ impl Run<'_> {
         let position = index_position(&table, number);
         self.close_numbered("index_", table.number, number)?;
         let index = table.indexes.remove(position);
-        self.connection
+        self.rows
+            .connection
             .execute_batch(&drop_index(table.number, number, index.kind))?;
         self.put_table(table)
     }
@@ -388,7 +399,7 @@ impl Run<'_> {
             "SELECT coalesce(max(rid), 0) FROM {}",
             names::versions(table)
         );
-        Ok(self.connection.query_row(&sql, (), |row| row.get(0))?)
+        Ok(self.rows.connection.query_row(&sql, (), |row| row.get(0))?)
     }
 
     pub(crate) fn close_numbered(

@@ -5,17 +5,14 @@ use model::{Mark, ProjectId, Table, Timestamp};
 use rusqlite::params;
 use rusqlite::types::Value as Stored;
 
-use super::row_write::{Current, Target};
-use super::run::Run;
-use super::staged_run::Entered;
+use super::run::SqliteRun;
 use crate::laws::halt::Step;
-use crate::laws::row_search::{MarkOf, RowSearch as _};
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::stored_transactions::{find, status_text};
 use crate::staged::{
     ANSWER_BYTES_MAX, Bound, Done, KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
-    PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, Since, StagedOperation, TRANSACTIONS_MAX,
+    PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, StagedOperation, TRANSACTIONS_MAX,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus, class_of, request_text,
 };
 
@@ -51,87 +48,7 @@ fn all_of(class: &str) -> &'static str {
     }
 }
 
-impl Run<'_> {
-    /// From now on this holds for operations on rows.
-    pub(crate) fn hold_since(&mut self, since: Since) {
-        self.staged.since = Some(since);
-        self.unchanged_since = since.instant;
-    }
-
-    /// `$updatedAt` of a row that is about to be changed, before the batch.
-    ///
-    /// # Errors
-    /// [`TransactionRefusal::Conflict`] when another commit changed the row since the operation
-    /// was staged.
-    pub(crate) fn updated_before(&self, target: &Target<'_>, row: &Current) -> Step<Timestamp> {
-        let Some(since) = self.staged.since else {
-            return Ok(row.image.updated);
-        };
-        let entered = self.entered(target, row)?;
-        if since.mark.is_some_and(|seen| entered.changed > seen) {
-            let conflict = TransactionRefusal::Conflict(target.id.clone());
-            return Err(Refusal::Transaction(conflict).into());
-        }
-        Ok(entered.updated)
-    }
-
-    /// As [`Run::updated_before`] for an operation over a valid period: it stands on all that is
-    /// known of the row, at whatever instant.
-    ///
-    /// # Errors
-    /// [`TransactionRefusal::Conflict`].
-    pub(crate) fn need_unmoved(&self, target: &Target<'_>, seq: i64) -> Step<()> {
-        let Some(seen) = self.staged.since.and_then(|since| since.mark) else {
-            return Ok(());
-        };
-        let row = (target.id.as_str(), seq);
-        // What this batch did itself stands at its own mark.
-        let has_moved = self
-            .rows()
-            .has_changed(target.table, row, (seen, self.mark))?;
-        if has_moved {
-            let conflict = TransactionRefusal::Conflict(target.id.clone());
-            return Err(Refusal::Transaction(conflict).into());
-        }
-        Ok(())
-    }
-
-    /// The same of a row that is not there: another commit may have deleted it since.
-    pub(crate) fn need_absent_unmoved(&self, target: &Target<'_>) -> Step<()> {
-        let is_asked = self.staged.since.is_some_and(|since| since.mark.is_some());
-        match is_asked
-            .then(|| self.known_seq(target))
-            .transpose()?
-            .flatten()
-        {
-            Some(seq) => self.need_unmoved(target, seq),
-            None => Ok(()),
-        }
-    }
-
-    fn entered(&self, target: &Target<'_>, row: &Current) -> Step<Entered> {
-        let key = (target.table.number, target.id.clone());
-        if let Some(entered) = self.staged.entered.borrow().get(&key) {
-            return Ok(*entered);
-        }
-        let entered = if row.is_own {
-            // Whatever was changed was asked about first, so this batch has inserted it.
-            Entered {
-                changed: Mark::ZERO,
-                updated: Timestamp(i64::MIN),
-            }
-        } else {
-            let grants = MarkOf::Grants(row.seq);
-            let granted = self.rows().last_mark(target.table, grants)?;
-            Entered {
-                changed: Mark(row.known_from).max(granted.unwrap_or(Mark::ZERO)),
-                updated: row.image.updated,
-            }
-        };
-        self.staged.entered.borrow_mut().insert(key, entered);
-        Ok(entered)
-    }
-
+impl SqliteRun<'_> {
     pub(crate) fn transaction_op(&mut self, op: &TransactionOp) -> Step<()> {
         let changed = match op {
             TransactionOp::Create {
@@ -198,7 +115,7 @@ impl Run<'_> {
             return Ok(None);
         };
         let place = Place::Request(project, key, part);
-        let request = self.coding.vault.text(row.get_ref(0)?, place)?;
+        let request = self.rows.coding.vault.text(row.get_ref(0)?, place)?;
         Ok(Some(Repeated {
             mark: row.get::<_, Option<i64>>(1)?.map(Mark),
             is_same: request == Some(request_text(once.request)),
@@ -221,7 +138,7 @@ impl Run<'_> {
         let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
         let mut request = Stored::Text(request_text(once.request));
         let mut answer = answer.map_or(Stored::Null, Stored::Blob);
-        let vault = &self.coding.vault;
+        let vault = &self.rows.coding.vault;
         if self.state.is_sealing {
             let text = request_text(once.request);
             let place = Place::Request(project, key, part);
@@ -260,7 +177,7 @@ impl Run<'_> {
     }
 
     fn known_transaction(&self, (project, id): (&ProjectId, &str)) -> Step<Transaction> {
-        let known = find(self.connection, project, id)?;
+        let known = find(self.rows.connection, project, id)?;
         known.ok_or_else(|| refuse(TransactionRefusal::NotFound(id.to_owned())).into())
     }
 
@@ -282,7 +199,7 @@ impl Run<'_> {
             let kind = crate::Container::Project;
             return Err(Refusal::NotFound(kind, project.to_string()).into());
         }
-        if find(self.connection, project, id)?.is_some() {
+        if find(self.rows.connection, project, id)?.is_some() {
             return Err(refuse(TransactionRefusal::Exists(id.to_owned())).into());
         }
         self.make_room(project, now)?;
@@ -400,7 +317,7 @@ impl Run<'_> {
             "INSERT INTO staged_op (tx, n, seen, place, id, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
-        let vault = &self.coding.vault;
+        let vault = &self.rows.coding.vault;
         for (n, op) in (known.operation_count as i64..).zip(operations) {
             let (transaction, seen, place, row) = (known.seq, op.seen.0, &op.place, &op.row);
             if self.state.is_sealing {
@@ -487,7 +404,7 @@ impl Run<'_> {
     }
 }
 
-impl Run<'_> {
+impl SqliteRun<'_> {
     /// Fails every open transaction with operations on the table's database that were staged while
     /// there was no key, and forgets their operations: content is judged by the commit, so they may
     /// hold values of a column that is only now created as an encrypted one.

@@ -34,7 +34,7 @@ pub(crate) struct SqliteRows<'w> {
 
 impl<'w> SqliteRows<'w> {
     /// A prepared statement, kept for the next time.
-    pub(super) fn statement(&self, sql: &str) -> rusqlite::Result<CachedStatement<'w>> {
+    pub(crate) fn statement(&self, sql: &str) -> rusqlite::Result<CachedStatement<'w>> {
         self.connection.prepare_cached(sql)
     }
 

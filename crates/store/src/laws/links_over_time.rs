@@ -9,21 +9,21 @@ use std::sync::Arc;
 use model::history::Range;
 use model::{Edit, Patch, Period, Relation, RelationKind, RowId, Table, Timestamp, Value};
 
+use super::halt::Step;
+use super::ledger::known_within;
+use super::related::{Tie, linked, need_few, relinked};
+use super::row_search::LinkHolders;
+use super::row_write::Target;
+use super::run::{RowStore, Run};
+use super::version_write::VERSIONS_TO_NEXT;
+use super::versions::{Stored, VersionsWanted};
 use crate::batch::{BATCH_ROWS_MAX, LinkOp};
 use crate::error::corrupt;
-use crate::laws::halt::Step;
-use crate::laws::ledger::{StoredRows as _, known_within};
-use crate::laws::row_search::{LinkHolders, RowSearch as _};
-use crate::laws::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, Stamps};
 use crate::row_op::{RowAct, RowOp};
-use crate::sqlite::write::related::{Tie, linked, need_few, relinked};
-use crate::sqlite::write::row_write::Target;
-use crate::sqlite::write::run::Run;
-use crate::sqlite::write::version_write::VERSIONS_TO_NEXT;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// As `link`, over a period.
     pub(crate) fn link_over(&mut self, op: &LinkOp, range: Range) -> Step<()> {
         let valid = self.period_of(op, range)?;
@@ -133,7 +133,7 @@ impl Run<'_> {
         let target = Target::new(table, id);
         self.part_twin(&target)?;
         let within = (valid.from(), valid.end());
-        let known = known_within(&self.rows(), table, id.as_str(), within)?;
+        let known = known_within(self.rows(), table, id.as_str(), within)?;
         let pieces = known.iter().filter_map(Stored::piece_now);
         let shared = pieces.filter_map(|piece| {
             let shared = piece.valid.intersect(&valid)?;

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use model::{RowId, Table};
 
+use super::halt::Step;
 use super::row_write::Target;
-use super::run::Run;
-use crate::laws::halt::Step;
-use crate::laws::ledger::RowLedger as _;
+use super::run::{RowStore, Run};
 use crate::written::TimedDone;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Erases a row: versions, grants, schedule, and its place in the records of commits.
     pub(crate) fn erase(&mut self, table: &Arc<Table>, id: &RowId) -> Step<TimedDone> {
         let target = Target::new(table, id);

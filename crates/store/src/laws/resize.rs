@@ -10,11 +10,11 @@ use std::sync::Arc;
 use model::history::{Piece, Until, WriteRefusal};
 use model::{HistoryGone, Mark, Period, Timestamp};
 
+use super::halt::Step;
+use super::ledger::known_within;
 use super::row_write::Target;
-use super::run::Run;
-use crate::laws::halt::Step;
-use crate::laws::ledger::known_within;
-use crate::laws::versions::{Asserted, Stored};
+use super::run::{RowStore, Run};
+use super::versions::{Asserted, Stored};
 use crate::refusal::Refusal;
 use crate::row_op::PeriodEnd;
 
@@ -89,7 +89,7 @@ impl<'k> Unbroken<'k> {
     }
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// The pieces that [`Run::resized`] needs.
     pub(crate) fn known_to_resize(
         &self,
@@ -104,7 +104,7 @@ impl Run<'_> {
             PeriodEnd::Until(Until::Open | Until::Next) => now,
         };
         let (rows, id) = (self.rows(), target.id.as_str());
-        known_within(&rows, target.table, id, (from, Timestamp::END))
+        known_within(rows, target.table, id, (from, Timestamp::END))
     }
 
     /// # Errors

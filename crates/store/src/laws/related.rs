@@ -13,12 +13,12 @@ use model::{
     Table, Value,
 };
 
+use super::halt::Step;
+use super::row_search::LinkHolders;
 use super::row_write::{Current, Target};
-use super::run::Run;
+use super::run::{RowStore, Run};
 use crate::batch::{BATCH_ROWS_MAX, HoldOp, LinkOp, RelatedOp};
 use crate::error::corrupt;
-use crate::laws::halt::Step;
-use crate::laws::row_search::{LinkHolders, RowSearch as _};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, Stamps};
 
@@ -39,7 +39,7 @@ impl Tie {
     }
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Runs one operation.
     pub(crate) fn related_op(&mut self, op: &RelatedOp) -> Step<()> {
         match op {

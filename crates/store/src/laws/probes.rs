@@ -8,15 +8,13 @@ use std::sync::Arc;
 
 use model::{Field, Index, IndexColumn, IndexKind, Period, RowId, Table, TableNumber, Value};
 
-use crate::error::corrupt;
-use crate::laws::halt::{Halt, Step};
-use crate::laws::ledger::StoredRows as _;
-use crate::laws::period_search::{PeriodSearch as _, SharedKey};
-use crate::laws::versions::{Stored, VersionsWanted};
+use super::halt::{Halt, Step};
+use super::period_search::SharedKey;
+use super::run::{RowStore, Run};
+use super::versions::{Stored, VersionsWanted};
 use crate::refusal::Refusal;
-use crate::sqlite::write::run::Run;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Judges every row that the batch wrote, where something may stand in its way at another
     /// instant than that of the batch: unique values first, then references.
     ///
@@ -240,16 +238,6 @@ impl Run<'_> {
             missing,
         }
         .into())
-    }
-
-    pub(crate) fn table_numbered(&self, number: TableNumber) -> Step<Arc<Table>> {
-        let table = self.state.catalogue.table_by_number(number);
-        Ok(Arc::clone(table.ok_or_else(|| {
-            corrupt(format!(
-                "a constraint names table {}, which is gone",
-                number.0
-            ))
-        })?))
     }
 
     /// Another row with the same values in `key` as `piece` of the row `id` has, at an instant

@@ -8,13 +8,12 @@
 
 use model::{Field, Image, Index, IndexKind, Period, RelationKind, RowId, TableNumber, Value};
 
+use super::awaited::Parked;
+use super::halt::{Halt, Step};
+use super::row_search::{HoldersWanted, ValueHolder};
 use super::row_write::{Target, field_value};
-use super::run::Run;
+use super::run::{RowStore, Run};
 use crate::error::corrupt;
-use crate::laws::awaited::Parked;
-use crate::laws::halt::{Halt, Step};
-use crate::laws::ledger::RowLedger as _;
-use crate::laws::row_search::{HoldersWanted, RowSearch as _, ValueHolder};
 use crate::refusal::Refusal;
 
 /// What the row has in the columns of an index.
@@ -25,7 +24,7 @@ pub(crate) fn values_in(target: &Target<'_>, index: &Index, seq: i64, image: &Im
         .collect()
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Which values a row must be shown without, because other rows of now have them in unique
     /// indexes, and what is shown then. The row is valid over `valid`.
     ///

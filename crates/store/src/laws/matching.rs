@@ -4,25 +4,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use model::history::Range;
-use model::{Coordinates, Row, RowId, Selection, Table};
-use query::{Dialect, Query, Side, emit, names};
+use model::{Coordinates, Row, RowId, Selection};
+use query::Query;
 
-use super::row_search::stopped;
+use super::halt::{Halt, Step};
 use super::row_write::{Current, Target, row};
-use super::run::Run;
+use super::run::{RowStore, Run};
 use crate::StoreError;
 use crate::batch::{BATCH_ROWS_MAX, MatchingAct, MatchingOp};
 use crate::error::corrupt;
-use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
 use crate::row_op::{RowAct, RowOp};
-use crate::sqlite::disk::sorts;
-use crate::sqlite::read::cursor::cursor_values;
-use crate::sqlite::schema::bind::Bound;
 use crate::written::Matched;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Runs one operation on all rows that match.
     pub(crate) fn matching_op(&mut self, op: &MatchingOp) -> Step<Matched> {
         let began = Instant::now();
@@ -34,7 +30,7 @@ impl Run<'_> {
             ..Matched::default()
         };
         if op.tells_end {
-            matched.end = Some(self.last_seq(&op.query.table)?);
+            matched.end = Some(self.rows().last_shown(&op.query.table)?);
         }
         let written_before = self.touched.bytes();
         for (seq, id) in &found {
@@ -53,15 +49,6 @@ impl Run<'_> {
             self.need_room()?;
         }
         Ok(matched)
-    }
-
-    /// The greatest `$sequence` of a row that is there now; 0 if none is.
-    fn last_seq(&self, table: &Table) -> Step<i64> {
-        let sql = format!(
-            "SELECT coalesce(max(seq), 0) FROM {}",
-            names::now(table.number)
-        );
-        Ok(self.statement(&sql)?.query_row((), |row| row.get(0))?)
     }
 
     /// `$sequence` and id of each row that matches, in the order asked for.
@@ -86,11 +73,7 @@ impl Run<'_> {
             },
             ..op.query.clone()
         };
-        let search = || {
-            let found = sorts::bounded(self.connection, || self.search(&query, op.walks));
-            found.map_err(Halt::from).flatten()
-        };
-        let found = self.deadline.within(self.search_left, search);
+        let found = self.rows().matching(&query, op.walks, self.search_left);
         let found = found.map_err(explain)?;
         if found.len() > found_max {
             let is_used_up = found_max < wanted_max;
@@ -100,30 +83,6 @@ impl Run<'_> {
                 wanted_max
             };
             return Err(Refusal::TooManyRows { rows_max }.into());
-        }
-        Ok(found)
-    }
-
-    fn search(&self, query: &Query, walks: bool) -> Step<Vec<(i64, RowId)>> {
-        let statement = if walks {
-            emit::walk(query, Dialect::Sqlite)
-        } else {
-            let cursor = cursor_values::<Halt>(self.connection, query)?;
-            emit::rows(query, cursor.as_deref(), Dialect::Sqlite)
-        };
-        // Not kept: the writer keeps statements by their number, and this text is a client's.
-        let mut prepared = self.connection.prepare(&statement.sql)?;
-        let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
-        let mut rows = prepared.query(bound)?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let id: String = row.get(1)?;
-            let id = RowId::new(&id).map_err(|error| corrupt(error.to_string()))?;
-            found.push((row.get(0)?, id));
-        }
-        let is_reversed = |cursor: &query::Cursor| cursor.side == Side::Before;
-        if query.cursor.as_ref().is_some_and(is_reversed) {
-            found.reverse();
         }
         Ok(found)
     }
@@ -223,11 +182,10 @@ fn over_period(act: &MatchingAct) -> Option<(Range, RowAct)> {
 }
 
 /// What a search that failed means to its caller.
-fn explain(halt: Halt) -> Halt {
-    match halt {
-        Halt::Failed(StoreError::CursorNotFound { id }) => Refusal::CursorNotFound(id).into(),
-        Halt::Failed(StoreError::CursorNull { id }) => Refusal::CursorNull(id).into(),
-        Halt::Failed(error) => Halt::Failed(stopped(error)),
-        other => other,
+fn explain(error: StoreError) -> Halt {
+    match error {
+        StoreError::CursorNotFound { id } => Refusal::CursorNotFound(id).into(),
+        StoreError::CursorNull { id } => Refusal::CursorNull(id).into(),
+        other => other.into(),
     }
 }

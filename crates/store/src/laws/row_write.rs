@@ -16,15 +16,14 @@ use model::{
     Content, Field, Image, Patch, Period, Permission, Row, RowId, Table, Timestamp, Value,
 };
 
-use super::run::Run;
-use crate::error::corrupt;
-use crate::laws::damaged::Damaged;
-use crate::laws::halt::Step;
-use crate::laws::ledger::{
-    CurrentRow, GrantsChange, NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _,
-    VersionEnding, VersionToAppend,
+use super::damaged::Damaged;
+use super::halt::Step;
+use super::ledger::{
+    CurrentRow, GrantsChange, NowWrite, RowChange, RowToShow, VersionEnding, VersionToAppend,
 };
-use crate::laws::permissions::{grants, permissions_text};
+use super::permissions::{grants, permissions_text};
+use super::run::{RowStore, Run};
+use crate::error::corrupt;
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::written::WrittenRow;
@@ -81,7 +80,7 @@ impl Current {
     }
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Runs one operation; the row as it became, `None` after a delete.
     pub(crate) fn row_op(&mut self, op: &RowOp) -> Step<WrittenRow> {
         let target = Target::new(&op.table, &op.id);
@@ -636,11 +635,6 @@ impl Run<'_> {
     /// that creates it again is not asked whom they concern.
     pub(crate) fn end_life(&self, target: &Target<'_>, seq: i64) -> Step<()> {
         self.change_grants(target, seq, GrantsChange::EndLife)
-    }
-
-    /// The row's columns as readers copy them, unless that is too large to be kept.
-    fn body(&self, table: &Table, values: &[Value]) -> Option<Box<[u8]>> {
-        self.coding.body(table, values)
     }
 }
 

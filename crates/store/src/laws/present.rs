@@ -10,14 +10,14 @@ use std::sync::Arc;
 use model::history::{Present, Refresh, Shown, VersionNumber};
 use model::{Image, Index, IndexKind, Mark, Period, RowId, Table, TableNumber, Timestamp, Value};
 
+use super::halt::Step;
+use super::ledger::{NowWrite, RowChange, RowToShow};
 use super::parked::values_in;
+use super::permissions::granted_text;
+use super::row_search::{DueWanted, HoldersWanted};
 use super::row_write::Target;
-use super::run::Run;
-use crate::laws::halt::Step;
-use crate::laws::ledger::{NowWrite, RowChange, RowLedger as _, RowToShow, StoredRows as _};
-use crate::laws::permissions::granted_text;
-use crate::laws::row_search::{DueWanted, HoldersWanted, RowSearch as _};
-use crate::laws::versions::{Asserted, VersionsWanted};
+use super::run::{RowStore, Run};
+use super::versions::{Asserted, VersionsWanted};
 use crate::refusal::Refusal;
 
 /// Versions that say what is shown of a row and until when: the one that begins last before the
@@ -42,14 +42,14 @@ struct Showing {
     before: Option<Image>,
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Brings what is shown now up to what the batch has written so far.
     pub(crate) fn catch_up(&mut self) -> Step<()> {
         if !self.timed.is_behind {
             return Ok(());
         }
         self.timed.is_behind = false;
-        let behind = |row: &mut crate::laws::timed_rows::TimedRow| {
+        let behind = |row: &mut super::timed_rows::TimedRow| {
             std::mem::take(&mut row.is_behind).then(|| Stale {
                 table: Arc::clone(&row.table),
                 id: row.id.clone(),
@@ -205,7 +205,7 @@ impl Run<'_> {
             asserted,
             ..
         } = showing;
-        let body = self.coding.body(&stale.table, &image.values);
+        let body = self.body(&stale.table, &image.values);
         let row = RowToShow {
             seq: stale.seq,
             version: *version,

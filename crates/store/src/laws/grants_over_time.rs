@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use model::{Image, Permission, Table};
 
+use super::halt::Step;
+use super::ledger::GrantsChange;
+use super::permissions::permissions_text;
 use super::row_write::Target;
-use super::run::Run;
-use crate::laws::halt::Step;
-use crate::laws::ledger::{GrantsChange, StoredRows as _};
-use crate::laws::permissions::permissions_text;
+use super::run::{RowStore, Run};
 use crate::row_op::RowAct;
 
 /// What an operation may bring along for a row.
@@ -57,7 +57,7 @@ pub(crate) fn grants_of(act: &RowAct) -> Grants<'_> {
     }
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Whether the row has grants already: it is known, or this batch has made it.
     pub(crate) fn has_grants(&self, target: &Target<'_>, seq: i64) -> Step<bool> {
         if self.timed.find(target.table.number, target.id).is_some() {

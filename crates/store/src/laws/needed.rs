@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use model::{RowId, Table};
 
+use super::awaited::NeededRow;
+use super::halt::{Halt, Step};
 use super::row_write::Target;
-use super::run::Run;
-use crate::laws::awaited::NeededRow;
-use crate::laws::halt::{Halt, Step};
+use super::run::{RowStore, Run};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Needs a row to be there at the end of the batch, if it is not there now. The
     /// caller that links to it must be permitted to read it.
     pub(crate) fn need(

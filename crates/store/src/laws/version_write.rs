@@ -13,19 +13,17 @@ use model::history::{
 };
 use model::{HistoryGone, Mark, Patch, Period, Row, Span, Table, Timestamp};
 
+use super::damaged::Damaged;
 use super::grants_over_time::grants_of;
+use super::halt::{Halt, Step};
+use super::ledger::{RowChange, VersionEnding, VersionToAppend, known_within};
 use super::resize::{Resized, Resizing};
+use super::row_search::MarkOf;
 use super::row_write::{Current, Target};
-use super::run::Run;
+use super::run::{RowStore, Run};
+use super::versions::{Asserted, PIECES_MET_MAX, Stored, VersionsWanted};
 use crate::batch::BATCH_ROWS_MAX;
 use crate::error::corrupt;
-use crate::laws::damaged::Damaged;
-use crate::laws::halt::{Halt, Step};
-use crate::laws::ledger::{
-    RowChange, RowLedger as _, StoredRows as _, VersionEnding, VersionToAppend, known_within,
-};
-use crate::laws::row_search::{MarkOf, RowSearch as _};
-use crate::laws::versions::{Asserted, PIECES_MET_MAX, Stored, VersionsWanted};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowAssertion, RowOp, Stamps};
 use crate::written::TimedDone;
@@ -42,7 +40,7 @@ const STEPS_MAX: usize = 4 * BATCH_ROWS_MAX;
 type Merging<'a> =
     dyn FnMut(Option<&Arc<Asserted>>) -> Result<Option<Arc<Asserted>>, model::ModelError> + 'a;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Runs one operation, which has no effect on other rows.
     pub(crate) fn timed_op_alone(&mut self, op: &RowOp) -> Step<TimedDone> {
         if let RowAct::Erase = op.act {
@@ -177,9 +175,9 @@ impl Run<'_> {
                 };
                 rows.versions(table, id, known)
             }
-            Until::Open => known_within(&rows, table, id, (low, Timestamp::END)),
+            Until::Open => known_within(rows, table, id, (low, Timestamp::END)),
             // An end before the beginning is refused by the plan; nothing lies between.
-            Until::At(high) => known_within(&rows, table, id, (low, high)),
+            Until::At(high) => known_within(rows, table, id, (low, high)),
         }
     }
 
@@ -584,7 +582,7 @@ impl Run<'_> {
         if !self.shows_no_row {
             asserted.damaged.need_none()?;
         }
-        let body = self.coding.body(target.table, &asserted.values);
+        let body = self.body(target.table, &asserted.values);
         let content = match body {
             Some(body) => model::Content::Body(body),
             None => model::Content::Values(asserted.values.clone()),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use model::history::{Claim, Known, Operation, Plan};
 use model::{Mark, Retention, Timestamp};
 
+use super::halt::{Halt, Step};
+use super::ledger::known_within;
+use super::row_search::MarkOf;
 use super::row_write::Target;
-use super::run::Run;
-use crate::laws::halt::{Halt, Step};
-use crate::laws::ledger::known_within;
-use crate::laws::row_search::{MarkOf, RowSearch as _};
-use crate::laws::versions::Asserted;
+use super::run::{RowStore, Run};
+use super::versions::Asserted;
 use crate::refusal::Refusal;
 use crate::row_op::RowAssertion;
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// # Errors
     /// [`crate::Refusal::AssertFailed`] unless it holds.
     pub(crate) fn assert_claim(&self, target: &Target<'_>, claim: &RowAssertion) -> Step<()> {
@@ -25,7 +25,7 @@ impl Run<'_> {
         let at = at.unwrap_or(self.mark.timestamp());
         let within = (at, Timestamp(at.0.saturating_add(1)));
         let id = target.id.as_str();
-        let known = known_within(&self.rows(), target.table, id, within)?;
+        let known = known_within(self.rows(), target.table, id, within)?;
         let test = |asserted: &Arc<Asserted>| match claim {
             RowAssertion::Equals(values, _) => values
                 .iter()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use model::{OnDelete, Period, RowId, Table, Value};
 
+use super::halt::{Halt, Step};
 use super::links_over_time::over;
+use super::related::{linked, need_few, partner};
+use super::run::{RowStore, Run};
 use crate::batch::LinkOp;
-use crate::laws::halt::{Halt, Step};
 use crate::refusal::Refusal;
 use crate::row_op::Guard;
 use crate::row_op::{RowAct, RowOp};
-use crate::sqlite::write::related::{linked, need_few, partner};
-use crate::sqlite::write::run::Run;
 use crate::written::TimedDone;
 
 /// What is left to do when a row has gone over a period.
@@ -23,7 +23,7 @@ enum Left {
     Untie(LinkOp, RowId, Period),
 }
 
-impl Run<'_> {
+impl<D: RowStore> Run<'_, D> {
     /// Runs one operation over a valid period. What takes the row away does what the row's
     /// relationships say.
     pub(crate) fn timed_op(&mut self, op: &RowOp) -> Step<TimedDone> {
