@@ -19,6 +19,7 @@ mod frames;
 mod head;
 mod query_text;
 mod query_tree;
+mod redis_answer;
 mod tier_file;
 
 /// A law and its name, which is also the corpus's folder.
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target {
         name: "query_text",
         check: query_text::check,
@@ -62,6 +63,10 @@ pub const TARGETS: [Target; 12] = [
     Target {
         name: "tier_file",
         check: tier_file::check,
+    },
+    Target {
+        name: "redis_answer",
+        check: redis_answer::check,
     },
     Target {
         name: "frames",

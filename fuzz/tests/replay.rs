@@ -130,6 +130,11 @@ fn tier_file() {
 }
 
 #[test]
+fn redis_answer() {
+    replay("redis_answer");
+}
+
+#[test]
 fn frames() {
     replay("frames");
 }
@@ -163,6 +168,7 @@ fn every_target_is_replayed() {
             "head",
             "envelope",
             "tier_file",
+            "redis_answer",
             "frames",
             "deployment_form",
             "deployment_parts",

@@ -29,6 +29,7 @@ impl SharedRedis {
         connect_ms: u64,
         timeout_ms: u64,
         idle_max: usize,
+        answer_bytes_max: usize,
         authorities: Option<Vec<u8>>,
         client: Option<(Vec<u8>, Vec<u8>)>,
     ) -> PyResult<SharedRedis> {
@@ -43,6 +44,7 @@ impl SharedRedis {
             prefix,
             connect_timeout: Duration::from_millis(connect_ms.max(1)),
             timeout: Duration::from_millis(timeout_ms.max(1)),
+            answer_bytes_max,
             idle_max,
         };
         let tier = RedisTier::new(settings, host);

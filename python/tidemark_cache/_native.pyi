@@ -79,6 +79,7 @@ class SharedRedis:
         connect_ms: int,
         timeout_ms: int,
         idle_max: int,
+        answer_bytes_max: int,
         authorities: bytes | None,
         client: tuple[bytes, bytes] | None,
     ) -> None: ...

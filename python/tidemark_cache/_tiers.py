@@ -14,6 +14,8 @@ from tidemark_cache import _native
 _STRIPES = 16
 _MEGABYTES_MAX = 1 << 20
 _TIERS_MAX = 4
+#: What Redis keeps under one key.
+_ANSWER_MEGABYTES_MAX = 512
 _COUNT_MAX = 1 << 20
 _FILE = "python-1.tier"
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+unix://")
@@ -60,9 +62,10 @@ class RedisBackend:
         url: ``redis://[user:password@]host[:port][/database]``, ``rediss://…`` for TLS, or
             ``redis+unix:///path``. No error, log or ``repr`` of this package shows it.
         prefix: What its keys begin with.
-        timeout: Seconds an answer may take.
+        timeout: Seconds a call may take, from its first byte to the last one of its answer.
         connect_timeout: Seconds making a connection may take.
         connections: Connections that each process keeps while it does not use them.
+        megabytes: Size of the largest entry that is read. A larger one is a miss.
         tls_ca: File in PEM with the authorities to believe, in the place of the system's.
         tls_certificate: File in PEM with the certificates that this client shows.
         tls_key: File in PEM with the key to them.
@@ -74,6 +77,7 @@ class RedisBackend:
     timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
     connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
     connections: int = dataclasses.field(default=50, kw_only=True)
+    megabytes: int = dataclasses.field(default=100, kw_only=True)
     tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
     tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
     tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
@@ -106,6 +110,7 @@ class RedisBackend:
             _milliseconds("connect_timeout", self.connect_timeout),
             _milliseconds("timeout", self.timeout),
             _count("connections", self.connections, 1, 10_000),
+            _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
             None if self.tls_ca is None else _pem("tls_ca", self.tls_ca),
             None
             if self.tls_certificate is None or self.tls_key is None

@@ -5,15 +5,21 @@
 //! delete the record is to void every ticket, and a record that the server loses is no value.
 
 mod address;
+mod answer;
+mod connection;
 mod notices;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Client, Connection, RedisError, Script};
+use redis::{RedisError, Script};
 
 pub use address::RedisTls;
+pub use answer::read_answer;
 pub use notices::{HeardNotice, NOTICE_BYTES_MAX};
+
+use address::RedisPlace;
+use connection::{CallBounds, ServerConnection};
 
 use super::host::{ByProcess, Host};
 use super::tier::{
@@ -91,18 +97,20 @@ pub struct RedisSettings {
     pub prefix: String,
     /// How long making a connection may take.
     pub connect_timeout: Duration,
-    /// How long an answer may take.
+    /// How long a call may take, from its first byte to the last one of its answer.
     pub timeout: Duration,
+    /// Bytes that one answer may have. A larger one is an error, and the connection ends.
+    pub answer_bytes_max: usize,
     /// Connections that are kept in each process while they are not used.
     pub idle_max: usize,
 }
 
 /// A Redis server, in this process and in the children it forks.
 pub struct RedisTier {
-    client: Client,
+    place: RedisPlace,
     settings: RedisSettings,
     host: Host,
-    idle: ByProcess<Mutex<Vec<Connection>>>,
+    idle: ByProcess<Mutex<Vec<ServerConnection>>>,
     scripts: Scripts,
 }
 
@@ -158,7 +166,7 @@ impl RedisTier {
     /// it may hold a password.
     pub fn new(settings: RedisSettings, host: Host) -> Result<RedisTier, TierError> {
         Ok(RedisTier {
-            client: address::client(&settings)?,
+            place: address::place(&settings)?,
             settings,
             idle: ByProcess::new(&host),
             host,
@@ -172,22 +180,21 @@ impl RedisTier {
     }
 
     fn failure(&self, error: &RedisError) -> TierError {
-        address::failure(&self.client, error)
+        address::failure(&self.place.info, error)
     }
 
-    fn connect(&self) -> Result<Connection, RedisError> {
-        let connection = self
-            .client
-            .get_connection_with_timeout(self.settings.connect_timeout)?;
-        connection.set_read_timeout(Some(self.settings.timeout))?;
-        connection.set_write_timeout(Some(self.settings.timeout))?;
-        Ok(connection)
+    fn connect(&self) -> Result<ServerConnection, RedisError> {
+        let bounds = CallBounds {
+            timeout: self.settings.timeout,
+            answer_bytes_max: self.settings.answer_bytes_max,
+        };
+        ServerConnection::open(&self.place, self.settings.connect_timeout, bounds)
     }
 
     /// Does something with a connection that no other thread uses meanwhile.
     fn with<T>(
         &self,
-        act: impl FnOnce(&mut Connection) -> Result<T, RedisError>,
+        act: impl FnOnce(&mut ServerConnection) -> Result<T, RedisError>,
     ) -> Result<T, TierError> {
         let Some(idle) = self.idle.own() else {
             let text = "this process is a fork of too many others in a row";
@@ -237,7 +244,7 @@ impl RedisTier {
     }
 
     /// The record of a key, after a placeholder was put there if there was none.
-    fn record(&self, connection: &mut Connection, key: &str) -> Result<Record, RedisError> {
+    fn record(&self, connection: &mut ServerConnection, key: &str) -> Result<Record, RedisError> {
         let placeholder = record_bytes(PLACEHOLDER, self.token(), 0, b"");
         let mut call = self.scripts.miss.key(key);
         call.arg(placeholder.as_slice()).arg(PLACEHOLDER_MS);

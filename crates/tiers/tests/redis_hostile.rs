@@ -14,7 +14,7 @@ use support::Numbers;
 use support::redis_server::{RedisServer, settings, tier};
 
 /// Answers each piece it reads with these bytes; its address.
-fn server(answer: Vec<u8>) -> String {
+fn server_of(answer: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -83,7 +83,7 @@ fn redis_that_answers_anything_costs_no_more_than_its_time() {
         &deep,
     ];
     for answer in answers {
-        let url = server(answer.to_vec());
+        let url = server_of(answer.to_vec());
         use_tier(&hurried(&format!("redis://{url}")));
     }
     for answer in [
@@ -91,7 +91,7 @@ fn redis_that_answers_anything_costs_no_more_than_its_time() {
         b":7\r\n:7\r\n:7\r\n",
         b"\x15\x03\x01\0\x02\x02\x28",
     ] {
-        let url = server(answer.to_vec());
+        let url = server_of(answer.to_vec());
         use_tier(&hurried(&format!("redis://user:password@{url}/3")));
         use_tier(&hurried(&format!("rediss://{url}")));
     }
@@ -108,15 +108,102 @@ fn redis_that_answers_by_chance_costs_no_more_than_its_time() {
         let length = numbers.below(30);
         let pieces = (0..length).map(|_| parts[numbers.below(12) as usize]);
         let answer: Vec<u8> = pieces.collect::<Vec<_>>().concat();
-        let url = server(answer);
+        let url = server_of(answer);
+        use_tier(&hurried(&format!("redis://{url}")));
+    }
+}
+
+/// Answers with these bytes, and then for ever with one byte after the other; its address.
+fn dripping(answer: &'static [u8], drop: u8) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut is_open = client.write_all(answer).is_ok();
+                while is_open {
+                    thread::sleep(Duration::from_millis(1));
+                    is_open = client.write_all(&[drop]).is_ok();
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn redis_that_answers_byte_by_byte_costs_no_more_than_its_time() {
+    // A server that goes on for ever would keep a call for ever that counts each byte's time.
+    for (answer, drop) in [
+        (&b"$1000000\r\n"[..], b'x'),
+        (b"+", b'x'),
+        (b":", b'1'),
+        (b"-", b'e'),
+        (b"*100\r\n:1\r\n$9000\r\n", b'x'),
+        (b"*3\r\n$7\r\nmessage\r\n$900\r\n", b'x'),
+    ] {
+        let url = dripping(answer, drop);
+        use_tier(&hurried(&format!("redis://{url}")));
+        use_tier(&hurried(&format!("redis://:password@{url}/3")));
+        let listened = hurried(&format!("redis://{url}")).listen(|_| true);
+        assert_eq!(listened.unwrap_err().fault, TierFault::Io);
+    }
+    let subscribed = b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$900\r\n";
+    let url = dripping(subscribed, b'x');
+    let listened = hurried(&format!("redis://{url}")).listen(|_| true);
+    assert_eq!(listened.unwrap_err().fault, TierFault::Io);
+    // The head of a record that is to have 16 KiB.
+    let url = dripping(b"\x16\x03\x03\x40\x00", 0);
+    use_tier(&hurried(&format!("rediss://{url}")));
+}
+
+#[test]
+fn redis_that_takes_nothing_costs_no_more_than_its_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let _kept = thread::spawn(move || listener.incoming().flatten().collect::<Vec<_>>());
+    let value = vec![0; 64 << 20];
+    let error = hurried(&url).set(b"k", &value, None, None).unwrap_err();
+    assert_eq!(error.fault, TierFault::Io, "{error}");
+}
+
+#[test]
+fn redis_answer_above_the_limit_is_refused_and_the_next_call_goes_on() {
+    let server = RedisServer::start(&[]);
+    let mut narrow = settings(&server.url());
+    narrow.answer_bytes_max = 1_000;
+    let narrow = RedisTier::new(narrow, support::host()).unwrap();
+    narrow.set(b"k", &[7; 2_000], None, None).unwrap();
+    narrow.set(b"small", &[7; 900], None, None).unwrap();
+    for _ in 0..3 {
+        let error = support::read(&narrow, b"k").unwrap_err();
+        assert_eq!(error.fault, TierFault::TooLarge, "{error}");
+        assert!(error.text.contains("too large"), "{error}");
+        assert_eq!(
+            support::read(&narrow, b"small").unwrap().unwrap().len(),
+            900
+        );
+    }
+    for claim in [
+        &b"$9223372036854775807\r\n"[..],
+        b"*1000000000\r\n",
+        b"*9\r\n$9\r\n",
+    ] {
+        let url = server_of(claim.to_vec());
         use_tier(&hurried(&format!("redis://{url}")));
     }
 }
 
 #[test]
+fn redis_that_answers_twice_gives_no_answer_to_another_call() {
+    let url = server_of(b"$3\r\nabc\r\n:-1\r\n$3\r\ndef\r\n".to_vec());
+    let error = tier(&format!("redis://{url}")).get(b"k").unwrap_err();
+    assert!(error.text.contains("answers what was not sent"), "{error}");
+}
+
+#[test]
 fn redis_that_is_a_cluster_says_so() {
-    // Also to what a new connection sends first.
-    let url = server(b"-MOVED 866 127.0.0.1:7001\r\n".repeat(4));
+    let url = server_of(b"-MOVED 866 127.0.0.1:7001\r\n".to_vec());
     let error = tier(&format!("redis://{url}")).check().unwrap_err();
     assert_eq!(error.fault, TierFault::Off, "{error}");
     assert!(error.text.contains("one of a Redis Cluster"), "{error}");

@@ -60,8 +60,9 @@ impl Encrypted {
         certify(folder.path(), "server", "IP:127.0.0.1", Some("authority"));
         certify(folder.path(), "client", "DNS:client", Some("authority"));
         let file = |name: &str| folder.path().join(name).display().to_string();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+        // Free again at the end of this line, for the server.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+        let port = port.unwrap().port();
         let server = RedisServer::start(&[
             "--tls-port",
             &port.to_string(),

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
+use redis::{Msg, RedisResult};
+
 use super::RedisTier;
+use super::connection::ServerConnection;
 use crate::tier::{TierError, TierFault};
 
 /// How often a listener is called while there is no notice.
@@ -14,6 +17,9 @@ const SLICE: Duration = Duration::from_millis(200);
 const QUIET_MAX: u32 = 300;
 /// Largest notice, in bytes.
 pub const NOTICE_BYTES_MAX: usize = 4_096;
+/// Bytes of what the server says at once. Larger than a notice, so that one of another program is
+/// passed over and does not end the connection.
+const SAID_BYTES_MAX: usize = 1 << 20;
 
 /// What a listener is called with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,25 +62,31 @@ impl RedisTier {
     ) -> Result<(), TierError> {
         let failure = |error| self.failure(&error);
         let mut connection = self.connect().map_err(failure)?;
-        let mut channel = connection.as_pubsub();
-        channel.subscribe(self.channel()).map_err(failure)?;
-        channel.set_read_timeout(Some(SLICE)).map_err(failure)?;
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        let subscribed = connection.open_channel(subscribe.arg(self.channel()));
+        subscribed.map_err(failure)?;
         let mut is_wanted = on_notice(HeardNotice::Began);
         let mut quiet = 0;
         while is_wanted && quiet < QUIET_MAX {
-            is_wanted = match channel.get_message() {
-                Ok(message) if message.get_payload_bytes().len() <= NOTICE_BYTES_MAX => {
-                    quiet = 0;
-                    on_notice(HeardNotice::Notice(message.get_payload_bytes()))
-                }
-                Ok(_) => true,
-                Err(error) if error.is_timeout() => {
-                    quiet += 1;
-                    on_notice(HeardNotice::Quiet)
-                }
-                Err(error) => return Err(failure(error)),
+            is_wanted = if let Some(message) = next(&mut connection).map_err(failure)? {
+                quiet = 0;
+                let notice = message.get_payload_bytes();
+                notice.len() > NOTICE_BYTES_MAX || on_notice(HeardNotice::Notice(notice))
+            } else {
+                quiet += 1;
+                on_notice(HeardNotice::Quiet)
             };
         }
         Ok(())
     }
+}
+
+/// The next message; none if there is none for a moment.
+fn next(connection: &mut ServerConnection) -> RedisResult<Option<Msg>> {
+    if !connection.is_said_within(SLICE)? {
+        return Ok(None);
+    }
+    let said = connection.said(SAID_BYTES_MAX)?.extract_error()?;
+    // Others are answers to commands that this connection does not send.
+    Ok(Msg::from_owned_value(said))
 }

@@ -64,7 +64,7 @@ fn socket_in(folder: &Path) -> PathBuf {
 }
 
 fn run(folder: &Path, words: &[String]) -> Child {
-    let child = Command::new("redis-server")
+    let mut child = Command::new("redis-server")
         .args(["--port", "0", "--save", "", "--appendonly", "no"])
         .arg("--unixsocket")
         .arg(socket_in(folder))
@@ -74,6 +74,8 @@ fn run(folder: &Path, words: &[String]) -> Child {
         .spawn()
         .expect("redis-server is on the path: apt-get install redis-server");
     while UnixStream::connect(socket_in(folder)).is_err() {
+        let ended = child.try_wait().unwrap();
+        assert_eq!(ended, None, "redis-server has ended: {words:?}");
         thread::sleep(Duration::from_millis(2));
     }
     child
@@ -86,6 +88,7 @@ pub fn settings(url: &str) -> RedisSettings {
         prefix: "test:".to_owned(),
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(5),
+        answer_bytes_max: 16 << 20,
         idle_max: 10,
     }
 }
