@@ -9,7 +9,9 @@ use crate::install::{self, Packages};
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
-use crate::{deny, docs, drop_in, fast, fuzz, interleavings, live, notices, prose, python_cache};
+use crate::{
+    counts, deny, docs, drop_in, fast, fuzz, interleavings, live, notices, prose, python_cache,
+};
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
@@ -20,8 +22,9 @@ use crate::{deny, docs, drop_in, fast, fuzz, interleavings, live, notices, prose
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
 /// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
 /// cache for Python in `python/`, which it builds, random sequences on two time axes at their
-/// night's length, threads in the orders their steps can take, the replay of the fuzz corpus, the
-/// checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a browser.
+/// night's length, what requests cost by counting (where `valgrind` is), threads in the orders
+/// their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
+/// arithmetic in `bench/ttl`, and the report page in a browser.
 /// Closes with `N passed, N failed`.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
@@ -102,6 +105,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     python_cache::steps(checkout, &mut lane, false)?;
     drop_in::steps(checkout, &mut lane)?;
     black_box(checkout, &mut lane, binary_is_built)?;
+    counts::step(checkout, &mut lane, "40", binary_is_built)?;
     over_time(checkout, &mut lane);
     interleavings::step(checkout, &mut lane, false)?;
     fuzz::replay(checkout, &mut lane);

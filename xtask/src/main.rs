@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod checkout;
+mod counts;
 mod demo;
 mod deny;
 mod dist;
