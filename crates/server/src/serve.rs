@@ -3,6 +3,7 @@
 //! The acceptor hands each connection to the runtime with the fewest. A port shared by the kernel
 //! would split 32 connections up to 24 to 8, and the fuller core would decide every latency.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -147,16 +148,19 @@ pub fn run(
             refusals: &refusals,
             gate: JailGate::default(),
         };
-        let jailed = shared.functions.api_connections();
-        threads.accept_until(shutdown, &listener, jailed).await;
+        let mut jailed = shared.functions.api_connections();
+        threads.accept_until(shutdown, &listener, &mut jailed).await;
         drop(listener);
         shared.streams.end();
-        let begun = Instant::now();
-        let drained = drain(workers).await;
         let limit = Duration::from_millis(limits.drain_ms).saturating_sub(CLOSING);
-        shared
-            .functions
-            .shut_down(limit.saturating_sub(begun.elapsed()));
+        // Functions need the API until the last of them has ended.
+        let drained = tokio::select! {
+            drained = end_all(&workers, &shared, limit) => drained,
+            never = threads.take_all_jailed(jailed) => match never {},
+        };
+        for worker in workers {
+            worker.end();
+        }
         Ok(drained)
     })
 }
@@ -210,7 +214,7 @@ impl Threads<'_> {
         &self,
         shutdown: impl Future<Output = ()>,
         listener: &TcpListener,
-        mut jailed: mpsc::Receiver<ApiConnection>,
+        jailed: &mut mpsc::Receiver<ApiConnection>,
     ) {
         let mut shutdown = pin!(shutdown);
         loop {
@@ -230,6 +234,14 @@ impl Threads<'_> {
             }
         }
         self.take_the_rest(listener).await;
+    }
+
+    /// Takes the connections of functions for as long as this is polled.
+    async fn take_all_jailed(&self, mut jailed: mpsc::Receiver<ApiConnection>) -> Infallible {
+        while let Some(connection) = jailed.recv().await {
+            self.take_jailed(connection);
+        }
+        std::future::pending().await
     }
 
     /// Takes the connections that were made before the end, whose requests may have come already.
@@ -307,14 +319,20 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Tells every worker first, so that they drain at the same time.
-async fn drain(mut workers: Vec<Worker>) -> Drained {
-    for worker in &mut workers {
-        worker.drain();
-    }
+/// Ends the connections of clients, then functions: a client may wait for one of them.
+async fn end_all(workers: &[Worker], shared: &Arc<Shared>, limit: Duration) -> Drained {
+    let begun = Instant::now();
+    // All threads first, so that they drain at the same time.
+    let cut_off: Vec<_> = workers.iter().map(Worker::end_clients).collect();
     let mut unfinished = 0;
-    for worker in workers {
-        unfinished += worker.ended().await;
+    for (worker, cut_off) in workers.iter().zip(cut_off) {
+        unfinished += cut_off.await.unwrap_or_else(|_| worker.connections());
+    }
+    let functions = shared.clone();
+    let left = limit.saturating_sub(begun.elapsed());
+    let ended = tokio::task::spawn_blocking(move || functions.functions.shut_down(left));
+    if let Err(error) = ended.await {
+        tracing::error!(%error, "functions have not ended in order");
     }
     Drained { unfinished }
 }

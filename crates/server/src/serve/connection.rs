@@ -65,6 +65,8 @@ pub struct Connection {
     ends: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     turn: Turn,
+    /// Whether it is one of a function to the API, which lasts as long as functions run.
+    pub is_from_jail: bool,
 }
 
 /// What a connection has done since others of its thread last had their turn. A client may send
@@ -125,6 +127,14 @@ impl Connection {
             ends: Cell::new(false),
             waker: RefCell::new(None),
             turn: Turn::new(),
+            is_from_jail: false,
+        }
+    }
+
+    pub fn from_jail(now_ms: u64) -> Connection {
+        Connection {
+            is_from_jail: true,
+            ..Connection::new(now_ms)
         }
     }
 

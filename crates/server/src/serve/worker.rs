@@ -35,12 +35,17 @@ pub struct Accepted {
     pub place: Option<JailPlace>,
 }
 
+/// What a thread is to do. When no more can come, it ends all its connections.
+enum WorkerOrder {
+    Take(Accepted),
+    /// End the connections of clients, and say how many had to be cut off.
+    EndClients(oneshot::Sender<usize>),
+}
+
 /// The acceptor's end of one thread.
 pub struct Worker {
-    /// `None` once it has to drain.
-    streams: Option<mpsc::UnboundedSender<Accepted>>,
+    orders: mpsc::UnboundedSender<WorkerOrder>,
     live: Arc<AtomicUsize>,
-    ended: oneshot::Receiver<usize>,
     thread: JoinHandle<()>,
 }
 
@@ -48,8 +53,7 @@ impl Worker {
     /// Starts the thread. `number` tells its log lines and request ids from those of others.
     pub fn start(number: usize, shared: Arc<Shared>) -> io::Result<Worker> {
         let live = shared.counts.thread(number).live.clone();
-        let (streams, received) = mpsc::unbounded_channel();
-        let (end, ended) = oneshot::channel();
+        let (orders, received) = mpsc::unbounded_channel();
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let counted = live.clone();
         let thread = std::thread::Builder::new()
@@ -57,8 +61,7 @@ impl Worker {
             .spawn(move || match super::local_runtime() {
                 Ok(runtime) => {
                     let _ = ready.send(Ok(()));
-                    let unfinished = runtime.block_on(work(number, shared, received, counted));
-                    let _ = end.send(unfinished);
+                    runtime.block_on(work(number, shared, received, counted));
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -66,9 +69,8 @@ impl Worker {
             })?;
         started.recv().map_err(io::Error::other)??;
         Ok(Worker {
-            streams: Some(streams),
+            orders,
             live,
-            ended,
             thread,
         })
     }
@@ -80,38 +82,37 @@ impl Worker {
 
     /// Gives it a connection.
     pub fn take(&self, accepted: Accepted) {
-        let Some(streams) = &self.streams else { return };
         self.live.fetch_add(1, Ordering::Relaxed);
-        if streams.send(accepted).is_err() {
+        if self.orders.send(WorkerOrder::Take(accepted)).is_err() {
             self.live.fetch_sub(1, Ordering::Relaxed);
             tracing::error!("a thread that answers requests has ended");
         }
     }
 
-    /// Tells it to end its connections, those with a request in work after that request.
-    pub fn drain(&mut self) {
-        self.streams = None;
+    /// Tells it to end the connections of clients, those with a request in work after that request.
+    /// The answer is how many were cut off. Those from jails go on.
+    pub fn end_clients(&self) -> oneshot::Receiver<usize> {
+        let (reply, cut_off) = oneshot::channel();
+        // Without the thread there is no answer either.
+        let _ = self.orders.send(WorkerOrder::EndClients(reply));
+        cut_off
     }
 
-    /// Waits for its end; says how many connections were cut off.
-    pub async fn ended(self) -> usize {
-        let unfinished = self
-            .ended
-            .await
-            .unwrap_or_else(|_| self.live.load(Ordering::Relaxed));
+    /// Ends what is left of its connections, and waits for its end.
+    pub fn end(self) {
+        drop(self.orders);
         if self.thread.join().is_err() {
             tracing::error!("a thread that answers requests has panicked");
         }
-        unfinished
     }
 }
 
 async fn work(
     number: usize,
     shared: Arc<Shared>,
-    mut streams: mpsc::UnboundedReceiver<Accepted>,
+    mut orders: mpsc::UnboundedReceiver<WorkerOrder>,
     live: Arc<AtomicUsize>,
-) -> usize {
+) {
     let limits = shared.limits;
     let app = Rc::new(App::new(shared, number));
     let connections = Rc::new(Connections::new(limits, live));
@@ -120,18 +121,25 @@ async fn work(
         let turns = turns.clone();
         tokio::task::spawn_local(async move { turns.give().await })
     });
-    while let Some(accepted) = streams.recv().await {
-        connections.open(accepted, &app);
+    while let Some(order) = orders.recv().await {
+        match order {
+            WorkerOrder::Take(accepted) => connections.open(accepted, &app),
+            WorkerOrder::EndClients(reply) => {
+                let connections = connections.clone();
+                tokio::task::spawn_local(async move {
+                    // The acceptor waits for it.
+                    let _ = reply.send(connections.drain().await);
+                });
+            }
+        }
         // Those that are open come first, however many are opened at once.
         tokio::task::yield_now().await;
     }
-    let unfinished = connections.drain().await;
     sweeper.abort();
     for turns in turns {
         turns.abort();
     }
     app.report();
-    unfinished
 }
 
 /// The open connections of one thread.
@@ -160,7 +168,11 @@ impl Connections {
     }
 
     fn open(self: &Rc<Self>, accepted: Accepted, app: &Rc<App>) {
-        let connection = Rc::new(Connection::new(self.now_ms()));
+        let connection = match accepted.place {
+            None => Connection::new(self.now_ms()),
+            Some(_) => Connection::from_jail(self.now_ms()),
+        };
+        let connection = Rc::new(connection);
         self.open.borrow_mut().push(connection.clone());
         let (connections, app) = (self.clone(), app.clone());
         tokio::task::spawn_local(async move {
@@ -177,25 +189,33 @@ impl Connections {
         });
     }
 
-    /// Asks every connection to end, and waits until they have or the time for it is over.
+    /// Asks the connections of clients to end, and waits until they have or the time for it is
+    /// over. Says how many have not. A client may wait for an execution that needs the API, so
+    /// those from jails last longer.
     async fn drain(&self) -> usize {
         // A request that has come before the end is read first, and then answered: a connection
         // that closes over it would not tell whether it was done.
-        for connection in self.open.borrow().iter() {
+        for connection in self.of_clients() {
             connection.announce_end();
         }
         let until = Instant::now() + self.limits.draining();
         tokio::time::sleep(SETTLING.min(self.limits.draining())).await;
-        for connection in self.open.borrow().iter() {
+        for connection in self.of_clients() {
             connection.drain();
         }
         let all_ended = async {
-            while !self.open.borrow().is_empty() {
+            while !self.of_clients().is_empty() {
                 self.one_ended.notified().await;
             }
         };
         let _ = tokio::time::timeout_at(until.into(), all_ended).await;
-        self.open.borrow().len()
+        self.of_clients().len()
+    }
+
+    fn of_clients(&self) -> Vec<Rc<Connection>> {
+        let open = self.open.borrow();
+        let of_clients = open.iter().filter(|connection| !connection.is_from_jail);
+        of_clients.cloned().collect()
     }
 }
 

@@ -1,8 +1,14 @@
 //! The API inside the jail: what an execution reaches there, by which key, and for how long.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
+use testing::{Credentials, RawClient};
 
 use super::fixture::{Host, NODE, PYTHON, can};
+
+/// The machine may be busy building.
+const END_MAX: Duration = Duration::from_mins(3);
 
 /// Does what each step of its body says, and answers with the status and the error type of each.
 /// `{own}` and `{kept}` in a key are the key of this execution and that of an earlier one.
@@ -274,4 +280,83 @@ module.exports = async ({ req, res }) => {
     assert!(!first.is_empty() && !first.contains("error"), "{first}");
     let last = answer("/on");
     assert!(last.contains("project_key_expired"), "{last}");
+}
+
+/// Writes row after row, each by a connection of its own, long enough for a server to be stopped
+/// meanwhile. Its status is 200 and the number of its start.
+const WRITER: &str = "
+const http = require('node:http')
+module.exports = async ({ req, res }) => {
+  const headers = { 'x-appwrite-project': 'default', 'content-type': 'application/json',
+    'x-appwrite-key': req.headers['x-appwrite-key'] }
+  const path = '/v1/tablesdb/d/tables/t/rows'
+  for (let nth = 0; nth < 40; nth++) {
+    const status = await new Promise((resume, fail) => {
+      const options = { host: '127.0.0.1', port: 8280, path, method: 'POST', headers, agent: false }
+      const asked = http.request(options, (answer) => {
+        answer.resume().on('end', () => resume(answer.statusCode))
+      })
+      asked.on('error', fail)
+      asked.end(JSON.stringify({ rowId: `${req.bodyText}${nth}`, data: { n: nth } }))
+    })
+    if (status !== 201) return res.text(`${nth}: ${status}`, 500)
+    await new Promise((resume) => setTimeout(resume, 50))
+  }
+  return res.text('', 200 + Number(req.headers['x-tidemark-attempt']))
+}";
+
+#[test]
+fn function_reaches_the_api_until_its_executions_have_ended() {
+    if !can() {
+        return;
+    }
+    let mut host = Host::new(&["--drain-limit-ms=120000"]);
+    let table = json!({
+        "tableId": "t", "name": "T", "columns": [{"key": "n", "type": "integer"}],
+    });
+    let database = json!({"databaseId": "d", "name": "D"});
+    for (path, body) in [("/v1/tablesdb", database), ("/v1/tablesdb/d/tables", table)] {
+        assert_eq!(host.ask_at("POST", path, &body).status, 201);
+    }
+    let definition = json!({"scopes": ["rows.write"], "timeout": 900});
+    host.create("w", NODE, &definition);
+    host.deploy("w", &[("main.js", WRITER)], "");
+    let queued = host.execute("w", &json!({"async": true, "body": "queued"}));
+    assert_eq!(queued.status, 202, "{queued:?}");
+    let mut client = RawClient::new(host.port(), "default", host.key());
+    let waiting = std::thread::spawn(move || {
+        let body = json!({"body": "waiting"}).to_string();
+        let path = "/v1/functions/w/executions";
+        client.ask(Credentials::Key, "POST", path, body.as_bytes())
+    });
+    let begun = Instant::now();
+    for row in ["queued0", "waiting0"] {
+        while host
+            .ask_at("GET", &format!("{ROWS}/{row}"), &Value::Null)
+            .status
+            != 200
+        {
+            assert!(begun.elapsed() < END_MAX, "{}", host.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    host.stop();
+    let answer = waiting.join().unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}\n{}", host.log());
+    let answer = answer.json();
+    assert_eq!(answer["responseStatusCode"], 201, "{answer}");
+    host.start();
+    let path = format!("/w/executions/{}", queued.json()["$id"].as_str().unwrap());
+    let ended = loop {
+        let found = host.make("GET", &path, &Value::Null);
+        if ["completed", "failed"].contains(&found["status"].as_str().unwrap()) {
+            break found;
+        }
+        assert!(begun.elapsed() < END_MAX, "{found}\n{}", host.log());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(
+        ended["responseStatusCode"], 201,
+        "its first start ended: {ended}"
+    );
 }
