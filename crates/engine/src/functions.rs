@@ -32,7 +32,7 @@ pub(crate) mod variables;
 
 pub use builds::Build;
 pub use definition::{FunctionInput, FunctionOptionsInput};
-pub use deployments::{DeploymentUpload, SOURCE_BYTES_MAX, UploadRange};
+pub use deployments::{DeploymentUpload, UploadRange};
 pub use events::{EVENT_DEPTH_MAX, EventRequest, EventSlice};
 pub use executions::Executable;
 pub use queue::{QueuedRequest, STARTS_MAX, StartedExecution, failed_execution};

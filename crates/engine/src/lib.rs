@@ -30,9 +30,8 @@ pub use error::{
 };
 pub use functions::{
     Build, DeploymentUpload, EVENT_DEPTH_MAX, EventRequest, EventSlice, Executable, FunctionInput,
-    FunctionOptionsInput, FunctionShown, QueuedRequest, RUNTIMES, SOURCE_BYTES_MAX, SPECIFICATIONS,
-    STARTS_MAX, Schedules, Specification, StartedExecution, UploadRange, VariableInput,
-    failed_execution,
+    FunctionOptionsInput, FunctionShown, QueuedRequest, RUNTIMES, SPECIFICATIONS, STARTS_MAX,
+    Schedules, Specification, StartedExecution, UploadRange, VariableInput, failed_execution,
 };
 pub use list_cache::{Counts as ListCounts, Family};
 pub use query::json::{JsonBudget, read as read_json, read_within as read_json_within};

@@ -15,7 +15,7 @@ use hyper::header::HeaderValue;
 use model::ProjectId;
 
 pub mod file;
-mod functions;
+pub mod functions;
 mod limits;
 mod port;
 mod quotas;

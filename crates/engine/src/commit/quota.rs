@@ -48,6 +48,8 @@ pub struct Quotas {
     /// Most bytes of the pages that the store uses, all projects and their past together; 0 for any
     /// number.
     pub data_bytes: u64,
+    /// Most bytes of the archive of a deployment, as it is sent.
+    pub source_bytes: u64,
 }
 
 impl Quotas {
@@ -59,6 +61,8 @@ impl Quotas {
         project_rows: 0,
         project_bytes: 0,
         data_bytes: 0,
+        // The wire protocol, deployments: 30 MB.
+        source_bytes: 30_000_000,
     };
 }
 

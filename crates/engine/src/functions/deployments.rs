@@ -15,8 +15,6 @@ use crate::request::authorize;
 use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, DEPLOYMENTS, Listable, no_such_attribute};
 
-/// Most bytes of an archive (wire protocol, deployments: 30 MB).
-pub const SOURCE_BYTES_MAX: u64 = 30_000_000;
 const DAY_US: i64 = 86_400_000_000;
 /// What a gzip archive begins with (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -86,7 +84,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         authorize::need_key(caller, WRITE)?;
         self.find_function(caller, function)?;
-        let bytes_max = SOURCE_BYTES_MAX;
+        let bytes_max = self.quotas.source_bytes;
         match total {
             Some(bytes) if bytes > bytes_max => {
                 Err(FunctionError::SourceTooLarge { bytes, bytes_max }.into())

@@ -3,12 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use engine::ArchivePart;
+use engine::{ArchivePart, Quotas};
 use serde_json::{Value, json};
 use server::serve::Limits;
 use testing::{Credentials, RawAnswer, RawClient};
 
-use super::fixture::{KEY, LIMITS, PROJECT, ROWS_KEY, TestServer};
+use super::fixture::{KEY, LIMITS, PROJECT, QUOTAS, ROWS_KEY, TestServer};
 
 const PATH: &str = "/v1/functions/f/deployments";
 const BOUNDARY: &str = "----boundary";
@@ -675,4 +675,24 @@ fn a_download_whose_archive_goes_meanwhile_ends_before_its_length() {
     assert!(code.starts_with(body));
     // And the server goes on.
     assert_eq!(ids(&server), Vec::<String>::new());
+}
+
+#[test]
+fn archive_is_as_large_as_a_server_takes() {
+    let server = TestServer::start_within(Quotas {
+        source_bytes: 100,
+        ..QUOTAS
+    });
+    let function = json!({"functionId": "f", "name": "F", "runtime": "node-22"});
+    server.make("POST", "/v1/functions", &function);
+    let code = [&[0x1f, 0x8b][..], &[0; 99]].concat();
+    let whole = |bytes: usize| Sent {
+        code: &code[..bytes],
+        ..WHOLE
+    };
+    assert_eq!(send(&server, &whole(100)).status, 202);
+    let refused = send(&server, &whole(101));
+    assert_eq!(refused.outcome(), "400 deployment_invalid_file_size");
+    let said = &refused.text;
+    assert!(said.contains("101") && said.contains("100"), "{said}");
 }

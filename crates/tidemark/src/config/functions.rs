@@ -17,6 +17,8 @@ const FOLDER: &str = "functions";
 /// Fewest processes that a function may have, on a machine with one core too.
 const PROCESSES_MIN: usize = 2;
 const MIB: u64 = 1 << 20;
+/// The most that an archive may be set to: what one unpacks to (wire protocol, builds).
+pub const ARCHIVE_BYTES_MAX: usize = 250_000_000;
 
 /// Functions; without a usable jail or interpreter they are refused, and all else is served.
 #[derive(Args)]
@@ -66,6 +68,15 @@ pub struct FunctionArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
     functions_idle_s: u64,
+    /// Most bytes of the archive of a deployment, 1KiB to 250 MB; 400 beyond
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_SOURCE_MAX",
+        value_name = "SIZE",
+        default_value = "30000000"
+    )]
+    #[arg(value_parser = |text: &str| within(text, 1 << 10, ARCHIVE_BYTES_MAX as u64))]
+    pub(super) functions_source_max: usize,
     /// Variables of this environment that commands of builds find, such as PIP_NO_INDEX
     #[arg(
         long,
@@ -192,4 +203,49 @@ fn absolute(data: &Path) -> Result<PathBuf, String> {
 fn half_of_memory() -> u64 {
     let about = rustix::system::sysinfo();
     about.totalram * u64::from(about.mem_unit) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        functions: FunctionArgs,
+    }
+
+    #[test]
+    fn settings_of_functions_are_refused_by_name_kind_and_limit() {
+        for (flag, value, words) in [
+            ("functions", "maybe", "[possible values: on, off]"),
+            ("functions-isolation", "none", "full, reduced"),
+            ("functions-runtimes", "node-22", "an id and a path"),
+            ("functions-runtimes", "node-22=bin/node", "an id and a path"),
+            ("functions-processes-max", "0", "1..=1024"),
+            ("functions-processes-max", "1025", "1..=1024"),
+            ("functions-processes-max", "many", "invalid digit"),
+            ("functions-memory", "1MiB", "from 67108864 to"),
+            ("functions-memory", "a lot", "a size such as"),
+            ("functions-idle-s", "0", "1..=86400"),
+            ("functions-idle-s", "86401", "1..=86400"),
+            ("functions-source-max", "1023", "from 1024 to 250000000"),
+            ("functions-source-max", "250000001", "to 250000000 bytes"),
+            ("functions-source-max", "-1", "a size such as"),
+            ("functions-build-env", "A B", "names of variables"),
+            ("functions-build-env", "TIDEMARK_API_KEY", "not for builds"),
+            ("execution-records", "later", "behind, durable"),
+        ] {
+            let typed = format!("--{flag}={value}");
+            let refused = Only::try_parse_from(["serve", &typed]);
+            let said = refused.err().map(|error| error.to_string());
+            let said = said.unwrap_or_else(|| panic!("{typed} was taken"));
+            let named = said.contains(&format!("--{flag}")) && said.contains(value);
+            assert!(named && said.contains(words), "{typed}: {said}");
+        }
+        let none = Only::try_parse_from(["serve"]).map(|only| only.functions);
+        assert_eq!(none.unwrap().functions_source_max, 30_000_000);
+    }
 }

@@ -126,8 +126,8 @@ impl QuotaArgs {
         }
     }
 
-    /// As the engine takes them.
-    pub fn quotas(&self) -> Quotas {
+    /// As the engine takes them, with a bound of archives that stands elsewhere.
+    pub fn quotas(&self, source_bytes: u64) -> Quotas {
         let bound = |open: u32, bytes| TransactionsBound {
             open: open as usize,
             bytes,
@@ -139,6 +139,7 @@ impl QuotaArgs {
             project_rows: self.project_rows,
             project_bytes: self.project_bytes as u64,
             data_bytes: self.data_max as u64,
+            source_bytes,
         }
     }
 }

@@ -339,6 +339,7 @@ impl ServeArgs {
         let limits = self.limits.limits();
         let origins = self.cors_origin.into_iter().filter(|host| !host.is_empty());
         let variables_key = self.functions.secret_key_file.clone();
+        let source_bytes = self.functions.functions_source_max as u64;
         let functions = self.functions.check(&self.data.data, self.test_clock);
         let engine = engine::Config {
             durability: match self.durability {
@@ -354,7 +355,7 @@ impl ServeArgs {
             answer_bytes_max: limits.answer_bytes_max,
             accept_clock: self.accept_clock || self.test_clock,
             downtime_max_us: hours_us(self.downtime_max_h),
-            quotas: self.quotas.quotas(),
+            quotas: self.quotas.quotas(source_bytes),
             new_tables: new_tables(self.table_history, self.table_past),
             ..offline_engine(self.data.data.as_path().into())
         };

@@ -18,6 +18,7 @@ use super::routes::{FunctionRoutes, text};
 use super::upload::{Upload, upload};
 use super::{Outside, runtime, say, with_server};
 use crate::config::ConnectionArgs;
+use crate::config::functions::ARCHIVE_BYTES_MAX;
 
 /// What a server unpacks (wire protocol, builds).
 pub const BOUNDS: ArchiveBounds = ArchiveBounds {
@@ -26,8 +27,6 @@ pub const BOUNDS: ArchiveBounds = ArchiveBounds {
     path_bytes_max: 1_024,
     ratio_max: 200,
 };
-/// What a server takes of an archive.
-const ARCHIVE_BYTES_MAX: usize = 30_000_000;
 
 /// The options of `tidemark function deploy`.
 #[derive(Args)]

@@ -1,10 +1,10 @@
 //! Functions, their variables and deployments: what defines them, and how answers show them.
 
+use engine::RUNTIMES;
 use engine::limits::{
     COMMANDS_CHARS_MAX, ENTRYPOINT_CHARS_MAX, FUNCTION_LIST_MAX, RETENTION_DAYS_MAX,
     SCHEDULE_CHARS_MAX, VARIABLE_KEY_CHARS_MAX, VARIABLE_VALUE_CHARS_MAX,
 };
-use engine::{RUNTIMES, SOURCE_BYTES_MAX};
 use model::Scope;
 use model::function::{
     CONCURRENCY_MAX, FUNCTION_TIMEOUT_S_MAX, RECORDS_BYTES_MAX, RECORDS_BYTES_MIN,
@@ -167,10 +167,7 @@ fn of_deployments() -> Vec<Named> {
     let form = object(
         &["code", "activate"],
         json!({
-            "code": {
-                "type": "string", "contentMediaType": "application/gzip",
-                "maxLength": SOURCE_BYTES_MAX,
-            },
+            "code": {"type": "string", "contentMediaType": "application/gzip"},
             "activate": flag(),
             "entrypoint": at_most(ENTRYPOINT_CHARS_MAX),
             "commands": at_most(COMMANDS_CHARS_MAX),
