@@ -17,6 +17,7 @@ pub(crate) mod links_over_time;
 pub(crate) mod matching;
 pub(crate) mod needed;
 pub(crate) mod parked;
+pub(crate) mod perform;
 pub(crate) mod period_search;
 pub(crate) mod permissions;
 pub(crate) mod present;

@@ -187,7 +187,7 @@ impl Writer {
     fn show_due(
         &mut self,
         instant: Timestamp,
-        show: impl FnOnce(&mut SqliteRun<'_>) -> Step<usize>,
+        show: impl FnOnce(&mut SqliteRun<'_, '_>) -> Step<usize>,
     ) -> Result<usize, StoreError> {
         let mut run = self.run_without_batch(instant);
         let count = match show(&mut run) {

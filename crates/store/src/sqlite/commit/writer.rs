@@ -254,7 +254,7 @@ impl Writer {
     }
 
     /// A run of no batch, for what becomes due at `instant`.
-    pub(crate) fn run_without_batch(&mut self, instant: Timestamp) -> SqliteRun<'_> {
+    pub(crate) fn run_without_batch(&mut self, instant: Timestamp) -> SqliteRun<'_, '_> {
         let manner = RunManner {
             blames: false,
             judges_end: true,
@@ -263,7 +263,7 @@ impl Writer {
     }
 
     /// A run that has done nothing yet.
-    fn fresh_run(&mut self, mark: Mark, manner: RunManner) -> SqliteRun<'_> {
+    fn fresh_run(&mut self, mark: Mark, manner: RunManner) -> SqliteRun<'_, '_> {
         Run {
             rows: SqliteRows {
                 connection: &self.connection,

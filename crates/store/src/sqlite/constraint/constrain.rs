@@ -43,7 +43,7 @@ pub(crate) fn create_indexes(connection: &Connection, table: &Table) -> Result<(
     Ok(())
 }
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Changes the constraints of a table over valid time. What is known now must keep those that
     /// are new.
     pub(crate) fn constrain(&mut self, table: &Table, change: &ConstraintChange) -> Step<()> {

@@ -48,7 +48,7 @@ const SHOWN_CHARS_MAX: usize = 36;
 /// A piece, by its number and its row.
 type Found = (i64, RowId);
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Whether rows share equal values in these columns and an instant, as known now.
     pub(crate) fn overlaps(&self, table: TableNumber, columns: &[String]) -> Step<bool> {
         let mut found = Vec::new();

@@ -18,7 +18,7 @@ const OLDEST: &str = "
 SELECT key, part, bytes FROM request_key WHERE project = ?1
 AND substr(key, 1, instr(key, ' ')) = ?2 AND bytes > 0 AND key <> ?3 ORDER BY at";
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Keeps the bytes of an owner's answers within their bound: those of the oldest requests go,
     /// and where that makes too little room, the new one.
     pub(crate) fn bound_answers(&self, once: &Once) -> Step<()> {

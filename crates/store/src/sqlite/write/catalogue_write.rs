@@ -29,7 +29,7 @@ struct TableChanges<'a> {
     enabled: Option<bool>,
 }
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     pub(crate) fn catalogue_op(&mut self, op: &CatalogueOp) -> Step<()> {
         match op {
             CatalogueOp::CreateProject { id, name } => self.create_project(id, name),

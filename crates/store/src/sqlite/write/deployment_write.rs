@@ -19,7 +19,7 @@ use crate::sqlite::schema::stored_functions::{find_deployment, part_text};
 /// they cannot pile up.
 const REMOVED_MAX: i64 = 2;
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     pub(super) fn create_deployment(
         &mut self,
         name: &FunctionName,

@@ -12,7 +12,7 @@ use crate::sqlite::schema::stored_executions::headers_text;
 const TRIMMED_MAX: usize = 3;
 const DAY_US: i64 = 24 * 3_600 * 1_000_000;
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Keeps records, each with its function and the number of that. Those of functions that are
     /// gone are passed over.
     pub(super) fn keep_executions(

@@ -94,7 +94,7 @@ pub(crate) fn forget_slice(
     Ok(is_more.then_some(last))
 }
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Lets go of what the batch has made past in tables that keep none of it.
     pub(crate) fn forget_past(&mut self) -> Step<()> {
         let (connection, line) = (self.rows.connection, self.mark.timestamp());

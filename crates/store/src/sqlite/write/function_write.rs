@@ -15,7 +15,7 @@ use crate::refusal::{Container, Refusal};
 use crate::sqlite::disk::vault::{Place, Vault, need_variables_key};
 use crate::sqlite::schema::stored_functions::insert_function;
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     pub(super) fn function(&self, name: &FunctionName) -> Result<Arc<Function>, Refusal> {
         let found = self
             .project(&name.project)?

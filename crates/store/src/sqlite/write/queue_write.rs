@@ -20,7 +20,7 @@ use crate::sqlite::schema::stored_queue::call_bytes;
 /// What stands in the place of a lease where there is none.
 const NO_LEASE: i64 = 0;
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     pub(super) fn queue_op(&mut self, op: &QueueOp) -> Step<()> {
         match op {
             QueueOp::Put(queued, bounds) => {

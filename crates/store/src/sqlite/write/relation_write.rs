@@ -15,7 +15,7 @@ use crate::sqlite::schema::catalogue_rows::{insert_column, insert_index};
 use crate::sqlite::schema::links;
 use crate::sqlite::schema::tables::drop_index;
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Adds a column to `table` and its partner to `related`; see
     /// [`crate::SchemaChange::AddRelationship`].
     pub(crate) fn add_relationship(

@@ -9,7 +9,7 @@ use crate::batch::{CatalogueOp, SchemaChange};
 use crate::laws::halt::Step;
 use crate::schema_record::{SchemaAct, SchemaRecord};
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Takes note of an operation that has changed something in a database. The end of a project
     /// or a database is not noted: with it goes whatever could show it.
     pub(crate) fn note_schema(&mut self, op: &CatalogueOp) {

@@ -29,7 +29,7 @@ const BUILD_CACHE_KIB: i64 = -2 * 1_024;
 const NOT_UNIQUE: &str = "Rows have equal values in the columns of this unique index. Make them \
                           differ, delete the index, and create it again.";
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     pub(crate) fn change_schema(&mut self, checked: &Table, change: &SchemaChange) -> Step<()> {
         let table = Table::clone(&*self.unchanged(checked)?);
         match change {

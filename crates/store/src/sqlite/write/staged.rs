@@ -48,7 +48,7 @@ fn all_of(class: &str) -> &'static str {
     }
 }
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     pub(crate) fn transaction_op(&mut self, op: &TransactionOp) -> Step<()> {
         let changed = match op {
             TransactionOp::Create {
@@ -404,7 +404,7 @@ impl SqliteRun<'_> {
     }
 }
 
-impl SqliteRun<'_> {
+impl SqliteRun<'_, '_> {
     /// Fails every open transaction with operations on the table's database that were staged while
     /// there was no key, and forgets their operations: content is judged by the commit, so they may
     /// hold values of a column that is only now created as an encrypted one.

@@ -2,18 +2,56 @@
 
 use std::sync::Arc;
 
-use model::TableNumber;
-use rusqlite::{ToSql, params};
+use model::Mark;
 
+use super::halt::{Halt, Step};
+use super::run::{RowStore, Run};
+use super::state::State;
 use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
-use crate::laws::halt::{Halt, Step};
-use crate::laws::state::State;
+use crate::function_op::FunctionOp;
 use crate::refusal::Refusal;
-use crate::sqlite::disk::vault::Place;
-use crate::sqlite::schema::state;
-use crate::sqlite::write::run::SqliteRun;
-use crate::staged::Done;
+use crate::staged::{Done, Once, TransactionOp};
 use crate::written::{Matched, TimedDone, WrittenRow};
+
+/// A database, as a batch sees it: rows, and what else a batch does, of which each method runs one
+/// part as its operation says, or as the law that calls it does.
+pub(crate) trait BatchStore: RowStore + Sized {
+    /// Changes the catalogue, and takes note of it for the record of the commit.
+    fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()>;
+
+    /// Changes a client's transaction.
+    fn transaction_op(run: &mut Run<'_, Self>, op: &TransactionOp) -> Step<()>;
+
+    /// Changes what belongs to functions.
+    fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()>;
+
+    /// # Errors
+    /// [`Refusal::Repeated`] when the request has run before.
+    fn need_first_time(run: &mut Run<'_, Self>, once: &Once) -> Step<()>;
+
+    /// Keeps the key of the request, if it has one, and the answer.
+    fn keep_request(run: &Run<'_, Self>, has_mark: bool, done: &Done<'_>) -> Step<()>;
+
+    /// Lets go of what the batch has made past in tables that keep none of it.
+    fn forget_past(run: &mut Run<'_, Self>) -> Step<()>;
+
+    /// Writes the record of the commit with the rows it touched, and stamps snapshots with the
+    /// state that follows.
+    fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()>;
+}
+
+/// What the record of a commit says, next to its mark, its number and its rows.
+pub(crate) struct RecordToWrite<'a> {
+    /// The mark of the commit before.
+    pub(crate) previous: Mark,
+    pub(crate) author: Option<&'a str>,
+    /// What its author says of it.
+    pub(crate) meta: Option<&'a str>,
+    /// How many rows it erased.
+    pub(crate) erased: usize,
+    /// See [`WriteBatch::noted_in`].
+    pub(crate) noted_in: Option<i64>,
+}
 
 /// What became of the operations so far, by their kinds.
 struct Reports<'a> {
@@ -30,7 +68,7 @@ struct Performed {
     changes_nothing: bool,
 }
 
-impl SqliteRun<'_> {
+impl<D: BatchStore> Run<'_, D> {
     /// The halt of the batch over one of its operations, as its author is to see it.
     fn blaming(&self, halt: Halt, nth: Option<usize>) -> Halt {
         match nth.filter(|_| self.manner.blames) {
@@ -76,7 +114,7 @@ impl SqliteRun<'_> {
             && !self.constrained
             && batch.noted_in.is_none();
         if !changes_nothing {
-            self.forget_past()?;
+            D::forget_past(self)?;
             self.totals.need_project_bytes(
                 &batch.space,
                 &self.state.catalogue,
@@ -91,7 +129,7 @@ impl SqliteRun<'_> {
             timed: &timed,
             transactions: &self.staged.changed,
         };
-        self.keep_request(!changes_nothing, &done)?;
+        D::keep_request(self, !changes_nothing, &done)?;
         Ok(Performed {
             rows,
             matched,
@@ -133,12 +171,12 @@ impl SqliteRun<'_> {
             Op::Catalogue(op) => {
                 // An index, say, is made of the rows as they are shown.
                 self.show_parked().map_err(|(.., halt)| halt)?;
-                self.recorded_op(op)?;
+                D::catalogue_op(self, op)?;
             }
-            Op::Transaction(op) => self.transaction_op(op)?,
-            Op::Function(op) => self.function_op(op)?,
+            Op::Transaction(op) => D::transaction_op(self, op)?,
+            Op::Function(op) => D::function_op(self, op)?,
             Op::Since(since) => self.hold_since(*since),
-            Op::Once(once) => self.need_first_time(once)?,
+            Op::Once(once) => D::need_first_time(self, once)?,
         }
         if self.touched.len() > BATCH_ROWS_MAX {
             let rows_max = BATCH_ROWS_MAX;
@@ -147,61 +185,25 @@ impl SqliteRun<'_> {
         self.need_room()
     }
 
-    /// Changes the catalogue, and takes note of it for the commit's record if that is a change.
-    fn recorded_op(&mut self, op: &CatalogueOp) -> Step<()> {
-        let changes = self.catalogue.len();
-        self.catalogue_op(op)?;
-        let constrains = matches!(op, CatalogueOp::Constrain { .. });
-        if self.catalogue.len() > changes || constrains {
-            self.note_schema(op);
-        }
-        Ok(())
-    }
-
-    /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
+    /// Counts the commit, and writes its record and the stamp of snapshots from here on.
     fn record(&mut self, batch: &WriteBatch) -> Step<()> {
-        let mark = self.mark.0;
         if !self.catalogue.is_empty() {
             self.state.catalogue_mut().epoch += 1;
         }
-        let previous = self.state.mark.0;
+        let previous = self.state.mark;
         self.state.number += 1;
         self.state.mark = self.mark;
         self.state.horizon = self.state.horizon.max(self.mark);
-        let author = batch.author.as_deref();
-        let meta = batch.meta.as_deref();
-        let vault = &self.rows.coding.vault;
-        let sealed = meta.filter(|_| self.state.is_sealing);
-        let sealed = sealed.map(|meta| vault.seal(Place::Note(mark), meta.as_bytes()));
-        let sealed = sealed.transpose()?;
-        let meta: &dyn ToSql = match &sealed {
-            Some(sealed) => sealed,
-            None => &meta,
-        };
-        let erased = self.erased.len() as i64;
-        self.state.erased += self.erased.len() as u64;
-        let erased = (erased > 0).then_some(erased);
-        self.statement(
-            "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            mark,
-            self.state.number,
+        let erased = self.erased.len();
+        self.state.erased += erased as u64;
+        let record = RecordToWrite {
             previous,
-            author,
-            meta,
+            author: batch.author.as_deref(),
+            meta: batch.meta.as_deref(),
             erased,
-            batch.noted_in
-        ])?;
-        let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
-        for (TableNumber(table), id) in self.touched.ids() {
-            row.execute(params![mark, table, id.as_str()])?;
-        }
-        drop(row);
-        self.record_schema()?;
-        state::write(self.rows.connection, &self.state)?;
-        Ok(())
+            noted_in: batch.noted_in,
+        };
+        D::record(self, &record)
     }
 
     fn finish(self, performed: Performed) -> (Applied, State) {

@@ -1,0 +1,93 @@
+//! What SQLite does of a batch next to rows, and the record of a commit.
+
+use model::TableNumber;
+use rusqlite::{ToSql, params};
+
+use crate::batch::CatalogueOp;
+use crate::function_op::FunctionOp;
+use crate::laws::halt::Step;
+use crate::laws::perform::{BatchStore, RecordToWrite};
+use crate::laws::run::Run;
+use crate::sqlite::disk::vault::Place;
+use crate::sqlite::schema::state;
+use crate::sqlite::write::run::SqliteRun;
+use crate::sqlite::write::stored_rows::SqliteRows;
+use crate::staged::{Done, Once, TransactionOp};
+
+impl BatchStore for SqliteRows<'_> {
+    fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()> {
+        run.recorded_op(op)
+    }
+
+    fn transaction_op(run: &mut Run<'_, Self>, op: &TransactionOp) -> Step<()> {
+        run.transaction_op(op)
+    }
+
+    fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()> {
+        run.function_op(op)
+    }
+
+    fn need_first_time(run: &mut Run<'_, Self>, once: &Once) -> Step<()> {
+        run.need_first_time(once)
+    }
+
+    fn keep_request(run: &Run<'_, Self>, has_mark: bool, done: &Done<'_>) -> Step<()> {
+        run.keep_request(has_mark, done)
+    }
+
+    fn forget_past(run: &mut Run<'_, Self>) -> Step<()> {
+        run.forget_past()
+    }
+
+    fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()> {
+        run.write_record(record)
+    }
+}
+
+impl SqliteRun<'_, '_> {
+    /// Changes the catalogue, and takes note of it for the commit's record if that is a change.
+    fn recorded_op(&mut self, op: &CatalogueOp) -> Step<()> {
+        let changes = self.catalogue.len();
+        self.catalogue_op(op)?;
+        let constrains = matches!(op, CatalogueOp::Constrain { .. });
+        if self.catalogue.len() > changes || constrains {
+            self.note_schema(op);
+        }
+        Ok(())
+    }
+
+    /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
+    fn write_record(&mut self, record: &RecordToWrite<'_>) -> Step<()> {
+        let mark = self.mark.0;
+        let vault = &self.rows.coding.vault;
+        let sealed = record.meta.filter(|_| self.state.is_sealing);
+        let sealed = sealed.map(|meta| vault.seal(Place::Note(mark), meta.as_bytes()));
+        let sealed = sealed.transpose()?;
+        let meta: &dyn ToSql = match &sealed {
+            Some(sealed) => sealed,
+            None => &record.meta,
+        };
+        let erased = (record.erased > 0).then_some(record.erased as i64);
+        self.statement(
+            "INSERT INTO tx (tt, n, prev, user, meta, erased, noted_in) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            mark,
+            self.state.number,
+            record.previous.0,
+            record.author,
+            meta,
+            erased,
+            record.noted_in
+        ])?;
+        let mut row = self.statement("INSERT INTO tx_row (tt, tab, id) VALUES (?1, ?2, ?3)")?;
+        for (TableNumber(table), id) in self.touched.ids() {
+            row.execute(params![mark, table, id.as_str()])?;
+        }
+        drop(row);
+        self.record_schema()?;
+        state::write(self.rows.connection, &self.state)?;
+        Ok(())
+    }
+}
