@@ -20,11 +20,13 @@ pub struct SharedRedis {
 
 #[pymethods]
 impl SharedRedis {
-    /// `authorities` and `client`, its certificates and its key, in PEM.
+    /// `sentinels` are addresses; `authorities` and `client`, its certificates and its key, are in
+    /// PEM.
     #[new]
     #[allow(clippy::too_many_arguments)]
     fn new(
         url: String,
+        sentinels: Vec<String>,
         prefix: String,
         connect_ms: u64,
         timeout_ms: u64,
@@ -37,6 +39,7 @@ impl SharedRedis {
         let host = host.map_err(|error| PyOSError::new_err(error.to_string()))?;
         let settings = RedisSettings {
             url,
+            sentinels,
             tls: RedisTls {
                 authorities,
                 client,

@@ -238,8 +238,8 @@ def test_redis_address_is_checked_and_never_shown() -> None:
     shown = repr(function.get_health_status())
     assert "degraded: Redis at localhost:1" in shown and "secret" not in shown
     wrongs: list[tuple[Any, dict[str, Any], str]] = [
-        ("redis+sentinel://:secret@host", {}, "Sentinel and Cluster are not supported"),
-        ("rediss+cluster://:secret@host", {}, "Sentinel and Cluster are not supported"),
+        ("redis+sentinel://:secret@host", {}, "the Sentinels by sentinels="),
+        ("rediss+cluster://:secret@host", {}, "the Sentinels by sentinels="),
         ("rediss://:secret@host#insecure", {}, "always checked"),
         ("redis://:secret@host", {"tls_ca": __file__}, "need an address with rediss"),
         ("rediss://:secret@host", {"tls_ca": __file__}, "no certificate in PEM"),
@@ -264,3 +264,26 @@ def test_redis_address_is_checked_and_never_shown() -> None:
     for url in (3, None):
         with pytest.raises(TypeError, match="url must be a text"):
             RedisBackend(url)
+
+
+def test_sentinels_find_the_server_and_are_never_shown(server: Server) -> None:
+    backend = RedisBackend(
+        "redis://:secret@cache/1", sentinels=["redis://:secret@127.0.0.1:1"], connect_timeout=0.2
+    )
+    assert "secret" not in repr(backend)
+    assert backend == RedisBackend(
+        "redis://:secret@cache/1", sentinels=("redis://:secret@127.0.0.1:1",), connect_timeout=0.2
+    )
+
+    @cache(backend=backend, namespace="sentinel", version=1)
+    def doubled(number: int) -> int:
+        return number * 2
+
+    assert doubled(2) == 4
+    state = doubled.get_health_status()["tiers"]["redis"]
+    assert "cache by Sentinel" in state and "secret" not in state
+    wrong: Any
+    for wrong in ("redis://host", [1], ["http://:secret@host"]):
+        with pytest.raises((TypeError, ValueError)) as refused:
+            RedisBackend("redis://cache", sentinels=wrong)
+        assert "secret" not in str(refused.value)

@@ -75,6 +75,7 @@ class SharedRedis:
     def __init__(
         self,
         url: str,
+        sentinels: list[str],
         prefix: str,
         connect_ms: int,
         timeout_ms: int,

@@ -60,7 +60,8 @@ class RedisBackend:
 
     Args:
         url: ``redis://[user:password@]host[:port][/database]``, ``rediss://…`` for TLS, or
-            ``redis+unix:///path``. No error, log or ``repr`` of this package shows it.
+            ``redis+unix:///path``. No error, log or ``repr`` of this package shows it. With
+            ``sentinels``, the host is the name that they have for the server.
         prefix: What its keys begin with.
         timeout: Seconds a call may take, from its first byte to the last one of its answer.
         connect_timeout: Seconds making a connection may take.
@@ -69,6 +70,7 @@ class RedisBackend:
         tls_ca: File in PEM with the authorities to believe, in the place of the system's.
         tls_certificate: File in PEM with the certificates that this client shows.
         tls_key: File in PEM with the key to them.
+        sentinels: Addresses of Sentinels, of the form of ``url``, which know where the server is.
         listen: Hear at once what other processes have invalidated, on one more connection.
     """
 
@@ -81,6 +83,7 @@ class RedisBackend:
     tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
     tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
     tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    sentinels: tuple[str, ...] = dataclasses.field(default=(), repr=False, kw_only=True)
     listen: bool = dataclasses.field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -90,9 +93,18 @@ class RedisBackend:
                 raise TypeError(f"{name} must be a text, not {type(value).__name__}")
         scheme = self.url.partition("://")[0]
         if "redis" in scheme and any(other in scheme for other in _OTHER_SCHEMES):
-            raise ValueError("Sentinel and Cluster are not supported; name one server")
+            raise ValueError(
+                "name the service as redis://service and the Sentinels by sentinels=[…]; a Cluster "
+                "is not supported"
+            )
         if not self.url.startswith(_REDIS_SCHEMES):
             raise ValueError(f"url must begin with {', '.join(_REDIS_SCHEMES)}")
+        if isinstance(self.sentinels, str) or not all(
+            isinstance(one, str) for one in self.sentinels
+        ):
+            raise TypeError("sentinels must be addresses: several texts")
+        # A list is as good, and cannot be hashed.
+        object.__setattr__(self, "sentinels", tuple(self.sentinels))
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_certificate and tls_key belong together")
         if not isinstance(self.listen, bool):
@@ -106,6 +118,7 @@ class RedisBackend:
         """One more object for this server."""
         return _native.SharedRedis(
             self.url,
+            list(self.sentinels),
             f"{self.prefix}:python-1:",
             _milliseconds("connect_timeout", self.connect_timeout),
             _milliseconds("timeout", self.timeout),

@@ -8,17 +8,19 @@ mod address;
 mod answer;
 mod connection;
 mod notices;
+mod sentinel;
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{RedisError, Script};
+use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 
 pub use address::RedisTls;
 pub use answer::read_answer;
 pub use notices::{HeardNotice, NOTICE_BYTES_MAX};
 
-use address::RedisPlace;
+use address::RedisRoute;
 use connection::{CallBounds, ServerConnection};
 
 use super::host::{ByProcess, Host};
@@ -90,7 +92,11 @@ const LEASE: &str = "
 pub struct RedisSettings {
     /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
     /// `redis+unix:///path`.
+    ///
+    /// With `sentinels`, the host is the name that they have for the server.
     pub url: String,
+    /// Addresses of Sentinels, of the same form.
+    pub sentinels: Vec<String>,
     /// What a connection by TLS needs.
     pub tls: RedisTls,
     /// What all keys begin with.
@@ -107,7 +113,9 @@ pub struct RedisSettings {
 
 /// A Redis server, in this process and in the children it forks.
 pub struct RedisTier {
-    place: RedisPlace,
+    route: RedisRoute,
+    /// The Sentinel that answered last.
+    first_sentinel: AtomicUsize,
     settings: RedisSettings,
     host: Host,
     idle: ByProcess<Mutex<Vec<ServerConnection>>>,
@@ -119,6 +127,14 @@ struct Scripts {
     store: Script,
     delete: Script,
     lease: Script,
+}
+
+/// Whether the server takes no writes since another one has taken its place.
+fn is_copy(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
+    )
 }
 
 /// What a record holds.
@@ -166,7 +182,8 @@ impl RedisTier {
     /// it may hold a password.
     pub fn new(settings: RedisSettings, host: Host) -> Result<RedisTier, TierError> {
         Ok(RedisTier {
-            place: address::place(&settings)?,
+            route: address::route(&settings)?,
+            first_sentinel: AtomicUsize::new(0),
             settings,
             idle: ByProcess::new(&host),
             host,
@@ -180,7 +197,7 @@ impl RedisTier {
     }
 
     fn failure(&self, error: &RedisError) -> TierError {
-        address::failure(&self.place.info, error)
+        self.route.failure(error)
     }
 
     fn connect(&self) -> Result<ServerConnection, RedisError> {
@@ -188,7 +205,18 @@ impl RedisTier {
             timeout: self.settings.timeout,
             answer_bytes_max: self.settings.answer_bytes_max,
         };
-        ServerConnection::open(&self.place, self.settings.connect_timeout, bounds)
+        let limit = self.settings.connect_timeout;
+        match &self.route {
+            RedisRoute::Server(place) => ServerConnection::open(place, limit, bounds),
+            RedisRoute::Sentinels {
+                service,
+                sentinels,
+                server,
+            } => {
+                let first = &self.first_sentinel;
+                sentinel::connect(service, sentinels, server, first, limit, bounds)
+            }
+        }
     }
 
     /// Does something with a connection that no other thread uses meanwhile.
@@ -218,7 +246,7 @@ impl RedisTier {
                 // What an answer belongs to is unknown on a connection that has failed, and those
                 // that were made before may have ended with it.
                 drop(connection);
-                if error.is_io_error() {
+                if error.is_io_error() || is_copy(&error) {
                     idle().clear();
                 }
                 Err(self.failure(&error))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::{
     ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError,
-    ServerErrorKind,
+    RedisResult, ServerErrorKind,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -16,6 +16,8 @@ use crate::tier::{TierError, TierFault};
 
 /// Characters of what a server or the system says that an error repeats.
 const TEXT_MAX: usize = 300;
+/// More are not needed to find one that works.
+const SENTINELS_MAX: usize = 16;
 /// What begins a certificate in PEM (RFC 7468).
 const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
@@ -39,21 +41,100 @@ fn off(text: impl Into<String>) -> TierError {
 }
 
 /// A server, and what a connection to it begins with.
+#[derive(Clone)]
 pub struct RedisPlace {
     pub info: ConnectionInfo,
     /// For a connection by TLS, with the name that its certificate must have.
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
+impl RedisPlace {
+    /// The same in another place, as Sentinel names it.
+    ///
+    /// # Errors
+    /// When there can be no certificate for this name.
+    pub fn moved_to(&self, host: String, port: u16) -> RedisResult<RedisPlace> {
+        let tls = match &self.tls {
+            None => None,
+            Some((config, _)) => {
+                let name = ServerName::try_from(host.clone());
+                let text = "Sentinel names a server that can have no certificate";
+                let name = name.map_err(|_| (ErrorKind::InvalidClientConfig, text))?;
+                Some((Arc::clone(config), name))
+            }
+        };
+        // What encrypts is beside the address.
+        let info = (self.info.clone()).set_addr(ConnectionAddr::Tcp(host, port));
+        Ok(RedisPlace { info, tls })
+    }
+}
+
+/// Where the server is, or those that know it.
+pub enum RedisRoute {
+    Server(RedisPlace),
+    Sentinels {
+        /// What they call the server.
+        service: String,
+        sentinels: Vec<RedisPlace>,
+        /// The server, wherever it is: its address is nowhere yet.
+        server: RedisPlace,
+    },
+}
+
 /// Where the server is. Connects to nothing yet.
 ///
 /// # Errors
-/// [`TierFault::Off`], with a text that does not repeat the address: it may hold a password.
-pub fn place(settings: &RedisSettings) -> Result<RedisPlace, TierError> {
-    let info = settings.url.as_str().into_connection_info();
-    let info = info.map_err(|_| off(UNREADABLE))?;
+/// [`TierFault::Off`], with a text that does not repeat an address: it may hold a password.
+pub fn route(settings: &RedisSettings) -> Result<RedisRoute, TierError> {
+    let info = address(&settings.url)?;
+    let others = settings.sentinels.iter().map(|url| address(url));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
+    let by_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+    let tls = &settings.tls;
+    let config = if by_tls(&info) || others.iter().any(by_tls) {
+        Some(Arc::new(tls_config(tls)?))
+    } else if tls.authorities.is_some() || tls.client.is_some() {
+        return Err(off(
+            "authorities and certificates need an address with rediss://",
+        ));
+    } else {
+        None
+    };
+    let place = |info: ConnectionInfo| {
+        let tls = match info.addr() {
+            ConnectionAddr::TcpTls { host, .. } => {
+                let name = ServerName::try_from(host.clone()).map_err(|_| off(UNREADABLE))?;
+                config.clone().map(|config| (config, name))
+            }
+            _ => None,
+        };
+        Ok(RedisPlace { info, tls })
+    };
+    if others.is_empty() {
+        return place(info).map(RedisRoute::Server);
+    }
+    if others.len() > SENTINELS_MAX {
+        let text = format!("{} Sentinels, not {SENTINELS_MAX}", others.len());
+        return Err(off(text));
+    }
+    let (ConnectionAddr::Tcp(service, _) | ConnectionAddr::TcpTls { host: service, .. }) =
+        info.addr()
+    else {
+        return Err(off(
+            "Sentinel knows no sockets: the address has a service's name",
+        ));
+    };
+    Ok(RedisRoute::Sentinels {
+        service: service.clone(),
+        sentinels: others.into_iter().map(place).collect::<Result<_, _>>()?,
+        server: place(info)?,
+    })
+}
+
+fn address(url: &str) -> Result<ConnectionInfo, TierError> {
+    let info = url.into_connection_info().map_err(|_| off(UNREADABLE))?;
     let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
-    if !is_socket && settings.url.contains('?') {
+    if !is_socket && url.contains('?') {
         // The library passes over those it does not know, such as one meant to name an authority.
         return Err(off(
             "the address of the Redis server may have no parameters (`?…`); files for TLS and \
@@ -63,23 +144,10 @@ pub fn place(settings: &RedisSettings) -> Result<RedisPlace, TierError> {
     if info.redis_settings().protocol() != ProtocolVersion::RESP2 {
         return Err(off("the protocol of the Redis server cannot be chosen"));
     }
-    let tls = &settings.tls;
-    let name = match info.addr() {
-        ConnectionAddr::TcpTls { insecure: true, .. } => {
-            return Err(off("the certificate of the Redis server is always checked"));
-        }
-        ConnectionAddr::TcpTls { host, .. } => {
-            ServerName::try_from(host.clone()).map_err(|_| off(UNREADABLE))?
-        }
-        _ if tls.authorities.is_some() || tls.client.is_some() => {
-            return Err(off(
-                "authorities and certificates need an address with rediss://",
-            ));
-        }
-        _ => return Ok(RedisPlace { info, tls: None }),
-    };
-    let tls = Some((Arc::new(tls_config(tls)?), name));
-    Ok(RedisPlace { info, tls })
+    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
+        return Err(off("the certificate of the Redis server is always checked"));
+    }
+    Ok(info)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TierError> {
@@ -120,35 +188,56 @@ fn tls_config(tls: &RedisTls) -> Result<ClientConfig, TierError> {
     }
 }
 
-/// An error of this server as one of a tier: without the password, should the server repeat it,
-/// and no longer than a line of a log may be.
-pub fn failure(info: &ConnectionInfo, error: &RedisError) -> TierError {
-    let place = match info.addr() {
-        ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
-        ConnectionAddr::TcpTls { host, port, .. } => format!("{host}:{port} by TLS"),
-        ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => String::new(),
-    };
-    let (fault, why) = match error.kind() {
-        ErrorKind::AuthenticationFailed
-        | ErrorKind::InvalidClientConfig
-        | ErrorKind::Server(ServerErrorKind::NoPerm) => (TierFault::Off, ""),
-        ErrorKind::Server(
-            ServerErrorKind::Moved | ServerErrorKind::CrossSlot | ServerErrorKind::ClusterDown,
-        ) => {
-            let why = "it is one of a Redis Cluster, which is not supported: ";
-            (TierFault::Off, why)
+impl RedisRoute {
+    /// What errors call it.
+    fn name(&self) -> String {
+        match self {
+            RedisRoute::Server(place) => match place.info.addr() {
+                ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
+                ConnectionAddr::TcpTls { host, port, .. } => format!("{host}:{port} by TLS"),
+                ConnectionAddr::Unix(path) => path.display().to_string(),
+                _ => String::new(),
+            },
+            RedisRoute::Sentinels { service, .. } => format!("{service} by Sentinel"),
         }
-        _ if is_too_large(error) => (TierFault::TooLarge, ""),
-        _ => (TierFault::Io, ""),
-    };
-    let mut said = error.to_string();
-    let password = info.redis_settings().password();
-    if let Some(password) = password.filter(|password| !password.is_empty()) {
-        said = said.replace(password, "***");
     }
-    let said: String = said.chars().take(TEXT_MAX).collect();
-    TierError::new(fault, format!("Redis at {place}: {why}{said}"))
+
+    fn places(&self) -> impl Iterator<Item = &RedisPlace> {
+        let (first, others) = match self {
+            RedisRoute::Server(place) => (place, [].as_slice()),
+            RedisRoute::Sentinels {
+                server, sentinels, ..
+            } => (server, sentinels.as_slice()),
+        };
+        std::iter::once(first).chain(others)
+    }
+
+    /// An error of this server as one of a tier: without a password, should the server repeat it,
+    /// and no longer than a line of a log may be.
+    pub fn failure(&self, error: &RedisError) -> TierError {
+        let (fault, why) = match error.kind() {
+            ErrorKind::AuthenticationFailed
+            | ErrorKind::InvalidClientConfig
+            | ErrorKind::Server(ServerErrorKind::NoPerm) => (TierFault::Off, ""),
+            ErrorKind::Server(
+                ServerErrorKind::Moved | ServerErrorKind::CrossSlot | ServerErrorKind::ClusterDown,
+            ) => {
+                let why = "it is one of a Redis Cluster, which is not supported: ";
+                (TierFault::Off, why)
+            }
+            _ if is_too_large(error) => (TierFault::TooLarge, ""),
+            _ => (TierFault::Io, ""),
+        };
+        let mut said = error.to_string();
+        for place in self.places() {
+            let password = place.info.redis_settings().password();
+            if let Some(password) = password.filter(|password| !password.is_empty()) {
+                said = said.replace(password, "***");
+            }
+        }
+        let said: String = said.chars().take(TEXT_MAX).collect();
+        TierError::new(fault, format!("Redis at {}: {why}{said}", self.name()))
+    }
 }
 
 #[cfg(test)]
@@ -158,12 +247,15 @@ mod tests {
     #[test]
     fn failure_masks_the_password_that_a_server_repeats_and_is_no_longer_than_a_line() {
         let info = "redis://user:secret@host:1/2".into_connection_info();
-        let info = info.unwrap();
+        let route = RedisRoute::Server(RedisPlace {
+            info: info.unwrap(),
+            tls: None,
+        });
         // As servers answer to a command that they do not know.
         let said = "unknown command 'AUTH', with args beginning with: 'user' 'secret' ";
         let said = format!("{said}{}", "x".repeat(100_000));
         let error = RedisError::from((ErrorKind::Client, "ERR", said));
-        let text = failure(&info, &error).text;
+        let text = route.failure(&error).text;
         assert!(text.starts_with("Redis at host:1: "), "{text}");
         assert!(
             text.contains("'user' '***'") && !text.contains("secret"),

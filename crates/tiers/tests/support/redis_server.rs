@@ -84,6 +84,7 @@ fn run(folder: &Path, words: &[String]) -> Child {
 pub fn settings(url: &str) -> RedisSettings {
     RedisSettings {
         url: url.to_owned(),
+        sentinels: Vec::new(),
         tls: RedisTls::default(),
         prefix: "test:".to_owned(),
         connect_timeout: Duration::from_secs(5),
