@@ -285,3 +285,65 @@ def test_random_cancellation_leaves_one_run_for_each_key_and_hangs_nobody() -> N
 
     for seed in range(10 if IS_NIGHT else 3):
         asyncio.run(main(seed))
+
+
+class Interrupting(dict[Any, Any]):
+    """Calls something in the middle of a change, as the end of an object may."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+    def get(self, *arguments: Any) -> Any:
+        found = super().get(*arguments)
+        self.call()
+        return found
+
+
+def within(seconds: float, work: Any) -> Any:
+    """What the work returns; fails if it hangs."""
+    executor = ThreadPoolExecutor(1)
+    try:
+        return executor.submit(work).result(seconds)
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def test_refresh_that_is_asked_for_while_another_is_begun_is_left_out() -> None:
+    from tidemark_cache import _refresh
+
+    pool = _refresh._Pool()
+    inner: list[bool] = []
+    done = threading.Event()
+    pool.pending = Interrupting(lambda: inner.append(pool.submit(len, print)))
+    assert within(20, lambda: pool.submit(abs, done.set))
+    assert inner and not any(inner)
+    assert done.wait(20)
+    pool.pending = {}
+    assert pool.submit(len, print)
+    pool.stop()
+
+
+def test_calls_whose_arguments_end_with_them_are_remembered() -> None:
+    from tidemark_cache import _recent
+
+    recent = _recent.RecentCalls(0.0)
+    ended: list[bytes] = []
+
+    class Argument:
+        def __init__(self, name: bytes) -> None:
+            self.name = name
+
+        def __del__(self) -> None:
+            if self.name not in ended:
+                ended.append(self.name)
+                recent.end(b"from " + self.name, Argument(self.name))  # type: ignore[arg-type]
+
+    def work() -> None:
+        for number in range(20):
+            name = b"%d" % number
+            recent.begin(name, Argument(name))  # type: ignore[arg-type]
+            recent.end(name, Argument(name))  # type: ignore[arg-type]
+
+    within(20, work)
+    assert len(ended) >= 17
