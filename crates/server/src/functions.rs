@@ -262,7 +262,7 @@ fn work(
             }
             never = running.build_all() => match never {},
             never = running.clear_away() => match never {},
-            never = running.expire_deployments() => match never {},
+            never = running.expire_old() => match never {},
             never = running.keep_records() => match never {},
             never = running.run_queue() => match never {},
             never = running.keep_schedules() => match never {},

@@ -90,6 +90,9 @@ pub enum FunctionOp {
     /// those of functions that are gone are passed over. The oldest go where a function's options
     /// say so.
     KeepExecutions(Arc<[(FunctionName, i64, ExecutionRecord)]>),
+    /// Lets the upkeep remove the records that these functions keep no longer, each by
+    /// [`model::Function::seq`] as well; those that are gone are passed over.
+    TrimExecutions(Arc<[(FunctionName, i64)]>),
     /// On executions that wait for their start.
     Queue(QueueOp),
     /// Removes an execution that waits, or the record of one, if it is there:

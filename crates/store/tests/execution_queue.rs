@@ -167,7 +167,8 @@ fn cursor_of_a_file_of_format_20_goes_on() {
     db.close();
     let file = directory.0.path().join("data/tidemark.db");
     let older = format!(
-        "DROP TABLE event_apart; INSERT INTO listening VALUES (1, 1);
+        "DROP TABLE event_apart; DROP TABLE executions_old;
+         INSERT INTO listening VALUES (1, 1);
          INSERT INTO event_cursor VALUES (1, {}, {}, 'seen'); PRAGMA user_version = 20;",
         marks[0].0, table.0
     );

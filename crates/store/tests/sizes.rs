@@ -364,6 +364,7 @@ fn make_older(place: &Directory) {
                  DROP TABLE queued; DROP TABLE queued_call; DROP TABLE queue_size;
                  DROP TABLE calls_gone; DROP TABLE schedule; DROP TABLE listening;
                  DROP TABLE event_cursor; DROP TABLE event_apart;
+                 DROP TABLE executions_old;
                  PRAGMA user_version = 11;";
     place.database().execute_batch(older).unwrap();
 }

@@ -7,6 +7,7 @@ use model::{Function, Scope, Timestamp, Value};
 use store::{ExecutionRecord, FunctionName, FunctionOp};
 
 use super::named;
+use super::queue::name_of;
 use crate::Engine;
 use crate::error::refused::shown;
 use crate::error::{AccessError, EngineError, FunctionError, ReadError};
@@ -16,6 +17,8 @@ use crate::request::inputs::{Caller, ListContainers, Listed};
 use crate::schema::listing::{self, EXECUTIONS, Listable, no_such_attribute};
 use crate::state::shared::Shared;
 
+/// Functions that one commit looks through for old records.
+const TRIMMED_AT_ONCE: usize = 256;
 const READ: &[Scope] = &[Scope::ExecutionsRead];
 const DELETE: &[Scope] = &[Scope::ExecutionsWrite];
 
@@ -29,15 +32,29 @@ impl Engine {
         &self,
         records: Vec<(Arc<Function>, ExecutionRecord)>,
     ) -> Result<(), EngineError> {
-        let kept = records.into_iter().map(|(function, record)| {
-            let name = FunctionName {
-                project: function.project.clone(),
-                id: function.id.clone(),
-            };
-            (name, function.seq, record)
-        });
+        let kept = records
+            .into_iter()
+            .map(|(function, record)| (name_of(&function), function.seq, record));
         let op = FunctionOp::KeepExecutions(kept.collect());
         self.change_function(None, op).await
+    }
+
+    /// Lets go of the records that functions keep no longer, whether or not they are executed: the
+    /// upkeep removes them. There is no caller: the server does it by itself.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn trim_executions(&self) -> Result<(), EngineError> {
+        let functions = self.functions_by_seq();
+        let functions = functions.into_iter();
+        let named: Vec<(FunctionName, i64)> = functions
+            .map(|(seq, function)| (name_of(&function), seq))
+            .collect();
+        for some in named.chunks(TRIMMED_AT_ONCE) {
+            let op = FunctionOp::TrimExecutions(some.into());
+            self.change_function(None, op).await?;
+        }
+        Ok(())
     }
 
     /// The records of a function in the order in which they were kept. Callers without a key have

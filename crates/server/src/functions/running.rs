@@ -338,9 +338,12 @@ impl RunningFunctions {
         }
     }
 
-    /// Deletes deployments as functions say, now and every hour.
-    pub async fn expire_deployments(&self) -> Infallible {
+    /// Deletes deployments and records as functions say, now and every hour.
+    pub async fn expire_old(&self) -> Infallible {
         loop {
+            if let Err(error) = self.engine.trim_executions().await {
+                tracing::warn!(%error, "old records of executions cannot be deleted");
+            }
             match self.engine.expire_deployments().await {
                 Ok(0) => {}
                 Ok(count) => tracing::info!(count, "old deployments were deleted"),

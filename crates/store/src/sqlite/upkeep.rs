@@ -30,6 +30,7 @@ impl Writer {
                 remove_pieces(&writer.connection)?;
                 remove_executions(&writer.connection)?;
                 remove_calls(&writer.connection)?;
+                remove_old_executions(&writer.connection)?;
                 let connection = &writer.connection;
                 Ok(has_pieces_gone(connection)? || next_task(connection)?.is_some())
             });
@@ -182,7 +183,7 @@ fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>
 
 fn has_pieces_gone(connection: &Connection) -> Result<bool, StoreError> {
     let any = "SELECT 1 FROM pieces_gone UNION ALL SELECT 1 FROM executions_gone \
-               UNION ALL SELECT 1 FROM calls_gone LIMIT 1";
+               UNION ALL SELECT 1 FROM calls_gone UNION ALL SELECT 1 FROM executions_old LIMIT 1";
     let mut any = connection.prepare_cached(any)?;
     Ok(any.exists(())?)
 }
@@ -231,6 +232,57 @@ fn remove_executions(connection: &Connection) -> Result<(), StoreError> {
         };
         bytes += removed;
         count += 1;
+    }
+    Ok(())
+}
+
+/// Removes the oldest records of a function that keeps them no longer: at most
+/// [`SLICE_ROWS_MAX`], and at most about [`SLICE_BYTES_MAX`].
+fn remove_old_executions(connection: &Connection) -> Result<(), StoreError> {
+    let next = "SELECT function, count_max, bytes_max, since, count, bytes FROM executions_old \
+                JOIN execution_kept USING (function) ORDER BY function LIMIT 1";
+    let next = connection
+        .prepare_cached(next)?
+        .query_row((), |row| {
+            let limits: (i64, i64, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((row.get(0)?, limits, row.get(4)?, row.get(5)?))
+        })
+        .optional()?;
+    let Some((function, (count_max, bytes_max, since), count, bytes)) = next else {
+        return Ok(());
+    };
+    let (function, count, bytes): (i64, i64, i64) = (function, count, bytes);
+    let mut oldest = connection.prepare_cached(
+        "SELECT seq, bytes, created FROM execution WHERE function = ?1 ORDER BY seq LIMIT 1",
+    )?;
+    let mut remove = connection.prepare_cached("DELETE FROM execution WHERE seq = ?1")?;
+    let (mut removed, mut removed_bytes, mut is_more) = (0, 0, true);
+    while removed < SLICE_ROWS_MAX as i64 && removed_bytes < SLICE_BYTES_MAX as i64 {
+        let oldest: Option<(i64, i64, i64)> = oldest
+            .query_row([function], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .optional()?;
+        let is_kept = |created| {
+            count - removed <= count_max && bytes - removed_bytes <= bytes_max && created >= since
+        };
+        let Some((seq, of_it, _)) = oldest.filter(|(_, _, created)| !is_kept(*created)) else {
+            is_more = false;
+            break;
+        };
+        remove.execute([seq])?;
+        removed += 1;
+        removed_bytes += of_it;
+    }
+    connection
+        .prepare_cached(
+            "UPDATE execution_kept SET count = count - ?2, bytes = bytes - ?3 WHERE function = ?1",
+        )?
+        .execute([function, removed, removed_bytes])?;
+    if !is_more {
+        connection
+            .prepare_cached("DELETE FROM executions_old WHERE function = ?1")?
+            .execute([function])?;
     }
     Ok(())
 }

@@ -490,3 +490,14 @@ CREATE TABLE event_apart (
   id      TEXT    NOT NULL
 ) WITHOUT ROWID;
 ";
+
+/// A later format: functions whose oldest records of executions go bit by bit, until so many are
+/// left at most, of so many bytes, all of them created since then.
+pub(crate) const EXECUTIONS_OLD: &str = "
+CREATE TABLE executions_old (
+  function  INTEGER PRIMARY KEY,
+  count_max INTEGER NOT NULL,
+  bytes_max INTEGER NOT NULL,
+  since     INTEGER NOT NULL
+);
+";

@@ -1,5 +1,6 @@
 //! Records of executions: kept, let go of, removed.
 
+use model::Function;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::run::SqliteRun;
@@ -34,10 +35,44 @@ impl SqliteRun<'_, '_> {
             return Ok(());
         };
         self.insert_execution(seq, record)?;
+        self.trim_executions(seq, self.kept_of(&function))
+    }
+
+    /// How many records a function keeps at most, how many bytes of them, and since when.
+    fn kept_of(&self, function: &Function) -> (i64, i64, i64) {
         let options = function.definition.options;
         let since = self.now().0 - i64::from(options.records_days) * DAY_US;
         let bytes_max = options.records_bytes_max.cast_signed();
-        self.trim_executions(seq, (i64::from(options.records_max), bytes_max, since))
+        (i64::from(options.records_max), bytes_max, since)
+    }
+
+    /// Leaves what these functions keep no longer to the upkeep.
+    pub(super) fn leave_old_of(&self, functions: &[(FunctionName, i64)]) -> Step<()> {
+        for (name, seq) in functions {
+            let function = self.function(name).ok();
+            if let Some(function) = function.filter(|function| function.seq == *seq) {
+                self.leave_old_executions(&function)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the records that a function keeps no longer to the upkeep; none where it keeps all.
+    pub(super) fn leave_old_executions(&self, function: &Function) -> Step<()> {
+        let (count_max, bytes_max, since) = self.kept_of(function);
+        self.statement("DELETE FROM executions_old WHERE function = ?1")?
+            .execute([function.seq])?;
+        let left = "INSERT INTO executions_old (function, count_max, bytes_max, since) \
+                    SELECT function, ?2, ?3, ?4 FROM execution_kept WHERE function = ?1 AND \
+                    (count > ?2 OR bytes > ?3 OR ?4 > (SELECT created FROM execution \
+                    WHERE function = ?1 ORDER BY seq LIMIT 1))";
+        let left =
+            self.statement(left)?
+                .execute(params![function.seq, count_max, bytes_max, since])?;
+        if left > 0 {
+            self.of_functions.leaves_pieces.set(true);
+        }
+        Ok(())
     }
 
     fn insert_execution(&self, function: i64, record: &ExecutionRecord) -> Step<()> {
@@ -143,6 +178,8 @@ impl SqliteRun<'_, '_> {
         if self.statement(left)?.execute([function])? > 0 {
             self.of_functions.leaves_pieces.set(true);
             self.statement("DELETE FROM execution_kept WHERE function = ?1")?
+                .execute([function])?;
+            self.statement("DELETE FROM executions_old WHERE function = ?1")?
                 .execute([function])?;
         }
         Ok(())

@@ -87,6 +87,9 @@ impl SqliteRun<'_, '_> {
     fn replace_function(&mut self, before: &Function, after: Function) -> Step<()> {
         self.begin_schedule(Some(before), &after)?;
         self.begin_listening(Some(before), &after)?;
+        if before.definition.options != after.definition.options {
+            self.leave_old_executions(&after)?;
+        }
         self.close("function_", "seq = ?2", params![self.mark.0, after.seq])?;
         self.put_function(after)
     }
@@ -159,6 +162,7 @@ impl SqliteRun<'_, '_> {
             FunctionOp::Deployment { function, id, act } => self.deployment_act(function, id, act),
             FunctionOp::RestartBuilds => self.restart_builds(),
             FunctionOp::KeepExecutions(kept) => self.keep_executions(kept),
+            FunctionOp::TrimExecutions(functions) => self.leave_old_of(functions),
             FunctionOp::Queue(op) => self.queue_op(op),
             FunctionOp::DeleteExecution { function, id } => self.delete_execution(function, id),
         }
