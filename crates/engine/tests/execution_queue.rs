@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::{
-    Engine, ExecutionRecord, ExecutionStatus, ExecutionTrigger, FunctionError, ListContainers,
-    QueuedRequest, STARTS_MAX, StartedExecution,
+    Engine, EngineError, ExecutionRecord, ExecutionStatus, ExecutionTrigger, FunctionError,
+    ListContainers, QueuedRequest, STARTS_MAX, StartedExecution, StoreError,
 };
 use fixture::functions::make_function;
 use fixture::{NEW_YEAR_US, TickingClock, furnish, key, open};
@@ -319,4 +319,44 @@ fn execution_that_waits_is_deleted_and_one_that_runs_is_not() {
         gone,
         FunctionError::ExecutionNotFound("later".to_owned()).into()
     );
+}
+
+#[test]
+fn execution_waits_for_the_key_that_has_sealed_it() {
+    let mut world = World::new(1);
+    let file = world.directory.path().join("secret.key");
+    let queue = |engine: &Engine, id: &str| {
+        let function = function(engine);
+        block_on(engine.queue_execution(&key(), &function, request(id, None)))
+    };
+    for id in ["a", "b"] {
+        queue(&world.engine, id).unwrap();
+    }
+    let right = std::fs::read(&file).unwrap();
+    let wrong = "0123456789abcdef".repeat(4).into_bytes();
+    for content in [None, Some(&wrong), None, Some(&wrong)] {
+        world.engine.close().unwrap();
+        std::fs::remove_file(&file).unwrap();
+        if let Some(content) = content {
+            std::fs::write(&file, content).unwrap();
+        }
+        world.engine = open(world.directory.path(), world.clock.clone());
+        let refused = block_on(world.engine.start_executions(&[], 9)).unwrap_err();
+        let is_expected = match content {
+            None => matches!(refused, EngineError::Store(StoreError::KeyMissing { .. })),
+            Some(_) => matches!(refused, EngineError::Store(StoreError::KeyWrong { .. })),
+        };
+        assert!(is_expected, "{refused:?}");
+        // Nothing is sealed by another key beside what it cannot open.
+        assert!(queue(&world.engine, "c").is_err());
+        std::fs::write(&file, &right).unwrap();
+    }
+    world.engine.close().unwrap();
+    world.engine = open(world.directory.path(), world.clock.clone());
+    let started = block_on(world.engine.start_executions(&[], 9)).unwrap();
+    let seen: Vec<(&str, u32)> = started
+        .iter()
+        .map(|one| (one.queued.id.as_str(), one.queued.attempt))
+        .collect();
+    assert_eq!(seen, [("a", 1), ("b", 1)], "no start has counted");
 }

@@ -310,7 +310,8 @@ pub trait StoreExecutions {
     /// gone.
     ///
     /// # Errors
-    /// [`StoreError::KeyMissing`], [`StoreError::SealBroken`] when it cannot be opened.
+    /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`]; [`StoreError::SealBroken`] when the
+    /// key is right, and it cannot be opened nevertheless.
     fn queued_call(
         &self,
         function: i64,

@@ -110,7 +110,8 @@ impl Engine {
     /// its handler any more fails, too.
     ///
     /// # Errors
-    /// What the store says: then what was leased starts again when its lease has ended.
+    /// What the store says: then what was leased starts again when its lease has ended. Without the
+    /// key that has sealed them, they wait for it.
     pub async fn start_executions(
         &self,
         except: &[i64],
@@ -155,8 +156,19 @@ impl Engine {
         };
         self.change_function(None, FunctionOp::Queue(op)).await?;
         let mut started = Vec::with_capacity(starting.len());
-        for (function, seq) in starting {
-            started.extend(self.started(function, seq).await?);
+        for (function, seq) in &starting {
+            match self.started(function.clone(), *seq).await {
+                Ok(one) => started.extend(one),
+                Err(error) => {
+                    if is_about_key(&error) {
+                        // It can be put back. Till then none can be started, so none has been.
+                        for (_, seq) in &starting {
+                            self.return_execution(*seq, false).await?;
+                        }
+                    }
+                    return Err(error);
+                }
+            }
         }
         Ok(started)
     }
@@ -175,7 +187,7 @@ impl Engine {
                 call,
             })),
             Ok(_) => Ok(None),
-            Err(error @ (StoreError::SealBroken { .. } | StoreError::KeyMissing { .. })) => {
+            Err(error @ StoreError::SealBroken { .. }) => {
                 let all = self.shared.store.queued_executions(function.seq).await?;
                 if let Some(queued) = all.into_iter().find(|queued| queued.seq == seq) {
                     let why = format!("What its handler is given cannot be read: {error}");
@@ -246,6 +258,13 @@ impl Engine {
             .map(|function| (function.seq, function.clone()))
             .collect()
     }
+}
+
+fn is_about_key(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Store(StoreError::KeyMissing { .. } | StoreError::KeyWrong { .. })
+    )
 }
 
 /// The record of an execution that has failed, without a handler's doing.

@@ -101,13 +101,17 @@ fn variables_key(inspection: &Inspection, patient: &Patient<'_>) -> Finding {
             "The key of the variables of functions is there. Keep a copy of it, and not beside \
              the copies of the data.",
         ),
-        Ok(None) => Finding::good(CHECK, "No function has variables, so no key is needed."),
+        Ok(None) => Finding::good(
+            CHECK,
+            "No function has variables, and none waits to be executed, so no key is needed.",
+        ),
         Err(error @ (StoreError::KeyMissing { .. } | StoreError::KeyWrong { .. })) => {
             Finding::warning(
                 CHECK,
                 error.to_string(),
-                "A server starts without it, and refuses executions of functions with variables. \
-                 Put the file back, or delete those variables and set them again",
+                "A server starts without it, refuses executions of functions with variables, and \
+                 lets those wait that were accepted. Put the file back, or delete those variables \
+                 and executions",
             )
         }
         Err(error) => unreadable(&error),

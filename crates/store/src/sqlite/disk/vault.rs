@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use model::{ColumnNumber, RowId, TableNumber};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -36,6 +36,8 @@ const VERSION: u8 = 1;
 const FIRST_FORMAT: i64 = 8;
 /// The first format with variables of functions.
 const FIRST_FORMAT_WITH_VARIABLES: i64 = 16;
+/// Executions that wait came with this one.
+const FIRST_FORMAT_WITH_CALLS: i64 = 18;
 
 /// Where something sealed is stored.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +131,8 @@ pub(crate) struct Vault {
     random: SystemRandom,
     /// How often something could not be opened.
     broken: AtomicU64,
+    /// Whether the secret has opened what is sealed: it is the same as long as this lives.
+    is_proven: AtomicBool,
 }
 
 /// What the file holds.
@@ -147,6 +151,7 @@ impl Vault {
             secret: OnceLock::new(),
             random: SystemRandom::new(),
             broken: AtomicU64::new(0),
+            is_proven: AtomicBool::new(false),
         }
     }
 
@@ -239,12 +244,6 @@ impl Vault {
         secret.ok_or_else(|| StoreError::KeyMissing {
             file: self.file().to_owned(),
         })
-    }
-
-    /// # Errors
-    /// [`StoreError::KeyMissing`].
-    pub(crate) fn need_key(&self) -> Result<(), StoreError> {
-        self.secret().map(drop)
     }
 
     /// Whether any of these was sealed at its place by the key, where there are any.
@@ -461,7 +460,7 @@ pub(crate) fn holds_key(
     Ok(vault.secret.get().map(|_| ()))
 }
 
-/// Whether the key of variables opens those that are stored; `None` where none is. The key is
+/// Whether the key of variables opens what it has sealed; `None` where that is nothing. The key is
 /// looked for in `named`, or in the data directory.
 ///
 /// # Errors
@@ -478,29 +477,48 @@ pub(crate) fn holds_variables_key(
     if let Some(named) = named {
         vault.name(named.to_owned());
     }
-    let any = need_variables_key(connection, &vault)?;
+    let any = need_functions_key(connection, &vault)?;
     Ok(any.then_some(()))
 }
 
-/// Whether there are variables; then the key must have sealed them. Looks at the newest: one alone
-/// could be damaged.
+/// Whether there are variables, or executions that wait; then the key must have sealed them. Looks
+/// at the newest: one alone could be damaged.
 ///
 /// # Errors
 /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
-pub(crate) fn need_variables_key(
+pub(crate) fn need_functions_key(
     connection: &Connection,
     vault: &Vault,
 ) -> Result<bool, StoreError> {
-    let mut newest = connection
-        .prepare_cached("SELECT function, id, value FROM variable ORDER BY seq DESC LIMIT 3")?;
-    let newest = newest.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let newest: Vec<(i64, String, Vec<u8>)> = newest.collect::<Result<_, _>>()?;
-    vault.need_key_of(
-        newest
-            .iter()
-            .map(|(function, id, value)| (Place::Variable(*function, id), value.as_slice())),
-    )?;
-    Ok(!newest.is_empty())
+    if vault.is_proven.load(Ordering::Relaxed) {
+        return Ok(true);
+    }
+    let read = |sql: &str| -> Result<Vec<(i64, String, Vec<u8>)>, StoreError> {
+        let mut newest = connection.prepare_cached(sql)?;
+        let newest = newest.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(newest.collect::<Result<_, _>>()?)
+    };
+    let variables = read("SELECT function, id, value FROM variable ORDER BY seq DESC LIMIT 3")?;
+    let calls = match file_format::format(connection)? {
+        FIRST_FORMAT_WITH_CALLS.. => read(
+            "SELECT function, id, call FROM queued JOIN queued_call USING (seq) \
+             ORDER BY seq DESC LIMIT 3",
+        )?,
+        _ => Vec::new(),
+    };
+    let variables = variables
+        .iter()
+        .map(|(function, id, value)| (Place::Variable(*function, id), value.as_slice()));
+    let calls = calls
+        .iter()
+        .map(|(function, id, call)| (Place::Call(*function, id), call.as_slice()));
+    let mut sealed = variables.chain(calls).peekable();
+    if sealed.peek().is_none() {
+        return Ok(false);
+    }
+    vault.need_key_of(sealed)?;
+    vault.is_proven.store(true, Ordering::Relaxed);
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::error::corrupt;
 use crate::execution_queue::{QueuedCall, QueuedExecution};
 use crate::execution_record::ExecutionTrigger;
-use crate::sqlite::disk::vault::{Place, Vault};
+use crate::sqlite::disk::vault::{Place, Vault, need_functions_key};
 
 type Read<T> = Result<T, StoreError>;
 
@@ -119,7 +119,12 @@ pub(crate) fn call(
     };
     let found = queued(row)?;
     let sealed = row.get_ref(13)?.as_blob().map_err(rusqlite::Error::from)?;
-    let opened = vault.open_sealed(Place::Call(function, &found.id), sealed)?;
+    let opened = vault.open_sealed(Place::Call(function, &found.id), sealed);
+    if matches!(opened, Err(StoreError::SealBroken { .. })) {
+        // Not this one alone, if the key is another one.
+        need_functions_key(connection, vault)?;
+    }
+    let opened = opened?;
     let broken = || corrupt(format!("the call of `{}` cannot be read", found.id));
     let call = read_call(&opened).ok_or_else(broken)?;
     Ok(Some((found, call)))

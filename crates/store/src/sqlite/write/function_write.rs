@@ -12,7 +12,7 @@ use crate::function_name::FunctionName;
 use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::disk::vault::{Place, Vault, need_variables_key};
+use crate::sqlite::disk::vault::{Place, Vault, need_functions_key};
 use crate::sqlite::schema::stored_functions::insert_function;
 
 impl SqliteRun<'_, '_> {
@@ -245,10 +245,7 @@ impl SqliteRun<'_, '_> {
     /// there any more, no other key is made or used in its place: it may be brought back.
     pub(super) fn vault_of_functions(&self) -> Step<&Vault> {
         let vault = &self.rows.coding.variables;
-        let has_variables = need_variables_key(self.rows.connection, vault)?;
-        if !has_variables && self.statement("SELECT 1 FROM queued LIMIT 1")?.exists(())? {
-            vault.need_key()?;
-        }
+        need_functions_key(self.rows.connection, vault)?;
         vault.ready()?;
         Ok(vault)
     }
