@@ -104,6 +104,8 @@ struct SentRequest {
     head_bytes: Vec<u8>,
     head: Option<ResponseHead>,
     answer: Vec<u8>,
+    /// Bytes of its body that have come, also where no caller waits and they are dropped.
+    answered: usize,
     /// What the process may still send of its body before it gets more credit.
     answer_credit: usize,
     logs: LogTail,
@@ -320,6 +322,7 @@ impl WarmProcess {
             head_bytes: Vec::new(),
             head: None,
             answer: Vec::new(),
+            answered: 0,
             answer_credit: CREDIT_BYTES,
             logs: LogTail::new(self.limits.log_letters),
             errors: LogTail::new(self.limits.log_letters),
@@ -386,10 +389,14 @@ impl WarmProcess {
             .answer_credit
             .checked_sub(piece.len())
             .ok_or(beyond)?;
-        if flight.answer.len() + piece.len() > limit {
+        flight.answered += piece.len();
+        if flight.answered > limit {
             return Err(format!("it sent a body of more than {limit} bytes"));
         }
-        flight.answer.extend_from_slice(piece);
+        let run = flight.run.as_ref();
+        if run.is_some_and(|run| run.work.wait_max.is_some()) {
+            flight.answer.extend_from_slice(piece);
+        }
         if *flag == 0 {
             self.give_credit();
             return Ok(());

@@ -42,7 +42,8 @@ pub struct FunctionWork {
     pub body: Bytes,
     /// Counts from the start of the handler.
     pub timeout: Duration,
-    /// Counts from acceptance, time in the queue included; `None` where no caller waits.
+    /// Counts from acceptance, time in the queue included; `None` where no caller waits. Then the
+    /// body of the response is dropped as it comes.
     pub wait_max: Option<Duration>,
 }
 

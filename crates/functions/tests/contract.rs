@@ -189,6 +189,21 @@ fn bodies_of_the_largest_size_pass() {
 }
 
 #[test]
+fn a_response_for_which_no_caller_waits_is_dropped_and_counted() {
+    for language in Language::ALL {
+        let mut work = language.work("/big?bytes=10485760");
+        work.wait_max = None;
+        let outcome = run(work);
+        let response = &outcome.response;
+        assert_eq!((response.status, response.body.len()), (200, 0));
+        assert_eq!(outcome.cause, RunCause::Answered, "{:?}", outcome.errors);
+        let mut work = language.work("/big?bytes=10485761");
+        work.wait_max = None;
+        assert_eq!(run(work).response.status, 500);
+    }
+}
+
+#[test]
 fn a_failed_handler_says_why() {
     for language in Language::ALL {
         for path in ["/nothing", "/string"] {

@@ -121,7 +121,7 @@ impl Host {
             headers: Vec::new(),
             body: self.targets().into(),
             timeout: Duration::from_mins(1),
-            wait_max: None,
+            wait_max: Some(Duration::from_mins(5)),
         }
     }
 }
