@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use list_cache::Family;
-use model::{Actor, Function, KeyId, ProjectId, RowId, Scope, Table};
+use model::{Actor, Function, KeyId, Mark, ProjectId, RowId, Scope, Table};
 use store::{
     ChangedRow, ChangedRows, CursorOf, EventCursor, FunctionOp, NewEvents, QUEUED_BYTES_MAX,
     QUEUED_MAX, QueueBounds, QueueOp,
@@ -100,6 +100,8 @@ pub struct EventSlice {
     pub has_more: bool,
     /// Projects whose events wait behind those of the rest: they have slices of their own.
     pub apart: Vec<ProjectId>,
+    /// The first commit whose rows are looked at here; `None` where there is none.
+    pub first: Option<Mark>,
     of: Option<ProjectId>,
     held: Vec<ProjectId>,
     from: EventCursor,
@@ -158,6 +160,7 @@ impl Engine {
             requests: Vec::new(),
             has_more: changed.rows.len() == ROWS_A_SLICE,
             apart: changed.apart,
+            first: None,
             of: of.cloned(),
             held: Vec::new(),
             from: changed.cursor,
@@ -171,6 +174,7 @@ impl Engine {
         for row in changed.rows {
             let table = catalogue.table_by_number(row.table);
             let table = table.filter(|table| slice.is_of(&table.project));
+            slice.first = slice.first.or(table.map(|_| row.mark));
             let concerned = table.map(|table| (table, listeners.of(table, &row)));
             let Some((table, concerned)) = concerned.filter(|(_, some)| !some.is_empty()) else {
                 continue;

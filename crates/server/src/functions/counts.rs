@@ -54,6 +54,8 @@ struct CountedFunctions {
     records_waiting: usize,
     records_lost: u64,
     record_delay_ns: Histogram,
+    event_projects: usize,
+    event_lag: Duration,
     /// By [`Function::seq`].
     functions: HashMap<i64, FunctionTally>,
     /// Rises with each run.
@@ -69,6 +71,8 @@ impl Default for CountedFunctions {
             builds: BTreeMap::new(),
             build_ns: Histogram::new(RUN_TIMES_NS),
             records_waiting: 0,
+            event_projects: 0,
+            event_lag: Duration::ZERO,
             records_lost: 0,
             record_delay_ns: Histogram::new(TIMES_NS),
             functions: HashMap::new(),
@@ -147,6 +151,10 @@ pub struct CountedRuns {
     pub records_lost: u64,
     /// From the end of an execution until its record was stored.
     pub record_delay_ns: Distribution,
+    /// Projects whose events wait while those of others go on.
+    pub event_projects: usize,
+    /// The age of the oldest commit whose events are not queued.
+    pub event_lag: Duration,
 }
 
 impl FunctionCounts {
@@ -204,6 +212,14 @@ impl FunctionCounts {
         }
     }
 
+    /// The events of so many projects wait while those of others go on, and the oldest commit whose
+    /// events are not queued is so old.
+    pub fn events_wait(&self, projects: usize, lag: Duration) {
+        let mut counted = self.lock();
+        counted.event_projects = projects;
+        counted.event_lag = lag;
+    }
+
     /// So many records wait for the store.
     pub fn records_wait(&self, count: usize) {
         self.lock().records_waiting = count;
@@ -239,6 +255,8 @@ impl FunctionCounts {
             builds: counted.builds.clone(),
             build_ns: counted.build_ns.read(),
             records_waiting: counted.records_waiting,
+            event_projects: counted.event_projects,
+            event_lag: counted.event_lag,
             records_lost: counted.records_lost,
             record_delay_ns: counted.record_delay_ns.read(),
         }

@@ -267,6 +267,11 @@ impl RunningFunctions {
         &self.queue
     }
 
+    /// Where runs are counted.
+    pub(super) fn counts(&self) -> &FunctionCounts {
+        &self.counts
+    }
+
     /// Where ids get their chance.
     pub(super) fn rng(&self) -> Rng {
         self.rng

@@ -64,7 +64,7 @@ impl Refusals {
 
     /// The same of a connection from a jail, of which only so many are held.
     pub fn refuse_jailed(&self, stream: TcpStream, connections_max: usize) {
-        self.counts.refused.add(1);
+        self.counts.refused_jailed.add(1);
         self.say(stream, connections_max);
     }
 

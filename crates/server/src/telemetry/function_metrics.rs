@@ -130,3 +130,29 @@ pub fn of_builds_and_records(seen: &CountedRuns) -> Vec<Metric> {
         ),
     ]
 }
+
+/// How far events of rows are behind.
+pub fn of_events(seen: &CountedRuns) -> Vec<Metric> {
+    vec![
+        plain(
+            "tidemark_event_lag_seconds",
+            Kind::Gauge,
+            "Age of the oldest commit whose events are not queued, at the last look at commits",
+            Value::Real(seen.event_lag.as_secs_f64()),
+        ),
+        gauge(
+            "tidemark_event_projects_waiting",
+            "Projects whose events wait while those of others go on",
+            seen.event_projects as u64,
+        ),
+    ]
+}
+
+/// Their connections to the API.
+pub fn of_connections(refused: u64) -> Metric {
+    counter(
+        "tidemark_function_connections_refused_total",
+        "Connections of functions to the API that were refused because theirs were too many",
+        refused,
+    )
+}

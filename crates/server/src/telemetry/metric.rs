@@ -39,6 +39,9 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(function_metrics::of_runs(&seen.functions));
     metrics.extend(function_metrics::of_processes(&seen.functions));
     metrics.extend(function_metrics::of_builds_and_records(&seen.functions));
+    metrics.extend(function_metrics::of_events(&seen.functions));
+    let refused = seen.answered.refused_jailed;
+    metrics.push(function_metrics::of_connections(refused));
     metrics.extend(process(&seen.process, seen.began_s));
     metrics
 }

@@ -40,6 +40,7 @@ pub fn can() -> bool {
 pub struct Host {
     folder: TempDir,
     server: Option<ChildServer>,
+    project: String,
     key: String,
     flags: Vec<String>,
 }
@@ -50,12 +51,33 @@ impl Host {
         let mut host = Host {
             folder: tempfile::tempdir().unwrap(),
             server: None,
+            project: "default".to_owned(),
             key: String::new(),
             flags,
         };
         host.start();
         host.key = host.server().key.clone().unwrap();
         host
+    }
+
+    /// Makes a project, in which everything is done from here on.
+    pub fn enter_new_project(&mut self, id: &str) {
+        let on_data = |arguments: &[&str]| -> Value {
+            let mut command = Command::new(BINARY);
+            command.args(arguments).args(["--json", "--data"]);
+            let said = command.arg(self.data()).output().unwrap();
+            assert!(said.status.success(), "{said:?}");
+            serde_json::from_slice(&said.stdout).unwrap()
+        };
+        on_data(&["project", "create", id]);
+        let key = on_data(&["key", "create", "--project", id]);
+        self.enter(id, key["secret"].as_str().unwrap());
+    }
+
+    /// Lets everything be done in this project from here on.
+    pub fn enter(&mut self, project: &str, key: &str) {
+        project.clone_into(&mut self.project);
+        key.clone_into(&mut self.key);
     }
 
     pub fn start(&mut self) {
@@ -114,7 +136,7 @@ impl Host {
     }
 
     fn client(&self) -> RawClient {
-        RawClient::new(self.port(), "default", &self.key)
+        RawClient::new(self.port(), &self.project, &self.key)
     }
 
     pub fn ask_as(

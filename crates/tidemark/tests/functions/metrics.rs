@@ -21,7 +21,7 @@ const PYTHON_CODE: &str = "def main(context):\n    return context.res.text('')\n
 const SOON: Duration = Duration::from_mins(1);
 
 /// The metrics as they are now: a text is given out for half a second.
-fn metrics(host: &Host) -> String {
+pub fn metrics(host: &Host) -> String {
     let url = host.metrics();
     let address = url.trim_start_matches("http://");
     let address = address.trim_end_matches("/metrics");
@@ -35,7 +35,7 @@ fn metrics(host: &Host) -> String {
 
 /// Waits until the metrics hold each of these lines.
 #[track_caller]
-fn until_shown(host: &Host, lines: &[&str]) {
+pub fn until_shown(host: &Host, lines: &[&str]) {
     let begun = Instant::now();
     loop {
         let text = metrics(host);
@@ -86,6 +86,9 @@ fn metrics_tell_of_executions_processes_builds_and_records() {
             "tidemark_execution_records_delay_seconds_count 7",
             "tidemark_execution_records_lost_total 0",
             "tidemark_executions_waiting 0",
+            "tidemark_event_lag_seconds 0",
+            "tidemark_event_projects_waiting 0",
+            "tidemark_function_connections_refused_total 0",
             r#"tidemark_function_duration_seconds_count{runtime="python-3.11",start="cold"} 1"#,
             r#"tidemark_function_process_starts_total{runtime="python-3.11"} 1"#,
             // Without work a process ends.
@@ -169,6 +172,45 @@ fn top_names_the_busiest_functions() {
             None => return,
             Some(part) => assert!(begun.elapsed() < SOON, "`{part}` is not in\n{text}"),
         }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn metrics_tell_of_connections_that_functions_are_refused() {
+    const CODE: &str = "
+const { connect } = require('node:net')
+module.exports = async () => {
+  // As many as one process may have open beside its own, and twice the bound of a deployment.
+  for (let nth = 0; nth < 180; nth += 1) connect(8280, '127.0.0.1').on('error', () => {})
+  await new Promise(() => {})
+}";
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[
+        "--metrics-listen=127.0.0.1:0",
+        "--functions-processes-max=3",
+    ]);
+    host.create("js", NODE, &json!({"timeout": 600}));
+    let alone = json!({"concurrency": 1});
+    let set = host.ask_at("PATCH", "/v1/tidemark/functions/js/options", &alone);
+    assert_eq!(set.status, 200, "{set:?}");
+    host.deploy("js", &[("main.js", CODE)], "");
+    for _ in 0..3 {
+        let queued = host.execute("js", &json!({"async": true}));
+        assert_eq!(queued.status, 202, "{queued:?}");
+    }
+    let name = "tidemark_function_connections_refused_total ";
+    let begun = Instant::now();
+    let refused = || {
+        let text = metrics(&host);
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+        values.next().map_or(0, |value| value.parse().unwrap())
+    };
+    // 540 are made, and 256 are taken.
+    while refused() < 284_u64 {
+        assert!(begun.elapsed() < SOON, "{}\n{}", refused(), host.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::fixture::{Host, NODE, can};
+use super::metrics::{metrics, until_shown};
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 /// A minute may just have begun, and the machine may be busy building.
@@ -29,7 +30,12 @@ module.exports = async ({ req, res, log }) => {
 }";
 
 fn start(definition: &Value) -> Host {
-    let host = Host::new(&[]);
+    let host = Host::new(&["--metrics-listen=127.0.0.1:0"]);
+    furnish(&host, definition, HANDLER);
+    host
+}
+
+fn furnish(host: &Host, definition: &Value, handler: &str) {
     let table = json!({
         "tableId": "t", "name": "T",
         "columns": [{"key": "n", "type": "integer"}, {"key": "again", "type": "boolean"}],
@@ -42,8 +48,7 @@ fn start(definition: &Value) -> Host {
         assert_eq!(made.status, 201, "{made:?}");
     }
     host.create("f", NODE, definition);
-    host.deploy("f", &[("main.js", HANDLER)], "");
-    host
+    host.deploy("f", &[("main.js", handler)], "");
 }
 
 fn write(host: &Host, id: &str, data: &Value) {
@@ -169,4 +174,52 @@ fn schedule_executes_a_function_by_the_clock() {
     let seen = logged(&first);
     let wanted = json!({"trigger": "schedule", "row": {}, "method": "POST", "path": "/"});
     assert_eq!(seen, wanted);
+}
+
+#[test]
+fn events_of_a_project_go_on_while_the_queue_of_another_is_full() {
+    const SLEEPER: &str = "module.exports = () => new Promise(() => {})";
+    /// More than wait of one project.
+    const COUNT: usize = 10_200;
+    if !can() {
+        return;
+    }
+    let events = json!({"events": ["databases.*.tables.*.rows.*.create"], "timeout": 900});
+    let mut host = Host::new(&["--metrics-listen=127.0.0.1:0"]);
+    furnish(&host, &events, SLEEPER);
+    for part in 0..COUNT / 100 {
+        let row = |nth| json!({"$id": format!("r{part}-{nth}"), "n": nth});
+        let rows: Vec<Value> = (0..100).map(row).collect();
+        let made = host.ask_at("POST", ROWS, &json!({"rows": rows}));
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+    until_shown(&host, &["tidemark_event_projects_waiting 1"]);
+    let full = host.key().to_owned();
+    host.enter_new_project("other");
+    furnish(&host, &events, HANDLER);
+    for nth in 0..3 {
+        write(&host, &format!("r{nth}"), &json!({"n": nth}));
+    }
+    let first = ended(&host, 3);
+    assert!(first.iter().all(|one| one["status"] == "completed"));
+    let lag = |host: &Host| -> f64 {
+        let text = metrics(host);
+        let name = "tidemark_event_lag_seconds ";
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+        values.next().unwrap().parse().unwrap()
+    };
+    assert!(lag(&host) > 0.0);
+    host.kill();
+    host.start();
+    write(&host, "later", &json!({"n": 3}));
+    assert_eq!(ended(&host, 4).len(), 4);
+    until_shown(&host, &["tidemark_event_projects_waiting 1"]);
+    // Its queue goes with the function, and no one listens to the rest.
+    host.enter("default", &full);
+    host.make("DELETE", "/f", &Value::Null);
+    let shown = [
+        "tidemark_event_projects_waiting 0",
+        "tidemark_event_lag_seconds 0",
+    ];
+    until_shown(&host, &shown);
 }

@@ -30,6 +30,8 @@ pub struct Counts {
     pub functions: Arc<FunctionCounts>,
     /// Connections that were refused, counted by the one thread that accepts.
     pub refused: Count,
+    /// The same of connections from jails.
+    pub refused_jailed: Count,
     is_timed: AtomicBool,
 }
 
@@ -90,6 +92,8 @@ pub struct Answered {
     pub connections: usize,
     /// Connections that were refused.
     pub refused: u64,
+    /// The same of connections from jails.
+    pub refused_jailed: u64,
 }
 
 /// How often one route was answered with one status.
@@ -154,6 +158,7 @@ impl Counts {
             statuses,
             functions: Arc::default(),
             refused: Count::default(),
+            refused_jailed: Count::default(),
             is_timed: AtomicBool::new(false),
         })
     }
@@ -208,6 +213,7 @@ impl Counts {
             executions_refused: sum(|thread| &thread.executions_refused),
             connections: self.threads.iter().map(live).sum(),
             refused: self.refused.get(),
+            refused_jailed: self.refused_jailed.get(),
         }
     }
 
