@@ -406,6 +406,13 @@ impl Engine {
         ignore.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Lets executions be started as often as they return, to show that a test notices.
+    #[cfg(feature = "test-switches")]
+    pub fn ignore_starts_max(&self) {
+        let ignore = &self.shared.ignore_starts_max;
+        ignore.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// The rules that keep cached lists exact, to show that a test notices when one is gone.
     #[cfg(feature = "test-switches")]
     pub fn list_rules(&self) -> &list_cache::Rules {

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+#[cfg(feature = "test-switches")]
+use std::sync::atomic::Ordering;
 
 use model::{Function, Timestamp};
 use store::{
@@ -16,6 +18,7 @@ use store::{
 use crate::Engine;
 use crate::error::{EngineError, FunctionError};
 use crate::request::inputs::Caller;
+use crate::state::shared::Shared;
 
 /// No one else starts an execution for so long after it was started or renewed, in microseconds
 /// (wire protocol, queue).
@@ -139,7 +142,7 @@ impl Engine {
             let Some(function) = functions.get(&seq) else {
                 continue;
             };
-            if queued.attempt >= STARTS_MAX {
+            if queued.attempt >= starts_max(&self.shared) {
                 let record = failed_execution(&queued, now, NEVER_ENDED);
                 self.end_execution(function, queued.seq, record).await?;
             } else {
@@ -258,6 +261,19 @@ impl Engine {
             .map(|function| (function.seq, function.clone()))
             .collect()
     }
+}
+
+#[cfg(feature = "test-switches")]
+fn starts_max(shared: &Shared) -> u32 {
+    if shared.ignore_starts_max.load(Ordering::Relaxed) {
+        return u32::MAX;
+    }
+    STARTS_MAX
+}
+
+#[cfg(not(feature = "test-switches"))]
+fn starts_max(_: &Shared) -> u32 {
+    STARTS_MAX
 }
 
 fn is_about_key(error: &EngineError) -> bool {

@@ -38,6 +38,9 @@ pub(crate) struct Shared {
     /// Test switch: a commit of unknown outcome is taken for one that came to nothing.
     #[cfg(feature = "test-switches")]
     pub(crate) ignore_doubt: AtomicBool,
+    /// Test switch: an execution is started as often as it returns.
+    #[cfg(feature = "test-switches")]
+    pub(crate) ignore_starts_max: AtomicBool,
 }
 
 /// What may be wrong about what answers say of erasures, to show that a test notices.
@@ -78,6 +81,8 @@ impl Shared {
             awaits_commit: AtomicBool::new(false),
             #[cfg(feature = "test-switches")]
             ignore_doubt: AtomicBool::new(false),
+            #[cfg(feature = "test-switches")]
+            ignore_starts_max: AtomicBool::new(false),
         }
     }
 
