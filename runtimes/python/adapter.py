@@ -13,6 +13,7 @@ import json
 import os
 import re
 import select
+import site
 import socket
 import struct
 import sys
@@ -471,6 +472,8 @@ def load_function(folder, entrypoint):
     path = os.path.realpath(os.path.join(folder, entrypoint))
     if not os.path.isfile(path):
         raise Refused(f"The entrypoint {entrypoint} is missing.")
+    # Where builds have `pip install` put them.
+    site.addsitedir(os.path.join(folder, ".packages"))
     sys.path.insert(0, folder)
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location("function", path)

@@ -4,27 +4,18 @@
 //! code of the user's runs, and hands the socket over the one that frames will go by. What
 //! connects to it needs no relay and no address of the host.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::{Ipv4Addr, TcpListener as StandardListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use tokio::io::Interest;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::mpsc;
 
+use crate::handed_descriptors::{self, HandedKind};
+
 /// Where functions find the API (wire protocol, isolation).
 pub const API_PORT: u16 = 8280;
-/// Stands before the first frame, and comes with the socket.
-const HANDED_OVER: u8 = 0xa1;
-/// One descriptor.
-const ROOM_BYTES: usize = rustix::cmsg_space!(ScmRights(1));
-
 /// A connection of a function to the API. What is said on it is hostile input.
 #[derive(Debug)]
 pub struct ApiConnection {
@@ -37,48 +28,13 @@ pub struct ApiConnection {
 /// Listens inside the jail and hands the socket to the server. Call it in the jail's network.
 pub fn hand_over(socket: BorrowedFd<'_>) -> io::Result<()> {
     let listener = StandardListener::bind((Ipv4Addr::LOCALHOST, API_PORT))?;
-    let mut space = [MaybeUninit::uninit(); ROOM_BYTES];
-    let mut rights = SendAncillaryBuffer::new(&mut space);
-    let handed = [listener.as_fd()];
-    rights.push(SendAncillaryMessage::ScmRights(&handed));
-    sendmsg(
-        socket,
-        &[IoSlice::new(&[HANDED_OVER])],
-        &mut rights,
-        SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
+    handed_descriptors::hand_over(socket, HandedKind::Api, &[listener.as_fd()])
 }
 
 /// The socket that the launcher hands over; `None` when the process ended before.
 pub async fn take_over(socket: &UnixStream) -> io::Result<Option<TcpListener>> {
-    let taken = socket
-        .async_io(Interest::READABLE, || {
-            let mut mark = [0];
-            let mut space = [MaybeUninit::uninit(); ROOM_BYTES];
-            let mut rights = RecvAncillaryBuffer::new(&mut space);
-            // One byte: the frames behind it are not for here.
-            let mut bytes = [IoSliceMut::new(&mut mark)];
-            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-            let received = recvmsg(socket, &mut bytes, &mut rights, flags)?;
-            if received.bytes == 0 {
-                return Ok(None);
-            }
-            let mut handed = rights.drain().filter_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(mut handed) => handed.next(),
-                _ => None,
-            });
-            let handed = handed.next();
-            Ok(Some((mark[0], handed)))
-        })
-        .await?;
-    let Some((mark, handed)) = taken else {
-        return Ok(None);
-    };
-    let (HANDED_OVER, Some(handed)) = (mark, handed) else {
-        return Err(io::Error::other("no socket for the API came"));
-    };
-    listener(handed).map(Some)
+    let handed = handed_descriptors::take_over::<1>(socket, HandedKind::Api).await?;
+    handed.map(|[handed]| listener(handed)).transpose()
 }
 
 fn listener(handed: OwnedFd) -> io::Result<TcpListener> {

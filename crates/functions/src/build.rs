@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, lchown};
+use std::os::unix::net::UnixStream as StandardStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +15,20 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::archive::{ArchiveBounds, unpack};
 use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
 use crate::log_tail::LogTail;
 use crate::memory::held_bytes;
+use crate::outside::{OutsideNetwork, WaysOut};
 use crate::runtime::InstalledRuntime;
 
+/// Where the adapter of Python looks for packages, below the code.
+const PACKAGES: &str = ".packages";
 /// The size of a build is looked at this often.
 const LOOK: Duration = Duration::from_millis(200);
 /// What is written before the end of a build is read for so long.
@@ -55,6 +64,8 @@ pub struct BuildWork {
     pub runtime: InstalledRuntime,
     /// A program whose command `jail` calls [`crate::jail::enter`].
     pub launcher: PathBuf,
+    /// What its commands reach besides public addresses.
+    pub outside: OutsideNetwork,
     /// How much it may use.
     pub limits: BuildLimits,
 }
@@ -119,7 +130,14 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
         let given = give_away(&work.folder, user);
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
-    let child = command(&work, user).spawn();
+    let (ours, theirs) = StandardStream::pair().map_err(|error| error.to_string())?;
+    let mut command = command(&work, user);
+    let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
+    // Else the other end of the socket stays open here.
+    drop(command);
+    // Ends with the build.
+    let mut reached = JoinSet::new();
+    reached.spawn(reach_outside(ours, work.outside.clone(), log.clone()));
     let mut child = child.map_err(|error| format!("The build cannot be started: {error}."))?;
     let streams = [
         child
@@ -151,6 +169,7 @@ fn command(work: &BuildWork, user: u32) -> Command {
         arguments: vec!["-ec".into(), work.commands.clone()],
         memory_mib: work.limits.memory_mib,
         has_api: false,
+        reaches_outside: true,
     };
     let interpreters = work
         .runtime
@@ -160,15 +179,14 @@ fn command(work: &BuildWork, user: u32) -> Command {
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", interpreters.display());
     let mut command = Command::new(&work.launcher);
     command.arg("jail").arg(setup.to_argument()).env_clear();
+    // The interpreter's own folder is not for packages of one function.
+    command.env("PIP_TARGET", Path::new(JailSetup::CODE).join(PACKAGES));
     command.envs(work.variables.iter().map(|(name, value)| (name, value)));
     command
         .env("PATH", path)
         .env("HOME", "/tmp")
         .env("LANG", "C.UTF-8");
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     command
 }
@@ -201,8 +219,38 @@ async fn watch(child: &mut Child, work: &BuildWork) -> Result<(), String> {
     }
 }
 
-const NETWORK: &str = " Builds have no network: an archive must bring its packages with it, such \
-                       as a folder node_modules, or wheels for pip install --no-index.";
+const NETWORK: &str = " Where they cannot reach a registry, an archive brings its packages with \
+                       it, such as a folder node_modules, or wheels for pip install --no-index.";
+
+/// Lets the commands reach public addresses and names, and says in the log what they may not reach.
+async fn reach_outside(socket: StandardStream, network: OutsideNetwork, log: BuildLog) {
+    let (refused, mut refusals) = mpsc::channel::<SocketAddr>(1);
+    let serve = async {
+        socket.set_nonblocking(true)?;
+        let socket = UnixStream::from_std(socket)?;
+        let ways = WaysOut::take_over(&socket, Arc::new(network), refused).await?;
+        if let Some(ways) = ways {
+            ways.serve().await;
+        }
+        io::Result::Ok(())
+    };
+    let tell = async {
+        let mut count = 0;
+        while let Some(address) = refusals.recv().await {
+            count += 1;
+            if count <= REFUSALS_TOLD_MAX {
+                log.push(&format!("Builds may not connect to {address}.\n"));
+            }
+        }
+    };
+    let (served, ()) = tokio::join!(serve, tell);
+    if let Err(error) = served {
+        log.push(&format!("The commands have no network: {error}.\n"));
+    }
+}
+
+/// Refused connections that stand in a log.
+const REFUSALS_TOLD_MAX: usize = 20;
 
 /// The limit that a build has passed.
 fn passed(pid: u32, started: Instant, work: &BuildWork) -> Option<String> {

@@ -176,6 +176,9 @@ impl Conductor {
         }
         let deployment = Arc::clone(&run.work.deployment);
         let runtime = self.runtime(&deployment)?;
+        if deployment.reaches_outside && !self.launcher.has_networks() {
+            return Err(RunRefusal::NetworkMissing);
+        }
         let pool = self.pools.entry(deployment.id.clone()).or_insert_with(|| {
             let counts = Arc::clone(&self.counts);
             DeploymentPool::new(Arc::clone(&deployment), Arc::clone(&runtime), counts, now)
@@ -238,6 +241,7 @@ impl Conductor {
                     pool.log_output(&text);
                 }
             }
+            Happening::Refused(address) => pool.refuse(address, now),
             Happening::Exited(exit) => {
                 process.exit = Some(exit);
                 process.end(ProcessEnd::ByItself, now);

@@ -13,6 +13,7 @@ use crate::api_listener::ApiConnection;
 use crate::conductor::{Conductor, ConductorLimits, ExecutorCall};
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::{FunctionIsolation, Launcher};
+use crate::outside::OutsideNetwork;
 use crate::pool::DeploymentReport;
 use crate::process::ProcessLimits;
 use crate::runtime::InstalledRuntimes;
@@ -40,6 +41,8 @@ pub struct ExecutorSettings {
     pub start_max: Duration,
     /// Of a response.
     pub body_bytes_max: usize,
+    /// What deployments reach that reach outside.
+    pub outside: OutsideNetwork,
 }
 
 /// Runs users' code on a thread of its own; may be called from any thread and any runtime.
@@ -73,7 +76,7 @@ impl Executor {
         let launcher = Launcher::new(
             &settings.folder,
             runtimes.found(),
-            (settings.isolation, api),
+            (settings.isolation, api, settings.outside),
             events,
         )?;
         let limits = ConductorLimits {

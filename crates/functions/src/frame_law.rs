@@ -99,6 +99,7 @@ fn run(reply: oneshot::Sender<FunctionOutcome>, now: Instant) -> PendingRun {
         variables: Vec::new(),
         memory_mib: 512,
         concurrency: RUNS,
+        reaches_outside: false,
     };
     let work = FunctionWork {
         deployment: Arc::new(deployment),

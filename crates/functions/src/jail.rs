@@ -5,6 +5,7 @@
 
 pub mod attempt;
 mod fences;
+pub(crate) mod notification;
 mod raw;
 mod tree;
 
@@ -20,7 +21,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde_json::{Value, json};
 
-use crate::api_listener;
+use crate::{api_listener, outside};
 
 /// Where adapters expect the socket.
 const SOCKET: i32 = 3;
@@ -99,6 +100,8 @@ pub struct JailSetup {
     pub memory_mib: u32,
     /// Whether the API is to be reached at [`crate::API_PORT`]; at level `full` alone.
     pub has_api: bool,
+    /// Whether it has the network `outside`; at level `full` alone.
+    pub reaches_outside: bool,
 }
 
 impl JailSetup {
@@ -122,6 +125,7 @@ impl JailSetup {
             "arguments": self.arguments,
             "memory_mib": self.memory_mib,
             "has_api": self.has_api,
+            "reaches_outside": self.reaches_outside,
         });
         value.to_string()
     }
@@ -161,6 +165,7 @@ impl JailSetup {
                     .collect(),
                 memory_mib: number("memory_mib")?,
                 has_api: value["has_api"].as_bool()?,
+                reaches_outside: value["reaches_outside"].as_bool()?,
             })
         };
         read().ok_or_else(|| JailError::new("reading its setup", "it is incomplete"))
@@ -224,9 +229,14 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
         }
         JailLevel::Full => {
             let inside = raw::unshare_all(setup.user).at("making namespaces")?;
-            if setup.has_api {
+            if setup.has_api || setup.reaches_outside {
                 raw::raise_loopback().at("raising its loopback")?;
+            }
+            if setup.has_api {
                 api_listener::hand_over(socket.as_fd()).at("listening for the API")?;
+            }
+            if setup.reaches_outside {
+                outside::hand_over_ways(socket.as_fd()).at("listening for names")?;
             }
             if let Some(first) = raw::fork().at("starting the first process")? {
                 drop(socket);
@@ -246,6 +256,9 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
 /// Drops what is left of its rights, starts the program, and reaps what ends until that does.
 fn live(setup: &JailSetup, socket: OwnedFd) -> Result<u8, JailError> {
     fences::put_up(setup)?;
+    if setup.level == JailLevel::Full && setup.reaches_outside {
+        outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
+    }
     let mut command = Command::new(&setup.program);
     command.args(&setup.arguments).stdin(Stdio::null());
     fcntl_setfd(&socket, FdFlags::empty()).at("handing on the socket")?;
@@ -324,6 +337,7 @@ mod tests {
             arguments: vec!["--x=\"1\"".into()],
             memory_mib: 512,
             has_api: true,
+            reaches_outside: true,
         };
         assert_eq!(
             JailSetup::from_argument(&setup.to_argument()).unwrap(),

@@ -1,6 +1,8 @@
 //! Starts processes and moves bytes to and from them; knows no frame's meaning.
 
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StandardStream;
 use std::os::unix::process::ExitStatusExt;
@@ -19,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api_listener::{ApiConnection, accept_all, take_over};
 use crate::frame::{FrameReader, PipeFrame};
 use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
+use crate::outside::{OutsideNetwork, WaysOut};
 use crate::runtime::InstalledRuntime;
 use crate::work::UnpackedDeployment;
 
@@ -48,6 +51,8 @@ pub enum Happening {
     /// It wrote to a standard descriptor: `true` for errors.
     Output(bool, Vec<u8>),
     Exited(ProcessExit),
+    /// It may not connect to this address.
+    Refused(SocketAddr),
 }
 
 /// How a process ended.
@@ -92,6 +97,7 @@ pub struct Launcher {
     isolation: FunctionIsolation,
     /// Where connections to the API go, from jails that have a network of their own.
     api: Option<mpsc::Sender<ApiConnection>>,
+    outside: Arc<OutsideNetwork>,
     events: mpsc::Sender<ProcessEvent>,
 }
 
@@ -132,17 +138,13 @@ impl Launcher {
     pub fn new(
         folder: &Path,
         runtimes: &[InstalledRuntime],
-        (isolation, api): (FunctionIsolation, Option<mpsc::Sender<ApiConnection>>),
+        (isolation, api, outside): (
+            FunctionIsolation,
+            Option<mpsc::Sender<ApiConnection>>,
+            OutsideNetwork,
+        ),
         events: mpsc::Sender<ProcessEvent>,
     ) -> io::Result<Launcher> {
-        // Without a network of its own a process would listen on the host.
-        let has_network = matches!(
-            &isolation,
-            FunctionIsolation::Jail {
-                level: JailLevel::Full,
-                ..
-            }
-        );
         let adapters = folder.join("adapters");
         std::fs::create_dir_all(&adapters)?;
         for runtime in runtimes {
@@ -151,12 +153,27 @@ impl Launcher {
             std::fs::write(&written, runtime.adapter_text)?;
             std::fs::rename(&written, adapters.join(&runtime.adapter))?;
         }
-        Ok(Launcher {
+        let mut launcher = Launcher {
             adapters,
             isolation,
-            api: api.filter(|_| has_network),
+            api: None,
+            outside: Arc::new(outside),
             events,
-        })
+        };
+        // Else a process would listen on the host.
+        launcher.api = api.filter(|_| launcher.has_networks());
+        Ok(launcher)
+    }
+
+    /// Whether each process has a network of its own.
+    pub fn has_networks(&self) -> bool {
+        matches!(
+            &self.isolation,
+            FunctionIsolation::Jail {
+                level: JailLevel::Full,
+                ..
+            }
+        )
     }
 
     /// Starts a process. Variables are no part of its environment, which others may read: they
@@ -195,11 +212,12 @@ impl Launcher {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let events = &self.events;
         tokio::spawn(write_all(write, pending));
-        let api = self.api.clone().map(|connections| ApiHandover {
+        let handover = Handover {
             deployment: deployment.id.as_str().into(),
-            connections,
-        });
-        tokio::spawn(read_all(process, read, api, events.clone()));
+            connections: self.api.clone(),
+            outside: deployment.reaches_outside.then(|| self.outside.clone()),
+        };
+        tokio::spawn(read_all(process, read, handover, events.clone()));
         if let Some(stdout) = stdout {
             tokio::spawn(drain(process, false, stdout, events.clone()));
         }
@@ -258,6 +276,7 @@ impl Launcher {
             arguments: runtime.arguments(&seen, deployment.memory_mib),
             memory_mib: deployment.memory_mib,
             has_api: self.api.is_some(),
+            reaches_outside: deployment.reaches_outside,
         }
     }
 
@@ -283,27 +302,81 @@ async fn write_all(mut socket: OwnedWriteHalf, mut pending: mpsc::UnboundedRecei
     }
 }
 
-/// Who takes what connects to the API, and in whose name.
-struct ApiHandover {
+/// What the launcher hands over, and who takes it.
+struct Handover {
     deployment: Arc<str>,
-    connections: mpsc::Sender<ApiConnection>,
+    /// Where what connects to the API goes, if there is one.
+    connections: Option<mpsc::Sender<ApiConnection>>,
+    /// What it reaches outside, if it does.
+    outside: Option<Arc<OutsideNetwork>>,
 }
 
-/// Reads frames, and accepts connections to the API meanwhile.
+/// Addresses that were refused and are not yet counted.
+const REFUSED_WAITING_MAX: usize = 16;
+
+impl Handover {
+    /// Takes all over; `None` where the process has ended before.
+    async fn take(
+        self,
+        socket: &UnixStream,
+        refused: mpsc::Sender<SocketAddr>,
+    ) -> io::Result<Option<TakenOver>> {
+        let mut taken = TakenOver::default();
+        if let Some(connections) = self.connections {
+            let Some(listener) = take_over(socket).await? else {
+                return Ok(None);
+            };
+            taken.api = Some((listener, self.deployment, connections));
+        }
+        if let Some(network) = self.outside {
+            taken.outside = WaysOut::take_over(socket, network, refused).await?;
+            if taken.outside.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(taken))
+    }
+}
+
+/// What the launcher has handed over.
+#[derive(Default)]
+struct TakenOver {
+    api: Option<(TcpListener, Arc<str>, mpsc::Sender<ApiConnection>)>,
+    outside: Option<WaysOut>,
+}
+
+impl TakenOver {
+    /// Never ends by itself: frames are to be read to their end.
+    async fn serve(self) -> Infallible {
+        let api = async {
+            if let Some((listener, deployment, connections)) = self.api {
+                accept_all(listener, deployment, connections).await;
+            }
+        };
+        let outside = async {
+            if let Some(outside) = self.outside {
+                outside.serve().await;
+            }
+        };
+        tokio::join!(api, outside);
+        std::future::pending().await
+    }
+}
+
+/// Reads frames, and serves meanwhile what the launcher has handed over.
 async fn read_all(
     process: u64,
     socket: OwnedReadHalf,
-    api: Option<ApiHandover>,
+    handover: Handover,
     events: mpsc::Sender<ProcessEvent>,
 ) {
-    let Some(api) = api else {
-        return read_frames(process, socket, events).await;
-    };
-    match take_over(socket.as_ref()).await {
+    let (refused, refusals) = mpsc::channel(REFUSED_WAITING_MAX);
+    match handover.take(socket.as_ref(), refused).await {
         Ok(None) => read_frames(process, socket, events).await,
-        Ok(Some(listener)) => tokio::select! {
-            () = read_frames(process, socket, events) => {}
-            () = serve_api(listener, api) => {}
+        Ok(Some(taken)) => tokio::select! {
+            () = read_frames(process, socket, events.clone()) => {}
+            never = taken.serve() => match never {},
+            never = tell_refusals(process, refusals, events) => match never {},
         },
         Err(error) => {
             let what = Happening::Broken(error.to_string());
@@ -312,10 +385,16 @@ async fn read_all(
     }
 }
 
-/// Never ends by itself: frames are to be read to their end.
-async fn serve_api(listener: TcpListener, api: ApiHandover) {
-    accept_all(listener, api.deployment, api.connections).await;
-    std::future::pending::<()>().await;
+async fn tell_refusals(
+    process: u64,
+    mut refusals: mpsc::Receiver<SocketAddr>,
+    events: mpsc::Sender<ProcessEvent>,
+) -> Infallible {
+    while let Some(address) = refusals.recv().await {
+        let what = Happening::Refused(address);
+        let _ = events.send(ProcessEvent { process, what }).await;
+    }
+    std::future::pending().await
 }
 
 async fn read_frames(process: u64, mut socket: OwnedReadHalf, events: mpsc::Sender<ProcessEvent>) {

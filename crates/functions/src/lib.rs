@@ -16,11 +16,13 @@ mod executor_counts;
 mod frame;
 #[cfg(feature = "fuzz")]
 pub mod frame_law;
+mod handed_descriptors;
 mod head;
 pub mod jail;
 mod launch;
 mod log_tail;
 mod memory;
+pub mod outside;
 pub mod pack;
 mod pool;
 mod probe;

@@ -1,6 +1,7 @@
 //! The processes of one deployment, and the runs that wait for one of them.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,9 @@ const EXIT_MAX: Duration = Duration::from_secs(2);
 const LAST_WORDS_SHOWN: usize = 2_000;
 /// Of what processes write while no request, or more than one, is in flight.
 const OUTPUT_LETTERS_MAX: usize = 100_000;
+
+/// Connections that were refused are told so often.
+const REFUSALS_TOLD: Duration = Duration::from_mins(1);
 
 /// What is seen of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +81,9 @@ pub struct DeploymentPool {
     not_before: Option<Instant>,
     last_end: EndWords,
     output: LogTail,
+    /// Connections that were refused and not told, and when some were told last.
+    refused: u64,
+    refusals_told: Option<Instant>,
     /// When it had work last.
     pub last_work: Instant,
 }
@@ -103,6 +110,8 @@ impl DeploymentPool {
                 last_words: String::new(),
             },
             output: LogTail::new(OUTPUT_LETTERS_MAX),
+            refused: 0,
+            refusals_told: None,
             last_work: now,
         }
     }
@@ -232,6 +241,21 @@ impl DeploymentPool {
     /// What a process wrote outside of any run.
     pub fn log_output(&mut self, text: &str) {
         self.output.push(text);
+    }
+
+    /// Counts a connection that was refused, and says so once in a while.
+    pub fn refuse(&mut self, address: SocketAddr, now: Instant) {
+        self.counts.refused(&self.deployment.runtime);
+        self.refused += 1;
+        let last = self.refusals_told;
+        if last.is_none_or(|last| now.saturating_duration_since(last) >= REFUSALS_TOLD) {
+            let refused = std::mem::take(&mut self.refused);
+            self.refusals_told = Some(now);
+            let line = format!(
+                "Connections that functions may not make: {refused}, the last one to {address}.\n"
+            );
+            self.output.push(&line);
+        }
     }
 
     /// What is due by the clock.

@@ -25,6 +25,8 @@ pub struct UnpackedDeployment {
     pub memory_mib: u32,
     /// How many requests may be in flight in one process.
     pub concurrency: usize,
+    /// Whether it reaches public addresses, and names.
+    pub reaches_outside: bool,
 }
 
 /// One run of a function.
@@ -127,6 +129,8 @@ pub enum RunRefusal {
         /// As the deployment names it.
         runtime: String,
     },
+    /// The deployment reaches outside, which takes a jail with a network of its own.
+    NetworkMissing,
     /// The executor is being shut down.
     Closing,
 }
@@ -137,6 +141,7 @@ impl RunRefusal {
         match self {
             RunRefusal::QueueFull { .. } => "queue_full",
             RunRefusal::RuntimeMissing { .. } => "runtime_missing",
+            RunRefusal::NetworkMissing => "network_missing",
             RunRefusal::Closing => "closing",
         }
     }
@@ -155,6 +160,10 @@ impl std::fmt::Display for RunRefusal {
             RunRefusal::RuntimeMissing { runtime } => {
                 write!(formatter, "the runtime `{runtime}` is not on this host")
             }
+            RunRefusal::NetworkMissing => write!(
+                formatter,
+                "its network is `outside`, which needs isolation `full` on this host"
+            ),
             RunRefusal::Closing => write!(formatter, "the server is stopping"),
         }
     }

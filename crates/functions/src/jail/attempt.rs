@@ -24,6 +24,7 @@ pub fn try_jail(launcher: &Path, level: JailLevel) -> Result<(), String> {
         arguments: vec!["-c".into(), ":".into()],
         memory_mib: 64,
         has_api: false,
+        reaches_outside: false,
     };
     print_of(launcher, &["jail".to_owned(), setup.to_argument()]).map(|_| ())
 }

@@ -70,7 +70,7 @@ pub fn put_up(setup: &JailSetup) -> Result<(), JailError> {
         setrlimit(resource, limit).at("setting its limits")?;
     }
     restrict_files(setup)?;
-    restrict_calls(setup.level)
+    restrict_calls(setup)
 }
 
 /// Limits the memory of the program, once it is there: the launcher itself, whose allocator
@@ -140,7 +140,8 @@ fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
             rules.add_rules(path_beneath_rules(written, AccessFs::from_all(LANDLOCK)))
         })
         .and_then(|rules| {
-            if !setup.has_api {
+            // What reaches outside has others connect its sockets.
+            if !setup.has_api || setup.reaches_outside {
                 return Ok(rules);
             }
             rules.add_rule(NetPort::new(API_PORT, AccessNet::ConnectTcp))
@@ -238,7 +239,7 @@ const NAMESPACES: [i32; 7] = [
 const X32: i64 = 0x4000_0000;
 
 /// Seccomp: two filters, because a filter has one answer.
-fn restrict_calls(level: JailLevel) -> Result<(), JailError> {
+fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
     let step = "restricting system calls by seccomp";
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     rules.extend(REFUSED.iter().map(|call| (*call, Vec::new())));
@@ -248,9 +249,10 @@ fn restrict_calls(level: JailLevel) -> Result<(), JailError> {
         .iter()
         .map(|flag| all(&[masked(0, *flag as u64, *flag as u64)]));
     rules.insert(libc::SYS_clone, flags.collect::<Result<_, _>>().at(step)?);
-    rules.insert(libc::SYS_socket, sockets(level).at(step)?);
-    if level == JailLevel::Reduced {
-        // Landlock sees neither a fast open nor a port that listening takes by itself.
+    rules.insert(libc::SYS_socket, sockets(setup.level).at(step)?);
+    if setup.level == JailLevel::Reduced || setup.reaches_outside {
+        // Such a process has sockets of the host's network. Landlock sees neither a fast open nor
+        // a port that listening takes by itself.
         let fast = libc::MSG_FASTOPEN as u64;
         for (call, at) in [
             (libc::SYS_sendto, 3),
@@ -260,6 +262,11 @@ fn restrict_calls(level: JailLevel) -> Result<(), JailError> {
             rules.insert(call, vec![all(&[masked(at, fast, fast)]).at(step)?]);
         }
         rules.insert(libc::SYS_listen, Vec::new());
+    }
+    if setup.reaches_outside {
+        // What the host's network has: its devices and their addresses (netdevice(7)).
+        let devices = all(&[masked(1, 0xffff_ff00, 0x8900)]).at(step)?;
+        rules.insert(libc::SYS_ioctl, vec![devices]);
     }
     apply(rules, libc::EPERM).at(step)?;
     // Its flags stand in memory, out of a filter's sight; libraries then use `clone`.

@@ -1,4 +1,5 @@
-//! The three calls of a jail that the compiler cannot check. All `unsafe` of this crate is here.
+//! The three calls of a jail that the compiler cannot check. All other `unsafe` of this crate is in
+//! `notification.rs`.
 #![allow(unsafe_code)]
 
 use std::fs;

@@ -104,6 +104,11 @@ pub fn enter(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
 /// Own files of a jail, and the file systems that are not the host's.
 fn write_files(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
     let user = inside.user;
+    let resolvers = if setup.reaches_outside {
+        "nameserver 127.0.0.1\n"
+    } else {
+        ""
+    };
     let files = [
         (
             "etc/passwd",
@@ -114,7 +119,7 @@ fn write_files(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
             "etc/hosts",
             "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
         ),
-        ("etc/resolv.conf", String::new()),
+        ("etc/resolv.conf", resolvers.to_owned()),
         (
             "etc/nsswitch.conf",
             "passwd: files\ngroup: files\nhosts: files dns\n".to_owned(),

@@ -12,6 +12,7 @@ use engine::{ArchivePart, Build, Engine, EngineError, FunctionError, Specificati
 use functions::InstalledRuntimes;
 use functions::archive::{ArchiveBounds, unpack};
 use functions::build::{BuildLimits, BuildLog, BuildWork, build};
+use functions::outside::OutsideNetwork;
 use functions::pack::pack;
 use tokio::sync::Notify;
 
@@ -50,6 +51,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Builds {
     folder: PathBuf,
     launcher: PathBuf,
+    outside: OutsideNetwork,
     /// Of the server's environment.
     variables: Vec<(String, String)>,
     expected: Notify,
@@ -73,7 +75,7 @@ impl Builds {
     /// When it cannot be made.
     pub fn new(
         folder: PathBuf,
-        launcher: PathBuf,
+        (launcher, outside): (PathBuf, OutsideNetwork),
         variables: Vec<(String, String)>,
         counts: Arc<FunctionCounts>,
     ) -> std::io::Result<Builds> {
@@ -81,6 +83,7 @@ impl Builds {
         Ok(Builds {
             folder,
             launcher,
+            outside,
             variables,
             expected: Notify::new(),
             at_work: Mutex::default(),
@@ -280,6 +283,7 @@ impl Builds {
             variables,
             runtime: runtime.clone(),
             launcher: self.launcher.clone(),
+            outside: self.outside.clone(),
             limits: LIMITS,
         };
         build(work, log).await

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use functions::FunctionIsolation;
+use functions::outside::OutsideNetwork;
 
 use super::records::RecordsDurability;
 
@@ -30,6 +31,8 @@ pub struct FunctionsConfig {
     pub memory_max_mib: u64,
     /// A process without a request ends after this time.
     pub idle_max: Duration,
+    /// What functions and builds with a network reach besides public addresses.
+    pub outside: OutsideNetwork,
     /// Variables that commands of builds find besides those of their function, which come first.
     pub build_variables: Vec<(String, String)>,
     /// When a caller learns of an execution.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::{Engine, EngineError, Executable, Specification};
 use functions::UnpackedDeployment;
-use model::Function;
+use model::{Function, FunctionNetwork};
 
 use super::own_variables::own_variables;
 
@@ -112,5 +112,6 @@ fn unpacked(function: &Function, found: Executable, folder: PathBuf) -> Unpacked
         variables: given.chain(own).collect(),
         memory_mib: specification.memory_mb,
         concurrency: definition.options.concurrency as usize,
+        reaches_outside: definition.options.network == FunctionNetwork::Outside,
     }
 }

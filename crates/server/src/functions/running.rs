@@ -110,11 +110,12 @@ impl RunningFunctions {
             idle_max: config.idle_max,
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
+            outside: config.outside.clone(),
         };
         let counts = ways.counts;
         let builds = Builds::new(
             now.join("build"),
-            config.launcher.clone(),
+            (config.launcher.clone(), config.outside.clone()),
             config.build_variables.clone(),
             counts.clone(),
         );

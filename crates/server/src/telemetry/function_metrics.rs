@@ -86,6 +86,13 @@ pub fn of_processes(seen: &CountedRuns) -> Vec<Metric> {
             samples: ends.collect(),
         },
         Metric {
+            name: "tidemark_function_refused_connections_total",
+            kind: Kind::Counter,
+            labels: &["runtime"],
+            help: "Connections of functions to addresses that they may not reach",
+            samples: each(|counts| counts.refused_connections),
+        },
+        Metric {
             name: "tidemark_function_memory_bytes",
             kind: Kind::Gauge,
             labels: &["runtime"],

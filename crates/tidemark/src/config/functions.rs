@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, value_parser};
 use functions::FunctionIsolation;
 use functions::jail::JailLevel;
+use functions::outside::OutsideNetwork;
+use functions::outside::address_law::AddressRange;
 use server::functions::{FunctionsConfig, RecordsDurability};
 use server::serve::cores;
 
@@ -77,6 +79,14 @@ pub struct FunctionArgs {
     )]
     #[arg(value_parser = |text: &str| within(text, 1 << 10, ARCHIVE_BYTES_MAX as u64))]
     pub(super) functions_source_max: usize,
+    /// Addresses besides public ones that functions and builds with a network reach, as 10.0.0.0/8
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_ALLOW",
+        value_name = "NET,…",
+        value_delimiter = ','
+    )]
+    functions_allow: Vec<AddressRange>,
     /// Variables of this environment that commands of builds find, such as PIP_NO_INDEX
     #[arg(
         long,
@@ -186,6 +196,10 @@ impl FunctionArgs {
                 .map_or_else(|| cores().max(PROCESSES_MIN), usize::from),
             memory_max_mib: memory_max.unwrap_or_else(half_of_memory) / MIB,
             idle_max: Duration::from_secs(self.functions_idle_s),
+            outside: OutsideNetwork {
+                allow: self.functions_allow,
+                nameservers: Vec::new(),
+            },
             build_variables: set_variables(self.functions_build_env),
             records: match self.execution_records {
                 RecordsArg::Behind => RecordsDurability::Behind,
@@ -234,6 +248,9 @@ mod tests {
             ("functions-source-max", "1023", "from 1024 to 250000000"),
             ("functions-source-max", "250000001", "to 250000000 bytes"),
             ("functions-source-max", "-1", "a size such as"),
+            ("functions-allow", "host", "addresses such as"),
+            ("functions-allow", "10.0.0.0/33", "at most 32"),
+            ("functions-allow", "10.0.0.1/8", "behind its first 8"),
             ("functions-build-env", "A B", "names of variables"),
             ("functions-build-env", "TIDEMARK_API_KEY", "not for builds"),
             ("execution-records", "later", "behind, durable"),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::{Host, LANGUAGES, can, run};
 
 /// Answers each connection with the deployment that it comes from, and counts them at the end.
-fn answer_all(mut connections: mpsc::Receiver<ApiConnection>) -> usize {
+pub fn answer_all(mut connections: mpsc::Receiver<ApiConnection>) -> usize {
     let mut count = 0;
     while let Some(connection) = connections.blocking_recv() {
         count += 1;

@@ -48,6 +48,7 @@ fn built_from(commands: &str, archive: Option<&[u8]>, time_max: Duration) -> Bui
             .unwrap_or(&runtimes.found()[0])
             .clone(),
         launcher: BINARY.into(),
+        outside: functions::outside::OutsideNetwork::default(),
         limits: BuildLimits {
             archive: ArchiveBounds {
                 bytes_max: 1_000_000,
@@ -119,7 +120,7 @@ fn builds_end_at_their_first_failure() {
         built.log
     );
     assert!(
-        built.log.contains("Builds have no network"),
+        built.log.contains("cannot reach a registry"),
         "{}",
         built.log
     );

@@ -6,6 +6,8 @@
 
 mod api;
 mod builds;
+mod outside;
+mod registries;
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use functions::jail::{JailLevel, JailSetup};
+use functions::outside::OutsideNetwork;
 use functions::{
     Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork,
     InstalledRuntimes, RunCause, UnpackedDeployment,
@@ -91,6 +94,7 @@ impl Host {
             idle_max: Duration::from_mins(1),
             start_max: Duration::from_mins(1),
             body_bytes_max: 10_485_760,
+            outside: OutsideNetwork::default(),
         };
         fs::create_dir_all(&settings.folder).unwrap();
         settings
@@ -115,6 +119,7 @@ impl Host {
                 variables: vec![("ONE".into(), "1".into())],
                 memory_mib: 256,
                 concurrency: 32,
+                reaches_outside: false,
             }),
             method: "POST".into(),
             path: path.into(),
@@ -146,6 +151,7 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         arguments: vec!["-c".into(), script.into()],
         memory_mib: 256,
         has_api: false,
+        reaches_outside: false,
     };
     let mut command = match user {
         None => Command::new(BINARY),
@@ -196,7 +202,7 @@ fn check_common(language: &str, found: &Value) {
         "metadata": ["ENETUNREACH", "EACCES"], "metadata by UDP": ["ENETUNREACH", "EPERM"],
         "outside": ["ENETUNREACH", "EACCES"],
         "abstract socket": ["ECONNREFUSED", "EPERM"],
-        "user": ["EPERM"], "capabilities": ["0000000000000000"], "bounding": ["1"],
+        "user": ["EPERM", "EINVAL"], "capabilities": ["0000000000000000"], "bounding": ["1"],
         "filter": ["2"], "set-user-id": [true], "limits": ["EPERM"]
     }"#,
     )

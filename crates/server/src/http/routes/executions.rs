@@ -46,7 +46,7 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     let running = shared.functions.running_for(&function).await?;
     let runtime = &function.definition.runtime;
     if running.runtimes().by_id(runtime).is_none() {
-        return Err(not_on_this_host(runtime));
+        return Err(unsupported(runtime, "it is not on this host"));
     }
     let mut fields = context.fields().await?;
     let start = start(&mut fields, shared.engine.now())?;
@@ -309,10 +309,10 @@ fn is_value(value: &str) -> bool {
         .all(|letter| letter == '\t' || !letter.is_control())
 }
 
-fn not_on_this_host(runtime: &str) -> ApiError {
+fn unsupported(runtime: &str, why: &str) -> ApiError {
     let error = FunctionError::RuntimeUnsupported {
         runtime: runtime.to_owned(),
-        why: "it is not on this host".to_owned(),
+        why: why.to_owned(),
     };
     engine::EngineError::from(error).into()
 }
@@ -320,7 +320,12 @@ fn not_on_this_host(runtime: &str) -> ApiError {
 fn refusal(fault: ExecutionFault, runtime: &str) -> ApiError {
     match fault {
         ExecutionFault::Engine(error) => error.into(),
-        ExecutionFault::Refused(RunRefusal::RuntimeMissing { .. }) => not_on_this_host(runtime),
+        ExecutionFault::Refused(RunRefusal::RuntimeMissing { .. }) => {
+            unsupported(runtime, "it is not on this host")
+        }
+        ExecutionFault::Refused(refusal @ RunRefusal::NetworkMissing) => {
+            unsupported(runtime, &refusal.to_string())
+        }
         ExecutionFault::Refused(refusal) => {
             let message = format!("Not executed: {refusal}.");
             ApiError::new(Kind::ServiceUnavailable, message)

@@ -12,6 +12,7 @@ use clap::Args;
 use client::Access;
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
+use functions::outside::OutsideNetwork;
 use functions::{ApiConnection, Executor, ExecutorSettings, FunctionIsolation, InstalledRuntimes};
 use hyper::header::HeaderValue;
 use tokio::net::TcpListener;
@@ -153,6 +154,7 @@ impl Dev<'_> {
             idle_max: IDLE_MAX,
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
+            outside: OutsideNetwork::default(),
         };
         let executor = Executor::with_api(settings, self.runtimes.clone(), api);
         executor.context("cannot start what runs functions")

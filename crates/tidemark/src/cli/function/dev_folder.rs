@@ -89,6 +89,7 @@ impl DevFolder {
             variables: self.variables.iter().cloned().chain(own.list()).collect(),
             memory_mib: specification.memory_mb,
             concurrency: CONCURRENCY,
+            reaches_outside: false,
         })
     }
 }

@@ -44,7 +44,7 @@ const LANGUAGES: [FirstFiles; 2] = [
         entrypoint: "index.mjs",
         code: include_str!("templates/index.mjs"),
         left_out: ".env\nnode_modules/\n",
-        sent: Some("# Builds have no network: packages are sent with the code.\n!node_modules/\n"),
+        sent: Some("# Packages that are sent with the code need no registry.\n!node_modules/\n"),
     },
     FirstFiles {
         language: "python",
