@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tiers::{FileSettings, FileSurvey, Host, Tier, TierError, TierFault, envelope};
 
+use crate::notices::pass_on;
 use crate::value_bytes::damaged;
 use crate::{decode, flight, value_bytes};
 
@@ -86,6 +87,17 @@ impl SharedFile {
             ("overwritten", survey.overwritten),
             ("damaged", survey.damaged),
         ]))
+    }
+
+    /// Passes a notice on to all processes that listen now.
+    fn announce(&self, py: Python<'_>, notice: &[u8]) -> PyResult<()> {
+        py.detach(|| self.tier.announce(notice)).map_err(failure)
+    }
+
+    /// Calls `on_notice` with each notice, some milliseconds after it was announced, until it
+    /// returns false or raises, or the file cannot be used.
+    fn listen(&self, py: Python<'_>, on_notice: Py<PyAny>) -> PyResult<()> {
+        pass_on(py, &on_notice, |call| self.tier.listen(call))
     }
 
     /// Removes every value.

@@ -21,6 +21,7 @@ mod instance;
 mod isolate;
 mod key;
 mod miss;
+mod notices;
 mod object;
 mod object_tier;
 mod ownership;

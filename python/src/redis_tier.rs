@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use tiers::{HeardNotice, Host, RedisSettings, RedisTier, RedisTls};
+use tiers::{Host, RedisSettings, RedisTier, RedisTls};
 
 use crate::file_tier::failure;
 use crate::flight;
+use crate::notices::pass_on;
 
 /// One Redis server. It is used through a stack of tiers.
 #[pyclass(frozen, module = "tidemark_cache._native")]
@@ -63,27 +63,9 @@ impl SharedRedis {
         py.detach(|| self.tier.announce(notice)).map_err(failure)
     }
 
-    /// Calls `on_notice` with each notice, with None when it begins to listen and with no bytes at
-    /// times, until it returns false or raises, or the connection ends.
+    /// Calls `on_notice` with each notice, until it returns false or raises, or the connection
+    /// ends.
     fn listen(&self, py: Python<'_>, on_notice: Py<PyAny>) -> PyResult<()> {
-        let mut raised = None;
-        let call = |notice: HeardNotice<'_>| {
-            // None where the interpreter ends.
-            let wanted = Python::try_attach(|py| {
-                let bytes = match notice {
-                    HeardNotice::Began => None,
-                    HeardNotice::Quiet => Some(PyBytes::new(py, b"")),
-                    HeardNotice::Notice(bytes) => Some(PyBytes::new(py, bytes)),
-                };
-                on_notice.call1(py, (bytes,))?.is_truthy(py)
-            });
-            wanted.unwrap_or(Ok(false)).unwrap_or_else(|error| {
-                raised = Some(error);
-                false
-            })
-        };
-        // That a connection ends is no error: what is lost by it is known.
-        let _ = py.detach(|| self.tier.listen(call));
-        raised.map_or(Ok(()), Err)
+        pass_on(py, &on_notice, |call| self.tier.listen(call))
     }
 }

@@ -29,9 +29,11 @@ from tidemark_cache import (
 #: as long as no notice says otherwise.
 OTHER = """
 import sys
-from tidemark_cache import RedisBackend, _backed, cache
+from tidemark_cache import FileBackend, RedisBackend, _backed, cache
 _backed.STALE_S = 3_600.0
-backend = RedisBackend(sys.argv[1], listen=sys.argv[2] == "listen")
+listens = sys.argv[2] == "listen"
+is_file = sys.argv[1] == "file"
+backend = FileBackend(listen=listens) if is_file else RedisBackend(sys.argv[1], listen=listens)
 runs = []
 def made(name, **settings):
     @cache(backend=backend, namespace=name, version=1, **settings)
@@ -62,12 +64,34 @@ def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     server.stop()
 
 
+class FilePlace:
+    """The cache file of this user."""
+
+    url = "file"
+
+
+@pytest.fixture(params=["redis", "file"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server | FilePlace]:
+    import weakref
+
+    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    if request.param == "file":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        yield FilePlace()
+        return
+    server = Server(tmp_path)
+    yield server
+    server.stop()
+
+
 class Other:
     """Another process with the same functions."""
 
-    def __init__(self, server: Server, listens: str = "listen") -> None:
+    def __init__(self, place: Server | FilePlace, listens: str = "listen") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", OTHER, server.url, listens],
+            [sys.executable, "-c", OTHER, place.url, listens],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -91,18 +115,18 @@ class Other:
 
 
 @contextlib.contextmanager
-def another(server: Server, listens: str = "listen") -> Iterator[Other]:
-    other = Other(server, listens)
+def another(place: Server | FilePlace, listens: str = "listen") -> Iterator[Other]:
+    other = Other(place, listens)
     try:
         yield other
     finally:
         other.stop()
 
 
-def here(server: Server, name: str, **settings: Any) -> Any:
+def here(place: Server | FilePlace, name: str, **settings: Any) -> Any:
     """A function of this process whose entries are those of the other's."""
 
-    @cache(backend=RedisBackend(server.url), namespace=name, version=1, **settings)
+    @cache(backend=place.url, namespace=name, version=1, **settings)
     def function(number: int) -> list[int]:
         return [number, 0]
 
@@ -115,9 +139,9 @@ def here(server: Server, name: str, **settings: Any) -> Any:
     return function
 
 
-def test_memory_of_another_process_forgets_a_call_and_no_other(server: Server) -> None:
-    with another(server) as other:
-        function = here(server, "plain")
+def test_memory_of_another_process_forgets_a_call_and_no_other(place: Server | FilePlace) -> None:
+    with another(place) as other:
+        function = here(place, "plain")
         first = other.call("plain", 1)
         while True:
             # Until it listens.
@@ -142,10 +166,10 @@ def test_memory_of_another_process_forgets_a_call_and_no_other(server: Server) -
         ("by call", lambda plain, tagged: tagged.invalidate_cache(1)),
     ],
 )
-def test_memory_of_another_process_forgets(server: Server, name: str, act: Any) -> None:
-    plain = here(server, "plain")
-    tagged = here(server, "by call", tags=lambda number: [f"number {number}"])
-    with another(server) as other:
+def test_memory_of_another_process_forgets(place: Server | FilePlace, name: str, act: Any) -> None:
+    plain = here(place, "plain")
+    tagged = here(place, "by call", tags=lambda number: [f"number {number}"])
+    with another(place) as other:
         old = other.call(name, 1)
         for _ in range(3):
             end = time.monotonic() + 30
@@ -158,11 +182,11 @@ def test_memory_of_another_process_forgets(server: Server, name: str, act: Any) 
             old = now
 
 
-def test_process_that_does_not_listen_forgets_by_time_alone(server: Server) -> None:
-    with another(server, "no") as other:
+def test_process_that_does_not_listen_forgets_by_time_alone(place: Server | FilePlace) -> None:
+    with another(place, "no") as other:
         old = other.call("plain", 1)
         for _ in range(20):
-            here(server, "plain").invalidate_cache(1)
+            here(place, "plain").invalidate_cache(1)
             assert other.call("plain", 1) == old
 
 
@@ -223,7 +247,7 @@ def test_recent_calls_are_bounded_and_forgotten_ones_mean_all(
     assert [brief.keys(b"%d" % number) for number in range(3)] == [[], [1], [2]]
 
 
-def test_child_of_a_fork_listens_itself(server: Server) -> None:
+def test_child_of_a_fork_listens_itself(place: Server | FilePlace) -> None:
     program = """
 import os, sys, time
 from tidemark_cache import _backed, _listening, cache
@@ -249,12 +273,12 @@ while not os.waitpid(pid, os.WNOHANG)[0]:
     time.sleep(0.01)
 print("done")
 """
-    command = [sys.executable, "-c", program, server.url]
+    command = [sys.executable, "-c", program, place.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
-def test_interpreter_ends_while_it_listens(server: Server) -> None:
+def test_interpreter_ends_while_it_listens(place: Server | FilePlace) -> None:
     program = """
 import sys
 from tidemark_cache import cache
@@ -264,7 +288,7 @@ def function(number):
 function(1)
 """
     for _ in range(3):
-        command = [sys.executable, "-c", program, server.url]
+        command = [sys.executable, "-c", program, place.url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -179,9 +179,11 @@ class BackedFunction:
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
         self._is_slow = any(not isinstance(one, _tiers.FileBackend) for one in self.rules[0])
-        #: The servers whose notices make memory forget.
+        #: The tiers whose notices make memory forget.
         self._heard = _tiers.with_notices(self.rules[0])
-        self._recent = _recent.RecentCalls(STALE_S) if self._heard else None
+        #: By which a notice of one call is known. For a file alone it would cost each call more
+        #: than it costs to read the other calls again.
+        self._recent = _recent.RecentCalls(STALE_S) if self._heard and self._is_slow else None
         self._listeners: _listening.Listeners | None = None
         self._lock = threading.Lock()
         self._claimed: dict[bytes, float] = {}
@@ -319,9 +321,9 @@ class BackedFunction:
         # An argument without canonical bytes is the caller's error, and raised.
         reading.digest = self._key(reading.key.canonical())
         names = self._names_for(args, kwargs)
+        if self._heard and self._listeners is not _listening.listeners:
+            self._listen()
         if self._recent is not None:
-            if self._listeners is not _listening.listeners:
-                self._listen()
             self._recent.begin(reading.digest, reading.key)
         try:
             found, old, next_ms, reading.call = self._opened().read(
@@ -595,13 +597,11 @@ class BackedFunction:
 
     def hear(self, kind: bytes, names: list[bytes]) -> None:
         """Forgets in memory what another process has invalidated."""
-        if self._recent is None:
-            return
         if kind != _listening.CALL:
             if self._depends_on(kind, names):
                 self.cached._forget_in_memory()
         elif names[0] == self._identity:
-            keys = self._recent.keys(names[1])
+            keys = None if self._recent is None else self._recent.keys(names[1])
             if keys is None:
                 self.cached._forget_in_memory()
             for key in keys or ():
@@ -673,7 +673,7 @@ def forget_tags(tags: Iterable[str]) -> bool:
 class _MemoryListener:
     """Has the memory of every function forget what other processes invalidate."""
 
-    def hear(self, backend: _tiers.RedisBackend, kind: bytes, names: list[bytes]) -> None:
+    def hear(self, backend: _tiers.NotingBackend, kind: bytes, names: list[bytes]) -> None:
         for function in list(_functions):
             if backend in function.rules[0] and function.cached is not None:
                 function.hear(kind, names)

@@ -1,7 +1,8 @@
 """Notices of what other processes have invalidated, so that memory forgets it at once.
 
-A thread for each Redis server hears them. They are bytes that are not to be trusted: all they can
-do is to make memory forget. One that is lost leaves an answer in memory for its 3 seconds.
+A thread for each Redis server and cache file hears them. They are bytes that are not to be trusted:
+all they can do is to make memory forget. One that is lost leaves an answer in memory for its 3
+seconds.
 """
 
 import atexit
@@ -17,8 +18,9 @@ _PAUSE_S = (0.1, 3.0)
 _EXIT_WAIT_S = 1.0
 _SENDER_BYTES = 16
 _NAME_BYTES = 32
-#: Names in one notice.
+#: Names in one notice, and in one of a file, whose notices are short.
 _NAMES_MAX = 64
+_NAMES_IN_FILE_MAX = 2
 
 #: What a notice is about: functions, tags, or one call, as its function and its key.
 FUNCTIONS, TAGS, CALL = b"f", b"t", b"c"
@@ -30,7 +32,7 @@ _TIDY_CALLS = 16
 class Listener(Protocol):
     """What is called on the thread that hears."""
 
-    def hear(self, backend: _tiers.RedisBackend, kind: bytes, names: list[bytes]) -> None:
+    def hear(self, backend: _tiers.NotingBackend, kind: bytes, names: list[bytes]) -> None:
         """Another process has invalidated these."""
 
     def miss(self) -> None:
@@ -45,12 +47,12 @@ class Listeners:
 
     def __init__(self) -> None:
         self.sender = os.urandom(_SENDER_BYTES)
-        self.threads: dict[_tiers.RedisBackend, threading.Thread] = {}
+        self.threads: dict[_tiers.NotingBackend, threading.Thread] = {}
         self.lock = threading.Lock()
         self.is_over = threading.Event()
 
-    def start(self, backend: _tiers.RedisBackend, listener: Listener) -> None:
-        """Have a thread hear what is announced, if this process has none for this server."""
+    def start(self, backend: _tiers.NotingBackend, listener: Listener) -> None:
+        """Have a thread hear what is announced, if this process has none for this tier."""
         with self.lock:
             if backend in self.threads or self.is_over.is_set():
                 return
@@ -67,8 +69,8 @@ class Listeners:
             # No new thread, as at the interpreter's end.
             pass
 
-    def _run(self, backend: _tiers.RedisBackend, listener: Listener) -> None:
-        server = _tiers.server_of(backend)
+    def _run(self, backend: _tiers.NotingBackend, listener: Listener) -> None:
+        server = _tiers.noting_tier_of(backend)
         pause_s = _PAUSE_S[0]
         calls = connections = 0
 
@@ -117,10 +119,11 @@ def opened(notice: bytes, own: bytes) -> tuple[bytes, list[bytes]] | None:
 listeners = Listeners()
 
 
-def announce(backend: _tiers.RedisBackend, kind: bytes, names: bytes) -> None:
+def announce(backend: _tiers.NotingBackend, kind: bytes, names: bytes) -> None:
     """Pass it on to the other processes that listen now. One that fails costs their 3 seconds."""
-    server = _tiers.server_of(backend)
-    step = _NAMES_MAX * _NAME_BYTES
+    server = _tiers.noting_tier_of(backend)
+    is_file = isinstance(backend, _tiers.FileBackend)
+    step = (_NAMES_IN_FILE_MAX if is_file else _NAMES_MAX) * _NAME_BYTES
     for begin in range(0, len(names), step):
         try:
             server.announce(kind + listeners.sender + names[begin : begin + step])

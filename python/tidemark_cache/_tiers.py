@@ -43,15 +43,18 @@ class FileBackend:
             cache folder. It must belong to this user, and no other may write to it.
         megabytes: Size of the whole file, taken when it is made. One that is there keeps its
             size. An entry may take a 64th of it.
+        listen: Hear within some milliseconds what other processes have invalidated.
     """
 
     folder: str | os.PathLike[str] | None = None
     megabytes: int = 256
+    listen: bool = True
 
     def __post_init__(self) -> None:
         if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
             raise TypeError(f"folder must be a path, not {type(self.folder).__name__}")
         _count("megabytes", self.megabytes, 1, _MEGABYTES_MAX)
+        _bool("listen", self.listen)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,8 +110,7 @@ class RedisBackend:
         object.__setattr__(self, "sentinels", tuple(self.sentinels))
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_certificate and tls_key belong together")
-        if not isinstance(self.listen, bool):
-            raise TypeError(f"listen must be a bool, not {type(self.listen).__name__}")
+        _bool("listen", self.listen)
         if len(self.prefix) > _PREFIX_MAX:
             raise ValueError(f"prefix may have {_PREFIX_MAX} characters, not {len(self.prefix)}")
         # All that can be wrong with the address is found here, without connecting.
@@ -151,8 +153,10 @@ class ObjectBackend:
 #: What such an object must have.
 _METHODS = ("get", "set", "delete")
 
+#: A tier that passes notices on.
+NotingBackend = FileBackend | RedisBackend
 #: A tier below memory.
-Backend = FileBackend | RedisBackend | ObjectBackend
+Backend = NotingBackend | ObjectBackend
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,6 +220,11 @@ def _count(name: str, value: object, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f"{name} must be from {least} to {most}, not {value}")
     return value
+
+
+def _bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
 
 
 def _milliseconds(name: str, value: object) -> int:
@@ -282,9 +291,9 @@ def names_of(backends: tuple[Backend, ...]) -> list[str]:
     return [kind if not number else f"{kind} {number + 1}" for number, kind in enumerate(kinds)]
 
 
-def with_notices(backends: Iterable[Backend]) -> list[RedisBackend]:
+def with_notices(backends: Iterable[Backend]) -> list[NotingBackend]:
     """Those that pass invalidations on from one process to the others."""
-    return [one for one in backends if isinstance(one, RedisBackend) and one.listen]
+    return [one for one in backends if not isinstance(one, ObjectBackend) and one.listen]
 
 
 def _kind_of(backend: Backend) -> str:
@@ -347,8 +356,10 @@ def _tier_at(
     return other
 
 
-def server_of(backend: RedisBackend) -> _native.SharedRedis:
-    """One object for each server, so that a process has one set of connections."""
+def noting_tier_of(backend: NotingBackend) -> _native.SharedFile | _native.SharedRedis:
+    """One object for each file and server, so that a process has one set of connections."""
+    if isinstance(backend, FileBackend):
+        return file_of(backend)
     with _lock:
         server = _tier_at(backend)
     assert isinstance(server, _native.SharedRedis)

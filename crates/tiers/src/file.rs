@@ -16,11 +16,13 @@ use opened::OpenedFile;
 mod layout;
 mod lease;
 mod lock;
+mod notices;
 mod opened;
 mod place;
 mod ring;
 mod survey;
 
+pub use notices::FILE_NOTICE_BYTES_MAX;
 pub use survey::FileSurvey;
 
 /// An entry may take one of this many parts of a ring, which is one stripe's share of the file.

@@ -24,13 +24,13 @@ mod tokens;
 
 pub use leases::LEASE_MS;
 
-pub use file::{FileSettings, FileSurvey, FileTier, VALUE_SHARE};
+pub use file::{FILE_NOTICE_BYTES_MAX, FileSettings, FileSurvey, FileTier, VALUE_SHARE};
 pub use host::Host;
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
-pub use redis::{HeardNotice, NOTICE_BYTES_MAX, RedisSettings, RedisTier, RedisTls, read_answer};
+pub use redis::{NOTICE_BYTES_MAX, RedisSettings, RedisTier, RedisTls, read_answer};
 pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
-    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
-    TierFault, TierHit,
+    HeardNotice, LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier,
+    TierError, TierFault, TierHit,
 };
 pub use tokens::{NAME_BYTES, OWN_TAGS_MAX, TokenName};

@@ -18,7 +18,7 @@ use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 
 pub use address::RedisTls;
 pub use answer::read_answer;
-pub use notices::{HeardNotice, NOTICE_BYTES_MAX};
+pub use notices::NOTICE_BYTES_MAX;
 
 use address::RedisRoute;
 use connection::{CallBounds, ServerConnection};

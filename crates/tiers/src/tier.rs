@@ -171,6 +171,17 @@ pub enum Stored {
     Overtaken,
 }
 
+/// What a listener is called with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeardNotice<'a> {
+    /// From now on it hears all. What was announced before it may have missed.
+    Began,
+    /// There was none for a moment.
+    Quiet,
+    /// What a client has announced: bytes that are not to be trusted.
+    Notice(&'a [u8]),
+}
+
 /// Which kind of failure, so that a caller can tell what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TierFault {

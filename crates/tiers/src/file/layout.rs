@@ -1,8 +1,8 @@
 //! Where things stand in the file, and what they look like as bytes.
 //!
 //! ```text
-//! page of the header │ stripe │ stripe │ …
-//!                      └ page of its head │ buckets │ ring
+//! page of the header and the notices │ stripe │ stripe │ …
+//!                                    └ page of its head │ buckets │ ring
 //! ```
 //! A stripe has the keys whose hash chooses it, and one lock. Its ring is written from front to end
 //! and again from the front. Positions in it count on and on, in units of [`UNIT`] bytes, so that

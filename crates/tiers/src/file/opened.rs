@@ -29,6 +29,8 @@ pub struct OpenedFile {
     /// Random, made with the file. Seeds its checksums and hashes.
     pub seed: u64,
     pub stripes: Box<[StripeLock]>,
+    /// For the notices on the first page.
+    pub notices: StripeLock,
     bytes: u64,
     /// Names the file as long as it exists.
     pub inode: u64,
@@ -118,6 +120,7 @@ impl OpenedFile {
             layout,
             seed: header.seed,
             stripes,
+            notices: StripeLock::default(),
             bytes: header.bytes,
             inode: header.inode,
         }

@@ -9,7 +9,7 @@ use redis::{Msg, RedisResult};
 
 use super::RedisTier;
 use super::connection::ServerConnection;
-use crate::tier::{TierError, TierFault};
+use crate::tier::{HeardNotice, TierError, TierFault};
 
 /// How often a listener is called while there is no notice.
 const SLICE: Duration = Duration::from_millis(200);
@@ -20,17 +20,6 @@ pub const NOTICE_BYTES_MAX: usize = 4_096;
 /// Bytes of what the server says at once. Larger than a notice, so that one of another program is
 /// passed over and does not end the connection.
 const SAID_BYTES_MAX: usize = 1 << 20;
-
-/// What a listener is called with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeardNotice<'a> {
-    /// From now on it hears all. What was announced before it may have missed.
-    Began,
-    /// There was none for a moment.
-    Quiet,
-    /// What a client has announced: bytes that are not to be trusted.
-    Notice(&'a [u8]),
-}
 
 impl RedisTier {
     fn channel(&self) -> String {
