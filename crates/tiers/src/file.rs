@@ -11,17 +11,26 @@ use crate::host::{ByProcess, FORKS_MAX, Host};
 use crate::tier::{
     LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, Stored, Tier, TierError, TierFault,
 };
-use opened::OpenedFile;
+use opened::{OpenWay, OpenedFile};
 
+mod clean;
+mod failed;
 mod layout;
 mod lease;
 mod lock;
+mod map;
+mod mapped;
 mod notices;
 mod opened;
 mod place;
 mod ring;
+mod sigbus;
 mod survey;
 
+pub use map::SharedBytes;
+pub use mapped::{
+    MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen,
+};
 pub use notices::FILE_NOTICE_BYTES_MAX;
 pub use survey::FileSurvey;
 
@@ -128,7 +137,7 @@ impl FileTier {
             FileState::Open(_) | FileState::Closed => None,
         };
         self.close_inherited();
-        match OpenedFile::open(&self.settings, &self.host, condemned) {
+        match OpenedFile::open(&self.settings, OpenWay::Copying, &self.host, condemned) {
             Ok(opened) => {
                 let opened = Arc::new(opened);
                 *state = FileState::Open(opened.clone());

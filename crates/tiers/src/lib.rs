@@ -1,6 +1,7 @@
 //! What applications' caches keep below memory: values of other processes and of earlier ones.
 //!
-//! [`FileTier`] is one file of a fixed size, shared by all processes of a host; [`RedisTier`] is a
+//! [`FileTier`] is one file of a fixed size, shared by all processes of a host, and [`MappedTier`]
+//! one whose values are read in place; [`RedisTier`] is a
 //! server that those of many hosts share, and [`RecordTier`] any store of whole records.
 //! [`envelope`] is the frame around a value in any tier.
 //! Values are bytes here: what they mean is the business of the binding for one language, which
@@ -24,7 +25,10 @@ mod tokens;
 
 pub use leases::LEASE_MS;
 
-pub use file::{FILE_NOTICE_BYTES_MAX, FileSettings, FileSurvey, FileTier, VALUE_SHARE};
+pub use file::{
+    FILE_NOTICE_BYTES_MAX, FileSettings, FileSurvey, FileTier, MappedEntry, MappedHit,
+    MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen, SharedBytes, VALUE_SHARE,
+};
 pub use host::Host;
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
 pub use redis::{NOTICE_BYTES_MAX, RedisSettings, RedisTier, RedisTls, read_answer};

@@ -10,6 +10,7 @@ use tiers::{
 
 mod support;
 
+use support::mapped::MappedAsTier;
 use support::records::MemoryRecords;
 use support::sqlite::SqliteTier;
 use support::{read, settings};
@@ -34,6 +35,10 @@ fn host() -> Host {
     }
 }
 
+fn mapped(folder: &Path) -> MappedAsTier {
+    MappedAsTier::new(settings(folder, 1 << 20, 2), host())
+}
+
 fn file(folder: &Path) -> FileTier {
     FileTier::new(settings(folder, 1 << 20, 2), host())
 }
@@ -44,6 +49,13 @@ fn on_each_tier(law: impl Fn(&dyn Tier)) {
     law(&file(folder.path()));
     let sqlite = SqliteTier::open(&folder.path().join("sqlite"), host());
     law(&sqlite);
+}
+
+/// As [`on_each_tier`], and on a mapped file, which has no leases.
+fn on_each_tier_and_map(law: impl Fn(&dyn Tier)) {
+    on_each_tier(&law);
+    let folder = tempfile::tempdir().unwrap();
+    law(&mapped(folder.path()));
 }
 
 fn records() -> RecordTier<MemoryRecords> {
@@ -70,7 +82,7 @@ fn value_reads_back_until_it_is_replaced_or_deleted() {
         assert!(!tier.delete(b"k").unwrap());
         assert_eq!(read(tier, b"k").unwrap(), None);
     };
-    on_each_tier(law);
+    on_each_tier_and_map(law);
     law(&records());
 }
 
@@ -90,13 +102,13 @@ fn value_ends_with_its_lifetime() {
         assert_eq!(read(tier, b"k").unwrap(), None);
         assert!(read(tier, b"long").unwrap().is_some());
     };
-    on_each_tier(law);
+    on_each_tier_and_map(law);
     law(&records());
 }
 
 #[test]
 fn ticket_is_void_after_a_deletion() {
-    on_each_tier(|tier| {
+    on_each_tier_and_map(|tier| {
         let before = ticket(tier, b"k");
         let kept = tier.set(b"k", b"1", None, Some(before)).unwrap();
         assert_eq!(kept, Stored::Kept);
@@ -242,7 +254,7 @@ fn holder_that_wakes_after_its_lease_stores_nothing() {
 
 #[test]
 fn clear_removes_every_value() {
-    on_each_tier(|tier| {
+    on_each_tier_and_map(|tier| {
         for number in 0..500_u32 {
             tier.set(&number.to_le_bytes(), b"v", None, None).unwrap();
         }

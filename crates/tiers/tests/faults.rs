@@ -9,6 +9,7 @@ use tiers::{FileSettings, FileTier, Host, Tier, TierFault};
 
 mod support;
 
+use support::mapped::MappedAsTier;
 use support::{Numbers, no_forks, read, settings};
 
 const BYTES: u64 = 256 << 10;
@@ -279,11 +280,16 @@ fn set_cut_off_after_any_byte_leaves_the_old_value_or_none() {
 
 #[test]
 fn damage_anywhere_is_a_miss() {
+    damage_anywhere(|folder| Box::new(tier(folder)));
+    damage_anywhere(|folder| Box::new(MappedAsTier::new(small(folder), host(1))));
+}
+
+fn damage_anywhere(open: fn(&Path) -> Box<dyn Tier>) {
     let mut numbers = Numbers(7);
     let rounds = if support::is_night() { 2_000 } else { 100 };
     for round in 0..rounds {
         let folder = tempfile::tempdir().unwrap();
-        let tier = tier(folder.path());
+        let tier = open(folder.path());
         let value = |key: u64| vec![key as u8; 64 + key as usize * 7];
         for key in 0..40_u64 {
             tier.set(&key.to_le_bytes(), &value(key), None, None)
@@ -301,7 +307,7 @@ fn damage_anywhere_is_a_miss() {
             file.write_at(&bytes, numbers.below(BYTES - 600)).unwrap();
         }
         for key in 0..80_u64 {
-            if let Ok(Some(found)) = read(&tier, &key.to_le_bytes()) {
+            if let Ok(Some(found)) = read(&*tier, &key.to_le_bytes()) {
                 assert!(key < 40 && found == value(key), "round {round}, key {key}");
             }
         }

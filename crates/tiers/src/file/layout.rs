@@ -23,11 +23,20 @@ pub const BUCKET_BYTES: usize = SLOT_BYTES * (SLOTS + 1);
 pub const HEAD_BYTES: usize = 16;
 pub const RECORD_HEADER_BYTES: usize = 40;
 
-const SLOT_BYTES: usize = 16;
+/// Where the header's page of a mapped file says that another one has taken its place.
+pub const OVER_AT: u64 = 256;
+/// Where a head's page of a mapped file has the position of the oldest record that is followed.
+const TAIL_AT: u64 = 64;
+/// Where it has the generations of groups, one word each.
+const GENERATIONS_AT: u64 = 1_024;
+const GENERATIONS: u64 = (PAGE - GENERATIONS_AT) / 8;
+
+pub const SLOT_BYTES: usize = 16;
 /// Bytes of a ring for each bucket: records of less than 273 bytes are crowded out by the lack of
 /// slots, larger ones by the lack of space.
 const RING_BYTES_PER_BUCKET: u64 = 4_096;
 const LENGTH_BITS: u32 = 20;
+const POSITION_BITS: u32 = 64 - LENGTH_BITS;
 const UNITS_MAX: u64 = (1 << LENGTH_BITS) - 1;
 
 /// The parts of a file of some size.
@@ -65,6 +74,18 @@ impl Layout {
         PAGE + u64::from(stripe) * self.stripe_bytes
     }
 
+    /// The word of the generation of a group whose name has this hash, and the stripe whose lock
+    /// belongs to it.
+    pub fn generation_at(&self, hash: u64) -> (u64, u32) {
+        let stripe = (hash % u64::from(self.stripes)) as u32;
+        let index = hash / u64::from(self.stripes) % GENERATIONS;
+        (self.head_at(stripe) + GENERATIONS_AT + index * 8, stripe)
+    }
+
+    pub fn tail_at(&self, stripe: u32) -> u64 {
+        self.head_at(stripe) + TAIL_AT
+    }
+
     pub fn bucket_at(&self, stripe: u32, bucket: u32) -> u64 {
         self.head_at(stripe) + PAGE + u64::from(bucket) * BUCKET_BYTES as u64
     }
@@ -82,6 +103,16 @@ impl Layout {
         } else {
             head
         }
+    }
+
+    /// The position after the end of the ring in which this one lies.
+    pub fn next_lap(&self, position: u64) -> u64 {
+        (position / self.ring_units + 1) * self.ring_units
+    }
+
+    /// The first position that stays whole when the head is raised to this one.
+    pub fn whole_from(&self, head: u64) -> u64 {
+        head.saturating_sub(self.ring_units)
     }
 
     /// Whether nothing has been written over the record at this position.
@@ -140,7 +171,7 @@ impl Bucket {
         word(&self.bytes, index * SLOT_BYTES)
     }
 
-    fn tag(&self, index: usize) -> u32 {
+    pub fn tag(&self, index: usize) -> u32 {
         (word(&self.bytes, index * SLOT_BYTES + 8) >> 32) as u32
     }
 
@@ -176,7 +207,14 @@ impl Bucket {
         self.put(0, deletions + 1, 0);
     }
 
-    fn record(&self, index: usize) -> Option<RecordPlace> {
+    /// Counts a deletion also where the number before it is torn, by a writer that was killed: no
+    /// ticket has a number that comes after it.
+    pub fn count_on(&mut self) {
+        self.put(0, self.word(0).wrapping_add(1), 0);
+    }
+
+    /// The record that a slot names.
+    pub fn record(&self, index: usize) -> Option<RecordPlace> {
         let word = self.word(index);
         let place = RecordPlace {
             position: word >> LENGTH_BITS,
@@ -187,8 +225,13 @@ impl Bucket {
 
     /// The record of the key with this tag.
     pub fn find(&self, tag: u32) -> Option<RecordPlace> {
+        self.slot_of(tag).map(|(_, record)| record)
+    }
+
+    /// The slot of the key with this tag, and its record.
+    pub fn slot_of(&self, tag: u32) -> Option<(usize, RecordPlace)> {
         let mut slots = (1..=SLOTS).filter(|index| self.tag(*index) == tag);
-        slots.find_map(|index| self.record(index))
+        slots.find_map(|index| Some((index, self.record(index)?)))
     }
 
     /// Every record that the slots name.
@@ -222,7 +265,11 @@ impl Bucket {
             _ => 0,
         };
         let oldest = (1..=SLOTS).min_by_key(age).unwrap_or(1);
-        self.put(oldest, place.position << LENGTH_BITS | place.units, tag);
+        self.put_record(oldest, tag, place);
+    }
+
+    pub fn put_record(&mut self, index: usize, tag: u32, place: RecordPlace) {
+        self.put(index, place.position << LENGTH_BITS | place.units, tag);
     }
 }
 
@@ -244,6 +291,19 @@ pub fn read_head(bytes: &[u8; HEAD_BYTES], stripe: u32, seed: u64) -> Option<u64
     let head = word(bytes, 0);
     let is_right = head_bytes(head, stripe, seed) == *bytes;
     (is_right && head < 1 << (63 - LENGTH_BITS)).then_some(head)
+}
+
+/// The head of a stripe of a mapped file, in one word with a check, so that a killed writer leaves
+/// the one before or this one.
+pub fn head_word(head: u64, stripe: u32, seed: u64) -> u64 {
+    let check = XxHash3_64::oneshot_with_seed(seed ^ u64::from(stripe), &head.to_le_bytes());
+    head | check << POSITION_BITS
+}
+
+/// `None` if damaged.
+pub fn read_head_word(word: u64, stripe: u32, seed: u64) -> Option<u64> {
+    let head = word & ((1 << POSITION_BITS) - 1);
+    (head_word(head, stripe, seed) == word && head < 1 << (63 - LENGTH_BITS)).then_some(head)
 }
 
 /// What a record says of itself.
@@ -283,19 +343,22 @@ pub fn read_record(bytes: &[u8], seed: u64) -> Option<(RecordHead, usize, usize)
     if bytes.len() < RECORD_HEADER_BYTES {
         return None;
     }
-    let lengths = word(bytes, 32);
-    let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
+    let (head, key, value) = read_record_front(bytes);
     let end = RECORD_HEADER_BYTES.checked_add(key)?.checked_add(value)?;
     let checked = bytes.get(8..end)?;
-    if XxHash3_64::oneshot_with_seed(seed, checked) != word(bytes, 0) {
-        return None;
-    }
+    let is_right = XxHash3_64::oneshot_with_seed(seed, checked) == word(bytes, 0);
+    is_right.then_some((head, key, value))
+}
+
+/// What the first [`RECORD_HEADER_BYTES`] of a record say, unchecked.
+pub fn read_record_front(bytes: &[u8]) -> (RecordHead, usize, usize) {
+    let lengths = word(bytes, 32);
     let head = RecordHead {
         position: word(bytes, 8),
         until_ms: word(bytes, 16),
         written_ms: word(bytes, 24),
     };
-    Some((head, key, value))
+    (head, lengths as u32 as usize, (lengths >> 32) as usize)
 }
 
 pub fn word(bytes: &[u8], at: usize) -> u64 {

@@ -12,10 +12,10 @@ use twox_hash::XxHash3_64;
 use super::super::host::Host;
 use super::super::tier::{HeardNotice, TierError, TierFault};
 use super::FileTier;
+use super::failed::io;
 use super::layout::{PAGE, word};
 use super::lock::Patience;
 use super::opened::OpenedFile;
-use super::ring::io;
 
 /// Where they begin; the head of the file is before. A file of before there were any has zeros
 /// here, which are none.

@@ -9,18 +9,27 @@ use twox_hash::XxHash3_64;
 
 use super::super::host::Host;
 use super::super::tier::{TierError, TierFault};
+use super::failed::io;
 use super::layout::{self, Layout, word};
 use super::lock::{Patience, StripeLock};
-use super::{FileSettings, VALUE_SHARE, place};
+use super::{FileSettings, VALUE_SHARE, clean, place};
 
 const MAGIC: [u8; 8] = *b"TMRKTIER";
 /// Of the whole file. An older one is discarded; a newer one belongs to a newer library, which may
 /// run beside this one for as long as an upgrade takes.
 const FORMAT: u32 = 1;
-/// Opened by copying: index and records by `pread`, and no map of the file in any process.
-const COPYING: u32 = 1;
 const HEADER_BYTES: usize = 88;
 const CHECKED: std::ops::Range<usize> = 0..HEADER_BYTES - 8;
+
+/// How all processes open a file: a word that one writes by `pwrite` may be read torn through the
+/// map of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenWay {
+    /// Index and records by `pread`, and no map of the file in any process.
+    Copying = 1,
+    /// The index as atomic words of a shared map; records are written by `pwrite`.
+    Mapped = 2,
+}
 
 /// A file that is right for this start of this host, and its locks.
 pub struct OpenedFile {
@@ -38,6 +47,7 @@ pub struct OpenedFile {
 
 /// What the page at the front says.
 struct Header {
+    way: u32,
     boot_id: [u8; 16],
     seed: u64,
     device: u64,
@@ -52,7 +62,7 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&COPYING.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.way.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.boot_id);
         let numbers = [self.seed, self.device, self.inode, self.bytes];
         for (place, number) in numbers.into_iter().enumerate() {
@@ -71,6 +81,7 @@ impl Header {
         boot_id.copy_from_slice(&bytes[16..32]);
         codec.copy_from_slice(&bytes[72..80]);
         let header = Header {
+            way: word(bytes, 8).wrapping_shr(32) as u32,
             boot_id,
             seed: word(bytes, 32),
             device: word(bytes, 40),
@@ -90,27 +101,42 @@ impl OpenedFile {
     /// `condemned` is the inode of a file that was found to be damaged inside.
     pub fn open(
         settings: &FileSettings,
+        way: OpenWay,
         host: &Host,
         condemned: Option<u64>,
     ) -> Result<OpenedFile, TierError> {
         let folder = settings.path.parent().unwrap_or(Path::new("/"));
         place::check_folder(folder)?;
-        if let Some(opened) = existing(settings, host, condemned)? {
+        let sought = Sought {
+            way,
+            condemned,
+            may_adopt: false,
+        };
+        if let Some(opened) = existing(settings, host, sought)? {
             return Ok(opened);
         }
         let guard = place::open_guard(&beside(&settings.path, ".lock"))?;
         let lock = StripeLock::default();
         let _alone = lock.lock(&guard, 0, Patience::Delete, host.now_ms)?;
         // Another process may have made it meanwhile.
-        if let Some(opened) = existing(settings, host, condemned)? {
+        let sought = Sought {
+            may_adopt: true,
+            ..sought
+        };
+        if let Some(opened) = existing(settings, host, sought)? {
             return Ok(opened);
         }
-        create(settings, host)
+        create(settings, way, host)
     }
 
     /// The file that is there; `None` if there is none or [`OpenedFile::open`] would replace it.
     pub fn existing(settings: &FileSettings, host: &Host) -> Result<Option<OpenedFile>, TierError> {
-        existing(settings, host, None)
+        let sought = Sought {
+            way: OpenWay::Copying,
+            condemned: None,
+            may_adopt: false,
+        };
+        existing(settings, host, sought)
     }
 
     fn new(file: File, header: &Header, layout: Layout) -> OpenedFile {
@@ -131,6 +157,11 @@ impl OpenedFile {
         let found = self.file.metadata();
         found.is_ok_and(|found| found.nlink() > 0 && found.len() == self.bytes)
     }
+
+    /// Size of the whole file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -139,17 +170,27 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Which file is looked for.
+#[derive(Clone, Copy)]
+struct Sought {
+    way: OpenWay,
+    condemned: Option<u64>,
+    /// Whether a file of an earlier start of the host, whose clean mark still holds, is made one of
+    /// this start. The guard must be locked.
+    may_adopt: bool,
+}
+
 /// The file that is there, if it may be used; `None` if it has to be replaced.
 fn existing(
     settings: &FileSettings,
     host: &Host,
-    condemned: Option<u64>,
+    sought: Sought,
 ) -> Result<Option<OpenedFile>, TierError> {
     let Some((file, found)) = place::open(&settings.path)? else {
         return Ok(None);
     };
     let mut bytes = [0; HEADER_BYTES];
-    if condemned == Some(found.ino()) || file.read_exact_at(&mut bytes, 0).is_err() {
+    if sought.condemned == Some(found.ino()) || file.read_exact_at(&mut bytes, 0).is_err() {
         return Ok(None);
     }
     let off = |why: &str| {
@@ -160,22 +201,51 @@ fn existing(
     if bytes[..8] == MAGIC && format > FORMAT {
         return off(&format!("has the format {format} of a newer library"));
     }
-    let Some(header) = Header::from_bytes(&bytes) else {
+    let Some(mut header) = Header::from_bytes(&bytes) else {
         return Ok(None);
     };
     if header.codec != settings.codec {
         return off("holds values of another language or of another version of the codec");
     }
+    if header.way != sought.way as u32 {
+        return off("is one that other processes open in another way");
+    }
+    if sought.way == OpenWay::Mapped && is_over(&file)? {
+        return Ok(None);
+    }
     let is_same = (header.device, header.inode) == (found.dev(), found.ino())
         && header.bytes == found.len()
-        && header.boot_id == host.boot_id;
+        && (header.boot_id == host.boot_id || sought.may_adopt && adopt(&file, header.seed, host)?);
+    if is_same && header.boot_id != host.boot_id {
+        header.boot_id = host.boot_id;
+        file.write_all_at(&header.to_bytes(), 0).map_err(io)?;
+    }
     let layout = Layout::new(header.bytes, header.stripes, VALUE_SHARE).filter(|_| is_same);
     Ok(layout.map(|layout| OpenedFile::new(file, &header, layout)))
 }
 
-/// A new file takes its name only when it is whole. The old one is emptied first: a process
-/// that has it open finds nothing in it from then on, and looks at the name again.
-fn create(settings: &FileSettings, host: &Host) -> Result<OpenedFile, TierError> {
+/// Whether a mapped file was given up, by a process that may have died before it made another.
+fn is_over(file: &File) -> Result<bool, TierError> {
+    let mut over = [0; 8];
+    file.read_exact_at(&mut over, layout::OVER_AT).map_err(io)?;
+    Ok(over != [0; 8])
+}
+
+/// Whether a file of an earlier start of the host still has its clean mark. Its clock then goes on
+/// from the mark.
+fn adopt(file: &File, seed: u64, host: &Host) -> Result<bool, TierError> {
+    let mut bytes = [0; clean::BYTES];
+    file.read_exact_at(&mut bytes, clean::AT).map_err(io)?;
+    let Some(clock) = clean::clock_after_mark(&bytes, seed, host) else {
+        return Ok(false);
+    };
+    file.write_all_at(&clock, clean::CLOCK_AT).map_err(io)?;
+    Ok(true)
+}
+
+/// A new file takes its name only when it is whole. The old one is given up first: a process that
+/// has it open finds nothing in it from then on, and looks at the name again.
+fn create(settings: &FileSettings, way: OpenWay, host: &Host) -> Result<OpenedFile, TierError> {
     let failed = |text: String| {
         let text = format!("{}: {text}", settings.path.display());
         TierError::new(TierFault::Off, text)
@@ -189,8 +259,8 @@ fn create(settings: &FileSettings, host: &Host) -> Result<OpenedFile, TierError>
     };
     let unnamed = beside(&settings.path, ".new");
     let file = place::create(&unnamed)?;
-    let made = fill(&file, settings, host, &layout)
-        .and_then(|header| empty_old(&settings.path).map(|()| header))
+    let made = fill(&file, settings, way, host, &layout)
+        .and_then(|header| give_up_old(&settings.path, way).map(|()| header))
         .and_then(|header| fs::rename(&unnamed, &settings.path).map(|()| header));
     match made {
         Ok(header) => Ok(OpenedFile::new(file, &header, layout)),
@@ -203,9 +273,13 @@ fn create(settings: &FileSettings, host: &Host) -> Result<OpenedFile, TierError>
     }
 }
 
-/// Nothing has this file mapped, so a shorter one is a miss for its readers and no signal.
-fn empty_old(path: &Path) -> std::io::Result<()> {
+/// A file that nothing has mapped is emptied, which is a miss for its readers. In one that is
+/// mapped they would meet a signal, so a word of it says that it is over.
+fn give_up_old(path: &Path, way: OpenWay) -> std::io::Result<()> {
     match place::open(path) {
+        Ok(Some((file, _))) if way == OpenWay::Mapped => {
+            file.write_all_at(&[1; 8], layout::OVER_AT)
+        }
         Ok(Some((file, _))) => file.set_len(0),
         Ok(None) => Ok(()),
         Err(error) => Err(std::io::Error::other(error)),
@@ -215,6 +289,7 @@ fn empty_old(path: &Path) -> std::io::Result<()> {
 fn fill(
     file: &File,
     settings: &FileSettings,
+    way: OpenWay,
     host: &Host,
     layout: &Layout,
 ) -> std::io::Result<Header> {
@@ -225,6 +300,7 @@ fn fill(
     let mut seed = [0; 8];
     (host.random)(&mut seed);
     let header = Header {
+        way: way as u32,
         boot_id: host.boot_id,
         seed: u64::from_le_bytes(seed),
         device: found.dev(),
@@ -234,8 +310,20 @@ fn fill(
         codec: settings.codec,
     };
     for stripe in 0..settings.stripes {
-        let head = layout::head_bytes(0, stripe, header.seed);
-        file.write_all_at(&head, layout.head_at(stripe))?;
+        let at = layout.head_at(stripe);
+        match way {
+            OpenWay::Copying => {
+                file.write_all_at(&layout::head_bytes(0, stripe, header.seed), at)?;
+            }
+            OpenWay::Mapped => {
+                let head = layout::head_word(0, stripe, header.seed);
+                file.write_all_at(&head.to_le_bytes(), at)?;
+            }
+        }
+    }
+    if way == OpenWay::Mapped {
+        let clock = clean::clock_bytes(0, header.seed, host);
+        file.write_all_at(&clock, clean::CLOCK_AT)?;
     }
     file.write_all_at(&header.to_bytes(), 0)?;
     Ok(header)

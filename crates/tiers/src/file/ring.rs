@@ -4,11 +4,11 @@
 //! between any two of these, it leaves the old record of the key or none: a position is used once,
 //! so no bucket can come to name a record that was written later.
 
-use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;
 
 use super::super::host::Host;
 use super::super::tier::{Lookup, MissTicket, NEVER_MS, Stored, TierError, TierFault, TierHit};
+use super::failed::{damaged, io};
 use super::layout::{
     self, BUCKET_BYTES, Bucket, HEAD_BYTES, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace,
     UNIT,
@@ -20,18 +20,6 @@ use super::opened::OpenedFile;
 const TRIES: u32 = 3;
 /// Buckets that [`OpenedFile::clear`] holds in memory at once.
 const BUCKETS_AT_ONCE: usize = 256;
-
-pub fn io(error: Error) -> TierError {
-    if error.kind() == ErrorKind::UnexpectedEof {
-        return damaged("the cache file is shorter than it was");
-    }
-    let text = format!("the cache file cannot be used: {error}");
-    TierError::new(TierFault::Io, text)
-}
-
-fn damaged(text: &str) -> TierError {
-    TierError::new(TierFault::Damaged, text)
-}
 
 impl OpenedFile {
     /// The bucket, to be written again.

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use super::super::host::Host;
 use super::super::tier::TierError;
 use super::FileSettings;
+use super::failed::io;
 use super::layout::{self, BUCKET_BYTES, Bucket, RecordPlace, UNIT};
 use super::opened::OpenedFile;
-use super::ring::io;
 
 /// Counts of the records that the slots of a file name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

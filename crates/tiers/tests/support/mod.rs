@@ -9,6 +9,7 @@ use tiers::{FileSettings, FileTier, Host, Lookup, Tier, TierError, TierFault};
 
 pub mod faulty;
 pub mod history;
+pub mod mapped;
 pub mod records;
 pub mod redis_server;
 pub mod sqlite;

@@ -1,0 +1,93 @@
+//! What a record is called in the file: its group, its key, and the generations of both.
+//!
+//! A flush changes a generation, so that no key made before it is ever looked for again. It is a
+//! random number and no count: damage cannot bring an earlier one back.
+
+use std::sync::atomic::Ordering;
+
+use twox_hash::XxHash3_64;
+
+use super::super::super::host::Host;
+use super::super::super::tier::TierError;
+use super::super::layout::{KeyPlace, word};
+use super::super::lock::Patience;
+use super::MappedFile;
+
+const GROUP_AT: usize = 20;
+/// Where the page of the header has the generation of all keys.
+const GENERATION_AT: u64 = 320;
+
+/// That of all keys, and that of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generations {
+    all: u64,
+    group: u64,
+}
+
+/// The whole key of a record, and where it belongs.
+pub struct KeyName {
+    pub bytes: Vec<u8>,
+    pub generations: Generations,
+    pub place: KeyPlace,
+}
+
+impl MappedFile {
+    pub fn name(&self, group: &[u8], key: &[u8]) -> KeyName {
+        let generations = self.generations(group);
+        let mut bytes = Vec::with_capacity(GROUP_AT + group.len() + key.len());
+        bytes.extend_from_slice(&generations.all.to_le_bytes());
+        bytes.extend_from_slice(&generations.group.to_le_bytes());
+        // So that no group and key together are those of another pair.
+        bytes.extend_from_slice(&(group.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(group);
+        bytes.extend_from_slice(key);
+        KeyName {
+            place: KeyPlace::new(&bytes, self.opened.seed, &self.opened.layout),
+            bytes,
+            generations,
+        }
+    }
+
+    fn generations(&self, group: &[u8]) -> Generations {
+        let (at, _) = self.group_at(group);
+        Generations {
+            all: self.word(GENERATION_AT).load(Ordering::Acquire),
+            group: self.word(at).load(Ordering::Acquire),
+        }
+    }
+
+    fn group_at(&self, group: &[u8]) -> (u64, u32) {
+        let hash = XxHash3_64::oneshot_with_seed(self.opened.seed, group);
+        self.opened.layout.generation_at(hash)
+    }
+
+    /// Whether a record with these bytes as its whole key may still be looked for.
+    pub fn is_of_this_generation(&self, name: &[u8]) -> bool {
+        let length = name.get(16..GROUP_AT).and_then(|bytes| bytes.first_chunk());
+        let length = length.map(|bytes| u32::from_le_bytes(*bytes) as usize);
+        let group = length.and_then(|length| name.get(GROUP_AT..)?.get(..length));
+        group.is_some_and(|group| {
+            let found = self.generations(group);
+            (found.all, found.group) == (word(name, 0), word(name, 8))
+        })
+    }
+
+    pub fn flush_group(&self, group: &[u8], host: &Host) -> Result<(), TierError> {
+        let (at, stripe) = self.group_at(group);
+        self.change_generation(at, stripe, host)
+    }
+
+    pub fn flush(&self, host: &Host) -> Result<(), TierError> {
+        self.change_generation(GENERATION_AT, 0, host)
+    }
+
+    fn change_generation(&self, at: u64, stripe: u32, host: &Host) -> Result<(), TierError> {
+        let _lock = self.opened.lock(stripe, Patience::Delete, host)?;
+        self.leave_clean()?;
+        let mut random = [0; 8];
+        (host.random)(&mut random);
+        let generation = u64::from_ne_bytes(random);
+        self.word(at).store(generation, Ordering::Release);
+        Ok(())
+    }
+}
