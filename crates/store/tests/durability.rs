@@ -10,8 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use model::{Coordinates, Mark, Value};
-use store::{CatalogueOp, Durability, Op, Options, Store, StoreError, WriteBatch};
+use model::{
+    Coordinates, DeploymentId, FunctionDefinition, FunctionId, Mark, ProjectId, Timestamp, Value,
+};
+use store::{
+    CatalogueOp, Durability, ExecutionStatus, ExecutionTrigger, FunctionName, FunctionOp,
+    NewExecution, Op, Options, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall,
+    QueuedExecution, Store, StoreError, WriteBatch,
+};
 use suite::db::{
     COUNT, Db, Place, TITLE, content, create_database, create_project, encode_row, note, notes,
     notes_called,
@@ -445,4 +451,136 @@ fn a_commit_that_cannot_be_taken_back_is_of_unknown_outcome() {
         came_up += verdict.came_up;
     }
     assert!(came_up > 0, "a log that was not cut brings it up");
+}
+
+/// 2026-01-01T00:00:00Z, where the marks of tests begin.
+const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
+
+/// An execution that waits: the answer 202 is sent when its commit has returned.
+fn execution(id: &str) -> NewExecution {
+    NewExecution {
+        function: FunctionName {
+            project: ProjectId::new(suite::db::PROJECT).unwrap(),
+            id: FunctionId::new("f").unwrap(),
+        },
+        function_seq: 1,
+        queued: QueuedExecution {
+            seq: 0,
+            id: id.to_owned(),
+            trigger: ExecutionTrigger::Http,
+            deployment: DeploymentId::new("d").unwrap(),
+            due: Timestamp(1),
+            is_scheduled: false,
+            attempt: 0,
+            lease: None,
+            method: "POST".to_owned(),
+            path: "/".to_owned(),
+            depth: 0,
+            // Records of long ago are not kept.
+            created: Timestamp(NEW_YEAR_US),
+            updated: Timestamp(NEW_YEAR_US),
+        },
+        call: QueuedCall::default(),
+    }
+}
+
+/// How many executions wait in what a crash has left, and how many have ended; none before there
+/// is a database.
+fn executions_in(directory: &Path) -> (usize, usize) {
+    let place = Directory {
+        path: directory.join("data"),
+        durability: Durability::Normal,
+        vfs: None,
+    };
+    let look = || {
+        let store = Db::open(&place).store;
+        let waits = futures_executor::block_on(store.queued_executions(1)).unwrap();
+        let ended = futures_executor::block_on(store.executions(1)).unwrap();
+        (waits.len(), ended.len())
+    };
+    thread::scope(|scope| scope.spawn(look).join()).unwrap()
+}
+
+/// Queues executions on a recorded disk, and ends every other one; notes when each was answered.
+fn record_executions(place: &Directory, (vfs, count): (&RecordingVfs, usize)) {
+    let mut db = Db::open(place);
+    db.ok(vec![Op::Catalogue(create_project(suite::db::PROJECT))]);
+    let new = execution("");
+    let definition = FunctionDefinition::new("F".to_owned(), "node-22".to_owned());
+    let create = CatalogueOp::CreateFunction(new.function.clone(), Box::new(definition));
+    db.ok(vec![Op::Catalogue(create)]);
+    let bounds = QueueBounds {
+        count_max: QUEUED_MAX,
+        bytes_max: QUEUED_BYTES_MAX,
+    };
+    let queue = |op| vec![Op::Function(FunctionOp::Queue(op))];
+    for nth in 0..count {
+        let new = execution(&format!("e{nth}"));
+        let put = QueueOp::Put(Arc::from([new]), bounds);
+        db.ok(queue(put));
+        vfs.log().note("accepted", nth as u64 + 1);
+        // Every other one ends at once, which its caller may read then.
+        if nth % 2 == 1 {
+            let id = format!("e{nth}");
+            let waits = db.store.queued_execution(1, &id);
+            let waits = futures_executor::block_on(waits).unwrap().unwrap();
+            let mut record = waits.record(Timestamp(NEW_YEAR_US));
+            record.status = ExecutionStatus::Completed;
+            db.ok(queue(QueueOp::End {
+                seq: waits.seq,
+                function: execution("").function,
+                function_seq: 1,
+                record: Box::new(record),
+            }));
+            vfs.log().note("ended", nth as u64 / 2 + 1);
+        }
+    }
+    db.close();
+}
+
+#[test]
+fn executions_that_are_accepted_or_ended_are_on_disk_before_that_is_said() {
+    const COUNT: usize = 12;
+    let root = tempfile::tempdir().unwrap();
+    let vfs = RecordingVfs::register("accepted-executions", root.path()).unwrap();
+    let place = Directory {
+        path: root.path().join("data"),
+        durability: Durability::Full,
+        vfs: Some(vfs.name().to_owned()),
+    };
+    record_executions(&place, (&vfs, COUNT));
+    let rebuilt = tempfile::tempdir().unwrap();
+    let mut crashes = vfs.log().crashes();
+    let (mut accepted, mut ended, mut seen, mut looks) = (0, 0, None, 0);
+    let mut found = (0, 0);
+    while let Some(point) = crashes.advance() {
+        match point.event().what {
+            What::Note {
+                label: "accepted",
+                number,
+            } => accepted = number as usize,
+            What::Note {
+                label: "ended",
+                number,
+            } => ended = number as usize,
+            _ => {}
+        }
+        if accepted == 0 {
+            continue;
+        }
+        if seen != Some(point.state_number()) {
+            seen = Some(point.state_number());
+            let directory = rebuilt.path().join(point.seq().to_string());
+            point.write_to(&directory, Loss::Unsynced).unwrap();
+            found = executions_in(&directory);
+            looks += 1;
+        }
+        assert!(
+            found.0 + found.1 >= accepted,
+            "{accepted} accepted: {found:?}"
+        );
+        assert!(found.1 >= ended, "{ended} ended: {found:?}");
+    }
+    assert_eq!((accepted, ended), (COUNT, COUNT / 2));
+    assert!(looks > COUNT, "{looks}");
 }

@@ -10,6 +10,9 @@ import { Functions, ID, Query, Runtime } from 'node-appwrite';
 import { InputFile } from 'node-appwrite/file';
 import { poll, refused, Server } from './server.js';
 
+/** A minute of a schedule may just have begun, and the machine may be busy. */
+const EXECUTION_LIMIT_MS = 180_000;
+
 let server;
 let functions;
 before(async () => {
@@ -226,4 +229,74 @@ test('a handler from its files to its answer', async (t) => {
   assert.deepEqual(JSON.parse(execution.responseBody), { word: 'tide', n: 2, way: '/way' });
   assert.equal(execution.logs, 'asked\n');
   assert.equal(execution.deploymentId, deploymentId);
+});
+
+/** Waits for the end of an execution: this one, or the first one. */
+function ended(functionId, executionId) {
+  return poll(
+    'the execution',
+    async () => {
+      const found = executionId
+        ? await functions.getExecution({ functionId, executionId })
+        : (await functions.listExecutions({ functionId })).executions[0];
+      return ['completed', 'failed'].includes(found?.status) ? found : null;
+    },
+    EXECUTION_LIMIT_MS,
+  );
+}
+
+const SHOWN = `module.exports = async ({ req, res, log }) => {
+  const { 'x-appwrite-trigger': trigger, 'x-appwrite-event': event } = req.headers
+  log(JSON.stringify({ trigger, event }))
+  log(req.bodyText)
+  return res.text('answered', 201)
+}`;
+
+test('an execution that is queued, and deleted', async (t) => {
+  const runtime = await ownRuntime(t);
+  if (runtime === undefined) return;
+  const functionId = ID.unique();
+  await functions.create({ functionId, name: 'F', runtime });
+  await deployed(functionId, archive({ 'main.js': SHOWN }));
+  const accepted = await functions.createExecution({ functionId, body: 'sent', async: true });
+  assert.equal(accepted.status, 'waiting');
+  const found = await ended(functionId, accepted.$id);
+  const { status, responseStatusCode, responseBody } = found;
+  assert.deepEqual([status, responseStatusCode, responseBody], ['completed', 201, '']);
+  assert.equal(found.logs.split('\n')[1], 'sent');
+  const executionId = found.$id;
+  await functions.deleteExecution({ functionId, executionId });
+  await refused(functions.getExecution({ functionId, executionId }), 404, 'execution_not_found');
+});
+
+test('an execution by a row', async (t) => {
+  const runtime = await ownRuntime(t);
+  if (runtime === undefined) return;
+  const tables = server.tables();
+  const [databaseId, tableId] = ['events', 'notes'];
+  await tables.create({ databaseId, name: 'Events' });
+  const columns = [{ key: 'text', type: 'string', size: 100 }];
+  await tables.createTable({ databaseId, tableId, name: 'Notes', columns });
+  const functionId = ID.unique();
+  const events = ['databases.*.tables.notes.rows.*.create'];
+  await functions.create({ functionId, name: 'F', runtime, events });
+  await deployed(functionId, archive({ 'main.js': SHOWN }));
+  await tables.createRow({ databaseId, tableId, rowId: 'one', data: { text: 'seen' } });
+  const found = await ended(functionId);
+  assert.deepEqual([found.trigger, found.status], ['event', 'completed']);
+  const [headers, row] = found.logs.split('\n').slice(0, 2).map((line) => JSON.parse(line));
+  const event = 'databases.events.tables.notes.rows.one.create';
+  assert.deepEqual(headers, { trigger: 'event', event });
+  assert.equal(row.text, 'seen');
+});
+
+test('an execution by the clock', async (t) => {
+  const runtime = await ownRuntime(t);
+  if (runtime === undefined) return;
+  const functionId = ID.unique();
+  await functions.create({ functionId, name: 'F', runtime, schedule: '* * * * *' });
+  await deployed(functionId, archive({ 'main.js': SHOWN }));
+  const found = await ended(functionId);
+  assert.deepEqual([found.trigger, found.status], ['schedule', 'completed']);
+  await functions.delete({ functionId });
 });

@@ -16,12 +16,12 @@ const POLL_MS = 20;
 const run = promisify(execFile);
 
 /** Polls `attempt` until it gives something other than null. */
-export async function poll(what, attempt) {
-  const deadline = Date.now() + LIMIT_MS;
+export async function poll(what, attempt, limitMs = LIMIT_MS) {
+  const deadline = Date.now() + limitMs;
   for (;;) {
     const found = await attempt();
     if (found !== null) return found;
-    if (Date.now() > deadline) throw new Error(`${what} took more than ${LIMIT_MS} ms`);
+    if (Date.now() > deadline) throw new Error(`${what} took more than ${limitMs} ms`);
     await new Promise((resume) => setTimeout(resume, POLL_MS));
   }
 }
