@@ -25,9 +25,14 @@ pub fn own_address() -> Option<Ipv4Addr> {
 
 /// A nameserver that knows three names. `own.test` is `own`.
 fn nameserver(own: Ipv4Addr) -> SocketAddr {
-    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // The port of the one may be taken for the other.
+    let both = || {
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(datagrams.local_addr().unwrap()).ok()?;
+        Some((datagrams, listener))
+    };
+    let (datagrams, listener) = std::iter::repeat_with(both).flatten().next().unwrap();
     let address = datagrams.local_addr().unwrap();
-    let listener = TcpListener::bind(address).unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 1500];
         while let Ok((count, from)) = datagrams.recv_from(&mut buffer) {
