@@ -132,12 +132,6 @@ pub enum Command {
     ///
     /// Changes nothing, and works while a server runs. The exit code is 1 if something is bad.
     Doctor(DoctorArgs),
-    /// Shut a process in and run it: started by the server, for each process of a function
-    #[command(hide = true)]
-    Jail {
-        /// What to run, as JSON
-        setup: String,
-    },
     /// Print the licence of Tidemark and of the libraries in it
     Licenses,
     /// Fill a table with example data

@@ -56,6 +56,9 @@ pub struct Outside {
 /// standard error), 2 when the command line was not understood, 3 when an export lacks damaged rows
 /// and is whole otherwise.
 pub fn main(clock: Arc<dyn Clock>, rng: Rng, collect: fn(bool)) -> ExitCode {
+    if let Some(setup) = jail::setup(crate::config::words().into_iter().skip(1)) {
+        return jail::run(&setup);
+    }
     let outside = Outside {
         clock,
         rng,
@@ -105,7 +108,6 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Function(command) => return function::run(command, &outside),
         Command::History(args) => past::history(&args, outside)?,
         Command::Erase(args) => past::erase(&args, outside)?,
-        Command::Jail { setup } => return Ok(jail::run(&setup)),
         Command::Licenses => licenses::run()?,
         Command::Seed(command) => seed::run(command, &outside)?,
         Command::Top(args) => top::run(args)?,

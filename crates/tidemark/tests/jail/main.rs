@@ -6,6 +6,7 @@
 
 mod api;
 mod builds;
+mod memory;
 mod outside;
 mod registries;
 
