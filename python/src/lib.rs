@@ -20,6 +20,7 @@ mod guard;
 mod instance;
 mod isolate;
 mod key;
+mod memcached_tier;
 mod miss;
 mod notices;
 mod object;
@@ -86,6 +87,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<task_run::TaskRun>()?;
     module.add_class::<task_run::RunBody>()?;
     module.add_class::<file_tier::SharedFile>()?;
+    module.add_class::<memcached_tier::SharedMemcached>()?;
     module.add_class::<object_tier::SharedObject>()?;
     module.add_class::<redis_tier::SharedRedis>()?;
     module.add_class::<tier_stack::StackOfTiers>()?;

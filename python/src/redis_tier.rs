@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use tiers::{Host, RedisSettings, RedisTier, RedisTls};
+use tiers::{Host, RedisSettings, RedisTier, TierTls};
 
 use crate::file_tier::failure;
 use crate::flight;
@@ -40,7 +40,7 @@ impl SharedRedis {
         let settings = RedisSettings {
             url,
             sentinels,
-            tls: RedisTls {
+            tls: TierTls {
                 authorities,
                 client,
             },

@@ -14,6 +14,7 @@ use tiers::{
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
+use crate::memcached_tier::SharedMemcached;
 use crate::object_tier::{SharedObject, raise_what_was_raised};
 use crate::redis_tier::SharedRedis;
 use crate::value_bytes;
@@ -36,6 +37,7 @@ fn names_in(bytes: &[u8]) -> Vec<TokenName> {
 enum SharedTier<'py> {
     File(PyRef<'py, SharedFile>),
     Redis(PyRef<'py, SharedRedis>),
+    Memcached(PyRef<'py, SharedMemcached>),
     Object(PyRef<'py, SharedObject>),
 }
 
@@ -106,6 +108,7 @@ impl StackOfTiers {
         let host = match tiers.first() {
             Some(SharedTier::File(file)) => file.host,
             Some(SharedTier::Redis(redis)) => redis.host,
+            Some(SharedTier::Memcached(memcached)) => memcached.host,
             Some(SharedTier::Object(object)) => object.host,
             None => return Err(PyRuntimeError::new_err("a stack has at least one tier")),
         };
@@ -125,6 +128,7 @@ impl StackOfTiers {
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
+            SharedTier::Memcached(memcached) => memcached.tier.clone() as Arc<dyn Tier>,
             SharedTier::Object(object) => object.tier.clone() as Arc<dyn Tier>,
         });
         let settings = GateSettings { breaker, pressure };

@@ -30,7 +30,7 @@ GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
         ({"encryption": "secret"}, "'encryption' yet"),
         ({"interop": "secret"}, "'interop' yet"),
         ({"backend": object()}, "backend must be None, \"file\", \"redis://"),
-        ({"backend": "memcached://:secret@host"}, "not another text"),
+        ({"backend": "mongodb://:secret@host"}, "not another text"),
         ({"backend": "redissy://:secret@host"}, "not another text"),
         ({"circuit_breaker": 3}, "circuit_breaker must be a bool or a CircuitBreaker, not int"),
         ({"backpressure": None}, "backpressure must be a bool or a Backpressure, not NoneType"),

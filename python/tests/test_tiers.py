@@ -232,7 +232,7 @@ def test_rules_check_their_numbers() -> None:
         with pytest.raises(ValueError, match=f"from 1 to 4 tiers, not {len(backends)}"):
             cache(backend=backends)
     with pytest.raises(TypeError, match="not another text"):
-        cache(backend=["file", "memcached://:secret@host"])
+        cache(backend=["file", "mongodb://:secret@host"])
     breaker: Any = CircuitBreaker(window=datetime.timedelta(minutes=1))
     pressure: Any = Backpressure(wait=0)
     assert breaker.numbers() == (5, 60_000, 30_000, 3)

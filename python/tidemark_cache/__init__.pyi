@@ -20,6 +20,7 @@ __all__ = [
     "CacheCounts",
     "CircuitBreaker",
     "FileBackend",
+    "MemcachedBackend",
     "RedisBackend",
     "cache",
     "defer_invalidations",
@@ -46,8 +47,8 @@ class _Records(Protocol):
     def set(self, key: str, value: bytes, ttl: int, /) -> Any: ...
     def delete(self, key: str, /) -> Any: ...
 
-# A text is "file", or the address of a Redis server.
-_Backend: TypeAlias = "str | FileBackend | RedisBackend | _Records"
+# A text is "file", or the address of a Redis or Memcached server.
+_Backend: TypeAlias = "str | FileBackend | RedisBackend | MemcachedBackend | _Records"
 
 class CacheCounts(NamedTuple):
     hits: int
@@ -67,7 +68,11 @@ class CacheCounts(NamedTuple):
 
 class FileBackend:
     def __init__(
-        self, *, folder: str | os.PathLike[str] | None = None, megabytes: int = 256
+        self,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        megabytes: int = 256,
+        listen: bool = True,
     ) -> None: ...
     @property
     def folder(self) -> str | os.PathLike[str] | None: ...
@@ -83,10 +88,31 @@ class RedisBackend:
         timeout: _Duration = 1.0,
         connect_timeout: _Duration = 1.0,
         connections: int = 50,
+        megabytes: int = 100,
         tls_ca: str | os.PathLike[str] | None = None,
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
+        sentinels: Iterable[str] = (),
         listen: bool = True,
+    ) -> None: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def prefix(self) -> str: ...
+
+class MemcachedBackend:
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = "tidemark",
+        timeout: _Duration = 1.0,
+        connect_timeout: _Duration = 1.0,
+        connections: int = 50,
+        megabytes: int = 100,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
     ) -> None: ...
     @property
     def url(self) -> str: ...

@@ -57,8 +57,9 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
             background; True for one half.
         stale_ttl: Seconds after its lifetime in which an entry still answers while the body runs.
         backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share;
-            ``"redis://…"`` or a ``RedisBackend``; an object with the methods ``get``, ``set`` and
-            ``delete``; or a list of these, the nearest first.
+            ``"redis://…"`` or a ``RedisBackend``; ``"memcached://…"`` or a ``MemcachedBackend``;
+            an object with the methods ``get``, ``set`` and ``delete``; or a list of these, the
+            nearest first.
         stale_if_error: Seconds after its lifetime in which an entry answers if the body fails.
 
     Raises:

@@ -89,13 +89,26 @@ class SharedRedis:
     def announce(self, notice: bytes) -> None: ...
     def listen(self, on_notice: Callable[[bytes | None], bool]) -> None: ...
 
+class SharedMemcached:
+    def __init__(
+        self,
+        url: str,
+        prefix: str,
+        connect_ms: int,
+        timeout_ms: int,
+        idle_max: int,
+        record_bytes_max: int,
+        authorities: bytes | None,
+        client: tuple[bytes, bytes] | None,
+    ) -> None: ...
+
 class SharedObject:
     def __init__(self, object: Any) -> None: ...
 
 class StackOfTiers:
     def __init__(
         self,
-        tiers: list[SharedFile | SharedRedis | SharedObject],
+        tiers: list[SharedFile | SharedRedis | SharedMemcached | SharedObject],
         breaker: tuple[int, int, int, int] | None,
         pressure: tuple[int, int, int] | None,
     ) -> None: ...

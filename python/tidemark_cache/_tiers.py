@@ -19,6 +19,7 @@ _ANSWER_MEGABYTES_MAX = 512
 _COUNT_MAX = 1 << 20
 _FILE = "python-1.tier"
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+unix://")
+_MEMCACHED_SCHEMES = ("memcached://", "memcacheds://", "memcached+unix://")
 #: What users of other clients may try.
 _OTHER_SCHEMES = ("sentinel", "cluster")
 #: Bytes of a file with certificates or a key.
@@ -29,7 +30,7 @@ _PREFIX_MAX = 100
 forced = contextvars.ContextVar("tidemark_cache_forced", default=False)
 
 _files: dict[tuple[str, int], _native.SharedFile] = {}
-_others: "dict[RedisBackend | ObjectBackend, _native.SharedRedis | _native.SharedObject]" = {}
+_others: "dict[_OtherBackend, _OtherTier]" = {}
 _stacks: dict[Any, _native.StackOfTiers] = {}
 _lock = threading.Lock()
 
@@ -86,7 +87,7 @@ class RedisBackend:
     tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
     tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
     tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
-    sentinels: tuple[str, ...] = dataclasses.field(default=(), repr=False, kw_only=True)
+    sentinels: Iterable[str] = dataclasses.field(default=(), repr=False, kw_only=True)
     listen: bool = dataclasses.field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -108,8 +109,7 @@ class RedisBackend:
             raise TypeError("sentinels must be addresses: several texts")
         # A list is as good, and cannot be hashed.
         object.__setattr__(self, "sentinels", tuple(self.sentinels))
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key belong together")
+        _check_pair(self.tls_certificate, self.tls_key)
         _bool("listen", self.listen)
         if len(self.prefix) > _PREFIX_MAX:
             raise ValueError(f"prefix may have {_PREFIX_MAX} characters, not {len(self.prefix)}")
@@ -126,10 +126,59 @@ class RedisBackend:
             _milliseconds("timeout", self.timeout),
             _count("connections", self.connections, 1, 10_000),
             _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
-            None if self.tls_ca is None else _pem("tls_ca", self.tls_ca),
-            None
-            if self.tls_certificate is None or self.tls_key is None
-            else (_pem("tls_certificate", self.tls_certificate), _pem("tls_key", self.tls_key)),
+            *_pems(self.tls_ca, self.tls_certificate, self.tls_key),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MemcachedBackend:
+    """A Memcached server shared by processes of many hosts.
+
+    Args:
+        url: ``memcached://host[:port]``, ``memcacheds://…`` for TLS, or
+            ``memcached+unix:///path``.
+        prefix: What its keys begin with.
+        timeout: Seconds a call may take, from its first byte to the last one of its answer.
+        connect_timeout: Seconds making a connection may take.
+        connections: Connections that each process keeps while it does not use them.
+        megabytes: Size of the largest entry that is read. The server has its own limit, 1 MB
+            unless it was started with another one.
+        tls_ca: File in PEM with the authorities to believe, in the place of the system's.
+        tls_certificate: File in PEM with the certificates that this client shows.
+        tls_key: File in PEM with the key to them.
+    """
+
+    url: str = dataclasses.field(repr=False)
+    prefix: str = dataclasses.field(default="tidemark", kw_only=True)
+    timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
+    connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
+    connections: int = dataclasses.field(default=50, kw_only=True)
+    megabytes: int = dataclasses.field(default=100, kw_only=True)
+    tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("url", "prefix"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be a text, not {type(value).__name__}")
+        if not self.url.startswith(_MEMCACHED_SCHEMES):
+            raise ValueError(f"url must begin with {', '.join(_MEMCACHED_SCHEMES)}")
+        _check_pair(self.tls_certificate, self.tls_key)
+        # All that can be wrong with the address is found here, without connecting.
+        self.open()
+
+    def open(self) -> _native.SharedMemcached:
+        """One more object for this server."""
+        return _native.SharedMemcached(
+            self.url,
+            f"{self.prefix}:python-1:",
+            _milliseconds("connect_timeout", self.connect_timeout),
+            _milliseconds("timeout", self.timeout),
+            _count("connections", self.connections, 1, 10_000),
+            _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
+            *_pems(self.tls_ca, self.tls_certificate, self.tls_key),
         )
 
 
@@ -155,8 +204,11 @@ _METHODS = ("get", "set", "delete")
 
 #: A tier that passes notices on.
 NotingBackend = FileBackend | RedisBackend
+#: A tier that is no file, and what the native side uses for it.
+_OtherBackend = RedisBackend | MemcachedBackend | ObjectBackend
+_OtherTier = _native.SharedRedis | _native.SharedMemcached | _native.SharedObject
 #: A tier below memory.
-Backend = NotingBackend | ObjectBackend
+Backend = FileBackend | _OtherBackend
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -247,6 +299,24 @@ def _pem(name: str, path: object) -> bytes:
     return content
 
 
+def _check_pair(certificate: object, key: object) -> None:
+    if (certificate is None) != (key is None):
+        raise ValueError("tls_certificate and tls_key belong together")
+
+
+_Path = str | os.PathLike[str] | None
+
+
+def _pems(
+    ca: _Path, certificate: _Path, key: _Path
+) -> tuple[bytes | None, tuple[bytes, bytes] | None]:
+    """The authorities, and what this client shows."""
+    shown = None
+    if certificate is not None and key is not None:
+        shown = (_pem("tls_certificate", certificate), _pem("tls_key", key))
+    return None if ca is None else _pem("tls_ca", ca), shown
+
+
 def backends_of(backend: object) -> tuple[Backend, ...]:
     """The tiers of a setting, nearest first."""
     many = backend if isinstance(backend, (list, tuple)) else (backend,)
@@ -262,6 +332,8 @@ def _backend_of(backend: object) -> Backend:
         return FileBackend()
     if isinstance(backend, str) and backend.startswith(_REDIS_SCHEMES):
         return RedisBackend(backend)
+    if isinstance(backend, str) and backend.startswith(_MEMCACHED_SCHEMES):
+        return MemcachedBackend(backend)
     if not isinstance(backend, (str, type)):
         methods = [getattr(backend, name, None) for name in _METHODS]
         if all(map(callable, methods)):
@@ -270,7 +342,8 @@ def _backend_of(backend: object) -> Backend:
     # Another text may be an address with a password in it.
     other = "another text" if isinstance(backend, str) else type(backend).__name__
     raise TypeError(
-        'backend must be None, "file", "redis://…", a FileBackend, a RedisBackend, an object with '
+        'backend must be None, "file", "redis://…", "memcached://…", a FileBackend, a '
+        "RedisBackend, a MemcachedBackend, an object with "
         f"the methods {', '.join(_METHODS)}, or a list of these, not {other}"
     )
 
@@ -293,13 +366,14 @@ def names_of(backends: tuple[Backend, ...]) -> list[str]:
 
 def with_notices(backends: Iterable[Backend]) -> list[NotingBackend]:
     """Those that pass invalidations on from one process to the others."""
-    return [one for one in backends if not isinstance(one, ObjectBackend) and one.listen]
+    return [one for one in backends if isinstance(one, NotingBackend) and one.listen]
 
 
 def _kind_of(backend: Backend) -> str:
     if isinstance(backend, ObjectBackend):
         return type(backend.object).__name__
-    return "file" if isinstance(backend, FileBackend) else "redis"
+    kinds = {FileBackend: "file", RedisBackend: "redis", MemcachedBackend: "memcached"}
+    return kinds[type(backend)]
 
 
 def breaker_of(setting: object) -> CircuitBreaker | None:
@@ -346,8 +420,8 @@ def _file_at(place: tuple[str, int]) -> _native.SharedFile:
 
 
 def _tier_at(
-    place: tuple[str, int] | RedisBackend | ObjectBackend,
-) -> _native.SharedFile | _native.SharedRedis | _native.SharedObject:
+    place: tuple[str, int] | _OtherBackend,
+) -> _native.SharedFile | _OtherTier:
     if isinstance(place, tuple):
         return _file_at(place)
     other = _others.get(place)

@@ -151,7 +151,7 @@ fn missing_on_machine(checkout: &Checkout) -> Vec<Missing> {
         prerequisite::for_go(),
         prerequisite::for_guides(),
         prerequisite::for_php(),
-        prerequisite::for_redis(),
+        prerequisite::for_tiers(),
         prerequisite::for_web(),
         prerequisite::for_postgres(),
     ]

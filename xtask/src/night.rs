@@ -50,7 +50,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         full::missing_for_document(checkout)?,
         prerequisite::for_node(),
         prerequisite::for_php(),
-        prerequisite::for_redis(),
+        prerequisite::for_tiers(),
         prerequisite::for_wordpress(),
         bench::missing(&benches),
     ]

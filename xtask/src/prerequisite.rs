@@ -177,12 +177,16 @@ pub fn for_guides() -> Vec<Missing> {
     vec![Missing::new("curl", Remedy::Apt(&["curl"]))]
 }
 
-/// The server that the tests of caches' tiers start.
-pub fn for_redis() -> Vec<Missing> {
-    if version_of("redis-server").is_some() {
-        return Vec::new();
+/// The servers that the tests of caches' tiers start.
+pub fn for_tiers() -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if version_of("redis-server").is_none() {
+        missing.push(Missing::new("Redis", Remedy::Apt(&["redis-server"])));
     }
-    vec![Missing::new("Redis", Remedy::Apt(&["redis-server"]))]
+    if version_of("memcached").is_none() {
+        missing.push(Missing::new("Memcached", Remedy::Apt(&["memcached"])));
+    }
+    missing
 }
 
 /// PHP with the extensions that the tests of the WordPress drop-in use.

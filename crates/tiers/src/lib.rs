@@ -2,7 +2,8 @@
 //!
 //! [`FileTier`] is one file of a fixed size, shared by all processes of a host, and [`MappedTier`]
 //! one whose values are read in place; [`RedisTier`] is a
-//! server that those of many hosts share, and [`RecordTier`] any store of whole records.
+//! server that those of many hosts share, and [`RecordTier`] any store of whole records, such as
+//! [`MemcachedStore`].
 //! [`envelope`] is the frame around a value in any tier.
 //! Values are bytes here: what they mean is the business of the binding for one language, which
 //! also says when a process was forked ([`Host`]).
@@ -15,12 +16,16 @@ pub mod breaker;
 pub mod envelope;
 mod file;
 mod host;
+mod idle;
 mod leases;
+mod memcached;
+mod paced;
 pub mod policy;
 mod records;
 mod redis;
 mod stack;
 mod tier;
+mod tls;
 mod tokens;
 
 pub use leases::LEASE_MS;
@@ -30,11 +35,13 @@ pub use file::{
     MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen, SharedBytes, VALUE_SHARE,
 };
 pub use host::Host;
+pub use memcached::{MemcachedSettings, MemcachedStore};
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
-pub use redis::{NOTICE_BYTES_MAX, RedisSettings, RedisTier, RedisTls, read_answer};
+pub use redis::{NOTICE_BYTES_MAX, RedisSettings, RedisTier, read_answer};
 pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
     HeardNotice, LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier,
     TierError, TierFault, TierHit,
 };
+pub use tls::TierTls;
 pub use tokens::{NAME_BYTES, OWN_TAGS_MAX, TokenName};

@@ -11,23 +11,23 @@ mod notices;
 mod sentinel;
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 
-pub use address::RedisTls;
 pub use answer::read_answer;
 pub use notices::NOTICE_BYTES_MAX;
 
 use address::RedisRoute;
 use connection::{CallBounds, ServerConnection};
 
-use super::host::{ByProcess, Host};
+use super::host::Host;
+use super::idle::IdleConnections;
 use super::tier::{
     LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
-    TierFault, TierHit,
+    TierHit,
 };
+use super::tls::TierTls;
 
 /// Kind, token, lifetime in milliseconds.
 const HEADER_BYTES: usize = 1 + TOKEN_BYTES + 8;
@@ -98,7 +98,7 @@ pub struct RedisSettings {
     /// Addresses of Sentinels, of the same form.
     pub sentinels: Vec<String>,
     /// What a connection by TLS needs.
-    pub tls: RedisTls,
+    pub tls: TierTls,
     /// What all keys begin with.
     pub prefix: String,
     /// How long making a connection may take.
@@ -118,7 +118,7 @@ pub struct RedisTier {
     first_sentinel: AtomicUsize,
     settings: RedisSettings,
     host: Host,
-    idle: ByProcess<Mutex<Vec<ServerConnection>>>,
+    idle: IdleConnections<ServerConnection>,
     scripts: Scripts,
 }
 
@@ -184,8 +184,8 @@ impl RedisTier {
         Ok(RedisTier {
             route: address::route(&settings)?,
             first_sentinel: AtomicUsize::new(0),
+            idle: IdleConnections::new(&host, settings.idle_max),
             settings,
-            idle: ByProcess::new(&host),
             host,
             scripts: Scripts {
                 miss: Script::new(MISS),
@@ -224,22 +224,13 @@ impl RedisTier {
         &self,
         act: impl FnOnce(&mut ServerConnection) -> Result<T, RedisError>,
     ) -> Result<T, TierError> {
-        let Some(idle) = self.idle.own() else {
-            let text = "this process is a fork of too many others in a row";
-            return Err(TierError::new(TierFault::Off, text));
-        };
-        let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle().pop();
-        let mut connection = match kept {
+        let mut connection = match self.idle.take()? {
             Some(connection) => connection,
             None => self.connect().map_err(|error| self.failure(&error))?,
         };
         match act(&mut connection) {
             Ok(done) => {
-                let mut idle = idle();
-                if idle.len() < self.settings.idle_max {
-                    idle.push(connection);
-                }
+                self.idle.keep(connection);
                 Ok(done)
             }
             Err(error) => {
@@ -247,7 +238,7 @@ impl RedisTier {
                 // that were made before may have ended with it.
                 drop(connection);
                 if error.is_io_error() || is_copy(&error) {
-                    idle().clear();
+                    self.idle.end();
                 }
                 Err(self.failure(&error))
             }

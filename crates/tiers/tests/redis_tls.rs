@@ -1,50 +1,17 @@
 //! A Redis server by TLS: who is believed, and what is refused. Certificates are made by `openssl`.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{HeardNotice, RedisTier, RedisTls, Stored, Tier, TierFault};
+use tiers::{HeardNotice, RedisTier, Stored, Tier, TierFault, TierTls};
 
 mod support;
 
+use support::certificates::certify;
 use support::read;
 use support::redis_server::{RedisServer, settings};
-
-/// A certificate and its key, in PEM, signed by `issuer` or by itself.
-fn certify(folder: &Path, name: &str, names: &str, issuer: Option<&str>) {
-    let mut openssl = Command::new("openssl");
-    openssl.current_dir(folder);
-    openssl.args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '));
-    openssl.args(["-subj", &format!("/CN={name}")]);
-    openssl.args([
-        "-keyout",
-        &format!("{name}.key"),
-        "-out",
-        &format!("{name}.crt"),
-    ]);
-    match issuer {
-        Some(issuer) => {
-            openssl.args([
-                "-CA",
-                &format!("{issuer}.crt"),
-                "-CAkey",
-                &format!("{issuer}.key"),
-            ]);
-            openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-            openssl.args(["-addext", &format!("subjectAltName={names}")]);
-        }
-        None => {
-            openssl.args(["-addext", "basicConstraints=critical,CA:TRUE"]);
-        }
-    }
-    let made = openssl.output().expect("openssl is on the path");
-    let said = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "{said}");
-}
 
 struct Encrypted {
     _server: RedisServer,
@@ -87,8 +54,8 @@ impl Encrypted {
         std::fs::read(self.folder.path().join(name)).unwrap()
     }
 
-    fn tls(&self, authority: Option<&str>, client: Option<&str>) -> RedisTls {
-        RedisTls {
+    fn tls(&self, authority: Option<&str>, client: Option<&str>) -> TierTls {
+        TierTls {
             authorities: authority.map(|name| self.pem(&format!("{name}.crt"))),
             client: client.map(|name| {
                 let (certificate, key) = (format!("{name}.crt"), format!("{name}.key"));
@@ -97,7 +64,7 @@ impl Encrypted {
         }
     }
 
-    fn tier(&self, scheme: &str, host: &str, tls: RedisTls) -> RedisTier {
+    fn tier(&self, scheme: &str, host: &str, tls: TierTls) -> RedisTier {
         let mut settings = settings(&format!("{scheme}://{host}:{}", self.port));
         settings.tls = tls;
         RedisTier::new(settings, support::host()).unwrap()
@@ -130,7 +97,7 @@ fn redis_by_tls_is_used_by_clients_and_servers_that_believe_each_other() {
         ),
         // The certificate is that of an address.
         ("rediss", "localhost", whole()),
-        ("redis", "127.0.0.1", RedisTls::default()),
+        ("redis", "127.0.0.1", TierTls::default()),
     ] {
         let error = server.tier(scheme, host, tls).check().unwrap_err();
         assert!(
@@ -171,7 +138,7 @@ fn redis_by_tls_says_what_is_wrong_with_its_settings() {
     let pem = |text: &str| Some(text.as_bytes().to_vec());
     let made = |url: &str, authorities, client| {
         let mut settings = settings(url);
-        settings.tls = RedisTls {
+        settings.tls = TierTls {
             authorities,
             client,
         };
@@ -187,7 +154,7 @@ fn redis_by_tls_says_what_is_wrong_with_its_settings() {
     assert!(made(url, pem("secret"), None).starts_with(none));
     let client = || Some((b"secret".to_vec(), b"secret".to_vec()));
     assert!(made(url, None, client()).starts_with(none));
-    let unread = "a certificate or key of the connection to Redis cannot be read";
+    let unread = "a certificate or key of a connection by TLS cannot be read";
     assert_eq!(made(url, pem(garbage), None), unread);
     let client = Some((garbage.into(), garbage.into()));
     assert_eq!(made(url, None, client), unread);

@@ -6,35 +6,21 @@ use redis::{
     ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, RedisError,
     RedisResult, ServerErrorKind,
 };
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 
 use super::RedisSettings;
 use super::answer::is_too_large;
 use crate::tier::{TierError, TierFault};
+use crate::tls::{TlsPlace, tls_config};
 
 /// Characters of what a server or the system says that an error repeats.
 const TEXT_MAX: usize = 300;
 /// More are not needed to find one that works.
 const SENTINELS_MAX: usize = 16;
-/// What begins a certificate in PEM (RFC 7468).
-const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
-
 /// For an address that the library refuses. What it says itself names no part of the address.
 const UNREADABLE: &str = "the address of the Redis server cannot be read; it is \
                           redis://[user:password@]host[:port][/database], the port from 1 to \
                           65535, with % before codes of other letters in names and passwords";
-const UNREADABLE_TLS: &str = "a certificate or key of the connection to Redis cannot be read";
-
-/// Whom a connection by TLS believes, and how it shows who it is.
-#[derive(Clone, Default)]
-pub struct RedisTls {
-    /// Authorities in PEM, in the place of the system's.
-    pub authorities: Option<Vec<u8>>,
-    /// This client's certificates and its key, in PEM.
-    pub client: Option<(Vec<u8>, Vec<u8>)>,
-}
 
 fn off(text: impl Into<String>) -> TierError {
     TierError::new(TierFault::Off, text)
@@ -45,7 +31,7 @@ fn off(text: impl Into<String>) -> TierError {
 pub struct RedisPlace {
     pub info: ConnectionInfo,
     /// For a connection by TLS, with the name that its certificate must have.
-    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub tls: Option<TlsPlace>,
 }
 
 impl RedisPlace {
@@ -148,44 +134,6 @@ fn address(url: &str) -> Result<ConnectionInfo, TierError> {
         return Err(off("the certificate of the Redis server is always checked"));
     }
     Ok(info)
-}
-
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TierError> {
-    let is_pem = |part| part == CERTIFICATE;
-    if !pem.windows(CERTIFICATE.len()).any(is_pem) {
-        return Err(off("there is no certificate in PEM in what stands for one"));
-    }
-    let read = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    read.map_err(|_| off(UNREADABLE_TLS))
-}
-
-/// What a connection by TLS believes and shows.
-fn tls_config(tls: &RedisTls) -> Result<ClientConfig, TierError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(pem) = &tls.authorities {
-        for certificate in certificates(pem)? {
-            let added = roots.add(certificate);
-            added.map_err(|_| off(UNREADABLE_TLS))?;
-        }
-    } else {
-        // Those that cannot be read are passed over: without the right one nothing is believed.
-        let found = rustls_native_certs::load_native_certs();
-        let _ = roots.add_parsable_certificates(found.certs);
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|_| off(UNREADABLE_TLS))?
-        .with_root_certificates(roots);
-    match &tls.client {
-        None => Ok(config.with_no_client_auth()),
-        Some((shown, key)) => {
-            let shown = certificates(shown)?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| off(UNREADABLE_TLS))?;
-            let config = config.with_client_auth_cert(shown, key);
-            config.map_err(|_| off(UNREADABLE_TLS))
-        }
-    }
 }
 
 impl RedisRoute {

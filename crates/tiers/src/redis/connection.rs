@@ -1,146 +1,16 @@
 //! A connection to a Redis server on which a call has an end, however slowly the other side sends
 //! or takes bytes, and an answer a largest size.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::io::{self, BufRead, BufReader, Write};
+use std::time::Duration;
 
 use redis::{Cmd, ConnectionAddr, ConnectionLike, ErrorKind, RedisError, RedisResult, Value};
-use rustls::{ClientConnection, StreamOwned};
 
 use super::address::RedisPlace;
 use super::answer::read_answer;
+use crate::paced::PacedChannel;
 
 const BUFFER_BYTES: usize = 16 << 10;
-/// The system's timeout is set again when it would let a call end later than this part of its
-/// limit: so a call whose answer comes at once costs no call of the system for its end.
-const SLACK: u32 = 8;
-
-enum RedisSocket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl RedisSocket {
-    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            RedisSocket::Tcp(stream) => {
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))
-            }
-            RedisSocket::Unix(stream) => {
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))
-            }
-        }
-    }
-}
-
-/// A socket that gives up at the end of the call it is used for.
-struct PacedSocket {
-    socket: RedisSocket,
-    until: Instant,
-    limit: Duration,
-    /// What the system's timeout is.
-    set: Duration,
-}
-
-impl PacedSocket {
-    fn new(socket: RedisSocket, limit: Duration) -> io::Result<PacedSocket> {
-        socket.set_timeout(limit)?;
-        Ok(PacedSocket {
-            socket,
-            until: Instant::now() + limit,
-            limit,
-            set: limit,
-        })
-    }
-
-    /// From now on everything together may take so long.
-    fn begin(&mut self, limit: Duration) -> io::Result<()> {
-        self.limit = limit;
-        self.until = Instant::now() + limit;
-        self.pace()
-    }
-
-    fn pace(&mut self) -> io::Result<()> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let slack = self.limit / SLACK;
-        if self.set > left + slack || self.set + slack < left {
-            self.socket.set_timeout(left)?;
-            self.set = left;
-        }
-        Ok(())
-    }
-}
-
-impl Read for PacedSocket {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.pace()?;
-        match &mut self.socket {
-            RedisSocket::Tcp(stream) => stream.read(to),
-            RedisSocket::Unix(stream) => stream.read(to),
-        }
-    }
-}
-
-impl Write for PacedSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pace()?;
-        match &mut self.socket {
-            RedisSocket::Tcp(stream) => stream.write(bytes),
-            RedisSocket::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-enum Channel {
-    Plain(PacedSocket),
-    Tls(Box<StreamOwned<ClientConnection, PacedSocket>>),
-}
-
-impl Channel {
-    fn socket(&mut self) -> &mut PacedSocket {
-        match self {
-            Channel::Plain(socket) => socket,
-            Channel::Tls(stream) => &mut stream.sock,
-        }
-    }
-}
-
-impl Read for Channel {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Channel::Plain(socket) => socket.read(to),
-            Channel::Tls(stream) => stream.read(to),
-        }
-    }
-}
-
-impl Write for Channel {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Channel::Plain(socket) => socket.write(bytes),
-            Channel::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Channel::Plain(socket) => socket.flush(),
-            Channel::Tls(stream) => stream.flush(),
-        }
-    }
-}
 
 /// What the calls of one connection may cost.
 #[derive(Clone, Copy)]
@@ -154,7 +24,7 @@ pub struct CallBounds {
 /// A connection that has said who it is. After an error it is of no more use: what an answer
 /// belongs to is unknown then.
 pub struct ServerConnection {
-    stream: BufReader<Channel>,
+    stream: BufReader<PacedChannel>,
     bounds: CallBounds,
     database: i64,
 }
@@ -166,25 +36,14 @@ impl ServerConnection {
         limit: Duration,
         bounds: CallBounds,
     ) -> RedisResult<ServerConnection> {
-        let until = Instant::now() + limit;
-        let socket = match place.info.addr() {
-            ConnectionAddr::Unix(path) => RedisSocket::Unix(UnixStream::connect(path)?),
+        let channel = match place.info.addr() {
+            ConnectionAddr::Unix(path) => PacedChannel::by_path(path, limit)?,
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                RedisSocket::Tcp(connected(host, *port, until)?)
+                PacedChannel::by_tcp(host, *port, place.tls.as_ref(), limit)?
             }
             _ => {
                 let text = "the address is of no kind that is known";
                 return Err(RedisError::from((ErrorKind::InvalidClientConfig, text)));
-            }
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        let socket = PacedSocket::new(socket, left.max(Duration::from_millis(1)))?;
-        let channel = match &place.tls {
-            None => Channel::Plain(socket),
-            Some((config, name)) => {
-                let session = ClientConnection::new(Arc::clone(config), name.clone());
-                let session = session.map_err(io::Error::other)?;
-                Channel::Tls(Box::new(StreamOwned::new(session, socket)))
             }
         };
         let mut connection = ServerConnection {
@@ -237,8 +96,7 @@ impl ServerConnection {
     }
 
     fn begin(&mut self) -> RedisResult<()> {
-        let socket = self.stream.get_mut().socket();
-        Ok(socket.begin(self.bounds.timeout)?)
+        Ok(self.stream.get_mut().begin(self.bounds.timeout)?)
     }
 
     /// Sends commands that have `answers`, all of which are read.
@@ -262,7 +120,7 @@ impl ServerConnection {
 
     /// Waits until the server says something by itself. False if it does not for so long.
     pub fn is_said_within(&mut self, limit: Duration) -> RedisResult<bool> {
-        self.stream.get_mut().socket().begin(limit)?;
+        self.stream.get_mut().begin(limit)?;
         loop {
             let waited = self.stream.fill_buf();
             match waited.map(<[u8]>::is_empty) {
@@ -287,25 +145,6 @@ impl ServerConnection {
 /// Whether a server that answers so to a password refuses it. Others are loading, or no Redis.
 fn is_refusal(code: &str) -> bool {
     matches!(code, "ERR" | "WRONGPASS" | "NOPERM" | "NOAUTH")
-}
-
-fn connected(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
-    let mut failed = io::Error::from(io::ErrorKind::NotFound);
-    for address in (host, port).to_socket_addrs()? {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match TcpStream::connect_timeout(&address, left) {
-            Ok(stream) => {
-                // A call waits for its answer, so that bytes kept back would only cost time.
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
 }
 
 impl ConnectionLike for ServerConnection {

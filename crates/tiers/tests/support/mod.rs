@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tiers::{FileSettings, FileTier, Host, Lookup, Tier, TierError, TierFault};
 
+pub mod certificates;
 pub mod faulty;
 pub mod history;
 pub mod mapped;

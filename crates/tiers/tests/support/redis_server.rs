@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{RedisSettings, RedisTier, RedisTls};
+use tiers::{RedisSettings, RedisTier, TierTls};
 
 /// A server on a socket in a folder, without a port. It ends with this.
 pub struct RedisServer {
@@ -85,7 +85,7 @@ pub fn settings(url: &str) -> RedisSettings {
     RedisSettings {
         url: url.to_owned(),
         sentinels: Vec::new(),
-        tls: RedisTls::default(),
+        tls: TierTls::default(),
         prefix: "test:".to_owned(),
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(5),
