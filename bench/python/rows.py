@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import tier_rows
 import timing
 from tidemark_cache import cache
 from timing import Row, Side, awaited, loop, misses, process
@@ -232,6 +233,15 @@ def peers() -> list[Row]:
     return rows
 
 
+def tiers() -> list[Row]:
+    disk = None
+    if has("diskcache"):
+        import diskcache
+
+        disk = diskcache.Cache
+    return [*tier_rows.files(PAYLOAD, disk), *tier_rows.servers()]
+
+
 def bodies() -> dict[str, int]:
     """Bodies run by 12 threads that miss one key together."""
     decorators = {"tidemark-cache": cache, "lru_cache": functools.lru_cache, **peer_functions()}
@@ -307,7 +317,7 @@ def main() -> None:
     print("\n".join(lines), flush=True)
     runs, batches = (1, 2) if arguments.quick else (5, 15)
     rows = []
-    for row in [*floors(), *hits(), *copies(), *others(), *peers()]:
+    for row in [*floors(), *hits(), *copies(), *others(), *peers(), *tiers()]:
         rows.append(timing.measured(row, runs, batches))
         lines.append(written(rows[-1]))
         print(lines[-1], flush=True)

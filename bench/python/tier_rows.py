@@ -1,0 +1,106 @@
+"""Rows of the tiers below memory: hits that memory has not, and the bytes that tiers keep."""
+
+import atexit
+import contextlib
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tidemark_cache import FileBackend, RedisBackend, _codec, _native, cache
+from timing import Row, Side, loop
+
+#: Two calls in turns, of which memory has room for one: each is answered by the tier.
+TURNS = "f(1); f(2)"
+#: What the raw connection reads at once.
+PIECE = 65_536
+
+
+def tiered(backend: Any, body: Callable[[int], Any], name: str) -> Any:
+    function = cache(backend=backend, maxsize=1, namespace=name, version=1)(body)
+    function(1)
+    function(2)
+    return function
+
+
+def files(payload: Any, theirs: Callable[[str], Any] | None) -> list[Row]:
+    """`theirs` makes a cache of diskcache in a folder."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    backend = FileBackend(folder=f"{folder}/ours", listen=False)
+    small = tiered(backend, lambda number: number, "small")
+    large = tiered(backend, lambda number: payload, "large")
+    codec = _codec.Codec(lambda number: payload)
+    frame = _native.dumps(payload, codec)
+    hit, hit_large = loop(TURNS, f=small), loop(TURNS, f=large)
+    rows = [
+        Row("file: two int hits", "the same twice", None, hit, loop(TURNS, f=small)),
+        Row("file: two 10 KB hits", "decoding twice", 1.15, hit_large,
+            loop("f(b, c); f(b, c)", f=_native.loads, b=frame, c=codec)),
+    ]
+    if theirs is not None:
+        disk = theirs(f"{folder}/theirs")
+        memoized = disk.memoize()(lambda number: number)
+        memoized(1)
+        memoized(2)
+        rows.append(Row("file: two int hits", "diskcache", 0.35, hit, loop(TURNS, f=memoized)))
+    with contextlib.suppress(ImportError):
+        import ormsgpack
+
+        packed = ormsgpack.packb(payload)
+        rows += [
+            Row("10 KB to bytes", "ormsgpack", 1.5, loop("f(v, c)", f=_native.dumps, v=payload,
+                c=codec), loop("f(v)", f=ormsgpack.packb, v=payload)),
+            Row("10 KB from bytes", "ormsgpack", 1.15, loop("f(b, c)", f=_native.loads, b=frame,
+                c=codec), loop("f(b)", f=ormsgpack.unpackb, b=packed)),
+        ]
+    return rows
+
+
+def waited(side: Side) -> Side:
+    """By the clock: the processor's time leaves out the server's."""
+    run = side.timed
+
+    def timed(count: int) -> float:
+        start = time.perf_counter_ns()
+        run(count)
+        return time.perf_counter_ns() - start
+
+    return Side(timed, 1_000)
+
+
+def servers() -> list[Row]:
+    if shutil.which("redis-server") is None:
+        print("redis-server is not here: no rows of Redis")
+        return []
+    folder = tempfile.mkdtemp()
+    path = f"{folder}/socket"
+    command = ["redis-server", "--port", "0", "--unixsocket", path, "--save", ""]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.kill)
+    while not pathlib.Path(path).exists():
+        time.sleep(0.01)
+    function = tiered(RedisBackend(f"redis+unix://{path}", listen=False), lambda n: n, "small")
+    codec = _codec.Codec(lambda number: number)
+    frame = _native.dumps(1, codec)
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(path)
+    client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n" % (len(frame), frame))
+    client.recv(PIECE)
+
+    def raw() -> Any:
+        client.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
+        answer = client.recv(PIECE)
+        return _native.loads(answer[answer.index(b"\n") + 1 : -2], codec)
+
+    hit = waited(loop(TURNS, f=function))
+    return [
+        Row("Redis: two int hits", "the same twice", None, hit, waited(loop(TURNS, f=function))),
+        Row("Redis: two int hits", "a raw socket and decoding", 1.3, hit,
+            waited(loop("f(); f()", f=raw))),
+    ]
