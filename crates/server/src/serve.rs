@@ -25,11 +25,13 @@ use crate::http::head::forwarded::Client;
 
 mod config;
 mod connection;
+mod exchange;
 pub mod files;
 mod jail_gate;
 mod last_words;
 mod limits;
 mod refusal;
+mod shortcut;
 pub mod tls;
 mod worker;
 

@@ -1,27 +1,14 @@
-//! One connection: its time limits, its request loop, its end.
+//! What one connection does, its time limits and its turns.
 
 use std::cell::{Cell, RefCell};
-use std::convert::Infallible;
-use std::future::poll_fn;
-use std::io;
-use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
 
-use super::{Limits, last_words};
-use crate::http::head::forwarded::Client;
-use crate::http::limits::guest_turns::InTurns;
+use super::Limits;
 use crate::http::reply::ReplyBody;
-use crate::http::{self, App};
 
 /// Bytes that one connection takes from the system or hands to it before others of its thread have
 /// their turn, about a twentieth of a millisecond; the system would move megabytes at once.
@@ -29,7 +16,7 @@ const MOVED_A_TURN: usize = 128 << 10;
 
 /// What a connection is doing, with instants in milliseconds since its thread began.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
+pub enum Phase {
     /// A head is awaited: this is a new connection, or its first byte has come.
     Head { since_ms: u64 },
     /// A request is being answered. The engine and the body reader have limits of their own.
@@ -46,7 +33,7 @@ enum Phase {
 
 /// What a connection must do, as set from outside its task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum ConnectionCommand {
+pub enum ConnectionCommand {
     Nothing,
     Drain,
     Close,
@@ -54,17 +41,17 @@ enum ConnectionCommand {
 
 /// What the task of a connection and the sweep over all connections share.
 pub struct Connection {
-    phase: Cell<Phase>,
+    pub(super) phase: Cell<Phase>,
     /// As of the last sweep: bytes are stamped with it, so that no byte asks for the time.
-    now_ms: Cell<u64>,
+    pub(super) now_ms: Cell<u64>,
     moved_ms: Cell<u64>,
     /// Bytes of the last answer that were taken since the last sweep.
     sent_bytes: Cell<u64>,
-    command: Cell<ConnectionCommand>,
+    pub(super) command: Cell<ConnectionCommand>,
     /// Whether the next answer is the last one.
     ends: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    turn: Turn,
+    pub(super) turn: Turn,
     /// Whether it is one of a function to the API, which lasts as long as functions run.
     pub is_from_jail: bool,
 }
@@ -72,7 +59,7 @@ pub struct Connection {
 /// What a connection has done since others of its thread last had their turn. A client may send
 /// requests without end, send bodies and take answers as fast as they are made, so there is a bound
 /// of either.
-struct Turn {
+pub struct Turn {
     /// Bytes that may yet be moved.
     moved_left: Cell<usize>,
     /// Whether a request was begun that was not answered at once.
@@ -87,13 +74,14 @@ impl Turn {
         }
     }
 
-    fn begin(&self) {
+    /// Begins a turn.
+    pub fn begin(&self) {
         self.moved_left.set(MOVED_A_TURN);
         self.has_worked.set(false);
     }
 
     /// Lets others have their turn before a further request.
-    async fn work(&self) {
+    pub async fn work(&self) {
         while self.has_worked.replace(true) {
             tokio::task::yield_now().await;
         }
@@ -106,7 +94,7 @@ impl Turn {
 
     /// How many bytes may be moved now. Where that is none, the task has its turn again behind all
     /// that is ready.
-    fn may_move(&self, cx: &mut Context<'_>) -> Poll<usize> {
+    pub fn may_move(&self, cx: &mut Context<'_>) -> Poll<usize> {
         match self.moved_left.get() {
             0 => pin!(tokio::task::yield_now())
                 .poll(cx)
@@ -144,7 +132,18 @@ impl Connection {
         self.ends.set(true);
     }
 
-    fn mark_last(&self, response: &mut Response<ReplyBody>) {
+    /// Whether each answer from now on is the last one.
+    pub fn ends(&self) -> bool {
+        self.ends.get()
+    }
+
+    /// Whether all that was begun is answered, and no byte of a further request has come.
+    pub fn is_between_requests(&self) -> bool {
+        self.phase.get() == Phase::Quiet
+    }
+
+    /// Lets an answer say that it is the last one, if it is.
+    pub fn mark_last(&self, response: &mut Response<ReplyBody>) {
         // One that leaves HTTP is the last one anyhow, and its header says what comes then.
         if self.ends.get() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let close = HeaderValue::from_static("close");
@@ -196,7 +195,8 @@ impl Connection {
         }
     }
 
-    fn received(&self, bytes: usize) {
+    /// So many bytes have come.
+    pub fn received(&self, bytes: usize) {
         self.turn.count(bytes);
         self.moved_ms.set(self.now_ms.get());
         if self.phase.get() == Phase::Quiet {
@@ -206,249 +206,35 @@ impl Connection {
         }
     }
 
-    fn answered(&self) {
+    /// An answer is on its way from now on.
+    pub fn answered(&self) {
         self.sent_bytes.set(0);
         self.phase.set(Phase::Sending {
             since_ms: self.now_ms.get(),
         });
     }
 
-    fn sent(&self, bytes: usize) {
+    /// So many bytes were taken.
+    pub fn sent(&self, bytes: usize) {
         self.turn.count(bytes);
         self.moved_ms.set(self.now_ms.get());
         self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
     }
 
     /// Everything that was to be sent has been handed to the system.
-    fn flushed(&self) {
+    pub fn flushed(&self) {
         if matches!(self.phase.get(), Phase::Sending { .. }) {
             self.moved_ms.set(self.now_ms.get());
             self.phase.set(Phase::Quiet);
         }
     }
 
-    fn await_orders(&self, waker: &Waker) {
+    /// Has the task woken when it is told something.
+    pub fn await_orders(&self, waker: &Waker) {
         let mut known = self.waker.borrow_mut();
         if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
             *known = Some(waker.clone());
         }
-    }
-}
-
-/// Answers the requests of one connection, which `peer` has opened, until it ends.
-pub async fn serve(stream: TcpStream, peer: Client, connection: &Rc<Connection>, app: &Rc<App>) {
-    let watched = |stream| Watched {
-        stream,
-        connection: connection.clone(),
-    };
-    let client = |is_secure| Client { is_secure, ..peer };
-    // What comes from a jail has passed no network.
-    let acceptor = app.shared.tls.as_ref();
-    let Some(acceptor) = acceptor.filter(|_| peer.deployment.is_none()) else {
-        return exchange(watched(stream), client(false), connection, app).await;
-    };
-    // Boxed, as is the rest of it, so that plain connections do not carry the room for it around.
-    let mut shaking = Box::pin(async {
-        // A client that has sent all it will cannot agree any more, and what it began would cost
-        // a signature, up to a millisecond.
-        let ready = stream.ready(Interest::READABLE).await?;
-        if ready.is_read_closed() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        acceptor.accept(watched(stream)).await
-    });
-    let shaking = InTurns::of(Some(&*app.handshake_turns), shaking.as_mut());
-    match unless_ended(connection, shaking).await {
-        Some(Ok(stream)) => Box::pin(exchange(stream, client(true), connection, app)).await,
-        Some(Err(error)) => tracing::debug!(%error, "a connection did not agree on TLS"),
-        None => {}
-    }
-}
-
-/// What `work` comes to; `None` where the connection must end before.
-async fn unless_ended<T>(
-    connection: &Connection,
-    mut work: impl Future<Output = T> + Unpin,
-) -> Option<T> {
-    poll_fn(|cx| {
-        connection.await_orders(cx.waker());
-        connection.turn.begin();
-        match connection.command.replace(ConnectionCommand::Nothing) {
-            ConnectionCommand::Nothing => Pin::new(&mut work).poll(cx).map(Some),
-            ConnectionCommand::Drain | ConnectionCommand::Close => Poll::Ready(None),
-        }
-    })
-    .await
-}
-
-async fn exchange(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: Client,
-    connection: &Rc<Connection>,
-    app: &Rc<App>,
-) {
-    // Of the one answer that leaves HTTP.
-    let words: Cell<Option<Bytes>> = Cell::new(None);
-    let service = service_fn(|request| {
-        if let Some(mut response) = http::answer_at_once(app, peer, &request) {
-            connection.answered();
-            connection.mark_last(&mut response);
-            return Answering::Done(Some(response));
-        }
-        connection.phase.set(Phase::Answering);
-        let words = &words;
-        Answering::Working(Box::pin(async move {
-            connection.turn.work().await;
-            let mut response = http::answer(app, peer, request).await;
-            connection.answered();
-            connection.mark_last(&mut response);
-            match response.body() {
-                ReplyBody::Whole(_) => {}
-                ReplyBody::Lines(_) => {
-                    let since_ms = connection.now_ms.get();
-                    connection.phase.set(Phase::Streaming { since_ms });
-                }
-                ReplyBody::Switched(last) => words.set(Some(last.clone())),
-            }
-            response
-        }))
-    });
-    let mut serving = http1::Builder::new()
-        // The sweep keeps this limit: hyper's would set a timer for each request, and would
-        // count the time between requests as well.
-        .header_read_timeout(None)
-        .max_header_size(app.shared.limits.head_bytes_max)
-        // Of each connection, and counted nowhere: hyper would let it grow to 400 KiB while a
-        // body comes in, and would take no longer head than that.
-        .max_buf_size(app.shared.limits.head_bytes_max)
-        .serve_connection(TokioIo::new(stream), service);
-    let ended = poll_fn(|cx| {
-        connection.await_orders(cx.waker());
-        connection.turn.begin();
-        match connection.command.replace(ConnectionCommand::Nothing) {
-            ConnectionCommand::Nothing => {}
-            ConnectionCommand::Drain => Pin::new(&mut serving).graceful_shutdown(),
-            ConnectionCommand::Close => return Poll::Ready(Ok(false)),
-        }
-        Pin::new(&mut serving).poll(cx).map_ok(|()| true)
-    });
-    match ended.await {
-        // hyper leaves a connection that has left HTTP open. Its own upgrades would send it to
-        // another task, for which it would have to be `Send`.
-        Ok(true) => {
-            if let Some(words) = words.take() {
-                let stream = serving.into_parts().io.into_inner();
-                let saying = Box::pin(last_words::say(stream, &words));
-                unless_ended(connection, saying).await;
-            }
-        }
-        Ok(false) => {}
-        // Clients vanish and send nonsense; no operator needs to act on that.
-        Err(error) => tracing::debug!(%error, "a connection broke off"),
-    }
-}
-
-/// An answer that is there, or is being worked on. hyper moves this about for each request, so
-/// the state of the work is not part of it.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an answer that is there at once is what costs least, and most are"
-)]
-enum Answering<W> {
-    /// `None` once it was taken.
-    Done(Option<Response<ReplyBody>>),
-    Working(Pin<Box<W>>),
-}
-
-impl<W: Future<Output = Response<ReplyBody>>> Future for Answering<W> {
-    type Output = Result<Response<ReplyBody>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Answering::Done(response) => {
-                let response = response.take();
-                Poll::Ready(Ok(
-                    response.expect("a future that is done is not polled again")
-                ))
-            }
-            Answering::Working(work) => work.as_mut().poll(cx).map(Ok),
-        }
-    }
-}
-
-/// Tells the connection of each byte that moves.
-struct Watched {
-    stream: TcpStream,
-    connection: Rc<Connection>,
-}
-
-impl Watched {
-    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.connection.sent(bytes);
-        }
-        written
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        ready!(self.connection.turn.may_move(cx));
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let bytes = buffer.filled().len() - before;
-        if bytes > 0 {
-            self.connection.received(bytes);
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let left = ready!(self.connection.turn.may_move(cx));
-        let bytes = &bytes[..bytes.len().min(left)];
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.noted(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let left = ready!(self.connection.turn.may_move(cx));
-        if slices.iter().map(|slice| slice.len()).sum::<usize>() > left {
-            // One that is empty must not be taken for the end.
-            let first = slices.iter().find(|slice| !slice.is_empty());
-            return self.poll_write(cx, first.map_or(&[], |slice| slice));
-        }
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.noted(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.connection.flushed();
-        }
-        flushed
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

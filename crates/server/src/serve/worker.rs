@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::Limits;
-use super::connection::{self, Connection};
+use super::connection::Connection;
+use super::exchange;
 use super::jail_gate::JailPlace;
 use crate::http::head::forwarded::Client;
 use crate::http::{App, Shared};
@@ -183,7 +184,7 @@ impl Connections {
             };
             let (peer, _place) = (accepted.peer, accepted.place);
             match TcpStream::from_std(accepted.stream) {
-                Ok(stream) => connection::serve(stream, peer, &connection, &app).await,
+                Ok(stream) => exchange::serve(stream, peer, &connection, &app).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be watched"),
             }
         });

@@ -37,6 +37,7 @@ mod relationships;
 mod repeated;
 mod routes_page;
 mod rows;
+mod same_bytes;
 mod schema;
 mod schema_records;
 mod streams;

@@ -12,8 +12,9 @@ const AS_ROWS_KEY: [(&str, &str); 2] = [
     ("x-appwrite-project", PROJECT),
     ("x-appwrite-key", ROWS_KEY),
 ];
-/// A miss fills the cache, a hit makes the thread remember the request, the next one uses that.
-const TIMES: usize = 4;
+/// A miss fills the cache, a hit makes the thread remember the request, the next two use that and
+/// make their bytes known, the last ones use those.
+const TIMES: usize = 7;
 
 fn server() -> TestServer {
     let server = TestServer::start();

@@ -1,5 +1,6 @@
 //! An answer before it becomes bytes: status, body, and the headers that every answer carries.
 
+pub mod head_bytes;
 pub mod ndjson_body;
 
 use std::convert::Infallible;
@@ -11,7 +12,6 @@ use std::task::{Context, Poll};
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
 use engine::{Cached, Family, ListAnswer};
-use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -80,8 +80,8 @@ impl Buf for Pieces {
 
 /// The body of an answer.
 pub enum ReplyBody {
-    /// All of it.
-    Whole(Full<Pieces>),
+    /// All of it; `None` where that is nothing, or was taken.
+    Whole(Option<Pieces>),
     /// Lines, each as soon as it is there.
     Lines(Lines),
     /// None: the connection is no longer HTTP once the head is sent, and ends with these bytes.
@@ -91,7 +91,16 @@ pub enum ReplyBody {
 impl ReplyBody {
     /// All of it, which counts as untaken until it has been sent.
     pub fn whole(pieces: [Bytes; 3], untaken: Option<Untaken>) -> ReplyBody {
-        ReplyBody::Whole(Full::new(Pieces::new(pieces, untaken)))
+        let pieces = Pieces::new(pieces, untaken);
+        ReplyBody::Whole(Some(pieces).filter(Buf::has_remaining))
+    }
+
+    /// The pieces of a body that is there whole; none of any other.
+    pub fn into_pieces(self) -> Pieces {
+        match self {
+            ReplyBody::Whole(Some(pieces)) => pieces,
+            _ => Pieces::new(<[Bytes; 3]>::default(), None),
+        }
     }
 }
 
@@ -104,7 +113,7 @@ impl Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Pieces>, Infallible>>> {
         match &mut *self {
-            ReplyBody::Whole(body) => Pin::new(body).poll_frame(context),
+            ReplyBody::Whole(body) => Poll::Ready(body.take().map(|all| Ok(Frame::data(all)))),
             ReplyBody::Lines(lines) => lines.poll(context).map(|lines| {
                 let (lines, untaken) = lines?;
                 let pieces = Pieces::new([lines, Bytes::new(), Bytes::new()], untaken);
@@ -116,7 +125,7 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            ReplyBody::Whole(body) => body.is_end_stream(),
+            ReplyBody::Whole(body) => body.is_none(),
             ReplyBody::Lines(_) => false,
             ReplyBody::Switched(_) => true,
         }
@@ -124,7 +133,10 @@ impl Body for ReplyBody {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            ReplyBody::Whole(body) => body.size_hint(),
+            ReplyBody::Whole(body) => {
+                let bytes = body.as_ref().map_or(0, Buf::remaining);
+                SizeHint::with_exact(bytes as u64)
+            }
             ReplyBody::Lines(_) => SizeHint::default(),
             ReplyBody::Switched(_) => SizeHint::with_exact(0),
         }

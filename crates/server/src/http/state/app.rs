@@ -1,10 +1,13 @@
 //! What the threads that answer requests share, and what the requests of one thread share.
 
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use engine::{Clock, Engine, EngineError, ReadError};
+use hyper::Response;
+use hyper::body::Body as _;
 use tokio_rustls::TlsAcceptor;
 
 use super::counts::{Counts, ThreadCounts};
@@ -20,7 +23,10 @@ use crate::http::limits::guest_turns::GuestTurns;
 use crate::http::limits::rate::GuestRate;
 use crate::http::limits::streams::Streams;
 use crate::http::limits::unsent::{Answers, Sending, Untaken};
+use crate::http::reply::head_bytes::DateLine;
+use crate::http::reply::{ReplyBody, head_bytes};
 use crate::http::state::fast_path::{FastPath, FastRoutes};
+use crate::http::state::known_heads::KnownHeads;
 use crate::http::state::test_clock::SetClock;
 use crate::http::wire::error::ApiError;
 use crate::rng::Rng;
@@ -106,6 +112,11 @@ pub struct App {
     pub(in crate::http) counts: Arc<ThreadCounts>,
     pub(in crate::http) callers: Callers,
     pub(in crate::http) fast_path: FastPath,
+    /// Requests that were answered at once, by their bytes.
+    pub known_heads: KnownHeads,
+    date: DateLine,
+    /// Room for a head, used again by each answer that is written here.
+    head: RefCell<Vec<u8>>,
     pub(in crate::http) request_ids: RequestIds,
     pub(in crate::http) sending: Rc<Sending>,
     /// Of callers without a key.
@@ -124,6 +135,9 @@ impl App {
             shared,
             callers: Callers::default(),
             fast_path: FastPath::new(),
+            known_heads: KnownHeads::new(),
+            date: DateLine::default(),
+            head: RefCell::default(),
             request_ids,
             guest_turns: Rc::default(),
             handshake_turns: Rc::default(),
@@ -141,6 +155,16 @@ impl App {
             return Err(EngineError::Read(ReadError::AnswerTooLarge { bytes_max }).into());
         }
         self.sending.take(pieces, of_guest)
+    }
+
+    /// The bytes of an answer's head.
+    pub fn head_bytes(&self, response: &Response<ReplyBody>) -> RefMut<'_, Vec<u8>> {
+        let mut head = self.head.borrow_mut();
+        head.clear();
+        let body_bytes = response.body().size_hint().exact().unwrap_or_default();
+        let date = (&self.date, self.shared.clock.now());
+        head_bytes::write(response, body_bytes, date, &mut head);
+        head
     }
 
     /// Reports the answers of the fast path to the engine, which has not seen them.
