@@ -17,12 +17,13 @@ use super::halt::Step;
 use super::ledger::RowLedger;
 use super::period_search::PeriodSearch;
 use super::row_search::RowSearch;
+use super::search_time::SEARCH_MAX;
 use super::staged_run::StagedRun;
 use super::state::State;
 use super::timed_rows::Timed;
 use super::touched::Touched;
 use crate::EncodeRow;
-use crate::batch::BATCH_BYTES_MAX;
+use crate::batch::{BATCH_BYTES_MAX, BATCH_ROWS_MAX};
 use crate::error::corrupt;
 use crate::refusal::{Container, Refusal};
 use crate::schema_record::SchemaRecord;
@@ -119,7 +120,44 @@ impl TableSet {
     }
 }
 
-impl<D> Run<'_, D> {
+impl<'w, D> Run<'w, D> {
+    /// A batch that has done nothing yet, and goes on from this state.
+    pub(crate) fn new(
+        rows: D,
+        (encode_row, totals): (EncodeRow, &'w Totals),
+        state: State,
+        mark: Mark,
+        manner: RunManner,
+    ) -> Run<'w, D> {
+        Run {
+            rows,
+            encode_row,
+            totals,
+            state,
+            mark,
+            touched: Touched::new(0, false),
+            row_ops: 0,
+            unchanged_since: None,
+            search_left: SEARCH_MAX,
+            finds_left: BATCH_ROWS_MAX,
+            staged: StagedRun::default(),
+            catalogue: Vec::new(),
+            noted: Vec::new(),
+            manner,
+            nth: 0,
+            needed: Vec::new(),
+            timed: Timed::default(),
+            parked: ParkedRows::default(),
+            erased: Vec::new(),
+            shows_no_row: false,
+            constrained: false,
+            is_begun: false,
+            of_functions: FunctionsRun::default(),
+            past_changed: TableSet::default(),
+            erased_in: TableSet::default(),
+        }
+    }
+
     /// To be asked after each row: other writers wait until all of this batch is in the log.
     pub(crate) fn need_room(&self) -> Step<()> {
         // One change of one row is possible however large the row is.

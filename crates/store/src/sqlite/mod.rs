@@ -22,6 +22,8 @@ mod read;
 mod schema;
 mod together;
 mod upkeep;
+#[cfg(test)]
+mod working_set_tests;
 mod write;
 
 use std::future::ready;

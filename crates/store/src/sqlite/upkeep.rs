@@ -342,4 +342,4 @@ fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, St
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

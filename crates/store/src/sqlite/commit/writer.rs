@@ -5,17 +5,11 @@ use std::sync::Arc;
 use model::{Mark, Timestamp};
 use rusqlite::Connection;
 
-use crate::batch::{
-    Applied, BATCH_ROWS_MAX, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch,
-};
-use crate::laws::awaited::ParkedRows;
+use crate::batch::{Applied, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch};
 use crate::laws::growth::Totals;
 use crate::laws::halt::Halt;
-use crate::laws::run::{FunctionsRun, Run, RunManner, TableSet};
-use crate::laws::search_time::SEARCH_MAX;
-use crate::laws::staged_run::StagedRun;
+use crate::laws::run::{Run, RunManner};
 use crate::laws::state::State;
-use crate::laws::timed_rows::Timed;
 use crate::laws::touched::Touched;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::checkpoint::Backlog;
@@ -38,7 +32,7 @@ pub(crate) struct Writer {
     pub(crate) committed: State,
     /// As of the open transaction; equal to `committed` when none is open.
     pub(crate) state: State,
-    totals: Totals,
+    pub(crate) totals: Totals,
     backlog: Backlog,
     keeping: Keeping,
     pub(crate) deadline: Deadline,
@@ -264,37 +258,23 @@ impl Writer {
 
     /// A run that has done nothing yet.
     fn fresh_run(&mut self, mark: Mark, manner: RunManner) -> SqliteRun<'_, '_> {
-        Run {
-            rows: SqliteRows {
-                connection: &self.connection,
-                coding: &self.coding,
-                texts: &self.texts,
-                deadline: &self.deadline,
-            },
-            encode_row: self.coding.encode_row,
-            totals: &self.totals,
-            state: self.state.clone(),
+        let (rows, state) = (self.rows(), self.state.clone());
+        Run::new(
+            rows,
+            (self.coding.encode_row, &self.totals),
+            state,
             mark,
-            touched: Touched::new(0, false),
-            row_ops: 0,
-            unchanged_since: None,
-            search_left: SEARCH_MAX,
-            finds_left: BATCH_ROWS_MAX,
-            staged: StagedRun::default(),
-            catalogue: Vec::new(),
-            noted: Vec::new(),
             manner,
-            nth: 0,
-            needed: Vec::new(),
-            timed: Timed::default(),
-            parked: ParkedRows::default(),
-            erased: Vec::new(),
-            shows_no_row: false,
-            constrained: false,
-            is_begun: false,
-            of_functions: FunctionsRun::default(),
-            past_changed: TableSet::default(),
-            erased_in: TableSet::default(),
+        )
+    }
+
+    /// The rows of the open transaction.
+    pub(crate) fn rows(&self) -> SqliteRows<'_> {
+        SqliteRows {
+            connection: &self.connection,
+            coding: &self.coding,
+            texts: &self.texts,
+            deadline: &self.deadline,
         }
     }
 

@@ -56,7 +56,7 @@ fn catalogue(table: &Table) -> Arc<Catalogue> {
     Arc::new(catalogue)
 }
 
-fn writer(directory: &std::path::Path, table: &Table) -> Writer {
+pub(in crate::sqlite) fn writer(directory: &std::path::Path, table: &Table) -> Writer {
     let file = directory.join("db");
     let location = Location {
         database: &file,

@@ -1,0 +1,68 @@
+//! How a working set reads rows from the database behind it, and sends what was done to them.
+
+use std::sync::Arc;
+
+use model::{Index, Mark, RowId, Table, Timestamp, Value};
+
+use super::damaged::Damaged;
+use super::held_row::HeldRow;
+use super::run::RowStore;
+use super::unsent::UnsentTable;
+use crate::StoreError;
+
+/// A database that answers for many rows at once.
+pub(crate) trait BulkRows: RowStore {
+    /// Reads rows of tables, and how these stand.
+    ///
+    /// # Errors
+    /// What the database says; so it is with each call.
+    fn read(&self, wanted: &[RowsWanted<'_>]) -> Result<Vec<RowsRead>, StoreError>;
+
+    /// Writes what is left of a group, or of a part of one, in the order of the tables.
+    fn send(&self, unsent: &[UnsentTable]) -> Result<(), StoreError>;
+
+    /// Begins what may be taken back.
+    fn save(&self) -> Result<(), StoreError>;
+
+    /// Takes back what was sent since, or keeps it.
+    fn settle(&self, keeps: bool) -> Result<(), StoreError>;
+
+    /// How many bytes values take as they are stored, with what stays as it is sealed.
+    fn value_bytes(&self, table: &Table, values: &[Value], left: &Damaged) -> usize;
+}
+
+/// What is wanted of a table.
+pub(crate) struct RowsWanted<'a> {
+    pub(crate) table: &'a Table,
+    /// The rows of these ids …
+    pub(crate) ids: Vec<&'a str>,
+    /// … and the row of now, if there is one, that has these values in a unique index.
+    pub(crate) holders: Vec<(&'a Index, Vec<Value>)>,
+    /// Grants that ended before this mark need not be held, whatever else is.
+    pub(crate) since: Mark,
+}
+
+/// What was found of a table.
+pub(crate) struct RowsRead {
+    pub(crate) counts: TableCounts,
+    /// Each row of the ids, also where nothing is kept of it, and each holder.
+    pub(crate) rows: Vec<(Box<str>, HeldRow)>,
+}
+
+/// How a table stands.
+#[derive(Clone, Default)]
+pub(crate) struct TableCounts {
+    /// The highest `$sequence` of a row of now, or of a version without a twin.
+    pub(crate) highest_seq: i64,
+    /// The highest number that was given to a version …
+    pub(crate) highest_version: i64,
+    /// … and to a grant.
+    pub(crate) highest_grant: i64,
+    /// The row that begins or ends by itself first, and when.
+    pub(crate) first_due: Option<(Timestamp, RowId)>,
+}
+
+/// A table as a working set keeps it.
+pub(crate) fn kept(table: &Table) -> Arc<Table> {
+    Arc::new(table.clone())
+}

@@ -1,0 +1,148 @@
+//! What the laws of writing look for in a working set. What it does not hold, the database is
+//! asked for, which is sent what is unsent before.
+
+use std::time::Duration;
+
+use model::{ColumnNumber, Index, IndexKind, Mark, Period, RowId, Table, Timestamp, Value};
+use query::Query;
+
+use super::bulk_rows::BulkRows;
+use super::period_search::{PeriodSearch, SharedKey};
+use super::row_search::{
+    DueRow, DueWanted, HoldersWanted, LinkHolders, MarkOf, RowSearch, ValueHolder,
+};
+use super::working_set::WorkingSet;
+use crate::StoreError;
+
+impl<B: BulkRows> RowSearch for WorkingSet<B> {
+    fn value_holders(
+        &self,
+        table: &Table,
+        index: &Index,
+        values: &[Value],
+        which: HoldersWanted,
+    ) -> Result<Vec<ValueHolder>, StoreError> {
+        let HoldersWanted::Any { but } = which else {
+            return self.behind()?.value_holders(table, index, values, which);
+        };
+        if index.kind != IndexKind::Unique {
+            return self.behind()?.value_holders(table, index, values, which);
+        }
+        let holder = self.holder_of(table, index, values)?;
+        let holder = holder.filter(|holder| holder.seq != but);
+        let holder = holder.map(|holder| ValueHolder {
+            id: holder.id,
+            seq: holder.seq,
+            valid: holder.image.valid,
+        });
+        Ok(holder.into_iter().collect())
+    }
+
+    fn is_link_held(
+        &self,
+        table: &Table,
+        column: ColumnNumber,
+        link: &Value,
+        seq: i64,
+    ) -> Result<bool, StoreError> {
+        let Some(position) = table.numbered(column) else {
+            return Ok(false);
+        };
+        let holder = self.holder_of_link(table, position, link)?;
+        Ok(holder.is_some_and(|holder| holder.seq != seq))
+    }
+
+    fn due_rows(
+        &self,
+        table: &Table,
+        instant: Timestamp,
+        which: DueWanted<'_>,
+    ) -> Result<Vec<DueRow>, StoreError> {
+        self.behind()?.due_rows(table, instant, which)
+    }
+
+    fn last_mark(&self, table: &Table, of: MarkOf<'_>) -> Result<Option<Mark>, StoreError> {
+        let held = self.held();
+        let row = |seq| {
+            held.find(table.number)
+                .and_then(|of_table| of_table.row_of(seq))
+        };
+        let found = match of {
+            MarkOf::Versions(_) => None,
+            MarkOf::Grants(seq) => row(seq).map(super::held_row::HeldRow::grants_from),
+            MarkOf::Rebirth(seq) => row(seq).map(super::held_row::HeldRow::reborn_at),
+        };
+        drop(held);
+        match found {
+            Some(mark) => Ok(mark),
+            None => self.behind()?.last_mark(table, of),
+        }
+    }
+
+    fn has_changed(
+        &self,
+        table: &Table,
+        row: (&str, i64),
+        between: (Mark, Mark),
+    ) -> Result<bool, StoreError> {
+        self.behind()?.has_changed(table, row, between)
+    }
+
+    fn link_holders(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+        which: LinkHolders,
+    ) -> Result<Vec<RowId>, StoreError> {
+        self.behind()?.link_holders(table, column, id, which)
+    }
+
+    fn matching(
+        &self,
+        query: &Query,
+        walks: bool,
+        time_max: Duration,
+    ) -> Result<Vec<(i64, RowId)>, StoreError> {
+        let found = self.behind()?.matching(query, walks, time_max)?;
+        // They are changed one by one.
+        let ids: Vec<&str> = found.iter().map(|(_, id)| id.as_str()).collect();
+        self.hold_all(&query.table, ids)?;
+        Ok(found)
+    }
+
+    fn last_shown(&self, table: &Table) -> Result<i64, StoreError> {
+        self.behind()?.last_shown(table)
+    }
+}
+
+impl<B: BulkRows> PeriodSearch for WorkingSet<B> {
+    fn sharer(
+        &self,
+        table: &Table,
+        key: SharedKey<'_>,
+        values: &[Value],
+        but: &str,
+        within: Period,
+    ) -> Result<Option<(RowId, Period)>, StoreError> {
+        self.behind()?.sharer(table, key, values, but, within)
+    }
+
+    fn valid_periods(
+        &self,
+        table: &Table,
+        id: &str,
+        within: Period,
+    ) -> Result<Vec<Period>, StoreError> {
+        self.behind()?.valid_periods(table, id, within)
+    }
+
+    fn periods_referring(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+    ) -> Result<Vec<Period>, StoreError> {
+        self.behind()?.periods_referring(table, column, id)
+    }
+}
