@@ -284,8 +284,7 @@ impl SqliteRows<'_> {
 
     fn send_rows(&self, unsent: &UnsentTable) -> Result<(), StoreError> {
         let now = names::now(unsent.table.number);
-        let gone = unsent.rows_changed.iter().map(|row| row.seq);
-        for seq in unsent.rows_removed.iter().copied().chain(gone) {
+        for seq in &unsent.rows_removed {
             self.do_all(&format!("DELETE FROM {now} WHERE seq = ?1"), params![seq])?;
         }
         for row in &unsent.rows_adjusted {
@@ -295,7 +294,10 @@ impl SqliteRows<'_> {
             let all = params![row.seq, &*image.permissions, image.updated.0, twin];
             self.do_all(&sql, all)?;
         }
-        for row in unsent.rows_changed.iter().chain(&unsent.rows_added) {
+        for row in &unsent.rows_changed {
+            self.update_row(&unsent.table, row)?;
+        }
+        for row in &unsent.rows_added {
             let body = row.body.as_ref().expect("the group wrote it");
             let to_show = RowToShow {
                 seq: row.seq,
@@ -319,6 +321,61 @@ impl SqliteRows<'_> {
             };
             self.change(&unsent.table, change)?;
         }
+        Ok(())
+    }
+
+    /// In its place: no row may have, even for a while, a unique value of another one.
+    fn update_row(&self, table: &Table, row: &HeldNow) -> Result<(), StoreError> {
+        let (image, body) = (&row.image, row.body.as_ref().expect("the group wrote it"));
+        let numbered = [
+            "vf",
+            "vt",
+            "sf",
+            "origin",
+            "created",
+            "updated",
+            "rid",
+            "twin",
+            "body_epoch",
+        ];
+        let columns = table
+            .columns
+            .iter()
+            .map(|column| names::column(column.number));
+        let set: Vec<String> = numbered
+            .into_iter()
+            .chain(["perms", "body"])
+            .map(str::to_owned)
+            .chain(columns)
+            .map(|name| format!("{name} = ?"))
+            .collect();
+        let (now, first) = (names::now(table.number), numbered.len() + 3);
+        let sql = format!(
+            "UPDATE {now} SET {} WHERE seq = {}",
+            set.join(", "),
+            row.seq
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let numbers = [
+            image.valid.from().0,
+            image.valid.end().0,
+            image.system_from.0,
+            row.origin.0,
+            image.created.0,
+            image.updated.0,
+            row.version.0,
+            i64::from(row.is_twin),
+            body.schema_epoch as i64,
+        ];
+        for (at, number) in (1..).zip(numbers) {
+            statement.raw_bind_parameter(at, number)?;
+        }
+        statement.raw_bind_parameter(first - 2, &*image.permissions)?;
+        statement.raw_bind_parameter(first - 1, body.body.as_deref())?;
+        let place = (table, row.id.as_str());
+        self.coding
+            .bind(&mut statement, first, place, &image.values)?;
+        assert_eq!(statement.raw_execute()?, 1, "what is sent is there");
         Ok(())
     }
 
