@@ -21,6 +21,7 @@ pub mod execution_queue;
 pub mod execution_record;
 mod function_name;
 pub mod function_op;
+mod json_list;
 mod laws;
 mod pending;
 mod place;
@@ -30,6 +31,7 @@ mod row_op;
 mod schema_record;
 mod sqlite;
 pub mod staged;
+mod stored_catalogue;
 mod turn;
 mod written;
 

@@ -5,6 +5,7 @@ use rusqlite::types::ValueRef;
 
 use crate::StoreError;
 use crate::error::corrupt;
+use crate::json_list;
 
 /// What a user column holds.
 ///
@@ -41,27 +42,13 @@ pub(crate) fn single(stored: ValueRef<'_>, storage: Storage) -> Option<Value> {
     })
 }
 
-/// The elements of an array column, stored as JSON text with instants as integers.
+/// The elements of an array column.
 fn list(stored: ValueRef<'_>, storage: Storage) -> Option<Value> {
-    use model::Json;
-    let ValueRef::Text(text) = stored else {
-        return matches!(stored, ValueRef::Null).then_some(Value::Null);
-    };
-    let Ok(Json::List(elements)) = query::json::read(text) else {
-        return None;
-    };
-    let element = |json: Json| {
-        Some(match (storage, json) {
-            (Storage::Text, Json::Text(text)) => Value::Text(text),
-            (Storage::Int, Json::Int(number)) => Value::Int(number),
-            (Storage::Float, Json::Float(number)) => Value::Float(number),
-            (Storage::Bool, Json::Bool(truth)) => Value::Bool(truth),
-            (Storage::Instant, Json::Int(us)) => Value::Instant(Timestamp(us)),
-            _ => return None,
-        })
-    };
-    let values: Option<Vec<Value>> = elements.into_iter().map(element).collect();
-    values.map(Value::List)
+    match stored {
+        ValueRef::Null => Some(Value::Null),
+        ValueRef::Text(text) => json_list::read(text, storage),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! Functions and their variables, as they are stored.
 
-use model::function::FunctionOptions;
-use model::{
-    ActiveDeployment, DeploymentId, Function, FunctionDefinition, FunctionId, FunctionNetwork,
-    Mark, ProjectId, Role, Scope, Timestamp, VariableId,
-};
+use model::{DeploymentId, Function, Mark, Role, Timestamp, VariableId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value as Json, json};
 
@@ -15,46 +11,26 @@ use crate::sqlite::disk::vault::{Place, Vault};
 
 type Read<T> = Result<T, StoreError>;
 
-/// The columns of a function, as [`function`] reads them.
-pub(crate) const FUNCTION: &str = "seq, project, id, body, created, updated";
-
 pub(crate) fn insert_function(
     connection: &Connection,
     function: &Function,
     mark: Mark,
 ) -> rusqlite::Result<()> {
-    let sql = format!("INSERT INTO function_ ({FUNCTION}, sf) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
-    connection.prepare_cached(&sql)?.execute(params![
-        function.seq,
-        function.project.as_str(),
-        function.id.as_str(),
-        body(function).to_string(),
-        function.created.0,
-        function.updated.0,
-        mark.0,
-    ])?;
+    connection
+        .prepare_cached(
+            "INSERT INTO function_ (seq, project, id, body, created, updated, sf) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            function.seq,
+            function.project.as_str(),
+            function.id.as_str(),
+            body(function).to_string(),
+            function.created.0,
+            function.updated.0,
+            mark.0,
+        ])?;
     Ok(())
-}
-
-/// A function, from [`FUNCTION`].
-pub(crate) fn function(row: &Row<'_>) -> Read<Function> {
-    let id: String = row.get(2)?;
-    let broken = || corrupt(format!("the function `{id}` cannot be read"));
-    let project: String = row.get(1)?;
-    let body: String = row.get(3)?;
-    let body: Json = serde_json::from_str(&body).map_err(|_| broken())?;
-    Ok(Function {
-        seq: row.get(0)?,
-        project: ProjectId::new(&project).map_err(|_| broken())?,
-        id: FunctionId::new(&id).map_err(|_| broken())?,
-        definition: definition(&body).ok_or_else(broken)?,
-        active: match body.get("deployment") {
-            None => None,
-            Some(body) => Some(active(body).ok_or_else(broken)?),
-        },
-        created: Timestamp(row.get(4)?),
-        updated: Timestamp(row.get(5)?),
-    })
 }
 
 /// Written to disk: members may be added, none may change.
@@ -97,54 +73,6 @@ fn body(function: &Function) -> Json {
         });
     }
     body
-}
-
-fn active(body: &Json) -> Option<ActiveDeployment> {
-    Some(ActiveDeployment {
-        id: DeploymentId::new(body.get("id")?.as_str()?).ok()?,
-        seq: body.get("seq")?.as_i64()?,
-        created: Timestamp(body.get("created")?.as_i64()?),
-    })
-}
-
-fn definition(body: &Json) -> Option<FunctionDefinition> {
-    let text = |name: &str| Some(body.get(name)?.as_str()?.to_owned());
-    let flag = |name: &str| body.get(name)?.as_bool();
-    let number = |name: &str| u32::try_from(body.get(name)?.as_u64()?).ok();
-    let texts = |name: &str| -> Option<Vec<&str>> {
-        body.get(name)?
-            .as_array()?
-            .iter()
-            .map(Json::as_str)
-            .collect()
-    };
-    let role = |text: &&str| Role::parse(text).ok();
-    Some(FunctionDefinition {
-        name: text("name")?,
-        runtime: text("runtime")?,
-        execute: texts("execute")?.iter().map(role).collect::<Option<_>>()?,
-        events: texts("events")?.into_iter().map(str::to_owned).collect(),
-        schedule: text("schedule")?,
-        timeout_s: number("timeout")?,
-        enabled: flag("enabled")?,
-        logging: flag("logging")?,
-        entrypoint: text("entrypoint")?,
-        commands: text("commands")?,
-        scopes: texts("scopes")?
-            .into_iter()
-            .map(Scope::parse)
-            .collect::<Option<_>>()?,
-        build_specification: text("buildSpecification")?,
-        runtime_specification: text("runtimeSpecification")?,
-        deployment_retention_days: number("deploymentRetention")?,
-        options: FunctionOptions {
-            concurrency: number("concurrency")?,
-            network: FunctionNetwork::parse(&text("network")?)?,
-            records_max: number("recordsMax")?,
-            records_days: number("recordsDays")?,
-            records_bytes_max: body.get("recordsBytesMax")?.as_u64()?,
-        },
-    })
 }
 
 /// The variables of a function in the order of their creation, without the values of secret ones
