@@ -113,6 +113,13 @@ pub enum StoreError {
         /// The newest format this binary knows.
         newest: i64,
     },
+    /// The store was written by an older format, and this does not bring it to today's.
+    OlderFormat {
+        /// The format found.
+        found: i64,
+        /// The format this binary writes.
+        newest: i64,
+    },
     /// The database was written with a key, and the file that held it is absent.
     KeyMissing {
         /// The file.
@@ -165,6 +172,7 @@ impl StoreError {
             | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::Format { .. }
+            | StoreError::OlderFormat { .. }
             | StoreError::KeyMissing { .. }
             | StoreError::KeyWrong { .. }
             | StoreError::SealBroken { .. }
@@ -233,11 +241,8 @@ impl fmt::Display for StoreError {
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
             StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
             StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
-            StoreError::Format { found, newest } => write!(
-                f,
-                "The store has format {found}; this binary knows formats up to {newest}. \
-                 Use a newer Tidemark."
-            ),
+            StoreError::Format { found, newest } => write_newer(f, *found, *newest),
+            StoreError::OlderFormat { found, newest } => write_older(f, *found, *newest),
             StoreError::KeyMissing { file } => write_keyless(f, file),
             StoreError::KeyWrong { file } => write!(
                 f,
@@ -279,6 +284,21 @@ fn write_sort(f: &mut fmt::Formatter<'_>, bytes_max: usize) -> fmt::Result {
         "No index gives this order, and sorting up to `limit` and `offset` takes more than \
          {bytes_max} bytes of memory. Make an index over the attributes of the order, ask for \
          fewer rows, or go on with `cursorAfter` in place of `offset`."
+    )
+}
+
+fn write_newer(f: &mut fmt::Formatter<'_>, found: i64, newest: i64) -> fmt::Result {
+    write!(
+        f,
+        "The store has format {found}; this binary knows formats up to {newest}. Use a newer \
+         Tidemark."
+    )
+}
+
+fn write_older(f: &mut fmt::Formatter<'_>, found: i64, newest: i64) -> fmt::Result {
+    write!(
+        f,
+        "The store has format {found}, and this binary writes {newest}. Start it there once."
     )
 }
 

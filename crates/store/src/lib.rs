@@ -23,6 +23,7 @@ mod function_name;
 pub mod function_op;
 mod json_list;
 mod laws;
+mod moving;
 mod pending;
 mod place;
 mod postgres;
@@ -50,6 +51,7 @@ pub use function_op::{
     ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentRefusal, DeploymentStatus,
     FunctionOp, Variable,
 };
+pub use moving::StoreCopy;
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
 pub use postgres::{

@@ -195,6 +195,43 @@ pub(super) fn schema(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
     }
 }
 
+/// What a store in a schema holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreContent {
+    /// It is a copy of another store that does not count yet.
+    pub(super) is_copy: bool,
+    pub(super) is_written: bool,
+}
+
+/// Whether a store can be opened, or another one be copied into it.
+pub(super) fn content(
+    url: &DatabaseUrl,
+    content: StoreContent,
+    is_copying: bool,
+) -> DatabaseFinding {
+    const CHECK: &str = "content";
+    let name = &url.schema;
+    match (content, is_copying) {
+        (StoreContent { is_copy: true, .. }, false) => DatabaseFinding::bad(
+            CHECK,
+            format!("A store was to be copied into `{name}`, and that has not ended."),
+            "Use the store it was copied from, which is as it was, and drop this schema or copy \
+             into another one",
+        ),
+        (
+            StoreContent {
+                is_written: true, ..
+            },
+            true,
+        ) => DatabaseFinding::bad(
+            CHECK,
+            format!("`{name}` holds a store with data."),
+            "Name an empty schema by `?schema=` in the URL",
+        ),
+        _ => DatabaseFinding::good(CHECK, format!("`{name}` can be used.")),
+    }
+}
+
 pub(super) fn durability(settings: &ServerSettings) -> DatabaseFinding {
     const CHECK: &str = "durability";
     let names = ["fsync", "full_page_writes", "synchronous_commit"];

@@ -12,7 +12,9 @@ pub(super) const STEPS: &[&str] = &[STORE_TABLES];
 /// The format this binary writes.
 pub(super) const FORMAT: i64 = STEPS.len() as i64;
 
-/// `meta` is read in each snapshot, whose stamp it is. `format` is 0 until all steps are done.
+/// `meta` is read in each snapshot, whose stamp it is. `format` is 0 until all steps are done, and
+/// `moving` is 1 from when a store is first copied here until that counts. What code printed is
+/// bytes: a text here has no U+0000.
 const STORE_TABLES: &str = r#"
 CREATE TABLE meta (
   one             bigint PRIMARY KEY CHECK (one = 1),
@@ -25,10 +27,11 @@ CREATE TABLE meta (
   next_database   bigint NOT NULL,
   lineage         text COLLATE "C" NOT NULL,
   words           text COLLATE "C" NOT NULL,
-  key_id          text COLLATE "C" NOT NULL
+  key_id          text COLLATE "C" NOT NULL,
+  moving          bigint NOT NULL
 );
 INSERT INTO meta
-  VALUES (1, 0, 0, 0, 0, 0, 1, 1, replace(gen_random_uuid()::text, '-', ''), '', '');
+  VALUES (1, 0, 0, 0, 0, 0, 1, 1, replace(gen_random_uuid()::text, '-', ''), '', '', 0);
 
 CREATE TABLE tx (
   tt       bigint PRIMARY KEY,
@@ -286,8 +289,8 @@ CREATE TABLE execution (
   updated          bigint NOT NULL,
   request_headers  text COLLATE "C" NOT NULL,
   response_headers text COLLATE "C" NOT NULL,
-  logs             text COLLATE "C" NOT NULL,
-  errors           text COLLATE "C" NOT NULL,
+  logs             bytea NOT NULL,
+  errors           bytea NOT NULL,
   due              bigint
 );
 CREATE UNIQUE INDEX execution_id ON execution (function, id);
@@ -341,5 +344,11 @@ CREATE TABLE event_cursor (
   tt  bigint NOT NULL,
   tab bigint NOT NULL,
   id  text COLLATE "C" NOT NULL
+);
+CREATE TABLE event_apart (
+  project text COLLATE "C" PRIMARY KEY,
+  tt      bigint NOT NULL,
+  tab     bigint NOT NULL,
+  id      text COLLATE "C" NOT NULL
 );
 "#;

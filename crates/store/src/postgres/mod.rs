@@ -6,14 +6,18 @@ mod checks;
 mod connection;
 mod examine;
 mod fault;
+mod filling;
 mod finding;
 mod format;
+mod loading;
 mod look;
 mod opening;
 mod password_file;
+pub(crate) mod row_tables;
 mod tls;
 
 pub use address::{DatabaseUrl, UrlFault};
 pub use examine::examine_database;
+pub(crate) use filling::{StoreFilling, TypedColumns};
 pub use finding::{DatabaseFinding, Verdict};
 pub use opening::DatabaseStore;

@@ -6,13 +6,15 @@ use tokio::runtime::Runtime;
 use tokio_postgres::Client;
 
 use super::address::DatabaseUrl;
-use super::checks::{self, SchemaContent, SchemaSeen};
+use super::checks::{self, SchemaContent, SchemaSeen, StoreContent};
 use super::connection::{connect, identifier, literal, row};
+use super::filling::StoreFilling;
 use super::finding::{DatabaseFinding, Verdict};
 use super::format::{FORMAT, STEPS};
+use super::loading::load;
 use super::look;
 use crate::error::corrupt;
-use crate::{StoreError, StorePlace};
+use crate::{Loaded, StoreError, StorePlace};
 
 /// The first key of the lock of an owner, `tide` in ASCII. The second one is the schema's oid, so
 /// that several stores fit in one database.
@@ -24,6 +26,13 @@ pub struct DatabaseStore {
     /// The session that holds the lock.
     owner: Client,
     lineage: String,
+}
+
+/// What a store is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OpenedFor {
+    Serve,
+    Copy,
 }
 
 impl DatabaseStore {
@@ -39,18 +48,67 @@ impl DatabaseStore {
         url: &DatabaseUrl,
         password_file: Option<&Path>,
     ) -> Result<DatabaseStore, StoreError> {
+        DatabaseStore::open_as(url, password_file, OpenedFor::Serve)
+    }
+
+    fn open_as(
+        url: &DatabaseUrl,
+        password_file: Option<&Path>,
+        purpose: OpenedFor,
+    ) -> Result<DatabaseStore, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| StoreError::Io {
                 detail: error.to_string(),
             })?;
-        let (owner, lineage) = runtime.block_on(take(url, password_file))?;
+        let (owner, lineage) = runtime.block_on(take(url, password_file, purpose))?;
         Ok(DatabaseStore {
             runtime,
             owner,
             lineage,
         })
+    }
+
+    /// Takes the schema for a copy of another store, which it refuses where it holds one. From then
+    /// on it cannot be opened until that is released.
+    pub(crate) fn open_for_copy(
+        url: &DatabaseUrl,
+        password_file: Option<&Path>,
+    ) -> Result<DatabaseStore, StoreError> {
+        DatabaseStore::open_as(url, password_file, OpenedFor::Copy)
+    }
+
+    /// Fills the store in one transaction, which is committed if that succeeds.
+    pub(crate) fn fill<T>(
+        &mut self,
+        fill: impl AsyncFnOnce(&StoreFilling<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.runtime.block_on(async {
+            let filling = StoreFilling::begin(&mut self.owner).await?;
+            let filled = fill(&filling).await?;
+            filling.commit().await?;
+            Ok(filled)
+        })
+    }
+
+    /// Lets what was copied be opened.
+    pub(crate) fn release(&mut self) -> Result<(), StoreError> {
+        self.runtime.block_on(async {
+            self.owner
+                .batch_execute("UPDATE meta SET moving = 0")
+                .await?;
+            self.lineage = lineage(&self.owner).await?;
+            Ok(())
+        })
+    }
+
+    /// All containers, and the marks to go on from, as of the latest commit.
+    ///
+    /// # Errors
+    /// What the database says; [`StoreError::Corrupt`] when it holds what no store has written.
+    pub fn load(&self) -> Result<Loaded, StoreError> {
+        self.runtime.block_on(load(&self.owner))
     }
 
     /// The identity of the store's one history.
@@ -70,6 +128,7 @@ impl DatabaseStore {
 async fn take(
     url: &DatabaseUrl,
     password_file: Option<&Path>,
+    purpose: OpenedFor,
 ) -> Result<(Client, String), StoreError> {
     let client = match connect(url, password_file).await {
         Ok(connection) => connection.client,
@@ -90,10 +149,32 @@ async fn take(
     let seen = look::schema(&client, &url.schema).await?;
     need(checks::schema(url, &seen))?;
     migrate(&client, &seen).await?;
-    let lineage = row(&client, "SELECT lineage FROM meta").await?;
-    let lineage = lineage.and_then(|row| row.get(0).map(str::to_owned));
-    let lineage = lineage.ok_or_else(|| corrupt("the table `meta` has no row"))?;
+    let is_copying = purpose == OpenedFor::Copy;
+    need(checks::content(url, content(&client).await?, is_copying))?;
+    if is_copying {
+        client.batch_execute("UPDATE meta SET moving = 1").await?;
+    }
+    let lineage = lineage(&client).await?;
     Ok((client, lineage))
+}
+
+async fn lineage(client: &Client) -> Result<String, StoreError> {
+    let found = row(client, "SELECT lineage FROM meta").await?;
+    let lineage = found.and_then(|row| row.get(0).map(str::to_owned));
+    lineage.ok_or_else(no_stamp)
+}
+
+async fn content(client: &Client) -> Result<StoreContent, StoreError> {
+    let sql = "SELECT moving <> 0, mark <> 0 OR catalogue_epoch <> 0 FROM meta";
+    let found = row(client, sql).await?.ok_or_else(no_stamp)?;
+    Ok(StoreContent {
+        is_copy: found.get(0) == Some("t"),
+        is_written: found.get(1) == Some("t"),
+    })
+}
+
+fn no_stamp() -> StoreError {
+    corrupt("the table `meta` has no row")
 }
 
 fn need(finding: DatabaseFinding) -> Result<(), StoreError> {

@@ -13,13 +13,13 @@
 //! stands in `commit/perform.rs`.
 
 mod commit;
-mod constraint;
+pub(crate) mod constraint;
 pub(crate) mod disk;
 pub(crate) mod history;
 pub(crate) mod inspect;
 mod preview;
 mod read;
-mod schema;
+pub(crate) mod schema;
 mod together;
 mod upkeep;
 #[cfg(test)]

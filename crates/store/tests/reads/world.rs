@@ -99,7 +99,7 @@ pub fn domain(key: &str) -> Vec<Value> {
             "\u{d7ff}x",
             "it's",
         ]),
-        "price" | "rating" | "weights" => [-1.5, 0.0, 0.1, 0.1 + 0.2, 2.5, 1e300]
+        "price" | "rating" | "weights" => [-1.5, 0.0, 5e-324, 0.1, 0.1 + 0.2, 2.5, 1e300]
             .map(Value::Float)
             .to_vec(),
         "stock" | "scores" => [-3, 0, 1, 2, 7, i64::MAX].map(Value::Int).to_vec(),

@@ -29,6 +29,18 @@ fn create_index(table: &Table, key: &[usize], place: i64) -> String {
 
 /// Makes the indexes behind the constraints of a table as they are stored.
 pub(crate) fn create_indexes(connection: &Connection, table: &Table) -> Result<(), StoreError> {
+    for index in index_texts(connection, table)? {
+        connection.execute_batch(&index)?;
+    }
+    Ok(())
+}
+
+/// The statements that make them, which are the same for every database.
+pub(crate) fn index_texts(
+    connection: &Connection,
+    table: &Table,
+) -> Result<Vec<String>, StoreError> {
+    let mut texts = Vec::new();
     for (_, place, constraint) in stored(connection, Some(table.number))? {
         let columns = match &constraint {
             Constraint::Unique(columns) => columns.clone(),
@@ -37,10 +49,10 @@ pub(crate) fn create_indexes(connection: &Connection, table: &Table) -> Result<(
         let key: Vec<usize> = columns.iter().filter_map(|c| table.numbered(*c)).collect();
         // One whose column is gone holds no more.
         if is_of(table, &constraint) {
-            connection.execute_batch(&create_index(table, &key, place))?;
+            texts.push(create_index(table, &key, place));
         }
     }
-    Ok(())
+    Ok(texts)
 }
 
 impl SqliteRun<'_, '_> {
