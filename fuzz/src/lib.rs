@@ -17,6 +17,7 @@ mod envelope;
 mod fixture;
 mod frames;
 mod head;
+mod php_value;
 mod query_text;
 mod query_tree;
 mod redis_answer;
@@ -31,7 +32,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target {
         name: "query_text",
         check: query_text::check,
@@ -67,6 +68,10 @@ pub const TARGETS: [Target; 13] = [
     Target {
         name: "redis_answer",
         check: redis_answer::check,
+    },
+    Target {
+        name: "php_value",
+        check: php_value::check,
     },
     Target {
         name: "frames",

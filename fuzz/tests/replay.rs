@@ -135,6 +135,11 @@ fn redis_answer() {
 }
 
 #[test]
+fn php_value() {
+    replay("php_value");
+}
+
+#[test]
 fn frames() {
     replay("frames");
 }
@@ -169,6 +174,7 @@ fn every_target_is_replayed() {
             "envelope",
             "tier_file",
             "redis_answer",
+            "php_value",
             "frames",
             "deployment_form",
             "deployment_parts",

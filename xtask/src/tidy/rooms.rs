@@ -33,7 +33,7 @@ pub enum Outside {
 const TESTING: [&str; 2] = ["testing", "testing-postgres"];
 
 /// Every room there is.
-pub const ROOMS: [Room; 21] = [
+pub const ROOMS: [Room; 22] = [
     Room {
         name: "model",
         kind: Kind::Pure,
@@ -65,6 +65,13 @@ pub const ROOMS: [Room; 21] = [
             "twox-hash",
         ]),
         outside_max: 7,
+    },
+    Room {
+        name: "php-codec",
+        kind: Kind::Pure,
+        ours: &[],
+        outside: Outside::Only(&[]),
+        outside_max: 0,
     },
     Room {
         name: "tidemark-cache",
@@ -269,6 +276,7 @@ pub const ROOMS: [Room; 21] = [
             "query",
             "engine",
             "functions",
+            "php-codec",
             "server",
             "tidemark",
             "tiers",
