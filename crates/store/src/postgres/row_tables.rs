@@ -211,3 +211,68 @@ fn column_type(column: &Column) -> &'static str {
         (Storage::Int | Storage::Instant, true) => "bigint[]",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{ColumnKind, IndexKey, IndexStatus};
+    use testing::{plain_column, plain_table};
+
+    use super::*;
+
+    fn text(number: u32, chars_max: u32) -> Column {
+        let kind = ColumnKind::Varchar { chars_max };
+        plain_column(number, &format!("c{number}"), kind)
+    }
+
+    /// What an index over these columns and parts holds.
+    fn parts(kind: IndexKind, columns: Vec<Column>, directions: &[Direction]) -> String {
+        let table = plain_table("t", columns);
+        let part = |(position, direction): (usize, &Direction)| IndexColumn {
+            field: Field::Column(position),
+            direction: *direction,
+            length: None,
+            held: None,
+        };
+        let index = Index {
+            number: 1,
+            key: IndexKey::new("i").unwrap(),
+            kind,
+            columns: directions.iter().enumerate().map(part).collect(),
+            status: IndexStatus::Available,
+            created: Timestamp(0),
+            updated: Timestamp(0),
+        };
+        key_parts(&table, &index).join(", ")
+    }
+
+    #[test]
+    fn a_key_holds_texts_as_far_as_an_entry_takes_them() {
+        use Direction::{Asc, Desc};
+        let key = |columns, directions: &[_]| parts(IndexKind::Key, columns, directions);
+        assert_eq!(key(vec![text(1, 600)], &[Asc]), "c1 NULLS FIRST");
+        assert_eq!(
+            key(vec![text(1, 601)], &[Desc]),
+            "substr(c1, 1, 600) DESC NULLS LAST"
+        );
+        let short_and_long = vec![text(1, 300), text(2, 301)];
+        assert_eq!(
+            key(short_and_long, &[Asc, Asc]),
+            "c1 NULLS FIRST, substr(c2, 1, 300) NULLS FIRST"
+        );
+        let numbers = vec![
+            plain_column(1, "n", ColumnKind::Boolean),
+            plain_column(2, "x", ColumnKind::Text),
+        ];
+        assert_eq!(
+            key(numbers, &[Asc, Desc]),
+            "c1 NULLS FIRST, substr(c2, 1, 600) DESC NULLS LAST"
+        );
+    }
+
+    #[test]
+    fn a_unique_key_stands_for_whole_texts() {
+        let unique = |chars| parts(IndexKind::Unique, vec![text(1, chars)], &[Direction::Asc]);
+        assert_eq!(unique(600), "c1 NULLS FIRST");
+        assert_eq!(unique(601), "md5(c1) NULLS FIRST");
+    }
+}
