@@ -351,4 +351,10 @@ CREATE TABLE event_apart (
   tab     bigint NOT NULL,
   id      text COLLATE "C" NOT NULL
 );
+CREATE TABLE executions_old (
+  function  bigint PRIMARY KEY,
+  count_max bigint NOT NULL,
+  bytes_max bigint NOT NULL,
+  since     bigint NOT NULL
+);
 "#;
