@@ -185,7 +185,8 @@ class BackedFunction:
         #: than it costs to read the other calls again.
         self._recent = _recent.RecentCalls(STALE_S) if self._heard and self._is_slow else None
         self._listeners: _listening.Listeners | None = None
-        self._lock = threading.Lock()
+        # The thread that holds it may come again, by what an object runs at its end.
+        self._lock = threading.RLock()
         self._claimed: dict[bytes, float] = {}
         parts = [config.namespace, function.__module__, function.__qualname__, config.version]
         if self._kept_ms:
@@ -204,7 +205,7 @@ class BackedFunction:
 
     def begin_process(self) -> None:
         """In the child of a fork: another thread may have held its locks."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self._recent is not None:
             self._recent = _recent.RecentCalls(STALE_S)
 

@@ -25,7 +25,8 @@ class Deferral:
     def __init__(self) -> None:
         #: Whether every tier has done so, once it is over; None if it raised or stands in another.
         self.is_whole: bool | None = None
-        self._lock = threading.Lock()
+        # The thread that holds it may come again, by what an object runs at its end.
+        self._lock = threading.RLock()
         self._work: dict[Hashable, Callable[[], bool]] = {}
         self._is_begun = self._is_over = False
         self._outer: Deferral | None = None

@@ -48,7 +48,8 @@ class Listeners:
     def __init__(self) -> None:
         self.sender = os.urandom(_SENDER_BYTES)
         self.threads: dict[_tiers.NotingBackend, threading.Thread] = {}
-        self.lock = threading.Lock()
+        # The thread that holds it may come again, by what an object runs at its end.
+        self.lock = threading.RLock()
         self.is_over = threading.Event()
 
     def start(self, backend: _tiers.NotingBackend, listener: Listener) -> None:

@@ -39,7 +39,11 @@ class _Pool:
     """Threads that are begun when there is work and end when there is none."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        # The thread that holds it may come again: what an object runs at its end, or a handler of
+        # a signal, can stand in the middle of anything, and call a function that is due.
+        self.lock = threading.RLock()
+        #: Whether the thread with the lock is changing what stands below.
+        self.is_changing = False
         self.work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.threads: set[threading.Thread] = set()
         self.is_over = False
@@ -55,26 +59,37 @@ class _Pool:
                 work()
             finally:
                 with self.lock:
+                    self.is_changing = True
                     self.pending[number] -= 1
                     if not self.pending[number]:
                         del self.pending[number]
+                    self.is_changing = False
 
         with self.lock:
-            if self.is_over or self.pending.get(number, 0) >= _REFRESHES_MAX:
+            if self.is_changing or self.is_over:
                 return False
-            self.pending[number] = self.pending.get(number, 0) + 1
-            self.work.put(counted)
-            wanted = min(sum(self.pending.values()), _REFRESHES_MAX)
-            if len(self.threads) < wanted:
-                name = "tidemark-cache-refresh"
-                thread = threading.Thread(target=self._run, name=name, daemon=True)
-                self.threads.add(thread)
-                try:
-                    thread.start()
-                except RuntimeError:
-                    # No new thread, as at the interpreter's end. The work stays undone.
-                    self.threads.discard(thread)
-            return True
+            self.is_changing = True
+            try:
+                return self._add(number, counted)
+            finally:
+                self.is_changing = False
+
+    def _add(self, number: int, work: Callable[[], None]) -> bool:
+        if self.pending.get(number, 0) >= _REFRESHES_MAX:
+            return False
+        self.pending[number] = self.pending.get(number, 0) + 1
+        self.work.put(work)
+        wanted = min(sum(self.pending.values()), _REFRESHES_MAX)
+        if len(self.threads) < wanted:
+            name = "tidemark-cache-refresh"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self.threads.add(thread)
+            try:
+                thread.start()
+            except RuntimeError:
+                # No new thread, as at the interpreter's end. The work stays undone.
+                self.threads.discard(thread)
+        return True
 
     def _run(self) -> None:
         while True:
@@ -83,9 +98,13 @@ class _Pool:
             except queue.Empty:
                 work = None
             with self.lock:
-                if self.is_over or (work is None and self.work.empty()):
+                self.is_changing = True
+                is_last = self.is_over or (work is None and self.work.empty())
+                if is_last:
                     self.threads.discard(threading.current_thread())
-                    return
+                self.is_changing = False
+            if is_last:
+                return
             if work is not None:
                 work()
 

@@ -32,7 +32,8 @@ forced = contextvars.ContextVar("tidemark_cache_forced", default=False)
 _files: dict[tuple[str, int], _native.SharedFile] = {}
 _others: "dict[_OtherBackend, _OtherTier]" = {}
 _stacks: dict[Any, _native.StackOfTiers] = {}
-_lock = threading.Lock()
+#: The thread that holds it may come again, by what an object runs at its end.
+_lock = threading.RLock()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -462,7 +463,7 @@ def stack_of(
 
 def _new_lock() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
