@@ -86,7 +86,7 @@ pub fn of_processes(seen: &CountedRuns) -> Vec<Metric> {
             samples: ends.collect(),
         },
         Metric {
-            name: "tidemark_function_refused_connections_total",
+            name: "tidemark_function_addresses_refused_total",
             kind: Kind::Counter,
             labels: &["runtime"],
             help: "Connections of functions to addresses that they may not reach",
