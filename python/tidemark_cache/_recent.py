@@ -53,7 +53,7 @@ class RecentCalls:
         del forgotten
 
     def _begin_span(self, now_s: float) -> dict[bytes, CallKey] | None:
-        """What is forgotten by it; whoever calls lets go of it behind the lock."""
+        """What is forgotten by it. The caller lets go of it behind the lock."""
         if now_s - self._begin_s < self._span_s:
             return None
         self._begin_s = now_s
