@@ -326,6 +326,7 @@ def main() -> None:
     lines += ["", f"Bodies that 12 threads run which miss one key together: {said}."]
     print("\n".join(lines[-2:]))
     if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
         (arguments.out / "SUMMARY.md").write_text("\n".join(lines) + "\n")
         whole = {"interpreter": about, "rows": rows, "bodies": counted}
         (arguments.out / "run.json").write_text(json.dumps(whole, indent=1))
