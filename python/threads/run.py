@@ -66,6 +66,9 @@ def main() -> int:
         print(__doc__)
         return 2
     source = pathlib.Path(sys.argv[1])
+    if not (source / "configure").is_file():
+        print(f"{source} holds no source of CPython: `configure` is missing", file=sys.stderr)
+        return 2
     seconds = sys.argv[2] if len(sys.argv) > 2 else "20"
     seeds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
     python = interpreter(source)
