@@ -3,7 +3,7 @@
 //! Numbers, not users' words: a rename changes the catalogue only, and nothing a user writes
 //! ever stands in SQL text.
 
-use model::{ColumnNumber, TableNumber};
+use model::{ColumnNumber, Field, SpanEnd, Table, TableNumber};
 
 /// The SQL function (text) → its words as a full-text index holds them. The store provides it.
 pub const INDEXED_WORDS: &str = "tidemark_words";
@@ -52,6 +52,20 @@ pub fn schedule(table: TableNumber) -> String {
 /// A user column, in both tables.
 pub fn column(column: ColumnNumber) -> String {
     format!("c{}", column.0)
+}
+
+/// What a field is called in the tables of now and of versions.
+pub fn field(table: &Table, field: Field) -> String {
+    match field {
+        Field::Id => "id".to_owned(),
+        Field::Sequence => "seq".to_owned(),
+        Field::Created => "created".to_owned(),
+        Field::Updated => "updated".to_owned(),
+        Field::Span(SpanEnd::ValidFrom) => "vf".to_owned(),
+        Field::Span(SpanEnd::ValidTo) => "vt".to_owned(),
+        Field::Span(SpanEnd::SystemFrom) => "sf".to_owned(),
+        Field::Column(position) => column(table.columns[position].number),
+    }
 }
 
 /// A user index on the table of now.

@@ -6,7 +6,7 @@
 use model::{
     Column, Direction, Field, Index, IndexColumn, IndexKind, RelationKind, Storage, Table,
 };
-use model::{SpanEnd, TableNumber, Timestamp};
+use model::{TableNumber, Timestamp};
 use query::{field, names};
 
 /// Characters that the texts of a key have together: at four bytes each an entry stays below the
@@ -148,7 +148,7 @@ fn key_parts(table: &Table, index: &Index) -> Vec<String> {
     let share = KEY_CHARS_MAX / (texts.len() as u32).max(1);
     let most = if sum > KEY_CHARS_MAX { share } else { u32::MAX };
     let part = |part: &IndexColumn| {
-        let column = physical_field(table, part.field);
+        let column = names::field(table, part.field);
         let held = match (chars_of(table, part), index.kind, part.held) {
             (Some(chars), IndexKind::Unique, _) if chars > most => format!("md5({column})"),
             (Some(chars), ..) if chars > most => names::beginning(&column, most),
@@ -177,19 +177,6 @@ fn order_of(part: &IndexColumn) -> &'static str {
         (Direction::Desc, true) => " DESC NULLS LAST",
         (Direction::Asc, false) => "",
         (Direction::Desc, false) => " DESC",
-    }
-}
-
-fn physical_field(table: &Table, field: Field) -> String {
-    match field {
-        Field::Id => "id".to_owned(),
-        Field::Sequence => "seq".to_owned(),
-        Field::Created => "created".to_owned(),
-        Field::Updated => "updated".to_owned(),
-        Field::Span(SpanEnd::ValidFrom) => "vf".to_owned(),
-        Field::Span(SpanEnd::ValidTo) => "vt".to_owned(),
-        Field::Span(SpanEnd::SystemFrom) => "sf".to_owned(),
-        Field::Column(position) => names::column(table.columns[position].number),
     }
 }
 

@@ -9,8 +9,6 @@ use model::{Catalogue, Index, IndexKind, Table, TableNumber};
 use query::{names, search};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::columns::physical_field;
-
 /// A slice that fills an index ends behind this many rows, or behind the row with which it has
 /// taken in so many bytes of text. In a release build a row of 20 words took 27 microseconds.
 const SLICE_ROWS_MAX: usize = 1_000;
@@ -36,7 +34,7 @@ impl Words {
             index: index.number,
             now: names::now(table.number),
             name: names::fulltext(table.number, index.number),
-            column: physical_field(table, column.field),
+            column: names::field(table, column.field),
         })
     }
 

@@ -13,7 +13,7 @@
 use model::{Column, Direction, Index, IndexKind, Table, TableNumber};
 use query::names;
 
-use super::columns::{column_type, physical_field};
+use super::columns::column_type;
 use super::fulltext;
 
 /// The end of time as it stands in SQL text. A partial index is only used when its constant
@@ -165,7 +165,7 @@ fn index_columns(table: &Table, index: &Index) -> String {
                 Direction::Asc => "",
                 Direction::Desc => " DESC",
             };
-            let field = physical_field(table, part.field);
+            let field = names::field(table, part.field);
             match part.held {
                 None => format!("{field}{direction}"),
                 Some(chars) => format!("{}{direction}", names::beginning(&field, chars)),

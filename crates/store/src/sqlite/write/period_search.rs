@@ -9,7 +9,6 @@ use super::stored_rows::{SqliteRows, stored_period};
 use crate::StoreError;
 use crate::laws::period_search::{PeriodSearch, SharedKey};
 use crate::sqlite::schema::bind::Bound;
-use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::constraints::key_tests;
 use crate::sqlite::schema::tables::{BELIEVED_END, END};
 
@@ -96,7 +95,7 @@ const FIRST_KEY: usize = 4;
 /// than that of its piece.
 fn fields_sql(table: &Table, fields: &[Field]) -> String {
     let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
-        let name = physical_field(table, *field);
+        let name = names::field(table, *field);
         [
             " AND ".to_owned(),
             name,

@@ -14,7 +14,7 @@ use crate::laws::ledger::{
 use crate::sqlite::disk::fault::is_unique_violation;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::coding::bind_damaged;
-use crate::sqlite::schema::columns::{column_list, physical_field};
+use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS};
 use crate::sqlite::schema::sizes;
 use crate::sqlite::schema::tables::END;
@@ -124,7 +124,7 @@ impl RowLedger for SqliteRows<'_> {
 
     fn fill(&self, table: &Table, seq: i64, values: &[(usize, Value)]) -> Result<bool, StoreError> {
         let set = values.iter().zip(2..).map(|((position, _), number)| {
-            let name = physical_field(table, Field::Column(*position));
+            let name = names::field(table, Field::Column(*position));
             format!("{name} = ?{number}")
         });
         let set: Vec<String> = set.collect();

@@ -16,7 +16,6 @@ use crate::laws::search_time::SEARCH_MAX;
 use crate::sqlite::disk::sorts;
 use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
-use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::tables::{BELIEVED_END, END};
 
 impl RowSearch for SqliteRows<'_> {
@@ -215,7 +214,7 @@ pub(super) fn row_id(stored: &str) -> Result<RowId, StoreError> {
 fn holders_sql(table: &Table, index: &Index, which: HoldersWanted) -> String {
     let now = names::now(table.number);
     let names = index.columns.iter();
-    let names = names.map(|part| physical_field(table, part.field));
+    let names = names.map(|part| names::field(table, part.field));
     let test: String = names
         .flat_map(|name| [" AND n.".to_owned(), name, " = ?".to_owned()])
         .collect();

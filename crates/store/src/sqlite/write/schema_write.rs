@@ -16,7 +16,6 @@ use crate::refusal::{Container, Refusal};
 use crate::sqlite::disk::connection::WRITER_CACHE_KIB;
 use crate::sqlite::disk::fault::is_unique_violation;
 use crate::sqlite::schema::catalogue_rows::{insert_column, insert_index};
-use crate::sqlite::schema::columns::physical_field;
 use crate::sqlite::schema::fulltext;
 use crate::sqlite::schema::links;
 use crate::sqlite::schema::tables::{add_column, create_index, create_versions_index, drop_index};
@@ -348,7 +347,7 @@ impl SqliteRun<'_, '_> {
         if is_scheduled && index.kind == IndexKind::Unique {
             // What the rows of now cannot tell: whether two will be equal when one begins.
             let columns = index.columns.iter();
-            let columns = columns.map(|part| physical_field(table, part.field));
+            let columns = columns.map(|part| names::field(table, part.field));
             let columns: Vec<String> = columns.collect();
             if self.overlaps(table.number, &columns)? {
                 return Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()));
