@@ -31,7 +31,12 @@ impl Dialect {
             (Dialect::Postgres, Value::Int(_) | Value::Instant(_)) => "::bigint",
             (Dialect::Postgres, Value::Float(_)) => "::double precision",
             (Dialect::Postgres, Value::Bool(_)) => "::boolean",
-            (Dialect::Postgres, Value::List(_)) => "::jsonb",
+            (Dialect::Postgres, Value::List(elements)) => match elements.first() {
+                Some(Value::Int(_) | Value::Instant(_)) => "::bigint[]",
+                Some(Value::Float(_)) => "::double precision[]",
+                Some(Value::Bool(_)) => "::boolean[]",
+                Some(Value::Text(_) | Value::Null | Value::List(_)) | None => "::text[]",
+            },
         }
     }
 
@@ -61,21 +66,12 @@ impl Dialect {
         }
     }
 
-    /// The operator (text, pattern) → whether a part matches. SQLite's calls a function `regexp`,
-    /// which the store provides; each database has a language of its own.
-    pub(crate) fn matches(self) -> &'static str {
-        match self {
-            Dialect::Sqlite => " REGEXP ",
-            Dialect::Postgres => " ~ ",
-        }
-    }
-
     /// A FROM item that yields an array's elements, as rows called `name` with one column
     /// `value`, between the two texts.
     pub(crate) fn elements(self, name: &str) -> (&'static str, String) {
         match self {
             Dialect::Sqlite => ("json_each(", format!(") AS {name}")),
-            Dialect::Postgres => ("jsonb_array_elements(", format!(") AS {name}(value)")),
+            Dialect::Postgres => ("unnest(", format!(") AS {name}(value)")),
         }
     }
 

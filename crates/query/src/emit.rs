@@ -9,6 +9,7 @@ use crate::dialect::Dialect;
 use crate::index_choice::{is_left_to_planner, is_of_one_row};
 use crate::names;
 use crate::query::{Cursor, Frame, Query};
+use crate::undecided::undecided;
 use crate::unique_key::UniqueKey;
 use crate::visibility::Visibility;
 
@@ -42,6 +43,10 @@ pub struct Statement {
 /// under another schema; else one column for each selected one, in its order. `cursor` holds what
 /// the statement of [`cursor_row`] gave, none of it null. Before a cursor the rows come in
 /// reverse: the reader turns the page around.
+///
+/// Of a query that the database does not decide ([`undecided()`]) come all rows from the first one
+/// on, with the fields that are tested as further columns: offset and limit are for those of them
+/// that match.
 pub fn rows(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) -> Statement {
     page(query, cursor, dialect, Keys::Left)
 }
@@ -55,15 +60,19 @@ pub fn rows_in_place(query: &Query, cursor: Option<&[Value]>, dialect: Dialect) 
 fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -> Statement {
     let mut out = SqlWriter::new(dialect);
     let sources = SelectSource::of(query);
+    let tested = tested(query, dialect);
     if query.at.is_some() && is_of_one_row(query) && cursor.is_none() {
         write_row(&mut out, &sources, |out, source| {
-            Arm::new(query, *source).write(out, &SelectPart::All, Keys::Written);
+            Arm::new(query, *source, &tested).write(out, &SelectPart::All, Keys::Written);
         });
         // Sources after the one that has the row are not looked at.
-        write_page(&mut out, query.limit.min(1), query.offset);
+        if tested.is_empty() {
+            write_page(&mut out, query.limit.min(1), query.offset);
+        }
         return out.finish();
     }
-    let arms = sources.into_iter().map(|source| Arm::new(query, source));
+    let arms = sources.into_iter();
+    let arms = arms.map(|source| Arm::new(query, source, &tested));
     let arms: Vec<Arm<'_>> = arms.collect();
     let in_order = arms.iter().any(Arm::is_in_order);
     let parts = match cursor {
@@ -92,23 +101,45 @@ fn page(query: &Query, cursor: Option<&[Value]>, dialect: Dialect, keys: Keys) -
         }
         keyset::write_order_of_keys(&mut out, query);
     }
-    write_page(&mut out, query.limit, query.offset);
+    if tested.is_empty() {
+        write_page(&mut out, query.limit, query.offset);
+    }
     out.finish()
+}
+
+/// The fields that are tested of each row, if anything is.
+fn tested(query: &Query, dialect: Dialect) -> Vec<Field> {
+    undecided(&query.filter, dialect).map_or(Vec::new(), |left| left.fields)
+}
+
+fn write_tested(out: &mut SqlWriter, source: &SelectSource<'_>, tested: &[Field], joint: &str) {
+    let mut joint = joint;
+    for field in tested {
+        out.push(joint);
+        source.write_field(out, *field);
+        joint = ", ";
+    }
 }
 
 /// `$sequence` and id of the rows of now that match, along `$sequence` and without any index: for
 /// a filter that bounds `$sequence`, so that no more rows are looked at than lie between. Order,
-/// offset and cursor of the query have no meaning here.
+/// offset and cursor of the query have no meaning here; a query that the database does not decide
+/// gives what [`rows`] does of it.
 pub fn walk(query: &Query, dialect: Dialect) -> Statement {
     let source = SelectSource::now(&query.table);
     let mut out = SqlWriter::new(dialect);
-    out.push("SELECT t.seq, t.id FROM ");
+    let tested = tested(query, dialect);
+    out.push("SELECT t.seq, t.id");
+    write_tested(&mut out, &source, &tested, ", ");
+    out.push(" FROM ");
     source.write_walked(&mut out);
     let mut clause = Clause::of_where();
     condition::write_all(&mut out, &mut clause, &source, &query.filter);
     source.write_visible(&mut out, &mut clause, &query.visibility);
-    out.push(" ORDER BY t.seq LIMIT ");
-    out.bind(Value::Int(i64::from(query.limit)));
+    out.push(" ORDER BY t.seq");
+    if tested.is_empty() {
+        write_page(&mut out, query.limit, 0);
+    }
     out.finish()
 }
 
@@ -136,15 +167,18 @@ enum Keys {
 struct Arm<'a> {
     source: SelectSource<'a>,
     query: &'a Query,
+    /// The fields that are tested afterwards.
+    tested: &'a [Field],
     hint: Option<hint::Hint>,
 }
 
 impl<'a> Arm<'a> {
-    fn new(query: &'a Query, source: SelectSource<'a>) -> Arm<'a> {
+    fn new(query: &'a Query, source: SelectSource<'a>, tested: &'a [Field]) -> Arm<'a> {
         Arm {
             hint: hint::hint(query, &source, Purpose::Rows),
             source,
             query,
+            tested,
         }
     }
 
@@ -191,6 +225,7 @@ impl<'a> Arm<'a> {
         out.push("SELECT ");
         self.source.write_columns(out, &query.selection);
         self.source.write_span(out);
+        write_tested(out, &self.source, self.tested, ", ");
         if keys == Keys::Written {
             keyset::write_keys(out, query, &self.source);
         }
@@ -225,17 +260,29 @@ impl<'a> Arm<'a> {
 
 fn write_page(out: &mut SqlWriter, limit: u32, offset: u64) {
     out.push(" LIMIT ");
-    out.bind(Value::Int(i64::from(limit)));
+    write_count(out, u64::from(limit));
     if offset > 0 {
         out.push(" OFFSET ");
-        out.bind(Value::Int(i64::try_from(offset).unwrap_or(i64::MAX)));
+        write_count(out, offset);
     }
 }
 
-/// How many rows match, whatever the page; up to `cap`, if there is one.
+/// Writes how many rows, as far as a database counts: to PostgreSQL in the text itself, because a
+/// plan that is made without it does not know that few rows are wanted.
+fn write_count(out: &mut SqlWriter, count: u64) {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    match out.dialect {
+        Dialect::Sqlite => out.bind(Value::Int(count)),
+        Dialect::Postgres => out.push_number(count),
+    }
+}
+
+/// How many rows match, whatever the page; up to `cap`, if there is one. Of a query that the
+/// database does not decide ([`undecided()`]) the fields that are tested, of each row.
 pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     let sources = SelectSource::of(query);
     let mut out = SqlWriter::new(dialect);
+    let tested = tested(query, dialect);
     let write_select = |out: &mut SqlWriter, source: &SelectSource<'_>| {
         let hint = hint::hint(query, source, Purpose::Total);
         source.write_from(out, hint.as_ref().map(|hint| hint.name.as_str()));
@@ -244,6 +291,17 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
         condition::write_all(out, &mut clause, source, &query.filter);
         source.write_seen(out, &mut clause, query);
     };
+    if !tested.is_empty() {
+        let mut joint = "SELECT ";
+        for source in sources {
+            out.push(joint);
+            write_tested(&mut out, &source, &tested, "");
+            out.push(" FROM ");
+            write_select(&mut out, &source);
+            joint = " UNION ALL SELECT ";
+        }
+        return out.finish();
+    }
     if query.at.is_some() && is_of_one_row(query) {
         out.push("SELECT count(*) FROM (");
         write_row(&mut out, &sources, |out, source| {
@@ -266,7 +324,7 @@ pub fn total(query: &Query, cap: Option<u64>, dialect: Dialect) -> Statement {
     }
     if let Some(cap) = cap {
         out.push(" LIMIT ");
-        out.bind(Value::Int(i64::try_from(cap).unwrap_or(i64::MAX)));
+        write_count(&mut out, cap);
     }
     if is_nested {
         out.push(") AS matches");
@@ -421,9 +479,7 @@ pub fn point_by_key(
     let mut clause = Clause::of_join();
     for (part, value) in key.index.columns.iter().zip(&key.values) {
         clause.open(&mut out);
-        source.write_comparable(&mut out, part.field);
-        out.push(" = ");
-        out.bind((*value).clone());
+        condition::write_equal(&mut out, &source, part.field, value);
     }
     source.write_visible(&mut out, &mut clause, visibility);
     out.finish()
@@ -464,6 +520,24 @@ pub fn content(table: &Table, seq: i64, dialect: Dialect) -> Statement {
     out.push(&names::now(table.number));
     out.push(" AS t WHERE t.seq = ");
     out.bind(Value::Int(seq));
+    out.finish()
+}
+
+/// The same of rows of now with these `$sequence`s, which stands behind their columns, in no order:
+/// for a database over a network. `parameters` hold them as one list.
+pub fn contents(table: &Table, seqs: &[i64]) -> Statement {
+    let mut out = SqlWriter::new(Dialect::Postgres);
+    out.push("SELECT ");
+    for column in &table.columns {
+        out.push("t.");
+        out.push(&names::column(column.number));
+        out.push(", ");
+    }
+    out.push("t.seq FROM ");
+    out.push(&names::now(table.number));
+    out.push(" AS t WHERE t.seq = ANY (");
+    out.bind(Value::List(seqs.iter().copied().map(Value::Int).collect()));
+    out.push(")");
     out.finish()
 }
 

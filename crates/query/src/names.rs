@@ -7,8 +7,8 @@ use model::{ColumnNumber, Field, SpanEnd, Table, TableNumber};
 
 /// The SQL function (text) → its words as a full-text index holds them. The store provides it.
 pub const INDEXED_WORDS: &str = "tidemark_words";
-/// The SQL function (text, search) → whether the text has what is searched for; null of null. The
-/// store provides it; the search is as sent in SQLite, a text for `to_tsquery` in PostgreSQL.
+/// The SQL function (text, search as sent) → whether the text has what is searched for; null of
+/// null. The store provides it in SQLite.
 pub const FINDS: &str = "tidemark_finds";
 
 /// The SQL function (text, part) → 1 where the part stands anywhere in the text, else 0; null of

@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 
+mod literals;
+
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
 use regex_automata::nfa::thompson::{Compiler, Config, NFA, WhichCaptures};
 use regex_syntax::ast::{self, Ast};
+use regex_syntax::hir::Hir;
 use regex_syntax::hir::translate::Translator;
 
 /// Most bytes that one compiled expression may take; repetitions of repetitions take most. Of
@@ -55,6 +58,12 @@ impl Pattern {
     /// The expression as sent.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Texts that stand in whatever matches, some of them: what a database can look for without
+    /// knowing the language.
+    pub(crate) fn literals(&self) -> Vec<String> {
+        meant(&self.0).map_or(Vec::new(), |meant| literals::literals(&meant))
     }
 
     /// Whether some part of `text` matches; false, too, where that is too hard to say. Compiles
@@ -195,7 +204,8 @@ impl Matcher {
     }
 }
 
-fn compile(text: &str) -> Result<NFA, String> {
+/// The expression taken apart.
+fn meant(text: &str) -> Result<Hir, String> {
     let tree = ast::parse::Parser::new()
         .parse(text)
         .map_err(|error| last_line(&error))?;
@@ -203,9 +213,12 @@ fn compile(text: &str) -> Result<NFA, String> {
     if classes.cost() > CLASSES_COST_MAX {
         return Err("its character classes name too many characters".to_owned());
     }
-    let meant = Translator::new()
-        .translate(text, &tree)
-        .map_err(|error| last_line(&error))?;
+    let meant = Translator::new().translate(text, &tree);
+    meant.map_err(|error| last_line(&error))
+}
+
+fn compile(text: &str) -> Result<NFA, String> {
+    let meant = meant(text)?;
     let config = Config::new()
         .which_captures(WhichCaptures::None)
         .nfa_size_limit(Some(COMPILED_BYTES_MAX));

@@ -115,16 +115,6 @@ impl Search {
         format!("{}{mark}", words.join(" OR "))
     }
 
-    /// The search as PostgreSQL's `to_tsquery` reads it.
-    pub(crate) fn to_tsquery(&self) -> String {
-        let words: Vec<String> = self.words.iter().map(|word| format!("'{word}'")).collect();
-        if self.is_phrase {
-            return words.join(" <-> ");
-        }
-        let mark = if self.beginning().is_some() { ":*" } else { "" };
-        format!("{}{mark}", words.join(" | "))
-    }
-
     /// Equal bytes for searches that find the same.
     pub(crate) fn write_normal_form(&self, mut write: impl FnMut(&[u8])) {
         write(&[u8::from(self.is_phrase)]);
@@ -179,15 +169,14 @@ mod tests {
         check("marvel a", "Captain America", false);
         check("am", "Captain America", true);
         check("文", "文字列", true);
-        for (search, fts5, tsquery) in [
-            ("a", r#""a""#, "'a'"),
-            ("b a", r#""b" OR "a""#, "'b' | 'a'"),
-            ("b am", r#""b" OR "am" *"#, "'b' | 'am':*"),
-            ("文", r#""文" *"#, "'文':*"),
+        for (search, fts5) in [
+            ("a", r#""a""#),
+            ("b a", r#""b" OR "a""#),
+            ("b am", r#""b" OR "am" *"#),
+            ("文", r#""文" *"#),
         ] {
             let parsed = Search::parse(search).unwrap();
-            let written = (parsed.to_fts5(), parsed.to_tsquery());
-            assert_eq!(written, (fts5.to_owned(), tsquery.to_owned()), "{search}");
+            assert_eq!(parsed.to_fts5(), fts5, "{search}");
         }
     }
 
@@ -208,18 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn search_texts_for_databases_hold_words_only() {
+    fn search_texts_for_the_index_hold_words_only() {
         let search = Search::parse("a\" OR \"b* NEAR(c'd").unwrap();
         assert_eq!(
             search.to_fts5(),
             r#""a" OR "or" OR "b" OR "near" OR "c" OR "d""#
         );
-        assert_eq!(search.to_tsquery(), "'a' | 'or' | 'b' | 'near' | 'c' | 'd'");
         let phrase = Search::parse("\"a b\"").unwrap();
-        assert_eq!(
-            (phrase.to_fts5(), phrase.to_tsquery()),
-            ("\"a b\"".into(), "'a' <-> 'b'".into())
-        );
+        assert_eq!(phrase.to_fts5(), "\"a b\"");
     }
 
     #[test]

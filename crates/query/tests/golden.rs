@@ -115,7 +115,7 @@ fn outcome(case: &GoldenCase) -> Vec<String> {
         if sqlite.parameters == postgres.parameters {
             lines.push(format!("{what} values:{}", values(&sqlite)));
         } else {
-            // Searches for words: each database has a language for them.
+            // PostgreSQL has no parameters for limit and offset, and none for words.
             lines.push(format!("{what} sqlite values:{}", values(&sqlite)));
             lines.push(format!("{what} postgres values:{}", values(&postgres)));
         }

@@ -1,20 +1,24 @@
-//! Tests of a text of which an index holds the beginning.
+//! Tests of a text of which an index holds the beginning, or the hash.
 //!
-//! Beside the exact test stands the same one of beginnings, which the index answers. It lets
+//! Beside the exact test stands the same one of what is held, which the index answers. It lets
 //! through whatever the exact one does: cutting texts keeps equal ones equal, and of two texts
-//! the greater one does not become the lesser.
+//! the greater one does not become the lesser. A hash keeps equal ones equal, and no more.
 
 use model::{Field, IndexKind, Table, Value};
 
 use crate::dialect::Dialect;
+use crate::key_parts::{KeyPart, key_parts};
 use crate::names;
 use crate::query::Test;
 
 use super::writer::SqlWriter;
 
-/// Writes the test, if an index that holds beginnings of the field can answer it.
+/// Writes the test, if an index that holds no whole values of the field can answer it.
 pub(super) fn write(out: &mut SqlWriter, table: &Table, field: Field, test: &Test) -> bool {
-    let held = held(out.dialect, table, field);
+    let mut held = held(out.dialect, table, field);
+    if !finds_equal(test) {
+        held.retain(|part| *part != KeyPart::Hash);
+    }
     if held.is_empty() {
         return false;
     }
@@ -26,28 +30,43 @@ pub(super) fn write(out: &mut SqlWriter, table: &Table, field: Field, test: &Tes
     };
     let subject = format!("t.{}", names::column(table.columns[position].number));
     out.push("(");
-    for chars in held {
-        let cut = |text: &str| names::beginning(text, chars);
+    for part in held {
+        let cut = |text: &str| part.of(text);
         out.push(&wanted.of_beginnings(&cut(&subject), cut));
         out.push(" AND ");
     }
-    out.push(&wanted.exactly(&subject));
+    out.push(&wanted.exactly(&subject, out.dialect));
     out.push(")");
     true
 }
 
-/// How many characters of the field such indexes hold, each number once.
-fn held(dialect: Dialect, table: &Table, field: Field) -> Vec<u32> {
-    if dialect != Dialect::Sqlite {
-        return Vec::new();
+/// Whether the test is for the very values that it names, or for none.
+fn finds_equal(test: &Test) -> bool {
+    matches!(test, Test::In(_) | Test::IsNull)
+}
+
+/// What such indexes hold of the field, each kind of it once. In SQLite a unique index holds whole
+/// values.
+fn held(dialect: Dialect, table: &Table, field: Field) -> Vec<KeyPart> {
+    let has_parts = |index: &&model::Index| {
+        index.is_available()
+            && match index.kind {
+                IndexKind::Key => true,
+                IndexKind::Unique => dialect == Dialect::Postgres,
+                IndexKind::Fulltext => false,
+            }
+    };
+    let mut held: Vec<KeyPart> = Vec::new();
+    for index in table.indexes.iter().filter(has_parts) {
+        if index.columns.iter().all(|part| part.field != field) {
+            continue;
+        }
+        let parts = key_parts(table, index, dialect);
+        let of_field = index.columns.iter().zip(parts);
+        held.extend(of_field.filter_map(|(column, part)| {
+            (column.field == field && part != KeyPart::Whole).then_some(part)
+        }));
     }
-    let ordered = |index: &&model::Index| index.is_available() && index.kind == IndexKind::Key;
-    let parts = table.indexes.iter().filter(ordered);
-    let parts = parts.flat_map(|index| &index.columns);
-    let mut held: Vec<u32> = parts
-        .filter(|part| part.field == field)
-        .filter_map(|part| part.held)
-        .collect();
     held.sort_unstable();
     held.dedup();
     held
@@ -91,12 +110,12 @@ impl TextTest {
         })
     }
 
-    /// Not with `=` of one value: SQLite then takes that value for the column wherever the column
-    /// stands beside it, and finds no index over the beginning any more.
-    fn exactly(&self, text: &str) -> String {
-        match self {
-            TextTest::One(value) => format!("{text} IS {value}"),
-            other => other.compare(text, |operator| operator, str::to_owned),
+    /// In SQLite not with `=` of one value: it then takes that value for the column wherever the
+    /// column stands beside it, and finds no index over the beginning any more.
+    fn exactly(&self, text: &str, dialect: Dialect) -> String {
+        match (self, dialect) {
+            (TextTest::One(value), Dialect::Sqlite) => format!("{text} IS {value}"),
+            (other, _) => other.compare(text, |operator| operator, str::to_owned),
         }
     }
 

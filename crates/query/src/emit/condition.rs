@@ -1,12 +1,15 @@
 //! Filters as SQL. What a filter means must be the same in both dialects, and the same as the
 //! list cache's predicate decides: text compares by bytes, null satisfies nothing but IS NULL.
+//! Where a database cannot decide so, it lets through more ([`crate::undecided()`]).
 
 use model::{Field, Index, Value};
 
 use crate::dialect::Dialect;
 use crate::names;
+use crate::pattern::Pattern;
 use crate::query::{Filter, Test};
 use crate::search::Search;
+use crate::undecided::is_undecided_test;
 
 use super::beginning::{self, next_start};
 use super::source::SelectSource;
@@ -120,6 +123,12 @@ fn write_test(out: &mut SqlWriter, source: &SelectSource<'_>, field: Field, test
             }
         }
         Test::HasNoPart(parts) => subject.write_parts(out, parts, " = 0", " AND "),
+        // Rows with any text, whose words are looked for afterwards.
+        Test::Finds(_) | Test::FindsNot(_)
+            if out.dialect == Dialect::Postgres && is_undecided_test(test) =>
+        {
+            subject.write_null(out, " IS NOT NULL");
+        }
         Test::Finds(search) => subject.write_search(out, true, search),
         Test::FindsNot(search) => {
             out.push("(");
@@ -127,22 +136,28 @@ fn write_test(out: &mut SqlWriter, source: &SelectSource<'_>, field: Field, test
             subject.write_search(out, false, search);
             out.push(")");
         }
-        Test::Matches(pattern) => {
-            let wanted = Value::Text(pattern.as_str().to_owned());
-            subject.write_compared(out, out.dialect.matches(), &wanted);
-        }
+        Test::Matches(pattern) => subject.write_pattern(out, pattern),
         Test::HasAny(values) => match subject.links(out.dialect) {
             Some(links) => write_any_link(out, &links, values),
-            None => subject.write_any_element(out, "EXISTS", values),
+            None => subject.write_any_element(out, values),
         },
-        Test::HasNone(values) => {
-            out.push("(");
-            subject.write_null(out, " IS NOT NULL AND ");
-            subject.write_any_element(out, "NOT EXISTS", values);
-            out.push(")");
-        }
+        Test::HasNone(values) => subject.write_no_element(out, values),
         Test::HasAll(values) => subject.write_all_elements(out, values),
         Test::Longer(chars) => subject.write_longer(out, *chars),
+    }
+}
+
+/// Writes that a key of a unique index has this value.
+pub(super) fn write_equal(
+    out: &mut SqlWriter,
+    source: &SelectSource<'_>,
+    field: Field,
+    value: &Value,
+) {
+    let test = || Test::In(vec![value.clone()]);
+    let is_hashed = out.dialect == Dialect::Postgres;
+    if !is_hashed || !beginning::write(out, source.table(), field, &test()) {
+        ConditionField { source, field }.write_compared(out, " = ", value);
     }
 }
 
@@ -232,7 +247,20 @@ impl ConditionField<'_> {
         out.push(")");
     }
 
-    /// Asks the index of words; older versions, which stand in none, are searched one by one.
+    /// SQLite calls the store's own function. PostgreSQL looks for what each match has, and those
+    /// rows are tested afterwards.
+    fn write_pattern(&self, out: &mut SqlWriter, pattern: &Pattern) {
+        if out.dialect == Dialect::Sqlite {
+            let wanted = Value::Text(pattern.as_str().to_owned());
+            return self.write_compared(out, " REGEXP ", &wanted);
+        }
+        match &pattern.literals()[..] {
+            [] => self.write_null(out, " IS NOT NULL"),
+            literals => self.write_parts(out, literals, " > 0", " AND "),
+        }
+    }
+
+    /// Asks SQLite's index of words; older versions, which stand in none, are searched one by one.
     fn write_search(&self, out: &mut SqlWriter, wanted: bool, search: &Search) {
         if search.is_empty() {
             return out.push(if wanted { "FALSE" } else { "TRUE" });
@@ -246,17 +274,13 @@ impl ConditionField<'_> {
                 out.push(&format!("(SELECT rowid FROM {words} WHERE {words} MATCH "));
                 out.bind(Value::Text(search.to_fts5()));
             }
-            (dialect, _) => {
-                let text = match dialect {
-                    Dialect::Sqlite => search.to_string(),
-                    Dialect::Postgres => search.to_tsquery(),
-                };
+            _ => {
                 out.push(if wanted { "" } else { "NOT " });
                 out.push(names::FINDS);
                 out.push("(");
                 self.source.write_field(out, self.field);
                 out.push(", ");
-                out.bind(Value::Text(text));
+                out.bind(Value::Text(search.to_string()));
             }
         }
         out.push(")");
@@ -282,9 +306,38 @@ impl ConditionField<'_> {
         }
     }
 
-    /// One parameter for all elements: the database reads them as it reads the stored array, so
-    /// equal elements are equal to the last bit, and the text is the same for any number of them.
-    fn write_any_element(&self, out: &mut SqlWriter, exists: &str, values: &[Value]) {
+    /// One parameter for all elements: the text is the same for any number of them. SQLite reads
+    /// them as it reads the stored array, so equal elements are equal to the last bit.
+    fn write_any_element(&self, out: &mut SqlWriter, values: &[Value]) {
+        match out.dialect {
+            Dialect::Sqlite => self.write_each_element(out, "EXISTS", values),
+            Dialect::Postgres => self.write_array(out, " && ", values),
+        }
+    }
+
+    fn write_no_element(&self, out: &mut SqlWriter, values: &[Value]) {
+        match out.dialect {
+            Dialect::Sqlite => {
+                out.push("(");
+                self.write_null(out, " IS NOT NULL AND ");
+                self.write_each_element(out, "NOT EXISTS", values);
+                out.push(")");
+            }
+            Dialect::Postgres => {
+                out.push("NOT (");
+                self.write_array(out, " && ", values);
+                out.push(")");
+            }
+        }
+    }
+
+    fn write_array(&self, out: &mut SqlWriter, operator: &str, values: &[Value]) {
+        self.source.write_field(out, self.field);
+        out.push(operator);
+        out.bind(Value::List(values.to_vec()));
+    }
+
+    fn write_each_element(&self, out: &mut SqlWriter, exists: &str, values: &[Value]) {
         let wanted = out.parameter(Value::List(values.to_vec()));
         out.push(exists);
         out.push(" (SELECT 1 FROM ");
@@ -308,6 +361,9 @@ impl ConditionField<'_> {
 
     /// No wanted element is missing. Of an array that is null they all are.
     fn write_all_elements(&self, out: &mut SqlWriter, values: &[Value]) {
+        if out.dialect == Dialect::Postgres {
+            return self.write_array(out, " @> ", values);
+        }
         let wanted = out.parameter(Value::List(values.to_vec()));
         out.push("NOT EXISTS (SELECT 1 FROM ");
         write_wanted(out, wanted);

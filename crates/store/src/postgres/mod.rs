@@ -12,8 +12,12 @@ mod format;
 mod loading;
 mod look;
 mod opening;
+#[cfg(test)]
+mod parameter;
 mod password_file;
 pub(crate) mod row_tables;
+#[cfg(test)]
+mod statement_tests;
 mod tls;
 
 pub use address::{DatabaseUrl, UrlFault};

@@ -3,15 +3,10 @@
 //! elements an index finds; an index of the rows of now ends in `seq`, by which ties are broken;
 //! and an entry of an index is bounded, so that long texts stand in it by their beginnings.
 
-use model::{
-    Column, Direction, Field, Index, IndexColumn, IndexKind, RelationKind, Storage, Table,
-};
+use model::{Column, Direction, Index, IndexColumn, IndexKind, RelationKind, Storage, Table};
 use model::{TableNumber, Timestamp};
-use query::{field, names};
+use query::{Dialect, KeyPart, field, key_parts, names};
 
-/// Characters that the texts of a key have together: at four bytes each an entry stays below the
-/// 2,704 bytes that a B-tree takes (PostgreSQL manual, "Limitations" of B-trees).
-const KEY_CHARS_MAX: u32 = 600;
 const END: i64 = Timestamp::END.0;
 
 /// The statements that make the tables, without indexes but those of their keys. `columns` are all
@@ -100,7 +95,7 @@ fn create_index(table: &Table, index: &Index) -> String {
     if index.kind == IndexKind::Fulltext {
         return String::new();
     }
-    let parts = key_parts(table, index).join(", ");
+    let parts = key_texts(table, index).join(", ");
     let number = table.number;
     let (unique, tie) = match index.kind {
         IndexKind::Unique => ("UNIQUE ", ""),
@@ -134,40 +129,15 @@ fn create_links_index(table: &Table, position: usize, kind: RelationKind) -> Str
     format!("CREATE {unique}INDEX {name} ON {now} ({held});")
 }
 
-/// The parts of a key. Where its texts may be longer together than an entry takes, each long one
-/// has its share; in a unique index, whose entries stand for whole values, its hash.
-fn key_parts(table: &Table, index: &Index) -> Vec<String> {
-    let texts: Vec<u32> = index
-        .columns
-        .iter()
-        .filter_map(|part| chars_of(table, part))
-        .collect();
-    let sum = texts
-        .iter()
-        .fold(0_u32, |sum, chars| sum.saturating_add(*chars));
-    let share = KEY_CHARS_MAX / (texts.len() as u32).max(1);
-    let most = if sum > KEY_CHARS_MAX { share } else { u32::MAX };
-    let part = |part: &IndexColumn| {
+/// The parts of a key.
+fn key_texts(table: &Table, index: &Index) -> Vec<String> {
+    let parts = key_parts(table, index, Dialect::Postgres).into_iter();
+    let parts = parts.zip(&index.columns);
+    let text = |(held, part): (KeyPart, &IndexColumn)| {
         let column = names::field(table, part.field);
-        let held = match (chars_of(table, part), index.kind, part.held) {
-            (Some(chars), IndexKind::Unique, _) if chars > most => format!("md5({column})"),
-            (Some(chars), ..) if chars > most => names::beginning(&column, most),
-            (Some(_), _, Some(held)) => names::beginning(&column, held),
-            _ => column,
-        };
-        format!("{held}{}", order_of(part))
+        format!("{}{}", held.of(&column), order_of(part))
     };
-    index.columns.iter().map(part).collect()
-}
-
-/// Characters that the key has of a text at most; `None` of what is no text.
-fn chars_of(table: &Table, part: &IndexColumn) -> Option<u32> {
-    let Field::Column(position) = part.field else {
-        return None;
-    };
-    let kind = &table.columns[position].kind;
-    let is_text = kind.storage() == Storage::Text;
-    is_text.then(|| part.held.or(kind.chars_max()).unwrap_or(u32::MAX))
+    parts.map(text).collect()
 }
 
 /// As the emitter orders by the field: without a value first ascending, and last descending.
@@ -201,7 +171,7 @@ fn column_type(column: &Column) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use model::{ColumnKind, IndexKey, IndexStatus};
+    use model::{ColumnKind, Field, IndexKey, IndexStatus};
     use testing::{plain_column, plain_table};
 
     use super::*;
@@ -229,7 +199,7 @@ mod tests {
             created: Timestamp(0),
             updated: Timestamp(0),
         };
-        key_parts(&table, &index).join(", ")
+        key_texts(&table, &index).join(", ")
     }
 
     #[test]
