@@ -1,14 +1,20 @@
 <?php
-// What the two benchmarks of operations share: their arguments, and the table that they print.
+// What the benchmarks share: their arguments, whose turn it is, and the table that they print.
 
-/** Drop-ins by name, and the number of pairs, from arguments such as `--pairs=10 NAME=FILE`. */
-function drop_ins_of( array $arguments, $usage ) {
+/**
+ * Drop-ins by name, how many pairs or seconds, and the folder to keep the run in, from arguments such
+ * as `--pairs=10 --out=FOLDER NAME=FILE`.
+ */
+function drop_ins_of( array $arguments, $usage, $option = 'pairs', $count = 10 ) {
 	$drop_ins = array();
-	$pairs    = 10;
+	$out      = null;
 	foreach ( $arguments as $argument ) {
 		$parts = explode( '=', $argument, 2 );
-		if ( '--pairs' === $parts[0] ) {
-			$pairs = max( 1, (int) ( $parts[1] ?? 0 ) );
+		if ( "--$option" === $parts[0] ) {
+			$count = max( 1, (int) ( $parts[1] ?? 0 ) );
+		} elseif ( '--out' === $parts[0] && isset( $parts[1] ) ) {
+			$out = $parts[1];
+			is_dir( $out ) || mkdir( $out, 0777, true );
 		} elseif ( 2 === count( $parts ) && is_file( $parts[1] ) ) {
 			$drop_ins[ $parts[0] ] = realpath( $parts[1] );
 		} else {
@@ -20,11 +26,17 @@ function drop_ins_of( array $arguments, $usage ) {
 		fwrite( STDERR, "usage: $usage\n" );
 		exit( 2 );
 	}
-	return array( $drop_ins, $pairs );
+	return array( $drop_ins, $count, $out );
 }
 
 function has_apcu( $name ) {
 	return ':no-apcu' !== substr( $name, -8 );
+}
+
+/** The drop-ins in the order of one pair: another one is the first each time. */
+function turns_of( array $drop_ins, $pair ) {
+	$first = $pair % count( $drop_ins );
+	return array_slice( $drop_ins, $first, null, true ) + $drop_ins;
 }
 
 /** The JSON that a measured process printed; ends the benchmark where it is none. */
@@ -45,10 +57,13 @@ function print_table( $title, array $all ) {
 	foreach ( $all as $operation => $names ) {
 		printf( '%-18s', $operation );
 		foreach ( $names as $times ) {
-			sort( $times );
-			$last = count( $times ) - 1;
-			printf( '%10.2f (%6.2f-%6.2f)', $times[ intdiv( $last, 2 ) ], $times[0], $times[ $last ] );
+			printf( '%10.2f (%6.2f-%6.2f)', median( $times ), min( $times ), max( $times ) );
 		}
 		echo "\n";
 	}
+}
+
+function median( array $times ) {
+	sort( $times );
+	return $times[ intdiv( count( $times ) - 1, 2 ) ];
 }

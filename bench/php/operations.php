@@ -4,20 +4,22 @@
  * database. Values are built before the clock starts. Each pair is a new process and a new
  * store for each drop-in, in turn; printed are medians in microseconds for each operation.
  *
- *     php operations.php [--pairs=10] NAME=object-cache.php [NAME:no-apcu=object-cache.php …]
+ *     php operations.php [--pairs=10] [--out=FOLDER] NAME=object-cache.php [NAME:no-apcu=object-cache.php …]
  *
  * APCu is on, but for a name that ends in `:no-apcu`. The same file under two names shows what
- * the run can tell apart.
+ * the run can tell apart. `kept.php` says which names are compared.
  *
  * Drop-ins of others are fetched by the person who runs this.
  */
 require __DIR__ . '/comparison.php';
+require __DIR__ . '/kept.php';
 const COUNT = 5000;
 
-function compare( array $drop_ins, $pairs ) {
-	$all = array();
+function compare( array $drop_ins, $pairs, $out ) {
+	$all     = array();
+	$machine = machine();
 	for ( $pair = 0; $pair < $pairs; ++$pair ) {
-		foreach ( $drop_ins as $name => $path ) {
+		foreach ( turns_of( $drop_ins, $pair ) as $name => $path ) {
 			$folder = sys_get_temp_dir() . '/bench-php-' . bin2hex( random_bytes( 6 ) );
 			mkdir( $folder, 0700 );
 			$command = array( PHP_BINARY, '-d', 'apc.enable_cli=' . (int) has_apcu( $name ), '-d', 'apc.shm_size=256M',
@@ -35,6 +37,7 @@ function compare( array $drop_ins, $pairs ) {
 		}
 	}
 	print_table( 'us', $all );
+	keep( $out, "operations.php --pairs=$pairs", $drop_ins, $machine, rows_of( $drop_ins, $all, 'us' ) );
 }
 
 /** The median of fifty requests of one worker of PHP's own server, over the store that is there. */

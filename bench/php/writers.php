@@ -2,11 +2,15 @@
 /**
  * Sixteen processes that write at once: how long a set of 5 KB takes, and what fails.
  *
- *     php writers.php [--seconds=60] NAME=object-cache.php [NAME=object-cache.php …]
+ *     php writers.php [--seconds=60] [--out=FOLDER] NAME=object-cache.php [NAME=object-cache.php …]
+ *
+ * These processes have no APCu: name them `ours:no-apcu` and `sqlite:no-apcu`.
  *
  * Drop-ins of others are fetched by the person who runs this. Wall time in microseconds: it
  * says something where nothing else runs, and only beside the others of the same run.
  */
+require __DIR__ . '/comparison.php';
+require __DIR__ . '/kept.php';
 const WRITERS = 16;
 
 /** Runs in a process of its own: prints JSON of the times of its sets. */
@@ -28,6 +32,7 @@ function write_for( $drop_in, $seconds, $number ) {
 	echo json_encode( array( $times, $failed, $tiers ? $tiers->notices->counts : array() ) );
 }
 
+/** What is compared, and the line that says all. */
 function measure_writers( $name, $drop_in, $seconds ) {
 	$folder = sys_get_temp_dir() . '/bench-php-' . bin2hex( random_bytes( 6 ) );
 	mkdir( $folder, 0700 );
@@ -57,32 +62,29 @@ function measure_writers( $name, $drop_in, $seconds ) {
 	$at = function ( $part ) use ( $times ) {
 		return $times ? $times[ (int) ( $part * ( count( $times ) - 1 ) ) ] : NAN;
 	};
-	printf( "%-24s%10d sets%10.0f p50%10.0f p99%10.0f p99.9%8d refused   %s\n", $name, count( $times ),
-		$at( 0.5 ), $at( 0.99 ), $at( 0.999 ), $failed, $faults ? implode( ', ', $faults ) : 'no fault' );
 	exec( 'rm -rf ' . escapeshellarg( $folder ) );
+	return array( array( 'p50 of a set' => $at( 0.5 ), 'p99 of a set' => $at( 0.99 ), 'p99.9 of a set' => $at( 0.999 ) ),
+		sprintf( '%-24s%10d sets%10.0f p50%10.0f p99%10.0f p99.9%8d refused   %s', $name, count( $times ),
+			$at( 0.5 ), $at( 0.99 ), $at( 0.999 ), $failed, $faults ? implode( ', ', $faults ) : 'no fault' ) );
 }
 
 if ( isset( $argv[4] ) && '--write' === $argv[1] ) {
 	write_for( $argv[2], (int) $argv[3], (int) $argv[4] );
 	exit( 0 );
 }
-$drop_ins = array();
-$seconds  = 60;
-foreach ( array_slice( $argv, 1 ) as $argument ) {
-	$parts = explode( '=', $argument, 2 );
-	if ( '--seconds' === $parts[0] ) {
-		$seconds = max( 1, (int) ( $parts[1] ?? 0 ) );
-	} elseif ( 2 === count( $parts ) && is_file( $parts[1] ) ) {
-		$drop_ins[ $parts[0] ] = realpath( $parts[1] );
-	} else {
-		fwrite( STDERR, "$argument is not NAME=FILE with a file that is there\n" );
-		exit( 2 );
+list( $drop_ins, $seconds, $out ) = drop_ins_of( array_slice( $argv, 1 ),
+	'php writers.php [--seconds=60] NAME=object-cache.php …', 'seconds', 60 );
+$machine = machine();
+$all     = array();
+$notes   = array();
+foreach ( $drop_ins as $name => $path ) {
+	list( $values, $line ) = measure_writers( $name, $path, $seconds );
+
+	echo "$line\n";
+	$notes[] = "    $line";
+	foreach ( $values as $what => $value ) {
+		$all[ $what ][ $name ][] = $value;
 	}
 }
-if ( ! $drop_ins ) {
-	fwrite( STDERR, "usage: php writers.php [--seconds=60] NAME=object-cache.php …\n" );
-	exit( 2 );
-}
-foreach ( $drop_ins as $name => $path ) {
-	measure_writers( $name, $path, $seconds );
-}
+keep( $out, "writers.php --seconds=$seconds", $drop_ins, $machine, rows_of( $drop_ins, $all, 'us' ),
+	array( implode( "\n", $notes ) ) );

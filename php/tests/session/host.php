@@ -173,9 +173,10 @@ class Host {
 	}
 
 	/** A page as a visitor gets it: status and body. */
-	public function page( $path, $master = 'one' ) {
+	public function page( $path, $master = 'one', array $headers = array() ) {
+		array_push( $headers, "X-Master: $master", 'Connection: close' );
 		$context = stream_context_create( array( 'http' => array( 'ignore_errors' => true,
-			'timeout' => 120, 'header' => "X-Master: $master\r\nConnection: close" ) ) );
+			'timeout' => 120, 'header' => $headers ) ) );
 		$body    = file_get_contents( "http://127.0.0.1:{$this->port}$path", false, $context );
 		$status  = isset( $http_response_header ) ? explode( ' ', $http_response_header[0] )[1] : '';
 		return array( $status, $body );
@@ -201,6 +202,13 @@ class Host {
 		$pipes = array( array( 'file', '/dev/null', 'r' ), $log, $log );
 
 		$this->running[ $name ] = proc_open( $command, $pipes, $open );
+	}
+
+	/** Numbers of a process that was started here and of its children, such as a master's workers. */
+	public function processes( $name ) {
+		$own = proc_get_status( $this->running[ $name ] )['pid'];
+		$children = trim( (string) @file_get_contents( "/proc/$own/task/$own/children" ) );
+		return array_map( 'intval', array_merge( array( $own ), $children ? explode( ' ', $children ) : array() ) );
 	}
 
 	public function stop( $name ) {
