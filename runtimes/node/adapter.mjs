@@ -16,6 +16,10 @@ const LOG = 6
 const CANCEL = 7
 const CREDIT = 8
 
+// The descriptor that the server is behind.
+const SOCKET = 3
+// Where it writes which requests it starts, if the setup says so: nobody is woken by it.
+const STARTS = 4
 const HEAD_BYTES = 9
 // Behind the byte that marks the last piece.
 const PIECE_BYTES_MAX = 65535
@@ -27,24 +31,34 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 // eslint-disable-next-line no-control-regex
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const HINT = 'Native log detected. Use context.log() or context.error() for logging.\n'
+const NOTHING = Buffer.alloc(0)
 const BINARY_TYPES = ['application/', 'audio/', 'font/', 'image/', 'video/']
 
-const socket = new net.Socket({ fd: 3, readable: true, writable: true })
+const READ_BYTES = 65536
+
 const current = new AsyncLocalStorage()
 const runs = new Map()
 let setup = null
 let load = null
 
 function frame(kind, request, payload) {
-  const head = Buffer.allocUnsafe(HEAD_BYTES)
-  head.writeUInt32LE(payload.length, 0)
-  head[4] = kind
-  head.writeUInt32LE(request, 5)
-  return payload.length === 0 ? [head] : [head, payload]
+  const bytes = Buffer.allocUnsafe(HEAD_BYTES + payload.length)
+  bytes.writeUInt32LE(payload.length, 0)
+  bytes[4] = kind
+  bytes.writeUInt32LE(request, 5)
+  bytes.set(payload, HEAD_BYTES)
+  return bytes
 }
 
-function send(frames) {
-  socket.write(frames.length === 1 ? frames[0] : Buffer.concat(frames))
+/** A piece of what may go in several, with the byte that marks the last one. */
+function piece(kind, request, payload, isLast) {
+  const bytes = Buffer.allocUnsafe(HEAD_BYTES + 1 + payload.length)
+  bytes.writeUInt32LE(payload.length + 1, 0)
+  bytes[4] = kind
+  bytes.writeUInt32LE(request, 5)
+  bytes[HEAD_BYTES] = isLast ? 1 : 0
+  bytes.set(payload, HEAD_BYTES + 1)
+  return bytes
 }
 
 /** The pieces of `bytes` as frames, the last one marked. */
@@ -53,11 +67,43 @@ function pieces(kind, request, bytes) {
   let at = 0
   do {
     const end = Math.min(at + PIECE_BYTES_MAX, bytes.length)
-    const flag = Buffer.from([end === bytes.length ? 1 : 0])
-    frames.push(...frame(kind, request, Buffer.concat([flag, bytes.subarray(at, end)])))
+    frames.push(piece(kind, request, bytes.subarray(at, end), end === bytes.length))
     at = end
   } while (at < bytes.length)
   return frames
+}
+
+const start = Buffer.alloc(4)
+let unsent = []
+
+/** Sends frames at once, behind those that wait. */
+function send(frames) {
+  for (const one of frames) unsent.push(one)
+  flush()
+}
+
+/** Sends frames when all that can go on now has: answers to requests that came together leave
+ * together. */
+function sendSoon(frames) {
+  if (unsent.length === 0) process.nextTick(flush)
+  for (const one of frames) unsent.push(one)
+}
+
+function flush() {
+  if (unsent.length === 0) return
+  const bytes = unsent.length === 1 ? unsent[0] : Buffer.concat(unsent)
+  unsent = []
+  let sent = 0
+  // Past the stream, whose way costs more than the call, unless that has bytes which come first.
+  if (socket.writableLength === 0) {
+    try {
+      sent = fs.writeSync(SOCKET, bytes)
+    } catch (error) {
+      // Without its server a process has nothing to do.
+      if (error.code !== 'EAGAIN') process.exit(0)
+    }
+  }
+  if (sent < bytes.length) socket.write(sent === 0 ? bytes : bytes.subarray(sent))
 }
 
 /** One execution: what came in, what is left to send, and its logs. */
@@ -69,6 +115,7 @@ class Execution {
     this.answer = null
     this.sent = 0
     this.credit = CREDIT_BYTES
+    this.began = performance.now()
     this.isDone = false
     this.hasHint = false
     // Logs and errors: letters that were sent, and the end of all that is above the limit.
@@ -92,8 +139,8 @@ class Execution {
       // Never between the halves of a surrogate pair.
       const last = text.charCodeAt(end - 1)
       if (end < text.length && last >= 0xd800 && last <= 0xdbff) end -= 1
-      const piece = Buffer.from(text.slice(at, end), 'utf8')
-      send(frame(LOG, this.id, Buffer.concat([Buffer.from([stream]), piece])))
+      const letters = Buffer.from(text.slice(at, end), 'utf8')
+      send([frame(LOG, this.id, Buffer.concat([Buffer.from([stream]), letters]))])
       at = end
     }
   }
@@ -112,7 +159,7 @@ class Execution {
     })
     this.isDone = true
     this.answer = body
-    const head = { status, headers }
+    const head = { status, headers, took_us: Math.round((performance.now() - this.began) * 1000) }
     if (failure !== undefined) head.failure = failure
     const bytes = Buffer.from(JSON.stringify(head), 'utf8')
     this.pump(pieces(RESPONSE, this.id, bytes))
@@ -126,9 +173,7 @@ class Execution {
       const end = Math.min(this.sent + Math.min(PIECE_BYTES_MAX, this.credit), body.length)
       const isLast = end === body.length
       if (end === this.sent && !isLast) break
-      const flag = Buffer.from([isLast ? 1 : 0])
-      const piece = Buffer.concat([flag, body.subarray(this.sent, end)])
-      frames.push(...frame(BODY, this.id, piece))
+      frames.push(piece(BODY, this.id, body.subarray(this.sent, end), isLast))
       this.credit -= end - this.sent
       this.sent = end
       if (isLast) {
@@ -137,7 +182,7 @@ class Execution {
         break
       }
     }
-    if (frames.length > 0) send(frames)
+    if (frames.length > 0) sendSoon(frames)
   }
 }
 
@@ -261,7 +306,7 @@ function checkBody(body) {
 function answer(run, output) {
   if (output === undefined || output === null || typeof output !== 'object') {
     const missing = 'Return statement missing. return context.res.empty() if no response is '
-    run.finish(500, {}, Buffer.alloc(0), `${missing}expected.`)
+    run.finish(500, {}, NOTHING, `${missing}expected.`)
     return
   }
   let status, headers, body
@@ -273,7 +318,7 @@ function answer(run, output) {
     headers = checkHeaders(output.headers ?? {})
     body = checkBody(output.body ?? '')
   } catch (error) {
-    run.finish(500, {}, Buffer.alloc(0), reason(error?.message ?? error))
+    run.finish(500, {}, NOTHING, reason(error?.message ?? error))
     return
   }
   run.finish(status, headers, body)
@@ -292,10 +337,17 @@ async function loadFunction() {
   return handler
 }
 
-async function execute(run) {
-  const bytes = Buffer.concat(run.received)
+function execute(run) {
+  const bytes = run.received.length === 1 ? run.received[0] : Buffer.concat(run.received)
   run.received = []
-  send(frame(STARTED, run.id, Buffer.alloc(0)))
+  if (setup.has_starts) {
+    start.writeUInt32LE(run.id, 0)
+    fs.writeSync(STARTS, start)
+  } else {
+    send([frame(STARTED, run.id, NOTHING)])
+  }
+  run.began = performance.now()
+  const fail = (error) => run.finish(500, {}, NOTHING, reason(error))
   try {
     if (load.error !== undefined) throw load.error
     const context = {
@@ -304,9 +356,12 @@ async function execute(run) {
       log: (...values) => run.log(0, `${values.map(shown).join(' ')}\n`),
       error: (...values) => run.log(1, `${values.map(shown).join(' ')}\n`),
     }
-    answer(run, await load.handler(context))
+    const output = load.handler(context)
+    if (typeof output?.then !== 'function') return answer(run, output)
+    // What a handler returns may be no promise of the language's own.
+    Promise.resolve(output).then((given) => answer(run, given), fail)
   } catch (error) {
-    run.finish(500, {}, Buffer.alloc(0), reason(error))
+    fail(error)
   }
 }
 
@@ -333,61 +388,86 @@ async function begin(text) {
   } catch (error) {
     load = { error }
   }
-  send(frame(STARTED, 0, Buffer.alloc(0)))
+  send([frame(STARTED, 0, NOTHING)])
 }
 
 /** Pieces of heads that are not complete, by request; 0 is the setup. */
 const heads = new Map()
 
-function gather(request, payload) {
-  const known = heads.get(request) ?? []
-  known.push(payload.subarray(1))
-  if (payload[0] === 0) {
-    heads.set(request, known)
+/** The text of a head, once its last piece is there. */
+function gather(request, bytes, at, end) {
+  const isLast = bytes[at] === 1
+  const known = heads.get(request)
+  if (known === undefined && isLast) return bytes.utf8Slice(at + 1, end)
+  // What is read next comes to the same place.
+  const all = [...(known ?? []), Buffer.from(bytes.subarray(at + 1, end))]
+  if (!isLast) {
+    heads.set(request, all)
     return null
   }
   heads.delete(request)
-  return Buffer.concat(known).toString('utf8')
+  return Buffer.concat(all).toString('utf8')
 }
 
-function take(kind, request, payload) {
-  const run = runs.get(request)
+/** Takes a frame, whose payload is `bytes` from `at` to `end`. */
+function take(kind, request, bytes, at, end) {
   if (kind === SETUP) {
-    const text = gather(0, payload)
+    const text = gather(0, bytes, at, end)
     if (text !== null) begin(text)
-  } else if (kind === REQUEST) {
-    const text = gather(request, payload)
+    return
+  }
+  if (kind === REQUEST) {
+    const text = gather(request, bytes, at, end)
     if (text !== null) runs.set(request, new Execution(request, JSON.parse(text)))
-  } else if (kind === BODY && run !== undefined) {
-    const piece = payload.subarray(1)
-    if (piece.length > 0) {
-      run.received.push(Buffer.from(piece))
-      const credit = Buffer.allocUnsafe(4)
-      credit.writeUInt32LE(piece.length, 0)
-      if (payload[0] === 0) send(frame(CREDIT, request, credit))
-    }
-    if (payload[0] === 1 && !run.isDone) current.run(run, execute, run)
-  } else if (kind === CREDIT && run !== undefined) {
-    run.credit += payload.readUInt32LE(0)
+    return
+  }
+  const run = runs.get(request)
+  if (run === undefined) return
+  if (kind === BODY) {
+    takeBody(run, bytes[at] === 1, bytes.subarray(at + 1, end))
+  } else if (kind === CREDIT) {
+    run.credit += bytes.readUInt32LE(at)
     run.pump()
-  } else if (kind === CANCEL && run !== undefined) {
-    run.finish(500, {}, Buffer.alloc(0), '')
+  } else if (kind === CANCEL) {
+    run.finish(500, {}, NOTHING, '')
   }
 }
 
-let unread = Buffer.alloc(0)
+function takeBody(run, isLast, part) {
+  if (part.length > 0) {
+    run.received.push(Buffer.from(part))
+    if (!isLast) {
+      const credit = Buffer.allocUnsafe(4)
+      credit.writeUInt32LE(part.length, 0)
+      send([frame(CREDIT, run.id, credit)])
+    }
+  }
+  if (isLast && !run.isDone) current.run(run, execute, run)
+}
 
-socket.on('data', (chunk) => {
-  unread = unread.length === 0 ? chunk : Buffer.concat([unread, chunk])
+let unread = NOTHING
+
+function read(count, buffer) {
+  const chunk = buffer.subarray(0, count)
+  const bytes = unread.length === 0 ? chunk : Buffer.concat([unread, chunk])
   let at = 0
-  while (unread.length - at >= HEAD_BYTES) {
-    const end = at + HEAD_BYTES + unread.readUInt32LE(at)
-    if (unread.length < end) break
-    take(unread[at + 4], unread.readUInt32LE(at + 5), unread.subarray(at + HEAD_BYTES, end))
+  while (bytes.length - at >= HEAD_BYTES) {
+    const end = at + HEAD_BYTES + bytes.readUInt32LE(at)
+    if (bytes.length < end) break
+    take(bytes[at + 4], bytes.readUInt32LE(at + 5), bytes, at + HEAD_BYTES, end)
     at = end
   }
-  unread = unread.subarray(at)
+  unread = at === bytes.length ? NOTHING : Buffer.from(bytes.subarray(at))
+  return true
+}
+
+const socket = new net.Socket({
+  fd: SOCKET,
+  readable: true,
+  writable: true,
+  onread: { buffer: Buffer.alloc(READ_BYTES), callback: read },
 })
 // Without its server a process has nothing to do.
 socket.on('close', () => process.exit(0))
 socket.on('error', () => process.exit(0))
+socket.resume()

@@ -170,6 +170,7 @@ fn command(work: &BuildWork, user: u32) -> Command {
         memory_mib: work.limits.memory_mib,
         has_api: false,
         reaches_outside: true,
+        has_starts: false,
     };
     let interpreters = work
         .runtime

@@ -1,41 +1,24 @@
-//! The one thread that holds all processes: takes runs, what happens to processes, and the clock.
+//! All processes: what becomes of runs, of what happens to processes, and by the clock.
+//!
+//! Decides; starts nothing and waits for nothing. `conducted.rs` is how threads reach it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
-
 use crate::executor_counts::{ExecutorCounts, RuntimeLevel};
-use crate::head::{self, AdapterLimits};
-use crate::launch::{Happening, Launcher, ProcessEvent};
-use crate::memory::held_bytes;
+use crate::frame::PipeFrame;
+use crate::launch::{Happening, Launched, ProcessEvent};
+use crate::outgoing::Outgoing;
 use crate::pool::{DeploymentPool, DeploymentReport};
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
-use crate::work::{FunctionOutcome, FunctionWork, RunRefusal, UnpackedDeployment};
+use crate::work::{RunRefusal, UnpackedDeployment};
 
 /// Deadlines are kept to this while anything is in flight.
 const BUSY_TICK: Duration = Duration::from_millis(10);
 /// Memory is looked at, and idle processes are ended, this often.
-const SWEEP: Duration = Duration::from_millis(100);
-/// Events taken before the next look at what waits.
-const EVENTS_MAX: usize = 64;
-
-/// What a caller wants of the conductor.
-#[derive(Debug)]
-pub enum ExecutorCall {
-    Run {
-        work: FunctionWork,
-        accepted: Instant,
-        reply: oneshot::Sender<FunctionOutcome>,
-        refused: oneshot::Sender<RunRefusal>,
-    },
-    Retire(String),
-    Report(oneshot::Sender<Vec<DeploymentReport>>),
-    ShutDown(Duration),
-}
+pub const SWEEP: Duration = Duration::from_millis(100);
 
 /// How much of the host may be used, and what a run may send.
 #[derive(Clone, Copy, Debug)]
@@ -50,22 +33,47 @@ pub struct ConductorLimits {
 #[derive(Debug)]
 pub struct Conductor {
     runtimes: HashMap<String, Arc<InstalledRuntime>>,
-    launcher: Launcher,
+    /// Whether each process has a network of its own.
+    has_networks: bool,
     limits: ConductorLimits,
     counts: Arc<ExecutorCounts>,
     pools: HashMap<String, DeploymentPool>,
     /// The pool of each process.
     owners: HashMap<u64, String>,
     next_process: u64,
-    last_tick: Instant,
-    last_sweep: Instant,
     closing: Option<Instant>,
+}
+
+/// A process that is to be started.
+#[derive(Debug)]
+pub struct WantedProcess {
+    pub number: u64,
+    pub deployment: Arc<UnpackedDeployment>,
+    pub runtime: Arc<InstalledRuntime>,
+}
+
+/// What a step has left to others.
+#[derive(Debug, Default)]
+pub struct LeftToDo {
+    /// These have bytes to send.
+    pub unsent: Vec<Arc<Outgoing>>,
+    /// A process is to be started.
+    pub wants_process: bool,
+}
+
+/// A process whose memory is to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct ObservedProcess {
+    pub process: u64,
+    pub pid: u32,
+    pub depth: usize,
+    pub limit_bytes: u64,
 }
 
 impl Conductor {
     pub fn new(
         runtimes: &InstalledRuntimes,
-        launcher: Launcher,
+        has_networks: bool,
         limits: ConductorLimits,
         counts: Arc<ExecutorCounts>,
     ) -> Conductor {
@@ -80,51 +88,22 @@ impl Conductor {
         }
         Conductor {
             runtimes: by_id,
-            launcher,
+            has_networks,
             limits,
             counts,
             pools: HashMap::new(),
             owners: HashMap::new(),
             next_process: 1,
-            last_tick: Instant::now(),
-            last_sweep: Instant::now(),
             closing: None,
         }
     }
 
-    /// Runs until it is shut down, or all callers are gone.
-    pub async fn conduct(
-        mut self,
-        mut calls: mpsc::UnboundedReceiver<ExecutorCall>,
-        mut events: mpsc::Receiver<ProcessEvent>,
-    ) {
-        loop {
-            let tick = self.tick_period();
-            // From the last look, not from the last event, or a steady stream would put it off.
-            let next = self.last_tick + tick.unwrap_or(SWEEP);
-            tokio::select! {
-                call = calls.recv() => match call {
-                    Some(call) => self.take_call(call),
-                    None => return,
-                },
-                Some(event) = events.recv() => {
-                    self.take_event(event);
-                    for _ in 1..EVENTS_MAX {
-                        let Ok(event) = events.try_recv() else { break };
-                        self.take_event(event);
-                    }
-                }
-                () = tokio::time::sleep_until(next.into()), if tick.is_some() => self.tick(),
-            }
-            self.start_processes();
-            if self.is_closed() {
-                return;
-            }
-        }
+    pub fn limits(&self) -> ConductorLimits {
+        self.limits
     }
 
     /// How soon to look at the clock; `None` when nothing runs.
-    fn tick_period(&self) -> Option<Duration> {
+    pub fn tick_period(&self) -> Option<Duration> {
         let is_busy = self.pools.values().any(|pool| {
             let stage = |process: &WarmProcess| process.stage != ProcessStage::Ready;
             pool.has_runs() || pool.processes.iter().any(stage)
@@ -136,38 +115,56 @@ impl Conductor {
         }
     }
 
-    fn take_call(&mut self, call: ExecutorCall) {
-        let now = Instant::now();
-        match call {
-            ExecutorCall::Run {
-                work,
-                accepted,
-                reply,
-                refused,
-            } => {
-                let run = PendingRun {
-                    work,
-                    accepted,
-                    reply,
-                    moves: 0,
-                    is_cold: false,
-                };
-                if let Err(refusal) = self.accept(run, now) {
-                    let _ = refused.send(refusal);
-                }
-            }
-            ExecutorCall::Retire(deployment) => {
-                if let Some(pool) = self.pools.get_mut(&deployment) {
-                    pool.retire(now);
-                }
-            }
-            ExecutorCall::Report(reply) => {
-                let mut reports: Vec<_> = self.pools.values().map(DeploymentPool::report).collect();
-                reports.sort_by(|a, b| a.id.cmp(&b.id));
-                let _ = reply.send(reports);
-            }
-            ExecutorCall::ShutDown(limit) => self.closing = Some(now + limit),
+    /// No process of this deployment takes new work.
+    pub fn retire(&mut self, deployment: &str, now: Instant) {
+        if let Some(pool) = self.pools.get_mut(deployment) {
+            pool.retire(now);
         }
+    }
+
+    /// What runs, in the order of the deployments' ids.
+    pub fn report(&self) -> Vec<DeploymentReport> {
+        let mut reports: Vec<_> = self.pools.values().map(DeploymentPool::report).collect();
+        reports.sort_by(|a, b| a.id.cmp(&b.id));
+        reports
+    }
+
+    /// Takes no more runs; what is left at this instant is ended.
+    pub fn close(&mut self, limit: Instant) {
+        self.closing = Some(limit);
+    }
+
+    /// Drops all processes and runs: nothing conducts any more.
+    pub fn abandon(&mut self, now: Instant) {
+        self.close(now);
+        self.pools.clear();
+        self.owners.clear();
+    }
+
+    /// Takes a run.
+    ///
+    /// # Errors
+    /// When it is not accepted; then nothing of it is run.
+    pub fn run(&mut self, run: PendingRun, now: Instant) -> Result<LeftToDo, RunRefusal> {
+        let deployment = run.work.deployment.clone();
+        self.accept(run, now)?;
+        Ok(self.left_to_do(&deployment.id, now))
+    }
+
+    fn left_to_do(&self, owner: &str, now: Instant) -> LeftToDo {
+        let Some(pool) = self.pools.get(owner) else {
+            return LeftToDo::default();
+        };
+        LeftToDo {
+            unsent: pool.unsent().collect(),
+            wants_process: pool.wants_process(self.limits.processes_max, now),
+        }
+    }
+
+    /// All that is to be sent.
+    pub fn unsent(&self) -> Vec<Arc<Outgoing>> {
+        let pools = self.pools.values();
+        pools.flat_map(DeploymentPool::unsent).collect()
     }
 
     fn accept(&mut self, run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
@@ -176,7 +173,7 @@ impl Conductor {
         }
         let deployment = Arc::clone(&run.work.deployment);
         let runtime = self.runtime(&deployment)?;
-        if deployment.reaches_outside && !self.launcher.has_networks() {
+        if deployment.reaches_outside && !self.has_networks {
             return Err(RunRefusal::NetworkMissing);
         }
         let pool = self.pools.entry(deployment.id.clone()).or_insert_with(|| {
@@ -205,8 +202,31 @@ impl Conductor {
         })
     }
 
-    fn take_event(&mut self, event: ProcessEvent) {
-        let now = Instant::now();
+    /// Takes frames that a process has sent.
+    pub fn take_frames(&mut self, process: u64, frames: Vec<PipeFrame>, now: Instant) -> LeftToDo {
+        let Some(owner) = self.owners.get(&process).cloned() else {
+            return LeftToDo::default();
+        };
+        if let Some(living) = self.living(process) {
+            for frame in frames {
+                if let Err(rule) = living.receive(frame, now) {
+                    living.end(ProcessEnd::RuleBroken(rule), now);
+                    break;
+                }
+            }
+        }
+        self.settle(process, now);
+        self.left_to_do(&owner, now)
+    }
+
+    fn living(&mut self, process: u64) -> Option<&mut WarmProcess> {
+        let pool = self.pools.get_mut(self.owners.get(&process)?)?;
+        let mut processes = pool.processes.iter_mut();
+        processes.find(|living| living.number == process)
+    }
+
+    /// Takes what happened to a process.
+    pub fn take_event(&mut self, event: ProcessEvent, now: Instant) {
         let owner = self.owners.get(&event.process);
         let Some(pool) = owner.and_then(|owner| self.pools.get_mut(owner)) else {
             return;
@@ -216,14 +236,6 @@ impl Conductor {
             return;
         };
         match event.what {
-            Happening::Frames(frames) => {
-                for frame in frames {
-                    if let Err(rule) = process.receive(frame, now) {
-                        process.end(ProcessEnd::RuleBroken(rule), now);
-                        break;
-                    }
-                }
-            }
             Happening::Broken(rule) => {
                 let rule = format!("it sent {rule}");
                 process.end(ProcessEnd::RuleBroken(rule), now);
@@ -264,21 +276,30 @@ impl Conductor {
         }
     }
 
-    fn tick(&mut self) {
-        let now = Instant::now();
-        self.last_tick = now;
-        let is_sweep = now >= self.last_sweep + SWEEP;
-        if is_sweep {
-            self.last_sweep = now;
-            for pool in self.pools.values_mut() {
-                let limit = u64::from(pool.deployment.memory_mib) * 1024 * 1024;
-                for process in &mut pool.processes {
-                    let (pid, depth) = (process.launched.pid, process.launched.depth);
-                    // Half of the limit leaves room to look closer in time.
-                    process.memory_bytes = held_bytes(pid, depth, limit / 2);
-                }
-            }
+    /// Whose memory is to be looked at.
+    pub fn observed(&self) -> Vec<ObservedProcess> {
+        let pools = self.pools.values();
+        let observed = pools.flat_map(|pool| {
+            let limit_bytes = u64::from(pool.deployment.memory_mib) * 1024 * 1024;
+            pool.processes.iter().map(move |process| ObservedProcess {
+                process: process.number,
+                pid: process.launched.pid,
+                depth: process.launched.depth,
+                limit_bytes,
+            })
+        });
+        observed.collect()
+    }
+
+    /// What a process holds.
+    pub fn take_memory(&mut self, process: u64, bytes: u64) {
+        if let Some(process) = self.living(process) {
+            process.memory_bytes = bytes;
         }
+    }
+
+    /// What is due by the clock. `is_sweep` says whether memory was looked at.
+    pub fn tick(&mut self, is_sweep: bool, now: Instant) {
         for pool in self.pools.values_mut() {
             pool.tick(self.limits.idle_max, now);
         }
@@ -317,10 +338,9 @@ impl Conductor {
     }
 
     /// Whether it is shut down and nothing runs any more.
-    fn is_closed(&mut self) -> bool {
+    pub fn is_closed(&mut self, now: Instant) -> bool {
         let is_quiet = self.closing.is_some() && !self.pools.values().any(DeploymentPool::has_runs);
         if is_quiet {
-            let now = Instant::now();
             for pool in self.pools.values_mut() {
                 pool.shut_down(now);
                 pool.bury(now);
@@ -329,23 +349,52 @@ impl Conductor {
         is_quiet && self.pools.values().all(DeploymentPool::is_empty)
     }
 
-    /// Starts what the pools want, within the memory of the host.
-    fn start_processes(&mut self) {
-        let now = Instant::now();
-        let wanting: Vec<String> = self
-            .pools
-            .iter()
-            .filter(|(_, pool)| pool.wants_process(self.limits.processes_max, now))
-            .map(|(id, _)| id.clone())
+    /// The next process that a pool wants, within the memory of the host.
+    pub fn wanted(&mut self, now: Instant) -> Option<WantedProcess> {
+        let processes_max = self.limits.processes_max;
+        let pools = self.pools.iter();
+        let wanting = pools.filter(|(_, pool)| pool.wants_process(processes_max, now));
+        let wanting: Vec<_> = wanting
+            .map(|(id, pool)| (id.clone(), pool.deployment.memory_mib))
             .collect();
-        for id in wanting {
-            let wanted = self
-                .pools
-                .get(&id)
-                .map_or(0, |pool| pool.deployment.memory_mib);
-            if self.has_memory(u64::from(wanted)) || self.free_memory(&id, now) {
-                self.start_process(&id, now);
+        for (id, memory_mib) in wanting {
+            if !self.has_memory(u64::from(memory_mib)) {
+                self.free_memory(&id, now);
+            } else if let Some(pool) = self.pools.get_mut(&id) {
+                pool.count_start();
+                let number = self.next_process;
+                self.next_process += 1;
+                return Some(WantedProcess {
+                    number,
+                    deployment: pool.deployment.clone(),
+                    runtime: pool.runtime.clone(),
+                });
             }
+        }
+        None
+    }
+
+    /// Takes a process that was wanted. One whose deployment has changed meanwhile ends.
+    pub fn add(
+        &mut self,
+        wanted: WantedProcess,
+        started: Result<(Launched, Vec<u8>), String>,
+        now: Instant,
+    ) {
+        let Some(pool) = self.pools.get_mut(&wanted.deployment.id) else {
+            return;
+        };
+        match started {
+            Ok((launched, setup)) => {
+                let (number, limits) = (wanted.number, self.limits.process);
+                let mut process = WarmProcess::new(number, launched, &setup, limits, now);
+                if !Arc::ptr_eq(&pool.deployment, &wanted.deployment) {
+                    process.end(ProcessEnd::Retired, now);
+                }
+                self.owners.insert(number, wanted.deployment.id.clone());
+                pool.processes.push(process);
+            }
+            Err(reason) => pool.fail_start(&reason),
         }
     }
 
@@ -362,7 +411,7 @@ impl Conductor {
 
     /// Ends the process of another deployment that has been idle the longest. The new one starts
     /// when that has ended.
-    fn free_memory(&mut self, wanting: &str, now: Instant) -> bool {
+    fn free_memory(&mut self, wanting: &str, now: Instant) {
         let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
         let processes = others.flat_map(|(_, pool)| &mut pool.processes);
         let idle = processes
@@ -370,40 +419,5 @@ impl Conductor {
         if let Some(process) = idle.min_by_key(|process| process.last_work) {
             process.end(ProcessEnd::Retired, now);
         }
-        false
     }
-
-    fn start_process(&mut self, id: &str, now: Instant) {
-        let Some(pool) = self.pools.get_mut(id) else {
-            return;
-        };
-        let number = self.next_process;
-        self.next_process += 1;
-        pool.count_start();
-        match launch(&self.launcher, number, pool, self.limits.process, now) {
-            Ok(process) => {
-                pool.processes.push(process);
-                self.owners.insert(number, id.to_owned());
-            }
-            Err(error) => pool.fail_start(&error.to_string()),
-        }
-    }
-}
-
-fn launch(
-    launcher: &Launcher,
-    number: u64,
-    pool: &DeploymentPool,
-    limits: ProcessLimits,
-    now: Instant,
-) -> io::Result<WarmProcess> {
-    let deployment = &pool.deployment;
-    let started = launcher.start(number, &pool.runtime, deployment)?;
-    let folder = launcher.code_folder(deployment);
-    let adapter = AdapterLimits {
-        body_bytes: limits.body_bytes,
-        log_letters: limits.log_letters,
-    };
-    let setup = head::setup(deployment, &folder, adapter);
-    Ok(WarmProcess::new(number, started, &setup, limits, now))
 }

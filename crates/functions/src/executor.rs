@@ -10,12 +10,13 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api_listener::ApiConnection;
-use crate::conductor::{Conductor, ConductorLimits, ExecutorCall};
+use crate::conducted::Conducted;
+use crate::conductor::{Conductor, ConductorLimits};
 use crate::executor_counts::ExecutorCounts;
-use crate::launch::{FunctionIsolation, Launcher};
+use crate::launch::{FunctionIsolation, Launcher, ProcessNews};
 use crate::outside::OutsideNetwork;
 use crate::pool::DeploymentReport;
-use crate::process::ProcessLimits;
+use crate::process::{PendingRun, ProcessLimits};
 use crate::runtime::InstalledRuntimes;
 use crate::work::{FunctionOutcome, FunctionWork, RunRefusal};
 
@@ -48,7 +49,7 @@ pub struct ExecutorSettings {
 /// Runs users' code on a thread of its own; may be called from any thread and any runtime.
 #[derive(Debug)]
 pub struct Executor {
-    calls: mpsc::UnboundedSender<ExecutorCall>,
+    conducted: Arc<Conducted>,
     thread: Mutex<Option<JoinHandle<()>>>,
     runtimes: InstalledRuntimes,
     counts: Arc<ExecutorCounts>,
@@ -71,14 +72,6 @@ impl Executor {
         runtimes: InstalledRuntimes,
         api: Option<mpsc::Sender<ApiConnection>>,
     ) -> io::Result<Executor> {
-        let (calls, called) = mpsc::unbounded_channel();
-        let (events, happened) = mpsc::channel(EVENTS_WAITING_MAX);
-        let launcher = Launcher::new(
-            &settings.folder,
-            runtimes.found(),
-            (settings.isolation, api, settings.outside),
-            events,
-        )?;
         let limits = ConductorLimits {
             processes_max: settings.processes_max,
             memory_max_mib: settings.memory_max_mib,
@@ -90,14 +83,29 @@ impl Executor {
             },
         };
         let counts = Arc::<ExecutorCounts>::default();
-        let conductor = Conductor::new(&runtimes, launcher, limits, counts.clone());
+        let has_networks = settings.isolation.has_networks();
+        let conductor = Conductor::new(&runtimes, has_networks, limits, counts.clone());
+        let conducted = Conducted::new(conductor);
+        let (events, happened) = mpsc::channel(EVENTS_WAITING_MAX);
+        let taking = conducted.clone();
+        let news = ProcessNews {
+            frames: Arc::new(move |process, frames| taking.take_frames(process, frames)),
+            events,
+        };
+        let launcher = Launcher::new(
+            &settings.folder,
+            runtimes.found(),
+            (settings.isolation, api, settings.outside),
+            news,
+        )?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let conduct = move || runtime.block_on(conductor.conduct(called, happened));
+        let conducting = conducted.clone();
+        let conduct = move || runtime.block_on(conducting.conduct(launcher, happened));
         let thread = std::thread::Builder::new()
             .name("functions".into())
             .spawn(conduct)?;
         Ok(Executor {
-            calls,
+            conducted,
             thread: Mutex::new(Some(thread)),
             runtimes,
             counts,
@@ -120,36 +128,31 @@ impl Executor {
     /// When the run is not accepted; then nothing of it was run.
     pub async fn run(&self, work: FunctionWork) -> Result<FunctionOutcome, RunRefusal> {
         let (reply, outcome) = oneshot::channel();
-        let (refused, refusal) = oneshot::channel();
-        let call = ExecutorCall::Run {
+        self.conducted.run(PendingRun {
             work,
             accepted: Instant::now(),
             reply,
-            refused,
-        };
-        self.calls.send(call).map_err(|_| RunRefusal::Closing)?;
-        match outcome.await {
-            Ok(outcome) => Ok(outcome),
-            Err(_) => Err(refusal.await.unwrap_or(RunRefusal::Closing)),
-        }
+            moves: 0,
+            is_cold: false,
+        })?;
+        // Without an outcome nothing conducts any more.
+        outcome.await.map_err(|_| RunRefusal::Closing)
     }
 
     /// The processes of this deployment take no new work, and end when they are empty.
     pub fn retire(&self, deployment: &str) {
-        let _ = self.calls.send(ExecutorCall::Retire(deployment.to_owned()));
+        self.conducted.retire(deployment);
     }
 
     /// What runs now, in the order of the deployments' ids.
-    pub async fn report(&self) -> Vec<DeploymentReport> {
-        let (reply, report) = oneshot::channel();
-        let _ = self.calls.send(ExecutorCall::Report(reply));
-        report.await.unwrap_or_default()
+    pub fn report(&self) -> Vec<DeploymentReport> {
+        self.conducted.report()
     }
 
     /// Accepts no more runs, gives those in flight so long to end, and kills what is left.
     /// Blocks until no process is left.
     pub fn shut_down(&self, limit: Duration) {
-        let _ = self.calls.send(ExecutorCall::ShutDown(limit));
+        self.conducted.close(limit);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
             let _ = thread.join();

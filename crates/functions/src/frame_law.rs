@@ -61,8 +61,7 @@ fn converse(bytes: &[u8]) {
         assert_eq!(read(bytes, step), whole, "cut after {step} bytes");
     }
     let now = Instant::now();
-    let (launched, _outgoing) = Launched::pretended();
-    let mut process = WarmProcess::new(1, launched, b"{}", LIMITS, now);
+    let mut process = WarmProcess::new(1, Launched::pretended(), b"{}", LIMITS, now);
     let mut replies = Vec::new();
     for _ in 0..RUNS {
         let (reply, outcome) = oneshot::channel();

@@ -25,6 +25,8 @@ pub enum HandedKind {
     Names = 0xa2,
     /// What hands connects over.
     Connects = 0xa3,
+    /// Where the process says which requests it starts.
+    Starts = 0xa4,
 }
 
 /// Hands descriptors to the server.

@@ -1,11 +1,16 @@
 //! The JSON of setups, requests and responses.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use crate::work::{FunctionWork, UnpackedDeployment};
 
 /// Of the names and values together.
 const HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// What JSON puts around a name and a value, and around all.
+const HEADER_ROOM_BYTES: usize = 6;
+const HEAD_ROOM_BYTES: usize = 64;
 
 /// What a process must know before it loads the code.
 pub fn setup(deployment: &UnpackedDeployment, folder: &str, limits: AdapterLimits) -> Vec<u8> {
@@ -18,6 +23,7 @@ pub fn setup(deployment: &UnpackedDeployment, folder: &str, limits: AdapterLimit
         "folder": folder,
         "entrypoint": deployment.entrypoint,
         "variables": variables,
+        "has_starts": limits.has_starts,
         "limits": {
             "body_bytes": limits.body_bytes,
             "log_chars": limits.log_letters,
@@ -28,22 +34,40 @@ pub fn setup(deployment: &UnpackedDeployment, folder: &str, limits: AdapterLimit
     value.to_string().into_bytes()
 }
 
-/// What an adapter refuses by itself, with a reason for the log of the run.
+/// How an adapter is to go about it.
 #[derive(Clone, Copy, Debug)]
 pub struct AdapterLimits {
+    /// What it refuses by itself, with a reason for the log of the run.
     pub body_bytes: usize,
     pub log_letters: usize,
+    /// Whether it says by the pipe which requests it starts; else by frames.
+    pub has_starts: bool,
 }
 
-/// What a handler sees besides the body.
+/// What a handler sees besides the body. Written as it goes, because each request has one.
 pub fn request(work: &FunctionWork) -> Vec<u8> {
-    let headers: Map<String, Value> = work
-        .headers
-        .iter()
-        .map(|(name, value)| (name.clone(), json!(value)))
-        .collect();
-    let value = json!({ "method": work.method, "path": work.path, "headers": headers });
-    value.to_string().into_bytes()
+    let parts = work.headers.iter();
+    let parts = parts.map(|(name, value)| name.len() + value.len() + HEADER_ROOM_BYTES);
+    let mut bytes = Vec::with_capacity(work.path.len() + parts.sum::<usize>() + HEAD_ROOM_BYTES);
+    bytes.extend_from_slice(b"{\"method\":");
+    write_text(&mut bytes, &work.method);
+    bytes.extend_from_slice(b",\"path\":");
+    write_text(&mut bytes, &work.path);
+    bytes.extend_from_slice(b",\"headers\":{");
+    for (nth, (name, value)) in work.headers.iter().enumerate() {
+        if nth > 0 {
+            bytes.push(b',');
+        }
+        write_text(&mut bytes, name);
+        bytes.push(b':');
+        write_text(&mut bytes, value);
+    }
+    bytes.extend_from_slice(b"}}");
+    bytes
+}
+
+fn write_text(bytes: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(bytes, text).expect("a text is written to memory");
 }
 
 /// Status and headers, or why there is no response of the handler's own.
@@ -52,6 +76,8 @@ pub struct ResponseHead {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub failure: Option<String>,
+    /// How long the handler ran, as its process says.
+    pub took: Option<Duration>,
 }
 
 /// # Errors
@@ -84,10 +110,12 @@ pub fn parse_response(bytes: &[u8]) -> Result<ResponseHead, String> {
         return Err(format!("a response with headers of {count} bytes"));
     }
     let failure = value["failure"].as_str().map(str::to_owned);
+    let took = value["took_us"].as_u64().map(Duration::from_micros);
     Ok(ResponseHead {
         status,
         headers,
         failure,
+        took,
     })
 }
 
@@ -109,9 +137,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_request_is_the_json_of_its_parts() {
+        let text = |text: &str| text.to_owned();
+        let mut work = FunctionWork {
+            deployment: std::sync::Arc::new(UnpackedDeployment {
+                id: text("1"),
+                revision: 1,
+                runtime: text("node-20.0"),
+                folder: "/".into(),
+                entrypoint: text("main.js"),
+                variables: Vec::new(),
+                memory_mib: 512,
+                concurrency: 1,
+                reaches_outside: false,
+            }),
+            method: text("POST"),
+            path: text("/a?b=\"c\"\u{1}"),
+            headers: vec![
+                (text("x-a"), text("1")),
+                (text("x-b"), text("\\ \u{e9} \t")),
+            ],
+            body: bytes::Bytes::new(),
+            timeout: Duration::ZERO,
+            wait_max: None,
+        };
+        let whole = |work: &FunctionWork| serde_json::from_slice::<Value>(&request(work)).unwrap();
+        let headers = json!({ "x-a": "1", "x-b": "\\ \u{e9} \t" });
+        let expected = json!({ "method": "POST", "path": work.path, "headers": headers });
+        assert_eq!(whole(&work), expected);
+        work.headers.clear();
+        assert_eq!(whole(&work)["headers"], json!({}));
+    }
+
+    #[test]
     fn a_response_is_read() {
         let head = parse_response(br#"{"status":201,"headers":{"X-A":"b c"}}"#).unwrap();
-        assert_eq!((head.status, head.failure), (201, None));
+        assert_eq!((head.status, head.failure, head.took), (201, None, None));
         assert_eq!(head.headers, [("x-a".to_owned(), "b c".to_owned())]);
     }
 

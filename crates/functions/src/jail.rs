@@ -11,6 +11,7 @@ mod tree;
 
 use std::fmt;
 use std::io;
+use std::iter;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,7 +22,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde_json::{Value, json};
 
-use crate::{api_listener, outside};
+use crate::{api_listener, outside, starts};
 
 /// Where adapters expect the socket.
 const SOCKET: i32 = 3;
@@ -79,6 +80,7 @@ impl JailLevel {
 
 /// One process to be shut in.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct JailSetup {
     /// How well.
     pub level: JailLevel,
@@ -102,6 +104,8 @@ pub struct JailSetup {
     pub has_api: bool,
     /// Whether it has the network `outside`; at level `full` alone.
     pub reaches_outside: bool,
+    /// Whether it says by a pipe which requests it starts.
+    pub has_starts: bool,
 }
 
 impl JailSetup {
@@ -126,6 +130,7 @@ impl JailSetup {
             "memory_mib": self.memory_mib,
             "has_api": self.has_api,
             "reaches_outside": self.reaches_outside,
+            "has_starts": self.has_starts,
         });
         value.to_string()
     }
@@ -166,6 +171,7 @@ impl JailSetup {
                 memory_mib: number("memory_mib")?,
                 has_api: value["has_api"].as_bool()?,
                 reaches_outside: value["reaches_outside"].as_bool()?,
+                has_starts: value["has_starts"].as_bool()?,
             })
         };
         read().ok_or_else(|| JailError::new("reading its setup", "it is incomplete"))
@@ -216,6 +222,10 @@ impl<T, E: fmt::Display> AtStep<T> for Result<T, E> {
 /// When the jail cannot be made; then nothing was run.
 pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
     let socket = move_socket()?;
+    let make_starts = || starts::hand_over(socket.as_fd()).at("making the pipe of starts");
+    let starts = setup.has_starts.then(make_starts).transpose()?;
+    let held = (socket, starts);
+    let socket = &held.0;
     std::fs::write("/proc/self/oom_score_adj", "500").at("setting its badness for the kernel")?;
     rustix::process::setpriority_process(None, 10).at("setting its priority")?;
     match setup.level {
@@ -225,7 +235,7 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
             if as_root {
                 fences::become_user(setup.user)?;
             }
-            live(setup, socket)
+            live(setup, held)
         }
         JailLevel::Full => {
             let inside = raw::unshare_all(setup.user).at("making namespaces")?;
@@ -239,7 +249,7 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
                 outside::hand_over_ways(socket.as_fd()).at("listening for names")?;
             }
             if let Some(first) = raw::fork().at("starting the first process")? {
-                drop(socket);
+                drop(held);
                 return Ok(exit_code(
                     wait_for(first).at("waiting for the first process")?,
                 ));
@@ -248,23 +258,25 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
             if inside.was_root {
                 fences::become_user(setup.user)?;
             }
-            live(setup, socket)
+            live(setup, held)
         }
     }
 }
 
 /// Drops what is left of its rights, starts the program, and reaps what ends until that does.
-fn live(setup: &JailSetup, socket: OwnedFd) -> Result<u8, JailError> {
+fn live(setup: &JailSetup, (socket, starts): (OwnedFd, Option<OwnedFd>)) -> Result<u8, JailError> {
     fences::put_up(setup)?;
     if setup.level == JailLevel::Full && setup.reaches_outside {
         outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
     }
     let mut command = Command::new(&setup.program);
     command.args(&setup.arguments).stdin(Stdio::null());
-    fcntl_setfd(&socket, FdFlags::empty()).at("handing on the socket")?;
+    for handed in iter::once(&socket).chain(&starts) {
+        fcntl_setfd(handed, FdFlags::empty()).at("handing on its descriptors")?;
+    }
     let child = command.spawn().at("starting the program")?;
     // The process alone holds the socket, so that its end is seen.
-    drop(socket);
+    drop((socket, starts));
     let program = Pid::from_child(&child);
     fences::limit_memory(program, setup.memory_mib)?;
     loop {
@@ -338,6 +350,7 @@ mod tests {
             memory_mib: 512,
             has_api: true,
             reaches_outside: true,
+            has_starts: true,
         };
         assert_eq!(
             JailSetup::from_argument(&setup.to_argument()).unwrap(),

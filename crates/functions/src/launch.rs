@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
@@ -21,8 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api_listener::{ApiConnection, accept_all, take_over};
 use crate::frame::{FrameReader, PipeFrame};
 use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
+use crate::outgoing::Outgoing;
 use crate::outside::{OutsideNetwork, WaysOut};
 use crate::runtime::InstalledRuntime;
+use crate::starts::Starts;
 use crate::work::UnpackedDeployment;
 
 /// What is kept of the output of a process, in each second; the rest is read and dropped.
@@ -43,7 +45,6 @@ pub struct ProcessEvent {
 
 #[derive(Debug)]
 pub enum Happening {
-    Frames(Vec<PipeFrame>),
     /// It sent what is no frame.
     Broken(String),
     /// Its end of the socket is closed.
@@ -53,6 +54,17 @@ pub enum Happening {
     Exited(ProcessExit),
     /// It may not connect to this address.
     Refused(SocketAddr),
+}
+
+/// Takes the frames that a process sends, as they come.
+pub type FrameSink = Arc<dyn Fn(u64, Vec<PipeFrame>) + Send + Sync>;
+
+/// Where what comes of processes goes. Frames go a way of their own, without a queue: there are as
+/// many of them as runs.
+#[derive(Clone)]
+pub struct ProcessNews {
+    pub frames: FrameSink,
+    pub events: mpsc::Sender<ProcessEvent>,
 }
 
 /// How a process ended.
@@ -89,8 +101,16 @@ pub enum FunctionIsolation {
     },
 }
 
+impl FunctionIsolation {
+    /// Whether each process has a network of its own.
+    pub fn has_networks(&self) -> bool {
+        let full = JailLevel::Full;
+        matches!(self, FunctionIsolation::Jail { level, .. } if *level == full)
+    }
+}
+
 /// Where processes are started, and for whom what happens to them is meant.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Launcher {
     /// Where the adapters lie.
     adapters: PathBuf,
@@ -98,7 +118,7 @@ pub struct Launcher {
     /// Where connections to the API go, from jails that have a network of their own.
     api: Option<mpsc::Sender<ApiConnection>>,
     outside: Arc<OutsideNetwork>,
-    events: mpsc::Sender<ProcessEvent>,
+    news: ProcessNews,
 }
 
 /// A process that was started. Dropping it kills the process.
@@ -107,23 +127,22 @@ pub struct Launched {
     pub pid: u32,
     /// Processes of ours above that of the user's code.
     pub depth: usize,
-    /// Bytes for its socket. Not bounded here: what may be on its way is bounded by credit.
-    pub outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    pub outgoing: Arc<Outgoing>,
+    pub starts: Arc<Starts>,
     kill: Option<oneshot::Sender<()>>,
 }
 
 impl Launched {
-    /// A process that was never started, and what it is sent.
+    /// A process that was never started.
     #[cfg(feature = "fuzz")]
-    pub fn pretended() -> (Launched, mpsc::UnboundedReceiver<Vec<u8>>) {
-        let (outgoing, sent) = mpsc::unbounded_channel();
-        let launched = Launched {
+    pub fn pretended() -> Launched {
+        Launched {
             pid: 0,
             depth: 0,
-            outgoing,
+            outgoing: Outgoing::nowhere(),
+            starts: Arc::default(),
             kill: None,
-        };
-        (launched, sent)
+        }
     }
 
     /// Kills the process and its group. Its exit is reported as an event.
@@ -143,7 +162,7 @@ impl Launcher {
             Option<mpsc::Sender<ApiConnection>>,
             OutsideNetwork,
         ),
-        events: mpsc::Sender<ProcessEvent>,
+        news: ProcessNews,
     ) -> io::Result<Launcher> {
         let adapters = folder.join("adapters");
         std::fs::create_dir_all(&adapters)?;
@@ -158,22 +177,11 @@ impl Launcher {
             isolation,
             api: None,
             outside: Arc::new(outside),
-            events,
+            news,
         };
         // Else a process would listen on the host.
-        launcher.api = api.filter(|_| launcher.has_networks());
+        launcher.api = api.filter(|_| launcher.isolation.has_networks());
         Ok(launcher)
-    }
-
-    /// Whether each process has a network of its own.
-    pub fn has_networks(&self) -> bool {
-        matches!(
-            &self.isolation,
-            FunctionIsolation::Jail {
-                level: JailLevel::Full,
-                ..
-            }
-        )
     }
 
     /// Starts a process. Variables are no part of its environment, which others may read: they
@@ -207,17 +215,19 @@ impl Launcher {
         drop(command);
         let pid = child.id().unwrap_or_default();
         let (read, write) = ours.into_split();
-        let (outgoing, pending) = mpsc::unbounded_channel();
+        let outgoing = Outgoing::new(write);
         let (kill, killed) = oneshot::channel();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let events = &self.events;
-        tokio::spawn(write_all(write, pending));
+        let events = &self.news.events;
+        let starts = Arc::<Starts>::default();
         let handover = Handover {
+            starts: self.has_starts().then(|| starts.clone()),
             deployment: deployment.id.as_str().into(),
             connections: self.api.clone(),
             outside: deployment.reaches_outside.then(|| self.outside.clone()),
         };
-        tokio::spawn(read_all(process, read, handover, events.clone()));
+        let socket = (read, outgoing.clone());
+        tokio::spawn(read_all(process, socket, handover, self.news.clone()));
         if let Some(stdout) = stdout {
             tokio::spawn(drain(process, false, stdout, events.clone()));
         }
@@ -229,6 +239,7 @@ impl Launcher {
             pid,
             depth: self.depth(),
             outgoing,
+            starts,
             kill: Some(kill),
         })
     }
@@ -277,7 +288,14 @@ impl Launcher {
             memory_mib: deployment.memory_mib,
             has_api: self.api.is_some(),
             reaches_outside: deployment.reaches_outside,
+            has_starts: self.has_starts(),
         }
+    }
+
+    /// Whether its processes say by a pipe which requests they start: where a launcher of ours
+    /// makes it.
+    pub fn has_starts(&self) -> bool {
+        matches!(&self.isolation, FunctionIsolation::Jail { .. })
     }
 
     fn limited(&self, runtime: &InstalledRuntime, deployment: &UnpackedDeployment) -> Command {
@@ -293,18 +311,11 @@ impl Launcher {
     }
 }
 
-async fn write_all(mut socket: OwnedWriteHalf, mut pending: mpsc::UnboundedReceiver<Vec<u8>>) {
-    while let Some(bytes) = pending.recv().await {
-        // A process that closed its end is seen by the reader.
-        if socket.write_all(&bytes).await.is_err() {
-            return;
-        }
-    }
-}
-
 /// What the launcher hands over, and who takes it.
 struct Handover {
     deployment: Arc<str>,
+    /// Where the pipe of starts goes, if there is one.
+    starts: Option<Arc<Starts>>,
     /// Where what connects to the API goes, if there is one.
     connections: Option<mpsc::Sender<ApiConnection>>,
     /// What it reaches outside, if it does.
@@ -322,6 +333,11 @@ impl Handover {
         refused: mpsc::Sender<SocketAddr>,
     ) -> io::Result<Option<TakenOver>> {
         let mut taken = TakenOver::default();
+        if let Some(starts) = self.starts
+            && !starts.take_over(socket).await?
+        {
+            return Ok(None);
+        }
         if let Some(connections) = self.connections {
             let Some(listener) = take_over(socket).await? else {
                 return Ok(None);
@@ -363,25 +379,32 @@ impl TakenOver {
     }
 }
 
-/// Reads frames, and serves meanwhile what the launcher has handed over.
+/// Reads frames, and serves meanwhile what the launcher has handed over, and what is to be sent.
 async fn read_all(
     process: u64,
-    socket: OwnedReadHalf,
+    (socket, outgoing): (OwnedReadHalf, Arc<Outgoing>),
     handover: Handover,
-    events: mpsc::Sender<ProcessEvent>,
+    news: ProcessNews,
 ) {
     let (refused, refusals) = mpsc::channel(REFUSED_WAITING_MAX);
-    match handover.take(socket.as_ref(), refused).await {
-        Ok(None) => read_frames(process, socket, events).await,
-        Ok(Some(taken)) => tokio::select! {
-            () = read_frames(process, socket, events.clone()) => {}
-            never = taken.serve() => match never {},
-            never = tell_refusals(process, refusals, events) => match never {},
-        },
-        Err(error) => {
-            let what = Happening::Broken(error.to_string());
-            let _ = events.send(ProcessEvent { process, what }).await;
+    let events = news.events.clone();
+    let read = async move {
+        match handover.take(socket.as_ref(), refused).await {
+            Ok(None) => read_frames(process, socket, news).await,
+            Ok(Some(taken)) => tokio::select! {
+                () = read_frames(process, socket, news.clone()) => {}
+                never = taken.serve() => match never {},
+                never = tell_refusals(process, refusals, news.events) => match never {},
+            },
+            Err(error) => {
+                let what = Happening::Broken(error.to_string());
+                let _ = events.send(ProcessEvent { process, what }).await;
+            }
         }
+    };
+    tokio::select! {
+        () = read => {}
+        never = outgoing.keep_going() => match never {},
     }
 }
 
@@ -397,27 +420,24 @@ async fn tell_refusals(
     std::future::pending().await
 }
 
-async fn read_frames(process: u64, mut socket: OwnedReadHalf, events: mpsc::Sender<ProcessEvent>) {
+async fn read_frames(process: u64, mut socket: OwnedReadHalf, news: ProcessNews) {
     let mut reader = FrameReader::default();
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let count = socket.read(&mut buffer).await.unwrap_or(0);
         let (frames, broken) = reader.feed(&buffer[..count]);
         // What came before a broken frame counts: a request may have been started.
-        let mut happened = Vec::new();
         if !frames.is_empty() {
-            happened.push(Happening::Frames(frames));
+            (news.frames)(process, frames);
         }
-        happened.extend(broken.map(|error| Happening::Broken(error.to_string())));
-        if count == 0 {
-            happened.push(Happening::Closed);
-        }
-        for what in happened {
-            let is_last = !matches!(what, Happening::Frames(_));
-            if events.send(ProcessEvent { process, what }).await.is_err() || is_last {
-                return;
-            }
-        }
+        let end = match broken {
+            Some(error) => Happening::Broken(error.to_string()),
+            None if count == 0 => Happening::Closed,
+            None => continue,
+        };
+        let what = end;
+        let _ = news.events.send(ProcessEvent { process, what }).await;
+        return;
     }
 }
 

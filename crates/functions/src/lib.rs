@@ -10,6 +10,7 @@
 mod api_listener;
 pub mod archive;
 pub mod build;
+mod conducted;
 mod conductor;
 mod executor;
 mod executor_counts;
@@ -22,6 +23,7 @@ pub mod jail;
 mod launch;
 mod log_tail;
 mod memory;
+mod outgoing;
 pub mod outside;
 pub mod pack;
 mod pool;
@@ -29,6 +31,7 @@ mod probe;
 mod process;
 mod runtime;
 pub mod source;
+mod starts;
 mod tar_entry;
 mod work;
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::ProcessExit;
 use crate::log_tail::LogTail;
+use crate::outgoing::Outgoing;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
 use crate::runtime::InstalledRuntime;
 use crate::work::{RunCause, RunRefusal, UnpackedDeployment};
@@ -169,6 +170,15 @@ impl DeploymentPool {
                 process.send(run, now);
             }
         }
+    }
+
+    /// What has bytes to send.
+    pub fn unsent(&self) -> impl Iterator<Item = Arc<Outgoing>> {
+        let all = self
+            .processes
+            .iter()
+            .map(|process| &process.launched.outgoing);
+        all.filter(|outgoing| outgoing.has_waiting()).cloned()
     }
 
     /// Whether what waits needs another process than those that are being started.

@@ -125,12 +125,19 @@ impl SentRequest {
         timeout.into_iter().chain(wait).min_by_key(|(end, _)| *end)
     }
 
-    /// How long its handler has run; zero only where it was not called. Its beginning and its end
-    /// may come in one look at the socket.
+    /// How long its handler has run; zero only where it was not called. Its beginning may be seen
+    /// late, so the word of its process counts as far as it can be true.
     fn ran_for(&self, now: Instant) -> Duration {
-        let started = self.started;
-        let ran = started.map(|started| now.saturating_duration_since(started));
+        let since = |instant| now.saturating_duration_since(instant);
+        let said = self.head.as_ref().and_then(|head| head.took);
+        let said = said.map(|took| took.min(since(self.sent)));
+        let ran = said.or(self.started.map(since));
         ran.map_or(Duration::ZERO, |ran| ran.max(Duration::from_micros(1)))
+    }
+
+    /// Whether its handler may have been called.
+    fn has_started(&self) -> bool {
+        self.started.is_some() || self.head.is_some()
     }
 
     fn fail(mut self, now: Instant, cause: RunCause, reason: &str) {
@@ -252,6 +259,8 @@ pub struct WarmProcess {
     pub closed_at: Option<Instant>,
     pub launched: Launched,
     flights: BTreeMap<u32, SentRequest>,
+    /// Whether a body waits for credit until others have ended.
+    has_waiting_bodies: bool,
     next_request: u32,
     limits: ProcessLimits,
 }
@@ -269,7 +278,7 @@ impl WarmProcess {
     ) -> WarmProcess {
         let mut bytes = Vec::new();
         write_pieces(&mut bytes, FrameKind::Setup, 0, setup, true);
-        let _ = launched.outgoing.send(bytes);
+        launched.outgoing.push(bytes);
         WarmProcess {
             number,
             stage: ProcessStage::Starting,
@@ -283,6 +292,7 @@ impl WarmProcess {
             closed_at: None,
             launched,
             flights: BTreeMap::new(),
+            has_waiting_bodies: false,
             next_request: 1,
             limits,
         }
@@ -332,7 +342,7 @@ impl WarmProcess {
         };
         write_body(&mut bytes, request, &mut flight, true);
         self.flights.insert(request, flight);
-        let _ = self.launched.outgoing.send(bytes);
+        self.launched.outgoing.push(bytes);
     }
 
     /// Takes one frame.
@@ -359,7 +369,7 @@ impl WarmProcess {
             FrameKind::Started => take_started(flight, now),
             FrameKind::Credit => {
                 let bytes = take_credit(flight, frame.request, &frame.payload)?;
-                let _ = self.launched.outgoing.send(bytes);
+                self.launched.outgoing.push(bytes);
                 Ok(())
             }
             FrameKind::Log => take_log(flight, &frame.payload, self.limits),
@@ -412,7 +422,9 @@ impl WarmProcess {
         if was_cancelled {
             self.retire();
         }
-        self.give_credit();
+        if self.has_waiting_bodies {
+            self.give_credit();
+        }
         Ok(())
     }
 
@@ -424,20 +436,23 @@ impl WarmProcess {
             .map(|flight| flight.answer.len())
             .sum();
         let mut bytes = Vec::new();
+        self.has_waiting_bodies = false;
         let answering = self
             .flights
             .iter_mut()
             .filter(|(_, flight)| flight.head.is_some());
         for (nth, (request, flight)) in answering.enumerate() {
             let taken = CREDIT_BYTES - flight.answer_credit;
-            if taken > 0 && (nth == 0 || held <= HELD_BYTES_MAX) {
+            if nth > 0 && held > HELD_BYTES_MAX {
+                self.has_waiting_bodies |= taken > 0;
+            } else if taken > 0 {
                 flight.answer_credit = CREDIT_BYTES;
                 let credit = (taken as u32).to_le_bytes();
                 write_frame(&mut bytes, FrameKind::Credit, *request, &[&credit]);
             }
         }
         if !bytes.is_empty() {
-            let _ = self.launched.outgoing.send(bytes);
+            self.launched.outgoing.push(bytes);
         }
     }
 
@@ -474,8 +489,20 @@ impl WarmProcess {
         self.launched.kill();
     }
 
+    /// Looks which requests it says that it has started.
+    fn take_starts(&mut self, now: Instant) {
+        let flights = &mut self.flights;
+        self.launched.starts.take(|request| {
+            // Most have been answered by now.
+            if let Some(flight) = flights.get_mut(&request) {
+                flight.started.get_or_insert(now);
+            }
+        });
+    }
+
     /// What is due by the clock: cancels, and kills what does not answer.
     pub fn tick(&mut self, now: Instant) {
+        self.take_starts(now);
         if matches!(self.stage, ProcessStage::Ending(..)) {
             return;
         }
@@ -496,7 +523,7 @@ impl WarmProcess {
             }
         }
         if !bytes.is_empty() {
-            let _ = self.launched.outgoing.send(bytes);
+            self.launched.outgoing.push(bytes);
         }
         self.answer_unstarted(now);
         if let Some(reason) = self.overdue(now) {
@@ -552,8 +579,9 @@ impl WarmProcess {
     ) -> Vec<PendingRun> {
         let mut moving = Vec::new();
         let whole = words.whole();
+        self.take_starts(now);
         for (request, flight) in std::mem::take(&mut self.flights) {
-            if flight.started.is_none() {
+            if !flight.has_started() {
                 moving.extend(flight.run);
                 continue;
             }

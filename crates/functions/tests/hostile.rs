@@ -296,7 +296,8 @@ fn idle_processes_end() {
     for language in Language::ALL {
         run_on(&executor, work(language, "idle", "/send"));
     }
-    while wait(executor.report())
+    while executor
+        .report()
         .iter()
         .any(|pool| !pool.processes.is_empty())
     {
@@ -309,7 +310,7 @@ fn until_in_flight<T>(executor: &functions::Executor, running: &ScopedJoinHandle
     let has_one = |pool: &functions::DeploymentReport| {
         pool.processes.iter().any(|process| process.flights == 1)
     };
-    while !running.is_finished() && !wait(executor.report()).iter().any(has_one) {
+    while !running.is_finished() && !executor.report().iter().any(has_one) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -330,7 +331,7 @@ fn a_retired_process_is_replaced_without_loss() {
             running.join().unwrap()
         });
         assert_eq!(&running.response.body[..], b"waited", "{}", running.errors);
-        let report = wait(executor.report());
+        let report = executor.report();
         assert_eq!(report[0].starts, 2, "{report:?}");
     }
 }

@@ -9,6 +9,7 @@ mod config;
 pub mod counts;
 mod execution;
 mod guest_queue;
+mod leavable_run;
 mod live_runs;
 mod own_variables;
 mod prepared;

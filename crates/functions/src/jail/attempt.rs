@@ -25,6 +25,7 @@ pub fn try_jail(launcher: &Path, level: JailLevel) -> Result<(), String> {
         memory_mib: 64,
         has_api: false,
         reaches_outside: false,
+        has_starts: false,
     };
     print_of(launcher, &["jail".to_owned(), setup.to_argument()]).map(|_| ())
 }

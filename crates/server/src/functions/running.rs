@@ -26,6 +26,7 @@ use super::config::FunctionsConfig;
 use super::counts::FunctionCounts;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
 use super::guest_queue::GuestQueue;
+use super::leavable_run::LeavableRun;
 use super::live_runs::LiveRuns;
 use super::prepared::PreparedFunctions;
 use super::queue_flights::QueuedRuns;
@@ -124,7 +125,7 @@ impl RunningFunctions {
         counts.watch(executor.counts());
         Ok(RunningFunctions {
             engine,
-            unpacked: UnpackedFolder::new(now.join("code")).map_err(in_folder)?,
+            unpacked: UnpackedFolder::new(now.join("code"), runtime.clone()).map_err(in_folder)?,
             executor,
             prepared: PreparedFunctions::default(),
             builds,
@@ -178,13 +179,12 @@ impl RunningFunctions {
         held: impl Send + 'static,
     ) -> Result<Execution, ExecutionFault> {
         let running = self.clone();
-        let run = self.runtime.spawn(async move {
+        let run = async move {
             let ended = running.run(&function, call).await;
             drop(held);
             ended
-        });
-        run.await
-            .unwrap_or_else(|broken| Err(broken.to_string().into()))
+        };
+        LeavableRun::new(run, self.runtime.clone()).await
     }
 
     async fn run(
@@ -312,7 +312,7 @@ impl RunningFunctions {
             tokio::time::sleep(ROUND).await;
             let active = self.engine.active_deployments();
             let mut busy = HashSet::new();
-            for report in self.executor.report().await {
+            for report in self.executor.report() {
                 let deployment = report.id.parse().unwrap_or_default();
                 if !active.contains(&deployment) {
                     self.executor.retire(&report.id);

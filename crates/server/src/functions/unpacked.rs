@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use functions::archive::{ArchiveBounds, unpack};
+use tokio::runtime::Handle;
 
 use super::removal::remove_folder;
 
@@ -29,6 +30,8 @@ pub struct UnpackedFolder {
     places: Mutex<HashMap<i64, UnpackedPlace>>,
     /// One archive at a time is held in memory.
     unpacking: tokio::sync::Mutex<()>,
+    /// Whose threads read and write files.
+    runtime: Handle,
 }
 
 /// A deployment's.
@@ -56,12 +59,13 @@ impl Drop for HeldPlace {
 impl UnpackedFolder {
     /// # Errors
     /// When the folder cannot be made.
-    pub fn new(root: PathBuf) -> io::Result<Arc<UnpackedFolder>> {
+    pub fn new(root: PathBuf, runtime: Handle) -> io::Result<Arc<UnpackedFolder>> {
         fs::create_dir(&root)?;
         Ok(Arc::new(UnpackedFolder {
             root,
             places: Mutex::default(),
             unpacking: tokio::sync::Mutex::default(),
+            runtime,
         }))
     }
 
@@ -88,7 +92,8 @@ impl UnpackedFolder {
         }
         let archive = read.await?;
         let (made, place) = (self.root.join("new"), self.path(deployment));
-        let made = tokio::task::spawn_blocking(move || make(&archive, &made, &place)).await;
+        let made = move || make(&archive, &made, &place);
+        let made = self.runtime.spawn_blocking(made).await;
         let bytes = made.map_err(|broken| broken.to_string())??;
         let place = UnpackedPlace {
             users: 1,
@@ -187,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn unpacked_deployments_stay_while_they_are_held_busy_or_active() {
         let data = tempfile::tempdir().unwrap();
-        let folder = UnpackedFolder::new(data.path().join("code")).unwrap();
+        let folder = UnpackedFolder::new(data.path().join("code"), Handle::current()).unwrap();
         let held = hold(&folder, 1).await.unwrap();
         for deployment in [2, 3, 4] {
             hold(&folder, deployment).await.unwrap();
@@ -208,7 +213,7 @@ mod tests {
     #[tokio::test]
     async fn unpacked_deployments_are_bounded() {
         let data = tempfile::tempdir().unwrap();
-        let folder = UnpackedFolder::new(data.path().join("code")).unwrap();
+        let folder = UnpackedFolder::new(data.path().join("code"), Handle::current()).unwrap();
         let count = PLACES_MAX as i64 + 3;
         let active: HashSet<i64> = (0..count).collect();
         for deployment in 0..count {
@@ -225,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn an_archive_that_is_none_leaves_nothing() {
         let data = tempfile::tempdir().unwrap();
-        let folder = UnpackedFolder::new(data.path().join("code")).unwrap();
+        let folder = UnpackedFolder::new(data.path().join("code"), Handle::current()).unwrap();
         let held = folder.hold(1, async { Ok::<_, String>(vec![1, 2, 3]) });
         let refused = held.await.map(drop).unwrap_err();
         assert!(refused.contains("cannot be unpacked"), "{refused}");

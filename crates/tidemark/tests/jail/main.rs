@@ -153,6 +153,7 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         memory_mib: 256,
         has_api: false,
         reaches_outside: false,
+        has_starts: false,
     };
     let mut command = match user {
         None => Command::new(BINARY),

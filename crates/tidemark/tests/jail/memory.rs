@@ -84,10 +84,7 @@ fn memory_of_a_warm_process_is_that_of_its_interpreter() {
     let mut settings = host.settings(JailLevel::Full);
     settings.idle_max = Duration::from_secs(1);
     let executor = Executor::new(settings, runtimes.clone()).unwrap();
-    let reported = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.unwrap().block_on(executor.report())
-    };
+    let reported = || executor.report();
     let files = [
         (
             "node",

@@ -1,0 +1,203 @@
+//! How threads reach the conductor, and the one that starts processes and watches the clock.
+//!
+//! Runs are handed over and ended on the threads of those who are concerned: a queue between them
+//! and a thread of its own would cost each run several wake-ups.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::conductor::{Conductor, LeftToDo, SWEEP, WantedProcess};
+use crate::frame::PipeFrame;
+use crate::head::{self, AdapterLimits};
+use crate::launch::{Launched, Launcher, ProcessEvent};
+use crate::memory::held_bytes;
+use crate::outgoing::flush_all;
+use crate::pool::DeploymentReport;
+use crate::process::PendingRun;
+use crate::work::RunRefusal;
+
+/// Events taken before the next look at what waits.
+const EVENTS_MAX: usize = 64;
+
+/// The conductor. Any thread may call it; none waits for a process or a disk meanwhile.
+#[derive(Debug)]
+pub struct Conducted {
+    conductor: Mutex<Conductor>,
+    /// Wakes the thread.
+    is_due: Notify,
+    /// Whether the thread looks at the clock often enough for deadlines.
+    is_watching: AtomicBool,
+}
+
+impl Conducted {
+    pub fn new(conductor: Conductor) -> Arc<Conducted> {
+        Arc::new(Conducted {
+            conductor: Mutex::new(conductor),
+            is_due: Notify::new(),
+            is_watching: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes a run.
+    ///
+    /// # Errors
+    /// When it is not accepted; then nothing of it is run.
+    pub fn run(&self, run: PendingRun) -> Result<(), RunRefusal> {
+        let now = Instant::now();
+        let left = self.lock().run(run, now)?;
+        self.do_rest(left);
+        if !self.is_watching.load(Ordering::SeqCst) {
+            self.is_due.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Takes frames that a process has sent.
+    pub fn take_frames(&self, process: u64, frames: Vec<PipeFrame>) {
+        let now = Instant::now();
+        let left = self.lock().take_frames(process, frames, now);
+        self.do_rest(left);
+    }
+
+    /// No process of this deployment takes new work.
+    pub fn retire(&self, deployment: &str) {
+        self.lock().retire(deployment, Instant::now());
+        self.is_due.notify_one();
+    }
+
+    /// What runs, in the order of the deployments' ids.
+    pub fn report(&self) -> Vec<DeploymentReport> {
+        self.lock().report()
+    }
+
+    /// Takes no more runs, and gives those in flight so long.
+    pub fn close(&self, limit: Duration) {
+        self.lock().close(Instant::now() + limit);
+        self.is_due.notify_one();
+    }
+
+    fn do_rest(&self, left: LeftToDo) {
+        flush_all(&left.unsent);
+        if left.wants_process {
+            self.is_due.notify_one();
+        }
+    }
+
+    /// Starts processes, takes what happens to them, and watches the clock, until it is closed.
+    pub async fn conduct(&self, launcher: Launcher, mut events: mpsc::Receiver<ProcessEvent>) {
+        let _end = AbandonAtEnd(self);
+        let (mut last_tick, mut last_sweep) = (Instant::now(), Instant::now());
+        loop {
+            self.start_wanted(&launcher);
+            let (tick, is_closed) = {
+                let mut conductor = self.lock();
+                let tick = conductor.tick_period();
+                // Under the lock: a run that comes next sees it.
+                let is_watching = tick.is_some_and(|tick| tick < SWEEP);
+                self.is_watching.store(is_watching, Ordering::SeqCst);
+                (tick, conductor.is_closed(Instant::now()))
+            };
+            if is_closed {
+                return;
+            }
+            // From the last look, not from the last event, or a steady stream would put it off.
+            let next = last_tick + tick.unwrap_or(SWEEP);
+            tokio::select! {
+                () = self.is_due.notified() => {}
+                Some(event) = events.recv() => self.take_events(event, &mut events),
+                () = tokio::time::sleep_until(next.into()), if tick.is_some() => {
+                    last_tick = Instant::now();
+                    self.tick(&mut last_sweep, last_tick);
+                }
+            }
+        }
+    }
+
+    fn take_events(&self, first: ProcessEvent, events: &mut mpsc::Receiver<ProcessEvent>) {
+        let now = Instant::now();
+        let mut conductor = self.lock();
+        conductor.take_event(first, now);
+        for _ in 1..EVENTS_MAX {
+            let Ok(event) = events.try_recv() else { break };
+            conductor.take_event(event, now);
+        }
+        let unsent = conductor.unsent();
+        drop(conductor);
+        flush_all(&unsent);
+    }
+
+    fn tick(&self, last_sweep: &mut Instant, now: Instant) {
+        let is_sweep = now >= *last_sweep + SWEEP;
+        if is_sweep {
+            *last_sweep = now;
+            self.sweep();
+        }
+        let mut conductor = self.lock();
+        conductor.tick(is_sweep, now);
+        let unsent = conductor.unsent();
+        drop(conductor);
+        flush_all(&unsent);
+    }
+
+    /// Looks at the memory of all processes, without holding up their runs.
+    fn sweep(&self) {
+        let observed = self.lock().observed();
+        for at in observed {
+            // Half of the limit leaves room to look closer in time.
+            let bytes = held_bytes(at.pid, at.depth, at.limit_bytes / 2);
+            self.lock().take_memory(at.process, bytes);
+        }
+    }
+
+    fn start_wanted(&self, launcher: &Launcher) {
+        loop {
+            let (wanted, limits) = {
+                let mut conductor = self.lock();
+                (conductor.wanted(Instant::now()), conductor.limits())
+            };
+            let Some(wanted) = wanted else { return };
+            let adapter = AdapterLimits {
+                body_bytes: limits.process.body_bytes,
+                log_letters: limits.process.log_letters,
+                has_starts: launcher.has_starts(),
+            };
+            let started = start(launcher, &wanted, adapter);
+            let mut conductor = self.lock();
+            conductor.add(wanted, started, Instant::now());
+            let unsent = conductor.unsent();
+            drop(conductor);
+            flush_all(&unsent);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Conductor> {
+        self.conductor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Callers that wait for a run learn that nothing conducts any more, also after a panic.
+struct AbandonAtEnd<'a>(&'a Conducted);
+
+impl Drop for AbandonAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.lock().abandon(Instant::now());
+    }
+}
+
+/// A process and what it is sent first, or why there is none.
+fn start(
+    launcher: &Launcher,
+    wanted: &WantedProcess,
+    limits: AdapterLimits,
+) -> Result<(Launched, Vec<u8>), String> {
+    let started = launcher.start(wanted.number, &wanted.runtime, &wanted.deployment);
+    let process = started.map_err(|error| error.to_string())?;
+    let folder = launcher.code_folder(&wanted.deployment);
+    let setup = head::setup(&wanted.deployment, &folder, limits);
+    Ok((process, setup))
+}
