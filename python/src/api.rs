@@ -73,6 +73,46 @@ pub unsafe fn float_of(float: *mut ffi::PyObject) -> f64 {
     ffi::PyFloat_AsDouble(float)
 }
 
+/// The number of an `int` of one digit, where the layout is known.
+#[inline(always)]
+pub unsafe fn one_digit(int: *mut ffi::PyObject) -> Option<i64> {
+    #[cfg(not(Py_3_12))]
+    {
+        /// `PyLongObject` until 3.11, in which the size has the sign.
+        #[repr(C)]
+        struct OneDigit {
+            base: ffi::PyVarObject,
+            digit: u32,
+        }
+        let int = &*int.cast::<OneDigit>();
+        // The only digit of 0 is none.
+        match int.base.ob_size {
+            1 => Some(i64::from(int.digit)),
+            0 => Some(0),
+            -1 => Some(-i64::from(int.digit)),
+            _ => None,
+        }
+    }
+    #[cfg(Py_3_12)]
+    {
+        let _ = int;
+        None
+    }
+}
+
+/// The hash of a `str`, which it remembers.
+#[inline(always)]
+pub unsafe fn hash_of_text(text: *mut ffi::PyObject) -> isize {
+    #[cfg(not(any(Py_LIMITED_API, Py_GIL_DISABLED)))]
+    {
+        let known = (*text.cast::<ffi::PyASCIIObject>()).hash;
+        if known != -1 {
+            return known;
+        }
+    }
+    ffi::PyObject_Hash(text)
+}
+
 /// How many arguments of a vectorcall are positional.
 #[inline(always)]
 pub fn positional_count(count: usize) -> usize {
@@ -157,6 +197,8 @@ pub unsafe fn weak_target(reference: *mut ffi::PyObject) -> *mut ffi::PyObject {
         }
         target
     }
-    #[cfg(not(Py_GIL_DISABLED))]
-    ffi::PyWeakref_GetObject(reference)
+    #[cfg(all(not(Py_GIL_DISABLED), Py_LIMITED_API))]
+    return ffi::PyWeakref_GetObject(reference);
+    #[cfg(not(any(Py_GIL_DISABLED, Py_LIMITED_API)))]
+    (*reference.cast::<ffi::PyWeakReference>()).wr_object
 }

@@ -8,14 +8,16 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cache::EntryPlace;
 use pyo3::ffi;
 
 use crate::api;
 use crate::bind::{BoundCall, CachePlan, DIRECT_MAX, GivenCall, lookup};
+use crate::entry::KeptEntry;
 use crate::guard::SharedCount;
 use crate::instance::InstanceTable;
 use crate::isolate::Isolation;
-use crate::key::{BuiltKey, LookupKey, hash_plain, is_plain};
+use crate::key::{BuiltKey, LookupKey, hash_if_plain};
 use crate::object::{HeldObject, Outcome};
 use crate::python::{self, PythonFunction};
 use crate::ready;
@@ -141,7 +143,7 @@ impl Inner {
     /// The answer to a call whose arguments are plain and that is bound by comparing pointers, if
     /// the first entry of its hash is the one: what nearly every hit is. `None` says nothing: the
     /// whole way has to be taken.
-    #[inline]
+    #[inline(always)]
     unsafe fn answer_at_once(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
         if !self.is_simple {
             return None;
@@ -150,20 +152,24 @@ impl Inner {
         if is_in_order && !self.is_method() {
             return self.answer_from(&self.store, call.slice(0));
         }
-        self.answer_in_order(call)
+        self.answer_in_order(call, is_in_order)
     }
 
     /// Apart, so that the shortest way stays short.
     #[inline(never)]
-    unsafe fn answer_in_order(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
+    unsafe fn answer_in_order(
+        &self,
+        call: &GivenCall,
+        is_in_order: bool,
+    ) -> Option<Outcome<HeldObject>> {
         let wanted = self.plan.names.len();
-        if wanted > DIRECT_MAX {
-            return None;
-        }
         let mut ordered = [std::ptr::null_mut(); DIRECT_MAX];
-        let arguments = if call.names.is_null() && call.count == wanted {
+        let arguments = if is_in_order {
             call.slice(0)
         } else {
+            if wanted > DIRECT_MAX {
+                return None;
+            }
             self.plan.order(call, &mut ordered)?;
             &ordered[..wanted]
         };
@@ -172,7 +178,7 @@ impl Inner {
             return self.answer_from(&self.store, arguments);
         }
         let (instance, arguments) = arguments.split_first()?;
-        let table = InstanceTable::existing(slot_name, *instance)?;
+        let table = InstanceTable::existing(&self.store, slot_name, *instance)?;
         let store = InstanceTable::store(&table, &self.store);
         self.answer_from(store, arguments)
     }
@@ -183,23 +189,44 @@ impl Inner {
         store: &CallStore,
         arguments: &[*mut ffi::PyObject],
     ) -> Option<Outcome<HeldObject>> {
-        if !arguments.iter().all(|argument| is_plain(*argument)) {
+        let (hash, now_us) = (hash_if_plain(arguments)?, self.now_us());
+        let mut table = store.table.lock();
+        let entry = table.newest(hash, now_us)?;
+        let item = entry.item();
+        if !item.key.is_of_plain(arguments) {
             return None;
         }
-        let (hash, now_us) = (hash_plain(arguments), self.now_us());
-        let entry = store.table.lock().probe(hash, now_us).first?;
-        let item = &entry.item;
-        let is_equal = matches!(LookupKey::Plain(arguments).equals(&item.key), Ok(true));
-        if !is_equal || entry.is_stale {
-            return None;
+        if item.isolation != Isolation::Same || item.extras.is_some() {
+            let (item, place) = (item.clone(), entry.place());
+            drop(table);
+            return self.answer_apart(store, &item, place, now_us);
         }
+        let value = item.value.clone();
+        entry.hit();
+        drop(table);
+        self.hits.raise();
+        Some(match self.plan.is_async {
+            true => ready::awaitable(value),
+            false => Ok(value),
+        })
+    }
+
+    /// By an entry that is not handed out as it is, or that a caller may have to refresh.
+    #[inline(never)]
+    unsafe fn answer_apart(
+        &self,
+        store: &CallStore,
+        item: &KeptEntry,
+        place: EntryPlace,
+        now_us: u64,
+    ) -> Option<Outcome<HeldObject>> {
         if let Some(extras) = &item.extras {
             let is_raised_later = item.isolation == Isolation::Raise && self.plan.is_async;
             if !extras.is_current() || extras.is_due(now_us) || is_raised_later {
                 return None;
             }
         }
-        store.table.lock().hit(entry.place);
+        store.table.lock().hit(place);
         self.hits.raise();
         let value = item.answer();
         Some(match self.plan.is_async {
@@ -255,15 +282,21 @@ unsafe extern "C" fn vectorcall(
         count,
         names,
     };
-    // Held for the call: the body may drop the last name of its own function.
-    let held = HeldObject::borrowed(cached);
-    let inner = inner(cached);
-    let answer = match inner.answer_at_once(&call) {
+    let answer = match inner(cached).answer_at_once(&call) {
         Some(answer) => answer,
-        None => inner.answer(cached, &call),
+        None => answer_by_the_whole_way(cached, &call),
     };
-    drop(held);
     answer.map_or(std::ptr::null_mut(), HeldObject::into_ptr)
+}
+
+#[inline(never)]
+unsafe fn answer_by_the_whole_way(
+    cached: *mut ffi::PyObject,
+    call: &GivenCall,
+) -> Outcome<HeldObject> {
+    // Held for the call: the body may drop the last name of its own function.
+    let _held = HeldObject::borrowed(cached);
+    inner(cached).answer(cached, call)
 }
 
 unsafe extern "C" fn descr_get(

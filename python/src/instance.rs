@@ -37,7 +37,9 @@ impl InstanceTable {
             let new = create(of_function, instance)?;
             held = Some(api::dict_item_or(dict.as_ptr(), slot_name, new)?);
         }
+        let recent = &of_function.shared.recent;
         if let Some(held) = held.filter(|held| is_table_of(held.as_ptr(), instance)) {
+            recent.put(instance, held.as_ptr());
             return Ok(held);
         }
         // Another instance's, copied with the `__dict__`, or what unpickling left in its place.
@@ -45,12 +47,28 @@ impl InstanceTable {
         if ffi::PyDict_SetItem(dict.as_ptr(), slot_name, table.as_ptr()) != 0 {
             return Err(Raised);
         }
+        recent.put(instance, table.as_ptr());
         Ok(table)
     }
 
     /// The table of `instance`, if it has one that is its own.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn existing(
+        of_function: &CallStore,
+        slot_name: *mut ffi::PyObject,
+        instance: *mut ffi::PyObject,
+    ) -> Option<HeldObject> {
+        let recent = of_function.shared.recent.at(instance);
+        if !recent.is_null() && is_table_of(recent, instance) {
+            return Some(HeldObject::borrowed(recent));
+        }
+        let found = InstanceTable::in_dict(slot_name, instance)?;
+        of_function.shared.recent.put(instance, found.as_ptr());
+        Some(found)
+    }
+
+    #[inline(never)]
+    unsafe fn in_dict(
         slot_name: *mut ffi::PyObject,
         instance: *mut ffi::PyObject,
     ) -> Option<HeldObject> {
@@ -148,6 +166,8 @@ unsafe extern "C" fn dealloc(table: *mut ffi::PyObject) {
     let layout = table.cast::<InstanceTable>();
     drop(HeldObject::owned((*layout).owner));
     if !(*layout).store.is_null() {
+        let store = &*(*layout).store;
+        store.shared.recent.forget(table);
         drop(Box::from_raw((*layout).store));
     }
     let kind = ffi::Py_TYPE(table);

@@ -63,33 +63,55 @@ fn mixed(hash: u64, with: u64) -> u64 {
     (wide as u64) ^ ((wide >> 64) as u64)
 }
 
-/// The hash of plain arguments. No Python code runs.
-#[inline]
-pub unsafe fn hash_plain(arguments: &[*mut ffi::PyObject]) -> u64 {
+/// The hash of plain arguments, or `None` if one is not plain. No Python code runs.
+#[inline(always)]
+pub unsafe fn hash_if_plain(arguments: &[*mut ffi::PyObject]) -> Option<u64> {
     let mut hash = SEED;
     for argument in arguments {
         let kind = ffi::Py_TYPE(*argument);
-        let own = if kind == &raw mut ffi::PyFloat_Type {
-            api::float_of(*argument).to_bits()
+        let own = if kind == &raw mut ffi::PyLong_Type {
+            match api::one_digit(*argument) {
+                Some(number) => number as u64,
+                None => ffi::PyObject_Hash(*argument) as u64,
+            }
+        } else if kind == &raw mut ffi::PyUnicode_Type {
+            api::hash_of_text(*argument) as u64
         } else {
-            ffi::PyObject_Hash(*argument) as u64
+            hash_of_other(*argument)?
         };
         hash = mixed(hash.rotate_left(23) ^ (kind as u64), own);
     }
-    hash
+    Some(hash)
 }
 
-#[inline]
-unsafe fn plain_are_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool {
-    if a == b {
-        return true;
+/// Apart, so that the way of most arguments stays short.
+#[inline(never)]
+unsafe fn hash_of_other(argument: *mut ffi::PyObject) -> Option<u64> {
+    if ffi::Py_TYPE(argument) == &raw mut ffi::PyFloat_Type {
+        return Some(api::float_of(argument).to_bits());
     }
+    is_plain(argument).then(|| ffi::PyObject_Hash(argument) as u64)
+}
+
+#[inline(always)]
+unsafe fn plain_are_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool {
+    a == b || others_are_equal(a, b)
+}
+
+/// As above, of two objects.
+#[inline(never)]
+unsafe fn others_are_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool {
     let kind = ffi::Py_TYPE(a);
     if kind != ffi::Py_TYPE(b) {
         return false;
     }
     if kind == &raw mut ffi::PyFloat_Type {
         return api::float_of(a).to_bits() == api::float_of(b).to_bits();
+    }
+    if kind == &raw mut ffi::PyLong_Type
+        && let (Some(a), Some(b)) = (api::one_digit(a), api::one_digit(b))
+    {
+        return a == b;
     }
     ffi::PyObject_RichCompareBool(a, b, ffi::Py_EQ) == 1
 }
@@ -99,7 +121,9 @@ impl LookupKey<'_> {
     #[inline]
     pub unsafe fn hash(&self) -> Outcome<u64> {
         match self {
-            LookupKey::Plain(arguments) => Ok(hash_plain(arguments)),
+            LookupKey::Plain(arguments) => {
+                Ok(hash_if_plain(arguments).expect("plain arguments have a hash"))
+            }
             LookupKey::Built(key) => key.hash(),
         }
     }
@@ -141,6 +165,24 @@ impl LookupKey<'_> {
 }
 
 impl HeldKey {
+    /// Whether it is the key of these plain arguments, found without giving up a lock: where the
+    /// interpreter has none, `false` for all but the same objects.
+    #[inline(always)]
+    pub unsafe fn is_of_plain(&self, arguments: &[*mut ffi::PyObject]) -> bool {
+        let are_equal = |a: *mut ffi::PyObject, b: &HeldObject| match cfg!(Py_GIL_DISABLED) {
+            true => a == b.as_ptr(),
+            false => plain_are_equal(a, b.as_ptr()),
+        };
+        match self {
+            HeldKey::One(one) => arguments.len() == 1 && are_equal(arguments[0], one),
+            HeldKey::Several(several) => {
+                let mut pairs = arguments.iter().zip(several.iter());
+                arguments.len() == several.len() && pairs.all(|(a, b)| are_equal(*a, b))
+            }
+            HeldKey::Built(_) => false,
+        }
+    }
+
     /// Shows every object held, to the collector.
     pub fn visit(&self, show: &mut dyn FnMut(&HeldObject)) {
         match self {

@@ -29,6 +29,7 @@ mod ownership;
 mod plan;
 mod python;
 mod ready;
+mod recent_tables;
 mod redis_tier;
 mod run_graph;
 mod run_node;

@@ -12,6 +12,7 @@ use crate::callable;
 use crate::guard::SharedCount;
 use crate::isolate::CopyMode;
 use crate::object::HeldObject;
+use crate::recent_tables::RecentTables;
 use crate::store::StoreShared;
 use crate::{instance, owned, raised, to_python};
 
@@ -68,6 +69,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
             stale_us: freshness.stale_us.max(freshness.error_us),
         },
         on_evict: optional(settings, "on_evict")?,
+        recent: RecentTables::default(),
         bytes: SharedCount::new(0),
         evicted: SharedCount::new(0),
         expired: SharedCount::new(0),

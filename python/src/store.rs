@@ -12,6 +12,7 @@ use crate::isolate::Isolation;
 use crate::key::LookupKey;
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::python;
+use crate::recent_tables::RecentTables;
 
 /// What all stores of one function share: its own, or those of a method's instances.
 pub struct StoreShared {
@@ -21,6 +22,8 @@ pub struct StoreShared {
     pub on_evict: Option<HeldObject>,
     /// Bytes of all entries of all tables, where bytes are bounded.
     pub bytes: SharedCount,
+    /// Of a method: its instances' tables.
+    pub recent: RecentTables,
     /// Entries that left for want of space.
     pub evicted: SharedCount,
     /// Entries that left because their time was over.

@@ -93,6 +93,35 @@ def test_copied_and_pickled_instances_see_no_others_answers() -> None:
         assert again.price("tea") == "again/tea/1"
 
 
+def test_instance_at_the_address_of_one_that_ended_sees_none_of_its_answers() -> None:
+    addresses, kept = [], []
+    for number in range(2_000):
+        shop = Shop(str(number))
+        assert shop.price("tea") == shop.price("tea") == f"{number}/tea/1"
+        addresses.append(id(shop))
+        # What the instance leaves behind has its table in it.
+        kept.append(vars(shop))
+        del shop
+    assert len(set(addresses)) < len(addresses), "no address was used again"
+
+
+def test_instance_with_another_dict_has_what_was_invalidated_in_neither() -> None:
+    shop = Shop("one")
+    first, second = vars(shop), dict(vars(shop))
+    assert shop.price("tea") == "one/tea/1"
+    shop.__dict__ = second
+    assert shop.price("tea") == shop.price("tea")
+    for folder in (first, second, first):
+        shop.__dict__ = folder
+        shop.price.invalidate_cache("tea")
+        runs = shop.runs
+        assert shop.price("tea") == shop.price("tea")
+        assert shop.runs == runs + 1
+    vars(shop).clear()
+    shop.name, shop.runs = "two", 0
+    assert shop.price("tea") == "two/tea/1"
+
+
 def test_instances_whose_answers_refer_to_them_are_collected() -> None:
     gc.collect()
     gone = []

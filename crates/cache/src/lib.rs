@@ -23,7 +23,7 @@ pub use fingerprint::fingerprint;
 pub use flight::Flight;
 pub use map::{Bounds, WeightedMap};
 pub use object_table::{
-    CANDIDATES_MAX, EntryPlace, NEVER_US, NewEntry, ObjectTable, ProbedEntries, ProbedEntry,
-    Removal, Removed, TableCounters, TableLimits,
+    CANDIDATES_MAX, EntryPlace, NEVER_US, NewEntry, NewestEntry, ObjectTable, ProbedEntries,
+    ProbedEntry, Removal, Removed, TableCounters, TableLimits,
 };
 pub use tag::{TagTokens, Tags};

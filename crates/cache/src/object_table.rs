@@ -52,6 +52,34 @@ pub struct ProbedEntries<T> {
     pub more: Vec<ProbedEntry<T>>,
 }
 
+/// An entry that may be the one asked for, as it stands in the table.
+pub struct NewestEntry<'a, T> {
+    index: u32,
+    slot: &'a mut EntrySlot<T>,
+    hits: &'a mut u64,
+}
+
+impl<T> NewestEntry<'_, T> {
+    /// Key and value.
+    #[inline]
+    pub fn item(&self) -> &T {
+        let item = self.slot.item.as_ref();
+        item.expect("a slot in the index is taken")
+    }
+
+    /// What [`ObjectTable::confirm`] and [`ObjectTable::hit`] take.
+    pub fn place(&self) -> EntryPlace {
+        place(self.index, self.slot)
+    }
+
+    /// Marks the entry as used.
+    #[inline]
+    pub fn hit(self) {
+        count_hit(&mut self.slot.hits);
+        *self.hits += 1;
+    }
+}
+
 /// What is to be stored.
 #[derive(Debug)]
 pub struct NewEntry<T> {
@@ -159,6 +187,17 @@ impl<T: Clone> ObjectTable<T> {
             next = slot.same_hash;
         }
         found
+    }
+
+    /// The newest entry under `hash`, if its lifetime is not over at `now_us`, without a reference
+    /// of the caller's own: for callers whose comparison runs no foreign code.
+    #[inline]
+    pub fn newest(&mut self, hash: u64, now_us: u64) -> Option<NewestEntry<'_, T>> {
+        let head = self.index.find(hash, |slot| self.slots[*slot].hash == hash);
+        let index = *head?;
+        let slot = &mut self.slots[index];
+        let hits = &mut self.counters.hits;
+        (now_us < slot.expires_us).then_some(NewestEntry { index, slot, hits })
     }
 
     /// Whether the entry is still in the table: for callers whose comparison ran foreign code.

@@ -173,6 +173,25 @@ fn equal_hashes_are_bounded_and_the_oldest_leaves() {
 }
 
 #[test]
+fn newest_is_the_last_one_of_its_hash_while_its_time_lasts() {
+    let mut table = ObjectTable::new(LIMITS);
+    assert!(table.newest(7, 0).is_none());
+    table.insert(entry(7, (1, 1), 1), 0);
+    let mut short = entry(7, (2, 2), 1);
+    short.expires_us = 100;
+    table.insert(short, 0);
+    let newest = table.newest(7, 99).expect("it was stored");
+    assert_eq!(*newest.item(), (2, 2));
+    let place = newest.place();
+    newest.hit();
+    assert!(table.confirm(place) && table.counters().hits == 1);
+    // An older one of the same hash is found among all candidates only.
+    assert!(table.newest(7, 100).is_none() && table.newest(8, 0).is_none());
+    let older = table.probe(7, 100 + LIMITS.stale_us).first;
+    assert_eq!(older.expect("it never ends").item, (1, 1));
+}
+
+#[test]
 fn used_entries_outlive_a_scan() {
     let mut table = ObjectTable::new(LIMITS);
     for key in 0..10 {
