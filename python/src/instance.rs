@@ -162,12 +162,14 @@ unsafe extern "C" fn clear(table: *mut ffi::PyObject) -> c_int {
 
 unsafe extern "C" fn dealloc(table: *mut ffi::PyObject) {
     ffi::PyObject_GC_UnTrack(table.cast());
-    clear(table);
     let layout = table.cast::<InstanceTable>();
+    if let Some(store) = (*layout).store.as_ref() {
+        // First: destructors of values may call the method, and must not find this table.
+        store.shared.recent.forget(table);
+    }
+    clear(table);
     drop(HeldObject::owned((*layout).owner));
     if !(*layout).store.is_null() {
-        let store = &*(*layout).store;
-        store.shared.recent.forget(table);
         drop(Box::from_raw((*layout).store));
     }
     let kind = ffi::Py_TYPE(table);

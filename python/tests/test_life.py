@@ -122,6 +122,35 @@ def test_instance_with_another_dict_has_what_was_invalidated_in_neither() -> Non
     assert shop.price("tea") == "two/tea/1"
 
 
+def test_destructor_of_an_answer_may_call_the_method_while_its_table_ends() -> None:
+    class Answer:
+        def __init__(self, of: "Maker") -> None:
+            self.of = of
+
+        def __del__(self) -> None:
+            self.of.seen.append(self.of.make(1))
+
+    class Maker:
+        def __init__(self) -> None:
+            self.seen: list[object] = []
+
+        @cache(copy="share")
+        def make(self, number: int) -> object:
+            return number if self.seen or self.ends else Answer(self)
+
+        ends = False
+
+    for _ in range(100):
+        maker = Maker()
+        maker.make(1)
+        maker.ends = True
+        slots = [name for name in vars(maker) if name not in ("seen", "ends")]
+        for name in slots:
+            del vars(maker)[name]
+        assert maker.seen == [1]
+        assert maker.make(1) == 1
+
+
 def test_instances_whose_answers_refer_to_them_are_collected() -> None:
     gc.collect()
     gone = []
