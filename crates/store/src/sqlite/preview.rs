@@ -15,6 +15,7 @@ use super::commit::writer::{End, Writer};
 use super::read::preview;
 use super::together::Together;
 use crate::batch::{Outcome, WriteBatch};
+use crate::history_line;
 use crate::laws::run::RunManner;
 use crate::refusal::Refusal;
 use crate::{Listed, Listing, Point, Preview, StoreError, StoreFuture, Trial};
@@ -87,7 +88,7 @@ impl Previewing {
     fn find_list(&self, listing: Listing<'_>) -> Result<Listed, StoreError> {
         self.need_epoch(listing.catalogue_epoch)?;
         let writer = self.writer();
-        preview::need_kept(listing.query, writer.state.mark)?;
+        history_line::check_query(listing.query, writer.state.mark)?;
         let listed = preview::list(&writer.connection, &writer.coding, listing);
         listed.map_err(|error| self.explain(error))
     }

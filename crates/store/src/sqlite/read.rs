@@ -27,15 +27,17 @@ use super::disk::functions;
 use super::disk::sorts;
 use super::read::cursor::cursor_values;
 use super::read::point::PointTexts;
-use super::read::pool::Pool;
 use super::read::row::Shape;
-use super::read::slow::SlowShapes;
 use super::read::statements::{Prepared, Statements};
 use super::read::watch::Limit;
 use super::schema::bind::Bound;
 use super::schema::codec;
 use super::schema::coding::Coding;
 use crate::error::corrupt;
+use crate::history_line;
+use crate::list_read::{self, ListingBudget, OwnedListing};
+use crate::read_threads::{self, Pool, WAIT_MAX};
+use crate::slow_shapes::SlowShapes;
 use crate::{
     Listed, Listing, LongReadCounts, OffloadKind, Options, Point, Snapshot, StoreError,
     StoreFuture, TotalCap, Work,
@@ -49,11 +51,9 @@ mod explain;
 mod functions_of;
 mod past;
 mod point;
-mod pool;
 pub(super) mod preview;
 mod records;
 mod row;
-mod slow;
 pub(super) mod staged;
 mod statements;
 mod watch;
@@ -65,9 +65,6 @@ const STATEMENTS_MAX: usize = 512;
 const PLANNED_HERE_MAX: usize = 8 << 10;
 /// Longest text of any statement for a query.
 const SQL_BYTES_MAX: usize = 128 << 10;
-/// Longest wait for a thread that reads long, in seconds: few clients wait so long, and the
-/// read would only keep others waiting.
-const WAIT_S_MAX: u64 = 10;
 /// Whose long reads are that only callers with a key may ask for, and the server's own.
 const OF_KEYS: bool = false;
 
@@ -148,7 +145,7 @@ impl Readers {
     /// What [`crate::StoreReads::list`] promises.
     pub(super) fn list<'a>(&self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
         let shared = &self.shared;
-        if let Some(key) = unique_key(&listing) {
+        if let Some(key) = list_read::unique_key(&listing) {
             let answer = self.short_point(|reader| reader.list_by_key(shared, listing, &key));
             return Box::pin(ready(answer));
         }
@@ -156,33 +153,13 @@ impl Readers {
         // index of words: neither has a step at which a short read is given up.
         let may_be_short = !listing.query.has_patterns()
             && !listing.query.has_searches()
-            && pool::stop_of_this().is_none();
+            && read_threads::stop_of_this().is_none();
         if may_be_short && let Some(answer) = shared.short(|reader| reader.list(shared, listing)) {
             return Box::pin(ready(answer));
         }
-        let query = listing.query.clone();
-        let Listing {
-            rows,
-            total,
-            place,
-            bytes_max,
-            catalogue_epoch,
-            of_guest,
-            shows_damaged,
-            query: _,
-        } = listing;
-        self.long(of_guest, move |shared, reader| {
-            let listing = Listing {
-                query: &query,
-                rows,
-                total,
-                place,
-                bytes_max,
-                catalogue_epoch,
-                of_guest,
-                shows_damaged,
-            };
-            reader.list(shared, listing)
+        let owned = OwnedListing::new(listing);
+        self.long(listing.of_guest, move |shared, reader| {
+            reader.list(shared, owned.listing())
         })
     }
 
@@ -208,7 +185,7 @@ impl Readers {
         let (shared, start) = (self.shared.clone(), Instant::now());
         let waiting_max = self.pool.waiting_max(of_guest);
         let read = move |stop: Arc<AtomicBool>| {
-            if start.elapsed().as_secs() >= WAIT_S_MAX {
+            if start.elapsed() >= WAIT_MAX {
                 return Err(StoreError::ReadersBusy { waiting_max });
             }
             let limit = Limit::Long(shared.stop_after(), stop.clone());
@@ -222,7 +199,7 @@ impl Readers {
             })
         };
         // A thread for long reads that waited for another one could wait for ever.
-        if let Some(stop) = pool::stop_of_this() {
+        if let Some(stop) = read_threads::stop_of_this() {
             return Box::pin(ready(read(stop)));
         }
         match self.pool.run(OffloadKind::Read, of_guest, read) {
@@ -238,20 +215,8 @@ impl Readers {
         of_guest: bool,
         work: Work,
     ) -> StoreFuture<'static, ()> {
-        if let Some(stop) = pool::stop_of_this() {
-            work(&stop);
-            return Box::pin(ready(Ok(())));
-        }
-        let (start, waiting_max) = (Instant::now(), self.pool.waiting_max(of_guest));
-        let work = move |stop: Arc<AtomicBool>| {
-            if kind == OffloadKind::Read && start.elapsed().as_secs() >= WAIT_S_MAX {
-                return Err(StoreError::ReadersBusy { waiting_max });
-            }
-            work(&stop);
-            Ok(())
-        };
-        match self.pool.run(kind, of_guest, work) {
-            Ok(waiting) => Box::pin(waiting),
+        match self.pool.offload(kind, of_guest, work) {
+            Ok(waiting) => waiting,
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
@@ -366,7 +331,7 @@ impl Reader {
         let mark = read_stamp(&mut stamp, listing.catalogue_epoch)?;
         let settled = self.settled(query)?;
         let query = settled.as_ref().unwrap_or(query);
-        past::check_line(query, mark)?;
+        history_line::check_query(query, mark)?;
         let mut listed = Listed::default();
         if listing.rows {
             let listing = Listing { query, ..listing };
@@ -594,7 +559,7 @@ impl Reader {
         // Open until the answer is complete: it holds the snapshot.
         let mut stamp = stamp_statement.query(())?;
         let mark = read_stamp(&mut stamp, catalogue_epoch)?;
-        past::check_point(shape.table, at, mark)?;
+        history_line::check(shape.table, at, mark)?;
         let mut prepared = self.prepare(sql)?;
         let mut found = bind(&mut prepared, parameters)?;
         let mut answer = None;
@@ -621,39 +586,6 @@ impl Reader {
             shows_end: false,
             shows_damaged: false,
         }
-    }
-}
-
-/// The key that decides what is read, where that is one. Where the row stands in the order is
-/// wanted of a full page, and no key says it.
-fn unique_key<'a>(listing: &Listing<'a>) -> Option<UniqueKey<'a>> {
-    let is_placed = listing.place && listing.query.limit == 1;
-    if !listing.rows || is_placed || listing.shows_damaged {
-        return None;
-    }
-    query::unique_key(listing.query)
-}
-
-/// How many bytes the rows of a list may still take.
-struct ListingBudget {
-    bytes_max: usize,
-    left: usize,
-}
-
-impl ListingBudget {
-    fn of(listing: Listing<'_>) -> ListingBudget {
-        ListingBudget {
-            bytes_max: listing.bytes_max,
-            left: listing.bytes_max,
-        }
-    }
-
-    /// Makes room for a row, which is of so many bytes.
-    fn take(&mut self, row: &Row) -> Result<usize, StoreError> {
-        let (bytes, bytes_max) = (row.size_bytes(), self.bytes_max);
-        let left = self.left.checked_sub(bytes);
-        self.left = left.ok_or(StoreError::AnswerTooLarge { bytes_max })?;
-        Ok(bytes)
     }
 }
 

@@ -7,7 +7,8 @@ use model::{Coordinates, RowId, Table, Timestamp};
 use query::{emit, names};
 use rusqlite::{OptionalExtension, named_params};
 
-use super::{OF_KEYS, Reader, Readers, Step, activated, past, read_stamp};
+use super::{OF_KEYS, Reader, Readers, Step, activated, read_stamp};
+use crate::history_line;
 use crate::sqlite::schema::tables::END;
 use crate::{BoundaryOf, StoreFuture};
 
@@ -46,7 +47,7 @@ impl Reader {
         let mut stamp = statement.query(())?;
         let mark = read_stamp(&mut stamp, request.catalogue_epoch)?;
         let at = request.at;
-        past::check_table(&request.table, at.system, at.valid, mark)?;
+        history_line::check(&request.table, at, mark)?;
         let is_of_now = at.system >= mark && at.valid >= activated(&self.connection)?;
         let sql = match &request.id {
             Some(_) => of_row(&request.table),

@@ -1,13 +1,14 @@
 //! Reading inside the open transaction of a preview, on the connection that writes.
 
-use model::{Mark, Row};
-use query::{Dialect, Query, Side, emit};
+use model::Row;
+use query::{Dialect, Side, emit};
 use rusqlite::Connection;
 
 use super::cursor::cursor_values;
 use super::row::Shape;
-use super::{Halt, ListingBudget, Step, bind};
+use super::{Halt, Step, bind};
 use crate::error::corrupt;
+use crate::list_read::ListingBudget;
 use crate::sqlite::disk::sorts;
 use crate::sqlite::schema::coding::Coding;
 use crate::{Listed, Listing, Point, StoreError, TotalCap};
@@ -38,13 +39,6 @@ pub(in crate::sqlite) fn get(
 ) -> Result<Option<Row>, StoreError> {
     let reading = Reading { connection, coding };
     reading.get(point).map_err(explain)
-}
-
-/// # Errors
-/// [`StoreError::HistoryGone`] when the query looks below the line of its table, where the last
-/// commit has this mark.
-pub(in crate::sqlite) fn need_kept(query: &Query, last: Mark) -> Result<(), StoreError> {
-    super::past::check_line(query, last).map_err(explain)
 }
 
 struct Reading<'c> {

@@ -1,13 +1,13 @@
 //! Constraints over valid time as they are stored, and the indexes behind them.
 
-use model::{Column, ColumnNumber, Storage, Table, TableNumber};
+use model::{Column, Storage, Table, TableNumber};
 use query::names;
 use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::batch::{Constraint, TableConstraints};
-use crate::error::corrupt;
 use crate::laws::constraints::Constraints;
+use crate::stored_constraint;
 
 /// Characters that the index behind a key holds of its texts, all together. At four bytes each an
 /// entry is no longer than what SQLite keeps beside others in a page (decision 0016).
@@ -81,16 +81,8 @@ pub(crate) fn stored(
     let mut rows = statement.query([table.map(|table| table.0)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let columns: String = row.get(3)?;
-        let columns: Vec<ColumnNumber> = columns
-            .split(',')
-            .map(|number| number.parse().map(ColumnNumber))
-            .collect::<Result<_, _>>()
-            .map_err(|_| corrupt("a constraint names no column"))?;
-        let constraint = match row.get::<_, String>(1)?.as_str() {
-            "unique" => Constraint::Unique(columns),
-            _ => Constraint::Ref(columns[0], TableNumber(row.get(4)?)),
-        };
+        let (kind, columns): (String, String) = (row.get(1)?, row.get(3)?);
+        let constraint = stored_constraint::read(&kind, &columns, row.get(4)?)?;
         found.push((TableNumber(row.get(0)?), row.get(2)?, constraint));
     }
     Ok(found)

@@ -16,7 +16,7 @@ const REMEMBERED: Duration = Duration::from_mins(1);
 
 /// The shapes that were long lately.
 #[derive(Debug)]
-pub(super) struct SlowShapes {
+pub(crate) struct SlowShapes {
     /// Half of a shape's hash, then the second up to which it counts. Keyed by chance, so that
     /// a caller cannot aim at a place.
     places: Box<[AtomicU64]>,
@@ -27,7 +27,7 @@ pub(super) struct SlowShapes {
 }
 
 impl SlowShapes {
-    pub(super) fn new() -> SlowShapes {
+    pub(crate) fn new() -> SlowShapes {
         SlowShapes {
             places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
@@ -37,17 +37,17 @@ impl SlowShapes {
     }
 
     /// Whether this SQL was long within the last minute.
-    pub(super) fn contains(&self, sql: &str) -> bool {
+    pub(crate) fn contains(&self, sql: &str) -> bool {
         self.latest_s.load(Ordering::Relaxed) > 0 && self.contains_at(sql, self.now_s())
     }
 
     /// Remembers that this SQL was long.
-    pub(super) fn remember(&self, sql: &str) {
+    pub(crate) fn remember(&self, sql: &str) {
         self.remember_at(sql, self.now_s());
     }
 
     /// Forgets that this SQL was long.
-    pub(super) fn forget(&self, sql: &str) {
+    pub(crate) fn forget(&self, sql: &str) {
         let (place, name) = self.place(sql);
         let found = place.load(Ordering::Relaxed);
         if found & NAME == name {

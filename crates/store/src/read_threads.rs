@@ -12,17 +12,18 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 
-use crate::{LongReadCounts, LongReads, OffloadKind, StoreError};
+use crate::{LongReadCounts, LongReads, OffloadKind, StoreError, StoreFuture, Work};
 
 thread_local! {
     /// What stops the work that this thread does, if it is one for long reads.
@@ -30,7 +31,7 @@ thread_local! {
 }
 
 /// What stops the work that this thread does; `None` where it is none for long reads.
-pub(super) fn stop_of_this() -> Option<Arc<AtomicBool>> {
+pub(crate) fn stop_of_this() -> Option<Arc<AtomicBool>> {
     RUNNING.with_borrow(Option::clone)
 }
 
@@ -44,6 +45,10 @@ const STANDS_BACK: i32 = 5;
 /// about a millisecond.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
+/// Longest wait for a thread: few clients wait so long, and the read would only keep others
+/// waiting.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Callers without a key have one of so many threads, and one place for so many places of keys; at
 /// least one of each.
 const GUESTS_PART: usize = 2;
@@ -52,7 +57,7 @@ const GUESTS_PART: usize = 2;
 const KEYS_IN_A_ROW_MAX: u32 = 8;
 
 /// The threads and what waits for them.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
     limits: LongReads,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -103,14 +108,14 @@ struct Job {
 }
 
 /// A wait for a long read. Dropped, it stops the read.
-pub(super) struct Waiting<T> {
+pub(crate) struct Waiting<T> {
     answer: oneshot::Receiver<Result<T, StoreError>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Pool {
     /// Starts nothing yet.
-    pub(super) fn new(limits: LongReads) -> Pool {
+    pub(crate) fn new(limits: LongReads) -> Pool {
         Pool::with_idle(limits, IDLE_MAX)
     }
 
@@ -128,7 +133,7 @@ impl Pool {
     }
 
     /// Most reads that wait in one share.
-    pub(super) fn waiting_max(&self, of_guest: bool) -> usize {
+    pub(crate) fn waiting_max(&self, of_guest: bool) -> usize {
         if of_guest {
             guests_part(self.limits.waiting_max)
         } else {
@@ -140,7 +145,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`StoreError::ReadersBusy`] when the queue of its kind and share is full.
-    pub(super) fn run<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         kind: OffloadKind,
         of_guest: bool,
@@ -149,6 +154,31 @@ impl Pool {
         let (job, waiting) = job(kind, of_guest, read);
         self.enqueue(job)?;
         Ok(waiting)
+    }
+
+    /// What [`crate::StoreReads::offload`] promises.
+    ///
+    /// # Errors
+    /// As for [`Pool::run`].
+    pub(crate) fn offload(
+        &self,
+        kind: OffloadKind,
+        of_guest: bool,
+        work: Work,
+    ) -> Result<StoreFuture<'static, ()>, StoreError> {
+        if let Some(stop) = stop_of_this() {
+            work(&stop);
+            return Ok(Box::pin(ready(Ok(()))));
+        }
+        let (start, waiting_max) = (Instant::now(), self.waiting_max(of_guest));
+        let work = move |stop: Arc<AtomicBool>| {
+            if kind == OffloadKind::Read && start.elapsed() >= WAIT_MAX {
+                return Err(StoreError::ReadersBusy { waiting_max });
+            }
+            work(&stop);
+            Ok(())
+        };
+        Ok(Box::pin(self.run(kind, of_guest, work)?))
     }
 
     fn enqueue(&self, job: Job) -> Result<(), StoreError> {
@@ -184,7 +214,7 @@ impl Pool {
     }
 
     /// What is at work, and what waits.
-    pub(super) fn counts(&self) -> LongReadCounts {
+    pub(crate) fn counts(&self) -> LongReadCounts {
         let state = self.shared.lock();
         LongReadCounts {
             taken: state.taken,
@@ -222,7 +252,7 @@ impl Pool {
     }
 
     /// Stops what runs, forgets what waits, and waits for the threads to end.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
         state.is_closed = true;
         let waiting = (
