@@ -70,6 +70,21 @@ pub fn scan_extent(query: &Query) -> ScanExtent {
     }
 }
 
+/// Whether only the values of a query say which index serves it, so that a plan made for others may
+/// be a bad one: PostgreSQL then plans its statements each time.
+pub fn is_planned_each_time(query: &Query) -> bool {
+    let is_decided = choose_index(query).is_some() && choose_total_index(query).is_some();
+    !is_decided && (is_left_to_planner(query) || has_elements(&query.filter))
+}
+
+/// Whether an array must have certain elements, which an index of them may find.
+fn has_elements(filter: &Filter) -> bool {
+    match filter {
+        Filter::All(branches) | Filter::Any(branches) => branches.iter().any(has_elements),
+        Filter::Field(_, test) => matches!(test, Test::HasAny(_) | Test::HasAll(_)),
+    }
+}
+
 /// Whether the planner may go by an index where no statement names one.
 pub(crate) fn is_left_to_planner(query: &Query) -> bool {
     let demands = demands(&query.filter);

@@ -22,6 +22,7 @@ pub mod pattern;
 pub mod predicate;
 pub mod query;
 pub mod resolve;
+mod row_test;
 pub mod search;
 pub mod shape;
 pub mod times;
@@ -42,6 +43,7 @@ pub use query::{Cursor, Filter, Frame, OrderKey, Query, Side, Test, Then, Versio
 pub use resolve::{
     Limits, RelatedNames, resolve, resolve_related, resolve_selection, select_names,
 };
+pub use row_test::RowTest;
 pub use search::Search;
 pub use shape::{shape, shape_number};
 pub use times::{NamedTimes, NamedValid, named_times};

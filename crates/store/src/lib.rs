@@ -60,7 +60,7 @@ pub use moving::StoreCopy;
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
 pub use postgres::{
-    DatabaseFinding, DatabaseStore, DatabaseUrl, UrlFault, Verdict, examine_database,
+    DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, UrlFault, Verdict, examine_database,
 };
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};

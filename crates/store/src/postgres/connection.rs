@@ -26,6 +26,8 @@ pub(super) struct DatabaseConnection {
     pub(super) client: Client,
     pub(super) host: DatabaseHost,
     pub(super) is_encrypted: bool,
+    /// What another connection to the same host is encrypted by.
+    pub(super) connector: Encryption,
 }
 
 /// Why no host could be connected to.
@@ -150,6 +152,7 @@ async fn open(
     connector: Encryption,
 ) -> Result<DatabaseConnection, HostFault> {
     config.ssl_mode(mode);
+    let of_others = connector.clone();
     let timeout = config
         .get_connect_timeout()
         .copied()
@@ -166,6 +169,7 @@ async fn open(
         is_encrypted: encrypted.is_some_and(|row| row.get(0) == Some("t")),
         host: host.clone(),
         client,
+        connector: of_others,
     })
 }
 

@@ -12,9 +12,9 @@ mod format;
 mod loading;
 mod look;
 mod opening;
-#[cfg(test)]
 mod parameter;
 mod password_file;
+mod read;
 pub(crate) mod row_tables;
 #[cfg(test)]
 mod statement_tests;
@@ -25,3 +25,4 @@ pub use examine::examine_database;
 pub(crate) use filling::{StoreFilling, TypedColumns};
 pub use finding::{DatabaseFinding, Verdict};
 pub use opening::DatabaseStore;
+pub use read::DatabaseReads;

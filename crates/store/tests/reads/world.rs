@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use model::{Coordinates, DatabaseId, Mark, Period, ProjectId, Table, TableId, Timestamp, Value};
+use model::{
+    ColumnKind, Coordinates, DatabaseId, Mark, Period, ProjectId, Table, TableId, Timestamp, Value,
+};
 use store::{CatalogueOp, Durability, Guard, Op, Options, RowAct, RowOp, Stamps, Store};
 use testing::golden;
 
@@ -84,21 +86,29 @@ pub fn domain(key: &str) -> Vec<Value> {
     };
     match key {
         "category" => texts(&["books", "electronics", "toys"]),
-        "name" => texts(&[
-            "",
-            "a",
-            "ab",
-            "abc",
-            "b",
-            "B",
-            "Ab%",
-            "a_b",
-            "é",
-            "ée",
-            "\u{10ffff}",
-            "\u{d7ff}x",
-            "it's",
-        ]),
+        "name" => {
+            // Longer than what an index of PostgreSQL holds whole, and alike as far as it holds.
+            let long = ["b".repeat(700), "b".repeat(699) + "c"];
+            let long = long.map(Value::Text);
+            let short = texts(&[
+                "",
+                "a",
+                "ab",
+                "abc",
+                "b",
+                "B",
+                "Ab%",
+                "a_b",
+                "é",
+                "ée",
+                "\u{10ffff}",
+                "\u{d7ff}x",
+                "it's",
+                "The red fox, é!",
+                "fox\nred Ab",
+            ]);
+            [short, long.to_vec()].concat()
+        }
         "price" | "rating" | "weights" => [-1.5, 0.0, 5e-324, 0.1, 0.1 + 0.2, 2.5, 1e300]
             .map(Value::Float)
             .to_vec(),
@@ -187,6 +197,7 @@ fn products(id: &str) -> Table {
     table.project = ProjectId::new(PROJECT).unwrap();
     table.database = DatabaseId::new(DATABASE).unwrap();
     table.id = TableId::new(id).unwrap();
+    table.columns[1].kind = ColumnKind::Text;
     if id == "bare" {
         table.indexes.clear();
     }

@@ -1,0 +1,316 @@
+//! Reads: short ones on connections with a short limit for each statement, and those that turn out
+//! long, begun again, on others with the limit of a read.
+//!
+//! A short read runs wherever its caller polls it; its messages are sent and taken in by a thread
+//! of the store. A long one has a thread for long reads to itself, as with a data directory, so
+//! that the same bounds hold for what runs and what waits. A caller that goes cancels its read.
+
+use std::future::{Future, ready};
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use futures_channel::oneshot;
+use model::{Mark, Row, Table, TableNumber, Timestamp};
+use tokio::runtime::Handle;
+
+use crate::list_read::OwnedListing;
+use crate::read_threads::{self, Pool, WAIT_MAX};
+use crate::slow_shapes::SlowShapes;
+use crate::{
+    BoundaryOf, EncodeRow, Listed, Listing, OffloadKind, Options, Point, Recorded, RecordsOf,
+    Snapshot, StoreConstraints, StoreError, StoreFuture, StorePlace, StoreReads, TableConstraints,
+    Work,
+};
+
+mod boundary;
+mod catalogue_then;
+mod found_row;
+mod kept_statements;
+mod lending;
+mod list;
+mod of_tables;
+mod page;
+mod point;
+mod read_halt;
+mod records;
+mod snapshot;
+mod tested;
+
+use boundary::BoundaryRead;
+use catalogue_then::TableThen;
+use lending::{Lending, LentConnection};
+use of_tables::{ConstraintsOf, LastErasure, ReferringTo};
+use point::OwnedPoint;
+use read_halt::{ReadHalt, Step};
+
+/// Connections for short reads: each serves some thousand points a second, and a server has room
+/// for a hundred connections unless it is set otherwise.
+const SHORT_CONNECTIONS_MAX: usize = 32;
+/// Least time of a statement on one of them: shorter ones are cut off by a busy machine, too.
+const SHORT_MS_MIN: u64 = 20;
+/// How often a long read looks whether its caller is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The reads of a store in a database. It needs no right to write, and takes no lock: the owner of
+/// the store may write meanwhile.
+pub struct DatabaseReads {
+    shared: Arc<SharedReads>,
+    pool: Pool,
+    messages: Mutex<Option<MessageThread>>,
+}
+
+/// The thread that moves the messages of all connections, and what ends it.
+struct MessageThread {
+    thread: JoinHandle<()>,
+    end: oneshot::Sender<()>,
+}
+
+/// What all reads have in common.
+struct SharedReads {
+    handle: Handle,
+    short_ones: Arc<Lending>,
+    long_ones: Arc<Lending>,
+    encode_row: EncodeRow,
+    /// Longest time of a short read.
+    short: Duration,
+    limit_ms: u64,
+    slow: SlowShapes,
+}
+
+/// How long a read may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReadPace {
+    /// Each statement as long as its connection lets it.
+    Short,
+    /// All of it until then.
+    Long { until: Instant },
+}
+
+type ReadFuture<'a, T> = Pin<Box<dyn Future<Output = Step<T>> + Send + 'a>>;
+
+/// A read that can be begun again elsewhere.
+trait DatabaseRead: Send + Sync + 'static {
+    type Answer: Send + 'static;
+
+    /// Whether it is worth a try on a connection for short reads.
+    fn may_be_short(&self) -> bool;
+
+    fn read<'a>(
+        &'a self,
+        shared: &'a SharedReads,
+        lent: &'a mut LentConnection,
+        pace: ReadPace,
+    ) -> ReadFuture<'a, Self::Answer>;
+}
+
+impl DatabaseReads {
+    /// Opens no connection yet: the first read does. A password that the URL lacks is looked for in
+    /// the file. Of the options a database has no use for `durability`, `reader_cache_bytes` and
+    /// `vfs`.
+    ///
+    /// # Errors
+    /// [`StoreError::PlaceUnfit`] when the place is a directory; [`StoreError::Io`] when no thread
+    /// can be started.
+    pub fn open(
+        options: &Options,
+        password_file: Option<&Path>,
+    ) -> Result<DatabaseReads, StoreError> {
+        let StorePlace::Database(url) = &options.place else {
+            let place = options.place.clone();
+            return Err(StoreError::PlaceUnfit { place });
+        };
+        let (messages, handle) = MessageThread::start().map_err(|error| StoreError::Io {
+            detail: error.to_string(),
+        })?;
+        let limits = options.long_reads;
+        let short_ms = (limits.after_us / 1_000)
+            .max(SHORT_MS_MIN)
+            .min(options.read_limit_ms);
+        let lending = |count, statement_ms| {
+            let place = (&**url, password_file.map(Path::to_owned));
+            Arc::new(Lending::new(handle.clone(), place, count, statement_ms))
+        };
+        Ok(DatabaseReads {
+            shared: Arc::new(SharedReads {
+                short_ones: lending(SHORT_CONNECTIONS_MAX, short_ms),
+                long_ones: lending(limits.threads, options.read_limit_ms),
+                handle,
+                encode_row: options.encode_row,
+                short: Duration::from_millis(short_ms),
+                limit_ms: options.read_limit_ms,
+                slow: SlowShapes::new(),
+            }),
+            pool: Pool::new(limits),
+            messages: Mutex::new(Some(messages)),
+        })
+    }
+
+    /// Ends what runs, and closes all connections. No read succeeds afterwards.
+    pub fn close(&self) {
+        self.shared.short_ones.close();
+        self.shared.long_ones.close();
+        self.pool.close();
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(MessageThread { thread, end }) = messages.take() {
+            // An error means that the thread has ended already.
+            let _ = end.send(());
+            drop(thread.join());
+        }
+    }
+
+    fn run<R: DatabaseRead>(&self, read: R, of_guest: bool) -> StoreFuture<'_, R::Answer> {
+        // A thread for long reads that waited for another one could wait for ever.
+        if let Some(stop) = read_threads::stop_of_this() {
+            return Box::pin(ready(self.shared.long(&read, &stop)));
+        }
+        Box::pin(async move {
+            if read.may_be_short() {
+                match self.shared.short(&read).await {
+                    Err(ReadHalt::Long) => {}
+                    answer => return answer.map_err(|halt| halt.explain(self.shared.limit_ms)),
+                }
+            }
+            self.apart(read, of_guest)?.await
+        })
+    }
+
+    /// Reads on a thread for long reads.
+    fn apart<R: DatabaseRead>(
+        &self,
+        read: R,
+        of_guest: bool,
+    ) -> Result<StoreFuture<'static, R::Answer>, StoreError> {
+        let (shared, start) = (Arc::clone(&self.shared), Instant::now());
+        let waiting_max = self.pool.waiting_max(of_guest);
+        let read = move |stop: Arc<AtomicBool>| {
+            if start.elapsed() >= WAIT_MAX {
+                return Err(StoreError::ReadersBusy { waiting_max });
+            }
+            shared.long(&read, &stop)
+        };
+        let waiting = self.pool.run(OffloadKind::Read, of_guest, read)?;
+        Ok(Box::pin(waiting))
+    }
+}
+
+impl MessageThread {
+    fn start() -> io::Result<(MessageThread, Handle)> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        let thread = Builder::new().name("database".to_owned());
+        let thread = thread.spawn(move || {
+            // It ends with its sender, too.
+            let _ = runtime.block_on(ended);
+        })?;
+        Ok((MessageThread { thread, end }, handle))
+    }
+}
+
+impl Drop for DatabaseReads {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl SharedReads {
+    async fn short<R: DatabaseRead>(&self, read: &R) -> Step<R::Answer> {
+        let mut lent = self.short_ones.lend().await?;
+        let answer = read.read(self, &mut lent, ReadPace::Short).await;
+        forget_plans(&mut lent, &answer);
+        answer.map_err(|halt| {
+            if halt.is_interruption() {
+                ReadHalt::Long
+            } else {
+                halt
+            }
+        })
+    }
+
+    /// Reads on this thread, which waits.
+    fn long<R: DatabaseRead>(&self, read: &R, stop: &AtomicBool) -> Result<R::Answer, StoreError> {
+        let limit_ms = self.limit_ms;
+        let limit = Duration::from_millis(limit_ms);
+        let until = Instant::now() + limit;
+        let reading = async {
+            let mut lent = self.long_ones.lend().await?;
+            let answer = read.read(self, &mut lent, ReadPace::Long { until }).await;
+            forget_plans(&mut lent, &answer);
+            answer
+        };
+        self.handle.block_on(async {
+            tokio::select! {
+                answer = tokio::time::timeout(limit, reading) => match answer {
+                    Ok(answer) => answer.map_err(|halt| halt.explain(limit_ms)),
+                    Err(_) => Err(StoreError::Timeout { limit_ms }),
+                },
+                () = raised(stop) => Err(StoreError::Interrupted),
+            }
+        })
+    }
+}
+
+/// Statements that were prepared under another schema are prepared again.
+fn forget_plans<T>(lent: &mut LentConnection, answer: &Step<T>) {
+    if answer.as_ref().is_err_and(ReadHalt::is_of_schema) {
+        lent.parts().1.clear();
+    }
+}
+
+/// Waits until the flag is raised: no caller waits any more, or the store is closed.
+async fn raised(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+impl StoreReads for DatabaseReads {
+    fn list<'a>(&'a self, listing: Listing<'a>) -> StoreFuture<'a, Snapshot<Listed>> {
+        self.run(OwnedListing::new(listing), listing.of_guest)
+    }
+
+    fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
+        self.run(OwnedPoint::new(point), false)
+    }
+
+    fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
+        let today = Arc::clone(today);
+        self.run(TableThen { today, mark }, false)
+    }
+
+    fn next_boundary<'a>(&'a self, request: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
+        self.run(BoundaryRead::new(request), false)
+    }
+
+    fn recorded(&self, request: RecordsOf) -> StoreFuture<'_, Vec<Recorded>> {
+        self.run(request, false)
+    }
+
+    fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
+        self.run(LastErasure(tables.to_vec()), false)
+    }
+
+    fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
+        match self.pool.offload(kind, of_guest, work) {
+            Ok(waiting) => waiting,
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+}
+
+impl StoreConstraints for DatabaseReads {
+    fn constraints(&self, table: TableNumber) -> StoreFuture<'_, TableConstraints> {
+        self.run(ConstraintsOf(table), false)
+    }
+
+    fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>> {
+        self.run(ReferringTo(table), false)
+    }
+}

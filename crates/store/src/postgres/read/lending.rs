@@ -1,0 +1,199 @@
+//! Connections that reads borrow. One that is given up in the middle of a read is lent again once
+//! it is idle, or cancelled and closed.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::Client;
+
+use super::kept_statements::KeptStatements;
+use crate::StoreError;
+use crate::postgres::address::DatabaseUrl;
+use crate::postgres::checks;
+use crate::postgres::connection::{DatabaseConnection, connect};
+
+/// A connection on which nothing runs any more answers within a few milliseconds.
+const IDLE_WITHIN: Duration = Duration::from_millis(50);
+/// A server that does not take a cancellation so long is given up.
+const CANCELLED_MAX: Duration = Duration::from_secs(5);
+
+/// Connections with the same limit for each statement, which are opened when they are needed.
+pub(super) struct Lending {
+    handle: Handle,
+    url: DatabaseUrl,
+    password_file: Option<PathBuf>,
+    /// What their sessions set.
+    settings: String,
+    idle: Mutex<Vec<ReadConnection>>,
+    permits: Arc<Semaphore>,
+}
+
+/// A connection for reading, with what was prepared on it.
+struct ReadConnection {
+    connection: DatabaseConnection,
+    statements: KeptStatements,
+}
+
+/// A connection in use.
+pub(super) struct LentConnection {
+    /// There until it is dropped.
+    used: Option<ReadConnection>,
+    permit: Option<OwnedSemaphorePermit>,
+    home: Arc<Lending>,
+    /// Whether something has begun on it and has not ended.
+    is_open: bool,
+}
+
+impl Lending {
+    /// Opens nothing yet. At most `count` connections; a statement of theirs may run so long.
+    pub(super) fn new(
+        handle: Handle,
+        (url, password_file): (&DatabaseUrl, Option<PathBuf>),
+        count: usize,
+        statement_ms: u64,
+    ) -> Lending {
+        // PostgreSQL takes a number of 31 bits, and 0 for none.
+        let statement_ms = statement_ms.clamp(1, i32::MAX.unsigned_abs().into());
+        Lending {
+            handle,
+            url: url.clone(),
+            password_file,
+            // A plan made for any values serves where the query decides the index
+            // (`query::index_choice`); the others say in their transaction that they need one.
+            settings: format!(
+                "SET statement_timeout = {statement_ms}; SET plan_cache_mode = force_generic_plan; \
+                 SET jit = off; SET max_parallel_workers_per_gather = 0; \
+                 SET default_transaction_read_only = on"
+            ),
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(count.max(1))),
+        }
+    }
+
+    /// Waits for a connection, and opens one where all that are open are in use.
+    pub(super) async fn lend(self: &Arc<Self>) -> Result<LentConnection, StoreError> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        // It is closed with the store.
+        let permit = permit.map_err(|_| StoreError::Interrupted)?;
+        let idle = self.take_idle();
+        let used = match idle {
+            Some(idle) => idle,
+            None => self.open().await?,
+        };
+        Ok(LentConnection {
+            used: Some(used),
+            permit: Some(permit),
+            home: Arc::clone(self),
+            is_open: false,
+        })
+    }
+
+    fn take_idle(&self) -> Option<ReadConnection> {
+        let mut idle = self.lock();
+        while let Some(found) = idle.pop() {
+            if !found.connection.client.is_closed() {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    async fn open(&self) -> Result<ReadConnection, StoreError> {
+        let (url, file) = (self.url.clone(), self.password_file.clone());
+        let settings = self.settings.clone();
+        // Its messages are read and sent on a thread of the runtime, and not here.
+        let opened = self.handle.spawn(async move {
+            let connection = connect(&url, file.as_deref()).await;
+            let refused = |fault| StoreError::DatabaseUnfit(checks::refused(&url, &fault));
+            let connection = connection.map_err(refused)?;
+            connection.client.batch_execute(&settings).await?;
+            Ok::<_, StoreError>(connection)
+        });
+        let connection = opened.await.map_err(|_| StoreError::Interrupted)??;
+        Ok(ReadConnection {
+            connection,
+            statements: KeptStatements::default(),
+        })
+    }
+
+    fn take_back(&self, used: ReadConnection) {
+        if !self.permits.is_closed() && !used.connection.client.is_closed() {
+            self.lock().push(used);
+        }
+    }
+
+    /// Lends nothing any more, and closes what is idle.
+    pub(super) fn close(&self) {
+        self.permits.close();
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ReadConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReadConnection {
+    /// Ends whatever runs; whether the connection can be lent again.
+    ///
+    /// One that was cancelled is not: the driver does not wait until a cancellation has arrived,
+    /// and one that comes late would end the next read.
+    async fn settle(&self) -> bool {
+        let client = &self.connection.client;
+        let rollback = client.batch_execute("ROLLBACK");
+        if let Ok(Ok(())) = tokio::time::timeout(IDLE_WITHIN, rollback).await {
+            return true;
+        }
+        let cancel = client.cancel_token();
+        let cancelled = cancel.cancel_query(self.connection.connector.clone());
+        // Where it cannot be cancelled, it ends by its own limit.
+        drop(tokio::time::timeout(CANCELLED_MAX, cancelled).await);
+        false
+    }
+}
+
+impl LentConnection {
+    fn used(&mut self) -> &mut ReadConnection {
+        self.used.as_mut().expect("it is there until the drop")
+    }
+
+    pub(super) fn client(&mut self) -> &mut Client {
+        &mut self.used().connection.client
+    }
+
+    /// The connection, and what was prepared on it.
+    pub(super) fn parts(&mut self) -> (&Client, &mut KeptStatements) {
+        let used = self.used();
+        (&used.connection.client, &mut used.statements)
+    }
+
+    /// Says that something begins which, given up, must be cancelled.
+    pub(super) fn begin(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Says that it has ended.
+    pub(super) fn end(&mut self) {
+        self.is_open = false;
+    }
+}
+
+impl Drop for LentConnection {
+    fn drop(&mut self) {
+        let Some(used) = self.used.take() else { return };
+        if !self.is_open {
+            return self.home.take_back(used);
+        }
+        let (home, permit) = (Arc::clone(&self.home), self.permit.take());
+        self.home.handle.spawn(async move {
+            if used.settle().await {
+                home.take_back(used);
+            }
+            // Until now it counts as lent.
+            drop(permit);
+        });
+    }
+}
