@@ -39,6 +39,8 @@ pub mod staged;
 mod stored_catalogue;
 mod stored_constraint;
 mod turn;
+#[cfg(test)]
+mod working_set_tests;
 mod written;
 
 pub use batch::{

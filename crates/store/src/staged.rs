@@ -73,6 +73,17 @@ pub enum TransactionStatus {
     Failed,
 }
 
+impl TransactionStatus {
+    /// As it is stored: never to be changed.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            TransactionStatus::Pending => "pending",
+            TransactionStatus::Committed => "committed",
+            TransactionStatus::Failed => "failed",
+        }
+    }
+}
+
 /// A transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {

@@ -6,12 +6,14 @@ use model::{Index, Mark, RowId, Table, Timestamp, Value};
 
 use super::damaged::Damaged;
 use super::held_row::HeldRow;
-use super::run::RowStore;
+use super::ledger::{RowAmends, SingleRows};
+use super::period_search::PeriodSearch;
+use super::row_search::RowSearch;
 use super::unsent::UnsentTable;
 use crate::StoreError;
 
 /// A database that answers for many rows at once.
-pub(crate) trait BulkRows: RowStore {
+pub(crate) trait BulkRows: SingleRows + RowAmends + RowSearch + PeriodSearch {
     /// Reads rows of tables, and how these stand.
     ///
     /// # Errors

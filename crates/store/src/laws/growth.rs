@@ -11,6 +11,8 @@ use crate::refusal::{Counted, Full, Refusal};
 
 /// What a version counts for its id, its times and its place, beside its values.
 pub(crate) const VERSION_BYTES: i64 = 100;
+/// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
+pub(crate) const NUMBER_BYTES: usize = 8;
 
 /// By how many bytes the open transaction has changed which tables.
 #[derive(Clone, Default)]

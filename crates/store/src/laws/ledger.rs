@@ -10,23 +10,8 @@ use super::versions::{PIECES_MET_MAX, Stored, VersionsWanted};
 use crate::StoreError;
 use crate::refusal::Refusal;
 
-/// What is stored of rows.
-pub(crate) trait StoredRows {
-    /// The row of now.
-    ///
-    /// # Errors
-    /// What the database says; so it is with each call.
-    fn current(&self, table: &Table, id: &str) -> Result<Option<CurrentRow>, StoreError>;
-
-    /// Which version the row of now shows.
-    fn shown(&self, table: &Table, id: &str) -> Result<Option<ShownVersion>, StoreError>;
-
-    /// What is known of an id.
-    fn identity(&self, table: &Table, id: &str) -> Result<RowIdentity, StoreError>;
-
-    /// The `$sequence` of a row that has a version without a twin.
-    fn known_seq(&self, table: &Table, id: &str) -> Result<Option<i64>, StoreError>;
-
+/// What is read of a row that nothing is held of.
+pub(crate) trait SingleRows {
     /// Versions of a row, by their beginnings; see [`VersionsWanted`].
     ///
     /// # Errors
@@ -42,26 +27,33 @@ pub(crate) trait StoredRows {
         each: &mut dyn FnMut(&str, i64),
     ) -> Result<(), StoreError>;
 
-    /// Whether the row begins or ends by itself.
-    fn is_scheduled(&self, table: &Table, id: &str) -> Result<bool, StoreError>;
-
     /// When the first row of the table begins or ends by itself.
     fn next_boundary(&self, table: TableNumber) -> Result<Option<Timestamp>, StoreError>;
 }
 
-/// What is written of rows.
-pub(crate) trait RowLedger: StoredRows {
-    /// Writes a version.
+/// What is stored of rows.
+pub(crate) trait StoredRows: SingleRows {
+    /// The row of now.
     ///
     /// # Errors
     /// What the database says; so it is with each call.
-    fn append(
-        &self,
-        table: &Table,
-        id: &str,
-        version: &VersionToAppend<'_>,
-    ) -> Result<AppendedVersion, StoreError>;
+    fn current(&self, table: &Table, id: &str) -> Result<Option<CurrentRow>, StoreError>;
 
+    /// Which version the row of now shows.
+    fn shown(&self, table: &Table, id: &str) -> Result<Option<ShownVersion>, StoreError>;
+
+    /// What is known of an id.
+    fn identity(&self, table: &Table, id: &str) -> Result<RowIdentity, StoreError>;
+
+    /// The `$sequence` of a row that has a version without a twin.
+    fn known_seq(&self, table: &Table, id: &str) -> Result<Option<i64>, StoreError>;
+
+    /// Whether the row begins or ends by itself.
+    fn is_scheduled(&self, table: &Table, id: &str) -> Result<bool, StoreError>;
+}
+
+/// What is changed of rows that were written before, one by one.
+pub(crate) trait RowAmends {
     /// Ends a version at the mark; how many bytes it counted if it was removed, else 0. `None`
     /// where it is not there to be ended so.
     fn end(
@@ -71,9 +63,6 @@ pub(crate) trait RowLedger: StoredRows {
         mark: Mark,
         ending: VersionEnding,
     ) -> Result<Option<i64>, StoreError>;
-
-    /// Writes the row of now. Whether no unique index was against it.
-    fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError>;
 
     /// Gives the row of now values that it was shown without, by the positions of their columns.
     /// Whether no unique index was against it.
@@ -91,6 +80,23 @@ pub(crate) trait RowLedger: StoredRows {
         row: (&RowId, Option<i64>),
         mark: Mark,
     ) -> Result<Vec<(VersionNumber, i64)>, StoreError>;
+}
+
+/// What is written of rows.
+pub(crate) trait RowLedger: StoredRows + RowAmends {
+    /// Writes a version.
+    ///
+    /// # Errors
+    /// What the database says; so it is with each call.
+    fn append(
+        &self,
+        table: &Table,
+        id: &str,
+        version: &VersionToAppend<'_>,
+    ) -> Result<AppendedVersion, StoreError>;
+
+    /// Writes the row of now. Whether no unique index was against it.
+    fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError>;
 }
 
 /// The versions of a row that are known now and valid somewhere from `low` to before `high`, all of

@@ -11,21 +11,14 @@ pub(crate) mod damaged;
 pub(crate) mod due;
 pub(crate) mod erase;
 pub(crate) mod grants_over_time;
+pub(crate) mod group_bytes;
 pub(crate) mod growth;
 pub(crate) mod halt;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the store on another database writes by it")
-)]
 pub(crate) mod held_row;
 pub(crate) mod held_table;
 pub(crate) mod ledger;
 pub(crate) mod links_over_time;
 pub(crate) mod matching;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the store on another database writes by it")
-)]
 pub(crate) mod named;
 pub(crate) mod needed;
 pub(crate) mod parked;
@@ -47,17 +40,9 @@ pub(crate) mod ties_over_time;
 pub(crate) mod timed_rows;
 pub(crate) mod touched;
 pub(crate) mod unmoved;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the store on another database writes by it")
-)]
 pub(crate) mod unsent;
 pub(crate) mod version_write;
 pub(crate) mod versions;
 pub(crate) mod working_rows;
 pub(crate) mod working_search;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the store on another database writes by it")
-)]
 pub(crate) mod working_set;

@@ -11,59 +11,15 @@ use super::halt::Step;
 use super::held_row::{HeldGrant, HeldNow, HeldRow, HeldVersion, WrittenBody};
 use super::held_table::{FirstDue, HeldKey, HeldTable, link_key, unique_key, unique_keys};
 use super::ledger::{
-    AppendedVersion, CurrentRow, GrantsChange, NowWrite, RowChange, RowIdentity, RowLedger,
-    RowToShow, ShownVersion, StoredRows, VersionEnding, VersionToAppend,
+    AppendedVersion, CurrentRow, GrantsChange, NowWrite, RowAmends, RowChange, RowIdentity,
+    RowLedger, RowToShow, ShownVersion, SingleRows, StoredRows, VersionEnding, VersionToAppend,
 };
 use super::row_search::{HoldersWanted, LinkHolders};
 use super::versions::{Asserted, Stored, VersionsRead, VersionsWanted};
 use super::working_set::WorkingSet;
 use crate::StoreError;
 
-impl<B: BulkRows> StoredRows for WorkingSet<B> {
-    fn current(&self, table: &Table, id: &str) -> Result<Option<CurrentRow>, StoreError> {
-        self.ask(table, id, |row| {
-            row.now.as_ref().map(|now| CurrentRow {
-                seq: now.seq,
-                version: now.version,
-                image: Image::clone(&now.image),
-                damaged: now.damaged.clone(),
-            })
-        })
-    }
-
-    fn shown(&self, table: &Table, id: &str) -> Result<Option<ShownVersion>, StoreError> {
-        self.ask(table, id, |row| {
-            row.now.as_ref().map(|now| ShownVersion {
-                number: now.version,
-                valid: now.image.valid,
-                sys_from: now.image.system_from,
-                updated: now.image.updated,
-                is_twin: now.is_twin,
-            })
-        })
-    }
-
-    fn identity(&self, table: &Table, id: &str) -> Result<RowIdentity, StoreError> {
-        self.hold(table, id)?;
-        let highest = |rows: &Self| {
-            let held = rows.held();
-            held.find(table.number).and_then(HeldTable::highest_seq)
-        };
-        if highest(self).is_none() {
-            self.count_again(table)?;
-        }
-        let highest = highest(self).unwrap_or_default();
-        self.ask(table, id, |row| RowIdentity {
-            is_there: row.now.is_some(),
-            known: row.known_seq(),
-            highest,
-        })
-    }
-
-    fn known_seq(&self, table: &Table, id: &str) -> Result<Option<i64>, StoreError> {
-        self.ask(table, id, HeldRow::known_seq)
-    }
-
+impl<B: BulkRows> SingleRows for WorkingSet<B> {
     fn versions(&self, table: &Table, id: &str, which: VersionsWanted) -> Step<Vec<Stored>> {
         let is_read_again = self.held().is_read_again;
         let read = |found: &mut dyn Iterator<Item = &HeldVersion>| -> Step<Vec<Stored>> {
@@ -114,10 +70,6 @@ impl<B: BulkRows> StoredRows for WorkingSet<B> {
         self.behind()?.open_grants(table, seq, each)
     }
 
-    fn is_scheduled(&self, table: &Table, id: &str) -> Result<bool, StoreError> {
-        self.ask(table, id, |row| row.due.is_some())
-    }
-
     fn next_boundary(&self, table: TableNumber) -> Result<Option<Timestamp>, StoreError> {
         let first = self.held().find(table).map(HeldTable::first_due);
         match first.unwrap_or_default() {
@@ -127,45 +79,57 @@ impl<B: BulkRows> StoredRows for WorkingSet<B> {
     }
 }
 
-impl<B: BulkRows> RowLedger for WorkingSet<B> {
-    fn append(
-        &self,
-        table: &Table,
-        id: &str,
-        version: &VersionToAppend<'_>,
-    ) -> Result<AppendedVersion, StoreError> {
-        self.hold(table, id)?;
-        let bytes = self.behind.value_bytes(table, version.values, version.left);
-        let mut held = self.held();
-        let of_table = held.known(table)?;
-        let counts = of_table.counts.get_or_insert_default();
-        counts.highest_version += 1;
-        let number = VersionNumber(counts.highest_version);
-        let appended = HeldVersion {
-            version: Version {
-                number,
-                valid: version.valid,
-                sys_from: version.mark,
-                cut: None,
-                gone: None,
-                origin: version.origin,
-                value: Arc::new(Asserted {
-                    created: version.created,
-                    updated: version.updated,
-                    values: version.values.to_vec(),
-                    damaged: version.left.clone(),
-                }),
-            },
-            is_twin: version.is_twin,
-            bytes: VERSION_BYTES + bytes as i64,
-        };
-        of_table.edit(id, |row| {
-            row.seq = Some(version.seq);
-            row.versions.push(appended);
-        })?;
-        Ok(AppendedVersion { number, bytes })
+impl<B: BulkRows> StoredRows for WorkingSet<B> {
+    fn current(&self, table: &Table, id: &str) -> Result<Option<CurrentRow>, StoreError> {
+        self.ask(table, id, |row| {
+            row.now.as_ref().map(|now| CurrentRow {
+                seq: now.seq,
+                version: now.version,
+                image: Image::clone(&now.image),
+                damaged: now.damaged.clone(),
+            })
+        })
     }
 
+    fn shown(&self, table: &Table, id: &str) -> Result<Option<ShownVersion>, StoreError> {
+        self.ask(table, id, |row| {
+            row.now.as_ref().map(|now| ShownVersion {
+                number: now.version,
+                valid: now.image.valid,
+                sys_from: now.image.system_from,
+                updated: now.image.updated,
+                is_twin: now.is_twin,
+            })
+        })
+    }
+
+    fn identity(&self, table: &Table, id: &str) -> Result<RowIdentity, StoreError> {
+        self.hold(table, id)?;
+        let highest = |rows: &Self| {
+            let held = rows.held();
+            held.find(table.number).and_then(HeldTable::highest_seq)
+        };
+        if highest(self).is_none() {
+            self.count_again(table)?;
+        }
+        let highest = highest(self).unwrap_or_default();
+        self.ask(table, id, |row| RowIdentity {
+            is_there: row.now.is_some(),
+            known: row.known_seq(),
+            highest,
+        })
+    }
+
+    fn known_seq(&self, table: &Table, id: &str) -> Result<Option<i64>, StoreError> {
+        self.ask(table, id, HeldRow::known_seq)
+    }
+
+    fn is_scheduled(&self, table: &Table, id: &str) -> Result<bool, StoreError> {
+        self.ask(table, id, |row| row.due.is_some())
+    }
+}
+
+impl<B: BulkRows> RowAmends for WorkingSet<B> {
     fn end(
         &self,
         table: &Table,
@@ -180,39 +144,6 @@ impl<B: BulkRows> RowLedger for WorkingSet<B> {
         }
         drop(held);
         self.directly()?.end(table, version, mark, ending)
-    }
-
-    fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError> {
-        self.hold(table, id)?;
-        let (origin, is_twin) = match row.how {
-            NowWrite::New | NowWrite::Again => (row.image.system_from, true),
-            NowWrite::Derived { origin } => (origin, false),
-        };
-        let now = HeldNow {
-            id: RowId::new(id).map_err(|error| crate::error::corrupt(error.to_string()))?,
-            seq: row.seq,
-            version: row.version,
-            image: Arc::new(Image {
-                values: row.values.to_vec(),
-                permissions: row.image.permissions.clone(),
-                ..*row.image
-            }),
-            damaged: row.left.clone(),
-            origin,
-            is_twin,
-            body: Some(Arc::new(WrittenBody {
-                body: row.body.map(Box::from),
-                schema_epoch: table.schema_epoch,
-            })),
-        };
-        if !self.is_free(table, &now)? {
-            return Ok(false);
-        }
-        self.held().known(table)?.edit(id, |held| {
-            held.seq = Some(now.seq);
-            held.now = Some(now);
-        })?;
-        Ok(true)
     }
 
     fn fill(&self, table: &Table, seq: i64, values: &[(usize, Value)]) -> Result<bool, StoreError> {
@@ -294,6 +225,79 @@ impl<B: BulkRows> RowLedger for WorkingSet<B> {
         let erased = self.behind_to_change()?.erase(table, (id, seq), mark)?;
         self.held().of(table).forget(id.as_str());
         Ok(erased)
+    }
+}
+
+impl<B: BulkRows> RowLedger for WorkingSet<B> {
+    fn append(
+        &self,
+        table: &Table,
+        id: &str,
+        version: &VersionToAppend<'_>,
+    ) -> Result<AppendedVersion, StoreError> {
+        self.hold(table, id)?;
+        let bytes = self.behind.value_bytes(table, version.values, version.left);
+        let mut held = self.held();
+        let of_table = held.known(table)?;
+        let counts = of_table.counts.get_or_insert_default();
+        counts.highest_version += 1;
+        let number = VersionNumber(counts.highest_version);
+        let appended = HeldVersion {
+            version: Version {
+                number,
+                valid: version.valid,
+                sys_from: version.mark,
+                cut: None,
+                gone: None,
+                origin: version.origin,
+                value: Arc::new(Asserted {
+                    created: version.created,
+                    updated: version.updated,
+                    values: version.values.to_vec(),
+                    damaged: version.left.clone(),
+                }),
+            },
+            is_twin: version.is_twin,
+            bytes: VERSION_BYTES + bytes as i64,
+        };
+        of_table.edit(id, |row| {
+            row.seq = Some(version.seq);
+            row.versions.push(appended);
+        })?;
+        Ok(AppendedVersion { number, bytes })
+    }
+
+    fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError> {
+        self.hold(table, id)?;
+        let (origin, is_twin) = match row.how {
+            NowWrite::New | NowWrite::Again => (row.image.system_from, true),
+            NowWrite::Derived { origin } => (origin, false),
+        };
+        let now = HeldNow {
+            id: RowId::new(id).map_err(|error| crate::error::corrupt(error.to_string()))?,
+            seq: row.seq,
+            version: row.version,
+            image: Arc::new(Image {
+                values: row.values.to_vec(),
+                permissions: row.image.permissions.clone(),
+                ..*row.image
+            }),
+            damaged: row.left.clone(),
+            origin,
+            is_twin,
+            body: Some(Arc::new(WrittenBody {
+                body: row.body.map(Box::from),
+                schema_epoch: table.schema_epoch,
+            })),
+        };
+        if !self.is_free(table, &now)? {
+            return Ok(false);
+        }
+        self.held().known(table)?.edit(id, |held| {
+            held.seq = Some(now.seq);
+            held.now = Some(now);
+        })?;
+        Ok(true)
     }
 }
 

@@ -1,11 +1,16 @@
 //! Connections: to the first host that takes writes, with what each session of ours sets.
 
+use std::future::poll_fn;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::{Host, SslMode as DriverMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Error, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Error, SimpleQueryMessage, SimpleQueryRow,
+};
 
 use super::address::{DatabaseHost, DatabaseUrl, SslMode, cause};
 use super::password_file::password_for;
@@ -24,10 +29,46 @@ const FIRST_ANSWER_MAX: Duration = Duration::from_secs(5);
 /// An open connection.
 pub(super) struct DatabaseConnection {
     pub(super) client: Client,
+    pub(super) notices: DatabaseNotices,
     pub(super) host: DatabaseHost,
     pub(super) is_encrypted: bool,
     /// What another connection to the same host is encrypted by.
     pub(super) connector: Encryption,
+}
+
+/// The last warning that came with an answer.
+#[derive(Clone, Default)]
+pub(crate) struct DatabaseNotices(Arc<Mutex<Option<String>>>);
+
+impl DatabaseNotices {
+    /// Runs a connection. A warning is there before the answer that it comes with.
+    async fn follow<S, T>(self, mut connection: Connection<S, T>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notice(notice) = message
+                && *notice.code() == SqlState::WARNING
+            {
+                *self.warning_cell() = Some(notice.message().to_owned());
+            }
+        }
+    }
+
+    fn warning_cell(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what came so far.
+    pub(super) fn clear(&self) {
+        *self.warning_cell() = None;
+    }
+
+    /// What came since.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.warning_cell().clone()
+    }
 }
 
 /// Why no host could be connected to.
@@ -160,8 +201,9 @@ async fn open(
     // The driver's own limit ends with the handshake of TCP.
     let opened = tokio::time::timeout(timeout, config.connect(connector)).await;
     let (client, connection) = opened.map_err(|_| HostFault::local("it does not answer"))??;
+    let notices = DatabaseNotices::default();
     // It ends with the client, or when the server closes it; then each call fails by itself.
-    tokio::spawn(async move { drop(connection.await) });
+    tokio::spawn(notices.clone().follow(connection));
     let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
     let encrypted = tokio::time::timeout(FIRST_ANSWER_MAX, row(&client, encrypted)).await;
     let encrypted = encrypted.map_err(|_| HostFault::local("it does not answer"))??;
@@ -170,6 +212,7 @@ async fn open(
         host: host.clone(),
         client,
         connector: of_others,
+        notices,
     })
 }
 

@@ -5,6 +5,7 @@ use tokio_postgres::error::SqlState;
 
 use super::address::cause;
 use crate::StoreError;
+use crate::error::corrupt;
 
 impl From<Error> for StoreError {
     fn from(error: Error) -> StoreError {
@@ -13,6 +14,10 @@ impl From<Error> for StoreError {
             Some(&SqlState::QUERY_CANCELED) => StoreError::Interrupted,
             Some(&SqlState::DISK_FULL) => StoreError::Full,
             Some(&SqlState::OUT_OF_MEMORY) => StoreError::Memory,
+            // No statement of ours divides, but by whether it has changed what it was to change.
+            Some(&SqlState::DIVISION_BY_ZERO) => {
+                corrupt("a row that is to be changed is not there as it was read")
+            }
             _ => StoreError::Io {
                 detail: cause(&error),
             },

@@ -2,6 +2,7 @@
 //! store in a schema of it.
 
 mod address;
+mod cells;
 mod checks;
 mod connection;
 mod examine;
@@ -19,6 +20,14 @@ pub(crate) mod row_tables;
 #[cfg(test)]
 mod statement_tests;
 mod tls;
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "no store serves from PostgreSQL before all of it writes"
+    )
+)]
+pub(crate) mod write;
 
 pub use address::{DatabaseUrl, UrlFault};
 pub use examine::examine_database;

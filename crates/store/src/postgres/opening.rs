@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 
 use super::address::DatabaseUrl;
 use super::checks::{self, SchemaContent, SchemaSeen, StoreContent};
-use super::connection::{connect, identifier, literal, row};
+use super::connection::{DatabaseConnection, DatabaseNotices, connect, identifier, literal, row};
 use super::filling::StoreFilling;
 use super::finding::{DatabaseFinding, Verdict};
 use super::format::{FORMAT, STEPS};
@@ -22,9 +22,11 @@ const LOCK_CLASS: i32 = i32::from_be_bytes(*b"tide");
 
 /// A store in a schema of a database, which is this process's own until the value is dropped.
 pub struct DatabaseStore {
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     /// The session that holds the lock.
-    owner: Client,
+    pub(super) owner: Client,
+    /// What comes with its answers.
+    pub(super) notices: DatabaseNotices,
     lineage: String,
 }
 
@@ -62,10 +64,11 @@ impl DatabaseStore {
             .map_err(|error| StoreError::Io {
                 detail: error.to_string(),
             })?;
-        let (owner, lineage) = runtime.block_on(take(url, password_file, purpose))?;
+        let (connection, lineage) = runtime.block_on(take(url, password_file, purpose))?;
         Ok(DatabaseStore {
             runtime,
-            owner,
+            owner: connection.client,
+            notices: connection.notices,
             lineage,
         })
     }
@@ -129,33 +132,34 @@ async fn take(
     url: &DatabaseUrl,
     password_file: Option<&Path>,
     purpose: OpenedFor,
-) -> Result<(Client, String), StoreError> {
-    let client = match connect(url, password_file).await {
-        Ok(connection) => connection.client,
+) -> Result<(DatabaseConnection, String), StoreError> {
+    let connection = match connect(url, password_file).await {
+        Ok(connection) => connection,
         Err(fault) => return Err(StoreError::DatabaseUnfit(checks::refused(url, &fault))),
     };
-    let settings = look::settings(&client).await?;
+    let client = &connection.client;
+    let settings = look::settings(client).await?;
     need(checks::version(&settings))?;
     need(checks::encoding(url, &settings))?;
-    need(look::pooler(&client, url, password_file).await?)?;
+    need(look::pooler(client, url, password_file).await?)?;
     need(checks::session(&settings))?;
-    let seen = look::schema(&client, &url.schema).await?;
+    let seen = look::schema(client, &url.schema).await?;
     need(checks::schema(url, &seen))?;
     if !seen.is_there {
-        make_schema(&client, url).await?;
+        make_schema(client, url).await?;
     }
-    lock(&client, url).await?;
+    lock(client, url).await?;
     // What was seen before may have been made by the owner before this one.
-    let seen = look::schema(&client, &url.schema).await?;
+    let seen = look::schema(client, &url.schema).await?;
     need(checks::schema(url, &seen))?;
-    migrate(&client, &seen).await?;
+    migrate(client, &seen).await?;
     let is_copying = purpose == OpenedFor::Copy;
-    need(checks::content(url, content(&client).await?, is_copying))?;
+    need(checks::content(url, content(client).await?, is_copying))?;
     if is_copying {
         client.batch_execute("UPDATE meta SET moving = 1").await?;
     }
-    let lineage = lineage(&client).await?;
-    Ok((client, lineage))
+    let lineage = lineage(client).await?;
+    Ok((connection, lineage))
 }
 
 async fn lineage(client: &Client) -> Result<String, StoreError> {

@@ -129,6 +129,30 @@ fn create_links_index(table: &Table, position: usize, kind: RelationKind) -> Str
     format!("CREATE {unique}INDEX {name} ON {now} ({held});")
 }
 
+/// Tests that a row has values in the columns of an index: `value` writes the one for each part. Of
+/// a text that an entry does not hold whole, what it holds is tested, too, so that it is found.
+pub(crate) fn index_tests(
+    table: &Table,
+    index: &Index,
+    row: &str,
+    value: impl Fn(usize) -> String,
+) -> String {
+    let test = |(nth, held): (usize, KeyPart)| {
+        let column = format!("{row}.{}", names::field(table, index.columns[nth].field));
+        let (value, whole) = (value(nth), format!("{column} = {}", value(nth)));
+        match held {
+            KeyPart::Whole => whole,
+            held => format!("{} = {} AND {whole}", held.of(&column), held.of(&value)),
+        }
+    };
+    let parts = key_parts(table, index, Dialect::Postgres).into_iter();
+    parts
+        .enumerate()
+        .map(test)
+        .collect::<Vec<_>>()
+        .join(" AND ")
+}
+
 /// The parts of a key.
 fn key_texts(table: &Table, index: &Index) -> Vec<String> {
     let parts = key_parts(table, index, Dialect::Postgres).into_iter();

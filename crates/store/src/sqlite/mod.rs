@@ -12,7 +12,7 @@
 //! with (`write/run.rs`) gets its methods on several floors: the order in which they are called
 //! stands in `commit/perform.rs`.
 
-mod commit;
+pub(crate) mod commit;
 pub(crate) mod constraint;
 pub(crate) mod disk;
 pub(crate) mod history;
@@ -21,10 +21,8 @@ mod preview;
 mod read;
 pub(crate) mod schema;
 mod together;
-mod upkeep;
-#[cfg(test)]
-mod working_set_tests;
-mod write;
+pub(crate) mod upkeep;
+pub(crate) mod write;
 
 use std::future::ready;
 use std::path::{Path, PathBuf};

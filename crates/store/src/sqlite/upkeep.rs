@@ -342,4 +342,4 @@ fn remove_slice(connection: &Connection, number: TableNumber) -> Result<bool, St
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

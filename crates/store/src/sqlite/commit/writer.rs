@@ -5,7 +5,8 @@ use std::sync::Arc;
 use model::{Mark, Timestamp};
 use rusqlite::Connection;
 
-use crate::batch::{Applied, Changes, GROUP_IMAGE_BYTES_MAX, Op, Outcome, WriteBatch};
+use crate::batch::{Applied, Changes, Op, Outcome, WriteBatch};
+use crate::laws::group_bytes::GroupBytes;
 use crate::laws::growth::Totals;
 use crate::laws::halt::Halt;
 use crate::laws::run::{Run, RunManner};
@@ -50,32 +51,6 @@ pub(crate) enum End {
     Alone(Refusal),
     /// SQLite ended the whole transaction over it.
     WithAll(StoreError),
-}
-
-/// Bytes that the batches of one group wrote: those of API keys, and all others. Apart, so that
-/// large rows of one side do not keep the other out of the group.
-#[derive(Default)]
-struct Written {
-    by_keys: usize,
-    by_others: usize,
-}
-
-impl Written {
-    fn of(&mut self, batch: &WriteBatch) -> &mut usize {
-        match batch.author {
-            Some(_) => &mut self.by_keys,
-            None => &mut self.by_others,
-        }
-    }
-
-    fn add(&mut self, batch: &WriteBatch, bytes: usize) {
-        *self.of(batch) += bytes;
-    }
-
-    /// Whether this batch is to wait for the next group.
-    fn is_enough(&mut self, batch: &WriteBatch) -> bool {
-        *self.of(batch) >= GROUP_IMAGE_BYTES_MAX
-    }
 }
 
 impl Writer {
@@ -165,7 +140,7 @@ impl Writer {
         let mut mark = first;
         let mut due_left = DUE_ROWS_MAX;
         let mut outcomes = Vec::with_capacity(batches.len());
-        let mut written = Written::default();
+        let mut written = GroupBytes::default();
         for (batch, failed) in batches.iter().zip(failed) {
             if let Some(error) = failed {
                 outcomes.push(Err(Refusal::Failed(error.clone())));

@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::batch::Constraint;
 use crate::error::corrupt;
 use crate::laws::halt::{Halt, Step};
-use crate::laws::ledger::StoredRows as _;
+use crate::laws::ledger::SingleRows as _;
 use crate::laws::period_search::SharedKey;
 use crate::laws::versions::VersionsWanted;
 use crate::refusal::{Refusal, VIOLATIONS_MAX, Violation, Violations};

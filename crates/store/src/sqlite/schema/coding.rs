@@ -12,11 +12,9 @@ use super::bind::{Bound, json_text};
 use super::codec;
 use crate::laws::body::body_to_keep;
 use crate::laws::damaged::{Damaged, SealedValue};
+use crate::laws::growth::NUMBER_BYTES;
 use crate::sqlite::disk::vault::{Place, Vault};
 use crate::{EncodeRow, StoreError};
-
-/// What a number, a truth or an instant counts. Texts, lists and sealed values count their bytes.
-pub(crate) const NUMBER_BYTES: usize = 8;
 
 /// Binds what cannot be opened in the place of the nulls that stood for it; `first`, and what is
 /// returned, are as in [`Coding::bind`].

@@ -12,10 +12,9 @@ use model::{Table, TableNumber};
 use query::names;
 use rusqlite::{Connection, ToSql, params};
 
-use super::coding::NUMBER_BYTES;
 use super::columns::column_type;
 use crate::StoreError;
-use crate::laws::growth::{Growth, VERSION_BYTES};
+use crate::laws::growth::{Growth, NUMBER_BYTES, VERSION_BYTES};
 use crate::laws::slices::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
 
 /// Terms of a sum in one pair of parentheses: SQLite bounds how deep an expression may be (its

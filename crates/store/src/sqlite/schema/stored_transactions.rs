@@ -76,15 +76,6 @@ pub(crate) fn transaction(row: &Row<'_>) -> Result<Transaction, StoreError> {
     })
 }
 
-/// Written to disk: never to be changed.
-pub(crate) fn status_text(status: TransactionStatus) -> &'static str {
-    match status {
-        TransactionStatus::Pending => "pending",
-        TransactionStatus::Committed => "committed",
-        TransactionStatus::Failed => "failed",
-    }
-}
-
 fn parse_status(text: &str) -> Option<TransactionStatus> {
     Some(match text {
         "pending" => TransactionStatus::Pending,

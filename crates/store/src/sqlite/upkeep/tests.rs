@@ -18,7 +18,7 @@ use crate::sqlite::disk::vault::Vault;
 use crate::sqlite::schema::migrate;
 use crate::sqlite::schema::tables::create_table;
 
-fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
+pub(crate) fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend(format!("{} {values:?}", table.schema_epoch).bytes());
 }
 
@@ -30,7 +30,7 @@ fn table(schema_epoch: u64) -> Table {
     }
 }
 
-fn catalogue(table: &Table) -> Arc<Catalogue> {
+pub(crate) fn catalogue(table: &Table) -> Arc<Catalogue> {
     let mut catalogue = Catalogue::default();
     let project = Project {
         id: table.project.clone(),
@@ -56,7 +56,7 @@ fn catalogue(table: &Table) -> Arc<Catalogue> {
     Arc::new(catalogue)
 }
 
-pub(in crate::sqlite) fn writer(directory: &std::path::Path, table: &Table) -> Writer {
+pub(crate) fn writer(directory: &std::path::Path, table: &Table) -> Writer {
     let file = directory.join("db");
     let location = Location {
         database: &file,

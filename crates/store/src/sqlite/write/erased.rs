@@ -11,11 +11,10 @@ use rusqlite::params;
 use super::stored_rows::SqliteRows;
 use crate::StoreError;
 use crate::sqlite::schema::sizes;
-use crate::sqlite::schema::stored_transactions::status_text;
 use crate::staged::TransactionStatus;
 
 impl SqliteRows<'_> {
-    /// See [`crate::laws::ledger::RowLedger::erase`].
+    /// See [`crate::laws::ledger::RowAmends::erase`].
     pub(super) fn erase_row(
         &self,
         table: &Table,
@@ -83,7 +82,7 @@ impl SqliteRows<'_> {
                    AND (o.id = ?4 OR (o.id IS NULL \
                    AND (typeof(o.body) = 'blob' OR instr(o.body, ?4) > 0)))";
         let place = format!("{}/{}", table.database, table.id);
-        let pending = status_text(TransactionStatus::Pending);
+        let pending = TransactionStatus::Pending.as_str();
         let mut statement = self.statement(sql)?;
         let parameters = params![table.project.as_str(), pending, place, id.as_str()];
         let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
@@ -105,7 +104,7 @@ impl SqliteRows<'_> {
         self.statement(
             "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
         )?
-        .execute(params![seq, status_text(status), now.cut_to_ms().0])?;
+        .execute(params![seq, status.as_str(), now.cut_to_ms().0])?;
         Ok(())
     }
 }

@@ -8,8 +8,8 @@ use rusqlite::{ToSql, params, params_from_iter};
 use super::stored_rows::SqliteRows;
 use crate::StoreError;
 use crate::laws::ledger::{
-    AppendedVersion, GrantsChange, NowWrite, RowChange, RowLedger, RowToShow, VersionEnding,
-    VersionToAppend,
+    AppendedVersion, GrantsChange, NowWrite, RowAmends, RowChange, RowLedger, RowToShow,
+    VersionEnding, VersionToAppend,
 };
 use crate::sqlite::disk::fault::is_unique_violation;
 use crate::sqlite::schema::bind::Bound;
@@ -19,38 +19,7 @@ use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS};
 use crate::sqlite::schema::sizes;
 use crate::sqlite::schema::tables::END;
 
-impl RowLedger for SqliteRows<'_> {
-    fn append(
-        &self,
-        table: &Table,
-        id: &str,
-        version: &VersionToAppend<'_>,
-    ) -> Result<AppendedVersion, StoreError> {
-        let (mut statement, first) = if version.is_twin {
-            let statement = self.statement(&self.texts.of(table).append_piece)?;
-            (statement, PIECE_PARAMETERS + 1)
-        } else {
-            let mut statement = self.statement(&append_without_twin(table))?;
-            statement.raw_bind_parameter(6, version.valid.from().0)?;
-            statement.raw_bind_parameter(7, version.valid.end().0)?;
-            statement.raw_bind_parameter(8, version.origin.0)?;
-            (statement, PIECE_PARAMETERS + 4)
-        };
-        statement.raw_bind_parameter(1, id)?;
-        statement.raw_bind_parameter(2, version.mark.0)?;
-        statement.raw_bind_parameter(3, version.seq)?;
-        statement.raw_bind_parameter(4, version.created.0)?;
-        statement.raw_bind_parameter(5, version.updated.0)?;
-        let (place, values) = ((table, id), version.values);
-        let bytes = self.coding.bind(&mut statement, first, place, values)?
-            + bind_damaged(version.left, &mut statement, first)?;
-        statement.raw_execute()?;
-        Ok(AppendedVersion {
-            number: VersionNumber(self.connection.last_insert_rowid()),
-            bytes,
-        })
-    }
-
+impl RowAmends for SqliteRows<'_> {
     fn end(
         &self,
         table: &Table,
@@ -92,34 +61,6 @@ impl RowLedger for SqliteRows<'_> {
                 cut(&sql, parameters)
             }
         }
-    }
-
-    fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError> {
-        let texts = self.texts.of(table);
-        let (mut statement, first) = match row.how {
-            NowWrite::New => (self.statement(&texts.insert_now)?, NOW_PARAMETERS + 1),
-            NowWrite::Again => (self.statement(&texts.update_now)?, NOW_PARAMETERS + 1),
-            NowWrite::Derived { origin } => {
-                let mut statement = self.statement(&show_derived(table))?;
-                statement.raw_bind_parameter(10, row.image.valid.from().0)?;
-                statement.raw_bind_parameter(11, row.image.valid.end().0)?;
-                statement.raw_bind_parameter(12, origin.0)?;
-                (statement, NOW_PARAMETERS + 4)
-            }
-        };
-        statement.raw_bind_parameter(1, row.seq)?;
-        statement.raw_bind_parameter(2, id)?;
-        statement.raw_bind_parameter(3, row.image.system_from.0)?;
-        statement.raw_bind_parameter(4, row.image.created.0)?;
-        statement.raw_bind_parameter(5, row.image.updated.0)?;
-        statement.raw_bind_parameter(6, &*row.image.permissions)?;
-        statement.raw_bind_parameter(7, row.body)?;
-        statement.raw_bind_parameter(8, table.schema_epoch as i64)?;
-        statement.raw_bind_parameter(9, row.version.0)?;
-        self.coding
-            .bind(&mut statement, first, (table, id), row.values)?;
-        bind_damaged(row.left, &mut statement, first)?;
-        is_free(statement.raw_execute())
     }
 
     fn fill(&self, table: &Table, seq: i64, values: &[(usize, Value)]) -> Result<bool, StoreError> {
@@ -186,6 +127,67 @@ impl RowLedger for SqliteRows<'_> {
         mark: Mark,
     ) -> Result<Vec<(VersionNumber, i64)>, StoreError> {
         self.erase_row(table, row, mark)
+    }
+}
+
+impl RowLedger for SqliteRows<'_> {
+    fn append(
+        &self,
+        table: &Table,
+        id: &str,
+        version: &VersionToAppend<'_>,
+    ) -> Result<AppendedVersion, StoreError> {
+        let (mut statement, first) = if version.is_twin {
+            let statement = self.statement(&self.texts.of(table).append_piece)?;
+            (statement, PIECE_PARAMETERS + 1)
+        } else {
+            let mut statement = self.statement(&append_without_twin(table))?;
+            statement.raw_bind_parameter(6, version.valid.from().0)?;
+            statement.raw_bind_parameter(7, version.valid.end().0)?;
+            statement.raw_bind_parameter(8, version.origin.0)?;
+            (statement, PIECE_PARAMETERS + 4)
+        };
+        statement.raw_bind_parameter(1, id)?;
+        statement.raw_bind_parameter(2, version.mark.0)?;
+        statement.raw_bind_parameter(3, version.seq)?;
+        statement.raw_bind_parameter(4, version.created.0)?;
+        statement.raw_bind_parameter(5, version.updated.0)?;
+        let (place, values) = ((table, id), version.values);
+        let bytes = self.coding.bind(&mut statement, first, place, values)?
+            + bind_damaged(version.left, &mut statement, first)?;
+        statement.raw_execute()?;
+        Ok(AppendedVersion {
+            number: VersionNumber(self.connection.last_insert_rowid()),
+            bytes,
+        })
+    }
+
+    fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError> {
+        let texts = self.texts.of(table);
+        let (mut statement, first) = match row.how {
+            NowWrite::New => (self.statement(&texts.insert_now)?, NOW_PARAMETERS + 1),
+            NowWrite::Again => (self.statement(&texts.update_now)?, NOW_PARAMETERS + 1),
+            NowWrite::Derived { origin } => {
+                let mut statement = self.statement(&show_derived(table))?;
+                statement.raw_bind_parameter(10, row.image.valid.from().0)?;
+                statement.raw_bind_parameter(11, row.image.valid.end().0)?;
+                statement.raw_bind_parameter(12, origin.0)?;
+                (statement, NOW_PARAMETERS + 4)
+            }
+        };
+        statement.raw_bind_parameter(1, row.seq)?;
+        statement.raw_bind_parameter(2, id)?;
+        statement.raw_bind_parameter(3, row.image.system_from.0)?;
+        statement.raw_bind_parameter(4, row.image.created.0)?;
+        statement.raw_bind_parameter(5, row.image.updated.0)?;
+        statement.raw_bind_parameter(6, &*row.image.permissions)?;
+        statement.raw_bind_parameter(7, row.body)?;
+        statement.raw_bind_parameter(8, table.schema_epoch as i64)?;
+        statement.raw_bind_parameter(9, row.version.0)?;
+        self.coding
+            .bind(&mut statement, first, (table, id), row.values)?;
+        bind_damaged(row.left, &mut statement, first)?;
+        is_free(statement.raw_execute())
     }
 }
 

@@ -9,7 +9,7 @@ use super::run::SqliteRun;
 use crate::laws::halt::Step;
 use crate::refusal::Refusal;
 use crate::sqlite::disk::vault::Place;
-use crate::sqlite::schema::stored_transactions::{find, status_text};
+use crate::sqlite::schema::stored_transactions::find;
 use crate::staged::{
     ANSWER_BYTES_MAX, Bound, Done, KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
     PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, StagedOperation, TRANSACTIONS_MAX,
@@ -204,7 +204,7 @@ impl SqliteRun<'_, '_> {
         }
         self.make_room(project, now)?;
         let keep = expires.0.saturating_add(KEPT_US);
-        let pending = status_text(TransactionStatus::Pending);
+        let pending = TransactionStatus::Pending.as_str();
         let instant = now.cut_to_ms();
         self.statement(
             "INSERT INTO staged (project, id, owner, status, created, updated, expires, keep, \
@@ -237,7 +237,7 @@ impl SqliteRun<'_, '_> {
             "SELECT coalesce(sum(owner = ?3), 0), coalesce(sum({OF_CLASS}), 0) FROM staged \
              WHERE project = ?1 AND status = ?2 AND expires > ?5"
         );
-        let pending = status_text(TransactionStatus::Pending);
+        let pending = TransactionStatus::Pending.as_str();
         let class = class_of(owner);
         let parameters = params![project.as_str(), pending, owner, class, now.0];
         let (own, all): (i64, i64) = self
@@ -285,7 +285,7 @@ impl SqliteRun<'_, '_> {
             )?
             .execute(params![
                 project.as_str(),
-                status_text(TransactionStatus::Pending),
+                TransactionStatus::Pending.as_str(),
                 now.0,
                 REMOVED_MAX
             ])?;
@@ -351,7 +351,7 @@ impl SqliteRun<'_, '_> {
              coalesce(sum(bytes) FILTER (WHERE {OF_CLASS}), 0) \
              FROM staged WHERE project = ?1 AND status = ?2"
         );
-        let pending = status_text(TransactionStatus::Pending);
+        let pending = TransactionStatus::Pending.as_str();
         let class = class_of(owner);
         // Who holds too much: so much, of so much.
         let full = || -> Step<Option<(&str, usize, usize)>> {
@@ -413,7 +413,7 @@ impl SqliteRun<'_, '_> {
                    WHERE s.project = ?1 AND s.status = ?2 AND typeof(o.body) = 'text' \
                    AND substr(o.place, 1, length(?3)) = ?3";
         let database = format!("{}/", table.database);
-        let pending = status_text(TransactionStatus::Pending);
+        let pending = TransactionStatus::Pending.as_str();
         let mut statement = self.statement(sql)?;
         let parameters = params![table.project.as_str(), pending, database];
         let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;

@@ -10,7 +10,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params}
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::halt::Step;
-use crate::laws::ledger::{CurrentRow, RowIdentity, ShownVersion, StoredRows};
+use crate::laws::ledger::{CurrentRow, RowIdentity, ShownVersion, SingleRows, StoredRows};
 use crate::laws::versions::{Asserted, Stored, VersionsRead, VersionsWanted};
 use crate::sqlite::disk::deadline::Deadline;
 use crate::sqlite::schema::coding::Coding;
@@ -73,6 +73,51 @@ pub(crate) fn stored_period(from: i64, end: i64) -> Result<Period, StoreError> {
     stored.map_err(|error| corrupt(error.to_string()))
 }
 
+impl SingleRows for SqliteRows<'_> {
+    fn versions(&self, table: &Table, id: &str, which: VersionsWanted) -> Step<Vec<Stored>> {
+        let sql = versions_sql(table, which);
+        let mut statement = self.statement(&sql)?;
+        let mut rows = match which {
+            VersionsWanted::Known {
+                low,
+                high,
+                count_max,
+            } => statement.query(params![id, low.0, high.0, count_max as i64])?,
+            VersionsWanted::WrittenAt(mark) => statement.query(params![id, mark.0])?,
+            VersionsWanted::Numbered(number) => statement.query(params![number.0])?,
+        };
+        let mut read = VersionsRead::new(which);
+        while let Some(row) = rows.next()? {
+            read.add(self.version(row, (table, id))?)?;
+        }
+        Ok(read.all())
+    }
+
+    fn open_grants(
+        &self,
+        table: &Table,
+        seq: i64,
+        each: &mut dyn FnMut(&str, i64),
+    ) -> Result<(), StoreError> {
+        let mut statement = self.statement(&self.texts.of(table).open_grants)?;
+        let mut grants = statement.query(params![seq])?;
+        while let Some(grant) = grants.next()? {
+            let role = grant.get_ref(0)?.as_str();
+            each(
+                role.map_err(|error| corrupt(error.to_string()))?,
+                grant.get(1)?,
+            );
+        }
+        Ok(())
+    }
+
+    fn next_boundary(&self, table: TableNumber) -> Result<Option<Timestamp>, StoreError> {
+        let sql = format!("SELECT min(at) FROM {}", names::schedule(table));
+        let next: Option<i64> = self.statement(&sql)?.query_row((), |row| row.get(0))?;
+        Ok(next.map(Timestamp))
+    }
+}
+
 impl StoredRows for SqliteRows<'_> {
     fn current(&self, table: &Table, id: &str) -> Result<Option<CurrentRow>, StoreError> {
         let mut statement = self.statement(&self.texts.of(table).current)?;
@@ -133,54 +178,11 @@ impl StoredRows for SqliteRows<'_> {
             .optional()?)
     }
 
-    fn versions(&self, table: &Table, id: &str, which: VersionsWanted) -> Step<Vec<Stored>> {
-        let sql = versions_sql(table, which);
-        let mut statement = self.statement(&sql)?;
-        let mut rows = match which {
-            VersionsWanted::Known {
-                low,
-                high,
-                count_max,
-            } => statement.query(params![id, low.0, high.0, count_max as i64])?,
-            VersionsWanted::WrittenAt(mark) => statement.query(params![id, mark.0])?,
-            VersionsWanted::Numbered(number) => statement.query(params![number.0])?,
-        };
-        let mut read = VersionsRead::new(which);
-        while let Some(row) = rows.next()? {
-            read.add(self.version(row, (table, id))?)?;
-        }
-        Ok(read.all())
-    }
-
-    fn open_grants(
-        &self,
-        table: &Table,
-        seq: i64,
-        each: &mut dyn FnMut(&str, i64),
-    ) -> Result<(), StoreError> {
-        let mut statement = self.statement(&self.texts.of(table).open_grants)?;
-        let mut grants = statement.query(params![seq])?;
-        while let Some(grant) = grants.next()? {
-            let role = grant.get_ref(0)?.as_str();
-            each(
-                role.map_err(|error| corrupt(error.to_string()))?,
-                grant.get(1)?,
-            );
-        }
-        Ok(())
-    }
-
     fn is_scheduled(&self, table: &Table, id: &str) -> Result<bool, StoreError> {
         let schedule = names::schedule(table.number);
         let sql = format!("SELECT EXISTS (SELECT 1 FROM {schedule} WHERE id = ?1)");
         let mut statement = self.statement(&sql)?;
         Ok(statement.query_row(params![id], |row| row.get(0))?)
-    }
-
-    fn next_boundary(&self, table: TableNumber) -> Result<Option<Timestamp>, StoreError> {
-        let sql = format!("SELECT min(at) FROM {}", names::schedule(table));
-        let next: Option<i64> = self.statement(&sql)?.query_row((), |row| row.get(0))?;
-        Ok(next.map(Timestamp))
     }
 }
 

@@ -10,7 +10,7 @@ use model::{
 };
 use proptest::prelude::Rng as _;
 use proptest::test_runner::TestRng;
-use query::{Filter, Query, Test, Visibility};
+use query::{Filter, Pattern, Query, Test, Visibility};
 use testing::{plain_column, plain_table};
 
 use crate::batch::{MatchingAct, MatchingOp, Op, SpaceLimit, WriteBatch};
@@ -180,9 +180,16 @@ impl BatchDraws {
     }
 
     fn matching(&mut self, table: &Arc<Table>) -> MatchingOp {
-        let y = Value::Int(self.below(3) as i64);
+        let filter = if self.is_one_in(3) {
+            // PostgreSQL gives a superset of these.
+            let pattern = Pattern::parse("(?i)^X[1-4]$").unwrap();
+            Filter::Field(Field::Column(0), Test::Matches(pattern))
+        } else {
+            let y = Value::Int(self.below(3) as i64);
+            Filter::Field(Field::Column(1), Test::In(vec![y]))
+        };
         let query = Query {
-            filter: Filter::Field(Field::Column(1), Test::In(vec![y])),
+            filter,
             ..all_of(table)
         };
         MatchingOp {

@@ -10,14 +10,16 @@ use rusqlite::{OptionalExtension as _, params};
 use crate::StoreError;
 use crate::laws::bulk_rows::{BulkRows, RowsRead, RowsWanted, TableCounts};
 use crate::laws::damaged::Damaged;
+use crate::laws::growth::NUMBER_BYTES;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::held_row::{HeldGrant, HeldNow, HeldRow, HeldVersion};
-use crate::laws::ledger::{NowWrite, RowLedger as _, RowToShow, StoredRows as _};
+use crate::laws::ledger::{
+    NowWrite, RowAmends as _, RowLedger as _, RowToShow, SingleRows as _, StoredRows as _,
+};
 use crate::laws::row_search::{HoldersWanted, MarkOf, RowSearch as _};
 use crate::laws::unsent::{AddedVersionOf, UnsentTable};
 use crate::laws::versions::{Stored, VersionsWanted};
 use crate::sqlite::schema::bind::json_text;
-use crate::sqlite::schema::coding::NUMBER_BYTES;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::sizes;
 use crate::sqlite::write::stored_rows::SqliteRows;

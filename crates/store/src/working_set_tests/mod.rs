@@ -1,8 +1,10 @@
 //! The laws of writing over a working set: random batches leave the same in the database, and are
 //! answered and refused alike, whether each change is done at once or all of a group at its end.
 
-mod bulk_rows;
+mod commit_ends;
 mod draws;
+mod postgres;
+mod sqlite_rows;
 
 use std::path::Path;
 
@@ -21,6 +23,7 @@ use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
 use crate::refusal::Refusal;
 use crate::sqlite::commit::writer::{End, Writer};
+use crate::sqlite::disk::vault::hex;
 use crate::sqlite::schema::state;
 use crate::sqlite::upkeep::tests::writer;
 use crate::sqlite::write::stored_rows::SqliteRows;
@@ -154,38 +157,60 @@ fn run_in_memory(writer: &mut Writer, batches: &[WriteBatch], first: Mark) -> Ve
     outcomes
 }
 
-/// What the database holds, without the numbers of versions: where a version was written and
-/// taken back inside a group, a number may be given again, or not.
-fn dump(writer: &Writer) -> Vec<String> {
-    const VERSION: &str = "id, vf, vt, sf, cut_tt, cut_vt, st, origin, seq, created, updated, \
-                           twin, c1, c2";
-    const NOW: &str = "id, vf, vt, sf, origin, seq, created, updated, twin, perms, body, \
-                       body_epoch, c1, c2";
-    let queries = [
-        format!("SELECT {VERSION} FROM t1_v ORDER BY {VERSION}"),
+const VERSION: &str =
+    "id, vf, vt, sf, cut_tt, cut_vt, st, origin, seq, created, updated, twin, c1, c2";
+const NOW: &str =
+    "id, vf, vt, sf, origin, seq, created, updated, twin, perms, body, body_epoch, c1, c2";
+
+/// What selects what a database holds, without the numbers of versions: where a version was
+/// written and taken back inside a group, a number may be given again, or not. `nth` is the order
+/// of grants.
+fn held(nth: &str) -> [String; 9] {
+    [
+        format!("SELECT {VERSION} FROM t1_v"),
         format!(
             "SELECT {NOW}, (SELECT vf || ' ' || sf || ' ' || twin FROM t1_v AS v \
-             WHERE v.rid = x.rid AND v.id = x.id) FROM t1 AS x ORDER BY id"
+             WHERE v.rid = x.rid AND v.id = x.id) FROM t1 AS x"
         ),
-        "SELECT seq, role, actions, sf, st FROM t1_perm ORDER BY seq, rowid".to_owned(),
-        "SELECT id, at FROM t1_sched ORDER BY id".to_owned(),
-        "SELECT tt, n, prev, erased FROM tx ORDER BY tt".to_owned(),
-        "SELECT tt, tab, id FROM tx_row ORDER BY tt, id".to_owned(),
+        format!(
+            "SELECT seq, role, actions, sf, st, \
+             row_number() OVER (PARTITION BY seq ORDER BY {nth}) FROM t1_perm"
+        ),
+        "SELECT id, at FROM t1_sched".to_owned(),
+        "SELECT tt, n, prev, erased FROM tx".to_owned(),
+        "SELECT tt, tab, id FROM tx_row".to_owned(),
         "SELECT tab, bytes FROM table_bytes".to_owned(),
         "SELECT tab, tt FROM erasure".to_owned(),
         "SELECT mark, x_at, horizon FROM meta".to_owned(),
-    ];
+    ]
+}
+
+/// What the database holds, in the text form of PostgreSQL.
+fn dump(writer: &Writer) -> Vec<String> {
     let mut all = Vec::new();
-    for sql in queries {
+    for sql in held("rowid") {
         let mut statement = writer.connection.prepare(&sql).unwrap();
         let count = statement.column_count();
         let mut rows = statement.query(()).unwrap();
+        let mut lines = Vec::new();
         while let Some(row) = rows.next().unwrap() {
-            let cells = (0..count).map(|at| row.get::<_, Cell>(at).unwrap());
-            all.push(format!("{:?}", cells.collect::<Vec<_>>()));
+            let cells = (0..count).map(|at| cell_text(&row.get(at).unwrap()));
+            lines.push(cells.collect::<Vec<_>>().join("|"));
         }
+        lines.sort_unstable();
+        all.extend(lines);
     }
     all
+}
+
+fn cell_text(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => String::new(),
+        Cell::Integer(number) => number.to_string(),
+        Cell::Real(number) => number.to_string(),
+        Cell::Text(text) => text.clone(),
+        Cell::Blob(bytes) => format!("\\x{}", hex(bytes)),
+    }
 }
 
 fn writer_in(directory: &Path) -> Writer {

@@ -1,0 +1,49 @@
+//! What a working set asks of PostgreSQL for many rows at once.
+
+use model::{Table, Value};
+
+use super::bulk_send::calls_of;
+use super::rows::PostgresRows;
+use super::session::SqlCall;
+use crate::StoreError;
+use crate::laws::bulk_rows::{BulkRows, RowsRead, RowsWanted};
+use crate::laws::damaged::{Damaged, SealedValue};
+use crate::laws::unsent::UnsentTable;
+use crate::postgres::cells;
+
+impl BulkRows for PostgresRows<'_> {
+    fn read(&self, wanted: &[RowsWanted<'_>]) -> Result<Vec<RowsRead>, StoreError> {
+        self.read_all(wanted)
+    }
+
+    fn send(&self, unsent: &[UnsentTable]) -> Result<(), StoreError> {
+        let mut calls = Vec::new();
+        for table in unsent {
+            calls.extend(calls_of(table)?);
+        }
+        self.session.burst(&calls).map(drop)
+    }
+
+    fn save(&self) -> Result<(), StoreError> {
+        // An erasure takes rows out of the records of the batches before, too.
+        let mut calls = self.records.borrow_mut().take_earlier();
+        calls.push(SqlCall::plain("SAVEPOINT part"));
+        self.session.burst(&calls).map(drop)
+    }
+
+    fn settle(&self, keeps: bool) -> Result<(), StoreError> {
+        self.session.simple(if keeps {
+            "RELEASE part"
+        } else {
+            "ROLLBACK TO part; RELEASE part"
+        })
+    }
+
+    fn value_bytes(&self, _: &Table, values: &[Value], left: &Damaged) -> usize {
+        let sealed = left
+            .sealed()
+            .iter()
+            .map(|(_, sealed)| SealedValue::len(sealed));
+        values.iter().map(cells::bytes_of).chain(sealed).sum()
+    }
+}

@@ -1,0 +1,18 @@
+//! How a store in a schema is written: a group of batches takes two round trips. The first one
+//! locks and reads all that they name; the laws run on that in memory; the second one sends what is
+//! left of them as one statement for each kind and table, and the commit.
+
+mod array_lists;
+mod batch_store;
+mod bulk_read;
+mod bulk_rows;
+mod bulk_send;
+mod forget;
+mod period_search;
+mod records;
+mod row_amends;
+mod row_search;
+mod rows;
+mod session;
+mod state;
+pub(crate) mod writer;

@@ -1,0 +1,115 @@
+//! How PostgreSQL looks for what is known now over valid time.
+
+use model::{Field, Period, RowId, Table, Value};
+use query::names;
+use tokio_postgres::Row;
+
+use super::rows::{BELIEVED_END, END, PostgresRows, row_id, stored_period};
+use super::session::SqlCall;
+use crate::StoreError;
+use crate::laws::period_search::{PeriodSearch, SharedKey};
+use crate::postgres::cells::{self, SqlParameter};
+
+/// The number of the parameter that holds the first value of a key: the row and the period come
+/// before it.
+const FIRST_KEY: usize = 4;
+
+impl PeriodSearch for PostgresRows<'_> {
+    fn sharer(
+        &self,
+        table: &Table,
+        key: SharedKey<'_>,
+        values: &[Value],
+        but: &str,
+        within: Period,
+    ) -> Result<Option<(RowId, Period)>, StoreError> {
+        let versions = names::versions(table.number);
+        let known = format!(
+            "SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
+             WHERE st = {END} AND id <> $1 AND vf < $3"
+        );
+        let sql = match key {
+            // Pieces with a twin stand in no user index of versions, and `$updatedAt` of a row of
+            // now may be later than that of its piece.
+            SharedKey::Index(fields) => {
+                let tests = key_tests(table, fields.iter().copied(), FIRST_KEY);
+                let now = names::now(table.number);
+                format!(
+                    "SELECT id, vf, e FROM ({known} AND twin = 0{tests} UNION ALL \
+                     SELECT id, vf, vt FROM {now} WHERE id <> $1 AND vf < $3{tests}) found \
+                     WHERE e > $2 LIMIT 1"
+                )
+            }
+            SharedKey::OverTime(columns) => {
+                let fields = columns.iter().copied().map(Field::Column);
+                let tests = key_tests(table, fields, FIRST_KEY);
+                format!("{known} AND {BELIEVED_END} > $2{tests} LIMIT 1")
+            }
+        };
+        let mut all: Vec<SqlParameter> = vec![
+            Box::new(but.to_owned()),
+            Box::new(within.from().0),
+            Box::new(within.end().0),
+        ];
+        all.extend(values.iter().map(cells::parameter));
+        let found = self.session.call(SqlCall::new(sql, all))?;
+        let Some(row) = found.first() else {
+            return Ok(None);
+        };
+        let period = stored_period(row.try_get(1)?, row.try_get(2)?)?;
+        Ok(Some((row_id(row.try_get(0)?)?, period)))
+    }
+
+    fn valid_periods(
+        &self,
+        table: &Table,
+        id: &str,
+        within: Period,
+    ) -> Result<Vec<Period>, StoreError> {
+        let (versions, now) = (names::versions(table.number), names::now(table.number));
+        let known = format!("FROM {versions} WHERE id = $1 AND st = {END} AND twin = 0");
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} {known} AND vf < $3 AND vf >= \
+             coalesce((SELECT max(vf) {known} AND vf <= $2), $2) \
+             UNION ALL SELECT vf, vt FROM {now} WHERE id = $1 AND twin = 1 ORDER BY 1"
+        );
+        let all: Vec<SqlParameter> = vec![
+            Box::new(id.to_owned()),
+            Box::new(within.from().0),
+            Box::new(within.end().0),
+        ];
+        periods(&self.session.call(SqlCall::new(sql, all))?)
+    }
+
+    fn periods_referring(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+    ) -> Result<Vec<Period>, StoreError> {
+        let sql = format!(
+            "SELECT vf, {BELIEVED_END} FROM {} WHERE st = {END}{}",
+            names::versions(table.number),
+            key_tests(table, [Field::Column(column)].into_iter(), 1),
+        );
+        periods(
+            &self
+                .session
+                .call(SqlCall::new(sql, vec![Box::new(id.to_owned())]))?,
+        )
+    }
+}
+
+/// Tests that fields equal the parameters from the one of number `first` on.
+fn key_tests(table: &Table, fields: impl Iterator<Item = Field>, first: usize) -> String {
+    let test = |(field, number): (Field, usize)| {
+        let (name, kind) = (names::field(table, field), cells::type_of(table, field));
+        format!(" AND {name} = ${number}::{kind}")
+    };
+    fields.zip(first..).map(test).collect()
+}
+
+fn periods(found: &[Row]) -> Result<Vec<Period>, StoreError> {
+    let period = |row: &Row| stored_period(row.try_get(0)?, row.try_get(1)?);
+    found.iter().map(period).collect()
+}

@@ -1,0 +1,314 @@
+//! The connection that writes. The laws are synchronous, so each call waits for its answer here;
+//! what can go out together does, in one burst.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, Row, Statement};
+
+use crate::StoreError;
+use crate::error::corrupt;
+use crate::postgres::cells::SqlParameter;
+use crate::postgres::connection::DatabaseNotices;
+
+/// What the session sets beside what all do. Batch statements are prepared, and each has one plan
+/// that is good for all values: planning them for each only costs (nodes-postgres.md, section 2).
+const BATCH_SESSION: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; \
+                             SET max_parallel_workers_per_gather = 0";
+/// Most statements that stay prepared. Each table has about twenty.
+const PREPARED_MAX: usize = 2_000;
+/// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left.
+const LOCK: &str = "SELECT mark FROM meta FOR UPDATE";
+
+/// A statement with what it is given.
+pub(crate) struct SqlCall {
+    sql: String,
+    parameters: Vec<SqlParameter>,
+}
+
+impl SqlCall {
+    pub(super) fn new(sql: impl Into<String>, parameters: Vec<SqlParameter>) -> SqlCall {
+        SqlCall {
+            sql: sql.into(),
+            parameters,
+        }
+    }
+
+    /// Without parameters.
+    pub(super) fn plain(sql: impl Into<String>) -> SqlCall {
+        SqlCall::new(sql, Vec::new())
+    }
+
+    /// A statement that changes as many rows as it is to. Changing others, or fewer, is an error
+    /// of the statement itself (a division by zero), so that no commit of it can follow.
+    pub(super) fn checked(sql: &str, mut parameters: Vec<SqlParameter>, count: usize) -> SqlCall {
+        parameters.push(Box::new(count as i64));
+        let number = parameters.len();
+        SqlCall::new(
+            format!(
+                "WITH done AS ({sql} RETURNING 1) \
+                 SELECT 1 / (count(*) = ${number}::bigint)::int FROM done"
+            ),
+            parameters,
+        )
+    }
+}
+
+/// How a burst that ends with a commit ended.
+pub(super) enum BurstEnd {
+    Done,
+    /// Nothing of the transaction stays.
+    Nothing(StoreError),
+    /// The connection ended before the answer came.
+    Unknown(StoreError),
+}
+
+/// The connection that writes.
+pub(crate) struct WriterSession {
+    runtime: Runtime,
+    client: Client,
+    notices: DatabaseNotices,
+    statements: RefCell<HashMap<Box<str>, Statement>>,
+    /// The next burst begins a transaction, in a store that stands at this mark.
+    begins_at: Cell<Option<i64>>,
+    round_trips: Cell<u64>,
+}
+
+impl WriterSession {
+    pub(crate) fn new(
+        runtime: Runtime,
+        client: Client,
+        notices: DatabaseNotices,
+    ) -> Result<WriterSession, StoreError> {
+        runtime.block_on(client.batch_execute(BATCH_SESSION))?;
+        Ok(WriterSession {
+            runtime,
+            client,
+            notices,
+            statements: RefCell::default(),
+            begins_at: Cell::new(None),
+            round_trips: Cell::new(0),
+        })
+    }
+
+    /// The next burst begins a transaction; it fails if another commit than that of this mark was
+    /// the last one.
+    pub(super) fn begin_at(&self, mark: i64) {
+        self.begins_at.set(Some(mark));
+    }
+
+    /// Runs one statement.
+    pub(super) fn call(&self, call: SqlCall) -> Result<Vec<Row>, StoreError> {
+        let found = self.burst(&[call])?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// Runs one statement, unless a unique index is against it: whether none was.
+    pub(super) fn call_if_free(&self, call: SqlCall) -> Result<bool, StoreError> {
+        let statements = self.prepared(&[&call])?;
+        self.simple("SAVEPOINT free")?;
+        match self.run(&statements, &[&call]) {
+            Burst::Answered(_) => self.simple("RELEASE free").map(|()| true),
+            Burst::Failed(error, _) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
+                self.simple("ROLLBACK TO free; RELEASE free")?;
+                Ok(false)
+            }
+            Burst::Failed(error, _) => Err(error.into()),
+        }
+    }
+
+    /// Runs statements in their order, in one round trip. Behind one that fails nothing is run,
+    /// and the transaction has failed.
+    pub(super) fn burst(&self, calls: &[SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
+        let Some(mark) = self.begins_at.take() else {
+            return self.answers(&calls.iter().collect::<Vec<_>>());
+        };
+        let opening = [SqlCall::plain("BEGIN"), SqlCall::plain(LOCK)];
+        let mut found = self.answers(&opening.iter().chain(calls).collect::<Vec<_>>())?;
+        let stamp = found[1].first().map(|row| row.try_get::<_, i64>(0));
+        if stamp.transpose()? != Some(mark) {
+            return Err(corrupt(
+                "another process has written to the store, which this one owns",
+            ));
+        }
+        Ok(found.split_off(2))
+    }
+
+    /// Runs statements and the commit, in one round trip. A commit counts if nothing before it
+    /// failed: that of a failed transaction answers without an error.
+    pub(super) fn commit(&self, mut calls: Vec<SqlCall>) -> BurstEnd {
+        calls.push(SqlCall::plain("COMMIT"));
+        let statements = match self.prepared(&calls.iter().collect::<Vec<_>>()) {
+            Ok(statements) => statements,
+            // Nothing was sent.
+            Err(error) => return BurstEnd::Nothing(error),
+        };
+        self.notices.clear();
+        let calls: Vec<&SqlCall> = calls.iter().collect();
+        match self.run(&statements, &calls) {
+            // A cancelled wait for the standby reports success with a warning.
+            Burst::Answered(_) => match self.notices.warning() {
+                None => BurstEnd::Done,
+                Some(detail) => BurstEnd::Unknown(StoreError::OutcomeUnknown { detail }),
+            },
+            // Without a word of the server, the connection has ended.
+            Burst::Failed(error, true) if error.as_db_error().is_none() => {
+                BurstEnd::Unknown(error.into())
+            }
+            Burst::Failed(error, _) => BurstEnd::Nothing(error.into()),
+        }
+    }
+
+    /// Ends the open transaction, if there is one, without a trace.
+    pub(super) fn rollback(&self) -> Result<(), StoreError> {
+        self.begins_at.set(None);
+        Ok(self
+            .runtime
+            .block_on(self.client.batch_execute("ROLLBACK"))?)
+    }
+
+    /// Runs statements that have no parameters and no answer.
+    pub(super) fn simple(&self, sql: &str) -> Result<(), StoreError> {
+        self.count_trip();
+        Ok(self.runtime.block_on(self.client.batch_execute(sql))?)
+    }
+
+    /// What a statement gives, a line a row.
+    #[cfg(test)]
+    pub(super) fn lines(&self, sql: &str) -> Result<Vec<String>, StoreError> {
+        let rows = crate::postgres::connection::rows(&self.client, sql);
+        let rows = self.runtime.block_on(rows)?;
+        let line = |row: &tokio_postgres::SimpleQueryRow| {
+            let cells = (0..row.len()).map(|position| row.get(position).unwrap_or_default());
+            cells.collect::<Vec<_>>().join("|")
+        };
+        Ok(rows.iter().map(line).collect())
+    }
+
+    /// Runs a statement that is not kept, and is planned for its values.
+    pub(super) fn once(
+        &self,
+        sql: &str,
+        parameters: &[SqlParameter],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.count_trip();
+        self.runtime.block_on(async {
+            let statement = self.client.prepare(sql).await?;
+            Ok(self.client.query(&statement, &borrowed(parameters)).await?)
+        })
+    }
+
+    fn answers(&self, calls: &[&SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
+        let statements = self.prepared(calls)?;
+        match self.run(&statements, calls) {
+            Burst::Answered(found) => Ok(found),
+            Burst::Failed(error, _) => Err(error.into()),
+        }
+    }
+
+    fn run(&self, statements: &[Statement], calls: &[&SqlCall]) -> Burst<Vec<Row>> {
+        let queries = statements.iter().zip(calls).map(|(statement, call)| {
+            let client = &self.client;
+            async move { client.query(statement, &borrowed(&call.parameters)).await }
+        });
+        self.count_trip();
+        self.runtime.block_on(pipelined(queries.collect()))
+    }
+
+    fn count_trip(&self) {
+        self.round_trips.set(self.round_trips.get() + 1);
+    }
+
+    /// How often it has waited for an answer.
+    pub(super) fn round_trips(&self) -> u64 {
+        self.round_trips.get()
+    }
+
+    /// The statements of calls, of which those that are new go out together.
+    fn prepared(&self, calls: &[&SqlCall]) -> Result<Vec<Statement>, StoreError> {
+        let mut known = self.statements.borrow_mut();
+        if known.len() > PREPARED_MAX {
+            known.clear();
+        }
+        let mut missing: Vec<&str> = calls.iter().map(|call| call.sql.as_str()).collect();
+        missing.retain(|sql| !known.contains_key(*sql));
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            let prepared = missing.iter().map(|sql| {
+                let (client, sql) = (&self.client, *sql);
+                async move { client.prepare(sql).await }
+            });
+            self.count_trip();
+            match self.runtime.block_on(pipelined(prepared.collect())) {
+                Burst::Answered(prepared) => {
+                    let named = missing.iter().map(|sql| Box::from(*sql));
+                    known.extend(named.zip(prepared));
+                }
+                Burst::Failed(error, _) => return Err(error.into()),
+            }
+        }
+        Ok(calls
+            .iter()
+            .map(|call| known[call.sql.as_str()].clone())
+            .collect())
+    }
+}
+
+fn borrowed(parameters: &[SqlParameter]) -> Vec<&(dyn tokio_postgres::types::ToSql + Sync)> {
+    parameters
+        .iter()
+        .map(|parameter| &**parameter as &(dyn tokio_postgres::types::ToSql + Sync))
+        .collect()
+}
+
+/// What a burst came to.
+enum Burst<T> {
+    Answered(Vec<T>),
+    /// The first error, and whether all of the burst went out.
+    Failed(Error, bool),
+}
+
+/// Runs requests of one client side by side: the driver sends them in the order in which they are
+/// first polled, without waiting for answers. One that fails at once was not sent; then none that
+/// follows is sent either, so that no commit goes out behind a gap.
+async fn pipelined<T, F: Future<Output = Result<T, Error>>>(requests: Vec<F>) -> Burst<T> {
+    let mut left: Vec<Pin<Box<F>>> = requests.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<Result<T, Error>>> = left.iter().map(|_| None).collect();
+    let (mut is_first, mut is_sent) = (true, true);
+    poll_fn(|context| {
+        let mut is_pending = false;
+        for (request, done) in left.iter_mut().zip(&mut done) {
+            if done.is_none() {
+                match request.as_mut().poll(context) {
+                    Poll::Ready(output) => *done = Some(output),
+                    Poll::Pending => is_pending = true,
+                }
+            }
+            if is_first && matches!(done, Some(Err(_))) {
+                is_sent = false;
+                return Poll::Ready(());
+            }
+        }
+        is_first = false;
+        if is_pending {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
+    let mut answers = Vec::with_capacity(done.len());
+    for output in done.into_iter().flatten() {
+        match output {
+            Ok(answer) => answers.push(answer),
+            Err(error) => return Burst::Failed(error, is_sent),
+        }
+    }
+    Burst::Answered(answers)
+}

@@ -1,0 +1,68 @@
+//! What a writer goes on from, as it is stored.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::TableNumber;
+use tokio_postgres::{Client, Row};
+
+use super::session::WriterSession;
+use super::writer::DatabaseWriter;
+use crate::laws::constraints::Constraints;
+use crate::laws::growth::{Growth, Totals};
+use crate::laws::state::State;
+use crate::postgres::opening::DatabaseStore;
+use crate::stored_constraint;
+use crate::{EncodeRow, Loaded, StoreError};
+
+impl DatabaseStore {
+    /// Goes on as the writer of the store.
+    ///
+    /// # Errors
+    /// What the database says; [`StoreError::Corrupt`] when it holds what no store has written.
+    pub(crate) fn into_writer(self, encode_row: EncodeRow) -> Result<DatabaseWriter, StoreError> {
+        let loaded = self.load()?;
+        let state = self.runtime.block_on(state(&self.owner, loaded))?;
+        let counters = self.runtime.block_on(counters(&self.owner))?;
+        let totals = Totals::new(&state.catalogue, counters.into_iter());
+        let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
+        Ok(DatabaseWriter::new(session, encode_row, state, totals))
+    }
+}
+
+async fn state(client: &Client, loaded: Loaded) -> Result<State, StoreError> {
+    let sql = "SELECT next_table, next_database, (SELECT coalesce(max(n), 0) FROM tx) FROM meta";
+    let meta = client.query_one(sql, &[]).await?;
+    let sql = "SELECT tab, kind, columns, related FROM over_time ORDER BY tab, place";
+    let mut constraints = Constraints::default();
+    for row in client.query(sql, &[]).await? {
+        let constraint =
+            stored_constraint::read(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)?;
+        constraints.add(TableNumber(row.try_get(0)?), constraint);
+    }
+    let sql = "SELECT tab, seq FROM upkeep WHERE task = 'count'";
+    let counted_to: BTreeMap<TableNumber, i64> = numbers(&client.query(sql, &[]).await?)?;
+    Ok(State {
+        catalogue: Arc::new(loaded.catalogue),
+        mark: loaded.mark,
+        horizon: loaded.horizon,
+        number: meta.try_get(2)?,
+        next_table: meta.try_get(0)?,
+        next_database: meta.try_get(1)?,
+        erased: 0,
+        boundaries: loaded.boundaries,
+        constraints: Arc::new(constraints),
+        is_sealing: false,
+        growth: Growth::of(counted_to),
+    })
+}
+
+async fn counters(client: &Client) -> Result<BTreeMap<TableNumber, i64>, StoreError> {
+    let sql = "SELECT tab, bytes FROM table_bytes";
+    numbers(&client.query(sql, &[]).await?)
+}
+
+fn numbers(rows: &[Row]) -> Result<BTreeMap<TableNumber, i64>, StoreError> {
+    let one = |row: &Row| Ok((TableNumber(row.try_get(0)?), row.try_get(1)?));
+    rows.iter().map(one).collect()
+}

@@ -1,0 +1,225 @@
+//! How commits in PostgreSQL end, and how many round trips a group takes.
+
+use std::sync::Arc;
+
+use model::{Catalogue, Mark, ProjectId, RowId, Table, TableNumber, Value};
+use testing_postgres::Cluster;
+
+use super::draws::table;
+use super::postgres::writer;
+use crate::StoreError;
+use crate::batch::{Op, Outcome, SpaceLimit, WriteBatch};
+use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
+use crate::refusal::Refusal;
+use crate::row_op::{Guard, RowAct, RowOp, Stamps};
+use crate::sqlite::upkeep::tests::catalogue;
+use crate::staged::TransactionOp;
+
+struct Place {
+    cluster: Arc<Cluster>,
+    name: &'static str,
+    writer: DatabaseWriter,
+    table: Arc<Table>,
+    next: Mark,
+}
+
+impl Place {
+    fn new(name: &'static str) -> Place {
+        let cluster = Cluster::shared().unwrap();
+        let catalogue: Arc<Catalogue> = catalogue(&table());
+        let writer = writer(&cluster, name, &catalogue);
+        let table = catalogue.table_by_number(TableNumber(1)).unwrap();
+        Place {
+            table: Arc::clone(table),
+            cluster,
+            name,
+            writer,
+            next: Mark(1_000),
+        }
+    }
+
+    /// By another session.
+    fn sql(&self, sql: &str) -> String {
+        let path = "SET search_path = tidemark";
+        let found = self.cluster.run_sql(self.name, &[path, sql]).unwrap();
+        found.trim_end().to_owned()
+    }
+
+    fn put(&self, id: &str, x: &str) -> WriteBatch {
+        let values = vec![Value::Text(x.to_owned()), Value::Int(1)];
+        let act = RowAct::Put {
+            patch: vec![(0, values[0].clone())].into(),
+            insert: Ok(values),
+            permissions: None,
+            insert_permissions: vec![],
+            stamps: Stamps::default(),
+            guard: Guard::Open,
+        };
+        self.batch(Op::Row(RowOp::now(
+            Arc::clone(&self.table),
+            RowId::new(id).unwrap(),
+            act,
+        )))
+    }
+
+    fn batch(&self, op: Op) -> WriteBatch {
+        WriteBatch {
+            catalogue_epoch: self.writer.committed().catalogue.epoch,
+            ops: vec![op],
+            author: None,
+            unchanged_since: None,
+            meta: None,
+            noted_in: None,
+            space: SpaceLimit::Any,
+        }
+    }
+
+    fn run(&mut self, batches: &[WriteBatch]) -> GroupEnd {
+        let first = self.next;
+        self.next = Mark(first.0 + 100);
+        let group = self.writer.apply(batches, first).unwrap();
+        self.writer.commit(group)
+    }
+
+    fn done(&mut self, batches: &[WriteBatch]) -> Vec<Outcome> {
+        match self.run(batches) {
+            GroupEnd::Done(outcomes) => outcomes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the rows of now have, in order.
+    fn rows(&self) -> String {
+        self.sql("SELECT string_agg(id || '=' || c1, ' ' ORDER BY id) FROM t1")
+    }
+}
+
+#[test]
+fn a_group_takes_two_round_trips_however_many_batches_it_has() {
+    let mut place = Place::new("two_round_trips");
+    let group = |round: usize| -> Vec<(String, String)> {
+        let names = (0..20).map(|n| (format!("r{n}"), format!("x{n} {round}")));
+        names.collect()
+    };
+    let mut trips = Vec::new();
+    // The first ones prepare statements: of inserts, and of changes that move unique values.
+    for round in 0..6 {
+        let batches: Vec<WriteBatch> = group(round)
+            .iter()
+            .map(|(id, x)| place.put(id, x))
+            .collect();
+        let before = place.writer.round_trips();
+        let outcomes = place.done(&batches);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        trips.push(place.writer.round_trips() - before);
+    }
+    assert_eq!(trips[4..], [2, 2], "{trips:?}");
+    assert_eq!(place.sql("SELECT count(*) FROM t1"), "20");
+    assert_eq!(place.sql("SELECT max(n) FROM tx"), "120");
+}
+
+#[test]
+fn a_batch_that_fails_takes_nothing_from_its_neighbours() {
+    let mut place = Place::new("fails_alone");
+    let failing = TransactionOp::Delete {
+        project: ProjectId::new("p").unwrap(),
+        id: "t".to_owned(),
+    };
+    let failing = place.batch(Op::Transaction(failing));
+    let batches = [
+        place.put("a", "x1"),
+        failing,
+        place.put("b", "x1"),
+        place.put("c", "x2"),
+    ];
+    let outcomes = place.done(&batches);
+    assert!(
+        matches!(outcomes[1], Err(Refusal::Failed(_))),
+        "{outcomes:?}"
+    );
+    assert!(
+        outcomes[2].as_ref().is_err_and(Refusal::is_unique),
+        "{outcomes:?}"
+    );
+    assert_eq!(place.rows(), "a=x1 c=x2");
+    assert_eq!(
+        place.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM tx"),
+        "1 2"
+    );
+}
+
+#[test]
+fn a_commit_of_which_a_statement_fails_comes_to_nothing_and_the_next_one_follows() {
+    let mut place = Place::new("comes_to_nothing");
+    place.sql("ALTER TABLE t1 ADD CHECK (c1 <> 'wrong')");
+    let end = place.run(&[place.put("a", "x1"), place.put("b", "wrong")]);
+    assert!(
+        matches!(end, GroupEnd::Nothing(StoreError::Io { .. })),
+        "{end:?}"
+    );
+    assert_eq!(place.rows(), "");
+    place.done(&[place.put("a", "x2")]);
+    assert_eq!(place.rows(), "a=x2");
+    // At the commit itself.
+    place.sql(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         RAISE EXCEPTION 'not this one'; END $$; \
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON tx DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION fail()",
+    );
+    let end = place.run(&[place.put("a", "x3")]);
+    assert!(matches!(end, GroupEnd::Nothing(_)), "{end:?}");
+    place.sql("DROP TRIGGER late ON tx");
+    place.done(&[place.put("c", "x4")]);
+    assert_eq!(place.rows(), "a=x2 c=x4");
+    assert_eq!(
+        place.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM tx"),
+        "1 2"
+    );
+}
+
+#[test]
+fn a_commit_with_a_warning_is_not_acknowledged() {
+    let mut place = Place::new("warned");
+    place.sql(
+        "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         RAISE WARNING 'not replicated'; RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON tx DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION warn()",
+    );
+    let end = place.run(&[place.put("a", "x1")]);
+    let GroupEnd::Unknown(StoreError::OutcomeUnknown { detail }) = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(detail, "not replicated");
+}
+
+#[test]
+fn a_commit_that_is_never_sent_comes_to_nothing() {
+    let mut place = Place::new("never_sent");
+    place.done(&[place.put("a", "x1")]);
+    let batches = [place.put("a", "x2")];
+    let group = place.writer.apply(&batches, Mark(50_000)).unwrap();
+    let ended = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    assert_eq!(place.sql(ended), "t");
+    // It may have gone out before the end of the connection was seen: then that is not known.
+    let end = place.writer.commit(group);
+    assert!(!matches!(end, GroupEnd::Done(_)), "{end:?}");
+    assert_eq!(place.rows(), "a=x1");
+    assert!(place.writer.apply(&batches, Mark(60_000)).is_err());
+}
+
+#[test]
+fn a_commit_of_another_process_stops_the_writer() {
+    let mut place = Place::new("another_process");
+    place.done(&[place.put("a", "x1")]);
+    place.sql("UPDATE meta SET mark = mark + 1");
+    let batches = [place.put("a", "x2")];
+    let refused = place.writer.apply(&batches, Mark(50_000)).err();
+    assert!(
+        matches!(refused, Some(StoreError::Corrupt { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(place.rows(), "a=x1");
+}
