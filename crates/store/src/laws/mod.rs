@@ -33,6 +33,7 @@ pub(crate) mod row_search;
 pub(crate) mod row_write;
 pub(crate) mod run;
 pub(crate) mod search_time;
+pub(crate) mod settled;
 pub(crate) mod slices;
 pub(crate) mod staged_run;
 pub(crate) mod state;

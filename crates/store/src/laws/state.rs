@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalogue, Mark};
+use model::{Catalogue, Mark, TableNumber, Timestamp};
 
 use super::constraints::Constraints;
 use super::growth::Growth;
@@ -41,5 +41,21 @@ impl State {
     /// The catalogue, to be changed.
     pub(crate) fn catalogue_mut(&mut self) -> &mut Catalogue {
         Arc::make_mut(&mut self.catalogue)
+    }
+    /// Whether any row begins or ends by itself at the instant, or before it.
+    pub(crate) fn is_due(&self, instant: Timestamp) -> bool {
+        self.boundaries.values().any(|at| *at <= instant)
+    }
+
+    /// The same of the rows of a table.
+    pub(crate) fn is_overdue(&self, table: TableNumber, instant: Timestamp) -> bool {
+        let boundary = self.boundaries.get(&table);
+        boundary.is_some_and(|at| *at <= instant)
+    }
+
+    /// Goes on from rows that are shown as of the instant. No mark to come is below it: what was
+    /// shown once is not taken back by a clock that steps.
+    pub(crate) fn shows(&mut self, instant: Timestamp) {
+        self.horizon = self.horizon.max(Mark(instant.0 - 1));
     }
 }

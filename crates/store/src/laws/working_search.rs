@@ -58,7 +58,11 @@ impl<B: BulkRows> RowSearch for WorkingSet<B> {
         instant: Timestamp,
         which: DueWanted<'_>,
     ) -> Result<Vec<DueRow>, StoreError> {
-        self.behind()?.due_rows(table, instant, which)
+        let found = self.behind()?.due_rows(table, instant, which)?;
+        // They are shown one by one.
+        let ids: Vec<&str> = found.iter().map(|row| row.id.as_str()).collect();
+        self.hold_all(table, ids)?;
+        Ok(found)
     }
 
     fn last_mark(&self, table: &Table, of: MarkOf<'_>) -> Result<Option<Mark>, StoreError> {

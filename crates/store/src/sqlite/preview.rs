@@ -11,12 +11,13 @@ use std::time::Duration;
 use model::{Mark, Row};
 
 use super::Shared;
-use super::commit::writer::{End, Writer};
+use super::commit::writer::Writer;
 use super::read::preview;
 use super::together::Together;
 use crate::batch::{Outcome, WriteBatch};
 use crate::history_line;
 use crate::laws::run::RunManner;
+use crate::laws::settled::BatchEnd;
 use crate::refusal::Refusal;
 use crate::{Listed, Listing, Point, Preview, StoreError, StoreFuture, Trial};
 
@@ -152,8 +153,8 @@ impl Trying<'_> {
                 }
                 Ok(Ok(applied))
             }
-            Err(End::Alone(Refusal::Failed(error)) | End::WithAll(error)) => Err(error),
-            Err(End::Alone(refusal)) => Ok(Err(refusal)),
+            Err(BatchEnd::Alone(Refusal::Failed(error)) | BatchEnd::WithAll(error)) => Err(error),
+            Err(BatchEnd::Alone(refusal)) => Ok(Err(refusal)),
         }
     }
 }

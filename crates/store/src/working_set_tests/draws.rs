@@ -9,7 +9,7 @@ use model::{
     Timestamp, Value,
 };
 use proptest::prelude::Rng as _;
-use proptest::test_runner::TestRng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 use query::{Filter, Pattern, Query, Test, Visibility};
 use testing::{plain_column, plain_table};
 
@@ -21,10 +21,16 @@ const ROWS: u64 = 5;
 const VALUES: u64 = 9;
 /// What operations over periods name lies so far around the mark, in microseconds.
 const AROUND: u64 = 400;
-/// Periods that are to come begin so long after all marks.
-const LATER: i64 = 1 << 40;
+/// Periods that are to come begin so long after all marks …
+pub(super) const NEVER_DUE: i64 = 1 << 40;
+/// … or so long, by which they are due one or two groups later.
+pub(super) const SOON_DUE: i64 = 1_200;
 
-pub(super) struct BatchDraws(pub(super) TestRng);
+pub(super) struct BatchDraws {
+    random: TestRng,
+    /// Periods that are to come begin so many microseconds later.
+    later: i64,
+}
 
 /// A table with a unique column and a plain one.
 pub(super) fn table() -> Table {
@@ -58,8 +64,16 @@ pub(super) fn table() -> Table {
 }
 
 impl BatchDraws {
+    /// Those of one sequence.
+    pub(super) fn of(sequence: u8, later: i64) -> BatchDraws {
+        BatchDraws {
+            random: TestRng::from_seed(RngAlgorithm::ChaCha, &[sequence; 32]),
+            later,
+        }
+    }
+
     fn below(&mut self, count: u64) -> u64 {
-        self.0.next_u64() % count
+        self.random.next_u64() % count
     }
 
     fn is_one_in(&mut self, count: u64) -> bool {
@@ -108,7 +122,7 @@ impl BatchDraws {
     fn instant(&mut self, now: Timestamp) -> Timestamp {
         let around = self.below(AROUND) as i64;
         match self.below(3) {
-            0 => Timestamp(now.0 + LATER + around),
+            0 => Timestamp(now.0 + self.later + around),
             _ => Timestamp(now.0 - 1 - around),
         }
     }

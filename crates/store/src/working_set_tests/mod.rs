@@ -9,20 +9,20 @@ mod sqlite_rows;
 use std::path::Path;
 
 use model::{Mark, Timestamp};
-use proptest::test_runner::{RngAlgorithm, TestRng};
 use rusqlite::types::Value as Cell;
 
-use self::draws::{BatchDraws, table};
+use self::draws::{BatchDraws, NEVER_DUE, table};
 use crate::batch::{Applied, CatalogueOp, WriteBatch};
 use crate::function_op::FunctionOp;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::named::named;
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::{Run, RunManner};
+use crate::laws::settled::BatchEnd;
 use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
 use crate::refusal::Refusal;
-use crate::sqlite::commit::writer::{End, Writer};
+use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::disk::vault::hex;
 use crate::sqlite::schema::state;
 use crate::sqlite::upkeep::tests::writer;
@@ -32,7 +32,7 @@ use crate::staged::{Done, Once, TransactionOp};
 /// Groups of one sequence.
 const GROUPS: usize = 60;
 const SEQUENCES: u8 = 12;
-/// Above all instants that operations name, so that nothing becomes due.
+/// Above all instants that operations name but those to come.
 const FIRST_MARK: i64 = 1_000_000;
 
 const MANNER: RunManner = RunManner {
@@ -106,8 +106,8 @@ fn run_at_once(writer: &mut Writer, batches: &[WriteBatch], first: Mark) -> Vec<
             mark = applied.mark.map_or(mark, Mark::next);
             told(Ok(applied))
         }
-        Err(End::Alone(refusal)) => told(Err(refusal)),
-        Err(End::WithAll(error)) => panic!("{error:?}"),
+        Err(BatchEnd::Alone(refusal)) => told(Err(refusal)),
+        Err(BatchEnd::WithAll(error)) => panic!("{error:?}"),
     });
     let outcomes = outcomes.collect();
     writer.commit().unwrap();
@@ -228,8 +228,7 @@ fn working_set_leaves_answers_and_refuses_what_single_changes_do() {
         let directory = tempfile::tempdir().unwrap();
         let mut at_once = writer_in(&directory.path().join("a"));
         let mut in_memory = writer_in(&directory.path().join("b"));
-        let seed = [sequence; 32];
-        let mut draws = BatchDraws(TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+        let mut draws = BatchDraws::of(sequence, NEVER_DUE);
         for group in 0..GROUPS {
             let first = Mark(FIRST_MARK + 1_000 * group as i64);
             let batches = draws.group(&at_once.state().catalogue, Timestamp(first.0));

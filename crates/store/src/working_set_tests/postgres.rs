@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use model::{Catalogue, Mark, Timestamp};
-use proptest::test_runner::{RngAlgorithm, TestRng};
 use testing_postgres::Cluster;
 
-use super::draws::{BatchDraws, table};
-use super::{FIRST_MARK, GROUPS, dump, held, run_at_once, told, writer_in};
+use super::draws::{BatchDraws, NEVER_DUE, SOON_DUE, table};
+use super::{FIRST_MARK, GROUPS, dump, held, told, writer_in};
 use crate::batch::WriteBatch;
 use crate::postgres::row_tables::{create_indexes, create_tables};
-use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
+use crate::postgres::write::writer::{AppliedGroup, DatabaseWriter, GroupEnd};
+use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::upkeep::tests::encode;
 use crate::{DatabaseStore, DatabaseUrl};
 
@@ -35,12 +35,36 @@ pub(super) fn writer(cluster: &Cluster, name: &str, catalogue: &Arc<Catalogue>) 
     writer.with_catalogue(Arc::clone(catalogue))
 }
 
+/// What became of the batches, and what became due before them.
 fn run(writer: &mut DatabaseWriter, batches: &[WriteBatch], first: Mark) -> Vec<String> {
     let group = writer.apply(batches, first).unwrap();
+    end(writer, group)
+}
+
+fn end(writer: &mut DatabaseWriter, group: AppliedGroup) -> Vec<String> {
+    let due = format!("{:?}", group.due);
     match writer.commit(group) {
-        GroupEnd::Done(outcomes) => outcomes.into_iter().map(told).collect(),
+        GroupEnd::Done(outcomes) => outcomes.into_iter().map(told).chain([due]).collect(),
         other => panic!("{other:?}"),
     }
+}
+
+/// The same, done by single changes.
+fn run_in_sqlite(writer: &mut Writer, batches: &[WriteBatch], first: Mark) -> Vec<String> {
+    let outcomes = writer.apply(batches, first).unwrap();
+    let due = format!("{:?}", writer.take_due());
+    writer.commit().unwrap();
+    outcomes.into_iter().map(told).chain([due]).collect()
+}
+
+/// Shows what is due on both; whether anything was.
+fn activate(postgres: &mut DatabaseWriter, sqlite: &mut Writer, instant: Timestamp) -> bool {
+    sqlite.begin_due(instant).unwrap();
+    let expected = format!("{:?}", sqlite.take_due());
+    sqlite.commit().unwrap();
+    let group = postgres.activate_due(instant).unwrap();
+    assert_eq!(end(postgres, group), [expected.as_str()]);
+    expected != "[]"
 }
 
 fn dump_of(writer: &DatabaseWriter) -> Vec<String> {
@@ -52,21 +76,25 @@ fn dump_of(writer: &DatabaseWriter) -> Vec<String> {
     lines.concat()
 }
 
-#[test]
-fn working_set_over_postgresql_leaves_answers_and_refuses_what_sqlite_does() {
+/// Runs random groups on both; how many batches were done and refused, and how often
+/// something was due.
+fn compare(name: &str, later: i64) -> (usize, usize, usize) {
     let cluster = Cluster::shared().unwrap();
-    let (mut done, mut refused) = (0, 0);
+    let (mut done, mut refused, mut due) = (0, 0, 0);
     for sequence in 0..SEQUENCES {
         let directory = tempfile::tempdir().unwrap();
         let mut sqlite = writer_in(directory.path());
         let catalogue = Arc::clone(&sqlite.state().catalogue);
-        let mut postgres = writer(&cluster, &format!("groups_{sequence}"), &catalogue);
-        let seed = [sequence; 32];
-        let mut draws = BatchDraws(TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+        let mut postgres = writer(&cluster, &format!("{name}_{sequence}"), &catalogue);
+        let mut draws = BatchDraws::of(sequence, later);
         for group in 0..GROUPS {
             let first = Mark(FIRST_MARK + 1_000 * group as i64);
+            if group % 3 == 2 {
+                let instant = Timestamp(first.0 - 300);
+                due += usize::from(activate(&mut postgres, &mut sqlite, instant));
+            }
             let batches = draws.group(&catalogue, Timestamp(first.0));
-            let expected = run_at_once(&mut sqlite, &batches, first);
+            let expected = run_in_sqlite(&mut sqlite, &batches, first);
             let found = run(&mut postgres, &batches, first);
             let context = format!("sequence {sequence}, group {group}: {batches:#?}");
             assert_eq!(found, expected, "{context}");
@@ -75,10 +103,27 @@ fn working_set_over_postgresql_leaves_answers_and_refuses_what_sqlite_does() {
             let count = |start: &str| expected.iter().filter(|one| one.starts_with(start)).count();
             done += count("Ok");
             refused += count("Err");
+            due += usize::from(expected.last().is_some_and(|due| due != "[]"));
         }
     }
+    (done, refused, due)
+}
+
+#[test]
+fn working_set_over_postgresql_leaves_answers_and_refuses_what_sqlite_does() {
+    let (done, refused, due) = compare("groups", NEVER_DUE);
     assert!(
         done > 250 && refused > 50,
         "both happen: {done} and {refused}"
+    );
+    assert_eq!(due, 0);
+}
+
+#[test]
+fn rows_become_due_in_postgresql_as_they_do_in_sqlite() {
+    let (done, refused, due) = compare("due_groups", SOON_DUE);
+    assert!(
+        done > 250 && refused > 50 && due > 30,
+        "all of it happens: {done}, {refused} and {due}"
     );
 }

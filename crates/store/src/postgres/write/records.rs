@@ -1,6 +1,6 @@
 //! The records of a group's commits, until they are sent.
 
-use model::{Mark, RowId, TableNumber};
+use model::{Mark, RowId, TableNumber, Timestamp};
 
 use super::array_lists::ArrayLists;
 use super::session::SqlCall;
@@ -101,16 +101,18 @@ fn commits(records: &[RecordToSend]) -> SqlCall {
     SqlCall::new(sql, lists.into_parameters())
 }
 
-/// Stamps snapshots from this transaction on.
-pub(super) fn stamp(state: &State) -> SqlCall {
+/// Stamps snapshots from this transaction on; `shown` is the last instant of which rows are shown
+/// that became due.
+pub(super) fn stamp(state: &State, shown: Timestamp) -> SqlCall {
     let all: Vec<SqlParameter> = vec![
         Box::new(state.mark.0),
         Box::new(state.horizon.0),
         Box::new(state.catalogue.epoch as i64),
         Box::new(state.next_table),
         Box::new(state.next_database),
+        Box::new(shown.0),
     ];
-    let sql = "UPDATE meta SET mark = $1, x_at = greatest(x_at, $1), horizon = $2, \
+    let sql = "UPDATE meta SET mark = $1, x_at = greatest(x_at, $1, $6), horizon = $2, \
                catalogue_epoch = $3, next_table = $4, next_database = $5";
     SqlCall::new(sql, all)
 }

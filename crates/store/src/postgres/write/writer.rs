@@ -5,23 +5,25 @@ use std::sync::Arc;
 
 #[cfg(test)]
 use model::Catalogue;
-use model::Mark;
+use model::{Mark, Timestamp};
 
 use super::bulk_send::calls_of;
 use super::records::{UnsentRecords, growth, stamp};
 use super::rows::{ByteTexts, PostgresRows};
 use super::session::{BurstEnd, SqlCall, WriterSession};
-use crate::batch::{Applied, Op, Outcome, WriteBatch};
+use crate::batch::{Applied, Changes, Op, Outcome, WriteBatch};
+use crate::laws::due::DueRows;
 use crate::laws::group_bytes::GroupBytes;
 use crate::laws::growth::Totals;
-use crate::laws::halt::Halt;
+use crate::laws::halt::{Halt, Step};
 use crate::laws::named::named;
 use crate::laws::run::{Run, RunManner};
+use crate::laws::settled::{BatchEnd, SettledGroup, run_settled};
 use crate::laws::state::State;
 use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
 use crate::refusal::Refusal;
-use crate::{EncodeRow, StoreError};
+use crate::{DUE_ROWS_MAX, EncodeRow, StoreError};
 
 /// The connection that writes, and what it knows.
 pub(crate) struct DatabaseWriter {
@@ -36,7 +38,11 @@ pub(crate) struct DatabaseWriter {
 /// A group that ran in memory: nothing of it was sent that cannot be taken back.
 pub(crate) struct AppliedGroup {
     pub(crate) outcomes: Vec<Outcome>,
+    /// What became due before, or between, the batches.
+    pub(crate) due: Vec<Changes>,
     state: State,
+    /// The last instant of which rows are shown that became due.
+    shown: Timestamp,
     left: Vec<SqlCall>,
 }
 
@@ -133,6 +139,50 @@ impl DatabaseWriter {
         }
     }
 
+    /// Shows what has become due at the instant, inside a transaction that stays open: at most
+    /// [`DUE_ROWS_MAX`] rows.
+    ///
+    /// # Errors
+    /// What the database says; then no transaction is open.
+    pub(crate) fn activate_due(&mut self, instant: Timestamp) -> Result<AppliedGroup, StoreError> {
+        let activated = self.activated(instant);
+        activated.inspect_err(|_| {
+            // What was said first tells more.
+            let _ = self.session.rollback();
+        })
+    }
+
+    fn activated(&self, instant: Timestamp) -> Result<AppliedGroup, StoreError> {
+        let records = RefCell::default();
+        let mut group = self.begin(Mark(instant.0), &records);
+        group.set.read_ahead(Vec::new())?;
+        if group.state.is_due(instant) {
+            let (count_max, only) = (DUE_ROWS_MAX, None);
+            group.show_due(instant, DueRows::First { count_max, only })?;
+        }
+        group.shows(instant);
+        group.into_applied(Vec::new())
+    }
+
+    /// A group that begins at the mark: the next burst opens its transaction.
+    fn begin<'g>(&'g self, first: Mark, records: &'g RefCell<UnsentRecords>) -> OpenGroup<'g> {
+        let rows = PostgresRows {
+            session: &self.session,
+            records,
+            bytes: &self.bytes,
+        };
+        self.session.begin_at(self.committed.mark.0);
+        OpenGroup {
+            set: WorkingSet::new(rows, first),
+            records,
+            parts: (self.encode_row, &self.totals),
+            state: self.committed.clone(),
+            due: Vec::new(),
+            shown: Timestamp(i64::MIN),
+            written_bytes: 0,
+        }
+    }
+
     /// One pass over the batches that have not failed.
     fn round(
         &self,
@@ -141,48 +191,34 @@ impl DatabaseWriter {
         failed: &[Option<StoreError>],
     ) -> Result<GroupRound, StoreError> {
         let records = RefCell::default();
-        let rows = PostgresRows {
-            session: &self.session,
-            records: &records,
-            bytes: &self.bytes,
-        };
-        self.session.begin_at(self.committed.mark.0);
-        let set = WorkingSet::new(rows, first);
-        set.read_ahead(named(batches))?;
-        let mut group = OpenGroup {
-            set,
-            records: &records,
-            state: self.committed.clone(),
-            mark: first,
-        };
+        let mut group = self.begin(first, &records);
+        group.set.read_ahead(named(batches))?;
+        let (mut mark, mut due_left) = (first, DUE_ROWS_MAX);
         let mut written = GroupBytes::default();
         let mut outcomes = Vec::with_capacity(batches.len());
         for (nth, (batch, failed)) in batches.iter().zip(failed).enumerate() {
             if let Some(error) = failed {
                 outcomes.push(Err(Refusal::Failed(error.clone())));
-            } else if written.is_enough(batch) {
+                continue;
+            }
+            if written.is_enough(batch) {
                 outcomes.push(Err(Refusal::Deferred));
-            } else {
-                let (ran, bytes) = group.run(batch, (self.encode_row, &self.totals));
-                written.add(batch, bytes);
-                match ran {
-                    Ok(applied) => outcomes.push(Ok(applied)),
-                    Err(Halt::Refused(refusal)) => outcomes.push(Err(refusal)),
-                    Err(Halt::Failed(error)) => return Ok(GroupRound::Ended(nth, error)),
+                continue;
+            }
+            let before = group.written_bytes;
+            // Every operation looks at what is valid at its mark.
+            let ran = run_settled(&mut group, batch, mark, &mut due_left);
+            written.add(batch, group.written_bytes - before);
+            match ran {
+                Ok(applied) => {
+                    mark = applied.mark.map_or(mark, Mark::next);
+                    outcomes.push(Ok(applied));
                 }
+                Err(BatchEnd::Alone(refusal)) => outcomes.push(Err(refusal)),
+                Err(BatchEnd::WithAll(error)) => return Ok(GroupRound::Ended(nth, error)),
             }
         }
-        let OpenGroup { set, state, .. } = group;
-        let mut left = Vec::new();
-        for table in set.take_unsent()? {
-            left.extend(calls_of(&table)?);
-        }
-        left.extend(records.borrow_mut().take_all());
-        Ok(GroupRound::Ran(AppliedGroup {
-            outcomes,
-            state,
-            left,
-        }))
+        Ok(GroupRound::Ran(group.into_applied(outcomes)?))
     }
 
     /// Sends what is left of a group, and its commit.
@@ -190,10 +226,12 @@ impl DatabaseWriter {
         let AppliedGroup {
             outcomes,
             mut state,
+            shown,
             mut left,
+            ..
         } = group;
         left.extend(growth(&state.growth));
-        left.push(stamp(&state));
+        left.push(stamp(&state, shown));
         match self.session.commit(left) {
             BurstEnd::Done => {
                 let is_same = Arc::ptr_eq(&state.catalogue, &self.committed.catalogue);
@@ -217,37 +255,72 @@ impl DatabaseWriter {
 struct OpenGroup<'g> {
     set: WorkingSet<PostgresRows<'g>>,
     records: &'g RefCell<UnsentRecords>,
+    parts: (EncodeRow, &'g Totals),
     state: State,
-    /// Of the next batch that changes something.
-    mark: Mark,
+    due: Vec<Changes>,
+    shown: Timestamp,
+    /// Of the images of all rows, also of those that were taken back.
+    written_bytes: usize,
 }
 
-impl OpenGroup<'_> {
-    /// Runs one batch whole or not at all; and how many bytes of rows it wrote.
-    fn run(
-        &mut self,
-        batch: &WriteBatch,
-        parts: (EncodeRow, &Totals),
-    ) -> (Result<Applied, Halt>, usize) {
+impl SettledGroup for OpenGroup<'_> {
+    fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, BatchEnd> {
         let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
         if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
-            return (Err(Refusal::CatalogueMoved.into()), 0);
+            return Err(BatchEnd::Alone(Refusal::CatalogueMoved));
         }
-        self.set.begin();
-        self.records.borrow_mut().begin();
-        let manner = RunManner {
-            blames: batch.noted_in.is_some(),
-            judges_end: true,
-        };
-        let state = self.state.clone();
-        let mut run = Run::new(self.set.clone(), parts, state, self.mark, manner);
+        let mut run = self.fresh_run(mark, batch.noted_in.is_some());
         run.touched = Touched::new(batch.ops.len(), batch.meets_rows_again());
         run.unchanged_since = batch.unchanged_since;
         let (ran, bytes) = run.run(batch);
-        (self.settle(ran), bytes)
+        self.written_bytes += bytes;
+        self.settle(ran).map_err(|halt| match halt {
+            Halt::Refused(refusal) => BatchEnd::Alone(refusal),
+            // Behind a statement that failed the transaction takes no more.
+            Halt::Failed(error) => BatchEnd::WithAll(error),
+        })
     }
 
-    fn settle(&mut self, ran: Result<(Applied, State), Halt>) -> Result<Applied, Halt> {
+    fn show_due(&mut self, instant: Timestamp, which: DueRows<'_>) -> Result<usize, StoreError> {
+        let mut run = self.fresh_run(Mark(instant.0), false);
+        let count = run.show_due(instant, which)?;
+        let (state, touched) = (run.state, run.touched);
+        self.set.keep()?;
+        self.go_on_from(state);
+        if touched.len() > 0 {
+            self.due.push(touched.into_changes());
+        }
+        if count > 0 {
+            // Whether or not a batch takes the mark of this instant.
+            self.shows(instant);
+        }
+        Ok(count)
+    }
+}
+
+impl<'g> OpenGroup<'g> {
+    /// A run that has done nothing yet, of which all can be taken back.
+    fn fresh_run(&self, mark: Mark, blames: bool) -> Run<'g, WorkingSet<PostgresRows<'g>>> {
+        self.set.begin();
+        self.records.borrow_mut().begin();
+        let manner = RunManner {
+            blames,
+            judges_end: true,
+        };
+        Run::new(
+            self.set.clone(),
+            self.parts,
+            self.state.clone(),
+            mark,
+            manner,
+        )
+    }
+
+    fn settle(&mut self, ran: Step<(Applied, State)>) -> Step<Applied> {
         match ran {
             Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
@@ -256,9 +329,7 @@ impl OpenGroup<'_> {
             }
             Ok((applied, state)) => {
                 self.set.keep()?;
-                self.state = state;
-                self.state.growth.settle();
-                self.mark = applied.mark.map_or(self.mark, Mark::next);
+                self.go_on_from(state);
                 Ok(applied)
             }
             Err(Halt::Refused(refusal)) => {
@@ -269,8 +340,34 @@ impl OpenGroup<'_> {
         }
     }
 
+    fn go_on_from(&mut self, state: State) {
+        self.state = state;
+        self.state.growth.settle();
+    }
+
     fn drop_batch(&self) -> Result<(), StoreError> {
         self.records.borrow_mut().drop_own();
         self.set.drop_batch()
+    }
+
+    /// Takes in of which instant rows are shown.
+    fn shows(&mut self, instant: Timestamp) {
+        self.shown = self.shown.max(instant);
+        self.state.shows(instant);
+    }
+
+    fn into_applied(self, outcomes: Vec<Outcome>) -> Result<AppliedGroup, StoreError> {
+        let mut left = Vec::new();
+        for table in self.set.take_unsent()? {
+            left.extend(calls_of(&table)?);
+        }
+        left.extend(self.records.borrow_mut().take_all());
+        Ok(AppliedGroup {
+            outcomes,
+            due: self.due,
+            state: self.state,
+            shown: self.shown,
+            left,
+        })
     }
 }

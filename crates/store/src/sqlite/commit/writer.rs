@@ -10,6 +10,7 @@ use crate::laws::group_bytes::GroupBytes;
 use crate::laws::growth::Totals;
 use crate::laws::halt::Halt;
 use crate::laws::run::{Run, RunManner};
+use crate::laws::settled::{BatchEnd, run_settled};
 use crate::laws::state::State;
 use crate::laws::touched::Touched;
 use crate::refusal::Refusal;
@@ -43,14 +44,6 @@ pub(crate) struct Writer {
     written_bytes: usize,
     /// Nothing is written any more: what the log holds behind its last commit is not known.
     is_stopped: bool,
-}
-
-/// How a batch ended other than by success.
-pub(crate) enum End {
-    /// Its savepoint is rolled back, the transaction lives.
-    Alone(Refusal),
-    /// SQLite ended the whole transaction over it.
-    WithAll(StoreError),
 }
 
 impl Writer {
@@ -152,7 +145,7 @@ impl Writer {
             }
             let before = self.written_bytes;
             // Every operation looks at what is valid at its mark.
-            let ran = self.run_settled(batch, mark, &mut due_left);
+            let ran = run_settled(self, batch, mark, &mut due_left);
             written.add(batch, self.written_bytes - before);
             match ran {
                 Ok(applied) => {
@@ -161,13 +154,13 @@ impl Writer {
                     }
                     outcomes.push(Ok(applied));
                 }
-                Err(End::Alone(refusal)) => {
+                Err(BatchEnd::Alone(refusal)) => {
                     if let Refusal::Failed(error) = &refusal {
                         *failed = Some(error.clone());
                     }
                     outcomes.push(Err(refusal));
                 }
-                Err(End::WithAll(error)) => {
+                Err(BatchEnd::WithAll(error)) => {
                     *failed = Some(error);
                     return None;
                 }
@@ -177,7 +170,7 @@ impl Writer {
     }
 
     /// Runs one batch in its own savepoint.
-    pub(crate) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, End> {
+    pub(crate) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, BatchEnd> {
         let manner = RunManner {
             blames: batch.noted_in.is_some(),
             judges_end: true,
@@ -191,10 +184,10 @@ impl Writer {
         batch: &WriteBatch,
         mark: Mark,
         manner: RunManner,
-    ) -> Result<Applied, End> {
+    ) -> Result<Applied, BatchEnd> {
         let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
         if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
-            return Err(End::Alone(Refusal::CatalogueMoved));
+            return Err(BatchEnd::Alone(Refusal::CatalogueMoved));
         }
         if let Err(error) = self.execute("SAVEPOINT batch") {
             return Err(self.undo(Halt::Failed(error)));
@@ -207,7 +200,7 @@ impl Writer {
         match ran {
             Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
-                self.undo_savepoint().map_err(End::WithAll)?;
+                self.undo_savepoint().map_err(BatchEnd::WithAll)?;
                 Ok(applied)
             }
             Ok((applied, state)) => {
@@ -272,15 +265,15 @@ impl Writer {
     }
 
     /// Takes a halted batch back, and finds out whether the transaction outlived it.
-    fn undo(&self, halt: Halt) -> End {
+    fn undo(&self, halt: Halt) -> BatchEnd {
         let refusal = match halt {
             Halt::Refused(refusal) => refusal,
             Halt::Failed(error) => Refusal::Failed(error),
         };
         match (self.undo_savepoint(), refusal) {
-            (Ok(()), refusal) => End::Alone(refusal),
+            (Ok(()), refusal) => BatchEnd::Alone(refusal),
             // The first error tells more than that of the rollback.
-            (Err(_), Refusal::Failed(error)) | (Err(error), _) => End::WithAll(error),
+            (Err(_), Refusal::Failed(error)) | (Err(error), _) => BatchEnd::WithAll(error),
         }
     }
 
