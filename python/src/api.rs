@@ -64,6 +64,25 @@ pub unsafe fn list_item(list: *mut ffi::PyObject, index: isize) -> *mut ffi::PyO
     ffi::PyList_GetItem(list, index)
 }
 
+/// Puts an item into a place of a new list that has none yet.
+#[inline(always)]
+pub unsafe fn fill_list(list: *mut ffi::PyObject, index: isize, item: HeldObject) {
+    #[cfg(not(Py_LIMITED_API))]
+    ffi::PyList_SET_ITEM(list, index, item.into_ptr());
+    // Fails only for what is no list, and for a place beyond its end.
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyList_SetItem(list, index, item.into_ptr());
+}
+
+/// As [`fill_list`], of a tuple.
+#[inline(always)]
+pub unsafe fn fill_tuple(tuple: *mut ffi::PyObject, index: isize, item: HeldObject) {
+    #[cfg(not(Py_LIMITED_API))]
+    ffi::PyTuple_SET_ITEM(tuple, index, item.into_ptr());
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyTuple_SetItem(tuple, index, item.into_ptr());
+}
+
 /// The number in a `float`.
 #[inline(always)]
 pub unsafe fn float_of(float: *mut ffi::PyObject) -> f64 {
