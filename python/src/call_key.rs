@@ -4,6 +4,7 @@ use cache::EntryPlace;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
+use ring::digest::{Context, SHA256};
 
 use crate::api;
 use crate::bind::GivenCall;
@@ -94,6 +95,19 @@ impl CallKey {
                 .key
                 .with_lookup(|lookup| store.find_current(self.0.hash, lookup, inner.now_us()))?;
             found.map(|entry| use_it(store, &entry)).transpose()
+        })
+    }
+
+    unsafe fn canonical_bytes(&self) -> Outcome<Vec<u8>> {
+        self.0.key.with_lookup(|lookup| match lookup {
+            LookupKey::Built(key) => key.canonical(),
+            LookupKey::Plain(arguments) => {
+                let mut key = BuiltKey::default();
+                for argument in *arguments {
+                    key.encode(*argument)?;
+                }
+                key.canonical()
+            }
         })
     }
 
@@ -236,19 +250,18 @@ impl CallKey {
 
     /// The canonical bytes of the arguments: the same in every process.
     fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = unsafe {
-            self.0.key.with_lookup(|lookup| match lookup {
-                LookupKey::Built(key) => key.canonical(),
-                LookupKey::Plain(arguments) => {
-                    let mut key = BuiltKey::default();
-                    for argument in *arguments {
-                        key.encode(*argument)?;
-                    }
-                    key.canonical()
-                }
-            })
-        };
+        let bytes = unsafe { self.canonical_bytes() };
         Ok(PyBytes::new(py, &raised(py, bytes)?))
+    }
+
+    /// What stands for the call in tiers: a digest that no other call of any
+    /// function can be given. `identity` is that of this one, of always the same length.
+    fn digest<'py>(&self, py: Python<'py>, identity: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = unsafe { self.canonical_bytes() };
+        let mut whole = Context::new(&SHA256);
+        whole.update(identity);
+        whole.update(&raised(py, bytes)?);
+        Ok(PyBytes::new(py, whole.finish().as_ref()))
     }
 
     /// Whether this is a call of that instance's method.

@@ -180,6 +180,11 @@ impl FlightRun {
         self.detached.get() != 0
     }
 
+    /// Whether another caller waits for it: the list of runs and who leads it have it as well.
+    pub fn is_waited_for(self: &Arc<FlightRun>) -> bool {
+        Arc::strong_count(self) > 2
+    }
+
     /// Ends the run and wakes who waits; without an ending they start again.
     pub fn end(self: &Arc<FlightRun>, runs: &FlightRuns, ending: Option<RunEnding>) {
         self.node.end();

@@ -391,8 +391,9 @@ impl Hasher for AddressHash {
 
 type Memo = Option<HashMap<usize, HeldObject, AddressHashes>>;
 
+/// Whether it is of a built-in type that is copied for each caller, if only for what it holds.
 #[inline]
-unsafe fn is_copied(object: *mut ffi::PyObject) -> bool {
+pub unsafe fn is_copied(object: *mut ffi::PyObject) -> bool {
     let kind = ffi::Py_TYPE(object);
     kind == &raw mut ffi::PyDict_Type
         || kind == &raw mut ffi::PyList_Type

@@ -8,6 +8,7 @@ use pyo3::ffi;
 use crate::api;
 use crate::bind::GivenCall;
 use crate::callable::{Inner, tags_in};
+use crate::decided;
 use crate::entry::{self, EntryExtras, KeptEntry};
 use crate::flight::{FlightRun, FlightWait, RunEnding};
 use crate::guard::{Holders, SharedCount};
@@ -242,7 +243,7 @@ impl Inner {
         self.misses.raise();
         match self.lead(missed, &run, None) {
             Ok((value, entry)) => {
-                run.end(&store.runs, Some(RunEnding::Value(entry)));
+                run.end(&store.runs, entry.map(RunEnding::Value));
                 Ok(value)
             }
             Err(Raised) => self.failed(missed, &run),
@@ -250,19 +251,23 @@ impl Inner {
     }
 
     /// Runs the body for everybody who waits, and stores what it gave; if `only` names an entry,
-    /// in the place of that one or not at all.
+    /// in the place of that one or not at all. No entry comes of what goes to this caller alone:
+    /// who begins to wait now asks again.
     unsafe fn lead(
         &self,
         missed: MissedCall<'_>,
         run: &Arc<FlightRun>,
         only: Option<EntryPlace>,
-    ) -> Outcome<(HeldObject, PlainRc<KeptEntry>)> {
+    ) -> Outcome<(HeldObject, Option<PlainRc<KeptEntry>>)> {
         // The whole of it owns the run: destructors and policies of the user's run here as well,
         // and what they ask of the cache must not wait for this run.
         ownership::enter(&run.node)?;
         let start = self.start(missed.store, missed.call)?;
         run.set_tokens(start.tokens.clone());
         let value = missed.call.run(self.function.as_ptr())?;
+        if decided::passes(&value) && !run.is_waited_for() {
+            return Ok((value, None));
+        }
         let (entry, lifetime) = self.kept(&value, missed.lookup.held(), &start)?;
         let may_keep = || !run.is_detached() && self.is_current(missed.store, &start);
         if let Some(lifetime) = lifetime {
@@ -278,7 +283,7 @@ impl Inner {
             Isolation::OwnWay => entry.answer()?,
             _ => value,
         };
-        Ok((value, entry))
+        Ok((value, Some(entry)))
     }
 
     /// To be called before the body runs, so that an invalidation meanwhile counts.
@@ -516,7 +521,7 @@ impl Inner {
         };
         match self.lead(missed, &run, only) {
             Ok((value, entry)) => {
-                run.end(&store.runs, Some(RunEnding::Value(entry)));
+                run.end(&store.runs, entry.map(RunEnding::Value));
                 self.refreshes.raise();
                 Ok(Some(value))
             }

@@ -243,18 +243,26 @@ pub unsafe fn weight(value: &HeldObject) -> Outcome<u32> {
 pub fn chance() -> f64 {
     static STATE: AtomicU64 = AtomicU64::new(0);
     let step = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut mixed = STATE.fetch_add(step, Ordering::Relaxed) ^ fine_now_ns();
+    let now = fine_now();
+    let now_ns = (now.tv_sec as u64).wrapping_mul(1_000_000_000) ^ now.tv_nsec as u64;
+    let mut mixed = STATE.fetch_add(step, Ordering::Relaxed) ^ now_ns;
     // The finisher of SplitMix64.
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed >> 11) as f64 / (1u64 << 53) as f64
 }
 
-fn fine_now_ns() -> u64 {
+/// Seconds on the clock of `time.monotonic`.
+pub fn now_s() -> f64 {
+    let time = fine_now();
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn fine_now() -> libc::timespec {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000) ^ time.tv_nsec as u64
+    time
 }

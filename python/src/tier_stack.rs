@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use tiers::breaker::BreakerSettings;
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
@@ -14,13 +15,17 @@ use tiers::{
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
+use crate::guard::Guarded;
 use crate::memcached_tier::SharedMemcached;
 use crate::object_tier::{SharedObject, raise_what_was_raised};
 use crate::redis_tier::SharedRedis;
-use crate::value_bytes;
+use crate::{isolate, python, value_bytes};
 
 /// A value, the milliseconds it has left, None for no end, and those it has had already.
 type Found = Option<(Py<PyAny>, Option<u64>, u64)>;
+
+/// What was found, an older value, how long to wait, and the call.
+type CallAnswer = (Found, Found, i64, StackedCall);
 
 /// The body has to run; as a number of milliseconds to wait.
 const RUN: i64 = -1;
@@ -57,6 +62,12 @@ pub struct StackedCall {
 }
 
 impl StackedCall {
+    fn of(call: TierCall) -> StackedCall {
+        StackedCall {
+            call: Mutex::new(Some(call)),
+        }
+    }
+
     /// Does something with the call, without the interpreter's lock.
     fn with<T: Send>(
         &self,
@@ -156,19 +167,17 @@ impl StackOfTiers {
         leaves: bool,
         blocks: bool,
         own_tags: bool,
-    ) -> PyResult<(Found, Found, i64, StackedCall)> {
+    ) -> PyResult<CallAnswer> {
         let rule = match limit_ms {
             _ if leaves => LeaseRule::Leave,
-            Some(limit_ms) => LeaseRule::Wait { limit_ms },
-            None => LeaseRule::Run,
+            _ => lease_rule(limit_ms),
         };
         let mut call = self.stack.begin(key, names_in(names), is_forced, rule);
         if own_tags {
             call.expect_tags();
         }
         let (found, old, next) = self.ask(py, &mut call, codec, least_ms, blocks)?;
-        let call = Mutex::new(Some(call));
-        Ok((found, old, next, StackedCall { call }))
+        Ok((found, old, next, StackedCall::of(call)))
     }
 
     /// Goes on with a call that has waited.
@@ -304,7 +313,11 @@ impl StackOfTiers {
             let shown_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
             let found = Some((value, shown_ms, age_ms));
             if left_ms > least_ms {
-                py.detach(|| self.stack.accept(call, &hit));
+                // The nearest tier has it: there is nothing to store, and no lease.
+                match call.is_at_nearest() {
+                    true => self.stack.accept(call, &hit),
+                    false => py.detach(|| self.stack.accept(call, &hit)),
+                }
                 raise_what_was_raised()?;
                 return Ok((found, old, RUN));
             }
@@ -312,6 +325,13 @@ impl StackOfTiers {
             py.detach(|| self.stack.refuse(call));
             raise_what_was_raised()?;
         }
+    }
+}
+
+fn lease_rule(limit_ms: Option<u64>) -> LeaseRule {
+    match limit_ms {
+        Some(limit_ms) => LeaseRule::Wait { limit_ms },
+        None => LeaseRule::Run,
     }
 }
 
@@ -326,4 +346,133 @@ fn is_kept(stored: StoredInTiers) -> Option<bool> {
 fn deleted(done: Deleted) -> (bool, Vec<FailureText>) {
     let failures = done.failures.into_iter().map(failure_text);
     (done.was_there, failures.collect())
+}
+
+/// Of a larger value a copy for memory costs as much as to read it again.
+const LARGE_BYTES: usize = 1_024;
+/// Answers that a reader remembers.
+const RECENT_ANSWERS: usize = 256;
+
+/// An answer that a tier gave lately.
+#[derive(Clone, Copy)]
+struct RecentAnswer {
+    /// What begins its digest.
+    start: u64,
+    at_s: f64,
+    /// Whether memory was to have it from then on.
+    is_kept: bool,
+}
+
+/// Those of one function.
+struct RecentAnswers([RecentAnswer; RECENT_ANSWERS]);
+
+impl RecentAnswers {
+    fn new() -> RecentAnswers {
+        let never = RecentAnswer {
+            start: 0,
+            at_s: f64::NEG_INFINITY,
+            is_kept: false,
+        };
+        RecentAnswers([never; RECENT_ANSWERS])
+    }
+
+    /// Whether memory is to have this answer. Not the first time; and not if memory, which may have
+    /// it for `span_s`, had it and lost it before that.
+    fn is_kept(&mut self, digest: &[u8], now_s: f64, span_s: f64) -> bool {
+        let start = digest.first_chunk().copied().unwrap_or_default();
+        let start = u64::from_le_bytes(start);
+        let place = &mut self.0[start as usize % RECENT_ANSWERS];
+        let age_s = now_s - place.at_s;
+        let is_kept = match place.start == start {
+            true if place.is_kept && age_s < span_s => return false,
+            true => age_s < 2.0 * span_s,
+            false => false,
+        };
+        *place = RecentAnswer {
+            start,
+            at_s: now_s,
+            is_kept,
+        };
+        is_kept
+    }
+}
+
+/// How the calls of one function ask its tiers, and what most of them come back with.
+#[pyclass(frozen, module = "tidemark_cache._native")]
+pub struct TierReader {
+    stack: Py<StackOfTiers>,
+    codec: Py<PyAny>,
+    limit_ms: Option<u64>,
+    least_ms: u64,
+    kept_ms: u64,
+    span_s: f64,
+    own_tags: bool,
+    recent: Guarded<RecentAnswers>,
+}
+
+#[pymethods]
+impl TierReader {
+    /// `limit_ms`, `least_ms` and `own_tags` as for `StackOfTiers.read`. Entries are kept for
+    /// `kept_ms` past their lifetime, and memory may have an answer for `span_s`.
+    #[new]
+    fn new(
+        stack: Py<StackOfTiers>,
+        codec: Py<PyAny>,
+        limit_ms: Option<u64>,
+        least_ms: u64,
+        kept_ms: u64,
+        span_s: f64,
+        own_tags: bool,
+    ) -> TierReader {
+        TierReader {
+            stack,
+            codec,
+            limit_ms,
+            least_ms,
+            kept_ms,
+            span_s,
+            own_tags,
+            recent: Guarded::new(RecentAnswers::new()),
+        }
+    }
+
+    /// Asks for the value of `key`. If it is there, within its lifetime, and no tier had a fault:
+    /// the value, until when memory may have it, and whether it goes to its caller alone. Else what
+    /// `StackOfTiers.read` gives.
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        names: &[u8],
+        blocks: bool,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let begin_s = python::now_s();
+        let stack = self.stack.get();
+        let rule = lease_rule(self.limit_ms);
+        let mut call = stack.stack.begin(key, names_in(names), false, rule);
+        if self.own_tags {
+            call.expect_tags();
+        }
+        let codec = self.codec.bind(py);
+        let (found, old, next) = stack.ask(py, &mut call, codec, self.least_ms, blocks)?;
+        if let (Some((value, left_ms, _)), None) = (&found, &old) {
+            let fresh_ms = left_ms.map_or(u64::MAX, |left| left.saturating_sub(self.kept_ms));
+            if fresh_ms > 0 && call.is_without_trouble() {
+                let until_s = begin_s + self.span_s.min(fresh_ms as f64 / 1e3);
+                let is_large = call.found_bytes >= LARGE_BYTES;
+                let passes = is_large && self.passes(value, key, begin_s);
+                return (value, until_s, passes).into_pyobject(py);
+            }
+        }
+        (found, old, next, StackedCall::of(call)).into_pyobject(py)
+    }
+}
+
+impl TierReader {
+    /// Whether memory is not to have this large answer yet: most answers of a tier are not
+    /// wanted a second time soon.
+    fn passes(&self, value: &Py<PyAny>, key: &[u8], now_s: f64) -> bool {
+        let is_copied = unsafe { isolate::is_copied(value.as_ptr()) };
+        is_copied && !self.recent.lock().is_kept(key, now_s, self.span_s)
+    }
 }

@@ -345,3 +345,44 @@ def test_tool_inspects_verifies_and_clears(backend: FileBackend, tmp_path: pathl
     assert code == 1 and "no cache file of this start of the host" in said
     assert file.read_bytes() == b"garbage"
     assert tool("explode")[0] == 2
+
+
+def test_large_answer_goes_into_memory_when_it_is_asked_for_again(backend: FileBackend) -> None:
+    runs: list[int] = []
+
+    def made() -> Any:
+        @cache(backend=backend, namespace="large", version=1)
+        def function(number: int) -> list[int]:
+            runs.append(number)
+            return list(range(2_000))
+
+        return function
+
+    first, again = made(), made()
+    assert first(1) == again(1) == list(range(2_000))
+    assert (again.cache_info().l1_hits, again.cache_contains(1)) == (0, False)
+    for _ in range(3):
+        value = again(1)
+        assert value == list(range(2_000))
+        value.append(1)
+    assert (again.cache_info().l1_hits, again.cache_info().l2_hits) == (2, 2)
+    # What memory has lost so soon it would lose again.
+    again._forget_in_memory()
+    assert again(1) == again(1) == list(range(2_000))
+    assert (again.cache_info().l1_hits, again.cache_info().l2_hits) == (2, 4)
+    # Threads that wait for an answer that goes to one of them alone ask for it again.
+    first(2)
+    start = threading.Barrier(8)
+    answers: list[Any] = []
+
+    def ask() -> None:
+        start.wait()
+        answers.append(again(2))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [list(range(2_000))] * 8
+    assert len({id(answer) for answer in answers}) == 8 and runs == [1, 2]

@@ -1,6 +1,7 @@
 """Invalidations that reach the memory of other processes, and how old an answer may be."""
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import random
@@ -19,6 +20,7 @@ from tidemark_cache import (
     RedisBackend,
     _backed,
     _listening,
+    _native,
     _recent,
     cache,
     invalidate_namespace,
@@ -134,7 +136,7 @@ def here(place: Server | FilePlace, name: str, **settings: Any) -> Any:
     parts = [name, "__main__", "made.<locals>.function", 1]
     backed = function._backed
     tags = backed._names[32:]
-    backed._identity = backed._blake2b(repr(parts).encode(), digest_size=32).digest()
+    backed._identity = hashlib.blake2b(repr(parts).encode(), digest_size=32).digest()
     backed._names = backed._identity + tags
     return function
 
@@ -222,7 +224,7 @@ def test_notices_that_are_none_are_ignored(
     assert function.cache_contains(1)
     heard.hear(backend, b"c", [function._backed._identity, bytes(32)])
     assert function.cache_contains(1)
-    key = function._backed._key(function._backed._content((1,), {}))
+    key = _native.CallKey.of(function, (1,), {}).digest(function._backed._identity)
     heard.hear(backend, b"c", [function._backed._identity, key])
     assert not function.cache_contains(1)
 

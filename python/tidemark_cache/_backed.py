@@ -31,28 +31,9 @@ _CLAIMS_MAX = 10_000
 #: Failures of one kind are logged this often.
 _LOG_S = 60.0
 
-#: How long memory may have the value that a body has given, until the native side asks for it.
-_decided = threading.local()
-
-
-def _decide(value: Any, until_s: float) -> None:
-    _decided.until = (value, until_s)
-
-
-def lifetime_in_memory(value: Any) -> float:
-    """Seconds, for the native side, which asks right after a body has given the value."""
-    decided = getattr(_decided, "until", None)
-    _decided.until = None
-    # Of another value if copying this one has called a function with a tier: not kept in memory.
-    if decided is None or decided[0] is not value:
-        return 0.0
-    until_s: float = decided[1]
-    return max(0.0, until_s - time.monotonic())
-
-
 #: What memory has of a function whose freshness is a matter of its tiers.
 OF_MEMORY: dict[str, Any] = {
-    "policy": lifetime_in_memory,
+    "policy": _native.lifetime_in_memory,
     "refresh_share": None,
     "stale_us": 0,
     "error_us": 0,
@@ -79,6 +60,10 @@ def refuse_ambiguous(function: Any, config: Any) -> None:
         )
 
 
+#: A value that a tier has, until when memory may have it, and whether it goes to its caller alone.
+_Answer = tuple[Any, float, bool]
+
+
 class _Reading:
     """What the tiers said before the body runs."""
 
@@ -97,7 +82,9 @@ class _Reading:
         "wish",
     )
 
-    def __init__(self, wish: "_Wish") -> None:
+    def __init__(
+        self, wish: "_Wish", key: _native.CallKey | None = None, digest: bytes = b""
+    ) -> None:
         self.wish = wish
         self.begin_s = time.monotonic()
         #: When the tiers were read last.
@@ -111,8 +98,8 @@ class _Reading:
         #: As `found`, past its lifetime: the answer if the body fails.
         self.old: tuple[Any] | None = None
         #: The call, and what stands for it in the tiers; None if it cannot be bound.
-        self.key: _native.CallKey | None = None
-        self.digest = b""
+        self.key = key
+        self.digest = digest
         #: With what a value is stored; None if no tier can be used for this call.
         self.call: _native.StackedCall | None = None
         #: Not 0: another process computes the value, and this call looks again after that time.
@@ -136,6 +123,8 @@ class _Wish(NamedTuple):
     blocks: bool = True
     #: Whether to count a hit, and have it refreshed if it is due.
     is_counted: bool = True
+    #: As the calls of the function itself, of which most find an answer that needs nothing more.
+    is_usual: bool = False
 
 
 class BackedFunction:
@@ -160,6 +149,7 @@ class BackedFunction:
         )
         self._is_behind: bool = config.write_behind
         self._stack: _native.StackOfTiers | None = None
+        self._reader: _native.TierReader | None = None
         self._codec = Codec(function)
         self._policy: Callable[[Any], Any] | None = settings["policy"]
         self._ttl_s: float | None = config.ttl_s
@@ -167,14 +157,16 @@ class BackedFunction:
         # Modules that only a tier needs are imported where it is used.
         from hashlib import blake2b
 
-        self._blake2b = blake2b
         freshness = {name: settings[name] for name in ("stale_us", "error_us")}
         #: So long an entry is kept past its lifetime, and so long of that it answers at once.
         self._kept_ms = max(freshness.values()) // 1_000
         stale_ms = freshness["stale_us"] // 1_000
         self._refresh_share: float | None = settings["refresh_share"]
         limit_ms = round(settings["flight_wait"] * 1_000) if config.lease == "wait" else None
-        self._wish = _Wish(least_ms=self._kept_ms - stale_ms, limit_ms=limit_ms)
+        least_ms = self._kept_ms - stale_ms
+        # With a share, each answer is looked at once more: it may be due.
+        is_usual = self._refresh_share is None
+        self._wish = _Wish(least_ms=least_ms, limit_ms=limit_ms, is_usual=is_usual)
         self._wish_async = self._wish._replace(blocks=False)
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
@@ -228,6 +220,9 @@ class BackedFunction:
                 apart = _async.in_thread if self._is_slow else _async.at_once
                 call = (args, kwargs)
                 reading = await apart(self._ask, args, kwargs, self._wish_now(False))
+                if isinstance(reading, tuple):
+                    _native.decide(*reading)
+                    return reading[0]
                 while reading.wait_s and await _async.pause(reading.wait_s):
                     await apart(self._go_on, reading)
                 if reading.found is not None:
@@ -236,13 +231,16 @@ class BackedFunction:
                     value = await function(*args, **kwargs)
                 except BaseException as error:
                     return self._fallen_back(reading, error)
-                _decide(value, await apart(self._kept_until, reading, value))
+                _native.decide(value, await apart(self._kept_until, reading, value))
                 return value
 
             return functools.wraps(function)(ask_async)
 
         def ask(*args: Any, **kwargs: Any) -> Any:
             reading = self._ask(args, kwargs, self._wish_now(True))
+            if isinstance(reading, tuple):
+                _native.decide(*reading)
+                return reading[0]
             if reading.found is not None:
                 return self._answer(reading, (args, kwargs))
             try:
@@ -265,7 +263,7 @@ class BackedFunction:
             raise error
         self.hits += 1
         self.stale_hits += 1
-        _decide(reading.old[0], 0.0)
+        _native.decide(reading.old[0], 0.0)
         return reading.old[0]
 
     def _end(self, reading: _Reading) -> None:
@@ -284,9 +282,6 @@ class BackedFunction:
         if stack is None:
             stack = self._stack = _tiers.stack_of(*self.rules)
         return stack
-
-    def _key(self, content: bytes) -> bytes:
-        return self._blake2b(content, digest_size=32, key=self._identity).digest()
 
     def _names_of(self, tags: Iterable[str]) -> bytes:
         # As a set, like those in memory: who names a tag twice means it once.
@@ -314,21 +309,68 @@ class BackedFunction:
             return _Wish(is_forced=True)
         return self._wish if blocks else self._wish_async
 
-    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish) -> _Reading:
-        reading = _Reading(wish)
-        reading.key = _native.CallKey.of(self.cached, args, kwargs)
-        if reading.key is None:
-            return reading
+    def _ask(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish
+    ) -> "_Reading | _Answer":
+        """What the tiers say; of a usual wish the answer itself, if there is nothing to do."""
+        key = _native.CallKey.of(self.cached, args, kwargs)
+        if key is None:
+            return _Reading(wish)
         # An argument without canonical bytes is the caller's error, and raised.
-        reading.digest = self._key(reading.key.canonical())
-        names = self._names_for(args, kwargs)
+        digest = key.digest(self._identity)
+        names = self._names if self._tags_of is None else self._names_for(args, kwargs)
         if self._heard and self._listeners is not _listening.listeners:
             self._listen()
         if self._recent is not None:
-            self._recent.begin(reading.digest, reading.key)
+            self._recent.begin(digest, key)
+        if not wish.is_usual:
+            return self._asked(key, digest, names, wish)
+        reader = self._reader
+        began_s = time.monotonic()
         try:
-            found, old, next_ms, reading.call = self._opened().read(
-                reading.digest,
+            if reader is None:
+                reader = self._new_reader()
+            answer = reader.answer(digest, names, wish.blocks)
+        except Exception as error:
+            self._failed(*_words(error))
+            return _Reading(wish, key, digest)
+        if len(answer) == 3:
+            self.hits += 1
+            if self._recent is not None:
+                self._recent.end(digest, key)
+            return answer
+        reading = _Reading(wish, key, digest)
+        reading.read_s = began_s
+        self._take_all(reading, answer)
+        return reading
+
+    def _new_reader(self) -> _native.TierReader:
+        self._reader = _native.TierReader(
+            self._opened(),
+            self._codec,
+            self._wish.limit_ms,
+            self._wish.least_ms,
+            self._kept_ms,
+            STALE_S,
+            self._own_tags_of is not None,
+        )
+        return self._reader
+
+    def _read(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish
+    ) -> _Reading:
+        """As ``_ask``, of a wish that is not usual."""
+        reading = self._ask(args, kwargs, wish)
+        assert isinstance(reading, _Reading)
+        return reading
+
+    def _asked(
+        self, key: _native.CallKey, digest: bytes, names: bytes, wish: _Wish
+    ) -> _Reading:
+        reading = _Reading(wish, key, digest)
+        try:
+            answer = self._opened().read(
+                digest,
                 names,
                 self._codec,
                 wish.is_forced,
@@ -341,10 +383,19 @@ class BackedFunction:
         except Exception as error:
             self._failed(*_words(error))
             return reading
+        self._take_all(reading, answer)
+        return reading
+
+    def _take_all(
+        self,
+        reading: _Reading,
+        answer: "tuple[_native.FoundValue | None, _native.FoundValue | None, int, "
+        "_native.StackedCall]",
+    ) -> None:
+        found, old, next_ms, reading.call = answer
         self._take(reading, found, old, next_ms)
         # If the body runs, it runs now.
         reading.begin_s = time.monotonic()
-        return reading
 
     def _go_on(self, reading: _Reading) -> None:
         assert reading.call is not None
@@ -398,7 +449,7 @@ class BackedFunction:
         if reading.due_ms is not None:
             self._refresh_later(call, reading.due_ms)
         self._no_longer(reading)
-        _decide(reading.found[0], reading.read_s + reading.memory_s)
+        _native.decide(reading.found[0], reading.read_s + reading.memory_s)
         return reading.found[0]
 
     def _is_due(self, age_ms: int, fresh_ms: int) -> bool:
@@ -430,7 +481,7 @@ class BackedFunction:
         args, kwargs = _refresh.private(call)
 
         def refresh() -> None:
-            reading = self._ask(args, kwargs, wish)
+            reading = self._read(args, kwargs, wish)
             if reading.found is not None or reading.is_elsewhere:
                 self._no_longer(reading)
                 return
@@ -449,7 +500,7 @@ class BackedFunction:
         self, call: tuple[tuple[Any, ...], dict[str, Any]], wish: _Wish
     ) -> None:
         apart = _async.in_thread if self._is_slow else _async.at_once
-        reading = await apart(self._ask, *call, wish)
+        reading = await apart(self._read, *call, wish)
         if reading.found is not None or reading.is_elsewhere:
             self._no_longer(reading)
             return
@@ -470,7 +521,7 @@ class BackedFunction:
         logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", name, error)
 
     def _write(self, reading: _Reading, value: Any) -> None:
-        _decide(value, self._kept_until(reading, value))
+        _native.decide(value, self._kept_until(reading, value))
 
     def _kept_until(self, reading: _Reading, value: Any) -> float:
         """Stores the value; until when memory may have it."""
@@ -549,20 +600,20 @@ class BackedFunction:
 
     def put(self, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
         """Stores a value that no body has given."""
-        self._write(self._ask(args, kwargs, _Wish(is_forced=True)), value)
+        self._write(self._read(args, kwargs, _Wish(is_forced=True)), value)
 
     def deletion(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[], bool | None]:
         """What deletes the entry of a call and says whether there was one; None if a tier failed,
         which may still have it."""
-        content = self._content(args, kwargs)
+        key = _native.CallKey.of(self.cached, args, kwargs)
+        digest = None if key is None else key.digest(self._identity)
         names = self._names_for(args, kwargs)
 
         def delete() -> bool | None:
-            if content is None:
+            if digest is None:
                 return False
-            digest = self._key(content)
             try:
                 was_there, failures = self._opened().delete(digest, names)
             except Exception as error:

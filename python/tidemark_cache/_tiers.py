@@ -119,16 +119,7 @@ class RedisBackend:
 
     def open(self) -> _native.SharedRedis:
         """One more object for this server."""
-        return _native.SharedRedis(
-            self.url,
-            list(self.sentinels),
-            f"{self.prefix}:python-1:",
-            _milliseconds("connect_timeout", self.connect_timeout),
-            _milliseconds("timeout", self.timeout),
-            _count("connections", self.connections, 1, 10_000),
-            _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
-            *_pems(self.tls_ca, self.tls_certificate, self.tls_key),
-        )
+        return _native.SharedRedis(_server_of(self), list(self.sentinels))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,15 +163,7 @@ class MemcachedBackend:
 
     def open(self) -> _native.SharedMemcached:
         """One more object for this server."""
-        return _native.SharedMemcached(
-            self.url,
-            f"{self.prefix}:python-1:",
-            _milliseconds("connect_timeout", self.connect_timeout),
-            _milliseconds("timeout", self.timeout),
-            _count("connections", self.connections, 1, 10_000),
-            _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
-            *_pems(self.tls_ca, self.tls_certificate, self.tls_key),
-        )
+        return _native.SharedMemcached(_server_of(self))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -316,6 +299,19 @@ def _pems(
     if certificate is not None and key is not None:
         shown = (_pem("tls_certificate", certificate), _pem("tls_key", key))
     return None if ca is None else _pem("tls_ca", ca), shown
+
+
+def _server_of(backend: "RedisBackend | MemcachedBackend") -> "_native.GivenServer":
+    """What the native side makes a tier on a server with."""
+    return (
+        backend.url,
+        f"{backend.prefix}:python-1:",
+        _milliseconds("connect_timeout", backend.connect_timeout),
+        _milliseconds("timeout", backend.timeout),
+        _count("connections", backend.connections, 1, 10_000),
+        _count("megabytes", backend.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
+        *_pems(backend.tls_ca, backend.tls_certificate, backend.tls_key),
+    )
 
 
 def backends_of(backend: object) -> tuple[Backend, ...]:

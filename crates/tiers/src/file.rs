@@ -9,12 +9,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::host::{ByProcess, FORKS_MAX, Host};
 use crate::tier::{
-    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, Stored, Tier, TierError, TierFault,
+    JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket,
+    Stored, Tier, TierError, TierFault, TokenName,
 };
 use opened::{OpenWay, OpenedFile};
 
 mod clean;
 mod failed;
+mod joint;
 mod layout;
 mod lease;
 mod lock;
@@ -218,6 +220,23 @@ impl FileTier {
     }
 }
 
+impl JointReads for FileTier {
+    fn get_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<JointHit>, TierError> {
+        self.with(|opened| opened.get_under(key, names, (self.host.now_ms)()))
+    }
+}
+
+impl LeasingTier for FileTier {
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        self.with(|opened| opened.lease(key, holder, act, &self.host))
+    }
+}
+
 impl Tier for FileTier {
     fn check(&self) -> Result<(), TierError> {
         self.opened().map(drop)
@@ -241,13 +260,12 @@ impl Tier for FileTier {
         self.with(|opened| opened.set(key, value, lifetime_ms, ticket, &self.host))
     }
 
-    fn lease(
-        &self,
-        key: &[u8],
-        holder: &LeaseHolder,
-        act: LeaseAct,
-    ) -> Result<LeaseAnswer, TierError> {
-        self.with(|opened| opened.lease(key, holder, act, &self.host))
+    fn joint_reads(&self) -> Option<&dyn JointReads> {
+        Some(self)
+    }
+
+    fn leases(&self) -> Option<&dyn LeasingTier> {
+        Some(self)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::host::Host;
-use super::tier::{LeaseAct, LeaseAnswer, LeaseHolder, Tier, TierError};
+use super::tier::{LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, TierError};
 
 /// A lease that is not renewed for so long is overdue: so long others wait for a dead process.
 pub const LEASE_MS: u64 = 3_000;
@@ -36,7 +36,7 @@ impl LeaseBook {
     }
 
     /// Takes the lease of a key. Whether this process has it now.
-    pub fn take(&self, tier: &dyn Tier, key: &[u8], host: &Host) -> Result<bool, TierError> {
+    pub fn take(&self, tier: &dyn LeasingTier, key: &[u8], host: &Host) -> Result<bool, TierError> {
         let holder = {
             let mut state = self.lock();
             if let Some(count) = state.held.get_mut(key) {
@@ -60,7 +60,7 @@ impl LeaseBook {
     }
 
     /// Gives a lease back, unless another call of this process has it, too.
-    pub fn release(&self, tier: &dyn Tier, key: &[u8]) -> Result<(), TierError> {
+    pub fn release(&self, tier: &dyn LeasingTier, key: &[u8]) -> Result<(), TierError> {
         let mut state = self.lock();
         let Some(count) = state.held.get_mut(key) else {
             return Ok(());
@@ -76,7 +76,7 @@ impl LeaseBook {
     }
 
     /// Renews every lease. Whether there was one.
-    fn renew(&self, tier: &dyn Tier) -> bool {
+    fn renew(&self, tier: &dyn LeasingTier) -> bool {
         let (holder, keys) = {
             let state = self.lock();
             let keys: Vec<Vec<u8>> = state.held.keys().cloned().collect();
@@ -105,7 +105,7 @@ impl LeaseBook {
     }
 
     /// What the thread does, until there has been no lease for a while.
-    pub fn keep_renewed(&self, tier: &dyn Tier) {
+    pub fn keep_renewed(&self, tier: &dyn LeasingTier) {
         let mut idle = 0;
         loop {
             thread::sleep(RENEW);

@@ -17,12 +17,14 @@ pub mod envelope;
 mod file;
 mod host;
 mod idle;
+mod known;
 mod leases;
 mod memcached;
 mod paced;
 pub mod policy;
 mod records;
 mod redis;
+mod server;
 mod stack;
 mod tier;
 mod tls;
@@ -35,13 +37,14 @@ pub use file::{
     MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen, SharedBytes, VALUE_SHARE,
 };
 pub use host::Host;
-pub use memcached::{MemcachedSettings, MemcachedStore};
+pub use memcached::MemcachedStore;
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
-pub use redis::{NOTICE_BYTES_MAX, RedisSettings, RedisTier, read_answer};
+pub use redis::{NOTICE_BYTES_MAX, RedisTier, read_answer};
+pub use server::TierServer;
 pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
-    HeardNotice, LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier,
-    TierError, TierFault, TierHit,
+    HeardNotice, JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup,
+    MissTicket, NAME_BYTES, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
 };
 pub use tls::TierTls;
-pub use tokens::{NAME_BYTES, OWN_TAGS_MAX, TokenName};
+pub use tokens::OWN_TAGS_MAX;

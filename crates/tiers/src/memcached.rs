@@ -7,7 +7,6 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 
@@ -15,8 +14,9 @@ use super::host::Host;
 use super::idle::IdleConnections;
 use super::paced::PacedChannel;
 use super::records::RecordStore;
+use super::server::TierServer;
 use super::tier::{TierError, TierFault};
-use super::tls::{TierTls, TlsPlace, tls_config};
+use super::tls::{TlsPlace, tls_config};
 
 const BUFFER_BYTES: usize = 16 << 10;
 /// Bytes of a line of an answer; a head or an error.
@@ -34,25 +34,6 @@ const UNREADABLE: &str = "the address of the Memcached server cannot be read; it
                           memcached://host[:port], memcacheds://host[:port] for TLS, or \
                           memcached+unix:///path, without a name, a password or parameters";
 
-/// Where a server is, and how it is used.
-#[derive(Clone)]
-pub struct MemcachedSettings {
-    /// `memcached://host[:port]`, `memcacheds://…` for TLS, or `memcached+unix:///path`.
-    pub url: String,
-    /// What a connection by TLS needs.
-    pub tls: TierTls,
-    /// What all keys begin with: letters, digits and punctuation of ASCII.
-    pub prefix: String,
-    /// How long making a connection may take.
-    pub connect_timeout: Duration,
-    /// How long a call may take, from its first byte to the last one of its answer.
-    pub timeout: Duration,
-    /// Bytes that one record may have.
-    pub record_bytes_max: usize,
-    /// Connections that are kept in each process while they are not used.
-    pub idle_max: usize,
-}
-
 enum MemcachedPlace {
     Tcp {
         host: String,
@@ -65,7 +46,7 @@ enum MemcachedPlace {
 /// The records in a Memcached server.
 pub struct MemcachedStore {
     place: MemcachedPlace,
-    settings: MemcachedSettings,
+    settings: TierServer,
     idle: IdleConnections<BufReader<PacedChannel>>,
 }
 
@@ -80,7 +61,7 @@ fn off(text: &str) -> TierError {
     TierError::new(TierFault::Off, text)
 }
 
-fn place(settings: &MemcachedSettings) -> Result<MemcachedPlace, TierError> {
+fn place(settings: &TierServer) -> Result<MemcachedPlace, TierError> {
     let (scheme, rest) = settings.url.split_once("://").ok_or(off(UNREADABLE))?;
     let tls = &settings.tls;
     if scheme != "memcacheds" && (tls.authorities.is_some() || tls.client.is_some()) {
@@ -127,7 +108,7 @@ impl MemcachedStore {
     ///
     /// # Errors
     /// [`TierFault::Off`] when the address cannot be understood, or the prefix is too long.
-    pub fn new(settings: MemcachedSettings, host: &Host) -> Result<MemcachedStore, TierError> {
+    pub fn new(settings: TierServer, host: &Host) -> Result<MemcachedStore, TierError> {
         let is_plain = settings.prefix.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_plain || settings.prefix.len() > KEY_BYTES_MAX / 2 {
             return Err(off(
@@ -212,7 +193,7 @@ impl MemcachedStore {
         channel.begin(self.settings.timeout)?;
         channel.write_all(&parts.concat())?;
         channel.flush()?;
-        let answer = meta_answer(connection, self.settings.record_bytes_max)?;
+        let answer = meta_answer(connection, self.settings.answer_bytes_max)?;
         if !connection.buffer().is_empty() {
             return Err(foreign("the server answers what was not sent"));
         }

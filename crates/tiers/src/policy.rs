@@ -194,6 +194,14 @@ impl CallPolicy {
         };
     }
 
+    /// Whether the tier that is asked now has none before it.
+    pub fn is_at_nearest(&self) -> bool {
+        matches!(
+            self.stage,
+            CallStage::Asking { tier: 0, .. } | CallStage::Again { tier: 0, .. }
+        )
+    }
+
     /// The tier has the value: it goes into the tiers before it.
     pub fn hit(&mut self, now_ms: u64) {
         let before = self.current();
@@ -392,6 +400,11 @@ impl TierGate {
         {
             breaker.failed(now_ms);
         }
+    }
+
+    /// Whether a caller waits for its turn.
+    pub fn is_waited_for(&self) -> bool {
+        self.waiting > 0
     }
 
     /// The breaker, if there is one.

@@ -6,10 +6,7 @@
 //! has it. To delete a key is to remove its generation, and the next one is another.
 
 use super::host::Host;
-use super::tier::{
-    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
-    TierFault, TierHit,
-};
+use super::tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit};
 use super::tokens;
 
 /// A store of records, used from any thread, and shared by any processes.
@@ -172,15 +169,6 @@ impl<S: RecordStore> Tier for RecordTier<S> {
             Some(found) if found == generation => Stored::Kept,
             _ => Stored::Overtaken,
         })
-    }
-
-    fn has_leases(&self) -> bool {
-        false
-    }
-
-    fn lease(&self, _: &[u8], _: &LeaseHolder, _: LeaseAct) -> Result<LeaseAnswer, TierError> {
-        let text = "a store of records gives no leases";
-        Err(TierError::new(TierFault::Off, text))
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

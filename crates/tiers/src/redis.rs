@@ -7,11 +7,11 @@
 mod address;
 mod answer;
 mod connection;
+mod joint;
 mod notices;
 mod sentinel;
 
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 
@@ -21,17 +21,20 @@ pub use notices::NOTICE_BYTES_MAX;
 use address::RedisRoute;
 use connection::{CallBounds, ServerConnection};
 
-use super::host::Host;
+use super::host::{ByProcess, Host};
 use super::idle::IdleConnections;
+use super::known::KnownTokens;
+use super::server::TierServer;
 use super::tier::{
-    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
-    TierHit,
+    JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS,
+    Stored, Tier, TierError, TierHit,
 };
-use super::tls::TierTls;
+use super::tokens::Token;
 
 /// Kind, token, lifetime in milliseconds.
 const HEADER_BYTES: usize = 1 + TOKEN_BYTES + 8;
 const TOKEN_BYTES: usize = 16;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 const PLACEHOLDER: u8 = 0;
 const ENTRY: u8 = 1;
 /// A run that takes longer than this is not stored: its placeholder has expired.
@@ -87,38 +90,15 @@ const LEASE: &str = "
     return 1
 ";
 
-/// Where a server is, and how it is used.
-#[derive(Clone)]
-pub struct RedisSettings {
-    /// `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
-    /// `redis+unix:///path`.
-    ///
-    /// With `sentinels`, the host is the name that they have for the server.
-    pub url: String,
-    /// Addresses of Sentinels, of the same form.
-    pub sentinels: Vec<String>,
-    /// What a connection by TLS needs.
-    pub tls: TierTls,
-    /// What all keys begin with.
-    pub prefix: String,
-    /// How long making a connection may take.
-    pub connect_timeout: Duration,
-    /// How long a call may take, from its first byte to the last one of its answer.
-    pub timeout: Duration,
-    /// Bytes that one answer may have. A larger one is an error, and the connection ends.
-    pub answer_bytes_max: usize,
-    /// Connections that are kept in each process while they are not used.
-    pub idle_max: usize,
-}
-
 /// A Redis server, in this process and in the children it forks.
 pub struct RedisTier {
     route: RedisRoute,
     /// The Sentinel that answered last.
     first_sentinel: AtomicUsize,
-    settings: RedisSettings,
+    settings: TierServer,
     host: Host,
     idle: IdleConnections<ServerConnection>,
+    tokens: ByProcess<KnownTokens<Token>>,
     scripts: Scripts,
 }
 
@@ -158,6 +138,11 @@ impl Record {
         }
     }
 
+    /// The value in the bytes of an entry.
+    fn value_in(bytes: &[u8]) -> &[u8] {
+        &bytes[HEADER_BYTES..]
+    }
+
     fn token(&self) -> u128 {
         match self {
             Record::Entry { token, .. } | Record::Placeholder { token } => *token,
@@ -180,11 +165,25 @@ impl RedisTier {
     /// # Errors
     /// [`TierFault::Off`] when the address cannot be understood. The text does not repeat it, since
     /// it may hold a password.
-    pub fn new(settings: RedisSettings, host: Host) -> Result<RedisTier, TierError> {
+    pub fn new(settings: TierServer, host: Host) -> Result<RedisTier, TierError> {
+        RedisTier::by_sentinels(settings, &[], host)
+    }
+
+    /// As [`RedisTier::new`], of a server that Sentinels at these addresses know: the host of its
+    /// own address is the name that they have for it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn by_sentinels(
+        settings: TierServer,
+        sentinels: &[String],
+        host: Host,
+    ) -> Result<RedisTier, TierError> {
         Ok(RedisTier {
-            route: address::route(&settings)?,
+            route: address::route(&settings, sentinels)?,
             first_sentinel: AtomicUsize::new(0),
             idle: IdleConnections::new(&host, settings.idle_max),
+            tokens: ByProcess::new(&host),
             settings,
             host,
             scripts: Scripts {
@@ -246,13 +245,16 @@ impl RedisTier {
     }
 
     /// The braces keep the records of a key together where a server is one of many.
-    fn key(&self, key: &[u8]) -> String {
-        let digit = |four: u8| char::from_digit(four.into(), 16).expect("four bits");
-        let mut name = format!("{}{{", self.settings.prefix);
+    fn key(&self, key: &[u8]) -> Vec<u8> {
+        let prefix = self.settings.prefix.as_bytes();
+        let mut name = Vec::with_capacity(prefix.len() + 2 * key.len() + 2);
+        name.extend(prefix);
+        name.push(b'{');
         for byte in key {
-            name.extend([digit(byte >> 4), digit(byte & 15)]);
+            let digits = [byte >> 4, byte & 15].map(|four| DIGITS[usize::from(four)]);
+            name.extend(digits);
         }
-        name.push('}');
+        name.push(b'}');
         name
     }
 
@@ -263,7 +265,7 @@ impl RedisTier {
     }
 
     /// The record of a key, after a placeholder was put there if there was none.
-    fn record(&self, connection: &mut ServerConnection, key: &str) -> Result<Record, RedisError> {
+    fn record(&self, connection: &mut ServerConnection, key: &[u8]) -> Result<Record, RedisError> {
         let placeholder = record_bytes(PLACEHOLDER, self.token(), 0, b"");
         let mut call = self.scripts.miss.key(key);
         call.arg(placeholder.as_slice()).arg(PLACEHOLDER_MS);
@@ -271,6 +273,30 @@ impl RedisTier {
         // Bytes of another program: no value is stored over them, for no ticket fits.
         let other = Record::Placeholder { token: 0 };
         Ok(Record::of(&bytes).unwrap_or(other))
+    }
+
+    /// What a key holds, of which the server has said this. Without a record it gets a placeholder.
+    fn lookup(
+        &self,
+        connection: &mut ServerConnection,
+        key: &[u8],
+        bytes: Option<Vec<u8>>,
+        left_ms: i64,
+    ) -> Result<Lookup, RedisError> {
+        // -2: it has expired between the two.
+        if let Some(bytes) = bytes.filter(|_| left_ms != -2)
+            && let Some(record) = Record::of(&bytes)
+        {
+            return Ok(match record {
+                Record::Entry { lifetime_ms, .. } => {
+                    Lookup::Hit(self.hit(bytes, lifetime_ms, left_ms))
+                }
+                Record::Placeholder { token } => Lookup::Miss(MissTicket::of(token)),
+            });
+        }
+        // An entry that was stored meanwhile has a ticket as well.
+        let token = self.record(connection, key)?.token();
+        Ok(Lookup::Miss(MissTicket::of(token)))
     }
 
     fn hit(&self, bytes: Vec<u8>, lifetime_ms: u64, left_ms: i64) -> TierHit {
@@ -288,35 +314,60 @@ impl RedisTier {
     }
 }
 
+impl LeasingTier for RedisTier {
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        let key = self.key(key);
+        let (name, lifetime_ms) = match act {
+            LeaseAct::Take { lifetime_ms } => ("take", lifetime_ms),
+            LeaseAct::Renew { lifetime_ms } => ("renew", lifetime_ms),
+            LeaseAct::Release => ("release", 0),
+        };
+        self.with(|connection| {
+            let mut call = self.scripts.lease.key(&key);
+            call.key([key.as_slice(), b":lease"].concat())
+                .arg(holder.as_slice())
+                .arg(name)
+                .arg(lifetime_ms)
+                .arg(PLACEHOLDER_MS)
+                .arg(self.token().to_be_bytes().as_slice());
+            let is_own: bool = call.invoke(connection)?;
+            Ok(if is_own {
+                LeaseAnswer::Own
+            } else {
+                LeaseAnswer::Other
+            })
+        })
+    }
+}
+
 impl Tier for RedisTier {
     fn check(&self) -> Result<(), TierError> {
         self.with(|connection| redis::cmd("PING").exec(connection))
     }
 
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
-        let key = self.key(key);
+        let place = self.key(key);
         self.with(|connection| {
             let (bytes, left_ms): (Option<Vec<u8>>, i64) = redis::pipe()
                 .cmd("GET")
-                .arg(&key)
+                .arg(&place)
                 .cmd("PTTL")
-                .arg(&key)
+                .arg(&place)
                 .query(connection)?;
-            // -2: it has expired between the two.
-            if let Some(bytes) = bytes.filter(|_| left_ms != -2)
-                && let Some(record) = Record::of(&bytes)
-            {
-                return Ok(match record {
-                    Record::Entry { lifetime_ms, .. } => {
-                        Lookup::Hit(self.hit(bytes, lifetime_ms, left_ms))
-                    }
-                    Record::Placeholder { token } => Lookup::Miss(MissTicket::of(token)),
-                });
+            if let Some(bytes) = &bytes {
+                self.learn(key, bytes);
             }
-            // An entry that was stored meanwhile has a ticket as well.
-            let token = self.record(connection, &key)?.token();
-            Ok(Lookup::Miss(MissTicket::of(token)))
+            self.lookup(connection, &place, bytes, left_ms)
         })
+    }
+
+    fn joint_reads(&self) -> Option<&dyn JointReads> {
+        Some(self)
     }
 
     fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError> {
@@ -359,33 +410,8 @@ impl Tier for RedisTier {
         })
     }
 
-    fn lease(
-        &self,
-        key: &[u8],
-        holder: &LeaseHolder,
-        act: LeaseAct,
-    ) -> Result<LeaseAnswer, TierError> {
-        let key = self.key(key);
-        let (name, lifetime_ms) = match act {
-            LeaseAct::Take { lifetime_ms } => ("take", lifetime_ms),
-            LeaseAct::Renew { lifetime_ms } => ("renew", lifetime_ms),
-            LeaseAct::Release => ("release", 0),
-        };
-        self.with(|connection| {
-            let mut call = self.scripts.lease.key(&key);
-            call.key(format!("{key}:lease"))
-                .arg(holder.as_slice())
-                .arg(name)
-                .arg(lifetime_ms)
-                .arg(PLACEHOLDER_MS)
-                .arg(self.token().to_be_bytes().as_slice());
-            let is_own: bool = call.invoke(connection)?;
-            Ok(if is_own {
-                LeaseAnswer::Own
-            } else {
-                LeaseAnswer::Other
-            })
-        })
+    fn leases(&self) -> Option<&dyn LeasingTier> {
+        Some(self)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

@@ -9,8 +9,10 @@ use std::time::Duration;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
-use super::tier::{Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierHit};
-use super::tokens::{self, TagWatch, TokenName};
+use super::tier::{
+    JointHit, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierHit, TokenName,
+};
+use super::tokens::{self, TagWatch};
 
 /// All reads of a call begin within this time, and all its stores.
 const CALL_MS: u64 = 5_000;
@@ -51,6 +53,8 @@ pub struct TierCall {
     rights: Vec<Option<StoreRight>>,
     lease: Option<HeldLease>,
     pause_ms: u64,
+    /// Bytes of the value that a tier gave last.
+    pub found_bytes: usize,
     /// What tiers did not do.
     pub failures: Vec<TierError>,
     /// Operations that did not take place, for the breaker or for want of room.
@@ -66,9 +70,10 @@ struct HeldLease {
 
 impl Drop for HeldLease {
     fn drop(&mut self) {
-        if let Some(book) = self.shared.leases[self.tier].own() {
+        let leases = self.shared.tiers[self.tier].leases();
+        if let (Some(book), Some(leases)) = (self.shared.leases[self.tier].own(), leases) {
             // What cannot be given back now is overdue soon.
-            let _ = book.release(&*self.shared.tiers[self.tier], &self.key);
+            let _ = book.release(leases, &self.key);
         }
     }
 }
@@ -145,7 +150,7 @@ impl TierStack {
     pub fn new(tiers: Vec<Arc<dyn Tier>>, settings: GateSettings, host: Host) -> TierStack {
         let leases = tiers.iter().map(|_| ByProcess::new(&host)).collect();
         let shared = StackShared {
-            leasing: tiers.iter().map(|tier| tier.has_leases()).collect(),
+            leasing: tiers.iter().map(|tier| tier.leases().is_some()).collect(),
             tiers,
             settings,
             host,
@@ -177,6 +182,7 @@ impl TierStack {
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
             pause_ms: PAUSE_MS.0,
+            found_bytes: 0,
             failures: Vec::new(),
             rejected: 0,
         }
@@ -195,6 +201,7 @@ impl TierStack {
             match call.steps.next(self.now_ms()) {
                 CallStep::Ask(tier) => {
                     if let Some(hit) = self.ask_tier(call, tier) {
+                        call.found_bytes = hit.value().len();
                         return AskAnswer::Hit(hit);
                     }
                 }
@@ -240,9 +247,10 @@ impl TierStack {
             call.steps.lease_failed();
             return;
         };
-        let taken = self
-            .shared
-            .operate(tier, |one| book.take(one, &key, &self.shared.host));
+        let taken = self.shared.operate(tier, |one| {
+            let leases = one.leases().expect("a tier that gives leases");
+            book.take(leases, &key, &self.shared.host)
+        });
         match taken {
             GatedOperation::Done(is_held) => {
                 if is_held {
@@ -397,6 +405,16 @@ impl TierCall {
         self.has_own_tags = true;
     }
 
+    /// Whether the tier that was asked last is the nearest: a hit there is stored nowhere.
+    pub fn is_at_nearest(&self) -> bool {
+        self.lease.is_none() && self.steps.is_at_nearest()
+    }
+
+    /// Whether every tier that was asked has answered.
+    pub fn is_without_trouble(&self) -> bool {
+        self.failures.is_empty() && self.rejected == 0
+    }
+
     /// The tags of the value that the body has given, of a call that expects them.
     pub fn tag(&mut self, tags: Vec<TokenName>) {
         self.own_tags = tags;
@@ -413,13 +431,26 @@ impl TierCall {
         Ok((key, watch.transpose()?))
     }
 
+    fn find(&self, tier: &dyn Tier, host: &Host) -> Result<JointHit, TierError> {
+        if let Some(joint) = tier.joint_reads()
+            && let Some(found) = joint.get_under(&self.key, &self.names)?
+        {
+            return Ok(found);
+        }
+        let key = tokens::key_with(tier, &self.key, &self.names, host)?;
+        let found = tier.get(&key)?;
+        Ok((key, found))
+    }
+
     fn look(&self, tier: &dyn Tier, host: &Host) -> Result<Looked, TierError> {
-        let (key, watch) = self.key_in(tier, host)?;
-        let found = if self.is_forced {
-            Lookup::Miss(tier.ticket(&key)?)
-        } else {
-            tier.get(&key)?
-        };
+        if self.is_forced {
+            let (key, watch) = self.key_in(tier, host)?;
+            let ticket = tier.ticket(&key)?;
+            return Ok(Looked::Miss(StoreRight { key, ticket, watch }));
+        }
+        let watch = self.has_own_tags.then(|| TagWatch::begin(tier, host));
+        let watch = watch.transpose()?;
+        let (key, found) = self.find(tier, host)?;
         let ticket = match found {
             Lookup::Miss(ticket) => ticket,
             Lookup::Hit(hit) if !self.has_own_tags => {
@@ -522,9 +553,16 @@ impl StackShared {
         }
         let done = act(&*self.tiers[tier]);
         let failed = done.as_ref().err().map(|error| error.fault);
-        self.lock(own)[tier].leave(failed, (self.host.now_ms)());
-        // Callers of every tier wait here, and one of this tier must be among those woken.
-        own.left.notify_all();
+        let is_waited_for = {
+            let gate = &mut self.lock(own)[tier];
+            gate.leave(failed, (self.host.now_ms)());
+            gate.is_waited_for()
+        };
+        // To wake no one is a call of the system as well.
+        if is_waited_for {
+            // Callers of every tier wait here, and one of this tier must be among those woken.
+            own.left.notify_all();
+        }
         match done {
             Ok(done) => GatedOperation::Done(done),
             Err(error) => GatedOperation::Failed(error),
@@ -567,8 +605,9 @@ impl StackShared {
         }
         let shared = self.clone();
         let renew = move || {
-            if let Some(book) = shared.leases[tier].own() {
-                book.keep_renewed(&*shared.tiers[tier]);
+            let leases = shared.tiers[tier].leases();
+            if let (Some(book), Some(leases)) = (shared.leases[tier].own(), leases) {
+                book.keep_renewed(leases);
             }
         };
         let name = "tidemark-cache-lease".to_owned();

@@ -33,19 +33,15 @@ pub trait Tier: Send + Sync {
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError>;
 
-    /// Whether [`Tier::lease`] can be used.
-    fn has_leases(&self) -> bool {
-        true
+    /// What reads an entry at once with the tokens that it depends on; `None` if nothing does.
+    fn joint_reads(&self) -> Option<&dyn JointReads> {
+        None
     }
 
-    /// Takes, renews or gives back the lease of `key`: the right to run the body for it, which one
-    /// process at a time has. Who takes one that is overdue voids the tickets of its last holder.
-    fn lease(
-        &self,
-        key: &[u8],
-        holder: &LeaseHolder,
-        act: LeaseAct,
-    ) -> Result<LeaseAnswer, TierError>;
+    /// What gives its leases; `None` if it has none.
+    fn leases(&self) -> Option<&dyn LeasingTier> {
+        None
+    }
 
     /// Removes the value of `key` and makes older tickets for it void, of all processes. Whether
     /// there was a value, expired ones included.
@@ -55,6 +51,35 @@ pub trait Tier: Send + Sync {
 
     /// Deletes every key.
     fn clear(&self) -> Result<(), TierError>;
+}
+
+/// How long a name is.
+pub const NAME_BYTES: usize = 32;
+
+/// A digest of what a tag is called, and in which sense.
+pub type TokenName = [u8; NAME_BYTES];
+
+/// A tier that reads tokens and entry at once, because it remembers what the tokens were.
+pub trait JointReads: Send + Sync {
+    /// What is stored for `key` under the present tokens of `names`, and under which key of the
+    /// tier. `None` if it does not know one of them, or one is another by now: then they are read
+    /// first.
+    fn get_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<JointHit>, TierError>;
+}
+
+/// The key of an entry in the tier, tokens included, and what is stored under it.
+pub type JointHit = (Vec<u8>, Lookup);
+
+/// A tier that gives leases.
+pub trait LeasingTier: Send + Sync {
+    /// Takes, renews or gives back the lease of `key`: the right to run the body for it, which one
+    /// process at a time has. Who takes one that is overdue voids the tickets of its last holder.
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError>;
 }
 
 /// What a read finds.

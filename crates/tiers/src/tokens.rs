@@ -8,24 +8,19 @@
 use twox_hash::XxHash3_64;
 
 use super::host::Host;
-use super::tier::{Lookup, Tier, TierError, TierFault};
+use super::tier::{Lookup, NAME_BYTES, Tier, TierError, TierFault, TokenName};
 
 const TOKEN_BYTES: usize = 16;
 /// A token is stored again after this time, since a file overwrites what was written first.
-const AGAIN_MS: u64 = 10_000;
+pub const AGAIN_MS: u64 = 10_000;
 /// An invalidation may take a token away as soon as it is made; so many do not follow each other by
 /// chance.
 const TRIES: u32 = 16;
 /// What begins the key of a token, so that names and keys of entries may be equal.
 const PREFIX: &[u8] = b"token";
 
-/// How long a name is.
-pub const NAME_BYTES: usize = 32;
-
-/// A digest of what a tag is called, and in which sense.
-pub type TokenName = [u8; NAME_BYTES];
-
-type Token = [u8; TOKEN_BYTES];
+/// What stands for the present state of a name.
+pub type Token = [u8; TOKEN_BYTES];
 
 /// Its token is another one after any tag was forgotten, which says whether a tag of a value was
 /// forgotten while the value was computed: which tags it has is known only then.
@@ -35,13 +30,19 @@ pub const OWN_TAGS_MAX: usize = 64;
 /// Of one tag in front of a value: its name and its token.
 const OWN_TAG_BYTES: usize = NAME_BYTES + TOKEN_BYTES;
 
-fn key_of(name: &TokenName) -> Vec<u8> {
+/// The key of the token of a name.
+pub fn key_of(name: &TokenName) -> Vec<u8> {
     [PREFIX, name].concat()
 }
 
 /// Whether this is the key of a token.
 pub fn is_key(key: &[u8]) -> bool {
-    key.len() == PREFIX.len() + NAME_BYTES && key.starts_with(PREFIX)
+    name_in(key).is_some()
+}
+
+/// The name whose token has this key.
+pub fn name_in(key: &[u8]) -> Option<TokenName> {
+    key.strip_prefix(PREFIX)?.try_into().ok()
 }
 
 fn read(tier: &dyn Tier, key: &[u8]) -> Result<FoundToken, TierError> {
@@ -204,7 +205,8 @@ pub fn own_tags(
     Ok(Some((names, 1 + length)))
 }
 
-fn joined(key: &[u8], tokens: &[Token]) -> Vec<u8> {
+/// `key` with these tokens.
+pub fn joined(key: &[u8], tokens: &[Token]) -> Vec<u8> {
     match tokens {
         [token] => [key, token].concat(),
         // The tokens are random, so that two seeds of a quick hash keep them apart.

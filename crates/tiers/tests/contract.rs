@@ -204,11 +204,19 @@ const RENEW: LeaseAct = LeaseAct::Renew { lifetime_ms: 10 };
 #[test]
 fn lease_has_one_holder_until_it_is_given_back_or_overdue() {
     on_each_tier(|tier| {
-        let lease = |holder, act| tier.lease(b"k", holder, act).unwrap() == LeaseAnswer::Own;
+        let lease = |holder, act| {
+            tier.leases().unwrap().lease(b"k", holder, act).unwrap() == LeaseAnswer::Own
+        };
         assert!(!lease(&FIRST, RENEW) && !lease(&FIRST, LeaseAct::Release));
         assert!(lease(&FIRST, TAKE) && !lease(&SECOND, TAKE) && !lease(&SECOND, RENEW));
         assert!(!lease(&SECOND, LeaseAct::Release));
-        assert!(tier.lease(b"other", &SECOND, TAKE).unwrap() == LeaseAnswer::Own);
+        assert!(
+            tier.leases()
+                .unwrap()
+                .lease(b"other", &SECOND, TAKE)
+                .unwrap()
+                == LeaseAnswer::Own
+        );
         pass_ms(9);
         assert!(lease(&FIRST, RENEW));
         pass_ms(9);
@@ -227,7 +235,9 @@ fn lease_has_one_holder_until_it_is_given_back_or_overdue() {
 #[test]
 fn holder_that_wakes_after_its_lease_stores_nothing() {
     on_each_tier(|tier| {
-        let lease = |holder, act| tier.lease(b"k", holder, act).unwrap() == LeaseAnswer::Own;
+        let lease = |holder, act| {
+            tier.leases().unwrap().lease(b"k", holder, act).unwrap() == LeaseAnswer::Own
+        };
         assert!(lease(&FIRST, TAKE));
         let late = ticket(tier, b"k");
         // It is late, and no other has computed the value.

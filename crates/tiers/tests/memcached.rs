@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tiers::{
-    Lookup, MemcachedSettings, MemcachedStore, MissTicket, RecordTier, Stored, Tier, TierFault,
-    TierTls,
+    Lookup, MemcachedStore, MissTicket, RecordTier, Stored, Tier, TierFault, TierServer, TierTls,
 };
 
 mod support;
@@ -84,19 +83,19 @@ impl Drop for Memcached {
     }
 }
 
-fn settings(url: &str) -> MemcachedSettings {
-    MemcachedSettings {
+fn settings(url: &str) -> TierServer {
+    TierServer {
         url: url.to_owned(),
         tls: TierTls::default(),
         prefix: "test:".to_owned(),
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(5),
-        record_bytes_max: 4 << 20,
+        answer_bytes_max: 4 << 20,
         idle_max: 4,
     }
 }
 
-fn tier(settings: MemcachedSettings) -> MemcachedTier {
+fn tier(settings: TierServer) -> MemcachedTier {
     let host = support::host();
     RecordTier::new(MemcachedStore::new(settings, &host).unwrap(), host)
 }
@@ -152,17 +151,17 @@ fn memcached_gives_nothing_that_a_deletion_has_overtaken() {
     thread::sleep(Duration::from_millis(5));
     assert_eq!(read(&tier, b"brief").unwrap(), None);
     // What it cannot do says so.
-    assert!(!tier.has_leases());
+    assert!(tier.leases().is_none());
     assert_eq!(tier.clear().unwrap_err().fault, TierFault::Off);
 }
 
 #[test]
 fn memcached_value_above_a_limit_is_refused_and_the_next_call_goes_on() {
     let server = Memcached::start();
-    let tier_of = |record_bytes_max| {
+    let tier_of = |answer_bytes_max| {
         let url = format!("memcached+unix://{}", server.socket().display());
         let mut narrow = settings(&url);
-        narrow.record_bytes_max = record_bytes_max;
+        narrow.answer_bytes_max = answer_bytes_max;
         tier(narrow)
     };
     let (wide, narrow) = (tier_of(4 << 20), tier_of(1_000));

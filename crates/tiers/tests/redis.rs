@@ -117,7 +117,8 @@ fn redis_lease_has_one_holder_and_fences_off_one_that_is_late() {
     let server = RedisServer::start(&[]);
     let tier = tier(&server.url());
     let (first, second) = ([1; 16], [2; 16]);
-    let lease = |holder, act| tier.lease(b"k", holder, act).unwrap() == LeaseAnswer::Own;
+    let lease =
+        |holder, act| tier.leases().unwrap().lease(b"k", holder, act).unwrap() == LeaseAnswer::Own;
     let long = LeaseAct::Take {
         lifetime_ms: 60_000,
     };

@@ -52,7 +52,7 @@ fn use_tier(tier: &dyn Tier) {
     let _ = tier.ticket(b"k");
     let _ = tier.set(b"k", b"v", Some(5), ticket);
     let take = LeaseAct::Take { lifetime_ms: 5 };
-    let _ = tier.lease(b"k", &[1; 16], take);
+    let _ = tier.leases().unwrap().lease(b"k", &[1; 16], take);
     let _ = tier.delete(b"k");
     let _ = tier.check();
 }

@@ -8,12 +8,16 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{HeardNotice, Lookup, RedisTier, Stored, Tier, TierFault};
+use tiers::{HeardNotice, Lookup, RedisTier, Stored, Tier, TierError, TierFault};
 
 mod support;
 
 use support::read;
 use support::redis_server::{RedisServer, settings};
+
+fn by_sentinels(url: &str, sentinels: &[String]) -> Result<RedisTier, TierError> {
+    RedisTier::by_sentinels(settings(url), sentinels, support::host())
+}
 
 /// A port that was free a moment ago.
 fn port() -> u16 {
@@ -93,12 +97,11 @@ impl Watched {
 
     /// By a Sentinel that is gone, and this one.
     fn tier(&self, url: &str) -> RedisTier {
-        let mut settings = settings(url);
-        settings.sentinels = vec![
+        let sentinels = [
             format!("redis://127.0.0.1:{}", port()),
             format!("redis://127.0.0.1:{}", self.sentinel_port),
         ];
-        RedisTier::new(settings, support::host()).unwrap()
+        by_sentinels(url, &sentinels).unwrap()
     }
 }
 
@@ -190,28 +193,53 @@ fn redis_by_sentinel_says_what_is_wrong() {
     );
     // No Sentinel, or a server where one should be.
     let server = redis(port(), &[]);
-    let mut wrong = settings("redis://:secret@cache");
     for sentinels in [
         vec![format!("redis://127.0.0.1:{}", port())],
         vec![server.url()],
         vec!["redis://127.0.0.1:1".to_owned(); 16],
     ] {
-        wrong.sentinels = sentinels;
-        let tier = RedisTier::new(wrong.clone(), support::host()).unwrap();
+        let tier = by_sentinels("redis://:secret@cache", &sentinels).unwrap();
         let error = tier.check().unwrap_err();
         assert_eq!(error.fault, TierFault::Io, "{error}");
         assert!(!error.text.contains("secret"), "{error}");
     }
-    for (url, sentinels) in [
-        ("redis://cache", vec!["http://:secret@host".to_owned()]),
-        ("redis://cache", vec!["redis://:secret@host?x=1".to_owned()]),
-        ("redis+unix:///secret", vec!["redis://host".to_owned()]),
-        ("redis://cache", vec!["redis://host".to_owned(); 17]),
+}
+
+#[test]
+fn redis_by_sentinel_says_which_address_is_wrong() {
+    let good = "redis://host";
+    for (url, sentinels, whose) in [
+        (
+            "redis://cache",
+            vec![good, "http://:secret@host"],
+            "address 2 of the Sentinels",
+        ),
+        (
+            "redis://cache",
+            vec!["redis://:secret@host?x=1"],
+            "address 1 of the Sentinels",
+        ),
+        (
+            "http://:secret@cache",
+            vec![good],
+            "the address of the Redis server",
+        ),
+        (
+            "redis://:secret@cache?x=1",
+            vec![good],
+            "the address of the Redis server",
+        ),
+        (
+            "redis+unix:///secret",
+            vec![good],
+            "Sentinel knows no sockets",
+        ),
+        ("redis://cache", vec![good; 17], "17 Sentinels, not 16"),
     ] {
-        let mut refused = settings(url);
-        refused.sentinels = sentinels;
-        let error = RedisTier::new(refused, support::host()).err().unwrap();
+        let sentinels: Vec<String> = sentinels.into_iter().map(str::to_owned).collect();
+        let error = by_sentinels(url, &sentinels).err().unwrap();
         assert_eq!(error.fault, TierFault::Off);
+        assert!(error.text.starts_with(whose), "{error}");
         assert!(!error.text.contains("secret"), "{error}");
     }
 }
@@ -237,8 +265,9 @@ fn redis_by_sentinel_that_answers_anything_costs_no_more_than_its_time() {
         });
         let mut hurried = settings("rediss://cache");
         hurried.connect_timeout = Duration::from_millis(40);
-        hurried.sentinels = vec![url; 3];
-        let tier = RedisTier::new(hurried, support::host()).unwrap();
+        let tier =
+            RedisTier::by_sentinels(hurried, &[url.clone(), url.clone(), url], support::host());
+        let tier = tier.unwrap();
         tier.check().unwrap_err();
     }
 }

@@ -8,9 +8,11 @@ use nix::fcntl::posix_fallocate;
 use twox_hash::XxHash3_64;
 
 use super::super::host::Host;
+use super::super::known::KnownTokens;
 use super::super::tier::{TierError, TierFault};
+use super::super::tokens::Token;
 use super::failed::io;
-use super::layout::{self, Layout, word};
+use super::layout::{self, Layout, RecordPlace, word};
 use super::lock::{Patience, StripeLock};
 use super::{FileSettings, VALUE_SHARE, clean, place};
 
@@ -31,6 +33,14 @@ pub enum OpenWay {
     Mapped = 2,
 }
 
+/// A token, when it was written, and where.
+#[derive(Clone, Copy)]
+pub struct PlacedToken {
+    pub token: Token,
+    pub written_ms: u64,
+    pub place: RecordPlace,
+}
+
 /// A file that is right for this start of this host, and its locks.
 pub struct OpenedFile {
     pub file: File,
@@ -40,6 +50,8 @@ pub struct OpenedFile {
     pub stripes: Box<[StripeLock]>,
     /// For the notices on the first page.
     pub notices: StripeLock,
+    /// The tokens that this process has read.
+    pub tokens: KnownTokens<PlacedToken>,
     bytes: u64,
     /// Names the file as long as it exists.
     pub inode: u64,
@@ -147,6 +159,7 @@ impl OpenedFile {
             seed: header.seed,
             stripes,
             notices: StripeLock::default(),
+            tokens: KnownTokens::default(),
             bytes: header.bytes,
             inode: header.inode,
         }

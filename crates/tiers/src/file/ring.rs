@@ -31,7 +31,7 @@ impl OpenedFile {
         }
     }
 
-    fn bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
+    pub fn bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
         let at = self.layout.bucket_at(place.stripe, place.bucket);
         let mut bytes = [0; BUCKET_BYTES];
         self.file.read_exact_at(&mut bytes, at).map_err(io)?;
@@ -57,7 +57,9 @@ impl OpenedFile {
             };
             if let Some(hit) = self.record(place.stripe, record, key)? {
                 if now_ms < hit.until_ms {
-                    return Ok(Lookup::Hit(hit));
+                    let found = Lookup::Hit(hit);
+                    self.learn(key, &found, record);
+                    return Ok(found);
                 }
                 break;
             }

@@ -8,8 +8,8 @@ use redis::{
 };
 use rustls::pki_types::ServerName;
 
-use super::RedisSettings;
 use super::answer::is_too_large;
+use crate::server::TierServer;
 use crate::tier::{TierError, TierFault};
 use crate::tls::{TlsPlace, tls_config};
 
@@ -18,9 +18,8 @@ const TEXT_MAX: usize = 300;
 /// More are not needed to find one that works.
 const SENTINELS_MAX: usize = 16;
 /// For an address that the library refuses. What it says itself names no part of the address.
-const UNREADABLE: &str = "the address of the Redis server cannot be read; it is \
-                          redis://[user:password@]host[:port][/database], the port from 1 to \
-                          65535, with % before codes of other letters in names and passwords";
+const FORM: &str = "it is redis://[user:password@]host[:port][/database], the port from 1 to \
+                    65535, with % before codes of other letters in names and passwords";
 
 fn off(text: impl Into<String>) -> TierError {
     TierError::new(TierFault::Off, text)
@@ -71,9 +70,12 @@ pub enum RedisRoute {
 ///
 /// # Errors
 /// [`TierFault::Off`], with a text that does not repeat an address: it may hold a password.
-pub fn route(settings: &RedisSettings) -> Result<RedisRoute, TierError> {
-    let info = address(&settings.url)?;
-    let others = settings.sentinels.iter().map(|url| address(url));
+pub fn route(settings: &TierServer, sentinels: &[String]) -> Result<RedisRoute, TierError> {
+    let info = address(&settings.url, "the address of the Redis server")?;
+    let others = sentinels.iter().enumerate().map(|(index, url)| {
+        // By its place: the address itself may hold a password.
+        address(url, &format!("address {} of the Sentinels", index + 1))
+    });
     let others = others.collect::<Result<Vec<_>, _>>()?;
     let by_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
     let tls = &settings.tls;
@@ -89,7 +91,8 @@ pub fn route(settings: &RedisSettings) -> Result<RedisRoute, TierError> {
     let place = |info: ConnectionInfo| {
         let tls = match info.addr() {
             ConnectionAddr::TcpTls { host, .. } => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| off(UNREADABLE))?;
+                let name = ServerName::try_from(host.clone())
+                    .map_err(|_| off("a server by TLS needs a name that a certificate can have"))?;
                 config.clone().map(|config| (config, name))
             }
             _ => None,
@@ -117,21 +120,25 @@ pub fn route(settings: &RedisSettings) -> Result<RedisRoute, TierError> {
     })
 }
 
-fn address(url: &str) -> Result<ConnectionInfo, TierError> {
-    let info = url.into_connection_info().map_err(|_| off(UNREADABLE))?;
+/// What an address says; errors call it `whose`.
+fn address(url: &str, whose: &str) -> Result<ConnectionInfo, TierError> {
+    let info = url.into_connection_info();
+    let info = info.map_err(|_| off(format!("{whose} cannot be read; {FORM}")))?;
     let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
     if !is_socket && url.contains('?') {
         // The library passes over those it does not know, such as one meant to name an authority.
-        return Err(off(
-            "the address of the Redis server may have no parameters (`?…`); files for TLS and \
-             limits are arguments of their own",
-        ));
+        return Err(off(format!(
+            "{whose} may have no parameters (`?…`); files for TLS and limits are arguments of \
+             their own"
+        )));
     }
     if info.redis_settings().protocol() != ProtocolVersion::RESP2 {
-        return Err(off("the protocol of the Redis server cannot be chosen"));
+        return Err(off(format!("{whose} cannot choose the protocol")));
     }
     if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
-        return Err(off("the certificate of the Redis server is always checked"));
+        return Err(off(format!(
+            "the certificate is always checked, whatever {whose} says"
+        )));
     }
     Ok(info)
 }

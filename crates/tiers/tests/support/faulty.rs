@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tiers::{
-    LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError,
-    TierFault, TierHit,
+    LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS, Stored, Tier,
+    TierError, TierFault, TierHit,
 };
 
 #[derive(Default)]
@@ -57,6 +57,31 @@ impl FaultyTier {
     }
 }
 
+impl LeasingTier for FaultyTier {
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        self.fail()?;
+        if self.fail_leases.load(Ordering::SeqCst) {
+            return Err(TierError::new(TierFault::Busy, "it was made to fail"));
+        }
+        let mut leases = self.leases.lock().unwrap();
+        let is_free = matches!(act, LeaseAct::Take { .. }) && !leases.contains_key(key);
+        if !is_free && leases.get(key) != Some(holder) {
+            return Ok(LeaseAnswer::Other);
+        }
+        if act == LeaseAct::Release {
+            leases.remove(key);
+        } else {
+            leases.insert(key.to_vec(), *holder);
+        }
+        Ok(LeaseAnswer::Own)
+    }
+}
+
 impl Tier for FaultyTier {
     fn check(&self) -> Result<(), TierError> {
         self.checks.fetch_add(1, Ordering::SeqCst);
@@ -94,27 +119,8 @@ impl Tier for FaultyTier {
         Ok(Stored::Kept)
     }
 
-    fn lease(
-        &self,
-        key: &[u8],
-        holder: &LeaseHolder,
-        act: LeaseAct,
-    ) -> Result<LeaseAnswer, TierError> {
-        self.fail()?;
-        if self.fail_leases.load(Ordering::SeqCst) {
-            return Err(TierError::new(TierFault::Busy, "it was made to fail"));
-        }
-        let mut leases = self.leases.lock().unwrap();
-        let is_free = matches!(act, LeaseAct::Take { .. }) && !leases.contains_key(key);
-        if !is_free && leases.get(key) != Some(holder) {
-            return Ok(LeaseAnswer::Other);
-        }
-        if act == LeaseAct::Release {
-            leases.remove(key);
-        } else {
-            leases.insert(key.to_vec(), *holder);
-        }
-        Ok(LeaseAnswer::Own)
+    fn leases(&self) -> Option<&dyn LeasingTier> {
+        Some(self)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tiers::{
-    FileSettings, Host, LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MappedEntry, MappedLookup,
-    MappedStored, MappedTicket, MappedTier, MappedWhen, MissTicket, Stored, Tier, TierError,
-    TierFault, TierHit,
+    FileSettings, Host, Lookup, MappedEntry, MappedLookup, MappedStored, MappedTicket, MappedTier,
+    MappedWhen, MissTicket, Stored, Tier, TierError, TierHit,
 };
 
 use super::settings;
@@ -90,14 +89,6 @@ impl Tier for MappedAsTier {
             MappedStored::Overtaken => Stored::Overtaken,
             MappedStored::Refused => panic!("a set that depends on nothing was refused"),
         })
-    }
-
-    fn has_leases(&self) -> bool {
-        false
-    }
-
-    fn lease(&self, _: &[u8], _: &LeaseHolder, _: LeaseAct) -> Result<LeaseAnswer, TierError> {
-        Err(TierError::new(TierFault::Off, "it gives no leases"))
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {

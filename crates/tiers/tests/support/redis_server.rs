@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{RedisSettings, RedisTier, TierTls};
+use tiers::{RedisTier, TierServer, TierTls};
 
 /// A server on a socket in a folder, without a port. It ends with this.
 pub struct RedisServer {
@@ -81,10 +81,9 @@ fn run(folder: &Path, words: &[String]) -> Child {
     child
 }
 
-pub fn settings(url: &str) -> RedisSettings {
-    RedisSettings {
+pub fn settings(url: &str) -> TierServer {
+    TierServer {
         url: url.to_owned(),
-        sentinels: Vec::new(),
         tls: TierTls::default(),
         prefix: "test:".to_owned(),
         connect_timeout: Duration::from_secs(5),

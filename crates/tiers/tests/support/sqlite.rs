@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tiers::{
-    Host, LeaseAct, LeaseAnswer, LeaseHolder, Lookup, MissTicket, NEVER_MS, Stored, Tier,
-    TierError, TierFault, TierHit,
+    Host, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS, Stored,
+    Tier, TierError, TierFault, TierHit,
 };
 
 const TABLES: &str = "
@@ -79,6 +79,50 @@ fn deletions(connection: &Connection) -> rusqlite::Result<u64> {
     statement.query_row([], |row| row.get::<_, i64>(0).map(|count| count as u64))
 }
 
+impl LeasingTier for SqliteTier {
+    fn lease(
+        &self,
+        key: &[u8],
+        holder: &LeaseHolder,
+        act: LeaseAct,
+    ) -> Result<LeaseAnswer, TierError> {
+        let now = (self.now_ms)();
+        self.write(|connection| {
+            let found = connection
+                .query_row(
+                    "SELECT holder, until_ms FROM leases WHERE key = ?",
+                    [key],
+                    |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?)),
+                )
+                .optional()?;
+            let is_own = found.as_ref().is_some_and(|(other, _)| other == holder);
+            let is_over = found
+                .as_ref()
+                .is_some_and(|(_, until)| now as i64 >= *until);
+            let lifetime = match act {
+                LeaseAct::Take { lifetime_ms } if found.is_none() || is_own || is_over => {
+                    lifetime_ms
+                }
+                LeaseAct::Renew { lifetime_ms } if is_own => lifetime_ms,
+                LeaseAct::Release if is_own => {
+                    connection.execute("DELETE FROM leases WHERE key = ?", [key])?;
+                    return Ok(LeaseAnswer::Own);
+                }
+                _ => return Ok(LeaseAnswer::Other),
+            };
+            if is_over && !is_own {
+                connection.prepare_cached(COUNT)?.execute([])?;
+            }
+            let until = now.saturating_add(lifetime) as i64;
+            connection.execute(
+                "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
+                params![key, holder, until],
+            )?;
+            Ok(LeaseAnswer::Own)
+        })
+    }
+}
+
 impl Tier for SqliteTier {
     fn check(&self) -> Result<(), TierError> {
         Ok(())
@@ -140,46 +184,8 @@ impl Tier for SqliteTier {
         })
     }
 
-    fn lease(
-        &self,
-        key: &[u8],
-        holder: &LeaseHolder,
-        act: LeaseAct,
-    ) -> Result<LeaseAnswer, TierError> {
-        let now = (self.now_ms)();
-        self.write(|connection| {
-            let found = connection
-                .query_row(
-                    "SELECT holder, until_ms FROM leases WHERE key = ?",
-                    [key],
-                    |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, i64>(1)?)),
-                )
-                .optional()?;
-            let is_own = found.as_ref().is_some_and(|(other, _)| other == holder);
-            let is_over = found
-                .as_ref()
-                .is_some_and(|(_, until)| now as i64 >= *until);
-            let lifetime = match act {
-                LeaseAct::Take { lifetime_ms } if found.is_none() || is_own || is_over => {
-                    lifetime_ms
-                }
-                LeaseAct::Renew { lifetime_ms } if is_own => lifetime_ms,
-                LeaseAct::Release if is_own => {
-                    connection.execute("DELETE FROM leases WHERE key = ?", [key])?;
-                    return Ok(LeaseAnswer::Own);
-                }
-                _ => return Ok(LeaseAnswer::Other),
-            };
-            if is_over && !is_own {
-                connection.prepare_cached(COUNT)?.execute([])?;
-            }
-            let until = now.saturating_add(lifetime) as i64;
-            connection.execute(
-                "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)",
-                params![key, holder, until],
-            )?;
-            Ok(LeaseAnswer::Own)
-        })
+    fn leases(&self) -> Option<&dyn LeasingTier> {
+        Some(self)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {
