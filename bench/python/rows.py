@@ -239,7 +239,7 @@ def tiers() -> list[Row]:
         import diskcache
 
         disk = diskcache.Cache
-    return [*tier_rows.files(PAYLOAD, disk), *tier_rows.servers()]
+    return [*tier_rows.files(PAYLOAD, disk), *tier_rows.processes(), *tier_rows.servers()]
 
 
 def bodies() -> dict[str, int]:

@@ -1,21 +1,27 @@
 """Rows of the tiers below memory: hits that memory has not, and the bytes that tiers keep."""
 
+import asyncio
 import atexit
 import contextlib
 import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
 from tidemark_cache import FileBackend, RedisBackend, _codec, _native, cache
-from timing import Row, Side, loop
+from timing import Row, Side, loop, percentile
 
 #: Two calls in turns, of which memory has room for one: each is answered by the tier.
 TURNS = "f(1); f(2)"
+#: As bytes, 10 KB that LZ4 makes smaller.
+CONTENT = b"".join(b'{"id": %d, "tags": ["new", "paid"], "zip": 3000}' % n for n in range(210))
+#: Writes of each process.
+WRITES = 300
 #: What the raw connection reads at once.
 PIECE = 65_536
 
@@ -48,6 +54,17 @@ def files(payload: Any, theirs: Callable[[str], Any] | None) -> list[Row]:
         memoized(1)
         memoized(2)
         rows.append(Row("file: two int hits", "diskcache", 0.35, hit, loop(TURNS, f=memoized)))
+        kept = tiered(backend, lambda number: CONTENT, "content")
+        disk.set("a", CONTENT), disk.set("b", CONTENT)
+        sets = loop("f(v, 1); f(v, 2)", f=kept.cache_set, v=CONTENT)
+        rows += [
+            Row("file: two gets, 10 KB", "diskcache", 0.3, loop(TURNS, f=kept),
+                loop("f('a'); f('b')", f=disk.get)),
+            Row("file: two sets, 10 KB", "the same twice", None, sets,
+                loop("f(v, 1); f(v, 2)", f=kept.cache_set, v=CONTENT)),
+            Row("file: two sets, 10 KB", "diskcache", 0.25, sets,
+                loop("f('a', v); f('b', v)", f=disk.set, v=CONTENT)),
+        ]
     with contextlib.suppress(ImportError):
         import ormsgpack
 
@@ -59,6 +76,39 @@ def files(payload: Any, theirs: Callable[[str], Any] | None) -> list[Row]:
                 c=codec), loop("f(b)", f=ormsgpack.unpackb, b=packed)),
         ]
     return rows
+
+
+def writers(engine: str, count: int) -> Side:
+    """The 99th percentile of a write by one of so many processes."""
+
+    def timed(_: int) -> float:
+        folder = tempfile.mkdtemp()
+        program = pathlib.Path(__file__).with_name("tier_processes.py")
+        command = [sys.executable, str(program), engine, folder]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        started = [
+            subprocess.Popen([*command, str(number), str(WRITES)], **pipes)
+            for number in range(count)
+        ]
+        for process in started:
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        spent = [int(word) for one in started for word in one.communicate()[0].split()]
+        shutil.rmtree(folder)
+        return percentile(spent, 0.99)
+
+    return Side(timed, 1)
+
+
+def processes() -> list[Row]:
+    rows = []
+    for count, target in [(1, None), (4, None), (16, 0.1)]:
+        what = f"file: set, 10 KB, p99 of {count}"
+        rows.append(Row(what, "SQLite", target, writers("ours", count), writers("sqlite", count)))
+    what = "file: set, 10 KB, p99 of 16"
+    return [*rows, Row(what, "the same twice", None, writers("ours", 16), writers("ours", 16))]
 
 
 def waited(side: Side) -> Side:
@@ -99,8 +149,42 @@ def servers() -> list[Row]:
         return _native.loads(answer[answer.index(b"\n") + 1 : -2], codec)
 
     hit = waited(loop(TURNS, f=function))
-    return [
+    rows = [
         Row("Redis: two int hits", "the same twice", None, hit, waited(loop(TURNS, f=function))),
         Row("Redis: two int hits", "a raw socket and decoding", 1.3, hit,
             waited(loop("f(); f()", f=raw))),
+    ]
+    with contextlib.suppress(ImportError):
+        from redis.asyncio import Redis
+
+        rows += asynchronous(path, lambda: Redis(unix_socket_path=path))
+    return rows
+
+
+def asynchronous(path: str, client: Callable[[], Any]) -> list[Row]:
+    """Hits of an async function, one after another."""
+    backend = RedisBackend(f"redis+unix://{path}", listen=False)
+
+    @cache(backend=backend, maxsize=1, namespace="async", version=1)
+    async def function(number: int) -> int:
+        return number
+
+    async def ours(count: int) -> None:
+        for _ in range(count):
+            await function(1)
+            await function(2)
+
+    async def theirs(count: int) -> None:
+        async with client() as connection:
+            await connection.get("k")
+            for _ in range(count):
+                await connection.get("k")
+                await connection.get("k")
+
+    def side(run: Callable[[int], Any]) -> Side:
+        return waited(Side(lambda count: asyncio.run(run(count)) or 0.0))
+
+    return [
+        Row("Redis: two async hits", "the same twice", None, side(ours), side(ours)),
+        Row("Redis: two async hits", "two GET of redis.asyncio", 0.7, side(ours), side(theirs)),
     ]
