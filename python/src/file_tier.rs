@@ -106,14 +106,18 @@ impl SharedFile {
     }
 }
 
-/// The value in a frame, or a `ValueError`.
-pub fn opened<'py>(frame: &[u8], codec: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// The value in a frame, or a `ValueError`; and how many bytes it was decoded from.
+pub fn opened<'py>(
+    frame: &[u8],
+    codec: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, usize)> {
     let payload = envelope::open(frame, VALUE_BYTES_MAX);
     let payload = payload.map_err(|error| damaged(&error.to_string()))?;
     if payload.codec != FRAME_CODEC {
         return Err(damaged("another codec"));
     }
-    decode::decode(&payload.bytes, codec)
+    let value = decode::decode(&payload.bytes, codec)?;
+    Ok((value, payload.bytes.len()))
 }
 
 /// The frame of a value that is encoded already.
@@ -136,7 +140,7 @@ pub fn dumps<'py>(
 /// What `dumps` gave, as a value. Raises a `ValueError` for any other bytes.
 #[pyfunction]
 pub fn loads<'py>(frame: &[u8], codec: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    opened(frame, codec)
+    opened(frame, codec).map(|(value, _)| value)
 }
 
 /// The value that these bytes stand for inside a frame.

@@ -24,6 +24,17 @@ use crate::{isolate, python, value_bytes};
 /// A value, the milliseconds it has left, None for no end, and those it has had already.
 type Found = Option<(Py<PyAny>, Option<u64>, u64)>;
 
+/// What comes of the tiers for a call.
+struct TierAnswers {
+    found: Found,
+    /// An older value.
+    old: Found,
+    /// How long to wait, or [`RUN`] or [`LEAVE`].
+    next: i64,
+    /// What `found` was decoded from.
+    found_bytes: usize,
+}
+
 /// What was found, an older value, how long to wait, and the call.
 type CallAnswer = (Found, Found, i64, StackedCall);
 
@@ -176,7 +187,9 @@ impl StackOfTiers {
         if own_tags {
             call.expect_tags();
         }
-        let (found, old, next) = self.ask(py, &mut call, codec, least_ms, blocks)?;
+        let TierAnswers {
+            found, old, next, ..
+        } = self.ask(py, &mut call, codec, least_ms, blocks)?;
         Ok((found, old, next, StackedCall::of(call)))
     }
 
@@ -191,7 +204,7 @@ impl StackOfTiers {
         let mut taken = call.take()?;
         let done = self.ask(py, &mut taken, codec, least_ms, false);
         call.put_back(taken);
-        done
+        done.map(|done| (done.found, done.old, done.next))
     }
 
     /// The call ends without a value to store.
@@ -281,26 +294,40 @@ impl StackOfTiers {
         codec: &Bound<'_, PyAny>,
         least_ms: u64,
         blocks: bool,
-    ) -> PyResult<(Found, Found, i64)> {
-        let mut old = None;
+    ) -> PyResult<TierAnswers> {
+        let mut answers = TierAnswers {
+            found: None,
+            old: None,
+            next: RUN,
+            found_bytes: 0,
+        };
         loop {
             // The time of the answer, which waits here for the interpreter's lock.
             let (answer, now_ms) = py.detach(|| (self.stack.ask(call), (self.host.now_ms)()));
             raise_what_was_raised()?;
             let hit = match answer {
-                AskAnswer::Run => return Ok((None, old, RUN)),
-                AskAnswer::Leave => return Ok((None, old, LEAVE)),
+                AskAnswer::Run => return Ok(answers),
+                AskAnswer::Leave => {
+                    answers.next = LEAVE;
+                    return Ok(answers);
+                }
                 AskAnswer::Wait(pause_ms) if blocks => {
                     py.detach(|| thread::sleep(Duration::from_millis(pause_ms)));
                     // Ctrl-C ends the wait.
                     py.check_signals()?;
                     continue;
                 }
-                AskAnswer::Wait(pause_ms) => return Ok((None, old, pause_ms as i64)),
+                AskAnswer::Wait(pause_ms) => {
+                    answers.next = pause_ms as i64;
+                    return Ok(answers);
+                }
                 AskAnswer::Hit(hit) => hit,
             };
             let value = match opened(hit.value(), codec) {
-                Ok(value) => value.unbind(),
+                Ok((value, bytes)) => {
+                    answers.found_bytes = bytes;
+                    value.unbind()
+                }
                 Err(error) if error.is_instance_of::<PyException>(py) => {
                     py.detach(|| self.stack.refuse(call));
                     raise_what_was_raised()?;
@@ -319,9 +346,10 @@ impl StackOfTiers {
                     false => py.detach(|| self.stack.accept(call, &hit)),
                 }
                 raise_what_was_raised()?;
-                return Ok((found, old, RUN));
+                answers.found = found;
+                return Ok(answers);
             }
-            old = found;
+            answers.old = found;
             py.detach(|| self.stack.refuse(call));
             raise_what_was_raised()?;
         }
@@ -454,12 +482,15 @@ impl TierReader {
             call.expect_tags();
         }
         let codec = self.codec.bind(py);
-        let (found, old, next) = stack.ask(py, &mut call, codec, self.least_ms, blocks)?;
+        let answers = stack.ask(py, &mut call, codec, self.least_ms, blocks)?;
+        let TierAnswers {
+            found, old, next, ..
+        } = answers;
         if let (Some((value, left_ms, _)), None) = (&found, &old) {
             let fresh_ms = left_ms.map_or(u64::MAX, |left| left.saturating_sub(self.kept_ms));
             if fresh_ms > 0 && call.is_without_trouble() {
                 let until_s = begin_s + self.span_s.min(fresh_ms as f64 / 1e3);
-                let is_large = call.found_bytes >= LARGE_BYTES;
+                let is_large = answers.found_bytes >= LARGE_BYTES;
                 let passes = is_large && self.passes(value, key, begin_s);
                 return (value, until_s, passes).into_pyobject(py);
             }

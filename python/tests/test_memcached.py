@@ -4,12 +4,13 @@ import pathlib
 import socket
 import subprocess
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tidemark_cache import MemcachedBackend, cache, invalidate_tags
+from tidemark_cache import MemcachedBackend, _backed, cache, invalidate_tags
 
 
 class Server:
@@ -39,7 +40,9 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: pathlib.Path) -> Iterator[Server]:
+def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    # Tags reach the tiers of every function, those of other tests included.
+    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
     server = Server(tmp_path)
     yield server
     server.stop()

@@ -53,8 +53,6 @@ pub struct TierCall {
     rights: Vec<Option<StoreRight>>,
     lease: Option<HeldLease>,
     pause_ms: u64,
-    /// Bytes of the value that a tier gave last.
-    pub found_bytes: usize,
     /// What tiers did not do.
     pub failures: Vec<TierError>,
     /// Operations that did not take place, for the breaker or for want of room.
@@ -182,7 +180,6 @@ impl TierStack {
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
             pause_ms: PAUSE_MS.0,
-            found_bytes: 0,
             failures: Vec::new(),
             rejected: 0,
         }
@@ -201,7 +198,6 @@ impl TierStack {
             match call.steps.next(self.now_ms()) {
                 CallStep::Ask(tier) => {
                     if let Some(hit) = self.ask_tier(call, tier) {
-                        call.found_bytes = hit.value().len();
                         return AskAnswer::Hit(hit);
                     }
                 }
