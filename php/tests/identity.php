@@ -107,3 +107,23 @@ mkdir( Suite::store_folder( $site ), 0770 );
 Suite::same( 'folder that another one took the place of is looked up again', array(
 	Suite::request( $site, 'wp_cache_set( "a", 1 );' . $mounts, $host ), substr_count( file_get_contents(
 	Suite::site_file( $site ) ), (string) fileinode( Suite::store_folder( $site ) ) ) ), array( array( true, '' ), 1 ) );
+
+// Stores of two salts in one database have a token each: none empties the other.
+$site   = Suite::bare_site();
+// With APCu a read would not open the store, nor look at the token.
+$plain  = array( 'master' => Suite::master( 1, array( '-d', 'apc.enabled=0' ) ), 'table' => true );
+$salted = function ( $salt ) use ( $plain ) {
+	return $plain + array( 'constants' => array( 'WP_CACHE_KEY_SALT' => $salt ) );
+};
+Suite::request( $site, sprintf( $write, 1 ), $salted( 'one' ) );
+Suite::request( $site, sprintf( $write, 2 ), $salted( 'two' ) );
+$kept = array();
+for ( $i = 0; $i < 4; ++$i ) {
+	foreach ( glob( "$site/.ht-tidemark-*/store.sqlite" ) as $store ) {
+		$db = new SQLite3( $store );
+		$db->exec( 'UPDATE mark SET checked = checked - 61, changed = changed - 601' );
+		$db->close();
+	}
+	$kept[] = Suite::request( $site, $read, $salted( 0 === $i % 2 ? 'one' : 'two' ) );
+}
+Suite::same( 'salts of one database have a token each', $kept, array( 1, 2, 1, 2 ) );

@@ -8,8 +8,15 @@ class Tidemark_Site_Row {
 	const NAME = 'tidemark_cache_token';
 	const SITE = 'tidemark_cache_site';
 
+	/** The row of the token: stores of another salt in one database have one each. */
+	private static function token_row() {
+		$salt = defined( 'WP_CACHE_KEY_SALT' ) ? (string) WP_CACHE_KEY_SALT : '';
+		return self::NAME . ( '' === $salt ? '' : '_' . substr( hash( 'sha256', $salt ), 0, 8 ) );
+	}
+
 	/** False where the database cannot be read, null where there is no row. */
-	public static function read( $name = self::NAME ) {
+	public static function read( $name = null ) {
+		$name = $name ?? self::token_row();
 		$wpdb = self::database( $name );
 		if ( ! $wpdb ) {
 			return false;
@@ -36,14 +43,14 @@ class Tidemark_Site_Row {
 			$query = $wpdb->prepare(
 				"INSERT INTO $table (option_name, option_value, autoload) VALUES (%s, %s, 'no')
 					ON DUPLICATE KEY UPDATE option_value = VALUES(option_value)",
-				self::NAME,
+				self::token_row(),
 				$token
 			);
 		} else {
 			$query = $wpdb->prepare(
 				"UPDATE $table SET option_value = %s WHERE option_name = %s AND option_value = %s",
 				$token,
-				self::NAME,
+				self::token_row(),
 				$expected
 			);
 		}
@@ -77,10 +84,10 @@ class Tidemark_Site_Row {
 	}
 
 	/** While WordPress is installed there is no token yet; the id is needed by an upgrade, too. */
-	private static function database( $name = self::NAME ) {
+	private static function database( $name = null ) {
 		global $wpdb;
 		$is_there = is_object( $wpdb ) && method_exists( $wpdb, 'suppress_errors' );
-		$is_early = self::NAME === $name && function_exists( 'wp_installing' ) && wp_installing();
+		$is_early = self::SITE !== $name && function_exists( 'wp_installing' ) && wp_installing();
 		return $is_there && ! $is_early ? $wpdb : null;
 	}
 }
