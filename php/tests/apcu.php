@@ -87,7 +87,7 @@ Suite::same( 'fill that is older than a write is not read', Suite::request( $sit
 	"\$m = new Tidemark_Apcu( 'x' ); \$m->flush(); \$t = \$m->token( $full );
 	\$m->end_write( $full, \$m->begin_write( $full ), 'new', 0 ); \$r = \$m->get( $full, 0 );
 	\$m->fill( $full, \$t, 'old', 0 ); return array( \$r, \$m->get( $full, 0 ) );", $one ),
-	array( array( 'new', 0 ), null ) );
+	array( array( 'new', 0, null ), null ) );
 Suite::same( 'two writes of one slot at once leave nothing to read', Suite::request( $site,
 	"\$m = new Tidemark_Apcu( 'x' ); \$m->flush(); \$b = \$m->begin_write( $full );
 	\$c = \$m->begin_write( $full ); \$m->end_write( $full, \$c, 'second', 0 );

@@ -75,13 +75,14 @@ class Tidemark_Apcu {
 		}
 	}
 
-	/** @return array|null Bytes and expiry; null where the tier below must be read. */
+	/** @return array|null Bytes, expiry, and null for a lease; null where the tier below must be read. */
 	public function get( $full, $now ) {
 		$entry = apcu_fetch( $this->name . 'k' . $full );
 		if ( ! is_string( $entry ) ) {
 			return null;
 		}
-		return $this->judge( $entry, apcu_fetch( $this->slot( self::hash( $full ) ) ), $now );
+		$hash = hash( 'xxh3', $full, true );
+		return $this->judge( $entry, apcu_fetch( $this->name . 't' . $hash[6] . $hash[7] ), $now );
 	}
 
 	/** Full key => what `get` answers, where that is not null. */
@@ -115,7 +116,7 @@ class Tidemark_Apcu {
 		}
 		$ends    = strpos( $entry, ':', $from );
 		$expires = (int) substr( $entry, $from, $ends - $from );
-		return 0 === $expires || $expires > $now ? array( substr( $entry, $ends + 1 ), $expires ) : null;
+		return 0 === $expires || $expires > $now ? array( substr( $entry, $ends + 1 ), $expires, null ) : null;
 	}
 
 	/** To be called before the row is read that `fill` keeps; 0 where nothing may be filled in. */

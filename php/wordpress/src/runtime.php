@@ -70,11 +70,12 @@ class WP_Object_Cache {
 		if ( is_string( $key ) && '' === trim( $key ) ) {
 			return $this->refuse_key( $key, __METHOD__ );
 		}
-		$is_kept = $this->is_kept_below( $group );
-		if ( ( ! $force || ! $is_kept ) && $this->has( $group, $id ) ) {
+		// Without calls of its own where that is easy: a page comes here some hundred times.
+		$is_kept = $this->tiers && ! isset( $this->non_persistent_groups[ $group ] );
+		if ( ( ! $force || ! $is_kept ) && isset( $this->cache[ $group ] ) && $this->has( $group, $id ) ) {
 			$found = true;
 		} elseif ( $is_kept ) {
-			$prefix = $this->prefix( $group );
+			$prefix = $this->prefixes[ $group ] ?? $this->prefix( $group );
 			$found  = $this->take( $group, $id, $this->tiers->get( $prefix, $key, $force ) );
 		}
 		if ( ! $found ) {
@@ -82,7 +83,8 @@ class WP_Object_Cache {
 			return false;
 		}
 		++$this->cache_hits;
-		return $this->copy( $this->cache[ $group ][ $id ] );
+		$value = $this->cache[ $group ][ $id ];
+		return is_object( $value ) ? $this->copy( $value ) : $value;
 	}
 
 	public function get_multiple( $keys, $group = 'default', $force = false ) {

@@ -81,15 +81,22 @@ trait Tidemark_Store_Reads {
 		return $answers;
 	}
 
-	/** Full key => what `get` answers, for the pairs of prefix and key that are there. @throws Exception */
-	public function get_pairs( array $pairs, $bytes_max, $now ) {
+	/**
+	 * Full key => what `get` answers, of prefix => id => key, for those that are there. The ids spare a hash
+	 * for each: a row counts only where its key is the one of the list.
+	 *
+	 * @throws Exception
+	 */
+	public function get_listed( array $lists, $bytes_max, $now ) {
 		$ids    = array();
 		$tokens = array();
-		foreach ( array_slice( $pairs, 0, Tidemark_Ahead::KEYS_MAX ) as $pair ) {
-			if ( 2 === count( (array) $pair ) && is_string( $pair[0] ) && is_string( $pair[1] ) ) {
-				$full                    = $pair[0] . $pair[1];
-				$ids[ self::id( $full ) ] = array( $pair[0], $full );
-				$tokens[ $full ]         = $this->apcu ? $this->apcu->token( $full ) : 0;
+		foreach ( $lists as $prefix => $keys ) {
+			foreach ( is_array( $keys ) ? $keys : array() as $id => $key ) {
+				if ( is_int( $id ) && is_string( $key ) && count( $ids ) < Tidemark_Ahead::KEYS_MAX ) {
+					$full       = $prefix . $key;
+					$ids[ $id ] = array( $prefix, $full );
+					$this->apcu && $tokens[ $full ] = $this->apcu->token( $full );
+				}
 			}
 		}
 		$this->begin_reads( $now );
@@ -114,8 +121,10 @@ trait Tidemark_Store_Reads {
 		}
 		$lease = array( $this->stamp, $row[4] );
 		$is_of = null !== $row[1] && $row[0] === $full
-			&& ( 0 === $row[2] || $row[2] > $now ) && $row[3] >= $this->floor( $prefix );
-		if ( ! $is_of || self::checksum( $row[2], $row[1] ) !== $row[5] ) {
+			&& ( 0 === $row[2] || $row[2] > $now )
+			&& $row[3] >= ( $this->cleared ? $this->floor( $prefix ) : $this->flushed );
+		// As `checksum`, without a call for each row.
+		if ( ! $is_of || hash( 'xxh3', $row[1], true, array( 'seed' => $row[2] ) ) !== $row[5] ) {
 			return array( null, 0, $lease );
 		}
 		return array( $row[1], $row[2], $lease );

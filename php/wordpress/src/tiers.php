@@ -77,12 +77,16 @@ class Tidemark_Tiers {
 
 	/** @return array|false|null Value and expiry; false for a miss; null where no tier knows. */
 	public function get( $prefix, $key, $force ) {
-		$full = $prefix . $key;
-		if ( $this->apcu && $this->is_apcu_current( $force ) ) {
-			$found = $this->apcu->get( $full, time() );
-			if ( $found && is_array( $value = $this->answer( $full, array( $found[0], $found[1], null ) ) ) ) {
-				return $value;
-			}
+		$full  = $prefix . $key;
+		$now   = time();
+		$found = null;
+		if ( $this->apcu && ( ( ! $force && $this->apcu_at === $now ) || $this->is_apcu_current( $force ) ) ) {
+			$found = $this->apcu->get( $full, $now );
+		} elseif ( ! $force && $this->looked === $now && ! $this->is_off ) {
+			$found = $this->ahead->known( $prefix, $key, $now );
+		}
+		if ( $found && is_array( $value = $this->answer( $full, $found ) ) ) {
+			return $value;
 		}
 		return $this->guarded( function ( $store ) use ( $prefix, $key, $full, $force ) {
 			if ( $force ) {
@@ -105,13 +109,16 @@ class Tidemark_Tiers {
 			return $answers;
 		}
 		$below = $this->guarded( function ( $store ) use ( $prefix, $missing, $force ) {
+			$answers = array();
 			if ( $force ) {
 				$store->end_reads();
 				$store->follow();
+				$found = $store->get_multiple( $prefix, $missing, time() );
+			} else {
+				$found = $this->ahead->get_multiple( $store, $prefix, $missing, time() );
 			}
-			$answers = array();
-			foreach ( $store->get_multiple( $prefix, $missing, time() ) as $key => $found ) {
-				$answers[ $key ] = $this->answer( $prefix . $key, $found );
+			foreach ( $found as $key => $one ) {
+				$answers[ $key ] = $this->answer( $prefix . $key, $one );
 			}
 			return $answers;
 		} );
@@ -125,7 +132,7 @@ class Tidemark_Tiers {
 		}
 		$answers = array();
 		foreach ( $this->apcu->get_multiple( array_keys( $fulls ), time() ) as $full => $found ) {
-			$answer = $this->answer( $full, array( $found[0], $found[1], null ) );
+			$answer = $this->answer( $full, $found );
 			if ( is_array( $answer ) ) {
 				$answers[ $fulls[ $full ] ] = $answer;
 			}
