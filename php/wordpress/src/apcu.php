@@ -138,7 +138,7 @@ class Tidemark_Apcu {
 		@apcu_store( $this->name . 'k' . $full, "{$this->epoch}:$token:$expires:$bytes", $rest );
 	}
 
-	/** Before a write of the row; `end_write` takes the answer. */
+	/** Before a write of the row; `end_write` takes the answer, whose negative is the token after it. */
 	public function begin_write( $full ) {
 		$slot = $this->slot( self::hash( $full ) );
 		$busy = -random_int( 1, PHP_INT_MAX );
@@ -150,7 +150,7 @@ class Tidemark_Apcu {
 
 	/** After the row is written, or not; the bytes are null where there are none to keep. */
 	public function end_write( $full, $busy, $bytes, $expires ) {
-		$token = random_int( 1, PHP_INT_MAX );
+		$token = -$busy;
 		if ( null !== $bytes ) {
 			$this->fill( $full, $token, $bytes, $expires );
 		}

@@ -59,7 +59,11 @@ class WP_Object_Cache {
 			$found = true;
 			++$this->cache_hits;
 			$value = $this->cache[ $group ][ $id ];
-			return is_object( $value ) ? $this->copy( $value ) : $value;
+			try {
+				return is_object( $value ) ? clone $value : $value; // As `copy`, without its call.
+			} catch ( Throwable $refused ) {
+				return $value;
+			}
 		}
 		return $this->get_below( $key, $group, $id, $force, $found );
 	}
