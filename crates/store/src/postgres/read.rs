@@ -234,23 +234,23 @@ impl SharedReads {
         })
     }
 
-    /// Reads on this thread, which waits.
+    /// Reads on this thread, which waits. The limit counts from when there is a connection: one
+    /// that was cancelled may have to be replaced first.
     fn long<R: DatabaseRead>(&self, read: &R, stop: &AtomicBool) -> Result<R::Answer, StoreError> {
         let limit_ms = self.limit_ms;
         let limit = Duration::from_millis(limit_ms);
-        let until = Instant::now() + limit;
         let reading = async {
             let mut lent = self.long_ones.lend().await?;
-            let answer = read.read(self, &mut lent, ReadPace::Long { until }).await;
+            let until = Instant::now() + limit;
+            let answer = read.read(self, &mut lent, ReadPace::Long { until });
+            let answer = tokio::time::timeout(limit, answer).await;
+            let answer = answer.map_err(|_| StoreError::Timeout { limit_ms })?;
             forget_plans(&mut lent, &answer);
-            answer
+            answer.map_err(|halt| halt.explain(limit_ms))
         };
         self.handle.block_on(async {
             tokio::select! {
-                answer = tokio::time::timeout(limit, reading) => match answer {
-                    Ok(answer) => answer.map_err(|halt| halt.explain(limit_ms)),
-                    Err(_) => Err(StoreError::Timeout { limit_ms }),
-                },
+                answer = reading => answer,
                 () = raised(stop) => Err(StoreError::Interrupted),
             }
         })
