@@ -65,7 +65,16 @@ impl fmt::Debug for KeySecret {
 
 /// Whether both are the same, in a time that depends on their lengths alone.
 pub fn is_same(left: &[u8], right: &[u8]) -> bool {
-    left.ct_eq(right).into()
+    if left.len() != right.len() {
+        return false;
+    }
+    // By words: byte by byte, a key of 265 characters took a tenth of a cached answer.
+    let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<8>(), right.as_chunks::<8>());
+    let words = left.iter().zip(right);
+    let same = words.fold(left_rest.ct_eq(right_rest), |same, (left, right)| {
+        same & u64::from_ne_bytes(*left).ct_eq(&u64::from_ne_bytes(*right))
+    });
+    same.into()
 }
 
 /// A new id of 20 hexadecimal digits.
