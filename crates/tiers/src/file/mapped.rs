@@ -177,6 +177,14 @@ impl MappedTier {
     /// # Errors
     /// As [`MappedTier::set`].
     pub fn delete(&self, group: &[u8], key: &[u8]) -> Result<bool, TierError> {
+        self.remove(group, key).map(|(was_there, _)| was_there)
+    }
+
+    /// As [`MappedTier::delete`], with a ticket that has seen this deletion and no later one.
+    ///
+    /// # Errors
+    /// As [`MappedTier::set`].
+    pub fn remove(&self, group: &[u8], key: &[u8]) -> Result<(bool, MappedTicket), TierError> {
         self.with_current(|file| file.delete(group, key, &self.host))
     }
 

@@ -13,7 +13,7 @@ use super::super::lock::Patience;
 use super::index::MappedBucket;
 use super::keys::KeyName;
 use super::reads::MappedHit;
-use super::{MappedEntry, MappedFile, MappedStored, MappedWhen};
+use super::{MappedEntry, MappedFile, MappedStored, MappedTicket, MappedWhen};
 
 impl MappedFile {
     pub fn set(&self, entry: &MappedEntry<'_>, host: &Host) -> Result<MappedStored, TierError> {
@@ -70,7 +70,12 @@ impl MappedFile {
         Ok(MappedStored::Kept)
     }
 
-    pub fn delete(&self, group: &[u8], key: &[u8], host: &Host) -> Result<bool, TierError> {
+    pub fn delete(
+        &self,
+        group: &[u8],
+        key: &[u8],
+        host: &Host,
+    ) -> Result<(bool, MappedTicket), TierError> {
         let name = self.name(group, key);
         let _lock = self
             .opened
@@ -81,7 +86,8 @@ impl MappedFile {
         bucket.bucket.count_on();
         bucket.bucket.remove(name.place.tag);
         self.store_bucket(&bucket);
-        Ok(was_there)
+        let ticket = self.ticket_of(&name, bucket.bucket.deletions());
+        Ok((was_there, ticket))
     }
 
     /// The bucket, with a count of deletions that is whole: a writer killed while it counted one
