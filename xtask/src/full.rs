@@ -10,7 +10,8 @@ use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
-    counts, deny, docs, drop_in, fast, fuzz, interleavings, live, notices, prose, python_cache,
+    counts, deny, docs, drop_in, fast, fuzz, interleavings, live, notices, php_ext, prose,
+    python_cache,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
@@ -21,7 +22,8 @@ use crate::{
 /// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
 /// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
-/// cache for Python in `python/`, which it builds, random sequences on two time axes at their
+/// extension of PHP in `php/ext` and the cache for Python in `python/`, both of which it builds,
+/// random sequences on two time axes at their
 /// night's length, what requests cost by counting (where `valgrind` is), threads in the orders
 /// their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
 /// arithmetic in `bench/ttl`, and the report page in a browser.
@@ -104,6 +106,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     guides(checkout, &mut lane, binary_is_built)?;
     python_cache::steps(checkout, &mut lane, false)?;
     drop_in::steps(checkout, &mut lane)?;
+    php_ext::steps(checkout, &mut lane, false)?;
     black_box(checkout, &mut lane, binary_is_built)?;
     counts::step(checkout, &mut lane, "40", binary_is_built)?;
     over_time(checkout, &mut lane);

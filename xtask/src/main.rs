@@ -25,6 +25,7 @@ mod lane;
 mod live;
 mod night;
 mod notices;
+mod php_ext;
 mod prerequisite;
 mod prose;
 mod python_cache;
@@ -61,6 +62,7 @@ enum Command {
     Dist(dist::Destination),
     Docs(docs::DocsArguments),
     Notices(notices::NoticesArguments),
+    PhpExt(php_ext::PhpExtArguments),
     Wheels(wheels::WheelArguments),
 }
 
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Dist(arguments) => dist::run(&checkout, &arguments).map(|()| ExitCode::SUCCESS),
         Command::Docs(arguments) => docs::run(&checkout, &arguments),
         Command::Notices(arguments) => notices::run(&checkout, &arguments),
+        Command::PhpExt(arguments) => php_ext::run(&checkout, &arguments),
         Command::Wheels(arguments) => wheels::run(&checkout, &arguments),
     });
     ended.unwrap_or_else(|error| {

@@ -8,7 +8,8 @@ use crate::checkout::Checkout;
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 use crate::{
-    bench, counts, deny, drop_in, full, fuzz, interleavings, live, prerequisite, python_cache,
+    bench, counts, deny, drop_in, full, fuzz, interleavings, live, php_ext, prerequisite,
+    python_cache,
 };
 
 /// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
@@ -72,6 +73,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     python_cache::steps(checkout, &mut lane, true)?;
 
     drop_in::long_steps(checkout, &mut lane)?;
+    php_ext::steps(checkout, &mut lane, true)?;
     deny::advisories(checkout, &mut lane)?;
     fuzz::search(checkout, &mut lane)?;
 

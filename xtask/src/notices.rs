@@ -12,9 +12,9 @@ use crate::checkout::Checkout;
 
 /// Write the licences of third-party libraries into the files that are shipped.
 ///
-/// Reads which crates the binary and the Python cache link, and the licence texts in the sources
-/// of these crates. Writes THIRD-PARTY-NOTICES.txt, which `tidemark licenses` prints, and
-/// python/THIRD-PARTY-NOTICES.txt, which is part of the wheel.
+/// Reads which crates the binary, the Python cache and the extension of PHP link, and the licence
+/// texts in the sources of these crates. Writes THIRD-PARTY-NOTICES.txt, which `tidemark licenses`
+/// prints, python/THIRD-PARTY-NOTICES.txt, which is part of the wheel, and the one of php/ext.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct NoticesArguments {
@@ -64,7 +64,7 @@ const ONCE_CELL: Embedded = Embedded {
     license: "MIT OR Apache-2.0",
     text: LicenceText::Crate("ring", "src/polyfill/once_cell/LICENSE-MIT"),
 };
-const PRODUCTS: [Distributed; 2] = [
+const PRODUCTS: [Distributed; 3] = [
     Distributed {
         root: "tidemark",
         folder: "",
@@ -88,6 +88,11 @@ const PRODUCTS: [Distributed; 2] = [
         root: "tidemark-cache",
         folder: "python",
         others: &[RUST],
+    },
+    Distributed {
+        root: "tidemark-php",
+        folder: "php/ext",
+        others: &[RUST, FIAT, ONCE_CELL],
     },
 ];
 

@@ -189,18 +189,25 @@ pub fn for_tiers() -> Vec<Missing> {
     missing
 }
 
-/// PHP with the extensions that the tests of the WordPress drop-in use.
+/// PHP with the extensions that the tests of the WordPress drop-in use, and what builds one.
 pub fn for_php() -> Vec<Missing> {
     let code = "exit(PHP_VERSION_ID >= 80100 && class_exists('SQLite3') \
                 && extension_loaded('apcu') && extension_loaded('posix') ? 0 : 1);";
     let output = Command::new("php").args(["-r", code]).output();
-    if output.is_ok_and(|output| output.status.success()) {
-        return Vec::new();
+    let mut missing = Vec::new();
+    if !output.is_ok_and(|output| output.status.success()) {
+        missing.push(Missing::new(
+            "PHP 8.1 or later with its extensions SQLite3, APCu and posix",
+            Remedy::Apt(&["php-cli", "php-sqlite3", "php-apcu"]),
+        ));
     }
-    vec![Missing::new(
-        "PHP 8.1 or later with its extensions SQLite3, APCu and posix",
-        Remedy::Apt(&["php-cli", "php-sqlite3", "php-apcu"]),
-    )]
+    if version_of("php-config").is_none() {
+        missing.push(Missing::new(
+            "the headers of PHP",
+            Remedy::Apt(&["php-dev"]),
+        ));
+    }
+    missing
 }
 
 /// The Go that is there; the first place if none is.

@@ -1,0 +1,250 @@
+//! One table of a thread, and what a request knows of it.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::HashMap;
+use std::ffi::{OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiers::{
+    FileSettings, Host, MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket,
+    MappedTier, MappedWhen, NEVER_MS, TierError,
+};
+
+use crate::border::said;
+use crate::forks::forks;
+use crate::number;
+use crate::read::{ReadEnd, ZendBuild, read};
+
+/// Which codec wrote the values; another version of it gets another name.
+const CODEC: [u8; 8] = *b"php-0001";
+const STRIPES: u32 = 4;
+/// How often a value that is overwritten meanwhile is looked for again.
+const TRIES: u32 = 3;
+/// Keys whose deletions one request remembers. With more it forgets them, and then what it stores
+/// is refused until they are missed once more.
+const TICKETS_MAX: usize = 50_000;
+
+/// A mapped file, and what was missed in it.
+pub struct SharedTable {
+    pub path: Vec<u8>,
+    bytes: u64,
+    host: Option<Host>,
+    tier: Option<UnsafeCell<MappedTier>>,
+    /// Of each key that this request missed, what was known of its deletions then.
+    tickets: RefCell<HashMap<Vec<u8>, MappedTicket>>,
+    /// hits, misses, stored, refused, faults.
+    counts: [Cell<u64>; 5],
+    fault: RefCell<String>,
+}
+
+enum TableFound<'a> {
+    Hit(MappedHit<'a>),
+    Miss,
+    Fault,
+}
+
+/// A name that no other group and key have.
+fn name(group: &[u8], key: &[u8]) -> Vec<u8> {
+    let length = (group.len() as u64).to_le_bytes();
+    [&length, group, key].concat()
+}
+
+impl SharedTable {
+    pub fn new(path: &[u8], bytes: u64) -> SharedTable {
+        let host = Host::of_this_machine(forks);
+        let fault = host
+            .as_ref()
+            .err()
+            .map(|error| format!("the boot id: {error}"));
+        let settings = FileSettings {
+            path: OsStr::from_bytes(path).into(),
+            bytes,
+            stripes: STRIPES,
+            codec: CODEC,
+        };
+        let host = host.ok();
+        SharedTable {
+            path: path.to_vec(),
+            bytes,
+            tier: host.map(|host| UnsafeCell::new(MappedTier::new(settings, host))),
+            host,
+            tickets: RefCell::default(),
+            counts: Default::default(),
+            fault: RefCell::new(fault.unwrap_or_default()),
+        }
+    }
+
+    fn count(&self, which: usize) {
+        self.counts[which].set(self.counts[which].get() + 1);
+    }
+
+    fn end_with(&self, text: String) {
+        self.count(4);
+        *self.fault.borrow_mut() = text;
+    }
+
+    /// Does something with the table that calls no Zend. `None` after a fault.
+    pub fn with<'a, T>(
+        &'a self,
+        act: impl FnOnce(&'a MappedTier) -> Result<T, TierError>,
+    ) -> Option<T> {
+        // SAFETY: it is borrowed exclusively only where a request has ended.
+        let tier = unsafe { &*self.tier.as_ref()?.get() };
+        match catch_unwind(AssertUnwindSafe(|| act(tier))) {
+            Ok(Ok(done)) => Some(done),
+            Ok(Err(error)) => {
+                self.end_with(error.text);
+                None
+            }
+            Err(_) => {
+                self.end_with("the extension panicked, which is a defect".to_owned());
+                None
+            }
+        }
+    }
+
+    fn find<'a>(&'a self, group: &[u8], key: &[u8]) -> TableFound<'a> {
+        match self.with(|tier| tier.get(group, key)) {
+            Some(MappedLookup::Hit(hit)) => TableFound::Hit(hit),
+            Some(MappedLookup::Miss(ticket)) => {
+                self.remember(group, key, ticket);
+                self.count(1);
+                TableFound::Miss
+            }
+            None => TableFound::Fault,
+        }
+    }
+
+    fn remember(&self, group: &[u8], key: &[u8], ticket: MappedTicket) {
+        let mut tickets = self.tickets.borrow_mut();
+        if tickets.len() >= TICKETS_MAX {
+            tickets.clear();
+        }
+        tickets.insert(name(group, key), ticket);
+    }
+
+    pub fn fetch(&self, group: &[u8], key: &[u8], build: ZendBuild, expires: &mut i64) -> c_int {
+        for _ in 0..TRIES {
+            let hit = match self.find(group, key) {
+                TableFound::Hit(hit) => hit,
+                TableFound::Miss => return said::NO,
+                TableFound::Fault => return said::FAULT,
+            };
+            match read(&hit, build) {
+                ReadEnd::Built => {
+                    self.count(0);
+                    *expires = self.unix_time(hit.until_ms);
+                    return said::YES;
+                }
+                ReadEnd::Unreadable => break,
+                ReadEnd::Torn => build.drop_value(),
+            }
+        }
+        self.count(1);
+        self.take_ticket(group, key);
+        said::NO
+    }
+
+    fn take_ticket(&self, group: &[u8], key: &[u8]) {
+        if let Some(ticket) = self.with(|tier| tier.ticket(group, key)) {
+            self.remember(group, key, ticket);
+        }
+    }
+
+    /// Seconds since 1970, for a time of the host's clock; 0 is never.
+    fn unix_time(&self, until_ms: u64) -> i64 {
+        let Some(host) = self.host.filter(|_| until_ms != NEVER_MS) else {
+            return 0;
+        };
+        let left_ms = until_ms.saturating_sub((host.now_ms)());
+        (host.wall_ms)().saturating_add(left_ms).div_ceil(1_000) as i64
+    }
+
+    fn lifetime_ms(&self, expires: i64) -> Option<u64> {
+        let host = self.host.filter(|_| expires > 0)?;
+        let until_ms = (expires as u64).saturating_mul(1_000);
+        Some(until_ms.saturating_sub((host.wall_ms)()))
+    }
+
+    pub fn store(
+        &self,
+        group: &[u8],
+        key: &[u8],
+        value: &[u8],
+        when: MappedWhen,
+        expires: i64,
+    ) -> c_int {
+        let ticket = self.tickets.borrow().get(&name(group, key)).copied();
+        let entry = MappedEntry {
+            group,
+            key,
+            value,
+            lifetime_ms: self.lifetime_ms(expires),
+            // What is there needs no lease to be replaced.
+            ticket: ticket.filter(|_| when != MappedWhen::Present),
+            when,
+        };
+        match self.with(|tier| tier.set(&entry)) {
+            Some(MappedStored::Kept) => {
+                self.count(2);
+                said::YES
+            }
+            Some(MappedStored::Refused) => said::NO,
+            Some(MappedStored::Overtaken) => {
+                self.count(3);
+                said::OVERTAKEN
+            }
+            None => said::FAULT,
+        }
+    }
+
+    pub fn delete(&self, group: &[u8], key: &[u8]) -> c_int {
+        match self.with(|tier| tier.remove(group, key)) {
+            Some((was_there, ticket)) => {
+                self.remember(group, key, ticket);
+                c_int::from(was_there)
+            }
+            None => said::FAULT,
+        }
+    }
+
+    pub fn raise(&self, group: &[u8], key: &[u8], offset: i64) -> Option<Option<(i64, i64)>> {
+        let made = Cell::new(0);
+        let stored = self.with(|tier| {
+            tier.update(group, key, |value| {
+                let (number, bytes) = number::raised(value, offset)?;
+                made.set(number);
+                Some(bytes)
+            })
+        })?;
+        if stored != MappedStored::Kept {
+            return Some(None);
+        }
+        let until_ms = match self.find(group, key) {
+            TableFound::Hit(hit) => hit.until_ms,
+            TableFound::Miss | TableFound::Fault => NEVER_MS,
+        };
+        Some(Some((made.get(), self.unix_time(until_ms))))
+    }
+
+    /// Why it could not be used the last time.
+    pub fn fault(&self) -> String {
+        self.fault.borrow().clone()
+    }
+
+    /// hits, misses, stored, refused, faults, and the size of a new file.
+    pub fn numbers(&self) -> [u64; 6] {
+        let [hits, misses, stored, refused, faults] = self.counts.each_ref().map(Cell::get);
+        [hits, misses, stored, refused, faults, self.bytes]
+    }
+
+    /// Forgets what the request missed, and lets files go that were replaced.
+    pub fn end_request(&self) {
+        self.tickets.borrow_mut().clear();
+        if let Some(tier) = &self.tier {
+            // SAFETY: the request has ended, so no hit and no other borrow is left.
+            unsafe { (*tier.get()).release() };
+        }
+    }
+}
