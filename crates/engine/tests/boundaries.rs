@@ -394,7 +394,7 @@ fn read_all(engine: &Engine) -> [bool; 3] {
         as_of: None,
         valid_at: None,
     };
-    let read = block_on(engine.read_batch(&key(), "d", &[asked])).unwrap();
+    let read = block_on(engine.read_batch(&key(), "d", vec![asked])).unwrap();
     let part = read.answer.into_iter().next().unwrap().unwrap();
     [0, 1, 2].map(|at| part.places[at].is_some())
 }

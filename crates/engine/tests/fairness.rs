@@ -519,12 +519,12 @@ fn no_thread_for_long_reads_is_held_while_the_writer_is_busy() {
         let pending = Mark(site.clock.look().0);
         let asked = many(Some(pending));
         let mut waiting: Vec<Asked<'_, _>> = (0..8)
-            .map(|_| -> Asked<'_, _> { Box::pin(engine.read_batch(&key, "d", &asked)) })
+            .map(|_| -> Asked<'_, _> { Box::pin(engine.read_batch(&key, "d", asked.clone())) })
             .collect();
         assert!(waiting.iter_mut().all(|one| poll_once(one).is_pending()));
         let (noted, read) = std::sync::mpsc::channel();
         scope.spawn(move || {
-            let found = block_on(engine.read_batch(&fixture::key(), "d", &many(None)));
+            let found = block_on(engine.read_batch(&fixture::key(), "d", many(None)));
             noted.send(found.map(|found| found.answer.len())).unwrap();
         });
         let read = read.recv_timeout(Duration::from_mins(1));
@@ -569,7 +569,7 @@ fn reads_of_guests_count_in_their_share() {
             block_on(engine.list_rows(&caller, &asked, View::CURRENT)).unwrap();
         }
         block_on(engine.list_rows_pinned(&caller, OPEN, &[], None)).unwrap();
-        block_on(engine.read_batch(&caller, "d", &many(None))).unwrap();
+        block_on(engine.read_batch(&caller, "d", many(None))).unwrap();
         let noted = std::mem::take(&mut *store.of_guests.lock().unwrap());
         assert!(noted.len() >= 4, "{noted:?}");
         assert!(noted.iter().all(|one| *one == of_guest), "{noted:?}");

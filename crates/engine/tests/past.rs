@@ -101,7 +101,7 @@ fn ways(engine: &Engine, caller: &Caller, mark: Mark) -> Vec<Result<(), EngineEr
         as_of: Some(mark),
         valid_at: None,
     };
-    let read = block_on(engine.read_batch(caller, "d", &[part])).unwrap();
+    let read = block_on(engine.read_batch(caller, "d", vec![part])).unwrap();
     got.extend(read.answer.into_iter().map(|part| part.map(drop)));
     got.push(block_on(engine.list_rows_pinned(caller, PLACE, &[], Some(mark))).map(drop));
     let mut backdated = granting(1, ANY);

@@ -490,7 +490,7 @@ fn batches_of_many_rows_or_bytes_are_read_apart() {
             };
             let taken = || engine.store_counts().long_reads.taken;
             let before = taken();
-            let read = block_on(engine.read_batch(&key(), "d", &[part])).unwrap();
+            let read = block_on(engine.read_batch(&key(), "d", vec![part])).unwrap();
             let part = read.answer.into_iter().next().unwrap().unwrap();
             assert_eq!(part.places.len(), ids.len());
             taken() - before

@@ -3,7 +3,7 @@
 //! All text is ours; what a user wrote travels as a parameter. `t` is the table read, `n` the
 //! rows of now beside it, `g` its grants, `m` the one row of `meta`.
 
-use model::{Coordinates, Field, Selection, Table, Value};
+use model::{Coordinates, Field, Index, Selection, Table, Value};
 
 use crate::dialect::Dialect;
 use crate::index_choice::{is_left_to_planner, is_of_one_row};
@@ -480,6 +480,50 @@ pub fn point_by_key(
     for (part, value) in key.index.columns.iter().zip(&key.values) {
         clause.open(&mut out);
         condition::write_equal(&mut out, &source, part.field, value);
+    }
+    source.write_visible(&mut out, &mut clause, visibility);
+    out.finish()
+}
+
+/// The rows of now with these keys of a unique index, or, without one, with these ids: one row of
+/// the result for each, in their order, all null when there is no such row or it is not visible.
+/// The keys are the first parameters, so their number decides the text; none of them is null. For
+/// SQLite, which keeps the order of what it joins from the left.
+pub fn points(
+    (table, index): (&Table, Option<&Index>),
+    keys: impl IntoIterator<Item = Vec<Value>>,
+    selection: &Selection,
+    visibility: &Visibility,
+) -> Statement {
+    let source = SelectSource::now(table);
+    let mut out = SqlWriter::new(Dialect::Sqlite);
+    out.push("SELECT ");
+    source.write_columns(&mut out, selection);
+    out.push(" FROM (VALUES ");
+    let mut joint = "";
+    for key in keys {
+        out.push(joint);
+        out.bind_list(key);
+        joint = ", ";
+    }
+    out.push(") AS k LEFT JOIN ");
+    let name = index.map(|index| names::index(table.number, index.number));
+    source.write_from(&mut out, name.as_deref());
+    let by_id = [Field::Id];
+    let fields = index.map(|index| {
+        index
+            .columns
+            .iter()
+            .map(|part| part.field)
+            .collect::<Vec<_>>()
+    });
+    let mut clause = Clause::of_join();
+    for (nth, field) in fields.as_deref().unwrap_or(&by_id).iter().enumerate() {
+        clause.open(&mut out);
+        source.write_comparable(&mut out, *field);
+        // As SQLite calls the columns of such rows.
+        out.push(" = k.column");
+        out.push_number(nth + 1);
     }
     source.write_visible(&mut out, &mut clause, visibility);
     out.finish()

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use model::{
-    Catalogue, Coordinates, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber, Timestamp,
-    Value,
+    Catalogue, Coordinates, Index, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber,
+    Timestamp, Value,
 };
 use query::{Query, Visibility};
 
@@ -206,6 +206,13 @@ pub trait ReadsAtOnce {
     /// # Errors
     /// As there.
     fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError>;
+
+    /// Rows of now by the first of these keys, of at least one, in their order; `None` for each
+    /// that is absent or not visible. All on one snapshot.
+    ///
+    /// # Errors
+    /// As for [`StoreReads::list`], cursors and [`StoreError::AnswerTooLarge`] apart.
+    fn points_at_once(&self, points: Points<'_>) -> Result<Snapshot<Vec<Option<Row>>>, StoreError>;
 }
 
 /// Reads of what must hold over valid time.
@@ -591,6 +598,43 @@ pub struct Point<'a> {
     pub shows_span: bool,
     /// [`Catalogue::epoch`] of the catalogue the table was taken from.
     pub catalogue_epoch: u64,
+}
+
+/// Rows of now of one table, each by a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Points<'a> {
+    /// Their table.
+    pub table: &'a Arc<Table>,
+    /// Their keys, of which there is one.
+    pub keys: PointKeys<'a>,
+    /// What is shown of them.
+    pub selection: &'a Selection,
+    /// Which rows the actor may see.
+    pub visibility: &'a Visibility,
+    /// No further row is read once those before it take so many bytes, by [`Row::size_bytes`].
+    pub bytes_enough: usize,
+    /// [`Catalogue::epoch`] of the catalogue the table was taken from.
+    pub catalogue_epoch: u64,
+}
+
+/// What rows are read by.
+#[derive(Clone, Copy, Debug)]
+pub enum PointKeys<'a> {
+    /// Their ids.
+    Ids(&'a [&'a RowId]),
+    /// Of a unique index that can be used, for each row a value for each column. None is null.
+    Of(&'a Index, &'a [Vec<Value>]),
+}
+
+impl PointKeys<'_> {
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is one at least")]
+    pub fn len(&self) -> usize {
+        match self {
+            PointKeys::Ids(ids) => ids.len(),
+            PointKeys::Of(_, keys) => keys.len(),
+        }
+    }
 }
 
 /// An answer, and the mark of the snapshot it was read from.

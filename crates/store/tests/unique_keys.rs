@@ -11,10 +11,13 @@ use db::{COUNT, Db, Directory, TITLE};
 use futures_executor::block_on;
 use model::permission::Role;
 use model::{
-    Coordinates, Direction, Field, IndexKind, IndexStatus, Mark, RoleSet, Selection, Table, Value,
+    Coordinates, Direction, Field, Index, IndexKind, IndexStatus, Mark, RoleSet, Row, RowId,
+    Selection, Table, Value,
 };
 use query::{Filter, Frame, Query, Test, Visibility, unique_key};
-use store::{CatalogueOp, Listed, Listing, Op, Snapshot, StoreError, TotalCap};
+use store::{
+    CatalogueOp, Listed, Listing, Op, Point, PointKeys, Points, Snapshot, StoreError, TotalCap,
+};
 
 const CODE: usize = db::CODE;
 const DONE: usize = 3;
@@ -138,6 +141,167 @@ fn lists_by_a_key_hold_what_the_same_lists_hold_without_it() {
     }
     // Of codes and pairs, which come twice: nine and ten rows, one of them for all.
     assert_eq!(found, (10 + 1 + 2 * (10 + 1)) * 6);
+}
+
+/// Rows by many keys are those by each of them, whatever their number, and all in their order.
+#[test]
+fn rows_by_many_keys_are_those_by_each_key() {
+    let directory = Directory::new();
+    let db = filled(&directory);
+    let any = Visibility::Granted(Arc::new(RoleSet::new(vec![Role::parse("any").unwrap()])));
+    let some = Selection::Some {
+        columns: vec![TITLE, CODE],
+        fields: Vec::new(),
+        permissions: false,
+    };
+    let text = |nth| Value::Text(format!("code t{}", (nth * 7) % 14));
+    let codes: Vec<Vec<Value>> = (0..300).map(|nth| vec![text(nth)]).collect();
+    let pair = |nth: i64| vec![Value::Int(nth % 8 - 1), Value::Bool(nth % 3 == 0)];
+    let pairs: Vec<Vec<Value>> = (0..300).map(pair).collect();
+    let ids: Vec<RowId> = (0..300)
+        .map(|nth| RowId::new(&format!("r{}", (nth * 5) % 14)).unwrap())
+        .collect();
+    let ids: Vec<&RowId> = ids.iter().collect();
+    let table = db.table().clone();
+    let named = |key: &str| {
+        let mut indexes = table.indexes.iter();
+        indexes.find(|index| index.key.as_str() == key).unwrap()
+    };
+    for visibility in [Visibility::Everything, any] {
+        for selection in [Selection::All, some.clone()] {
+            for count in [1, 2, 3, 14, 127, 128, 300] {
+                let seen = (&visibility, &selection);
+                let of_codes = PointKeys::Of(unique_on(&table, CODE), &codes[..count]);
+                let of_pairs = PointKeys::Of(named("pair"), &pairs[..count]);
+                for keys in [PointKeys::Ids(&ids[..count]), of_codes, of_pairs] {
+                    assert_eq!(together(&db, seen, keys), one_by_one(&db, seen, keys));
+                }
+            }
+        }
+    }
+}
+
+/// The unique index on this column alone.
+fn unique_on(table: &Table, position: usize) -> &Index {
+    let is_it = |index: &&Index| {
+        let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
+        index.kind == IndexKind::Unique && fields == [Field::Column(position)]
+    };
+    table.indexes.iter().find(is_it).unwrap()
+}
+
+type Seen<'a> = (&'a Visibility, &'a Selection);
+
+fn after(keys: PointKeys<'_>, count: usize) -> PointKeys<'_> {
+    match keys {
+        PointKeys::Ids(ids) => PointKeys::Ids(&ids[count..]),
+        PointKeys::Of(index, keys) => PointKeys::Of(index, &keys[count..]),
+    }
+}
+
+fn points(db: &Db, seen: Seen<'_>, keys: PointKeys<'_>, bytes_enough: usize) -> Vec<Option<Row>> {
+    let (visibility, selection) = seen;
+    let read = db.store.at_once().unwrap().points_at_once(Points {
+        table: &db.table(),
+        keys,
+        selection,
+        visibility,
+        bytes_enough,
+        catalogue_epoch: db.catalogue.epoch,
+    });
+    read.unwrap().answer
+}
+
+fn together(db: &Db, seen: Seen<'_>, keys: PointKeys<'_>) -> Vec<Option<Row>> {
+    let mut rows = Vec::new();
+    while rows.len() < keys.len() {
+        let read = points(db, seen, after(keys, rows.len()), usize::MAX);
+        assert!(read.len() == (keys.len() - rows.len()).min(128));
+        rows.extend(read);
+    }
+    rows
+}
+
+fn one_by_one(db: &Db, seen: Seen<'_>, keys: PointKeys<'_>) -> Vec<Option<Row>> {
+    let (visibility, selection) = seen;
+    let by_id = |id: &RowId| {
+        let point = Point {
+            table: &db.table(),
+            id,
+            selection,
+            visibility,
+            at: None,
+            shows_span: false,
+            catalogue_epoch: db.catalogue.epoch,
+        };
+        block_on(db.store.get(point)).unwrap().answer
+    };
+    let by_key = |index: &Index, key: &Vec<Value>| {
+        let tests = index.columns.iter().zip(key);
+        let tests = tests
+            .map(|(part, value)| Filter::Field(part.field, Test::In(vec![value.clone()])))
+            .collect();
+        let query = Query {
+            filter: Filter::All(tests),
+            visibility: visibility.clone(),
+            selection: selection.clone(),
+            limit: 1,
+            ..db.all()
+        };
+        let listed = list(db, db::listing(&query, db.catalogue.epoch)).unwrap();
+        listed.answer.rows.into_iter().next()
+    };
+    match keys {
+        PointKeys::Ids(ids) => ids.iter().map(|id| by_id(id)).collect(),
+        PointKeys::Of(index, keys) => keys.iter().map(|key| by_key(index, key)).collect(),
+    }
+}
+
+/// A caller that has enough reads on with the next key.
+#[test]
+fn rows_by_many_keys_end_where_their_bytes_are_enough() {
+    let directory = Directory::new();
+    let db = filled(&directory);
+    let ids: Vec<RowId> = (0..12)
+        .map(|nth| RowId::new(&format!("r{nth}")).unwrap())
+        .collect();
+    let ids: Vec<&RowId> = ids.iter().collect();
+    let seen = (&Visibility::Everything, &Selection::All);
+    let all = points(&db, seen, PointKeys::Ids(&ids), usize::MAX);
+    let bytes = |rows: &[Option<Row>]| rows.iter().flatten().map(Row::size_bytes).sum::<usize>();
+    for enough in [0, 1, bytes(&all[..3]), bytes(&all[..3]) + 1, bytes(&all)] {
+        let some = points(&db, seen, PointKeys::Ids(&ids), enough);
+        assert_eq!(some, all[..some.len()]);
+        let is_least = bytes(&some[..some.len() - 1]) < enough || some.len() == 1;
+        assert!(is_least && bytes(&some) >= enough, "{enough}");
+    }
+}
+
+/// Each row is sought by the index, whichever keys come first.
+#[test]
+fn rows_by_many_keys_are_found_by_their_index() {
+    let directory = Directory::new();
+    let db = filled(&directory);
+    let table = db.table().clone();
+    let file = directory.0.path().join("data/tidemark.db");
+    let connection = rusqlite::Connection::open(file).unwrap();
+    for index in [None, Some(unique_on(&table, CODE))] {
+        let keys = (0..100).map(|nth| vec![Value::Text(format!("k{nth}"))]);
+        let seen = (&Selection::All, &Visibility::Everything);
+        let statement = query::emit::points((&table, index), keys, seen.0, seen.1);
+        let sql = format!("EXPLAIN QUERY PLAN {}", statement.sql);
+        let mut prepared = connection.prepare(&sql).unwrap();
+        let steps = prepared.raw_query().mapped(|row| row.get::<_, String>(3));
+        let steps: Vec<String> = steps.map(Result::unwrap).collect();
+        let sought: Vec<&String> = steps
+            .iter()
+            .filter(|step| step.starts_with("SEARCH t"))
+            .collect();
+        assert!(
+            sought.len() == 1 && sought[0].contains("INDEX"),
+            "{steps:?}"
+        );
+    }
 }
 
 /// How many rows it has.

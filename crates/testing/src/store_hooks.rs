@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
     ArchivePart, ArchivePiece, BoundaryOf, ChangedRows, Deployment, ExecutionRecord, KeptRequest,
-    Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, Preview, QueuedCall,
-    QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing, Store,
-    StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
+    Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, PointKeys, Points, Preview,
+    QueuedCall, QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing,
+    Store, StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
     StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, TableConstraints,
     Transaction, Trial, Variable, Work, WriteBatch, WriteTurn,
 };
@@ -140,6 +140,25 @@ impl<H: StoreHooks> ReadsAtOnce for Hooked<H> {
             Poll::Ready(read) => read,
             Poll::Pending => Err(StoreError::Interrupted),
         }
+    }
+
+    /// By ids one row a call, so that hooks see each of them.
+    fn points_at_once(&self, points: Points<'_>) -> Result<Snapshot<Vec<Option<Row>>>, StoreError> {
+        let PointKeys::Ids(ids) = points.keys else {
+            let reads = self.0.inner().at_once().ok_or(StoreError::Interrupted)?;
+            return reads.points_at_once(points);
+        };
+        let Snapshot { answer, mark } = self.get_at_once(Point {
+            table: points.table,
+            id: ids[0],
+            selection: points.selection,
+            visibility: points.visibility,
+            at: None,
+            shows_span: false,
+            catalogue_epoch: points.catalogue_epoch,
+        })?;
+        let answer = vec![answer];
+        Ok(Snapshot { answer, mark })
     }
 }
 

@@ -9,7 +9,7 @@ use model::{
     RowId, Selection, Table, Timestamp, Value,
 };
 use query::{Filter, Frame, Query, Test, Visibility};
-use store::{Listing, Point};
+use store::{Listing, Point, PointKeys, Points};
 
 use crate::Engine;
 use crate::error::{EngineError, IndexFault, ReadError, SchemaError, WriteError};
@@ -95,7 +95,20 @@ struct Planned {
 
 enum RowNeed {
     Ids(Vec<RowId>),
-    Filters(Vec<Filter>),
+    Keys {
+        /// The position of the index in [`Table::indexes`].
+        index: usize,
+        keys: Vec<Vec<Value>>,
+    },
+}
+
+impl RowNeed {
+    fn count(&self) -> usize {
+        match self {
+            RowNeed::Ids(ids) => ids.len(),
+            RowNeed::Keys { keys, .. } => keys.len(),
+        }
+    }
 }
 
 impl Engine {
@@ -109,18 +122,18 @@ impl Engine {
         &self,
         caller: &Caller,
         database: &str,
-        request: &[BatchRead],
+        request: Vec<BatchRead>,
     ) -> Result<BatchFound, EngineError> {
         let turn = Turn::here();
         let count: usize = request.iter().map(|part| part.rows.count()).sum();
         if count <= ROWS_HERE_MAX {
-            let found = self.read_batch_in(&turn, caller, database, request).await;
+            let found = self.read_batch_in(&turn, caller, database, &request);
+            let found = found.await;
             if !turn.is_over() {
                 return found;
             }
         }
         let (caller, database, of_guest) = (caller.clone(), database.to_owned(), caller.is_guest());
-        let request = request.to_vec();
         let read = async move |engine: &Engine, turn: &Turn<'_>| {
             let found = engine.read_batch_in(turn, &caller, &database, &request);
             found.await
@@ -220,9 +233,13 @@ fn plan(
     let wanted = match &part.rows {
         WantedRows::Ids(ids) => RowNeed::Ids(ids.clone()),
         WantedRows::Keys { index, keys } => {
-            let index = unique_index(table, index)?;
-            let filters = keys.iter().map(|key| filter(table, index, key));
-            RowNeed::Filters(filters.collect::<Result<_, _>>()?)
+            let position = unique_index(table, index)?;
+            let index = &table.indexes[position];
+            let keys = keys.iter().map(|key| key_of(table, index, key));
+            RowNeed::Keys {
+                index: position,
+                keys: keys.collect::<Result<_, _>>()?,
+            }
         }
     };
     Ok(Planned {
@@ -234,13 +251,14 @@ fn plan(
     })
 }
 
-fn unique_index<'t>(table: &'t Table, key: &str) -> Result<&'t Index, EngineError> {
-    let named = |index: &&Index| index.key.as_str() == key;
-    let index = table.indexes.iter().find(named);
-    let index = index.ok_or_else(|| {
+/// The position of a unique index.
+fn unique_index(table: &Table, key: &str) -> Result<usize, EngineError> {
+    let named = |index: &Index| index.key.as_str() == key;
+    let position = table.indexes.iter().position(named).ok_or_else(|| {
         let key = key.chars().take(100).collect();
         EngineError::Schema(SchemaError::Index(IndexFault::NotFound(key)))
     })?;
+    let index = &table.indexes[position];
     if index.kind != IndexKind::Unique || !index.is_available() {
         let why = format!(
             "Index `{}` is not a unique index that can be used.",
@@ -248,11 +266,11 @@ fn unique_index<'t>(table: &'t Table, key: &str) -> Result<&'t Index, EngineErro
         );
         return Err(IndexFault::Invalid(why).into());
     }
-    Ok(index)
+    Ok(position)
 }
 
-/// The filter that at most one row passes.
-fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineError> {
+/// The value of each column of the index.
+fn key_of(table: &Table, index: &Index, key: &[Json]) -> Result<Vec<Value>, EngineError> {
     if key.len() != index.columns.len() {
         return Err(EngineError::Argument {
             name: "keys",
@@ -264,21 +282,17 @@ fn filter(table: &Table, index: &Index, key: &[Json]) -> Result<Filter, EngineEr
             ),
         });
     }
-    let test = |(part, json): (&model::IndexColumn, &Json)| {
-        let value = match part.field {
-            Field::Id => Value::Text(json.as_str().unwrap_or_default().to_owned()),
-            Field::Column(position) => table.columns[position]
-                .check_single(json)
-                .map_err(WriteError::Structure)?,
-            Field::Sequence | Field::Created | Field::Updated | Field::Span(_) => {
-                let why = format!("Index `{}` has a column of times.", index.key);
-                return Err(EngineError::from(IndexFault::Invalid(why)));
-            }
-        };
-        Ok(Filter::Field(part.field, Test::In(vec![value])))
+    let value = |(part, json): (&model::IndexColumn, &Json)| match part.field {
+        Field::Id => Ok(Value::Text(json.as_str().unwrap_or_default().to_owned())),
+        Field::Column(position) => Ok(table.columns[position]
+            .check_single(json)
+            .map_err(WriteError::Structure)?),
+        Field::Sequence | Field::Created | Field::Updated | Field::Span(_) => {
+            let why = format!("Index `{}` has a column of times.", index.key);
+            Err(EngineError::from(IndexFault::Invalid(why)))
+        }
     };
-    let tests = index.columns.iter().zip(key).map(test);
-    Ok(Filter::All(tests.collect::<Result<_, _>>()?))
+    index.columns.iter().zip(key).map(value).collect()
 }
 
 async fn read_part(
@@ -298,39 +312,26 @@ async fn read_part(
         is_erased: false,
     };
     let Some(visibility) = &plan.visibility else {
-        let count = match &plan.wanted {
-            RowNeed::Ids(ids) => ids.len(),
-            RowNeed::Filters(filters) => filters.len(),
-        };
-        part.places = vec![None; count];
+        part.places = vec![None; plan.wanted.count()];
         if plan.at.is_none() {
             reading.saw(reading.reads.mark());
         }
         return Ok(part);
     };
+    let seen = (plan, visibility);
     match &plan.wanted {
         RowNeed::Ids(ids) => {
-            // A row is read once, however often its id is named.
-            let mut places: HashMap<&str, Option<usize>> = HashMap::new();
-            for id in ids {
-                if let Some(place) = places.get(id.as_str()) {
-                    part.push_again(reading, *place)?;
-                    continue;
-                }
-                turn.goes_on()?;
-                let row = by_id(reading, plan, visibility, id).await?;
-                turn.count(row.as_ref());
-                let place = part.push(reading, row)?;
-                places.insert(id.as_str(), place);
+            let (each, places) = each_once(ids);
+            let keys = PointKeys::Ids(&each);
+            let found = read_rows(reading, seen, turn, keys, &mut part).await?;
+            part.places = places.iter().map(|at| found[*at]).collect();
+            if each.len() < ids.len() {
+                reading.take_again(&part)?;
             }
         }
-        RowNeed::Filters(filters) => {
-            for filter in filters {
-                turn.goes_on()?;
-                let row = by_filter(reading, plan, visibility, filter).await?;
-                turn.count(row.as_ref());
-                part.push(reading, row)?;
-            }
+        RowNeed::Keys { index, keys } => {
+            let keys = PointKeys::Of(&plan.table.indexes[*index], keys);
+            part.places = read_rows(reading, seen, turn, keys, &mut part).await?;
         }
     }
     part.is_erased = reading.has_erased(plan).await?;
@@ -344,34 +345,31 @@ impl BatchPart {
         self.places.iter().flatten().map(|at| sizes[*at]).sum()
     }
 
-    fn push(
+    /// Takes a row that was read, if there was one; where it stands.
+    fn take(
         &mut self,
         reading: &mut Gathering<'_>,
         row: Option<Row>,
     ) -> Result<Option<usize>, EngineError> {
-        if let Some(row) = &row {
-            reading.take(row)?;
-        }
-        let place = row.as_ref().map(|_| self.page.rows.len());
-        self.page.rows.extend(row);
-        self.places.push(place);
-        Ok(place)
-    }
-
-    fn push_again(
-        &mut self,
-        reading: &mut Gathering<'_>,
-        place: Option<usize>,
-    ) -> Result<(), EngineError> {
-        if let Some(at) = place {
-            reading.take(&self.page.rows[at])?;
-        }
-        self.places.push(place);
-        Ok(())
+        let Some(row) = row else { return Ok(None) };
+        reading.take(&row)?;
+        self.page.rows.push(row);
+        Ok(Some(self.page.rows.len() - 1))
     }
 }
 
 impl Gathering<'_> {
+    /// Makes room for rows that are shown more than once.
+    fn take_again(&mut self, part: &BatchPart) -> Result<(), EngineError> {
+        let mut is_shown = vec![false; part.page.rows.len()];
+        for at in part.places.iter().flatten() {
+            if std::mem::replace(&mut is_shown[*at], true) {
+                self.take(&part.page.rows[*at])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether rows of the table of a part are erased since the time that it names.
     async fn has_erased(&self, plan: &Planned) -> Result<bool, EngineError> {
         match (plan.at, self.reads) {
@@ -379,6 +377,94 @@ impl Gathering<'_> {
                 engine.has_erased(&[plan.table.number], at.system).await
             }
             _ => Ok(false),
+        }
+    }
+}
+
+/// The ids, each once, and for each that was named its place among them: a row is read once,
+/// however often its id is named.
+fn each_once(named: &[RowId]) -> (Vec<&RowId>, Vec<usize>) {
+    let mut known = HashMap::with_capacity(named.len());
+    let mut each = Vec::with_capacity(named.len());
+    let mut places = Vec::with_capacity(named.len());
+    for id in named {
+        places.push(*known.entry(id.as_str()).or_insert_with(|| {
+            each.push(id);
+            each.len() - 1
+        }));
+    }
+    (each, places)
+}
+
+/// Reads rows into the part; for each key, where its row stands.
+async fn read_rows(
+    reading: &mut Gathering<'_>,
+    seen: (&Planned, &Visibility),
+    turn: &Turn<'_>,
+    keys: PointKeys<'_>,
+    part: &mut BatchPart,
+) -> Result<Vec<Option<usize>>, EngineError> {
+    let mut places = Vec::with_capacity(keys.len());
+    while places.len() < keys.len() {
+        turn.goes_on()?;
+        let left = match keys {
+            PointKeys::Ids(ids) => PointKeys::Ids(&ids[places.len()..]),
+            PointKeys::Of(index, keys) => PointKeys::Of(index, &keys[places.len()..]),
+        };
+        let rows = match together(reading, seen, turn, left) {
+            Some(rows) => rows?,
+            None => vec![by_itself(reading, seen, left).await?],
+        };
+        for row in rows {
+            turn.count(row.as_ref());
+            places.push(part.take(reading, row)?);
+        }
+    }
+    Ok(places)
+}
+
+/// The rows with the first of the keys, as many as one statement reads; `None` where each is read
+/// by itself: at coordinates, in what a transaction would leave, and where the database is not here.
+fn together(
+    reading: &mut Gathering<'_>,
+    (plan, visibility): (&Planned, &Visibility),
+    turn: &Turn<'_>,
+    keys: PointKeys<'_>,
+) -> Option<Result<Vec<Option<Row>>, EngineError>> {
+    let Reads::Store(engine) = reading.reads else {
+        return None;
+    };
+    if plan.at.or(reading.at).is_some() {
+        return None;
+    }
+    let read = engine.shared.store.at_once()?.points_at_once(Points {
+        table: &plan.table,
+        keys,
+        selection: &plan.selection,
+        visibility,
+        bytes_enough: turn.bytes_of_step(),
+        catalogue_epoch: reading.catalogue.epoch,
+    });
+    Some(read.map_err(EngineError::from).map(|read| {
+        reading.saw(read.mark);
+        read.answer
+    }))
+}
+
+/// The row with the first of the keys.
+async fn by_itself(
+    reading: &mut Gathering<'_>,
+    (plan, visibility): (&Planned, &Visibility),
+    keys: PointKeys<'_>,
+) -> Result<Option<Row>, EngineError> {
+    match keys {
+        PointKeys::Ids(ids) => by_id(reading, plan, visibility, ids[0]).await,
+        PointKeys::Of(index, keys) => {
+            let parts = index.columns.iter().zip(&keys[0]);
+            let tests =
+                parts.map(|(part, value)| Filter::Field(part.field, Test::In(vec![value.clone()])));
+            let filter = Filter::All(tests.collect());
+            by_filter(reading, plan, visibility, filter).await
         }
     }
 }
@@ -409,11 +495,11 @@ async fn by_filter(
     reading: &mut Gathering<'_>,
     plan: &Planned,
     visibility: &Visibility,
-    filter: &Filter,
+    filter: Filter,
 ) -> Result<Option<Row>, EngineError> {
     let query = Query {
         table: plan.table.clone(),
-        filter: filter.clone(),
+        filter,
         order: Vec::new(),
         tie: Direction::Asc,
         random: false,

@@ -55,6 +55,12 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
+    /// Bytes of rows after which a step that reads many ends, so that it is asked again whether
+    /// the read goes on.
+    pub(crate) fn bytes_of_step(&self) -> usize {
+        self.bytes_left.get().min(BYTES_HERE_MAX)
+    }
+
     pub(crate) fn count(&self, row: Option<&Row>) {
         let bytes = row.map_or(0, Row::size_bytes);
         let left = self.bytes_left.get();

@@ -46,11 +46,11 @@ use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
 use crate::{
     ArchivePart, ArchivePiece, Boundaries, BoundaryOf, ChangedRows, Committed, Counts, Deployment,
     Durability, ExecutionRecord, InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind,
-    OpenTransactions, OperationsOf, Options, Pending, Point, Preview, QueuedCall, QueuedExecution,
-    ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing, Store, StoreAtOnce,
-    StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture, StoreReads,
-    StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial, Variable, Work,
-    WriteTurn,
+    OpenTransactions, OperationsOf, Options, Pending, Point, Points, Preview, QueuedCall,
+    QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Standing, Store,
+    StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
+    StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction, Trial,
+    Variable, Work, WriteTurn,
 };
 
 /// The store behind the border.
@@ -271,6 +271,10 @@ impl StoreAtOnce for SqliteStore {
 impl ReadsAtOnce for SqliteStore {
     fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
         self.readers.get(point)
+    }
+
+    fn points_at_once(&self, points: Points<'_>) -> Result<Snapshot<Vec<Option<Row>>>, StoreError> {
+        self.readers.points(points)
     }
 }
 

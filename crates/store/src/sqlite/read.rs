@@ -39,7 +39,7 @@ use crate::list_read::{self, ListingBudget, OwnedListing};
 use crate::read_threads::{self, Pool, WAIT_MAX};
 use crate::slow_shapes::SlowShapes;
 use crate::{
-    Listed, Listing, LongReadCounts, OffloadKind, Options, Point, Snapshot, StoreError,
+    Listed, Listing, LongReadCounts, OffloadKind, Options, Point, Points, Snapshot, StoreError,
     StoreFuture, TotalCap, Work,
 };
 
@@ -51,6 +51,7 @@ mod explain;
 mod functions_of;
 mod past;
 mod point;
+mod points;
 pub(super) mod preview;
 mod records;
 mod row;
@@ -167,6 +168,14 @@ impl Readers {
     /// it is short whatever it reads; so is a list by a unique key.
     pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
         self.short_point(|reader| reader.get(&self.shared, point))
+    }
+
+    /// What [`crate::ReadsAtOnce::points_at_once`] promises.
+    pub(super) fn points(
+        &self,
+        points: Points<'_>,
+    ) -> Result<Snapshot<Vec<Option<Row>>>, StoreError> {
+        self.short_point(|reader| reader.points(&self.shared, points))
     }
 
     fn short_point<T>(&self, read: impl FnOnce(&Reader) -> Step<T>) -> Result<T, StoreError> {

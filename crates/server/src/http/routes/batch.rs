@@ -29,7 +29,7 @@ pub async fn read(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     need_rows(parts.iter().map(|part| part.rows.count()).sum())?;
     let engine = &context.app.shared.engine;
     let read = engine
-        .read_batch(&caller, &context.ids.database, &parts)
+        .read_batch(&caller, &context.ids.database, parts)
         .await?;
     let results = read
         .answer

@@ -341,7 +341,7 @@ impl Source {
         let right: Vec<BatchRead> = parts.iter().flatten().cloned().collect();
         let engine = &self.shared.engine;
         let read = engine
-            .read_batch(&self.identity.caller, &self.database, &right)
+            .read_batch(&self.identity.caller, &self.database, right)
             .await;
         let (mark, mut found) = match read {
             Ok(read) => (Some(read.mark), Ok(read.answer.into_iter())),

@@ -1,11 +1,11 @@
-//! The statement texts of the commonest reads: a whole row by its id or a unique key, for callers
+//! The statement texts of the commonest reads: whole rows by their ids or unique keys, for callers
 //! that see all rows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use model::{ColumnNumber, Coordinates, RowId, Selection, Table, TableNumber, Value};
+use model::{ColumnNumber, Coordinates, Index, RowId, Selection, Table, TableNumber, Value};
 use query::emit::{self, Statement};
 use query::{Dialect, UniqueKey, Visibility};
 
@@ -22,6 +22,11 @@ enum Kind {
     Now,
     /// By a key of the index with this number, whose columns never change.
     NowByKey(u32),
+    /// So many rows, by keys of the index with this number or by ids.
+    ManyNow {
+        index: Option<u32>,
+        places: usize,
+    },
     Past {
         /// Whether what was valid before the mark is asked for.
         is_earlier: bool,
@@ -77,6 +82,25 @@ impl PointTexts {
                 sql: statement.sql,
                 parameters: Vec::new(),
             }
+        })
+    }
+
+    /// The text for so many rows of now by keys of this index, or by ids. Its parameters are the
+    /// values.
+    pub(super) fn many_now(
+        &self,
+        table: &Table,
+        index: Option<&Index>,
+        places: usize,
+        write: impl FnOnce() -> Statement,
+    ) -> Rc<Text> {
+        let kind = Kind::ManyNow {
+            index: index.map(|index| index.number),
+            places,
+        };
+        self.of(table, kind, || Text {
+            sql: write().sql,
+            parameters: Vec::new(),
         })
     }
 
