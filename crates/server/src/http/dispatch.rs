@@ -12,7 +12,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
-use crate::http::access_log::LoggedRequest;
+use crate::http::access_log::{LoggedAnswer, LoggedRequest};
 use crate::http::fast_answer;
 use crate::http::head::cors::Origin;
 use crate::http::head::forwarded::Client;
@@ -23,6 +23,7 @@ use crate::http::head::{headers, min_mark};
 use crate::http::input::context::{self, RequestContext};
 use crate::http::limits::guest_turns::InTurns;
 use crate::http::limits::unsent::FREE_BYTES;
+use crate::http::reply::fixed_head::QuickAnswer;
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::routes::ndjson::{self, Does};
 use crate::http::routes::{
@@ -40,11 +41,7 @@ const API: &str = "/v1/";
 
 /// The answer to a list that this thread has given before and the cache still holds, if that is
 /// all there is to do.
-pub fn answer_at_once<B>(
-    app: &App,
-    peer: Client,
-    request: &Request<B>,
-) -> Option<Response<ReplyBody>> {
+pub fn answer_at_once<B>(app: &App, peer: Client, request: &Request<B>) -> Option<QuickAnswer> {
     let is_elsewhere = app.shared.test_clock.is_some() || peer.deployment.is_some();
     if is_elsewhere || is_judged(app, request.headers()) {
         return None;
@@ -52,14 +49,19 @@ pub fn answer_at_once<B>(
     let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here goes wrong in dispatch as well, and is reported there.
     let answer = catch_unwind(AssertUnwindSafe(|| fast_answer::answer(app, request)));
-    let (response, route) = answer.unwrap_or_default()?;
+    let (answer, route) = answer.unwrap_or_default()?;
     let logged = LoggedRequest {
         method: request.method(),
         headers: request.headers(),
         peer,
     };
-    app.answered(logged, Some(app.shared.routes.at(route)), &response, began);
-    Some(response)
+    let of_answer = LoggedAnswer {
+        status: answer.status(),
+        request_id: answer.request_id(),
+        body_bytes: answer.body_bytes(),
+    };
+    app.answered(logged, Some(app.shared.routes.at(route)), &of_answer, began);
+    Some(answer)
 }
 
 /// Answers one request of a connection that `peer` opened. Whatever goes wrong becomes an answer,
@@ -86,7 +88,7 @@ pub async fn answer(app: &App, peer: Client, request: Request<Incoming>) -> Resp
         headers: &head.headers,
         peer,
     };
-    app.answered(logged, route, &response, began);
+    app.answered(logged, route, &LoggedAnswer::of(&response), began);
     response
 }
 

@@ -1,23 +1,27 @@
 //! Answers to requests whose target this thread remembers.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use engine::{Caller, Family};
-use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::HeaderMap;
+use hyper::{Method, Request};
 use model::{Marked, RowId};
 
 use crate::http::App;
 use crate::http::head::cors::Origin;
-use crate::http::head::etag;
-use crate::http::head::headers::{KnownHeaders, X_REQUEST_ID, X_TIDEMARK_MARK};
+use crate::http::head::etag::{self, BodyTag};
+use crate::http::head::headers::KnownHeaders;
 use crate::http::head::min_mark;
+use crate::http::reply::fixed_head::{BodyNames, FixedAnswer, FixedHead, QuickAnswer};
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::state::fast_path::{CachedPlan, PastRowPlan, around_row};
+use crate::http::state::generated_ids::RequestName;
 use crate::http::wire;
 
 /// The answer to a request whose plan is remembered, if it can be given at once, and the place
 /// of its route.
-pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>, usize)> {
+pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(QuickAnswer, usize)> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
@@ -48,8 +52,12 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
     if origin == Origin::Foreign {
         return None;
     }
-    let of_request = |app: &App| app.request_ids.name(heads.request_id);
     let conditional = heads.held.map(|_| headers);
+    let respond = |head: &Rc<FixedHead>, names, pieces| {
+        let of_request = (app.request_ids.text(heads.request_id), origin.clone());
+        let sender = (app, is_guest(&caller));
+        respond((head, names), pieces, conditional, of_request, sender)
+    };
     match &known.plan {
         CachedPlan::List(list) => {
             let answer = engine.held(&list.prepared)?;
@@ -58,28 +66,23 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<(Response<ReplyBody>
             }
             app.counts.listed(answer.cached);
             list.count();
-            let of_request = (of_request(app), &origin);
-            let (always, pieces) = list.write(answer);
-            let sender = (app, is_guest(&caller));
-            let response = respond(always, pieces, conditional, of_request, sender)?;
-            Some((response, app.shared.fast_routes.list(list.family)))
+            let (head, pieces) = list.write(answer);
+            let answer = respond(&head, None, pieces)?;
+            Some((answer, app.shared.fast_routes.list(list.family)))
         }
         CachedPlan::Row(table) => {
             let Marked { answer: body, mark } = table.read(engine, id)?;
-            let tag = etag::of_body(engine.fingerprint(&body));
-            let mut answered = table.headers.clone();
-            answered.insert(header::ETAG, tag);
-            answered.insert(X_TIDEMARK_MARK, mark.0.into());
+            let tag = BodyTag::of(engine.fingerprint(&body));
             let pieces = [Bytes::from(body), Bytes::new(), Bytes::new()];
-            let of_request = (of_request(app), &origin);
-            let sender = (app, is_guest(&caller));
-            let response = respond(answered, pieces, conditional, of_request, sender)?;
-            Some((response, app.shared.fast_routes.row(table.family)))
+            let answer = respond(&table.head, Some(BodyNames { tag, mark }), pieces)?;
+            Some((answer, app.shared.fast_routes.row(table.family)))
         }
         CachedPlan::PastRow(past) => {
             let reply = past_reply(past, app, id, (headers, &caller))?;
             let route = app.shared.fast_routes.row(past.words.family());
-            Some((reply.into_response(of_request(app), &origin), route))
+            let request_id = app.request_ids.name(heads.request_id);
+            let response = reply.into_response(request_id, &origin);
+            Some((QuickAnswer::Written(response), route))
         }
         CachedPlan::Dispatch => None,
     }
@@ -101,31 +104,36 @@ fn past_reply(
     Some(reply.counted(untaken))
 }
 
-/// The answer in these pieces, with the headers that it always has, or 304 where the client holds
-/// it: `conditional` are the headers of a request that says what it holds. `None` while too many
-/// large answers wait: dispatch then says so.
+/// The answer in these pieces, or 304 where the client holds it: `conditional` are the headers of
+/// a request that says what it holds. `None` while too many large answers wait: dispatch then says
+/// so.
 fn respond(
-    mut headers: HeaderMap,
+    (head, names): (&Rc<FixedHead>, Option<BodyNames>),
     pieces: [Bytes; 3],
     conditional: Option<&HeaderMap>,
-    (request_id, origin): (HeaderValue, &Origin),
+    (request_id, origin): (RequestName, Origin),
     (app, of_guest): (&App, bool),
-) -> Option<Response<ReplyBody>> {
-    headers.insert(X_REQUEST_ID, request_id);
-    origin.write(&mut headers);
-    let is_held =
-        conditional.is_some_and(|conditional| etag::is_held(conditional, &headers[header::ETAG]));
-    let (pieces, status) = if is_held {
-        headers.remove(header::CONTENT_TYPE);
-        (<[Bytes; 3]>::default(), StatusCode::NOT_MODIFIED)
+) -> Option<QuickAnswer> {
+    let is_held = conditional.is_some_and(|conditional| {
+        let tag = names
+            .as_ref()
+            .map_or(head.tag(), |names| names.tag.as_bytes());
+        etag::is_held(conditional, tag)
+    });
+    let pieces = if is_held {
+        <[Bytes; 3]>::default()
     } else {
-        (pieces, StatusCode::OK)
+        pieces
     };
     let untaken = app.counted(&pieces, of_guest).ok()?;
-    let mut response = Response::new(ReplyBody::whole(pieces, untaken));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    Some(response)
+    Some(QuickAnswer::Fixed(FixedAnswer {
+        head: head.clone(),
+        is_held,
+        request_id,
+        names,
+        origin,
+        body: ReplyBody::whole(pieces, untaken),
+    }))
 }
 
 fn is_guest(caller: &Caller) -> bool {

@@ -96,7 +96,8 @@ async fn exchange(
     let handed = stream.handed();
     let service = service_fn(|request: Request<Incoming>| {
         handed.begin(request.body().size_hint().exact());
-        if let Some(mut response) = http::answer_at_once(app, peer, &request) {
+        if let Some(answer) = http::answer_at_once(app, peer, &request) {
+            let mut response = answer.into_response();
             if handed.is_one_request() {
                 app.known_heads.learn(&request);
             }

@@ -12,12 +12,12 @@ use std::task::{Context, Poll, ready};
 
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
-use hyper::Response;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
 use crate::http::head::forwarded::Client;
-use crate::http::reply::{Pieces, ReplyBody};
+use crate::http::reply::Pieces;
+use crate::http::reply::fixed_head::QuickAnswer;
 use crate::http::state::known_heads::END;
 use crate::http::{self, App};
 
@@ -116,21 +116,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shortcut<S> {
     }
 
     /// The answer to these bytes, if they are a known request.
-    fn answer(&self, bytes: &[u8]) -> Option<Response<ReplyBody>> {
+    fn answer(&self, bytes: &[u8]) -> Option<QuickAnswer> {
         // The last answer says so in a header.
         if self.connection.ends() {
             return None;
         }
         let known = self.app.known_heads.find(&self.app.shared.engine, bytes)?;
-        let response = http::answer_at_once(&self.app, self.peer, &known.request)?;
+        let answer = http::answer_at_once(&self.app, self.peer, &known.request)?;
         self.connection.answered();
-        Some(response)
+        Some(answer)
     }
 
     /// Sends an answer, head and body in one call of the system if that takes them.
-    fn begin(&mut self, cx: &mut Context<'_>, response: Response<ReplyBody>) -> io::Result<()> {
-        let head = self.app.head_bytes(&response);
-        let mut pieces = response.into_body().into_pieces();
+    fn begin(&mut self, cx: &mut Context<'_>, answer: QuickAnswer) -> io::Result<()> {
+        let head = self.app.head_bytes(&answer);
+        let mut pieces = answer.into_pieces();
         let sent = {
             let mut slices = [IoSlice::new(&[]); SLICES];
             slices[0] = IoSlice::new(&head);
@@ -198,12 +198,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Shortcut<S> {
                 this.handed.more(bytes.len());
                 return Poll::Ready(Ok(()));
             }
-            let Some(response) = this.answer(bytes) else {
+            let Some(answer) = this.answer(bytes) else {
                 this.handed.start(bytes);
                 return Poll::Ready(Ok(()));
             };
             buffer.set_filled(before);
-            this.begin(cx, response)?;
+            this.begin(cx, answer)?;
         }
     }
 }

@@ -28,7 +28,34 @@ pub fn of_fixed(rows: u128, total: u64, family: Family, epochs: [u64; 3]) -> Hea
 
 /// The tag of a whole body.
 pub fn of_body(body: u128) -> HeaderValue {
-    written(format_args!("\"{body:032x}\""))
+    BodyTag::of(body).header()
+}
+
+/// The tag of a whole body, in place.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyTag([u8; 34]);
+
+impl BodyTag {
+    /// Of a body with this fingerprint.
+    pub fn of(body: u128) -> BodyTag {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'"'; 34];
+        for (pair, byte) in text[1..33].chunks_exact_mut(2).zip(body.to_be_bytes()) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        BodyTag(text)
+    }
+
+    /// As written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As a header.
+    pub fn header(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.0).expect("quotes and digits are legal")
+    }
 }
 
 fn letter(family: Family) -> char {
@@ -52,8 +79,8 @@ fn written(tag: fmt::Arguments<'_>) -> HeaderValue {
 
 /// Whether `If-None-Match` says that the client holds what `tag` names. Tags are compared weakly
 /// (RFC 9110, 13.1.2): with or without `W/`.
-pub fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
-    let wanted = opaque(tag.as_bytes()).map(|(tag, _)| tag);
+pub fn is_held(headers: &HeaderMap, tag: &[u8]) -> bool {
+    let wanted = opaque(tag).map(|(tag, _)| tag);
     headers
         .get_all(header::IF_NONE_MATCH)
         .iter()
@@ -99,7 +126,7 @@ mod tests {
             headers.append(header::IF_NONE_MATCH, line.parse().unwrap());
         }
         let tag = HeaderValue::from_static("\"a-1t\"");
-        assert_eq!(is_held(&headers, &tag), held, "{lines:?}");
+        assert_eq!(is_held(&headers, tag.as_bytes()), held, "{lines:?}");
     }
 
     #[test]

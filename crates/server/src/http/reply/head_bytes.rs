@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use httpdate::HttpDate;
+use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use hyper::{Response, StatusCode};
 use model::Timestamp;
 
 /// Bytes of a date of HTTP (RFC 9110, 5.6.7), as in `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -33,20 +33,32 @@ impl DateLine {
     }
 }
 
-/// Writes the head of an answer whose body has so many bytes.
-pub fn write<B>(
-    response: &Response<B>,
-    body_bytes: u64,
-    (date, now): (&DateLine, Timestamp),
-    out: &mut Vec<u8>,
-) {
-    let status = response.status();
+/// Writes the first line.
+pub fn write_status(status: StatusCode, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     out.extend_from_slice(b"\r\n");
-    write_lines(response.headers(), out);
+}
+
+/// Writes lines of headers.
+pub fn write_lines(headers: &HeaderMap, out: &mut Vec<u8>) {
+    for (name, value) in headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Writes the end of the head of an answer whose body has so many bytes.
+pub fn write_end(
+    status: StatusCode,
+    body_bytes: u64,
+    (date, now): (&DateLine, Timestamp),
+    out: &mut Vec<u8>,
+) {
     // The length of what the client holds is not told again.
     if status != StatusCode::NOT_MODIFIED {
         write!(out, "content-length: {body_bytes}\r\n").expect("writing to memory cannot fail");
@@ -56,23 +68,18 @@ pub fn write<B>(
     out.extend_from_slice(b"\r\n\r\n");
 }
 
-fn write_lines(headers: &HeaderMap, out: &mut Vec<u8>) {
-    for (name, value) in headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use hyper::Response;
+
     use super::*;
 
     fn head(response: &Response<()>, now_s: i64, date: &DateLine) -> String {
         let mut out = Vec::new();
         let now = (date, Timestamp(now_s * 1_000_000));
-        write(response, 7, now, &mut out);
+        write_status(response.status(), &mut out);
+        write_lines(response.headers(), &mut out);
+        write_end(response.status(), 7, now, &mut out);
         String::from_utf8(out).unwrap()
     }
 

@@ -1,5 +1,6 @@
 //! An answer before it becomes bytes: status, body, and the headers that every answer carries.
 
+pub mod fixed_head;
 pub mod head_bytes;
 pub mod ndjson_body;
 
@@ -437,7 +438,7 @@ impl Reply {
         let tag = self
             .tag
             .get_or_insert_with(|| etag::of_body(fingerprint(body)));
-        if etag::is_held(headers, tag) {
+        if etag::is_held(headers, tag.as_bytes()) {
             self.status = StatusCode::NOT_MODIFIED;
             self.pieces = [Bytes::new(), Bytes::new(), Bytes::new()];
         }

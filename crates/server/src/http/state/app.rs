@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use engine::{Clock, Engine, EngineError, ReadError};
-use hyper::Response;
-use hyper::body::Body as _;
 use tokio_rustls::TlsAcceptor;
 
 use super::counts::{Counts, ThreadCounts};
@@ -23,8 +21,8 @@ use crate::http::limits::guest_turns::GuestTurns;
 use crate::http::limits::rate::GuestRate;
 use crate::http::limits::streams::Streams;
 use crate::http::limits::unsent::{Answers, Sending, Untaken};
+use crate::http::reply::fixed_head::QuickAnswer;
 use crate::http::reply::head_bytes::DateLine;
-use crate::http::reply::{ReplyBody, head_bytes};
 use crate::http::state::fast_path::{FastPath, FastRoutes};
 use crate::http::state::known_heads::KnownHeads;
 use crate::http::state::test_clock::SetClock;
@@ -158,12 +156,10 @@ impl App {
     }
 
     /// The bytes of an answer's head.
-    pub fn head_bytes(&self, response: &Response<ReplyBody>) -> RefMut<'_, Vec<u8>> {
+    pub fn head_bytes(&self, answer: &QuickAnswer) -> RefMut<'_, Vec<u8>> {
         let mut head = self.head.borrow_mut();
         head.clear();
-        let body_bytes = response.body().size_hint().exact().unwrap_or_default();
-        let date = (&self.date, self.shared.clock.now());
-        head_bytes::write(response, body_bytes, date, &mut head);
+        answer.write_head((&self.date, self.shared.clock.now()), &mut head);
         head
     }
 

@@ -1,7 +1,6 @@
 //! Ids that the server makes: of containers and rows, and of requests.
 
 use std::cell::Cell;
-use std::io::Write as _;
 
 use hyper::header::HeaderValue;
 use model::Timestamp;
@@ -17,6 +16,10 @@ const REQUEST_ID_CHARS_MAX: usize = 64;
 
 /// Longest request id that is made here: chance, a thread, a number, and what stands between.
 const ID_BYTES_MAX: usize = 8 + 1 + 20 + 1 + 16;
+const _: () = assert!(
+    ID_BYTES_MAX <= REQUEST_ID_CHARS_MAX,
+    "there is room for those made here"
+);
 
 /// A new id of 20 characters: 8 hex digits of seconds, 5 of microseconds, 7 of chance. The
 /// official clients make theirs alike, so both sort by time.
@@ -55,20 +58,65 @@ impl RequestIds {
     pub fn name(&self, sent: Option<&HeaderValue>) -> HeaderValue {
         match sent {
             Some(sent) if is_sane(sent.as_bytes()) => sent.clone(),
+            _ => self.make().header(),
+        }
+    }
+
+    /// The same, in place.
+    pub fn text(&self, sent: Option<&HeaderValue>) -> RequestName {
+        match sent {
+            Some(sent) if is_sane(sent.as_bytes()) => RequestName::of(&[sent.as_bytes()]),
             _ => self.make(),
         }
     }
 
-    fn make(&self) -> HeaderValue {
+    fn make(&self) -> RequestName {
         let number = self.next.get();
         self.next.set(number + 1);
-        // Each answer carries one, so it is written in place and copied once.
-        let mut id = [0; ID_BYTES_MAX];
-        let room = id.len();
-        let mut rest = &mut id[..];
-        write!(rest, "{}{number:x}", self.prefix).expect("there is room for any thread and number");
-        let written = room - rest.len();
-        HeaderValue::from_bytes(&id[..written]).expect("hex digits and hyphens are legal")
+        // Each answer carries one, so its digits are written without the means for any text.
+        let mut digits = [0; 16];
+        let mut first = digits.len();
+        let mut rest = number;
+        while first == digits.len() || rest > 0 {
+            first -= 1;
+            digits[first] = b"0123456789abcdef"[(rest & 15) as usize];
+            rest >>= 4;
+        }
+        RequestName::of(&[self.prefix.as_bytes(), &digits[first..]])
+    }
+}
+
+/// The id of one request, in place.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestName {
+    bytes: [u8; REQUEST_ID_CHARS_MAX],
+    length: usize,
+}
+
+impl RequestName {
+    /// The parts one after the other, which are ASCII and no more than the longest id.
+    fn of(parts: &[&[u8]]) -> RequestName {
+        let (mut bytes, mut length) = ([0; REQUEST_ID_CHARS_MAX], 0);
+        for part in parts {
+            bytes[length..length + part.len()].copy_from_slice(part);
+            length += part.len();
+        }
+        RequestName { bytes, length }
+    }
+
+    /// As written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).expect("ids are ASCII")
+    }
+
+    /// As a header.
+    pub fn header(&self) -> HeaderValue {
+        HeaderValue::from_bytes(self.as_bytes()).expect("what stands in ids is legal")
     }
 }
 
@@ -100,6 +148,9 @@ mod tests {
     fn a_sane_request_id_is_taken_over() {
         let ids = RequestIds::new(3, ones);
         assert_eq!(ids.name(None), "11111111-3-0");
+        ids.next.set(0x0123_4567_89ab_cdef);
+        assert_eq!(ids.text(None).as_str(), "11111111-3-123456789abcdef");
+        assert_eq!(ids.name(None), "11111111-3-123456789abcdf0");
         for sane in ["a", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", &"x".repeat(64)] {
             assert_eq!(ids.name(Some(&sane.parse().unwrap())), sane);
         }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use engine::{Engine, Family, ListAnswer, PreparedList, PreparedPast, PreparedTable};
@@ -9,6 +10,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 use model::{Mark, Marked, RowId};
 
 use crate::http::head::cors::Origin;
+use crate::http::reply::fixed_head::FixedHead;
 use crate::http::reply::{Reply, shared_bytes};
 use crate::http::wire::{self, Words};
 
@@ -38,8 +40,7 @@ pub struct ListPlan {
 pub struct RowPlan {
     pub(in crate::http) table: PreparedTable,
     pub(in crate::http) family: Family,
-    /// Every header of an answer, with nothing in those of one request.
-    pub(in crate::http) headers: HeaderMap,
+    pub(in crate::http) head: Rc<FixedHead>,
 }
 
 /// A table whose rows are read at a time that is over.
@@ -52,8 +53,7 @@ pub struct PastRowPlan {
 struct Head {
     /// The answer it was written for, without its rows.
     answer: ListAnswer,
-    /// Every header but those of one request.
-    headers: HeaderMap,
+    fixed: Rc<FixedHead>,
     open: Bytes,
     close: Bytes,
 }
@@ -96,8 +96,8 @@ impl ListPlan {
         }
     }
 
-    /// The headers and the pieces of `answer`, but for what is of one request.
-    pub(in crate::http) fn write(&self, answer: ListAnswer) -> (HeaderMap, [Bytes; 3]) {
+    /// The head and the pieces of `answer`.
+    pub(in crate::http) fn write(&self, answer: ListAnswer) -> (Rc<FixedHead>, [Bytes; 3]) {
         let mut remembered = self.head.borrow_mut();
         let head = match &mut *remembered {
             Some(head) if head.fits(&answer) => head,
@@ -108,7 +108,7 @@ impl ListPlan {
             shared_bytes(answer.rows),
             head.close.clone(),
         ];
-        (head.headers.clone(), pieces)
+        (head.fixed.clone(), pieces)
     }
 
     /// Counts an answer, until the next report.
@@ -125,7 +125,7 @@ impl RowPlan {
         RowPlan {
             table,
             family,
-            headers: headers_of(reply),
+            head: Rc::new(FixedHead::new(headers_of(reply), true)),
         }
     }
 
@@ -151,8 +151,9 @@ impl Head {
             ..answer.clone()
         };
         let (open, close) = wire::list_envelope(words.rows, answer.total);
+        let headers = headers_of(Reply::list(answer.clone(), words));
         Head {
-            headers: headers_of(Reply::list(answer.clone(), words)),
+            fixed: Rc::new(FixedHead::new(headers, false)),
             answer,
             open: Bytes::from(open),
             close: Bytes::from_static(close),
