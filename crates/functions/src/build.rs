@@ -171,6 +171,7 @@ fn command(work: &BuildWork, user: u32) -> Command {
         has_api: false,
         reaches_outside: true,
         has_starts: false,
+        group: None,
     };
     let interpreters = work
         .runtime

@@ -254,6 +254,7 @@ impl Conductor {
                 }
             }
             Happening::Refused(address) => pool.refuse(address, now),
+            Happening::LackedMemory => process.end(ProcessEnd::Memory, now),
             Happening::Exited(exit) => {
                 process.exit = Some(exit);
                 process.end(ProcessEnd::ByItself, now);

@@ -10,6 +10,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api_listener::ApiConnection;
+use crate::cgroup::GroupFolder;
 use crate::conducted::Conducted;
 use crate::conductor::{Conductor, ConductorLimits};
 use crate::executor_counts::ExecutorCounts;
@@ -44,6 +45,8 @@ pub struct ExecutorSettings {
     pub body_bytes_max: usize,
     /// What deployments reach that reach outside.
     pub outside: OutsideNetwork,
+    /// Where groups of the kernel are made for the processes of jails, if they can be.
+    pub groups: Option<GroupFolder>,
 }
 
 /// Runs users' code on a thread of its own; may be called from any thread and any runtime.
@@ -95,7 +98,8 @@ impl Executor {
         let launcher = Launcher::new(
             &settings.folder,
             runtimes.found(),
-            (settings.isolation, api, settings.outside),
+            (settings.isolation, settings.groups),
+            (api, settings.outside),
             news,
         )?;
         let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -22,7 +22,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde_json::{Value, json};
 
-use crate::{api_listener, outside, starts};
+use crate::{api_listener, cgroup, outside, starts};
 
 /// Where adapters expect the socket.
 const SOCKET: i32 = 3;
@@ -106,6 +106,8 @@ pub struct JailSetup {
     pub reaches_outside: bool,
     /// Whether it says by a pipe which requests it starts.
     pub has_starts: bool,
+    /// The control group that it enters, if there is one.
+    pub group: Option<PathBuf>,
 }
 
 impl JailSetup {
@@ -131,6 +133,7 @@ impl JailSetup {
             "has_api": self.has_api,
             "reaches_outside": self.reaches_outside,
             "has_starts": self.has_starts,
+            "group": self.group.as_ref().map(|group| group.to_string_lossy()),
         });
         value.to_string()
     }
@@ -172,6 +175,7 @@ impl JailSetup {
                 has_api: value["has_api"].as_bool()?,
                 reaches_outside: value["reaches_outside"].as_bool()?,
                 has_starts: value["has_starts"].as_bool()?,
+                group: path("group"),
             })
         };
         read().ok_or_else(|| JailError::new("reading its setup", "it is incomplete"))
@@ -221,6 +225,10 @@ impl<T, E: fmt::Display> AtStep<T> for Result<T, E> {
 /// # Errors
 /// When the jail cannot be made; then nothing was run.
 pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
+    if let Some(group) = &setup.group {
+        // Before anything is started: children are where their parent is.
+        cgroup::enter(group).at("entering its control group")?;
+    }
     let socket = move_socket()?;
     let make_starts = || starts::hand_over(socket.as_fd()).at("making the pipe of starts");
     let starts = setup.has_starts.then(make_starts).transpose()?;
@@ -351,6 +359,7 @@ mod tests {
             has_api: true,
             reaches_outside: true,
             has_starts: true,
+            group: Some("/sys/fs/cgroup/a b".into()),
         };
         assert_eq!(
             JailSetup::from_argument(&setup.to_argument()).unwrap(),

@@ -19,6 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api_listener::{ApiConnection, accept_all, take_over};
+use crate::cgroup::{GroupFolder, ProcessGroup};
 use crate::frame::{FrameReader, PipeFrame};
 use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
 use crate::outgoing::Outgoing;
@@ -52,6 +53,8 @@ pub enum Happening {
     /// It wrote to a standard descriptor: `true` for errors.
     Output(bool, Vec<u8>),
     Exited(ProcessExit),
+    /// The kernel has ended it: its jail held more than it may.
+    LackedMemory,
     /// It may not connect to this address.
     Refused(SocketAddr),
 }
@@ -115,6 +118,8 @@ pub struct Launcher {
     /// Where the adapters lie.
     adapters: PathBuf,
     isolation: FunctionIsolation,
+    /// Where a group is made for each jail.
+    groups: Option<GroupFolder>,
     /// Where connections to the API go, from jails that have a network of their own.
     api: Option<mpsc::Sender<ApiConnection>>,
     outside: Arc<OutsideNetwork>,
@@ -157,11 +162,8 @@ impl Launcher {
     pub fn new(
         folder: &Path,
         runtimes: &[InstalledRuntime],
-        (isolation, api, outside): (
-            FunctionIsolation,
-            Option<mpsc::Sender<ApiConnection>>,
-            OutsideNetwork,
-        ),
+        (isolation, groups): (FunctionIsolation, Option<GroupFolder>),
+        (api, outside): (Option<mpsc::Sender<ApiConnection>>, OutsideNetwork),
         news: ProcessNews,
     ) -> io::Result<Launcher> {
         let adapters = folder.join("adapters");
@@ -175,6 +177,7 @@ impl Launcher {
         let mut launcher = Launcher {
             adapters,
             isolation,
+            groups,
             api: None,
             outside: Arc::new(outside),
             news,
@@ -195,10 +198,15 @@ impl Launcher {
         let (ours, theirs) = StandardStream::pair()?;
         ours.set_nonblocking(true)?;
         let ours = UnixStream::from_std(ours)?;
+        let mut group = None;
         let mut command = match &self.isolation {
             FunctionIsolation::Limits => self.limited(runtime, deployment),
             FunctionIsolation::Jail { launcher, level } => {
-                let setup = self.setup(*level, runtime, deployment);
+                if let Some(groups) = &self.groups {
+                    group = Some(groups.make(process, deployment.memory_mib)?);
+                }
+                let mut setup = self.setup(*level, runtime, deployment);
+                setup.group = group.as_ref().map(|group| group.folder().to_owned());
                 let mut command = Command::new(launcher);
                 command.arg("jail").arg(setup.to_argument());
                 command
@@ -234,7 +242,7 @@ impl Launcher {
         if let Some(stderr) = stderr {
             tokio::spawn(drain(process, true, stderr, events.clone()));
         }
-        tokio::spawn(watch(process, child, killed, events.clone()));
+        tokio::spawn(watch(process, (child, group), killed, events.clone()));
         Ok(Launched {
             pid,
             depth: self.depth(),
@@ -289,6 +297,7 @@ impl Launcher {
             has_api: self.api.is_some(),
             reaches_outside: deployment.reaches_outside,
             has_starts: self.has_starts(),
+            group: None,
         }
     }
 
@@ -476,7 +485,7 @@ async fn drain(
 /// Waits for the end of a process, and brings it about when the other end of `killed` is dropped.
 async fn watch(
     process: u64,
-    mut child: Child,
+    (mut child, group): (Child, Option<ProcessGroup>),
     killed: oneshot::Receiver<()>,
     events: mpsc::Sender<ProcessEvent>,
 ) {
@@ -492,6 +501,12 @@ async fn watch(
         }
     };
     let exit = status.map_or(ProcessExit::Code(-1), ProcessExit::from);
-    let what = Happening::Exited(exit);
-    let _ = events.send(ProcessEvent { process, what }).await;
+    let lacked_memory = group.as_ref().is_some_and(ProcessGroup::lacked_memory);
+    let lacked_memory = lacked_memory.then_some(Happening::LackedMemory);
+    for what in lacked_memory.into_iter().chain([Happening::Exited(exit)]) {
+        let _ = events.send(ProcessEvent { process, what }).await;
+    }
+    if let Some(group) = group {
+        group.end().await;
+    }
 }

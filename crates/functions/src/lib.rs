@@ -10,6 +10,7 @@
 mod api_listener;
 pub mod archive;
 pub mod build;
+pub mod cgroup;
 mod conducted;
 mod conductor;
 mod executor;

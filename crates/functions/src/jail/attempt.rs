@@ -26,6 +26,7 @@ pub fn try_jail(launcher: &Path, level: JailLevel) -> Result<(), String> {
         has_api: false,
         reaches_outside: false,
         has_starts: false,
+        group: None,
     };
     print_of(launcher, &["jail".to_owned(), setup.to_argument()]).map(|_| ())
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{ArchivePart, Engine};
+use functions::cgroup::{CGROUPS, GroupFolder, OWN_CGROUP};
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
 use functions::{
@@ -112,6 +113,7 @@ impl RunningFunctions {
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
             outside: config.outside.clone(),
+            groups: groups(&config.isolation),
         };
         let counts = ways.counts;
         let builds = Builds::new(
@@ -363,6 +365,20 @@ impl RunningFunctions {
     pub fn shut_down(&self, limit: Duration) {
         self.executor.shut_down(limit);
     }
+}
+
+/// Where the kernel bounds what jails hold, if it can here.
+fn groups(isolation: &FunctionIsolation) -> Option<GroupFolder> {
+    if !matches!(isolation, FunctionIsolation::Jail { .. }) {
+        return None;
+    }
+    let own = fs::read_to_string(OWN_CGROUP).unwrap_or_default();
+    let found = GroupFolder::look(Path::new(CGROUPS), &own).and_then(GroupFolder::take);
+    match &found {
+        Ok(_) => tracing::info!("functions have control groups of the kernel"),
+        Err(why) => tracing::info!(%why, "functions have no control groups of the kernel"),
+    }
+    found.ok()
 }
 
 /// Without namespaces a process reads its code by its path, and a server of root's gives each

@@ -1,5 +1,9 @@
-//! Functions: the jail that processes run in, and the interpreters.
+//! Functions: the jail that processes run in, its control group, and the interpreters.
 
+use std::fs;
+use std::path::Path;
+
+use functions::cgroup::{CGROUPS, GroupFolder, OWN_CGROUP};
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
 use functions::{FunctionIsolation, InstalledRuntimes};
@@ -37,6 +41,25 @@ pub fn jail(config: &FunctionsConfig) -> Finding {
         Err(why) => format!("none of level `reduced` either: {why}"),
     };
     Finding::warning(CHECK, format!("{found} {reduced}."), advice)
+}
+
+/// Whether the kernel bounds what all processes of a jail hold together.
+pub fn groups() -> Finding {
+    const CHECK: &str = "control groups";
+    let own = fs::read_to_string(OWN_CGROUP).unwrap_or_default();
+    match GroupFolder::look(Path::new(CGROUPS), &own) {
+        Ok(_) => Finding::good(
+            CHECK,
+            "They can be made here: the kernel bounds memory and processes of functions.",
+        ),
+        Err(why) => Finding::skipped(
+            CHECK,
+            format!(
+                "None can be made here: {why}. The limits of each process hold, and memory is \
+                 looked at every 100 ms. A unit of systemd gives them by `Delegate=yes`."
+            ),
+        ),
+    }
 }
 
 /// Looks for the interpreters.

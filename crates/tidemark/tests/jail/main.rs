@@ -6,6 +6,7 @@
 
 mod api;
 mod builds;
+mod groups;
 mod memory;
 mod outside;
 mod registries;
@@ -96,6 +97,7 @@ impl Host {
             start_max: Duration::from_mins(1),
             body_bytes_max: 10_485_760,
             outside: OutsideNetwork::default(),
+            groups: None,
         };
         fs::create_dir_all(&settings.folder).unwrap();
         settings
@@ -154,6 +156,7 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         has_api: false,
         reaches_outside: false,
         has_starts: false,
+        group: None,
     };
     let mut command = match user {
         None => Command::new(BINARY),

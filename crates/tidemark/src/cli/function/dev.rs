@@ -155,6 +155,8 @@ impl Dev<'_> {
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
             outside: OutsideNetwork::default(),
+            // One person's own code, whose memory is looked at all the same.
+            groups: None,
         };
         let executor = Executor::with_api(settings, self.runtimes.clone(), api);
         executor.context("cannot start what runs functions")
