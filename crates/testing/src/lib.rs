@@ -16,6 +16,7 @@ mod files;
 pub mod golden;
 #[cfg(feature = "history")]
 pub mod history;
+mod own_addresses;
 #[cfg(feature = "stores")]
 mod own_turn;
 mod pages;
@@ -32,6 +33,7 @@ pub use clock::{TickingClock, WallClock};
 pub use commits::{done, in_doubt, on_commit};
 #[cfg(feature = "stores")]
 pub use files::{damage_behind, traces};
+pub use own_addresses::{own_address, own_ipv6_address};
 #[cfg(feature = "stores")]
 pub use own_turn::{OwnTurn, at_once};
 pub use pages::assert_rows;

@@ -7,6 +7,7 @@ mod fixture;
 mod guests;
 mod jailed_api;
 mod metrics;
+mod outside_network;
 mod queue;
 mod records;
 mod reduced;

@@ -1,7 +1,7 @@
 //! The network `outside`: what a function reaches by it, and each way around its broker.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -9,19 +9,10 @@ use functions::jail::JailLevel;
 use functions::outside::OutsideNetwork;
 use functions::{Executor, FunctionOutcome, InstalledRuntimes, RunRefusal};
 use serde_json::{Value, json};
+use testing::own_address;
 use tokio::sync::mpsc;
 
 use super::{Host, LANGUAGES, api, can, run};
-
-/// An address of this host that is none of its loopback. Nothing is sent.
-pub fn own_address() -> Option<Ipv4Addr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
-    match socket.local_addr().ok()?.ip() {
-        IpAddr::V4(address) if !address.is_loopback() => Some(address),
-        _ => None,
-    }
-}
 
 /// A nameserver that knows three names. `own.test` is `own`.
 fn nameserver(own: Ipv4Addr) -> SocketAddr {

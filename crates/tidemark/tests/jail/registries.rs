@@ -15,8 +15,8 @@ use functions::jail::JailLevel;
 use functions::outside::OutsideNetwork;
 use functions::pack::pack;
 use serde_json::json;
+use testing::own_address;
 
-use super::outside::own_address;
 use super::{BINARY, Host, LANGUAGES, can, run};
 
 const BOUNDS: ArchiveBounds = ArchiveBounds {
