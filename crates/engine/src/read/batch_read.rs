@@ -424,7 +424,8 @@ async fn read_rows(
 }
 
 /// The rows with the first of the keys, as many as one statement reads; `None` where each is read
-/// by itself: at coordinates, in what a transaction would leave, and where the database is not here.
+/// by itself: at coordinates, in what a transaction would leave, and where the database is
+/// elsewhere.
 fn together(
     reading: &mut Gathering<'_>,
     (plan, visibility): (&Planned, &Visibility),

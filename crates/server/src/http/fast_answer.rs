@@ -13,10 +13,10 @@ use crate::http::head::cors::Origin;
 use crate::http::head::etag::{self, BodyTag};
 use crate::http::head::headers::KnownHeaders;
 use crate::http::head::min_mark;
+use crate::http::head::request_ids::RequestName;
 use crate::http::reply::fixed_head::{BodyNames, FixedAnswer, FixedHead, QuickAnswer};
 use crate::http::reply::{Reply, ReplyBody};
 use crate::http::state::fast_path::{CachedPlan, PastRowPlan, around_row};
-use crate::http::state::generated_ids::RequestName;
 use crate::http::wire;
 
 /// The answer to a request whose plan is remembered, if it can be given at once, and the place

@@ -9,5 +9,6 @@ pub mod headers;
 pub mod media;
 pub mod min_mark;
 pub mod query_string;
+pub mod request_ids;
 pub mod route;
 pub mod router;

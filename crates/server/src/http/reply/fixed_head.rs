@@ -14,7 +14,7 @@ use super::{Pieces, ReplyBody};
 use crate::http::head::cors::Origin;
 use crate::http::head::etag::BodyTag;
 use crate::http::head::headers::{X_REQUEST_ID, X_TIDEMARK_MARK};
-use crate::http::state::generated_ids::RequestName;
+use crate::http::head::request_ids::RequestName;
 
 /// A head of 200, and that of the 304 in its place.
 #[derive(Debug)]
@@ -226,8 +226,8 @@ impl QuickAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::head::request_ids::RequestIds;
     use crate::http::reply::Reply;
-    use crate::http::state::generated_ids::RequestIds;
 
     fn head(is_of_body: bool) -> Rc<FixedHead> {
         let reply = Reply::ok(Vec::new()).at(Mark(7));

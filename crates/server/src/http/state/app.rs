@@ -9,11 +9,11 @@ use engine::{Clock, Engine, EngineError, ReadError};
 use tokio_rustls::TlsAcceptor;
 
 use super::counts::{Counts, ThreadCounts};
-use super::generated_ids::RequestIds;
 use crate::functions::Functions;
 use crate::http::head::cors::Origins;
 use crate::http::head::credentials::Callers;
 use crate::http::head::forwarded::TrustedProxies;
+use crate::http::head::request_ids::RequestIds;
 use crate::http::head::router::Routes;
 use crate::http::limits::body_budget::Budget;
 use crate::http::limits::guest_executions::GuestExecutions;

@@ -1,5 +1,5 @@
-//! Rows by many keys in one statement: a key takes a third of what it takes as a point read, most of
-//! which is to begin and to end a statement.
+//! Rows by many keys in one statement: a key takes a third of what it takes as a point read, most
+//! of which is to begin and to end a statement.
 
 use model::{Row, Selection, Value};
 use query::{Visibility, emit};
