@@ -195,7 +195,7 @@ def peer_functions() -> dict[str, Callable[[Any], Any]]:
     if has("cachebox"):
         import cachebox
 
-        found["cachebox"] = lambda f: cachebox.cached(cachebox.TTLCache(1000, ttl=3600))(f)
+        found["cachebox"] = lambda f: cachebox.cached(cachebox.TTLCache(1000, 3600))(f)
     if has("moka_py"):
         import moka_py
 
