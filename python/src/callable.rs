@@ -149,36 +149,52 @@ impl Inner {
             return None;
         }
         let is_in_order = call.names.is_null() && call.count == self.plan.names.len();
-        if is_in_order && !self.is_method() {
-            return self.answer_from(&self.store, call.slice(0));
+        if !is_in_order {
+            return self.answer_in_order(call);
         }
-        self.answer_in_order(call, is_in_order)
+        match self.is_method() {
+            false => self.answer_from(&self.store, call.slice(0)),
+            true => self.answer_of_method(call.slice(0)),
+        }
     }
 
     /// Apart, so that the shortest way stays short.
     #[inline(never)]
-    unsafe fn answer_in_order(
-        &self,
-        call: &GivenCall,
-        is_in_order: bool,
-    ) -> Option<Outcome<HeldObject>> {
+    unsafe fn answer_in_order(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
         let wanted = self.plan.names.len();
-        let mut ordered = [std::ptr::null_mut(); DIRECT_MAX];
-        let arguments = if is_in_order {
-            call.slice(0)
-        } else {
-            if wanted > DIRECT_MAX {
-                return None;
-            }
-            self.plan.order(call, &mut ordered)?;
-            &ordered[..wanted]
-        };
-        let slot_name = self.slot_name.load(Ordering::Acquire);
-        if slot_name.is_null() {
-            return self.answer_from(&self.store, arguments);
+        if wanted > DIRECT_MAX {
+            return None;
         }
+        let mut ordered = [std::ptr::null_mut(); DIRECT_MAX];
+        self.plan.order(call, &mut ordered)?;
+        let arguments = &ordered[..wanted];
+        match self.is_method() {
+            false => self.answer_from(&self.store, arguments),
+            true => self.answer_of_method(arguments),
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn answer_of_method(
+        &self,
+        arguments: &[*mut ffi::PyObject],
+    ) -> Option<Outcome<HeldObject>> {
         let (instance, arguments) = arguments.split_first()?;
-        let table = InstanceTable::existing(&self.store, slot_name, *instance)?;
+        // Not held: nothing that could end the table runs before its last use.
+        match InstanceTable::recent_store(&self.store, *instance) {
+            Some(store) => self.answer_from(store, arguments),
+            None => self.answer_of_other_instance(*instance, arguments),
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn answer_of_other_instance(
+        &self,
+        instance: *mut ffi::PyObject,
+        arguments: &[*mut ffi::PyObject],
+    ) -> Option<Outcome<HeldObject>> {
+        let slot_name = self.slot_name.load(Ordering::Acquire);
+        let table = InstanceTable::existing(&self.store, slot_name, instance)?;
         let store = InstanceTable::store(&table, &self.store);
         self.answer_from(store, arguments)
     }
@@ -220,8 +236,10 @@ impl Inner {
         place: EntryPlace,
         now_us: u64,
     ) -> Option<Outcome<HeldObject>> {
+        // Read first: while a value is copied, this callable may end.
+        let is_async = self.plan.is_async;
         if let Some(extras) = &item.extras {
-            let is_raised_later = item.isolation == Isolation::Raise && self.plan.is_async;
+            let is_raised_later = item.isolation == Isolation::Raise && is_async;
             if !extras.is_current() || extras.is_due(now_us) || is_raised_later {
                 return None;
             }
@@ -229,7 +247,7 @@ impl Inner {
         store.table.lock().hit(place);
         self.hits.raise();
         let value = item.answer();
-        Some(match self.plan.is_async {
+        Some(match is_async {
             true => value.and_then(|value| ready::awaitable(value)),
             false => value,
         })

@@ -51,23 +51,32 @@ impl InstanceTable {
         Ok(table)
     }
 
-    /// The table of `instance`, if it has one that is its own.
+    /// The entries of `instance`, if its table was used lately and need not be cleared first. They
+    /// last until other code can run.
     #[inline(always)]
+    pub unsafe fn recent_store<'a>(
+        of_function: &CallStore,
+        instance: *mut ffi::PyObject,
+    ) -> Option<&'a CallStore> {
+        let recent = of_function.shared.recent.at(instance);
+        if recent.is_null() || !is_owned_by(recent, instance) {
+            return None;
+        }
+        let store = &*(*recent.cast::<InstanceTable>()).store;
+        (store.cleared.get() == of_function.generation.get()).then_some(store)
+    }
+
+    /// The table of `instance`, if it has one that is its own.
     pub unsafe fn existing(
         of_function: &CallStore,
         slot_name: *mut ffi::PyObject,
         instance: *mut ffi::PyObject,
     ) -> Option<HeldObject> {
-        let recent = of_function.shared.recent.at(instance);
-        if !recent.is_null() && is_table_of(recent, instance) {
-            return Some(HeldObject::borrowed(recent));
-        }
         let found = InstanceTable::in_dict(slot_name, instance)?;
         of_function.shared.recent.put(instance, found.as_ptr());
         Some(found)
     }
 
-    #[inline(never)]
     unsafe fn in_dict(
         slot_name: *mut ffi::PyObject,
         instance: *mut ffi::PyObject,
@@ -104,7 +113,13 @@ unsafe fn is_table_of(object: *mut ffi::PyObject, instance: *mut ffi::PyObject) 
     if ffi::Py_TYPE(object) != TYPE.load(Ordering::Acquire) {
         return false;
     }
-    let owner = (*object.cast::<InstanceTable>()).owner;
+    is_owned_by(object, instance)
+}
+
+/// Whether a table is the one of that very instance.
+#[inline(always)]
+unsafe fn is_owned_by(table: *mut ffi::PyObject, instance: *mut ffi::PyObject) -> bool {
+    let owner = (*table.cast::<InstanceTable>()).owner;
     !owner.is_null() && api::weak_target(owner) == instance
 }
 
