@@ -8,8 +8,6 @@ use crate::slots::{EntrySlots, EvictionQueue, NO_SLOT};
 const SHARE_FIRST: u32 = 100;
 const SHARE_MIN: u32 = 20;
 const SHARE_MAX: u32 = 500;
-/// Hits that an entry remembers. It passes the end of a queue so many times without a further one.
-const HITS_MAX: u8 = 3;
 
 /// The eviction order of S3-FIFO (Yang et al., SOSP 2023): new entries stand in a small queue on
 /// probation and leave soon unless they are hit; others go to the main queue, whose end gives
@@ -40,7 +38,7 @@ impl Default for Eviction {
 impl Eviction {
     /// Places a new entry.
     pub fn push<T>(&mut self, slots: &mut EntrySlots<T>, slot: u32) {
-        let hash = slots[slot].hash;
+        let hash = slots[slot].hash.spread();
         let len = self.probation.len + self.main.len;
         // A tenth of the range for a tenth of the entries that come back.
         let step = (2_000 / len.max(1)).clamp(1, 20);
@@ -58,7 +56,7 @@ impl Eviction {
 
     /// Takes an entry out of its queue.
     pub fn unlink<T>(&mut self, slots: &mut EntrySlots<T>, slot: u32) {
-        self.queue(slots[slot].queue).unlink(slots, slot);
+        self.queue(slots[slot].marks.queue()).unlink(slots, slot);
     }
 
     /// The entry to evict, which is remembered as evicted. Each step before counts a hit down, or
@@ -76,26 +74,26 @@ impl Eviction {
                 EvictionQueue::Main
             };
             let slot = self.queue(queue).oldest;
-            let hits = slots[slot].hits;
+            let hits = slots[slot].marks.hits();
             if hits == 0 {
                 let left = match queue {
                     EvictionQueue::Probation => &mut self.left_probation,
                     EvictionQueue::Main => &mut self.left_main,
                 };
-                left.put(slots[slot].hash, len);
+                left.put(slots[slot].hash.spread(), len);
                 return slot;
             }
-            slots[slot].hits = match queue {
+            slots[slot].marks.set_hits(match queue {
                 EvictionQueue::Probation => 0,
                 EvictionQueue::Main => hits - 1,
-            };
+            });
             self.queue(queue).unlink(slots, slot);
             self.enqueue(slots, slot, EvictionQueue::Main);
         }
     }
 
     fn enqueue<T>(&mut self, slots: &mut EntrySlots<T>, slot: u32, queue: EvictionQueue) {
-        slots[slot].queue = queue;
+        slots[slot].marks.set_queue(queue);
         self.queue(queue).push(slots, slot);
     }
 
@@ -105,12 +103,6 @@ impl Eviction {
             EvictionQueue::Main => &mut self.main,
         }
     }
-}
-
-/// Counts a hit of an entry.
-#[inline]
-pub(crate) fn count_hit(hits: &mut u8) {
-    *hits = (*hits + 1).min(HITS_MAX);
 }
 
 /// A list of entries from the newest to the oldest.

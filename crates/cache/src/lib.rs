@@ -16,6 +16,7 @@ mod ghost;
 mod interleavings;
 mod map;
 mod object_table;
+mod short_hash;
 mod slots;
 mod tag;
 

@@ -3,8 +3,9 @@
 
 use hashbrown::HashTable;
 
-use crate::eviction::{Eviction, count_hit};
-use crate::slots::{EntrySlot, EntrySlots, EvictionQueue, NO_SLOT};
+use crate::eviction::Eviction;
+use crate::short_hash::ShortHash;
+use crate::slots::{EntryMarks, EntrySlot, EntrySlots, NO_SLOT};
 
 /// What a table may hold.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +18,8 @@ pub struct TableLimits {
     pub stale_us: u64,
 }
 
-/// At most this many entries share one whole 64-bit hash: a caller that makes keys collide then
-/// waits for eight comparisons, and loses the oldest of his own entries.
+/// At most this many entries share a hash, of which a table keeps 32 bits: a caller that makes keys
+/// collide then waits for eight comparisons, and loses the oldest of his own entries.
 pub const CANDIDATES_MAX: usize = 8;
 /// Entries past their lifetime that one insertion looks for.
 const SWEEP_STEPS: usize = 2;
@@ -75,7 +76,7 @@ impl<T> NewestEntry<'_, T> {
     /// Marks the entry as used.
     #[inline]
     pub fn hit(self) {
-        count_hit(&mut self.slot.hits);
+        self.slot.marks.count_hit();
         *self.hits += 1;
     }
 }
@@ -169,8 +170,7 @@ impl<T: Clone> ObjectTable<T> {
             first: None,
             more: Vec::new(),
         };
-        let head = self.index.find(hash, |slot| self.slots[*slot].hash == hash);
-        let mut next = head.copied().unwrap_or(NO_SLOT);
+        let mut next = self.head(ShortHash::of(hash));
         while next != NO_SLOT {
             let slot = &self.slots[next];
             if let Some(is_stale) = self.state(slot, now_us) {
@@ -193,8 +193,10 @@ impl<T: Clone> ObjectTable<T> {
     /// of the caller's own: for callers whose comparison runs no foreign code.
     #[inline]
     pub fn newest(&mut self, hash: u64, now_us: u64) -> Option<NewestEntry<'_, T>> {
-        let head = self.index.find(hash, |slot| self.slots[*slot].hash == hash);
-        let index = *head?;
+        let index = self.head(ShortHash::of(hash));
+        if index == NO_SLOT {
+            return None;
+        }
         let slot = &mut self.slots[index];
         let hits = &mut self.counters.hits;
         (now_us < slot.expires_us).then_some(NewestEntry { index, slot, hits })
@@ -209,7 +211,7 @@ impl<T: Clone> ObjectTable<T> {
     #[inline]
     pub fn hit(&mut self, place: EntryPlace) {
         if self.confirm(place) {
-            count_hit(&mut self.slots[place.slot].hits);
+            self.slots[place.slot].marks.count_hit();
         }
         self.counters.hits += 1;
     }
@@ -238,9 +240,9 @@ impl<T: Clone> ObjectTable<T> {
             let slot = self.eviction.victim(&mut self.slots);
             self.take_out(slot, now_us, &mut gone);
         }
-        self.make_room_among_equals(new.hash, now_us, &mut gone);
+        let hash = ShortHash::of(new.hash);
+        self.make_room_among_equals(hash, now_us, &mut gone);
         self.bytes += u64::from(new.weight);
-        let hash = new.hash;
         let slot = self.slots.take(slot_of(new));
         self.eviction.push(&mut self.slots, slot);
         self.put_into_index(hash, slot);
@@ -308,6 +310,14 @@ impl<T: Clone> ObjectTable<T> {
         self.counters
     }
 
+    /// The newest entry of that hash, or [`NO_SLOT`].
+    #[inline]
+    fn head(&self, hash: ShortHash) -> u32 {
+        let is_head = |slot: &u32| self.slots[*slot].hash == hash;
+        let head = self.index.find(hash.spread(), is_head);
+        head.copied().unwrap_or(NO_SLOT)
+    }
+
     /// `None` when its time is over, else whether it is stale.
     #[inline]
     fn state(&self, slot: &EntrySlot<T>, now_us: u64) -> Option<bool> {
@@ -329,9 +339,8 @@ impl<T: Clone> ObjectTable<T> {
         }
     }
 
-    fn make_room_among_equals(&mut self, hash: u64, now_us: u64, gone: &mut Vec<Removed<T>>) {
-        let head = self.index.find(hash, |slot| self.slots[*slot].hash == hash);
-        let mut next = head.copied().unwrap_or(NO_SLOT);
+    fn make_room_among_equals(&mut self, hash: ShortHash, now_us: u64, gone: &mut Vec<Removed<T>>) {
+        let mut next = self.head(hash);
         let (mut oldest, mut count) = (NO_SLOT, 0);
         while next != NO_SLOT {
             (oldest, count) = (next, count + 1);
@@ -355,14 +364,15 @@ impl<T: Clone> ObjectTable<T> {
         gone.push(Removed { item, why });
     }
 
-    fn put_into_index(&mut self, hash: u64, slot: u32) {
+    fn put_into_index(&mut self, hash: ShortHash, slot: u32) {
         let slots = &mut self.slots;
-        if let Some(head) = self.index.find_mut(hash, |held| slots[*held].hash == hash) {
+        let is_head = |held: &u32| slots[*held].hash == hash;
+        if let Some(head) = self.index.find_mut(hash.spread(), is_head) {
             slots[slot].same_hash = std::mem::replace(head, slot);
             return;
         }
         self.index
-            .insert_unique(hash, slot, |held| slots[*held].hash);
+            .insert_unique(hash.spread(), slot, |held| slots[*held].hash.spread());
     }
 
     fn unlink(&mut self, slot: u32) -> T {
@@ -370,7 +380,7 @@ impl<T: Clone> ObjectTable<T> {
         let slots = &mut self.slots;
         let mut head = self
             .index
-            .find_entry(hash, |held| slots[*held].hash == hash)
+            .find_entry(hash.spread(), |held| slots[*held].hash == hash)
             .expect("every entry is in the index");
         match (*head.get() == slot, next) {
             (true, NO_SLOT) => drop(head.remove()),
@@ -393,21 +403,19 @@ impl<T: Clone> ObjectTable<T> {
 fn place<T>(index: u32, slot: &EntrySlot<T>) -> EntryPlace {
     EntryPlace {
         slot: index,
-        generation: slot.generation,
+        generation: slot.marks.generation(),
     }
 }
 
 fn slot_of<T>(new: NewEntry<T>) -> EntrySlot<T> {
     EntrySlot {
-        hash: new.hash,
+        hash: ShortHash::of(new.hash),
         item: Some(new.item),
         expires_us: new.expires_us,
         older: NO_SLOT,
         newer: NO_SLOT,
         same_hash: NO_SLOT,
-        generation: 0,
         weight: new.weight,
-        hits: 0,
-        queue: EvictionQueue::Probation,
+        marks: EntryMarks::default(),
     }
 }
