@@ -21,8 +21,8 @@ const CODEC: [u8; 8] = *b"php-0001";
 const STRIPES: u32 = 4;
 /// How often a value that is overwritten meanwhile is looked for again.
 const TRIES: u32 = 3;
-/// Keys whose deletions one request remembers. With more it forgets them, and then what it stores
-/// is refused until they are missed once more.
+/// Keys whose deletions one request remembers. With more it forgets them. Then it deletes a key of
+/// which it knows nothing in place of storing it, once: the value may be of before a deletion.
 const TICKETS_MAX: usize = 50_000;
 
 /// A mapped file, and what was missed in it.
@@ -33,6 +33,8 @@ pub struct SharedTable {
     tier: Option<UnsafeCell<MappedTier>>,
     /// Of each key that this request missed, what was known of its deletions then.
     tickets: RefCell<HashMap<Vec<u8>, MappedTicket>>,
+    /// Whether it has forgotten some of them.
+    has_forgotten: Cell<bool>,
     /// hits, misses, stored, refused, faults.
     counts: [Cell<u64>; 5],
     fault: RefCell<String>,
@@ -70,6 +72,7 @@ impl SharedTable {
             tier: host.map(|host| UnsafeCell::new(MappedTier::new(settings, host))),
             host,
             tickets: RefCell::default(),
+            has_forgotten: Cell::new(false),
             counts: Default::default(),
             fault: RefCell::new(fault.unwrap_or_default()),
         }
@@ -120,6 +123,7 @@ impl SharedTable {
         let mut tickets = self.tickets.borrow_mut();
         if tickets.len() >= TICKETS_MAX {
             tickets.clear();
+            self.has_forgotten.set(true);
         }
         tickets.insert(name(group, key), ticket);
     }
@@ -176,6 +180,13 @@ impl SharedTable {
         expires: i64,
     ) -> c_int {
         let ticket = self.tickets.borrow().get(&name(group, key)).copied();
+        if ticket.is_none() && self.has_forgotten.get() && when != MappedWhen::Present {
+            self.count(3);
+            return match self.delete(group, key) {
+                said::FAULT => said::FAULT,
+                _ => said::OVERTAKEN,
+            };
+        }
         let entry = MappedEntry {
             group,
             key,
@@ -242,6 +253,7 @@ impl SharedTable {
     /// Forgets what the request missed, and lets files go that were replaced.
     pub fn end_request(&self) {
         self.tickets.borrow_mut().clear();
+        self.has_forgotten.set(false);
         if let Some(tier) = &self.tier {
             // SAFETY: the request has ended, so no hit and no other borrow is left.
             unsafe { (*tier.get()).release() };

@@ -18,6 +18,9 @@ $cases = array(
 	'many at once keep their order and their names' => array(
 		'var_dump( json_encode( $cache->setMultiple( array( "x" => 1, 7 => 2, "y" => null ) ) ), json_encode( $cache->getMultiple( array( "y", "none", 7, "x" ), "d" ) ), json_encode( $cache->deleteMultiple( array( "x", "none" ) ) ) );',
 		array( '{"x":true,"7":true,"y":true}', '{"y":null,"none":"d","7":2,"x":1}', '{"x":true,"none":false}' ) ),
+	'a key of which too much was missed to know its deletions is deleted, not stored' => array(
+		'$cache->set( "z", 1 ); for ( $i = 0; $i <= 50000; ++$i ) { $cache->get( "m$i" ); } var_dump( $cache->set( "z", 2 ), $cache->get( "z", "gone" ), $cache->set( "z", 3 ), $cache->get( "z" ) );',
+		array( false, 'gone', true, 3 ) ),
 	'keys are bytes and may be long' => array(
 		'$keys = array( "7", "07", " 7", "7.0", "\0", "K", "k", str_repeat( "l", 4096 ), str_repeat( "l", 4095 ) . "m" ); foreach ( $keys as $at => $key ) { $cache->set( $key, $at ); } $found = array(); foreach ( $keys as $key ) { $found[] = $cache->get( $key ); } var_dump( implode( ",", $found ) );',
 		array( '0,1,2,3,4,5,6,7,8' ) ),
