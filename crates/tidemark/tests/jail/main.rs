@@ -8,6 +8,7 @@ mod api;
 mod builds;
 mod groups;
 mod memory;
+mod neighbours;
 mod outside;
 mod registries;
 
