@@ -62,7 +62,7 @@ function host_with( array $drop_ins ) {
 		copy( $path, "{$host->folder}/drop-ins/" . str_replace( ':', '-', $name ) . '.php' );
 	}
 	copy( __DIR__ . '/chosen.php', "$content/object-cache.php" );
-	copy( __DIR__ . '/asked.php', "$content/mu-plugins/asked.php" );
+	copy( __DIR__ . '/recorder.php', "$content/mu-plugins/recorder.php" );
 	$host->restart_fpm( 'one', array(), array( '-d', 'apc.enabled=1', '-d', 'apc.shm_size=256M' ) );
 	$host->start_fpm( 'two', array(), array( '-d', 'apc.enabled=0' ) );
 	return $host;

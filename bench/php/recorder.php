@@ -5,13 +5,13 @@
  * not in it.
  */
 if ( isset( $_SERVER['HTTP_X_RECORD'] ) ) {
-	$GLOBALS['wp_object_cache'] = new Bench_Asked( $GLOBALS['wp_object_cache'] );
+	$GLOBALS['wp_object_cache'] = new Bench_Recorder( $GLOBALS['wp_object_cache'] );
 	register_shutdown_function( function () {
-		file_put_contents( WP_CONTENT_DIR . '/calls', serialize( Bench_Asked::$calls ) );
+		file_put_contents( WP_CONTENT_DIR . '/calls', serialize( Bench_Recorder::$calls ) );
 	} );
 }
 
-class Bench_Asked {
+class Bench_Recorder {
 	public static $calls = array();
 	private $cache;
 	private $seen = array();
