@@ -19,6 +19,8 @@ const NAME_BYTES_MAX: usize = 63;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where Debian's servers have their socket, for a URL without a host.
 const SOCKET_FOLDER: &str = "/var/run/postgresql";
+/// How long a host may leave what was sent to it without an answer of its system.
+const SILENT_MAX: Duration = Duration::from_secs(10);
 const PORT: u16 = 5_432;
 const SCHEMA: &str = "tidemark";
 
@@ -148,6 +150,15 @@ impl DatabaseUrl {
             config.hostaddr(address);
         }
         config.port(one.port);
+        // A host that is gone says nothing: without these a call waits for hours.
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENT_MAX);
+        }
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(SILENT_MAX / 2);
+        }
+        config.keepalives_interval(Duration::from_secs(1));
+        config.keepalives_retries(3);
         config
     }
 

@@ -4,21 +4,42 @@
 use model::{Column, Field, Storage, Table, Timestamp, Value};
 use query::field;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::StoreError;
 use crate::error::corrupt;
 
+/// Where the key of encrypted columns is in a data directory.
+const KEY_FILE: &str = "tidemark.key";
+
 /// A parameter of a statement.
 pub(super) type SqlParameter = Box<dyn ToSql + Sync + Send>;
+
+/// What a field holds, which stands in this column of a result.
+pub(super) fn field_value(
+    row: &Row,
+    position: usize,
+    (table, of): (&Table, Field),
+) -> Result<Value, StoreError> {
+    match of {
+        Field::Column(column) => value(row, position, &table.columns[column]),
+        _ => single(row, position, field::storage(table, of)),
+    }
+}
 
 /// What a row has in a column of the user.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] when that is nothing the column can have been given.
+/// [`StoreError::KeyMissing`] when it is sealed: a database holds no key, and none is handed to it
+/// yet.
 pub(super) fn value(row: &Row, position: usize, column: &Column) -> Result<Value, StoreError> {
     if column.encrypt {
-        return Err(not_plain());
+        return match row.try_get::<_, Option<&[u8]>>(position)? {
+            None => Ok(Value::Null),
+            Some(_) => Err(StoreError::KeyMissing {
+                file: KEY_FILE.into(),
+            }),
+        };
     }
     let storage = column.kind.storage();
     if column.array {
@@ -71,6 +92,22 @@ pub(super) fn parameter(value: &Value) -> SqlParameter {
             Some(Value::Float(_)) => list_parameter(Storage::Float, values.iter()),
             Some(Value::Instant(_)) => list_parameter(Storage::Instant, values.iter()),
             _ => list_parameter(Storage::Text, values.iter()),
+        },
+    }
+}
+
+/// The type of a parameter.
+pub(super) fn parameter_type(value: &Value) -> Type {
+    match value {
+        Value::Null | Value::Text(_) => Type::TEXT,
+        Value::Bool(_) => Type::BOOL,
+        Value::Int(_) | Value::Instant(_) => Type::INT8,
+        Value::Float(_) => Type::FLOAT8,
+        Value::List(values) => match values.first() {
+            Some(Value::Int(_) | Value::Instant(_)) => Type::INT8_ARRAY,
+            Some(Value::Float(_)) => Type::FLOAT8_ARRAY,
+            Some(Value::Bool(_)) => Type::BOOL_ARRAY,
+            _ => Type::TEXT_ARRAY,
         },
     }
 }

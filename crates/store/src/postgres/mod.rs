@@ -13,7 +13,6 @@ mod format;
 mod loading;
 mod look;
 mod opening;
-mod parameter;
 mod password_file;
 mod read;
 pub(crate) mod row_tables;

@@ -8,17 +8,21 @@ use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 use super::address::DatabaseUrl;
+use super::cells;
 use super::connection::connect;
 use super::format::STEPS;
-use super::parameter::{parameter, type_of};
 use super::row_tables::{create_indexes, create_tables};
 
 /// Prepared, a statement has the parameters that the emitter says; and it runs.
 async fn run(client: &Client, statement: &Statement) -> Result<(), tokio_postgres::Error> {
     let prepared = client.prepare(&statement.sql).await?;
-    let types: Vec<_> = statement.parameters.iter().map(type_of).collect();
+    let types: Vec<_> = statement
+        .parameters
+        .iter()
+        .map(cells::parameter_type)
+        .collect();
     assert_eq!(prepared.params(), types, "{}", statement.sql);
-    let parameters: Vec<_> = statement.parameters.iter().map(parameter).collect();
+    let parameters: Vec<_> = statement.parameters.iter().map(cells::parameter).collect();
     let parameters = parameters.iter().map(|one| &**one as &(dyn ToSql + Sync));
     let parameters: Vec<_> = parameters.collect();
     client.query(&prepared, &parameters).await?;

@@ -1,21 +1,16 @@
 //! A row of a result, as the model has it.
 
-use model::{
-    Column, Content, Field, Mark, Period, RowId, Selection, Span, Storage, Table, Timestamp, Value,
-};
-use query::field;
+use model::{Content, Mark, Period, RowId, Selection, Span, Table, Timestamp, Value};
 use tokio_postgres::Row;
 
 use crate::error::corrupt;
+use crate::postgres::cells;
 use crate::{EncodeRow, StoreError};
 
 /// Columns before those of the user: `$sequence`, id, created, updated, permissions.
 const SYSTEM_COLUMNS: usize = 5;
 /// Columns that say where a row stands in time.
 const SPAN_COLUMNS: usize = 5;
-
-/// Where the key of encrypted columns is in a data directory.
-const KEY_FILE: &str = "tidemark.key";
 
 type Read<T> = Result<T, StoreError>;
 
@@ -125,65 +120,6 @@ impl RowShape<'_> {
     }
 
     fn value(&self, row: &Row, at: usize, position: usize) -> Read<Value> {
-        column_value(row, at, &self.table.columns[position])
+        cells::value(row, at, &self.table.columns[position])
     }
-}
-
-/// A database holds no key, and none is handed to it yet.
-fn no_key() -> StoreError {
-    let file = KEY_FILE.into();
-    StoreError::KeyMissing { file }
-}
-
-fn column_value(row: &Row, at: usize, column: &Column) -> Read<Value> {
-    if column.encrypt {
-        return match row.try_get::<_, Option<&[u8]>>(at)? {
-            None => Ok(Value::Null),
-            Some(_) => Err(no_key()),
-        };
-    }
-    let storage = column.kind.storage();
-    if column.array {
-        list(row, at, storage)
-    } else {
-        single(row, at, storage)
-    }
-}
-
-/// What a field holds, which stands in this column of a result.
-pub(super) fn field_value(row: &Row, at: usize, (table, of): (&Table, Field)) -> Read<Value> {
-    match of {
-        Field::Column(position) => column_value(row, at, &table.columns[position]),
-        _ => single(row, at, field::storage(table, of)),
-    }
-}
-
-fn single(row: &Row, at: usize, storage: Storage) -> Read<Value> {
-    let value = match storage {
-        Storage::Text => row.try_get::<_, Option<String>>(at)?.map(Value::Text),
-        Storage::Int => row.try_get::<_, Option<i64>>(at)?.map(Value::Int),
-        Storage::Float => row.try_get::<_, Option<f64>>(at)?.map(Value::Float),
-        Storage::Bool => row.try_get::<_, Option<bool>>(at)?.map(Value::Bool),
-        Storage::Instant => row
-            .try_get::<_, Option<i64>>(at)?
-            .map(|us| Value::Instant(Timestamp(us))),
-    };
-    Ok(value.unwrap_or(Value::Null))
-}
-
-fn list(row: &Row, at: usize, storage: Storage) -> Read<Value> {
-    let values: Option<Vec<Value>> = match storage {
-        Storage::Text => elements(row.try_get::<_, Option<Vec<String>>>(at)?, Value::Text),
-        Storage::Int => elements(row.try_get::<_, Option<Vec<i64>>>(at)?, Value::Int),
-        Storage::Float => elements(row.try_get::<_, Option<Vec<f64>>>(at)?, Value::Float),
-        Storage::Bool => elements(row.try_get::<_, Option<Vec<bool>>>(at)?, Value::Bool),
-        Storage::Instant => elements(row.try_get::<_, Option<Vec<i64>>>(at)?, |us| {
-            Value::Instant(Timestamp(us))
-        }),
-    };
-    Ok(values.map_or(Value::Null, Value::List))
-}
-
-fn elements<T>(values: Option<Vec<T>>, one: impl Fn(T) -> Value) -> Option<Vec<Value>> {
-    values.map(|values| values.into_iter().map(one).collect())
 }

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Error, RowStream, Statement};
 
 use super::read_halt::{ReadHalt, Step};
 use crate::StoreError;
-use crate::postgres::parameter::{parameter, type_of};
+use crate::postgres::cells;
 
 /// Most statements of one connection; the server keeps some ten kilobytes of each.
 const STATEMENTS_MAX: usize = 256;
@@ -102,9 +102,11 @@ impl<'s> ReadyStatement<'s> {
     pub(super) async fn run(&self, client: &Client) -> Result<RowStream, Error> {
         let parameters = self.statement.parameters.iter();
         if let Some(kept) = &self.kept {
-            return client.query_raw(kept, parameters.map(parameter)).await;
+            return client
+                .query_raw(kept, parameters.map(cells::parameter))
+                .await;
         }
-        let typed = parameters.map(|value| (parameter(value), type_of(value)));
+        let typed = parameters.map(|value| (cells::parameter(value), cells::parameter_type(value)));
         client.query_typed_raw(&self.statement.sql, typed).await
     }
 

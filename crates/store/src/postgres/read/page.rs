@@ -6,11 +6,12 @@ use query::{Dialect, Frame, Query, Side};
 use tokio_postgres::Client;
 
 use super::SharedReads;
-use super::found_row::{FoundRow, RowShape, field_value};
+use super::found_row::{FoundRow, RowShape};
 use super::kept_statements::ReadyStatement;
 use super::read_halt::Step;
 use super::snapshot::{self, Stamp};
 use crate::list_read::ListingBudget;
+use crate::postgres::cells;
 use crate::{Listed, Listing, StoreError};
 
 /// The rows of a page, and, if it is wanted and the page is full, where the one read last stands.
@@ -87,7 +88,11 @@ pub(super) fn place_of(row: &tokio_postgres::Row, query: &Query) -> Step<Vec<Val
     let first = row.len() - keys.len();
     let mut place = Vec::with_capacity(keys.len());
     for (offset, key) in keys.iter().enumerate() {
-        place.push(field_value(row, first + offset, (&query.table, key.field))?);
+        place.push(cells::field_value(
+            row,
+            first + offset,
+            (&query.table, key.field),
+        )?);
     }
     Ok(place)
 }
@@ -108,7 +113,7 @@ pub(super) async fn cursor_values(client: &Client, query: &Query) -> Step<Option
     let row = row.ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
     let mut values = Vec::with_capacity(query.order.len() + 1);
     for (position, key) in query.order.iter().enumerate() {
-        match field_value(&row, position, (&query.table, key.field))? {
+        match cells::field_value(&row, position, (&query.table, key.field))? {
             Value::Null => return Err(StoreError::CursorNull { id: id() }.into()),
             value => values.push(value),
         }

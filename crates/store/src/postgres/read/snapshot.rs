@@ -8,7 +8,7 @@ use super::found_row::RowShape;
 use super::read_halt::Step;
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::postgres::parameter::parameter;
+use crate::postgres::cells;
 
 /// Rows whose columns one statement reads.
 const CONTENTS_AT_ONCE: usize = 64;
@@ -81,7 +81,7 @@ pub(super) async fn fill(
     for rows in rows.chunks_mut(CONTENTS_AT_ONCE) {
         let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
         let statement = emit::contents(shape.table, &seqs);
-        let parameters: Vec<_> = statement.parameters.iter().map(parameter).collect();
+        let parameters: Vec<_> = statement.parameters.iter().map(cells::parameter).collect();
         let parameters = parameters.iter().map(|one| &**one as _);
         let parameters: Vec<_> = parameters.collect();
         let found = client.query(&statement.sql, &parameters).await?;

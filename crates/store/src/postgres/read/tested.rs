@@ -8,7 +8,6 @@ use query::emit::{self, Statement};
 use query::{Dialect, Query, RowTest, Undecided, Unmatched};
 use tokio_postgres::{IsolationLevel, Row, Transaction};
 
-use super::found_row::field_value;
 use super::lending::LentConnection;
 use super::page::{self, FoundPage, cursor_values, place_of, settled};
 use super::read_halt::{ReadHalt, Step};
@@ -16,7 +15,7 @@ use super::snapshot::{self, STAMP, Stamp};
 use super::{ReadPace, SharedReads};
 use crate::history_line;
 use crate::list_read::ListingBudget;
-use crate::postgres::parameter::parameter;
+use crate::postgres::cells;
 use crate::{Listed, Listing, Snapshot, StoreError, TotalCap};
 
 /// Rows that are fetched at once: some of them may hold a megabyte.
@@ -51,8 +50,13 @@ pub(super) async fn list(
     let transaction = lent.client().build_transaction();
     let transaction = transaction.isolation_level(IsolationLevel::RepeatableRead);
     let transaction = transaction.read_only(true).start().await?;
-    let manner = "SET LOCAL plan_cache_mode = force_custom_plan";
-    transaction.batch_execute(manner).await?;
+    // Between two fetches the transaction waits for the tests, which end by their own limit.
+    let manner = format!(
+        "SET LOCAL plan_cache_mode = force_custom_plan; \
+         SET LOCAL idle_in_transaction_session_timeout = {}",
+        shared.limit_ms.saturating_add(1_000).min(i32::MAX as u64)
+    );
+    transaction.batch_execute(&manner).await?;
     let row = transaction.query_one(&stamp, &[]).await?;
     let stamp = Stamp {
         mark: snapshot::mark_of(&row, listing.catalogue_epoch)?,
@@ -140,7 +144,7 @@ impl TestedRows<'_> {
         mut take: impl FnMut(&Row) -> Step<bool>,
     ) -> Step<()> {
         let prepared = self.transaction.prepare(&statement.sql).await?;
-        let parameters = statement.parameters.iter().map(parameter);
+        let parameters = statement.parameters.iter().map(cells::parameter);
         let portal = self.transaction.bind_raw(&prepared, parameters).await?;
         loop {
             let rows = self.transaction.query_portal(&portal, FETCHED_ROWS).await?;
@@ -163,8 +167,9 @@ impl TestedRows<'_> {
             return Err(StoreError::Timeout { limit_ms }.into());
         }
         let fields = self.fields.iter().enumerate();
-        let values = fields
-            .map(|(offset, field)| field_value(row, self.first + offset, (self.table, *field)));
+        let values = fields.map(|(offset, field)| {
+            cells::field_value(row, self.first + offset, (self.table, *field))
+        });
         let values = values.collect::<Result<Vec<Value>, _>>()?;
         let passes = self.test.passes(&values, &mut is_over);
         passes.map_err(|unmatched| match unmatched {

@@ -1,10 +1,9 @@
 //! How PostgreSQL looks for rows inside the transaction that writes, for the laws of writing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{ColumnNumber, Field, Index, Mark, RowId, Table, Timestamp, Value};
-use query::predicate::{Look as _, Seen, satisfies};
-use query::{Dialect, Query, Side, Undecided, emit, field, names, undecided};
+use query::{Dialect, Query, RowTest, Side, Undecided, Unmatched, emit, field, names, undecided};
 use tokio_postgres::Row;
 
 use super::rows::{BELIEVED_END, END, PostgresRows, row_id, stored_period};
@@ -207,7 +206,7 @@ impl RowSearch for PostgresRows<'_> {
                      UNION SELECT t.id FROM {now} t WHERE t.twin = 1 AND t.vf < $4 AND {holds} \
                      LIMIT $2"
                 );
-                self.within(time_max, || ids(&self.session.once(&sql, &all)?))
+                self.within(time_max, |_| ids(&self.session.once(&sql, &all)?))
             }
         }
     }
@@ -218,7 +217,7 @@ impl RowSearch for PostgresRows<'_> {
         walks: bool,
         time_max: Duration,
     ) -> Result<Vec<(i64, RowId)>, StoreError> {
-        self.within(time_max, || self.search(query, walks))
+        self.within(time_max, |until| self.search(query, walks, until))
     }
 
     fn last_shown(&self, table: &Table) -> Result<i64, StoreError> {
@@ -242,14 +241,18 @@ impl PostgresRows<'_> {
     fn within<T>(
         &self,
         time_max: Duration,
-        search: impl FnOnce() -> Result<T, StoreError>,
+        search: impl FnOnce(Instant) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let until = Instant::now() + time_max;
         let time_max = time_max.as_millis().max(1);
+        // While rows are tested here the session is idle.
         self.session.simple(&format!(
             "SAVEPOINT search; SET LOCAL statement_timeout = {time_max}; \
-             SET LOCAL plan_cache_mode = force_custom_plan"
+             SET LOCAL idle_in_transaction_session_timeout = {}; \
+             SET LOCAL plan_cache_mode = force_custom_plan",
+            time_max + 1_000
         ))?;
-        let found = search();
+        let found = search(until);
         // It has changed nothing, and going back also ends what was set for it.
         self.session.simple("ROLLBACK TO search; RELEASE search")?;
         found.map_err(|error| match error {
@@ -260,7 +263,12 @@ impl PostgresRows<'_> {
         })
     }
 
-    fn search(&self, query: &Query, walks: bool) -> Result<Vec<(i64, RowId)>, StoreError> {
+    fn search(
+        &self,
+        query: &Query,
+        walks: bool,
+        until: Instant,
+    ) -> Result<Vec<(i64, RowId)>, StoreError> {
         let mut statement = if walks {
             emit::walk(query, Dialect::Postgres)
         } else {
@@ -274,7 +282,7 @@ impl PostgresRows<'_> {
         }
         let all: Vec<SqlParameter> = statement.parameters.iter().map(cells::parameter).collect();
         let mut rows = self.session.once(&statement.sql, &all)?;
-        if let Some(left) = &left {
+        if let Some(left) = left {
             if rows.len() > TESTED_MAX {
                 return Err(StoreError::Interrupted);
             }
@@ -284,7 +292,7 @@ impl PostgresRows<'_> {
             } else {
                 0
             };
-            rows = matching_of(query, left, rows, first + span)?;
+            rows = matching_of(query, left, rows, (first + span, until))?;
             // Of a walk the offset has no meaning.
             let offset = if walks {
                 0
@@ -344,26 +352,27 @@ impl PostgresRows<'_> {
 /// column `first` on.
 fn matching_of(
     query: &Query,
-    left: &Undecided,
+    left: Undecided,
     rows: Vec<Row>,
-    first: usize,
+    (first, until): (usize, Instant),
 ) -> Result<Vec<Row>, StoreError> {
+    let fields = left.fields.clone();
+    let mut test = RowTest::new(left);
+    let mut is_over = || Instant::now() >= until;
     let mut matching = Vec::new();
     for row in rows {
-        let mut values = Vec::with_capacity(left.fields.len());
-        for (field, position) in left.fields.iter().zip(first..) {
-            values.push(match field {
-                Field::Column(column) => {
-                    cells::value(&row, position, &query.table.columns[*column])?
-                }
-                system => cells::single(&row, position, field::storage(&query.table, *system))?,
-            });
+        if is_over() {
+            return Err(StoreError::Interrupted);
         }
-        let value_of = |field: Field| {
-            let position = left.fields.iter().position(|one| *one == field);
-            position.map_or(Seen::Null, |position| values[position].look())
-        };
-        if satisfies(&left.filter, &value_of) {
+        let values = fields.iter().zip(first..);
+        let values = values.map(|(field, at)| cells::field_value(&row, at, (&query.table, *field)));
+        let values = values.collect::<Result<Vec<Value>, _>>()?;
+        let passes = test.passes(&values, &mut is_over);
+        let passes = passes.map_err(|unmatched| match unmatched {
+            Unmatched::Over => StoreError::Interrupted,
+            Unmatched::TooHard => StoreError::PatternTooHard,
+        })?;
+        if passes {
             matching.push(row);
         }
     }

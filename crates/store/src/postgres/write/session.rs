@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use tokio::runtime::Runtime;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use crate::StoreError;
@@ -16,9 +16,10 @@ use crate::error::corrupt;
 use crate::postgres::cells::SqlParameter;
 use crate::postgres::connection::DatabaseNotices;
 
-/// What the session sets beside what all do. Batch statements are prepared, and each has one plan
+/// What the session sets next to what all do. A warning says that a commit is not on the standby
+/// yet, so a role must not hide it. Batch statements are prepared, and each has one plan
 /// that is good for all values: planning them for each only costs (nodes-postgres.md, section 2).
-const BATCH_SESSION: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; \
+const BATCH_SESSION: &str = "SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; SET jit = off; \
                              SET max_parallel_workers_per_gather = 0";
 /// Most statements that stay prepared. Each table has about twenty.
 const PREPARED_MAX: usize = 2_000;
@@ -59,6 +60,13 @@ impl SqlCall {
     }
 }
 
+/// Whether a statement failed, so that the commit behind it came to nothing. What ends the
+/// connection may come behind a commit that was done.
+fn is_of_statement(error: &Error) -> bool {
+    let severity = error.as_db_error().and_then(DbError::parsed_severity);
+    severity == Some(Severity::Error)
+}
+
 /// How a burst that ends with a commit ended.
 pub(super) enum BurstEnd {
     Done,
@@ -76,6 +84,8 @@ pub(crate) struct WriterSession {
     statements: RefCell<HashMap<Box<str>, Statement>>,
     /// The next burst begins a transaction, in a store that stands at this mark.
     begins_at: Cell<Option<i64>>,
+    /// Whether a transaction is open, or may be.
+    is_open: Cell<bool>,
     round_trips: Cell<u64>,
 }
 
@@ -92,6 +102,7 @@ impl WriterSession {
             notices,
             statements: RefCell::default(),
             begins_at: Cell::new(None),
+            is_open: Cell::new(false),
             round_trips: Cell::new(0),
         })
     }
@@ -128,6 +139,10 @@ impl WriterSession {
         let Some(mark) = self.begins_at.take() else {
             return self.answers(&calls.iter().collect::<Vec<_>>());
         };
+        if self.is_open.replace(true) {
+            // Of a group that was given up: nothing of it may come with this one.
+            self.simple("ROLLBACK")?;
+        }
         let opening = [SqlCall::plain("BEGIN"), SqlCall::plain(LOCK)];
         let mut found = self.answers(&opening.iter().chain(calls).collect::<Vec<_>>())?;
         let stamp = found[1].first().map(|row| row.try_get::<_, i64>(0));
@@ -153,11 +168,13 @@ impl WriterSession {
         match self.run(&statements, &calls) {
             // A cancelled wait for the standby reports success with a warning.
             Burst::Answered(_) => match self.notices.warning() {
-                None => BurstEnd::Done,
+                None => {
+                    self.is_open.set(false);
+                    BurstEnd::Done
+                }
                 Some(detail) => BurstEnd::Unknown(StoreError::OutcomeUnknown { detail }),
             },
-            // Without a word of the server, the connection has ended.
-            Burst::Failed(error, true) if error.as_db_error().is_none() => {
+            Burst::Failed(error, true) if !is_of_statement(&error) => {
                 BurstEnd::Unknown(error.into())
             }
             Burst::Failed(error, _) => BurstEnd::Nothing(error.into()),
@@ -167,9 +184,10 @@ impl WriterSession {
     /// Ends the open transaction, if there is one, without a trace.
     pub(super) fn rollback(&self) -> Result<(), StoreError> {
         self.begins_at.set(None);
-        Ok(self
-            .runtime
-            .block_on(self.client.batch_execute("ROLLBACK"))?)
+        self.runtime
+            .block_on(self.client.batch_execute("ROLLBACK"))?;
+        self.is_open.set(false);
+        Ok(())
     }
 
     /// Runs statements that have no parameters and no answer.
