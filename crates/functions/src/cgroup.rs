@@ -70,7 +70,7 @@ impl GroupFolder {
     /// moves to a group of its own if it must.
     ///
     /// # Errors
-    /// Why groups get no limits, as a clause; then this process is where it was.
+    /// Why there are none with limits, as a clause. This process may have a group of its own then.
     pub fn take(self) -> Result<GroupFolder, String> {
         self.clear();
         let enable = || fs::write(self.folder.join("cgroup.subtree_control"), "+memory +pids");
@@ -90,7 +90,10 @@ impl GroupFolder {
         let folder = self.folder.join(own);
         let below = folder.join("cgroup.subtree_control");
         let made = make_folder(&folder).and_then(|()| fs::write(below, "+memory +pids"));
-        made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        if let Err(error) = made {
+            let _ = fs::remove_dir(&folder);
+            return Err(format!("{}: {error}", folder.display()));
+        }
         Ok(GroupFolder { folder })
     }
 
@@ -101,7 +104,9 @@ impl GroupFolder {
             let name = entry.file_name();
             let server = name.to_str().and_then(|name| name.strip_prefix(PROCESSES));
             let Some(server) = server else { continue };
-            if Path::new("/proc").join(server).exists() {
+            // One that had the number of this process has ended.
+            let is_own = server == std::process::id().to_string();
+            if !is_own && Path::new("/proc").join(server).exists() {
                 continue;
             }
             let groups = fs::read_dir(entry.path()).into_iter().flatten().flatten();
@@ -119,14 +124,13 @@ impl GroupFolder {
     pub fn make(&self, process: u64, memory_mib: u32) -> io::Result<ProcessGroup> {
         let group = ProcessGroup(self.folder.join(process.to_string()));
         make_folder(&group.0)?;
-        let memory_bytes = (u64::from(memory_mib) + MEMORY_BESIDE_MIB) * 1024 * 1024;
-        fs::write(group.0.join("memory.max"), memory_bytes.to_string())?;
-        fs::write(group.0.join("pids.max"), TASKS_MAX.to_string())?;
-        // All of a jail or nothing; and the disk is no memory. Kernels without swap have no such
-        // file.
-        fs::write(group.0.join("memory.oom.group"), "1")?;
-        let _ = fs::write(group.0.join("memory.swap.max"), "0");
-        Ok(group)
+        match group.limit(memory_mib) {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                group.remove();
+                Err(error)
+            }
+        }
     }
 }
 
@@ -135,6 +139,17 @@ impl GroupFolder {
 pub struct ProcessGroup(PathBuf);
 
 impl ProcessGroup {
+    fn limit(&self, memory_mib: u32) -> io::Result<()> {
+        let memory_bytes = (u64::from(memory_mib) + MEMORY_BESIDE_MIB) * 1024 * 1024;
+        fs::write(self.0.join("memory.max"), memory_bytes.to_string())?;
+        fs::write(self.0.join("pids.max"), TASKS_MAX.to_string())?;
+        // All of a jail or nothing; and the disk is no memory. Kernels without swap have no such
+        // file.
+        fs::write(self.0.join("memory.oom.group"), "1")?;
+        let _ = fs::write(self.0.join("memory.swap.max"), "0");
+        Ok(())
+    }
+
     /// Its folder, for what is to enter it.
     pub fn folder(&self) -> &Path {
         &self.0
@@ -168,7 +183,8 @@ impl ProcessGroup {
         }
     }
 
-    fn remove(&self) {
+    /// Removes it, as far as nothing is in it.
+    pub fn remove(&self) {
         for _ in 0..REMOVALS_MAX {
             if self.try_remove() {
                 return;

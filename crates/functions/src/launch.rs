@@ -218,7 +218,11 @@ impl Launcher {
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
-        let mut child = command.spawn()?;
+        let mut child = command.spawn().inspect_err(|_| {
+            if let Some(group) = &group {
+                group.remove();
+            }
+        })?;
         // Else the other end of the socket stays open here.
         drop(command);
         let pid = child.id().unwrap_or_default();

@@ -15,7 +15,7 @@ pub struct Outgoing {
     /// `None` where no process was started.
     socket: Option<OwnedWriteHalf>,
     waiting: Mutex<Vec<u8>>,
-    /// Who holds it writes.
+    /// Held by the thread that writes.
     writing: Mutex<()>,
     /// The socket has no room.
     is_full: Notify,
@@ -70,7 +70,7 @@ impl Outgoing {
     pub fn flush(&self) {
         // Looked at again after `writing` is free: what was pushed while it was held must not stay.
         while self.has_waiting() {
-            let Ok(_writing) = self.writing.try_lock() else {
+            let Ok(turn) = self.writing.try_lock() else {
                 return;
             };
             let bytes = mem::take(&mut *self.waiting());
@@ -79,6 +79,8 @@ impl Outgoing {
                 let mut waiting = self.waiting();
                 waiting.splice(..0, bytes[sent..].iter().copied());
                 drop(waiting);
+                // Before the other is woken, who needs it.
+                drop(turn);
                 self.is_full.notify_one();
                 return;
             }

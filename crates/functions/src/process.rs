@@ -125,13 +125,14 @@ impl SentRequest {
         timeout.into_iter().chain(wait).min_by_key(|(end, _)| *end)
     }
 
-    /// How long its handler has run; zero only where it was not called. Its beginning may be seen
-    /// late, so the word of its process counts as far as it can be true.
+    /// How long its handler has run; zero only where it was not called. Its start may be seen late,
+    /// so what its process reports counts, between the time since then and the time since it was
+    /// sent.
     fn ran_for(&self, now: Instant) -> Duration {
         let since = |instant| now.saturating_duration_since(instant);
-        let said = self.head.as_ref().and_then(|head| head.took);
-        let said = said.map(|took| took.min(since(self.sent)));
-        let ran = said.or(self.started.map(since));
+        let reported = self.head.as_ref().and_then(|head| head.took);
+        let reported = reported.map(|took| took.min(since(self.sent)));
+        let ran = reported.max(self.started.map(since));
         ran.map_or(Duration::ZERO, |ran| ran.max(Duration::from_micros(1)))
     }
 

@@ -170,7 +170,7 @@ impl RunningFunctions {
     }
 
     /// Executes a function. A caller who goes away does not end the run; what bounds its runs is
-    /// `held` until then.
+    /// held until then.
     ///
     /// # Errors
     /// When there is no execution, or none that a caller could wait for.
@@ -178,7 +178,7 @@ impl RunningFunctions {
         self: &Arc<RunningFunctions>,
         function: Arc<Function>,
         call: ExecutionCall,
-        held: impl Send + 'static,
+        (held, of_guest): (impl Send + 'static, bool),
     ) -> Result<Execution, ExecutionFault> {
         let running = self.clone();
         let run = async move {
@@ -186,6 +186,11 @@ impl RunningFunctions {
             drop(held);
             ended
         };
+        if of_guest {
+            // Steps of guests wait for each other's turns, and a run may hold what others need.
+            let ended = self.runtime.spawn(run).await;
+            return ended.unwrap_or_else(|broken| Err(broken.to_string().into()));
+        }
         LeavableRun::new(run, self.runtime.clone()).await
     }
 

@@ -70,7 +70,9 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         let body = wire::execution(function.id.as_str(), &record, b"", true);
         return Ok(Reply::accepted(body).with(X_APPWRITE_EXECUTION_ID, &record.id));
     }
-    let execution = running.execute(function.clone(), call, held).await;
+    let execution = running
+        .execute(function.clone(), call, (held, caller.is_guest()))
+        .await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
     let shows_logs = !caller.is_guest();
     let (id, record, body) = (function.id.as_str(), &execution.record, &execution.body);
