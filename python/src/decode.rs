@@ -183,20 +183,29 @@ impl<'a> ValueReader<'a, '_> {
     unsafe fn list(&mut self, depth: usize) -> Outcome<HeldObject> {
         let count = self.count(1)?;
         let list = HeldObject::owned(ffi::PyList_New(count as isize))?;
+        // Code that runs meanwhile must not find it through the collector: it has places without
+        // an object.
+        ffi::PyObject_GC_UnTrack(list.as_ptr().cast());
         for index in 0..count {
             let item = self.item(depth)?;
             api::fill_list(list.as_ptr(), index as isize, item);
         }
+        ffi::PyObject_GC_Track(list.as_ptr().cast());
         Ok(list)
     }
 
     unsafe fn tuple(&mut self, depth: usize) -> Outcome<HeldObject> {
         let count = self.count(1)?;
         let tuple = HeldObject::owned(ffi::PyTuple_New(count as isize))?;
+        if count == 0 {
+            return Ok(tuple);
+        }
+        ffi::PyObject_GC_UnTrack(tuple.as_ptr().cast());
         for index in 0..count {
             let item = self.item(depth)?;
             api::fill_tuple(tuple.as_ptr(), index as isize, item);
         }
+        ffi::PyObject_GC_Track(tuple.as_ptr().cast());
         Ok(tuple)
     }
 

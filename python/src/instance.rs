@@ -2,6 +2,7 @@
 //! finds it: held anywhere else, a value that refers to `self` would keep the instance for ever.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
@@ -37,9 +38,8 @@ impl InstanceTable {
             let new = create(of_function, instance)?;
             held = Some(api::dict_item_or(dict.as_ptr(), slot_name, new)?);
         }
-        let recent = &of_function.shared.recent;
         if let Some(held) = held.filter(|held| is_table_of(held.as_ptr(), instance)) {
-            recent.put(instance, held.as_ptr());
+            remember(of_function, instance, &held);
             return Ok(held);
         }
         // Another instance's, copied with the `__dict__`, or what unpickling left in its place.
@@ -47,7 +47,7 @@ impl InstanceTable {
         if ffi::PyDict_SetItem(dict.as_ptr(), slot_name, table.as_ptr()) != 0 {
             return Err(Raised);
         }
-        recent.put(instance, table.as_ptr());
+        remember(of_function, instance, &table);
         Ok(table)
     }
 
@@ -73,7 +73,7 @@ impl InstanceTable {
         instance: *mut ffi::PyObject,
     ) -> Option<HeldObject> {
         let found = InstanceTable::in_dict(slot_name, instance)?;
-        of_function.shared.recent.put(instance, found.as_ptr());
+        remember(of_function, instance, &found);
         Some(found)
     }
 
@@ -114,6 +114,15 @@ unsafe fn is_table_of(object: *mut ffi::PyObject, instance: *mut ffi::PyObject) 
         return false;
     }
     is_owned_by(object, instance)
+}
+
+/// Notes the table of an instance, unless it is another function's: that one would not take it out
+/// of the notes of this one.
+unsafe fn remember(of_function: &CallStore, instance: *mut ffi::PyObject, table: &HeldObject) {
+    let store = &*(*table.as_ptr().cast::<InstanceTable>()).store;
+    if Arc::ptr_eq(&store.shared, &of_function.shared) {
+        of_function.shared.recent.put(instance, table.as_ptr());
+    }
 }
 
 /// Whether a table is the one of that very instance.

@@ -4,6 +4,9 @@
 //! bytes with a tag at every level; what has no encoding stands beside the bytes, compared by
 //! exact type and `==`.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pyo3::ffi;
 
 use crate::api;
@@ -44,6 +47,14 @@ pub struct BuiltKey {
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// What the hashes of this process begin with, so that nobody can choose keys that collide.
+static FIRST: AtomicU64 = AtomicU64::new(SEED);
+
+/// Draws what hashes begin with. Before the first of them.
+pub fn draw_first() {
+    FIRST.store(RandomState::new().hash_one(SEED), Ordering::Relaxed);
+}
+
 /// Whether the native comparison stands in for the encoding.
 #[inline]
 pub unsafe fn is_plain(object: *mut ffi::PyObject) -> bool {
@@ -66,7 +77,7 @@ fn mixed(hash: u64, with: u64) -> u64 {
 /// The hash of plain arguments, or `None` if one is not plain. No Python code runs.
 #[inline(always)]
 pub unsafe fn hash_if_plain(arguments: &[*mut ffi::PyObject]) -> Option<u64> {
-    let mut hash = SEED;
+    let mut hash = FIRST.load(Ordering::Relaxed);
     for argument in arguments {
         let kind = ffi::Py_TYPE(*argument);
         let own = if kind == &raw mut ffi::PyLong_Type {

@@ -80,6 +80,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
             "no memory to watch forks",
         ));
     }
+    key::draw_first();
     let kind = raised(py, unsafe { callable::create_type() })?;
     raised(py, unsafe { instance::create_type() })?;
     raised(py, unsafe { ready::create_type() })?;

@@ -425,7 +425,7 @@ impl RecentAnswers {
     }
 }
 
-/// How the calls of one function ask its tiers, and what most of them come back with.
+/// The short way to the tiers of one function, which most hits take.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct TierReader {
     stack: Py<StackOfTiers>,
@@ -440,6 +440,12 @@ pub struct TierReader {
 
 #[pymethods]
 impl TierReader {
+    /// The function that has this is reached from its codec.
+    fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
+        visit.call(&self.stack)?;
+        visit.call(&self.codec)
+    }
+
     /// `limit_ms`, `least_ms` and `own_tags` as for `StackOfTiers.read`. Entries are kept for
     /// `kept_ms` past their lifetime, and memory may have an answer for `span_s`.
     #[new]

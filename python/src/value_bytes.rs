@@ -138,6 +138,10 @@ type Written = Result<(), NotWritten>;
 impl ValueWriter<'_, '_> {
     unsafe fn write(&mut self, value: *mut ffi::PyObject, depth: usize) -> Written {
         if depth > DEPTH_MAX {
+            if !self.copies {
+                // The error names the way there by `repr`, which may run code.
+                return Err(NotWritten::NeedsCopies);
+            }
             let text = format!("is nested deeper than {DEPTH_MAX} levels");
             return Err(PyTypeError::new_err(text).into());
         }

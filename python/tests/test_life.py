@@ -151,6 +151,26 @@ def test_destructor_of_an_answer_may_call_the_method_while_its_table_ends() -> N
         assert maker.make(1) == 1
 
 
+def test_table_of_another_method_in_the_place_of_its_own_is_of_no_use_after_its_end() -> None:
+    class Two:
+        @cache
+        def first(self, number: int) -> str:
+            return f"first {number}"
+
+        @cache
+        def second(self, number: int) -> str:
+            return f"second {number}"
+
+    for _ in range(200):
+        two = Two()
+        assert (two.first(1), two.second(1)) == ("first 1", "second 1")
+        one, other = list(vars(two))
+        vars(two)[other] = vars(two)[one]
+        two.second(1)
+        vars(two).clear()
+        assert (two.first(2), two.second(2)) == ("first 2", "second 2")
+
+
 def test_instances_whose_answers_refer_to_them_are_collected() -> None:
     gc.collect()
     gone = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import gc
 import os
 import pathlib
 import signal
@@ -69,6 +70,32 @@ def test_value_goes_into_every_tier_and_back_into_the_nearer_one(tmp_path: pathl
         assert again(1) == [1, 1] and later_runs == [1]
         again.invalidate_cache(1)
     assert list(both.get_health_status()["tiers"]) == ["memory", "file", "file 2"]
+
+
+def test_function_in_tiers_that_calls_itself_is_collected(backend: FileBackend) -> None:
+    def made() -> weakref.ref[Any]:
+        @cache(backend=backend, namespace="test", version=1)
+        def factorial(number: int) -> int:
+            return number * factorial(number - 1) if number else 1
+
+        assert factorial(5) == factorial(5) == 120
+        return weakref.ref(factorial)
+
+    gone = made()
+    gc.collect()
+    assert gone() is None
+
+
+def test_value_that_holds_itself_is_refused(backend: FileBackend) -> None:
+    around: dict[Any, Any] = {}
+    around[(1, 2)] = around
+
+    @cache(backend=backend, namespace="test", version=1)
+    def deep() -> dict[Any, Any]:
+        return around
+
+    with pytest.raises(TypeError, match="is nested deeper than 200 levels"):
+        deep()
 
 
 def test_broken_tier_leaves_the_other_in_use(tmp_path: pathlib.Path) -> None:

@@ -19,7 +19,8 @@ pub struct TableLimits {
 }
 
 /// At most this many entries share a hash, of which a table keeps 32 bits: a caller that makes keys
-/// collide then waits for eight comparisons, and loses the oldest of his own entries.
+/// collide waits for eight comparisons, and then loses the oldest of the entries that share it. So
+/// hashes should begin with what callers cannot know.
 pub const CANDIDATES_MAX: usize = 8;
 /// Entries past their lifetime that one insertion looks for.
 const SWEEP_STEPS: usize = 2;

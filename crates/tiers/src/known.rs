@@ -27,7 +27,7 @@ impl<T: Copy> KnownTokens<T> {
     /// Remembers this of a name.
     pub fn learn(&self, name: TokenName, token: T) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN_MAX {
+        if known.len() >= KNOWN_MAX && !known.contains_key(&name) {
             known.clear();
         }
         known.insert(name, token);
