@@ -12,17 +12,18 @@ namespace Tidemark {
 		/**
 		 * @param string $file  An absolute path within `open_basedir`.
 		 * @param int    $bytes Size of a new file, 8 MiB to 64 GiB. One that is there keeps its own.
-		 * @throws \ValueError For another path or size, and for a seventeenth file in one thread.
+		 * @throws \ValueError For another path or size, and for a seventeenth file in one request.
 		 */
 		public function __construct( string $file, int $bytes = 268435456 ) {}
 
-		/** The value, or `$default` where there is none. Throws what `__unserialize` throws. */
+		/** The value, or `$default` where there is none. Throws what `__unserialize`, `__wakeup` or a class loader throws. */
 		public function get( string $key, mixed $default = null, string $group = '' ): mixed {}
 
 		/**
 		 * Stores a value for `$ttl` seconds, for ever if that is 0 or less. False where it was not:
-		 * it has no bytes (a closure), is above about 1/16 of the file, or its key was deleted
-		 * since this request missed it.
+		 * it has no bytes (a closure), is above about 1/16 of the file or 64 MiB, or its key was
+		 * deleted since this request missed it. One that cannot be stored deletes the older one.
+		 * Throws what `__serialize` or `__sleep` throws.
 		 */
 		public function set( string $key, mixed $value, int $ttl = 0, string $group = '' ): bool {}
 
@@ -32,8 +33,8 @@ namespace Tidemark {
 		/** As `set`, only where there is a value. */
 		public function replace( string $key, mixed $value, int $ttl = 0, string $group = '' ): bool {}
 
-		/** Whether there was a value. */
-		public function delete( string $key, string $group = '' ): bool {}
+		/** Whether there was a value; null if it could not be deleted, and may be found still. */
+		public function delete( string $key, string $group = '' ): ?bool {}
 
 		/** The new number, never below 0; false where there is no value. What is no number counts as 0. */
 		public function increment( string $key, int $offset = 1, string $group = '' ): int|false {}
@@ -46,7 +47,7 @@ namespace Tidemark {
 		/** @return array Each key with whether it was stored. */
 		public function setMultiple( array $values, int $ttl = 0, string $group = '' ): array {}
 
-		/** @return array Each key with whether it had a value. */
+		/** @return array Each key with what `delete` says. */
 		public function deleteMultiple( array $keys, string $group = '' ): array {}
 
 		/** Deletes everything. */
@@ -61,13 +62,13 @@ namespace Tidemark {
 		/** @return array{hits: int, misses: int, stored: int, refused: int, faults: int, bytes: int} Of this thread. */
 		public function stats(): array {}
 
-		/** Why the file cannot be used; empty if it can be. */
+		/** Why the file cannot be used, or the last call that failed did so; empty if neither. */
 		public function fault(): string {}
 	}
 }
 
 namespace {
-	// For the drop-in of WordPress. Null is a fault, which `tidemark_fault` explains.
+	// For the drop-in of WordPress. Null is a fault; `tidemark_fault` explains it, but for a value that has no bytes.
 
 	/** Raised when one of these changes its meaning. */
 	function tidemark_interface(): int {}

@@ -39,13 +39,16 @@ unsafe extern "C" fn tm_table(path: *const c_char, length: usize, bytes: u64) ->
     number.map_or(-1, |number| number as c_int)
 }
 
-/// Writes why the table cannot be used, and how long that is; 0 if it can be.
+/// Writes why the table cannot be used, or the last call that failed did so, and how long that is;
+/// 0 if neither.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tm_fault(table: c_int, to: *mut c_char, room: usize) -> usize {
     let text = match worker().table(table) {
-        None => "PHP may not use this file, or has too many open".to_owned(),
-        Some(table) if table.with(MappedTier::check).is_some() => return 0,
-        Some(table) => table.fault(),
+        None => "this request has opened no table of this number".to_owned(),
+        Some(table) => {
+            table.with(MappedTier::check);
+            table.fault()
+        }
     };
     let length = text.len().min(room);
     slice::from_raw_parts_mut(to.cast::<u8>(), length).copy_from_slice(&text.as_bytes()[..length]);

@@ -24,6 +24,8 @@ const TRIES: u32 = 3;
 /// Keys whose deletions one request remembers. With more it forgets them. Then it deletes a key of
 /// which it knows nothing in place of storing it, once: the value may be of before a deletion.
 const TICKETS_MAX: usize = 50_000;
+/// Bytes of their groups and keys together, which visitors may choose.
+const TICKET_BYTES_MAX: usize = 8 << 20;
 
 /// A mapped file, and what was missed in it.
 pub struct SharedTable {
@@ -33,6 +35,7 @@ pub struct SharedTable {
     tier: Option<UnsafeCell<MappedTier>>,
     /// Of each key that this request missed, what was known of its deletions then.
     tickets: RefCell<HashMap<Vec<u8>, MappedTicket>>,
+    ticket_bytes: Cell<usize>,
     /// Whether it has forgotten some of them.
     has_forgotten: Cell<bool>,
     /// hits, misses, stored, refused, faults.
@@ -72,6 +75,7 @@ impl SharedTable {
             tier: host.map(|host| UnsafeCell::new(MappedTier::new(settings, host))),
             host,
             tickets: RefCell::default(),
+            ticket_bytes: Cell::new(0),
             has_forgotten: Cell::new(false),
             counts: Default::default(),
             fault: RefCell::new(fault.unwrap_or_default()),
@@ -121,9 +125,13 @@ impl SharedTable {
 
     fn remember(&self, group: &[u8], key: &[u8], ticket: MappedTicket) {
         let mut tickets = self.tickets.borrow_mut();
-        if tickets.len() >= TICKETS_MAX {
+        let bytes = self.ticket_bytes.get() + group.len() + key.len();
+        if tickets.len() >= TICKETS_MAX || bytes > TICKET_BYTES_MAX {
             tickets.clear();
             self.has_forgotten.set(true);
+            self.ticket_bytes.set(group.len() + key.len());
+        } else {
+            self.ticket_bytes.set(bytes);
         }
         tickets.insert(name(group, key), ticket);
     }
@@ -166,8 +174,8 @@ impl SharedTable {
     }
 
     fn lifetime_ms(&self, expires: i64) -> Option<u64> {
-        let host = self.host.filter(|_| expires > 0)?;
-        let until_ms = (expires as u64).saturating_mul(1_000);
+        let host = self.host.filter(|_| expires != 0)?;
+        let until_ms = (expires.max(0) as u64).saturating_mul(1_000);
         Some(until_ms.saturating_sub((host.wall_ms)()))
     }
 
@@ -182,6 +190,11 @@ impl SharedTable {
         let ticket = self.tickets.borrow().get(&name(group, key)).copied();
         if ticket.is_none() && self.has_forgotten.get() && when != MappedWhen::Present {
             self.count(3);
+            if when == MappedWhen::Absent {
+                // What is there may be another one's, and stays.
+                self.take_ticket(group, key);
+                return said::OVERTAKEN;
+            }
             return match self.delete(group, key) {
                 said::FAULT => said::FAULT,
                 _ => said::OVERTAKEN,
@@ -204,6 +217,8 @@ impl SharedTable {
             Some(MappedStored::Refused) => said::NO,
             Some(MappedStored::Overtaken) => {
                 self.count(3);
+                // Once: what comes next was made after that deletion.
+                self.take_ticket(group, key);
                 said::OVERTAKEN
             }
             None => said::FAULT,
@@ -253,7 +268,11 @@ impl SharedTable {
     /// Forgets what the request missed, and lets files go that were replaced.
     pub fn end_request(&self) {
         self.tickets.borrow_mut().clear();
+        self.ticket_bytes.set(0);
         self.has_forgotten.set(false);
+        if self.tier.is_some() {
+            self.fault.borrow_mut().clear();
+        }
         if let Some(tier) = &self.tier {
             // SAFETY: the request has ended, so no hit and no other borrow is left.
             unsafe { (*tier.get()).release() };

@@ -22,7 +22,7 @@ extern "C" fn tm_encoding_begin() -> *mut Encoding {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tm_encoding_end(encoding: *mut Encoding) {
     (*encoding).end();
-    worker().give_encoding_back();
+    worker().give_encoding_back(encoding);
 }
 
 #[unsafe(no_mangle)]

@@ -29,7 +29,7 @@ $cases = array(
 		array( false, null ) ),
 	'a path that is not absolute, or not allowed, is refused' => array(
 		'ini_set( "open_basedir", sys_get_temp_dir() ); foreach ( array( "relative", "/nowhere/table" ) as $path ) { try { new Tidemark\Cache( $path ); } catch ( ValueError $error ) { var_dump( $error->getMessage() ); } }',
-		array( 'Tidemark\Cache::__construct(): Argument #1 ($file) must be an absolute path that PHP may open', 'Tidemark\Cache::__construct(): Argument #1 ($file) must be an absolute path that PHP may open' ) ),
+		array( 'Tidemark\Cache::__construct(): Argument #1 ($file) must be an absolute path within open_basedir, not used while preloading, and one of at most 16 files of a request', 'Tidemark\Cache::__construct(): Argument #1 ($file) must be an absolute path within open_basedir, not used while preloading, and one of at most 16 files of a request' ) ),
 	'a size out of bounds names them' => array(
 		'try { new Tidemark\Cache( "/tmp/x", 5 ); } catch ( ValueError $error ) { var_dump( $error->getMessage() ); }',
 		array( 'Tidemark\Cache::__construct(): Argument #2 ($bytes) must be from 8 MiB to 64 GiB' ) ),

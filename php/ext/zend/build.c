@@ -102,9 +102,7 @@ void tm_build_drop(tm_build *build)
 	tm_objects_spoil(build);
 	while (build->depth > 0) {
 		tm_frame *frame = &build->frames[--build->depth];
-		if (frame->kind == TM_STATE) {
-			zval_ptr_dtor(&frame->state);
-		}
+		zval_ptr_dtor(&frame->state);
 	}
 	if (build->key) {
 		zend_string_release(build->key);
@@ -161,15 +159,39 @@ bool tm_build_finish(tm_build *build, zval *to)
 	return false;
 }
 
-/* The place of a property, and its type. Null where the class has none of this name. */
+/* The property that the class declares under the bare name of one that it does not have: its
+ * visibility may have changed since. False where the name is none. */
+static bool tm_declared(zend_class_entry *class, zend_string *name, zend_property_info **found)
+{
+	const char *of = NULL, *bare = ZSTR_VAL(name);
+	size_t length = ZSTR_LEN(name);
+	*found = NULL;
+	if (length && !bare[0]
+		&& zend_unmangle_property_name_ex(name, &of, &bare, &length) != SUCCESS) {
+		return false;
+	}
+	/* That of a parent which is private stays the parent's. */
+	if (!of || !strcmp(of, "*") || !strcasecmp(of, ZSTR_VAL(class->name))) {
+		zend_property_info *declared = zend_hash_str_find_ptr(
+			&class->properties_info, bare, length);
+		*found = declared && !(declared->flags & ZEND_ACC_STATIC) ? declared : NULL;
+	}
+	return true;
+}
+
+/* The place of a property, and its type. Null where there is none of this name. */
 static zval *tm_property(zend_object *object, zend_string *name, zend_property_info **info)
 {
 	HashTable *properties = zend_std_get_properties(object);
 	zval *place = zend_hash_find(properties, name);
-	if (place && Z_TYPE_P(place) == IS_INDIRECT) {
-		place = Z_INDIRECT_P(place);
-		*info = zend_get_typed_property_info_for_slot(object, place);
-	} else if (!place) {
+	if (!place) {
+		zend_property_info *declared;
+		if (!tm_declared(object->ce, name, &declared)) {
+			return NULL;
+		}
+		place = declared ? zend_hash_find(properties, declared->name) : NULL;
+	}
+	if (!place) {
 		if (object->ce->ce_flags & ZEND_ACC_NO_DYNAMIC_PROPERTIES) {
 			return NULL;
 		}
@@ -177,6 +199,16 @@ static zval *tm_property(zend_object *object, zend_string *name, zend_property_i
 		ZVAL_NULL(&null);
 		return zend_hash_add(properties, name, &null);
 	}
+	/* One that is not declared and is there already came twice: where others have their flag, its
+	 * bucket has the chain of the table. */
+	if (Z_TYPE_P(place) != IS_INDIRECT) {
+		return NULL;
+	}
+	place = Z_INDIRECT_P(place);
+	if (Z_ISREF_P(place)) {
+		return NULL;
+	}
+	*info = zend_get_typed_property_info_for_slot(object, place);
 	zval_ptr_dtor(place);
 	ZVAL_NULL(place);
 	Z_PROP_FLAG_P(place) = 0;
@@ -213,7 +245,11 @@ static zval *tm_place(tm_build *build, zend_property_info **info)
 			place = tm_element(frame->table, key, build->index);
 			break;
 		case TM_OBJECT:
-			place = key ? tm_property(frame->object, key, info) : NULL;
+			if (key && Z_TYPE(frame->state) == IS_ARRAY) {
+				place = tm_element(Z_ARRVAL(frame->state), key, 0);
+			} else if (key) {
+				place = tm_property(frame->object, key, info);
+			}
 			break;
 		case TM_STATE:
 			return &frame->state;
@@ -256,7 +292,6 @@ static bool tm_type_reference(zend_reference *reference, zend_property_info *inf
 		zend_clear_exception();
 		return false;
 	}
-	ZEND_REF_ADD_TYPE_SOURCE(reference, info);
 	return true;
 }
 
@@ -318,7 +353,7 @@ char *tm_copy_room(tm_build *build, size_t length)
 	return ZSTR_VAL(build->copy);
 }
 
-/* The loader of classes may run what the program says. An exception in it is a class not found. */
+/* The loader of classes may run what the program says. An exception in it leaves the call. */
 static zend_class_entry *tm_class(const char *bytes, size_t length)
 {
 	zend_string *name = zend_string_init(bytes, length, 0);
@@ -357,7 +392,9 @@ static bool tm_make_object(zval *value, const char *bytes, size_t length)
 	}
 	if (!class) {
 		object_init_ex(value, PHP_IC_ENTRY);
-		php_store_class_name(value, zend_string_init(bytes, length, 0));
+		zend_string *name = zend_string_init(bytes, length, 0);
+		php_store_class_name(value, name);
+		zend_string_release(name);
 		return true;
 	}
 	uint32_t barred = ZEND_ACC_NOT_SERIALIZABLE | ZEND_ACC_ENUM | ZEND_ACC_INTERFACE
@@ -404,6 +441,14 @@ bool tm_add_begin(tm_build *build, int kind, const char *class_bytes, size_t cla
 	if (!tm_add(build, &value, &frame->info)) {
 		return false;
 	}
+	/* At once: Zend takes the source away again where the object dies before it is whole. */
+	if (frame->kind == TM_REFERENCE && frame->info) {
+		ZEND_REF_ADD_TYPE_SOURCE(frame->reference, frame->info);
+	}
+	/* A class that is given its state decides what it does with properties, too. */
+	if (frame->kind == TM_OBJECT && frame->object->ce->__unserialize) {
+		array_init(&frame->state);
+	}
 	++build->depth;
 	return true;
 }
@@ -428,7 +473,7 @@ bool tm_add_end(tm_build *build)
 	tm_frame *frame = &build->frames[--build->depth];
 	switch (frame->kind) {
 		case TM_OBJECT:
-			if (zend_hash_str_exists(
+			if (Z_TYPE(frame->state) == IS_ARRAY || zend_hash_str_exists(
 				&frame->object->ce->function_table, "__wakeup", sizeof("__wakeup") - 1)) {
 				tm_delay(build, frame->object, &frame->state);
 			}
@@ -463,5 +508,11 @@ bool tm_add_same_reference(tm_build *build, uint64_t number)
 	zend_reference *reference = build->references.items[number];
 	GC_ADDREF(reference);
 	ZVAL_REF(&value, reference);
-	return tm_add(build, &value, &info) && tm_type_reference(reference, info);
+	if (!tm_add(build, &value, &info)) {
+		return false;
+	}
+	if (info) {
+		ZEND_REF_ADD_TYPE_SOURCE(reference, info);
+	}
+	return tm_type_reference(reference, info);
 }

@@ -123,9 +123,11 @@ static bool tm_select(HashTable *from, HashTable *to, zend_class_entry *class, z
 	return is_found;
 }
 
-/* Those of the properties that `__sleep` names, as an array; false where it gives no names. */
-static bool tm_asleep(zend_object *object, HashTable *properties, zval *to)
+/* Those of the properties that `__sleep` names, as an array; false where it gives no names. It may
+ * change them, so they are taken after it. */
+static bool tm_asleep(zval *value, zval *to)
 {
+	zend_object *object = Z_OBJ_P(value);
 	zval names;
 	zval *name;
 	zend_function *sleep = zend_hash_str_find_ptr(
@@ -136,16 +138,20 @@ static bool tm_asleep(zend_object *object, HashTable *properties, zval *to)
 		zval_ptr_dtor(&names);
 		return false;
 	}
-	bool is_right = true;
+	HashTable *properties = zend_get_properties_for(value, ZEND_PROP_PURPOSE_SERIALIZE);
+	bool is_right = properties != NULL;
 	array_init(to);
 	ZEND_HASH_FOREACH_VAL(Z_ARRVAL(names), name) {
-		ZVAL_DEREF(name);
-		is_right = Z_TYPE_P(name) == IS_STRING
-			&& tm_select(properties, Z_ARRVAL_P(to), object->ce, Z_STR_P(name));
 		if (!is_right) {
 			break;
 		}
+		ZVAL_DEREF(name);
+		is_right = Z_TYPE_P(name) == IS_STRING
+			&& tm_select(properties, Z_ARRVAL_P(to), object->ce, Z_STR_P(name));
 	} ZEND_HASH_FOREACH_END();
+	if (properties) {
+		zend_release_properties(properties);
+	}
 	zval_ptr_dtor(&names);
 	return is_right;
 }
@@ -162,38 +168,56 @@ static bool tm_walk_state(tm_walk *walk, zend_object *object)
 	}
 	/* Its objects keep their addresses until the value ends. */
 	zend_hash_next_index_insert(Z_ARRVAL(walk->held), &state);
+	if (!object->ce->__unserialize) {
+		return tm_walk_properties(walk, class, Z_ARRVAL(state));
+	}
 	return tm_put_begin(walk->encoding, TM_STATE, ZSTR_VAL(class), ZSTR_LEN(class), 1)
 		&& tm_walk_value(walk, &state);
 }
 
-static bool tm_walk_plain(tm_walk *walk, zval *value)
+/* What the object has for its bytes: in `chosen` where that is an array of our own, else null or
+ * to be released. */
+static HashTable *tm_properties_of(zval *value, zval *chosen, bool is_lost)
 {
-	zend_object *object = Z_OBJ_P(value);
+	if (!is_lost && zend_hash_str_exists(
+			&Z_OBJCE_P(value)->function_table, "__sleep", sizeof("__sleep") - 1)) {
+		if (!tm_asleep(value, chosen)) {
+			zval_ptr_dtor(chosen);
+			ZVAL_UNDEF(chosen);
+		}
+		return NULL;
+	}
+	HashTable *found = zend_get_properties_for(value, ZEND_PROP_PURPOSE_SERIALIZE);
+	if (found && is_lost) {
+		ZVAL_ARR(chosen, zend_array_dup(found));
+		zend_hash_str_del(Z_ARRVAL_P(chosen), MAGIC_MEMBER, sizeof(MAGIC_MEMBER) - 1);
+	}
+	return found;
+}
+
+static bool tm_walk_plain(tm_walk *walk, zend_object *object)
+{
 	bool is_lost = object->ce == PHP_IC_ENTRY;
 	zend_string *class = is_lost ? php_lookup_class_name(object) : NULL;
 	if (!class) {
 		class = zend_string_copy(object->ce->name);
 	}
-	HashTable *found = zend_get_properties_for(value, ZEND_PROP_PURPOSE_SERIALIZE);
-	HashTable *table = found;
-	zval chosen;
-	bool is_right = found != NULL;
+	/* It is held; where it stood may change meanwhile. */
+	zval own, chosen;
+	ZVAL_OBJ(&own, object);
 	ZVAL_UNDEF(&chosen);
-	if (found && is_lost) {
-		ZVAL_ARR(&chosen, zend_array_dup(found));
-		zend_hash_str_del(Z_ARRVAL(chosen), MAGIC_MEMBER, sizeof(MAGIC_MEMBER) - 1);
-	} else if (found && zend_hash_str_exists(
-			&object->ce->function_table, "__sleep", sizeof("__sleep") - 1)) {
-		is_right = tm_asleep(object, found, &chosen);
-	}
-	if (is_right && Z_TYPE(chosen) == IS_ARRAY) {
+	HashTable *found = tm_properties_of(&own, &chosen, is_lost);
+	HashTable *table = found;
+	if (Z_TYPE(chosen) == IS_ARRAY) {
 		table = Z_ARRVAL(chosen);
 		Z_ADDREF(chosen);
 		zend_hash_next_index_insert(Z_ARRVAL(walk->held), &chosen);
 	}
-	is_right = is_right && tm_walk_properties(walk, class, table);
+	bool is_right = table && tm_walk_properties(walk, class, table);
 	zval_ptr_dtor(&chosen);
-	zend_release_properties(found);
+	if (found) {
+		zend_release_properties(found);
+	}
 	zend_string_release(class);
 	return is_right;
 }
@@ -216,7 +240,7 @@ static bool tm_walk_object(tm_walk *walk, zval *value)
 	if (number >= 0) {
 		return tm_put_same_object(walk->encoding, (uint64_t)number);
 	}
-	return class->__serialize ? tm_walk_state(walk, object) : tm_walk_plain(walk, value);
+	return class->__serialize ? tm_walk_state(walk, object) : tm_walk_plain(walk, object);
 }
 
 static bool tm_walk_value(tm_walk *walk, zval *value)

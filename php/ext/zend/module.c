@@ -4,6 +4,8 @@
 #include "config.h"
 #endif
 #include "tidemark.h"
+
+#include <time.h>
 #include "ext/standard/info.h"
 #include "zend_exceptions.h"
 
@@ -42,6 +44,9 @@ static zend_object *tm_cache_create(zend_class_entry *class)
 }
 
 /* A table of this thread; nothing is opened yet. -1 where PHP may not go there. */
+/* A number that no table has where it is none of an int. */
+#define TM_NUMBER(table) ((table) == (int)(table) ? (int)(table) : -1)
+
 static int tm_named(zend_string *file, zend_long bytes)
 {
 	/* What is preloaded runs in the master, whose children must not share a map. */
@@ -158,7 +163,7 @@ PHP_FUNCTION(tidemark_fault)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_LONG(table)
 	ZEND_PARSE_PARAMETERS_END();
-	size_t length = tm_fault((int)table, text, sizeof(text));
+	size_t length = tm_fault(TM_NUMBER(table), text, sizeof(text));
 	RETURN_STRINGL(text, length);
 }
 
@@ -176,7 +181,7 @@ PHP_FUNCTION(tidemark_get)
 		Z_PARAM_ZVAL(found)
 		Z_PARAM_ZVAL(expires)
 	ZEND_PARSE_PARAMETERS_END();
-	int said = tm_get((int)table, group, key, return_value, &until);
+	int said = tm_get(TM_NUMBER(table), group, key, return_value, &until);
 	if (EG(exception)) {
 		RETURN_THROWS();
 	}
@@ -207,7 +212,7 @@ PHP_FUNCTION(tidemark_put)
 		zend_argument_value_error(6, "must be 0, 1 or 2");
 		RETURN_THROWS();
 	}
-	int said = tm_put((int)table, group, key, value, (int)when, expires);
+	int said = tm_put(TM_NUMBER(table), group, key, value, (int)when, expires);
 	if (EG(exception)) {
 		RETURN_THROWS();
 	}
@@ -235,7 +240,7 @@ PHP_FUNCTION(tidemark_delete)
 		Z_PARAM_STR(group)
 		Z_PARAM_STR(key)
 	ZEND_PARSE_PARAMETERS_END();
-	tm_return_known(return_value, tm_delete((int)table, ZSTR_VAL(group), ZSTR_LEN(group),
+	tm_return_known(return_value, tm_delete(TM_NUMBER(table), ZSTR_VAL(group), ZSTR_LEN(group),
 		ZSTR_VAL(key), ZSTR_LEN(key)));
 }
 
@@ -250,7 +255,7 @@ PHP_FUNCTION(tidemark_raise)
 		Z_PARAM_STR(key)
 		Z_PARAM_LONG(offset)
 	ZEND_PARSE_PARAMETERS_END();
-	int said = tm_raise((int)table, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key),
+	int said = tm_raise(TM_NUMBER(table), ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key),
 		ZSTR_LEN(key), offset, &value, &expires);
 	if (said != TM_YES) {
 		tm_return_known(return_value, said);
@@ -270,8 +275,8 @@ PHP_FUNCTION(tidemark_flush)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR_OR_NULL(group)
 	ZEND_PARSE_PARAMETERS_END();
-	int said = group ? tm_flush((int)table, ZSTR_VAL(group), ZSTR_LEN(group))
-		: tm_flush((int)table, NULL, 0);
+	int said = group ? tm_flush(TM_NUMBER(table), ZSTR_VAL(group), ZSTR_LEN(group))
+		: tm_flush(TM_NUMBER(table), NULL, 0);
 	tm_return_known(return_value, said);
 }
 
@@ -281,7 +286,7 @@ PHP_FUNCTION(tidemark_sync)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_LONG(table)
 	ZEND_PARSE_PARAMETERS_END();
-	tm_return_known(return_value, tm_sync((int)table));
+	tm_return_known(return_value, tm_sync(TM_NUMBER(table)));
 }
 
 static void tm_return_stats(zval *return_value, int table)
@@ -301,7 +306,7 @@ PHP_FUNCTION(tidemark_stats)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_LONG(table)
 	ZEND_PARSE_PARAMETERS_END();
-	tm_return_stats(return_value, (int)table);
+	tm_return_stats(return_value, TM_NUMBER(table));
 }
 
 static const zend_function_entry tm_functions[] = {
@@ -335,7 +340,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(tm_cache_put, 0, 2, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, ttl, IS_LONG, 0, "0")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, group, IS_STRING, 0, "\"\"")
 ZEND_END_ARG_INFO()
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(tm_cache_delete, 0, 1, _IS_BOOL, 0)
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(tm_cache_delete, 0, 1, _IS_BOOL, 1)
 	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, group, IS_STRING, 0, "\"\"")
 ZEND_END_ARG_INFO()
@@ -373,7 +378,10 @@ ZEND_END_ARG_INFO()
 /* Seconds from now, as the time at which they are over; 0 is never. */
 static int64_t tm_expires(zend_long ttl)
 {
-	int64_t now = (int64_t)time(NULL);
+	struct timespec clock;
+	clock_gettime(CLOCK_REALTIME, &clock);
+	/* A second that has begun would be missing from the lifetime. */
+	int64_t now = (int64_t)clock.tv_sec + (clock.tv_nsec > 0);
 	return ttl <= 0 || ttl > INT64_MAX - now ? 0 : now + ttl;
 }
 
@@ -392,7 +400,8 @@ ZEND_METHOD(Tidemark_Cache, __construct)
 	}
 	int table = tm_named(file, bytes);
 	if (table < 0) {
-		zend_argument_value_error(1, "must be an absolute path that PHP may open");
+		zend_argument_value_error(1, "must be an absolute path within open_basedir, not used while "
+			"preloading, and one of at most 16 files of a request");
 		RETURN_THROWS();
 	}
 	tm_cache_of(Z_OBJ_P(ZEND_THIS))->table = table;
@@ -462,8 +471,8 @@ ZEND_METHOD(Tidemark_Cache, delete)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR(group)
 	ZEND_PARSE_PARAMETERS_END();
-	RETURN_BOOL(tm_delete(TM_TABLE, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key),
-		ZSTR_LEN(key)) == TM_YES);
+	tm_return_known(return_value, tm_delete(TM_TABLE, ZSTR_VAL(group), ZSTR_LEN(group),
+		ZSTR_VAL(key), ZSTR_LEN(key)));
 }
 
 static void tm_raise_by(INTERNAL_FUNCTION_PARAMETERS, bool is_down)
@@ -569,8 +578,8 @@ ZEND_METHOD(Tidemark_Cache, deleteMultiple)
 		if (!key) {
 			RETURN_THROWS();
 		}
-		ZVAL_BOOL(&deleted, tm_delete(TM_TABLE, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key),
-			ZSTR_LEN(key)) == TM_YES);
+		tm_return_known(&deleted, tm_delete(TM_TABLE, ZSTR_VAL(group), ZSTR_LEN(group),
+			ZSTR_VAL(key), ZSTR_LEN(key)));
 		zend_symtable_update(Z_ARRVAL_P(return_value), key, &deleted);
 		zend_string_release(key);
 	} ZEND_HASH_FOREACH_END();
