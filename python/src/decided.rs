@@ -1,5 +1,5 @@
-//! How long memory may have the value that a body with tiers has given. The package says so right
-//! before it hands the value over, and the native side asks right after that, on the same thread.
+//! How long memory may have the value that a body with tiers has given. The Python package sets it
+//! before it returns the value; the Rust code reads it next, on the same thread.
 
 use std::cell::Cell;
 

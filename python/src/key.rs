@@ -47,7 +47,8 @@ pub struct BuiltKey {
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the hashes of this process begin with, so that nobody can choose keys that collide.
+/// What the hashes of this process begin with, so that no caller can choose keys that
+/// collide.
 static FIRST: AtomicU64 = AtomicU64::new(SEED);
 
 /// Draws what hashes begin with. Before the first of them.

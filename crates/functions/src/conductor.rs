@@ -1,6 +1,6 @@
 //! All processes: what becomes of runs, of what happens to processes, and by the clock.
 //!
-//! Decides; starts nothing and waits for nothing. `conducted.rs` is how threads reach it.
+//! Decides; starts nothing and waits for nothing. `shared_conductor.rs` is how threads reach it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

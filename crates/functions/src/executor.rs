@@ -11,7 +11,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::api_listener::ApiConnection;
 use crate::cgroup::GroupFolder;
-use crate::conducted::Conducted;
 use crate::conductor::{Conductor, ConductorLimits};
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::{FunctionIsolation, Launcher, ProcessNews};
@@ -19,6 +18,7 @@ use crate::outside::OutsideNetwork;
 use crate::pool::DeploymentReport;
 use crate::process::{PendingRun, ProcessLimits};
 use crate::runtime::InstalledRuntimes;
+use crate::shared_conductor::SharedConductor;
 use crate::work::{FunctionOutcome, FunctionWork, RunRefusal};
 
 /// Letters of logs, and of errors, that are kept of a run.
@@ -52,7 +52,7 @@ pub struct ExecutorSettings {
 /// Runs users' code on a thread of its own; may be called from any thread and any runtime.
 #[derive(Debug)]
 pub struct Executor {
-    conducted: Arc<Conducted>,
+    conductor: Arc<SharedConductor>,
     thread: Mutex<Option<JoinHandle<()>>>,
     runtimes: InstalledRuntimes,
     counts: Arc<ExecutorCounts>,
@@ -88,9 +88,9 @@ impl Executor {
         let counts = Arc::<ExecutorCounts>::default();
         let has_networks = settings.isolation.has_networks();
         let conductor = Conductor::new(&runtimes, has_networks, limits, counts.clone());
-        let conducted = Conducted::new(conductor);
+        let conductor = SharedConductor::new(conductor);
         let (events, happened) = mpsc::channel(EVENTS_WAITING_MAX);
-        let taking = conducted.clone();
+        let taking = conductor.clone();
         let news = ProcessNews {
             frames: Arc::new(move |process, frames| taking.take_frames(process, frames)),
             events,
@@ -103,13 +103,13 @@ impl Executor {
             news,
         )?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let conducting = conducted.clone();
+        let conducting = conductor.clone();
         let conduct = move || runtime.block_on(conducting.conduct(launcher, happened));
         let thread = std::thread::Builder::new()
             .name("functions".into())
             .spawn(conduct)?;
         Ok(Executor {
-            conducted,
+            conductor,
             thread: Mutex::new(Some(thread)),
             runtimes,
             counts,
@@ -132,7 +132,7 @@ impl Executor {
     /// When the run is not accepted; then nothing of it was run.
     pub async fn run(&self, work: FunctionWork) -> Result<FunctionOutcome, RunRefusal> {
         let (reply, outcome) = oneshot::channel();
-        self.conducted.run(PendingRun {
+        self.conductor.run(PendingRun {
             work,
             accepted: Instant::now(),
             reply,
@@ -145,18 +145,18 @@ impl Executor {
 
     /// The processes of this deployment take no new work, and end when they are empty.
     pub fn retire(&self, deployment: &str) {
-        self.conducted.retire(deployment);
+        self.conductor.retire(deployment);
     }
 
     /// What runs now, in the order of the deployments' ids.
     pub fn report(&self) -> Vec<DeploymentReport> {
-        self.conducted.report()
+        self.conductor.report()
     }
 
     /// Accepts no more runs, gives those in flight so long to end, and kills what is left.
     /// Blocks until no process is left.
     pub fn shut_down(&self, limit: Duration) {
-        self.conducted.close(limit);
+        self.conductor.close(limit);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
             let _ = thread.join();

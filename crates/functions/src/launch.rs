@@ -417,7 +417,7 @@ async fn read_all(
     };
     tokio::select! {
         () = read => {}
-        never = outgoing.keep_going() => match never {},
+        never = outgoing.flush_when_writable() => match never {},
     }
 }
 

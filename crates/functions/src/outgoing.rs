@@ -29,7 +29,7 @@ pub fn flush_all(unsent: &[Arc<Outgoing>]) {
 }
 
 impl Outgoing {
-    /// Bytes for this socket. Someone must [`Outgoing::keep_going`].
+    /// Bytes for this socket. Someone must [`Outgoing::flush_when_writable`].
     pub fn new(socket: OwnedWriteHalf) -> Arc<Outgoing> {
         Arc::new(Outgoing {
             socket: Some(socket),
@@ -105,7 +105,7 @@ impl Outgoing {
     }
 
     /// Goes on whenever a full socket has room again.
-    pub async fn keep_going(self: Arc<Outgoing>) -> Infallible {
+    pub async fn flush_when_writable(self: Arc<Outgoing>) -> Infallible {
         loop {
             self.is_full.notified().await;
             if let Some(socket) = &self.socket
@@ -137,7 +137,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let (_read, write) = ours.into_split();
         let outgoing = Outgoing::new(write);
-        let going = tokio::spawn(outgoing.clone().keep_going());
+        let going = tokio::spawn(outgoing.clone().flush_when_writable());
         let threads: Vec<_> = (0..THREADS)
             .map(|mark| {
                 let outgoing = outgoing.clone();

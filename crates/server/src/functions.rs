@@ -7,9 +7,9 @@
 mod builds;
 mod config;
 pub mod counts;
+mod detachable_run;
 mod execution;
 mod guest_queue;
-mod leavable_run;
 mod live_runs;
 mod own_variables;
 mod prepared;

@@ -25,9 +25,9 @@ use super::Ways;
 use super::builds::{Builds, read_archive};
 use super::config::FunctionsConfig;
 use super::counts::FunctionCounts;
+use super::detachable_run::DetachableRun;
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
 use super::guest_queue::GuestQueue;
-use super::leavable_run::LeavableRun;
 use super::live_runs::LiveRuns;
 use super::prepared::PreparedFunctions;
 use super::queue_flights::QueuedRuns;
@@ -191,7 +191,7 @@ impl RunningFunctions {
             let ended = self.runtime.spawn(run).await;
             return ended.unwrap_or_else(|broken| Err(broken.to_string().into()));
         }
-        LeavableRun::new(run, self.runtime.clone()).await
+        DetachableRun::new(run, self.runtime.clone()).await
     }
 
     async fn run(

@@ -19,7 +19,8 @@ use crate::postgres::connection::DatabaseNotices;
 /// What the session sets next to what all do. A warning says that a commit is not on the standby
 /// yet, so a role must not hide it. Batch statements are prepared, and each has one plan
 /// that is good for all values: planning them for each only costs (nodes-postgres.md, section 2).
-const BATCH_SESSION: &str = "SET client_min_messages = warning; SET plan_cache_mode = force_generic_plan; SET jit = off; \
+const BATCH_SESSION: &str = "SET client_min_messages = warning; \
+                             SET plan_cache_mode = force_generic_plan; SET jit = off; \
                              SET max_parallel_workers_per_gather = 0";
 /// Most statements that stay prepared. Each table has about twenty.
 const PREPARED_MAX: usize = 2_000;

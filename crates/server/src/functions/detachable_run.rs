@@ -7,23 +7,23 @@ use tokio::runtime::Handle;
 
 /// A run on the thread of its caller. When the caller goes away before its end, it goes on
 /// elsewhere: a task of its own from the beginning would cost each run two wake-ups.
-pub struct LeavableRun<T: Send + 'static> {
+pub struct DetachableRun<T: Send + 'static> {
     /// `None` once it has ended.
     run: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     elsewhere: Handle,
 }
 
-impl<T: Send + 'static> LeavableRun<T> {
+impl<T: Send + 'static> DetachableRun<T> {
     /// `elsewhere` finishes it if need be.
     pub fn new(run: impl Future<Output = T> + Send + 'static, elsewhere: Handle) -> Self {
-        LeavableRun {
+        DetachableRun {
             run: Some(Box::pin(run)),
             elsewhere,
         }
     }
 }
 
-impl<T: Send + 'static> Future for LeavableRun<T> {
+impl<T: Send + 'static> Future for DetachableRun<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Future for LeavableRun<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for LeavableRun<T> {
+impl<T: Send + 'static> Drop for DetachableRun<T> {
     fn drop(&mut self) {
         if let Some(run) = self.run.take() {
             drop(self.elsewhere.spawn(run));
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn leavable_run_ends_with_its_caller_or_without() {
+    async fn detachable_run_ends_with_its_caller_or_without() {
         for is_left in [false, true] {
             let (go_on, waits) = oneshot::channel::<()>();
             let (tell, ended) = oneshot::channel();
@@ -62,7 +62,7 @@ mod tests {
                 waits.await.unwrap();
                 tell.send(()).unwrap();
             };
-            let mut run = LeavableRun::new(run, Handle::current());
+            let mut run = DetachableRun::new(run, Handle::current());
             let mut context = Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut run).poll(&mut context).is_pending());
             if is_left {

@@ -24,7 +24,7 @@ const EVENTS_MAX: usize = 64;
 
 /// The conductor. Any thread may call it; none waits for a process or a disk meanwhile.
 #[derive(Debug)]
-pub struct Conducted {
+pub struct SharedConductor {
     conductor: Mutex<Conductor>,
     /// Wakes the thread.
     is_due: Notify,
@@ -32,9 +32,9 @@ pub struct Conducted {
     is_watching: AtomicBool,
 }
 
-impl Conducted {
-    pub fn new(conductor: Conductor) -> Arc<Conducted> {
-        Arc::new(Conducted {
+impl SharedConductor {
+    pub fn new(conductor: Conductor) -> Arc<SharedConductor> {
+        Arc::new(SharedConductor {
             conductor: Mutex::new(conductor),
             is_due: Notify::new(),
             is_watching: AtomicBool::new(false),
@@ -181,7 +181,7 @@ impl Conducted {
 }
 
 /// Callers that wait for a run learn that nothing conducts any more, also after a panic.
-struct AbandonAtEnd<'a>(&'a Conducted);
+struct AbandonAtEnd<'a>(&'a SharedConductor);
 
 impl Drop for AbandonAtEnd<'_> {
     fn drop(&mut self) {
