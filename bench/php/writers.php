@@ -44,6 +44,7 @@ function measure_writers( $name, $drop_in, $seconds ) {
 		$running[] = array( $process, $pipes[1] );
 	}
 	$times  = array();
+	$counts = array();
 	$faults = array();
 	$failed = 0;
 	foreach ( $running as list( $process, $pipe ) ) {
@@ -54,6 +55,7 @@ function measure_writers( $name, $drop_in, $seconds ) {
 			$faults[] = substr( $printed, 0, 200 );
 			continue;
 		}
+		$counts[] = count( $found[0] );
 		array_push( $times, ...$found[0] );
 		$failed += $found[1];
 		$faults  = array_merge( $faults, array_keys( $found[2] ) );
@@ -63,9 +65,12 @@ function measure_writers( $name, $drop_in, $seconds ) {
 		return $times ? $times[ (int) ( $part * ( count( $times ) - 1 ) ) ] : NAN;
 	};
 	exec( 'rm -rf ' . escapeshellarg( $folder ) );
-	return array( array( 'p50 of a set' => $at( 0.5 ), 'p99 of a set' => $at( 0.99 ), 'p99.9 of a set' => $at( 0.999 ) ),
-		sprintf( '%-24s%10d sets%10.0f p50%10.0f p99%10.0f p99.9%8d refused   %s', $name, count( $times ),
-			$at( 0.5 ), $at( 0.99 ), $at( 0.999 ), $failed, $faults ? implode( ', ', $faults ) : 'no fault' ) );
+	// A process that never gets its turn makes few sets, and so counts little in the parts of all.
+	$fair = $counts ? max( $counts ) / max( 1, min( $counts ) ) : NAN;
+	return array( array( 'p50 of a set' => $at( 0.5 ), 'p99 of a set' => $at( 0.99 ), 'p99.9 of a set' => $at( 0.999 ),
+		'longest set' => $at( 1 ) ),
+		sprintf( '%-24s%10d sets%10.0f p50%10.0f p99%10.0f p99.9%10.0f longest%8.1f most to fewest%8d refused   %s', $name, count( $times ),
+			$at( 0.5 ), $at( 0.99 ), $at( 0.999 ), $at( 1 ), $fair, $failed, $faults ? implode( ', ', $faults ) : 'no fault' ) );
 }
 
 if ( isset( $argv[4] ) && '--write' === $argv[1] ) {
