@@ -9,7 +9,7 @@ $site   = Suite::site();
 Suite::request( $site, 'for ( $i = 0; $i < 60; ++$i ) wp_cache_set( "k$i", $i, "g" );' );
 $first  = Suite::request( $site, sprintf( $page, 1 ) . $ask . $count . $return );
 $second = Suite::request( $site, sprintf( $page, 2 ) . $ask . $count . $return );
-Suite::same( 'page asks for each key once, then for all at once',
+Suite::same( 'page reads each key once, then all at once',
 	array( $first, $second ), array( array( 61, 1770 ), array( 1, 1770 ) ) );
 Suite::same( 'another page has a list of its own', Suite::request( $site,
 	'$_SERVER["REQUEST_METHOD"] = "GET"; $_SERVER["REQUEST_URI"] = "/other/"; ' . $ask . $count . $return ),

@@ -15,9 +15,9 @@ $site = Suite::site();
 Suite::request( $site, 'wp_cache_set( "a", 1, "g" );', $one );
 Suite::same( 'hit in APCu does not open the store',
 	Suite::request( $site, $opened, $one ), array( 1, false ) );
-Suite::same( 'memory of another master has to ask the store',
+Suite::same( 'memory of another master reads the store',
 	Suite::request( $site, $opened, $two ), array( 1, true ) );
-Suite::same( 'what was asked of the store is kept in APCu',
+Suite::same( 'value read from the store is kept in APCu',
 	Suite::request( $site, $opened, $two ), array( 1, false ) );
 Suite::same( 'process without APCu reads the store',
 	Suite::request( $site, $opened, $alone ), array( 1, true ) );
@@ -51,7 +51,7 @@ foreach ( array( 'wp_cache_set( "a", 2, "g" );', 'wp_cache_flush_group( "g" );' 
 	Suite::request( $site, 'wp_cache_set( "a", 1, "g" );', $one );
 	Suite::request( $site, $read, $two );
 	Suite::request( $site, $code, $guest );
-	Suite::same( "guest's write is heard by each memory", array( Suite::request( $site, $read, $one ),
+	Suite::same( "guest's write is seen by each memory", array( Suite::request( $site, $read, $one ),
 		Suite::request( $site, $read, $two ) ), array( false, false ) );
 }
 

@@ -29,7 +29,7 @@ Suite::same( 'status of a guest gives the reason', command( $site, 'status()', $
 	'tier 0 (request): on',
 	'tier 1 (APCu): off, there is no tier 2',
 	'tier 2 (SQLite): off, TIDEMARK_CACHE_GUEST leaves the store to others',
-	'guest: yes, writes are told to the others',
+	'guest: yes, the other processes are notified of its writes',
 ), 1 ) );
 // In one request: the upkeep at the end of some requests takes tombstones away.
 $set = 'wp_cache_set( "a", 1 ); wp_cache_set( "a", 1, "g" ); wp_cache_delete( "x" ); ';

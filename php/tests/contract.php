@@ -18,7 +18,7 @@ foreach ( array( 'null' => null, 'false' => false, 'zero' => 0, 'empty text' => 
 	), array( true, array( $value, true ), array( 'v' => $value, 'w' => false ) ) );
 }
 
-Suite::check( 'get again asks no tier below', array(
+Suite::check( 'get of the same key again reads no lower tier', array(
 	'wp_cache_set( "a", 1 ); wp_cache_set( "n", null, "g" );',
 	'wp_cache_get( "a" ); wp_cache_get_multiple( array( "n", "a" ), "g" );
 		( function () { $this->tiers = null; } )->call( $GLOBALS["wp_object_cache"] );
@@ -39,20 +39,20 @@ Suite::check( 'key of any bytes and of 4 KB', array(
 		$r[] = wp_cache_get( $k, "g" ); return $r;',
 ), array( null, array( 0, 1, 2, 3, 4, 5, 6 ) ) );
 
-Suite::check( 'group and key cannot look like others', array(
+Suite::check( 'group and key cannot be forged', array(
 	'wp_cache_set( "c", 1, "a|b" ); wp_cache_set( "c", 2, "a:b" ); wp_cache_set( "x", 3, "1:a" );',
 	'return array( wp_cache_get( "b|c", "a" ), wp_cache_get( "b:c", "a" ),
 		wp_cache_get( "a:x", "1" ), wp_cache_get( "c", "a|b" ) );',
 ), array( null, array( false, false, false, 1 ) ) );
 
-Suite::check( 'key that is none is refused', array(
+Suite::check( 'invalid key is refused', array(
 	'$r = array(); foreach ( array( null, "", "  ", 1.5, true, array() ) as $k ) {
 		$r[] = wp_cache_set( $k, 1 ); $f = true; $r[] = wp_cache_get( $k, "", false, $f ); $r[] = $f;
 		$r[] = wp_cache_add( $k, 1 ); $r[] = wp_cache_delete( $k ); $r[] = wp_cache_incr( $k ); }
 	return array( array_filter( $r ), $wrong );',
 ), array( array( array(), 30 ) ) );
 
-Suite::check( 'group of no name is default', array(
+Suite::check( 'empty group is default', array(
 	'wp_cache_set( "a", 1, null );',
 	'return array( wp_cache_get( "a" ), wp_cache_get( "a", "default" ) );',
 ), array( null, array( 1, 1 ) ) );
@@ -77,7 +77,7 @@ Suite::check( 'delete says whether it was there', array(
 	'wp_cache_set( "a", 1 ); return wp_cache_delete_multiple( array( "a", "b" ) );',
 ), array( array( false, true ), array( true, false ), false, array( 'a' => true, 'b' => false ) ) );
 
-Suite::check( 'many at once keep the asked order', array(
+Suite::check( 'get_multiple keeps the order of the keys', array(
 	'return wp_cache_set_multiple( array( "a" => 1, "b" => 2, "c" => null ), "g" );',
 	'wp_cache_get( "b", "g" ); return wp_cache_get_multiple( array( "c", "x", "b", "a" ), "g" );',
 	'return wp_cache_add_multiple( array( "a" => 9, "d" => 4 ), "g" );',
@@ -134,7 +134,7 @@ Suite::check( 'incr counts what is there', array(
 	'return array( wp_cache_get( "a" ), wp_cache_get( "t" ) );',
 ), array( array( false, false, false ), null, array( 8, 0, 2 ), array( 0, 2 ) ) );
 
-Suite::check( 'incr stops at the end of the integers', array(
+Suite::check( 'incr stops at the largest integer', array(
 	'wp_cache_set( "a", PHP_INT_MAX ); return wp_cache_incr( "a", PHP_INT_MAX );',
 	'wp_cache_set( "b", "1e400" ); return wp_cache_incr( "b" );',
 	'wp_cache_set( "c", 5 ); return wp_cache_decr( "c", PHP_INT_MIN );',
@@ -174,21 +174,21 @@ Suite::check( 'object is copied in and out', array(
 	'return get_class( wp_cache_get( "e" ) );',
 ), array( 1, 1, null, 'ArrayObject' ) );
 
-Suite::check( 'value without bytes stays in the request', array(
+Suite::check( 'value that cannot be serialized stays in the request', array(
 	'wp_cache_set( "c", "old" ); wp_cache_set( "r", "old" );',
 	'$a = wp_cache_set( "c", function () { return 5; } ); $b = wp_cache_set( "r", $m = fopen( "php://memory", "r" ) );
 		$f = wp_cache_get( "c" ); return array( $a, $b, $f(), wp_cache_get( "r" ) === $m );',
 	'return array( wp_cache_get( "c" ), wp_cache_get( "r" ) );',
 ), array( null, array( true, true, 5, true ), array( false, false ) ) );
 
-Suite::check( 'value of more than 16 MB stays in the request', array(
+Suite::check( 'value above 16 MB stays in the request', array(
 	'wp_cache_set( "a", "old" ); wp_cache_set( "b", str_repeat( "x", 5000000 ) );',
 	'$a = wp_cache_set( "a", str_repeat( "x", 16777216 ) );
 		return array( $a, strlen( wp_cache_get( "a" ) ) );',
 	'return array( wp_cache_get( "a" ), strlen( wp_cache_get( "b" ) ) );',
 ), array( null, array( true, 16777216 ), array( false, 5000000 ) ) );
 
-Suite::check( 'class that is gone, or throws, is no fatal', array(
+Suite::check( 'class that does not exist, or throws, is no fatal error', array(
 	'class Gone { public $a = 1; } class Angry { function __wakeup() { throw new Error( "no" ); } }
 		wp_cache_set( "g", new Gone ); wp_cache_set( "a", new Angry );',
 	'return get_class( wp_cache_get( "g" ) );',
@@ -229,7 +229,7 @@ Suite::check( 'force reads what another process wrote', array(
 		return array( wp_cache_get( "a" ), wp_cache_get( "a", "", true ), wp_cache_get( "a" ) );',
 ), array( array( 1, 2, 2 ) ) );
 
-Suite::check( 'supports knows what there is', array(
+Suite::check( 'supports names the features', array(
 	'return array( wp_cache_supports( "flush_group" ), wp_cache_supports( "get_multiple" ),
 		wp_cache_supports( "x" ), wp_cache_supports( null ) );',
 ), array( array( true, true, false, false ) ) );

@@ -217,7 +217,7 @@ foreach ( array( 'without SQLite3' => array( 'php' => $bare ), 'with APCu, witho
 		'tier 0 (request)' => 'on',
 		'tier 1 (APCu)'    => 'off, there is no tier 2',
 		'tier 2 (SQLite)'  => 'off, PHP has no SQLite3 extension',
-		'guest'            => 'yes, writes are told to the others',
+		'guest'            => 'yes, the other processes are notified of its writes',
 	) ) ) );
 	Suite::same( "request $name leaves nothing behind, in no file and no table",
 		array( glob( "$site/options*" ), glob( "$site/.ht*" ) ), array( array(), array() ) );

@@ -62,7 +62,7 @@ foreach ( array(
 		'return wp_cache_get( "a" );', $host ), false );
 }
 Suite::request( $site, 'for ( $i = 0; $i < 45000; ++$i ) wp_cache_delete( "x$i" );', $guest );
-Suite::same( 'invalidate is renamed anew at 1 MB', filesize( $file ) < 1048576, true );
+Suite::same( 'invalidate of 1 MB is replaced by a new one', filesize( $file ) < 1048576, true );
 
 // The minute of the check is moved instead of waited for.
 function age_store( $site, $column, $seconds ) {
@@ -110,7 +110,7 @@ foreach ( array( 'invalidate', 'clean', 'invalidate.next', 'invalidate.link' ) a
 			array( @file_get_contents( $victim ), @stat( $victim )['mode'] ?? null ),
 			'a file' === $target ? array( 'kept', $rights ) : array( false, null ) );
 		age_store( $site, 'checked', 61 );
-		Suite::same( "guest that meets a link to $target as $name is heard",
+		Suite::same( "guest that meets a link to $target as $name is noticed",
 			Suite::request( $site, $read, $host ), false );
 	}
 }

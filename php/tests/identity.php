@@ -56,14 +56,14 @@ $faults = array(
 );
 foreach ( $faults as $name => $fault ) {
 	$fault();
-	Suite::same( "site whose file $name asks the table", array( Suite::request( $site, $read, $host ),
+	Suite::same( "site whose file $name reads the table", array( Suite::request( $site, $read, $host ),
 		substr( file_get_contents( $file ), 0, 32 ) === $id, is_link( $file ) ), array( 1, true, false ) );
 }
 Suite::same( 'site whose table cannot be read has its file',
 	Suite::request( $site, $read, $host + array( 'broken' => true ) ), 1 );
 unlink( $file );
 mkdir( $file );
-Suite::same( 'site whose file cannot be made asks the table', Suite::request( $site, $read, $host ), 1 );
+Suite::same( 'site whose file cannot be made reads the table', Suite::request( $site, $read, $host ), 1 );
 rmdir( $file );
 Suite::same( 'site without file and table has the array of the request', Suite::request( $site,
 	'wp_cache_set( "a", 5 ); return array( wp_cache_get( "a" ), Tidemark_Tiers::shared()->place->refusal );',

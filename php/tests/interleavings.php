@@ -107,8 +107,8 @@ function end_request( $cache ) {
 	$cache->tidemark_tiers()->close();
 	$end = function () {
 		if ( $this->apcu ) {
-			$this->looked  = null;
-			$this->apcu_at = null;
+			$this->checked_at = null;
+			$this->apcu_at    = null;
 		}
 	};
 	$end->call( $cache->tidemark_tiers() );

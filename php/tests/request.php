@@ -10,11 +10,11 @@ error_reporting( E_ALL );
 ini_set( 'display_errors', '1' );
 ini_set( 'log_errors', '1' );
 ini_set( 'html_errors', '0' );
-$asked    = json_decode( file_get_contents( 'cli' === PHP_SAPI ? 'php://stdin' : 'php://input' ), true );
-$settings = $asked['settings'];
-ini_set( 'error_log', $asked['content'] . '/error.log' );
+$request  = json_decode( file_get_contents( 'cli' === PHP_SAPI ? 'php://stdin' : 'php://input' ), true );
+$settings = $request['settings'];
+ini_set( 'error_log', $request['content'] . '/error.log' );
 define( 'ABSPATH', __DIR__ );
-define( 'WP_CONTENT_DIR', $asked['content'] );
+define( 'WP_CONTENT_DIR', $request['content'] );
 define( 'DB_NAME', $settings['database'] ?? 'site' );
 foreach ( $settings['constants'] ?? array() as $name => $value ) {
 	define( $name, $value );
@@ -90,8 +90,8 @@ class Table {
 if ( ! empty( $settings['table'] ) ) {
 	$wpdb = new Table();
 }
-require $asked['drop_in'];
+require $request['drop_in'];
 wp_cache_init();
-$result = eval( base64_decode( $asked['code'] ) );
+$result = eval( base64_decode( $request['code'] ) );
 wp_cache_close();
 echo "\nRESULT:", base64_encode( serialize( $result ) );

@@ -67,18 +67,18 @@ class Suite {
 	 * the settings name. Those of one master share APCu; a process of its own has none.
 	 */
 	public static function start( $site, $code, array $settings = array() ) {
-		$asked  = array( 'drop_in' => self::$drop_in, 'content' => $site,
+		$request = array( 'drop_in' => self::$drop_in, 'content' => $site,
 			'settings' => (object) $settings, 'code' => base64_encode( $code ) );
-		$asked  = json_encode( $asked );
-		$master = $settings['master'] ?? self::$master;
+		$request = json_encode( $request );
+		$master  = $settings['master'] ?? self::$master;
 		if ( is_string( $master ) ) {
-			return array( null, array( 1 => Fpm::send( $master, __DIR__ . '/request.php', $asked ) ), true );
+			return array( null, array( 1 => Fpm::send( $master, __DIR__ . '/request.php', $request ) ), true );
 		}
 		if ( $master ) {
 			$socket = fsockopen( '127.0.0.1', $master, $number, $error, 10 );
 			stream_set_timeout( $socket, 600 );
 			fwrite( $socket, "POST / HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: "
-				. strlen( $asked ) . "\r\n\r\n" . $asked );
+				. strlen( $request ) . "\r\n\r\n" . $request );
 			return array( null, array( 1 => $socket ) );
 		}
 		$command = array_merge( $settings['before'] ?? array(), array( PHP_BINARY, '-d', 'apc.enable_cli=0' ) );
@@ -88,7 +88,7 @@ class Suite {
 			array( array( 'pipe', 'r' ), array( 'pipe', 'w' ), array( 'pipe', 'w' ) ),
 			$pipes
 		);
-		fwrite( $pipes[0], $asked );
+		fwrite( $pipes[0], $request );
 		fclose( $pipes[0] );
 		return array( $process, $pipes );
 	}

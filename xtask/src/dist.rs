@@ -33,7 +33,7 @@ const PARTS: [&str; 21] = [
     "place",
     "invalidation",
     "clean-mark",
-    "plain-file",
+    "regular-file",
     "site-row",
     "site-file",
     "notices",
@@ -50,7 +50,7 @@ pub fn run(checkout: &Checkout, _: &Destination) -> Result<()> {
     Ok(())
 }
 
-/// Joins the drop-in anew, and answers its path.
+/// Joins the drop-in, and answers its path.
 ///
 /// # Errors
 /// As [`run`].
@@ -65,7 +65,7 @@ pub fn drop_in(checkout: &Checkout) -> Result<PathBuf> {
     fs::create_dir_all(&folder).with_context(|| checkout.shown(&folder))?;
     let path = folder.join("object-cache.php");
     fs::write(&path, join(&parts)?).with_context(|| checkout.shown(&path))?;
-    // Whoever passes the file on must pass the licence on.
+    // A copy of the file must come with the licence.
     let licence = folder.join("object-cache.LICENSE");
     fs::copy(checkout.root.join(LICENCE), &licence).with_context(|| checkout.shown(&licence))?;
     Ok(path)

@@ -120,12 +120,12 @@ function during( $name, $fault, $repair = null, $log = null ) {
 	$fault( store() );
 	$seen = array( pages(), pages( 'two' ) );
 	Suite::same( "pages are those without a cache: $name", $seen, array( $plain, $plain ) );
-	$told = (string) file_get_contents( "{$host->folder}/php.log" );
+	$logged = (string) file_get_contents( "{$host->folder}/php.log" );
 	if ( null !== $log ) {
-		Suite::same( "log names the fault: $name", false !== strpos( $told, $log ) ? $log : $told, $log );
+		Suite::same( "log names the fault: $name", false !== strpos( $logged, $log ) ? $log : $logged, $log );
 	}
-	Suite::same( "log is not flooded: $name", substr_count( $told, 'Tidemark' ) <= 6, true );
-	Suite::same( "no warning of PHP: $name", preg_match( '/PHP (Warning|Notice|Fatal|Deprecated)/', $told ), 0 );
+	Suite::same( "log is not flooded: $name", substr_count( $logged, 'Tidemark' ) <= 6, true );
+	Suite::same( "no warning of PHP: $name", preg_match( '/PHP (Warning|Notice|Fatal|Deprecated)/', $logged ), 0 );
 	$repair && $repair();
 	remove();
 	array_map( 'unlink', glob( '/tmp/tidemark-*-33' ) );

@@ -11,18 +11,18 @@ class Tidemark_Ahead {
 	const BYTES_MAX = 16384;
 	const SECONDS   = 86400;
 	/** Fewer new keys are not worth a write. */
-	const NEWS = 5;
+	const NEW_MIN = 5;
 
-	/** The key of the page's list; empty where the request is none of a page. */
+	/** The key of the page's list; empty where the request is not one for a page. */
 	private $list = '';
 	private $is_read = false;
 	/** Full key => what the store answered. */
 	private $rows = array();
 	/** Full key => prefix and key, of each read in this request. */
-	private $asked = array();
+	private $queried = array();
 	/** Prefix => id => key, as the list has it. */
 	private $listed = array();
-	/** Reads of keys that the list has not. */
+	/** Reads of keys that are not in the list. */
 	private $missed = 0;
 
 	private static function list_of_page() {
@@ -60,12 +60,12 @@ class Tidemark_Ahead {
 		return $rest ? $answers + $store->get_multiple( $prefix, $rest, $now ) : $answers;
 	}
 
-	/** What was read ahead of that key, once; null where there is nothing. */
+	/** What was read ahead for that key, once; null where there is nothing. */
 	public function known( $prefix, $key, $now ) {
 		return isset( $this->rows[ $prefix . $key ] ) ? $this->take( $prefix, $key, $now ) : null;
 	}
 
-	/** Whether the request is one of a page; then its list was read. */
+	/** Whether the request is one for a page; then its list was read. */
 	private function is_page( Tidemark_Store $store, $now ) {
 		if ( ! $this->is_read ) {
 			$this->is_read = true;
@@ -78,8 +78,8 @@ class Tidemark_Ahead {
 	/** What was read ahead, once; null where the store must be read. */
 	private function take( $prefix, $key, $now ) {
 		$full = $prefix . $key;
-		if ( count( $this->asked ) < self::KEYS_MAX ) {
-			$this->asked[ $full ] = array( $prefix, (string) $key );
+		if ( count( $this->queried ) < self::KEYS_MAX ) {
+			$this->queried[ $full ] = array( $prefix, (string) $key );
 		}
 		$found = $this->rows[ $full ] ?? null;
 		if ( $found ) {
@@ -88,7 +88,7 @@ class Tidemark_Ahead {
 				return $found;
 			}
 		}
-		// A page asks for some keys that are never there: they are no news.
+		// Some keys that a page queries are never there: they are not new.
 		isset( $this->listed[ $prefix ][ Tidemark_Store::id( $full ) ] ) || ++$this->missed;
 		return null;
 	}
@@ -102,7 +102,7 @@ class Tidemark_Ahead {
 		}
 	}
 
-	/** What was read ahead of these is no longer the newest. */
+	/** Drops what was read ahead for a key, or for all: it is no longer the newest. */
 	public function forget( $full = null ) {
 		if ( null === $full ) {
 			$this->rows = array();
@@ -113,10 +113,10 @@ class Tidemark_Ahead {
 
 	/** At the end of a request: keeps the keys it read, if they differ from the list. */
 	public function close( Tidemark_Store $store, $now ) {
-		$is_other = $this->missed >= self::NEWS || count( $this->rows ) > count( $this->asked ) / 2;
-		if ( '' !== $this->list && $is_other && $this->asked ) {
+		$is_other = $this->missed >= self::NEW_MIN || count( $this->rows ) > count( $this->queried ) / 2;
+		if ( '' !== $this->list && $is_other && $this->queried ) {
 			$keys = array();
-			foreach ( $this->asked as $full => list( $prefix, $key ) ) {
+			foreach ( $this->queried as $full => list( $prefix, $key ) ) {
 				$keys[ $prefix ][ Tidemark_Store::id( $full ) ] = $key;
 			}
 			$bytes = serialize( $keys );
@@ -125,6 +125,6 @@ class Tidemark_Ahead {
 			}
 		}
 		$this->rows  = array();
-		$this->asked = array();
+		$this->queried = array();
 	}
 }

@@ -28,8 +28,8 @@ class Tidemark_Apcu {
 	}
 
 	/**
-	 * What this memory was brought up to: the store's file, the position in `invalidate`, and
-	 * when the token was checked. Null where it says nothing; then its entries are worth nothing.
+	 * What this memory is up to date with: the store's file, the position in `invalidate`, and when
+	 * the token was checked. Null where that is unknown; then none of its entries is valid.
 	 */
 	public function state() {
 		$state       = apcu_fetch( $this->name . 's' );
@@ -37,7 +37,7 @@ class Tidemark_Apcu {
 		return is_array( $state ) && 3 === count( $state ) && '' !== $this->epoch ? $state : null;
 	}
 
-	/** Whether it has followed all that was written before; cheap, the store is not opened. */
+	/** Whether it is up to date with every earlier write; cheap, the store is not opened. */
 	public function is_current( $file, $invalidation, $now ) {
 		$state = $this->state();
 		if ( ! $state || ! $invalidation->is_at( $state[1] ) || abs( $now - $state[2] ) >= 60 ) {
@@ -58,7 +58,7 @@ class Tidemark_Apcu {
 		return false;
 	}
 
-	/** Names this memory among those that the store knows; empty where it cannot be kept. */
+	/** The id of this memory in table `segment` of the store; empty where it cannot be kept. */
 	public function segment() {
 		$new   = bin2hex( random_bytes( 8 ) );
 		$found = apcu_add( $this->name . 'i', $new ) ? $new : apcu_fetch( $this->name . 'i' );
@@ -82,7 +82,7 @@ class Tidemark_Apcu {
 			return null;
 		}
 		$hash = hash( 'xxh3', $full, true );
-		return $this->judge( $entry, apcu_fetch( $this->name . 't' . $hash[6] . $hash[7] ), $now );
+		return $this->validate( $entry, apcu_fetch( $this->name . 't' . $hash[6] . $hash[7] ), $now );
 	}
 
 	/** Full key => what `get` answers, where that is not null. */
@@ -100,7 +100,7 @@ class Tidemark_Apcu {
 		$answers = array();
 		foreach ( $slots as $name => $slot ) {
 			$entry  = $found[ $name ];
-			$answer = is_string( $entry ) ? $this->judge( $entry, $tokens[ $slot ] ?? 0, $now ) : null;
+			$answer = is_string( $entry ) ? $this->validate( $entry, $tokens[ $slot ] ?? 0, $now ) : null;
 			if ( $answer ) {
 				$answers[ $names[ $name ] ] = $answer;
 			}
@@ -108,7 +108,7 @@ class Tidemark_Apcu {
 		return $answers;
 	}
 
-	private function judge( $entry, $token, $now ) {
+	private function validate( $entry, $token, $now ) {
 		$head = "{$this->epoch}:$token:";
 		$from = strlen( $head );
 		if ( ! is_int( $token ) || $token <= 0 || 0 !== strncmp( $entry, $head, $from ) ) {

@@ -1,8 +1,8 @@
 <?php
 /**
  * The mark of a store that may outlive the machine: a file that `wp tidemark sync` writes when
- * all else is on the disk. The next write, of a guest too, takes it away first, and waits until
- * that is on the disk: no lost write can be behind a mark.
+ * all else is on the disk. The next write, of a guest too, removes it first, and waits until
+ * that is on the disk: a mark proves that no write was lost.
  */
 class Tidemark_Clean_Mark {
 	private $path;
@@ -18,21 +18,21 @@ class Tidemark_Clean_Mark {
 
 	/** @return bool Whether it is on the disk. */
 	public function set( $origin ) {
-		$file = Tidemark_Plain_File::open( $this->path );
-		$file = $file ? $file : Tidemark_Plain_File::make( $this->path );
+		$file = Tidemark_Regular_File::open( $this->path );
+		$file = $file ? $file : Tidemark_Regular_File::make( $this->path );
 		return $file && ftruncate( $file, 0 ) && strlen( $origin ) === fwrite( $file, $origin )
 			&& fsync( $file );
 	}
 
 	/** @return bool False where it stays. */
-	public function take_away() {
+	public function remove() {
 		clearstatcache( true, $this->path );
 		$found = @lstat( $this->path );
 		// What is no file is no mark either.
-		if ( ! $found || ! $found['size'] || ! Tidemark_Plain_File::is_plain( $found ) ) {
+		if ( ! $found || ! $found['size'] || ! Tidemark_Regular_File::is_regular( $found ) ) {
 			return true;
 		}
-		$file = Tidemark_Plain_File::open( $this->path );
+		$file = Tidemark_Regular_File::open( $this->path );
 		return $file && ftruncate( $file, 0 ) && fsync( $file );
 	}
 }

@@ -1,5 +1,5 @@
 <?php
-/** Shows and empties the object cache. Loaded by WP-CLI only. */
+/** Shows and empties the object cache. */
 class Tidemark_Command {
 	private $tiers;
 
@@ -13,7 +13,7 @@ class Tidemark_Command {
 		}
 	}
 
-	/** Says which tiers serve this process, and why not the others. */
+	/** Shows which tiers this process uses, and why not the others. */
 	public function status() {
 		foreach ( $this->tiers->status() as $name => $text ) {
 			WP_CLI::line( "$name: $text" );

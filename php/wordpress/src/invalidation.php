@@ -1,7 +1,7 @@
 <?php
 /**
- * The file `invalidate`: how a process that cannot use the store tells the others what it
- * wrote. The format is in docs/reference/wordpress-invalidate.md.
+ * The file `invalidate`: how a process that cannot use the store notifies the others of what
+ * it wrote. The format is in docs/reference/wordpress-invalidate.md.
  */
 class Tidemark_Invalidation {
 	const MAGIC  = 'TDMKINV1';
@@ -95,9 +95,9 @@ class Tidemark_Invalidation {
 		$origin = str_pad( (string) hex2bin( $origin ), self::ORIGIN, "\0" );
 		$body   = $kind . $origin . hash( 'xxh3', $text, true );
 		$record = $body . hash( 'xxh3', $body, true );
-		for ( $tries = 0; $tries < 5 && $this->mark->take_away(); ++$tries ) {
-			$file = Tidemark_Plain_File::open( $this->path );
-			$file = $file ? $file : Tidemark_Plain_File::make( $this->path );
+		for ( $tries = 0; $tries < 5 && $this->mark->remove(); ++$tries ) {
+			$file = Tidemark_Regular_File::open( $this->path );
+			$file = $file ? $file : Tidemark_Regular_File::make( $this->path );
 			if ( ! $file ) {
 				continue;
 			}
@@ -109,9 +109,9 @@ class Tidemark_Invalidation {
 			clearstatcache( true, $this->path );
 			$is_ours = @fileinode( $this->path ) === $found['ino'];
 			if ( $is_ours && ( $size < self::LARGEST || $this->is_too_soon( $found['ino'] ) ) ) {
-				$is_told = $this->write( $file, $size, $record );
+				$is_written = $this->write( $file, $size, $record );
 				fclose( $file );
-				return $is_told;
+				return $is_written;
 			}
 			if ( $is_ours && ! $this->renew( $file ) ) {
 				fclose( $file );
@@ -162,7 +162,7 @@ class Tidemark_Invalidation {
 		$link = $this->path . '.link';
 		@unlink( $next );
 		@unlink( $link );
-		$file = Tidemark_Plain_File::make( $next );
+		$file = Tidemark_Regular_File::make( $next );
 		if ( ! $file || self::HEADER !== fwrite( $file, self::header( $before ) ) || ! fclose( $file ) ) {
 			return false;
 		}

@@ -1,5 +1,5 @@
 <?php
-/** Counts what went wrong, and logs each kind at most once a minute. Never raises anything. */
+/** Counts faults, and logs each kind at most once a minute. Never raises anything. */
 class Tidemark_Notices {
 	/** Kind => how often in this process. */
 	public $counts = array();

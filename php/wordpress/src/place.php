@@ -1,19 +1,19 @@
 <?php
-/** Where the store of a site lies, and whether that place may be trusted. */
+/** Where the store of a site is, and whether that place may be trusted. */
 class Tidemark_Place {
-	/** Empty where none may be looked at. */
+	/** Empty where no folder may be used. */
 	public $folder = '';
 	/** Why there is no store; empty where there may be one. */
 	public $refusal = '';
 	public $boot_id = '';
-	/** Names the folder, by whatever path it was reached. */
+	/** Device and inode of the folder, whatever path led to it. */
 	public $identity = '';
 	/** @var Tidemark_Site_File */
 	public $site;
-	/** True where this process must leave the store to others, and only tells them its writes. */
+	/** True where this process must not use the store, and only notifies the others of its writes. */
 	public $is_guest = false;
 
-	/** Where files are not local, or are another machine's too, locks are not what they say. */
+	/** File systems that are not local, or that several machines share: locks are not reliable there. */
 	const REMOTE = array( 'nfs', 'nfs4', 'cifs', 'smb3', 'smbfs', '9p', 'afs', 'ceph', 'fuse', 'fuseblk',
 		'lustre', 'gpfs', 'beegfs', 'gfs2', 'ocfs2', 'orangefs', 'virtiofs', 'vboxsf', 'vmhgfs' );
 
@@ -32,21 +32,21 @@ class Tidemark_Place {
 		$place->boot_id = self::boot_id();
 		$place->refusal = '' === $base ? 'no folder is known' : $place->check_process();
 		$place->site    = new Tidemark_Site_File( $base, $names );
-		$id             = $place->site->id( $place->may_make() );
+		$id             = $place->site->id( $place->may_create() );
 		if ( '' !== $id ) {
 			$names[] = (string) $id;
 		}
-		// A name of its own for each site, and one that web servers do not hand out.
+		// A name of its own for each site, and one that web servers do not serve.
 		$place->folder = $base . '/.ht-tidemark-' . substr( hash( 'sha256', serialize( $names ) ), 0, 16 );
 		if ( '' === $place->refusal ) {
-			$is_known       = null !== $id || ! $place->may_make();
+			$is_known       = null !== $id || ! $place->may_create();
 			$place->refusal = $is_known ? $place->check() : 'the options table cannot be read';
 		}
 		return $place;
 	}
 
-	/** Whether this process may make what is not there yet. */
-	private function may_make() {
+	/** Whether this process may create what does not exist yet. */
+	private function may_create() {
 		return '' === $this->refusal && ! ( 0 === self::user() && self::is_command() );
 	}
 
@@ -54,7 +54,7 @@ class Tidemark_Place {
 		return $this->folder . '/' . $name;
 	}
 
-	/** Whether it is sure that no process has a store here: no folder, where one would be seen. */
+	/** Whether certainly no process has a store here: there is no folder, where one would be visible. */
 	public function has_no_store() {
 		clearstatcache();
 		$above = dirname( $this->folder );
@@ -83,7 +83,7 @@ class Tidemark_Place {
 		}
 		$user = self::user();
 		if ( ! is_dir( $this->folder ) ) {
-			if ( ! $this->may_make() ) {
+			if ( ! $this->may_create() ) {
 				$this->is_guest = true;
 				return 'no store yet, and root must not make one';
 			}
@@ -121,7 +121,7 @@ class Tidemark_Place {
 		if ( self::is_remote( $kind ) ) {
 			return "the folder is on $kind; TIDEMARK_CACHE_DIR names a local one";
 		}
-		$this->site->keep_local( $this->boot_id, $this->identity, $this->may_make() );
+		$this->site->keep_local( $this->boot_id, $this->identity, $this->may_create() );
 		return '';
 	}
 

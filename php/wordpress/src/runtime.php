@@ -2,8 +2,8 @@
 /**
  * The contract of WordPress, and tier 0: a PHP array that lives as long as the request.
  *
- * What is below (APCu, SQLite) stands behind Tidemark_Tiers. Its answers are null where it
- * cannot say, and then this class does what WordPress does without a drop-in.
+ * The tiers below (APCu, SQLite) are behind Tidemark_Tiers. Its answer is null where none is in
+ * use; then this class does what WordPress does without a drop-in.
  */
 #[AllowDynamicProperties]
 class WP_Object_Cache {
@@ -14,9 +14,9 @@ class WP_Object_Cache {
 	protected $global_groups = array();
 	protected $non_persistent_groups = array();
 	protected $blog_prefix = '';
-	/** Group => id => Unix time; only entries that expire stand here. */
+	/** Group => id => Unix time; of entries that expire. */
 	private $expires = array();
-	/** Group => what stands before the key below tier 0. */
+	/** Group => prefix of its keys in the tiers below. */
 	private $prefixes = array();
 	private $multisite;
 	/** @var Tidemark_Tiers|null */
@@ -60,25 +60,25 @@ class WP_Object_Cache {
 			++$this->cache_hits;
 			$value = $this->cache[ $group ][ $id ];
 			try {
-				return is_object( $value ) ? clone $value : $value; // As `copy`, without its call.
+				return is_object( $value ) ? clone $value : $value; // `copy`, inlined.
 			} catch ( Throwable $refused ) {
 				return $value;
 			}
 		}
-		return $this->get_below( $key, $group, $id, $force, $found );
+		return $this->get_from_tiers( $key, $group, $id, $force, $found );
 	}
 
-	/** What the short way of `get` does not answer. */
-	private function get_below( $key, $group, $id, $force, &$found ) {
+	/** What the fast path of `get` does not answer. */
+	private function get_from_tiers( $key, $group, $id, $force, &$found ) {
 		$found = false;
 		if ( is_string( $key ) && '' === trim( $key ) ) {
 			return $this->refuse_key( $key, __METHOD__ );
 		}
-		// Without calls of its own where that is easy: a page comes here some hundred times.
-		$is_kept = $this->tiers && ! isset( $this->non_persistent_groups[ $group ] );
-		if ( ( ! $force || ! $is_kept ) && isset( $this->cache[ $group ] ) && $this->has( $group, $id ) ) {
+		// Few calls: a page comes here some hundred times.
+		$is_persistent = $this->tiers && ! isset( $this->non_persistent_groups[ $group ] );
+		if ( ( ! $force || ! $is_persistent ) && isset( $this->cache[ $group ] ) && $this->has( $group, $id ) ) {
 			$found = true;
-		} elseif ( $is_kept ) {
+		} elseif ( $is_persistent ) {
 			$prefix = $this->prefixes[ $group ] ?? $this->prefix( $group );
 			$found  = $this->take( $group, $id, $this->tiers->get( $prefix, $key, $force ) );
 		}
@@ -92,11 +92,11 @@ class WP_Object_Cache {
 	}
 
 	public function get_multiple( $keys, $group = 'default', $force = false ) {
-		$group   = $group ? $group : 'default';
-		$is_kept = $this->is_kept_below( $group );
-		$missing = array();
+		$group         = $group ? $group : 'default';
+		$is_persistent = $this->is_persistent( $group );
+		$missing       = array();
 		foreach ( (array) $keys as $key ) {
-			if ( $is_kept && self::is_key( $key )
+			if ( $is_persistent && self::is_key( $key )
 				&& ( $force || ! $this->has( $group, $this->id( $key, $group ) ) ) ) {
 				$missing[] = $key;
 			}
@@ -108,15 +108,15 @@ class WP_Object_Cache {
 				$this->take( $group, $this->id( $key, $group ), $below[ $key ] ?? null );
 			}
 		}
-		$asked  = array_flip( $missing );
-		$values = array();
+		$queried = array_flip( $missing );
+		$values  = array();
 		foreach ( (array) $keys as $key ) {
-			$is_asked = count( $missing ) > 1 && self::is_key( $key ) && isset( $asked[ $key ] );
-			$id       = $is_asked ? $this->id( $key, $group ) : null;
-			if ( $is_asked && ! $this->has( $group, $id ) ) {
+			$is_queried = count( $missing ) > 1 && self::is_key( $key ) && isset( $queried[ $key ] );
+			$id         = $is_queried ? $this->id( $key, $group ) : null;
+			if ( $is_queried && ! $this->has( $group, $id ) ) {
 				++$this->cache_misses;
 				$values[ $key ] = false;
-			} elseif ( $is_asked ) {
+			} elseif ( $is_queried ) {
 				++$this->cache_hits;
 				$values[ $key ] = $this->copy( $this->cache[ $group ][ $id ] );
 			} elseif ( is_scalar( $key ) || null === $key ) {
@@ -135,7 +135,7 @@ class WP_Object_Cache {
 		$group = $group ? $group : 'default';
 		$at    = self::expires_at( $expire );
 		$this->keep( $group, $this->id( $key, $group ), $data, $at );
-		if ( $this->is_kept_below( $group ) ) {
+		if ( $this->is_persistent( $group ) ) {
 			// The value that one request merged would hide what another one wrote meanwhile.
 			if ( 'alloptions' === $key && 'options' === $group ) {
 				$this->tiers->delete( $this->prefix( $group ), $key );
@@ -160,7 +160,7 @@ class WP_Object_Cache {
 			$below[ $key ]  = $value;
 			$stored[ $key ] = true;
 		}
-		if ( $below && $this->is_kept_below( $group ) ) {
+		if ( $below && $this->is_persistent( $group ) ) {
 			$this->tiers->set( $this->prefix( $group ), $below, $at );
 		}
 		return $stored;
@@ -180,7 +180,7 @@ class WP_Object_Cache {
 		}
 		$at    = self::expires_at( $expire );
 		$ended = Tidemark_Tiers::STORED;
-		if ( $this->is_kept_below( $group ) ) {
+		if ( $this->is_persistent( $group ) ) {
 			$ended = $this->tiers->add( $this->prefix( $group ), array( $key => $data ), $at )[ $key ];
 		}
 		if ( Tidemark_Tiers::PRESENT === $ended ) {
@@ -191,13 +191,13 @@ class WP_Object_Cache {
 	}
 
 	public function add_multiple( array $data, $group = '', $expire = 0 ) {
-		$group = $group ? $group : 'default';
-		$added = array();
-		$below = array();
-		$kept  = $this->is_kept_below( $group ) && ! wp_suspend_cache_addition();
+		$group         = $group ? $group : 'default';
+		$added         = array();
+		$below         = array();
+		$is_persistent = $this->is_persistent( $group ) && ! wp_suspend_cache_addition();
 		foreach ( $data as $key => $value ) {
 			$added[ $key ] = false;
-			if ( ! $kept || ! self::is_key( $key ) ) {
+			if ( ! $is_persistent || ! self::is_key( $key ) ) {
 				$added[ $key ] = $this->add( $key, $value, $group, $expire );
 			} elseif ( ! $this->has( $group, $this->id( $key, $group ) ) ) {
 				$below[ $key ] = $value;
@@ -220,7 +220,7 @@ class WP_Object_Cache {
 		$group = $group ? $group : 'default';
 		$id    = $this->id( $key, $group );
 		$at    = self::expires_at( $expire );
-		if ( ! $this->is_kept_below( $group ) ) {
+		if ( ! $this->is_persistent( $group ) ) {
 			if ( ! $this->has( $group, $id ) ) {
 				return false;
 			}
@@ -262,7 +262,7 @@ class WP_Object_Cache {
 			$below[ $key ]   = $key;
 			unset( $this->cache[ $group ][ $id ], $this->expires[ $group ][ $id ] );
 		}
-		if ( $below && $this->is_kept_below( $group ) ) {
+		if ( $below && $this->is_persistent( $group ) ) {
 			foreach ( $below as $key ) {
 				$was_there       = $this->tiers->delete( $this->prefix( $group ), $key );
 				$deleted[ $key ] = $deleted[ $key ] || true === $was_there;
@@ -278,7 +278,7 @@ class WP_Object_Cache {
 		$group  = $group ? $group : 'default';
 		$id     = $this->id( $key, $group );
 		$offset = (int) $offset;
-		if ( $this->is_kept_below( $group ) ) {
+		if ( $this->is_persistent( $group ) ) {
 			$below = $this->tiers->incr( $this->prefix( $group ), $key, $offset );
 			if ( is_array( $below ) ) {
 				$this->keep( $group, $id, $below[0], $below[1] );
@@ -288,7 +288,7 @@ class WP_Object_Cache {
 		if ( ! $this->has( $group, $id ) ) {
 			return false;
 		}
-		$value = self::raised( $this->cache[ $group ][ $id ], $offset );
+		$value = self::incremented( $this->cache[ $group ][ $id ], $offset );
 		return $this->cache[ $group ][ $id ] = $value;
 	}
 
@@ -297,8 +297,8 @@ class WP_Object_Cache {
 		return $this->incr( $key, -max( -PHP_INT_MAX, (int) $offset ), $group );
 	}
 
-	/** What `incr` makes of a value; a sum beyond the integers stays at their end. */
-	public static function raised( $value, $offset ) {
+	/** The number that `incr` stores; a sum beyond the range of integers is the largest one. */
+	public static function incremented( $value, $offset ) {
 		$sum = ( is_numeric( $value ) ? $value : 0 ) + $offset;
 		if ( is_float( $sum ) ) {
 			$sum = $sum >= (float) PHP_INT_MAX ? PHP_INT_MAX : ( $sum > 0 ? (int) $sum : 0 );
@@ -331,7 +331,7 @@ class WP_Object_Cache {
 				}
 			}
 		}
-		if ( $this->is_kept_below( $group ) ) {
+		if ( $this->is_persistent( $group ) ) {
 			$this->tiers->flush_group( $this->prefix( $group ) );
 		}
 		return true;
@@ -340,7 +340,7 @@ class WP_Object_Cache {
 	public function add_global_groups( $groups ) {
 		foreach ( (array) $groups as $group ) {
 			if ( ! isset( $this->global_groups[ $group ] ) && '' !== $this->blog_prefix ) {
-				// Entries written before stand under the number of a blog.
+				// The ids of entries written before begin with the number of a blog.
 				unset( $this->cache[ $group ], $this->expires[ $group ] );
 			}
 			$this->global_groups[ $group ] = true;
@@ -364,7 +364,7 @@ class WP_Object_Cache {
 	public function close() {
 		if ( $this->tiers ) {
 			$this->tiers->close();
-			$this->tiers->leave();
+			$this->tiers->close_store();
 		}
 		return true;
 	}
@@ -413,7 +413,7 @@ class WP_Object_Cache {
 			? $key : $this->blog_prefix . $key;
 	}
 
-	/** The length of the group stands before it, so that no group and key look like others. */
+	/** Begins with the length of the group, so that no two pairs of group and key are the same bytes. */
 	private function prefix( $group ) {
 		if ( ! isset( $this->prefixes[ $group ] ) ) {
 			$blog = isset( $this->global_groups[ $group ] ) ? ':' : $this->blog_prefix;
@@ -424,7 +424,7 @@ class WP_Object_Cache {
 		return $this->prefixes[ $group ];
 	}
 
-	private function is_kept_below( $group ) {
+	private function is_persistent( $group ) {
 		return $this->tiers && ! isset( $this->non_persistent_groups[ $group ] );
 	}
 
@@ -448,7 +448,7 @@ class WP_Object_Cache {
 		}
 	}
 
-	/** Keeps what a lower tier answered: value and expiry, false for a miss, null for nothing. */
+	/** Keeps the answer of the tiers: value and expiry, false for a miss, null where none is in use. */
 	private function take( $group, $id, $below ) {
 		if ( null === $below ) {
 			return $this->has( $group, $id );

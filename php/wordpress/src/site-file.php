@@ -5,7 +5,7 @@
  * request need ask neither the database nor the system.
  *
  * With the names of the database and of the tables the id names the store, by whatever path it is
- * reached: no two sites share one. A program that takes the drop-in without a database has none.
+ * reached: no two sites share one. A program that uses the drop-in without a database has none.
  */
 class Tidemark_Site_File {
 	const NAME = '/.ht-tidemark-site-';
@@ -29,12 +29,12 @@ class Tidemark_Site_File {
 	 * The id of the site; empty where there is no database, null where it cannot be read. One that
 	 * is not there yet is made only by a process that may make a store.
 	 */
-	public function id( $may_make ) {
+	public function id( $may_create ) {
 		if ( '' !== $this->id || ! Tidemark_Site_Row::has_database() ) {
 			return $this->id;
 		}
 		$found = Tidemark_Site_Row::read( Tidemark_Site_Row::SITE );
-		if ( null === $found && $may_make ) {
+		if ( null === $found && $may_create ) {
 			Tidemark_Site_Row::add( Tidemark_Site_Row::SITE, Tidemark_Site_Row::token() );
 			$found = Tidemark_Site_Row::read( Tidemark_Site_Row::SITE );
 		}
@@ -42,7 +42,7 @@ class Tidemark_Site_File {
 			return null;
 		}
 		$this->id = $found;
-		$this->write( $may_make );
+		$this->write( $may_create );
 		return $found;
 	}
 
@@ -67,15 +67,15 @@ class Tidemark_Site_File {
 		return "$boot_id $folder" === $this->local;
 	}
 
-	public function keep_local( $boot_id, $folder, $may_make ) {
+	public function keep_local( $boot_id, $folder, $may_create ) {
 		$this->local = "$boot_id $folder";
-		$this->write( $may_make );
+		$this->write( $may_create );
 	}
 
 	/** What root writes the others could not write again. */
-	private function write( $may_make ) {
+	private function write( $may_create ) {
 		$temporary = $this->path . '.' . bin2hex( random_bytes( 8 ) );
-		if ( $may_make && @file_put_contents( $temporary, "{$this->id}\n{$this->local}" ) ) {
+		if ( $may_create && @file_put_contents( $temporary, "{$this->id}\n{$this->local}" ) ) {
 			Tidemark_Place::call( 'chmod', $temporary, 0640 );
 			@rename( $temporary, $this->path ) || @unlink( $temporary );
 		}

@@ -19,7 +19,7 @@ class Tidemark_Store {
 	use Tidemark_Store_Upkeep;
 	use Tidemark_Store_Token;
 
-	const FORMAT  = 3;
+	const FORMAT  = 4;
 	const LARGEST = 16777216;
 	/** The log is brought into the file above the first; above the second its file is given up. */
 	const LOG_MAX  = 33554432;
@@ -30,9 +30,9 @@ class Tidemark_Store {
 	/** Microseconds between two tries for a lock. */
 	const PAUSE_FIRST   = 1000;
 	const PAUSE_LONGEST = 50000;
-	/** What SQLite says of a lock that another one has. */
+	/** SQLite's code for a lock that another process has. */
 	const BUSY = 5;
-	/** A shared memory that was not seen so long joins again before it is used. */
+	/** A shared memory that was not seen for so long joins again before it is used. */
 	const SEGMENT_SECONDS = 600;
 
 	public $stamp = 0;
@@ -48,12 +48,12 @@ class Tidemark_Store {
 	private $db;
 	private $prepared = array();
 	private $reads_since = null;
-	/** Up to where the file of the guests was read. */
-	private $told;
+	/** The position in `invalidate` up to which it was read. */
+	private $position;
 	/** When the token was last compared, as this process knows. */
 	private $checked = 0;
-	/** Of a write the other shared memories could not be notified. */
-	public $is_untold = false;
+	/** The other shared memories could not be notified of a write. */
+	public $notify_failed = false;
 	private $invalidation;
 	/** @var Tidemark_Apcu|null */
 	private $apcu;
@@ -63,7 +63,7 @@ class Tidemark_Store {
 	private $origin;
 	/** @var Tidemark_Clean_Mark */
 	private $mark;
-	/** Whether the mark must be taken away before the next write. */
+	/** Whether the clean mark must be removed before the next write. */
 	private $is_clean = false;
 
 	const SELECT = 'SELECT k, v, x, q, g, c FROM entry WHERE id = ?1';
@@ -116,7 +116,7 @@ class Tidemark_Store {
 	 *
 	 * @throws Exception When it has waited too long, and at any other failure.
 	 */
-	private function patiently( $act ) {
+	private function with_retries( $act ) {
 		$this->db->busyTimeout( 0 );
 		$since = null;
 		$most  = self::PAUSE_FIRST;
@@ -150,7 +150,7 @@ class Tidemark_Store {
 
 	/** Begins a transaction that holds the lock of writers. @throws Exception */
 	private function begin() {
-		$this->patiently( function () {
+		$this->with_retries( function () {
 			return $this->db->exec( 'BEGIN IMMEDIATE' );
 		} );
 	}

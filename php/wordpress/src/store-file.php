@@ -36,9 +36,9 @@ trait Tidemark_Store_File {
 			$boot->execute()->finalize();
 		}
 		$this->origin = $mark['origin'];
-		// Where the file of the guests has not grown since, it is not read further.
-		$this->told    = $mark['told'];
-		$this->checked = $mark['checked'];
+		// Where `invalidate` has not changed since, it is not read.
+		$this->position = $mark['position'];
+		$this->checked  = $mark['checked'];
 		$this->refresh( $mark );
 	}
 
@@ -64,7 +64,7 @@ trait Tidemark_Store_File {
 				CREATE TABLE cleared (id INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 				CREATE TABLE segment (id TEXT PRIMARY KEY, seen INTEGER NOT NULL);
 				CREATE TABLE mark (format INTEGER, boot TEXT, inode TEXT, stamp INTEGER,
-					flushed INTEGER, swept INTEGER, told TEXT, token TEXT, next TEXT,
+					flushed INTEGER, swept INTEGER, position TEXT, token TEXT, next TEXT,
 					checked INTEGER, changed INTEGER, purged INTEGER, origin TEXT, clean INTEGER)' );
 			$found = stat( $temporary );
 			$entry = $db->prepare( 'INSERT INTO mark
@@ -83,7 +83,7 @@ trait Tidemark_Store_File {
 			$db->close();
 			self::keep_origin( $path, $origin );
 			if ( $over ) {
-				self::take_away( $path );
+				self::remove( $path );
 				rename( $temporary, $path );
 			} else {
 				self::take_name( $temporary, $path );
@@ -97,8 +97,8 @@ trait Tidemark_Store_File {
 	}
 
 	/**
-	 * Beside the store, before it takes its name: who does not open the store sees that it is
-	 * another. The inode does not tell, it may be that of a file that is gone.
+	 * Beside the store, before it takes its name: a process that does not open the store sees that
+	 * it is another one. The inode is no proof, it may be that of a file that is gone.
 	 */
 	private static function keep_origin( $path, $origin ) {
 		if ( @file_get_contents( "$path.origin", false, null, 0, 32 ) !== $origin ) {
@@ -111,18 +111,18 @@ trait Tidemark_Store_File {
 	 * and a log without its file would be taken for one of the next. The caller has the lock of
 	 * `lock_name`, so that no log of a new file is removed.
 	 */
-	private static function take_away( $path ) {
+	private static function remove( $path ) {
 		@unlink( $path );
 		@unlink( "$path-wal" );
 		@unlink( "$path-shm" );
 	}
 
-	/** The first that comes gives its file the name. */
+	/** The first process gives its file the name. */
 	private static function take_name( $temporary, $path ) {
 		$lock = self::lock_name( $path );
 		clearstatcache( true, $path );
 		if ( $lock && ! is_file( $path ) ) {
-			self::take_away( $path );
+			self::remove( $path );
 			@rename( $temporary, $path );
 		}
 	}

@@ -2,7 +2,7 @@
 /** How the store and the shared memory of this process follow what others wrote. */
 trait Tidemark_Store_Follow {
 	/**
-	 * Brings the shared memory up to what `follow` read, and lets all writers know it. False
+	 * Brings the shared memory up to date with `follow`, and registers it with all writers. False
 	 * where it must not be used.
 	 *
 	 * @throws Exception
@@ -21,10 +21,10 @@ trait Tidemark_Store_Follow {
 		$this->register( $segment, $is_old, $now );
 		$checked = $this->db->querySingle( 'SELECT checked FROM mark' );
 		self::keep_origin( $this->path, $this->origin );
-		return $this->apcu->keep_state( array( $file, $this->told, $checked ) );
+		return $this->apcu->keep_state( array( $file, $this->position, $checked ) );
 	}
 
-	/** Does in the shared memory what was appended since a position; null is for what is unknown. */
+	/** Applies to the shared memory what was appended since a position; null where that is unknown. */
 	private function replay( $from ) {
 		// What was appended meanwhile may be read as well: it is read once more later.
 		$records = null === $from ? null : $this->invalidation->since( $from )[0];
@@ -55,46 +55,46 @@ trait Tidemark_Store_Follow {
 		return $this->db->querySingle( $query );
 	}
 
-	/** Does what guests appended since the last time. @throws Exception */
+	/** Applies what other processes appended since the last time. @throws Exception */
 	public function follow() {
-		$told = $this->invalidation;
-		if ( $told->is_at( $this->told ) ) {
+		$file = $this->invalidation;
+		if ( $file->is_at( $this->position ) ) {
 			return;
 		}
 		$this->end_reads();
-		$position = $told->position();
-		if ( $this->db->querySingle( 'SELECT told FROM mark' ) === $position ) {
-			$this->told = $position;
+		$position = $file->position();
+		if ( $this->db->querySingle( 'SELECT position FROM mark' ) === $position ) {
+			$this->position = $position;
 			$this->refresh();
 			return;
 		}
 		$this->begin();
 		try {
 			$this->refresh();
-			$known = $this->db->querySingle( 'SELECT told FROM mark' );
+			$known = $this->db->querySingle( 'SELECT position FROM mark' );
 			// A store that has never read the file is as new as the file.
 			list( $records, $position ) = null === $known
-				? array( array(), $told->position() ) : $told->since( $known );
-			$this->obey( $records );
-			$this->db->exec( "UPDATE mark SET told = '$position'" );
+				? array( array(), $file->position() ) : $file->since( $known );
+			$this->apply( $records );
+			$this->db->exec( "UPDATE mark SET position = '$position'" );
 			$this->db->exec( 'COMMIT' );
 		} catch ( Throwable $failed ) {
 			@$this->db->exec( 'ROLLBACK' );
 			throw $failed;
 		}
-		$this->told = $position;
+		$this->position = $position;
 		$this->refresh();
 	}
 
-	private function obey( $records ) {
+	private function apply( $records ) {
 		if ( array() !== $records ) {
-			$this->take_mark_away();
+			$this->remove_mark();
 		}
 		$next = $this->stamp + 1;
 		foreach ( $records ?? array( array( Tidemark_Invalidation::FLUSH, 0, '' ) ) as $record ) {
 			list( $kind, $id, $origin ) = $record;
 			if ( $origin === $this->origin ) {
-				continue; // It was written here already.
+				continue; // This store has the write already.
 			}
 			if ( Tidemark_Invalidation::KEY === $kind ) {
 				$number = random_int( 1, PHP_INT_MAX );

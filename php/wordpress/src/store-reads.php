@@ -31,7 +31,7 @@ trait Tidemark_Store_Reads {
 		$select->bindValue( 1, self::id( $full ), SQLITE3_INTEGER );
 		$row = $select->execute()->fetchArray( SQLITE3_NUM );
 		$select->reset();
-		return $this->judge( $row, $prefix, $full, $now );
+		return $this->validate( $row, $prefix, $full, $now );
 	}
 
 	/** Key => what `get` answers, by one query for each hundred. @throws Exception */
@@ -74,7 +74,7 @@ trait Tidemark_Store_Reads {
 			}
 			while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
 				$key             = $ids[ $row[6] ];
-				$answers[ $key ] = $this->judge( $row, $prefix, $prefix . $key, $now );
+				$answers[ $key ] = $this->validate( $row, $prefix, $prefix . $key, $now );
 			}
 			$rows->finalize();
 		}
@@ -105,7 +105,7 @@ trait Tidemark_Store_Reads {
 		$found = array();
 		while ( $row = $rows->fetchArray( SQLITE3_NUM ) ) {
 			list( $prefix, $full ) = $ids[ $row[6] ];
-			$answer = $this->judge( $row, $prefix, $full, $now );
+			$answer = $this->validate( $row, $prefix, $full, $now );
 			if ( null !== $answer[0] ) {
 				$found[ $full ] = $answer;
 				$this->apcu && $this->apcu->fill( $full, $tokens[ $full ], $answer[0], $answer[1] );
@@ -115,7 +115,7 @@ trait Tidemark_Store_Reads {
 		return $found;
 	}
 
-	private function judge( $row, $prefix, $full, $now ) {
+	private function validate( $row, $prefix, $full, $now ) {
 		if ( ! $row ) {
 			return array( null, 0, array( $this->stamp, 0 ) );
 		}

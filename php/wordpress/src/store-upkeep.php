@@ -1,11 +1,11 @@
 <?php
-/** Upkeep of the store: sweeps, the mark of a sync, and what the commands ask. */
+/** Upkeep of the store: sweeps, the clean mark of a sync, and the numbers for the commands. */
 trait Tidemark_Store_Upkeep {
 	/** Within a transaction that writes. @throws Exception */
-	private function take_mark_away() {
+	private function remove_mark() {
 		if ( $this->is_clean ) {
-			if ( ! $this->mark->take_away() ) {
-				throw new RuntimeException( 'the mark of a sync cannot be taken away' );
+			if ( ! $this->mark->remove() ) {
+				throw new RuntimeException( 'the mark of a sync cannot be removed' );
 			}
 			$this->db->exec( 'UPDATE mark SET clean = 0' );
 			$this->is_clean = false;
@@ -33,7 +33,7 @@ trait Tidemark_Store_Upkeep {
 		return $is_done;
 	}
 
-	/** Small steps of upkeep: what is expired or flushed goes, then what is left at random. */
+	/** Small steps of upkeep: what is expired or flushed goes first, then random entries of a full store. */
 	public function sweep( $limit, $milliseconds, $now ) {
 		$this->end_reads();
 		$ends     = hrtime( true ) + $milliseconds * 1000000;
@@ -52,8 +52,8 @@ trait Tidemark_Store_Upkeep {
 	}
 
 	/**
-	 * A request that reads and then waits for something else keeps the log from ever beginning
-	 * again. Before it grows without end the store gets a new file, which is empty.
+	 * A request that reads and then waits for something else keeps the log from being reset.
+	 * Before it grows without bound the store gets a new file, which is empty.
 	 *
 	 * @throws Exception When the file was given up: then it is opened again.
 	 */

@@ -39,7 +39,7 @@ trait Tidemark_Store_Writes {
 		} finally {
 			foreach ( $rows as $key => $bytes ) {
 				$is_done = $stored[ $key ] ?? false;
-				$this->show( $prefix . $key, $busy[ $key ] ?? 0, $is_done, $is_done ? $bytes : null, $expires );
+				$this->publish( $prefix . $key, $busy[ $key ] ?? 0, $is_done, $is_done ? $bytes : null, $expires );
 			}
 		}
 		return $stored;
@@ -51,7 +51,7 @@ trait Tidemark_Store_Writes {
 		$this->begin();
 		try {
 			$this->refresh();
-			$this->take_mark_away();
+			$this->remove_mark();
 			foreach ( $rows as $key => $bytes ) {
 				$full  = $prefix . $key;
 				$lease = $leases[ $key ] ?? null;
@@ -102,7 +102,7 @@ trait Tidemark_Store_Writes {
 			$changed = $this->change_row( $prefix, $full, $now, $change );
 		} finally {
 			list( $bytes, $expires ) = $changed ?? array( null, 0 );
-			$this->show( $full, $busy, null !== $changed, $bytes, $expires );
+			$this->publish( $full, $busy, null !== $changed, $bytes, $expires );
 		}
 		return $changed;
 	}
@@ -114,7 +114,7 @@ trait Tidemark_Store_Writes {
 			$this->refresh();
 			list( $bytes, $expires ) = $this->select( $prefix, $full, $now );
 			if ( null !== $bytes ) {
-				$this->take_mark_away();
+				$this->remove_mark();
 				$bytes = $change( $bytes );
 				$this->run( self::REPLACE, $prefix, array( self::id( $full ), $full, $bytes, $expires,
 					$this->stamp, $this->sum( $bytes, $expires ) ) );
@@ -138,25 +138,25 @@ trait Tidemark_Store_Writes {
 			$is_done = $this->write_row( $sql, $values, $lease, $prefix );
 		} finally {
 			$bytes = $is_done ? $values[2] : null;
-			$this->show( $values[1], $busy, $is_done, $bytes, $values[3] );
+			$this->publish( $values[1], $busy, $is_done, $bytes, $values[3] );
 		}
 		return $is_done;
 	}
 
-	/** Brings a write that is committed, or was not, to the shared memories. */
-	private function show( $full, $busy, $is_done, $bytes, $expires ) {
+	/** Passes a write on to the shared memories after its commit, or after it failed. */
+	private function publish( $full, $busy, $is_done, $bytes, $expires ) {
 		if ( $this->apcu ) {
 			$this->apcu->end_write( $full, $busy, $bytes, $expires );
 		}
 		if ( $is_done ) {
-			$this->tell( Tidemark_Invalidation::KEY, $full );
+			$this->notify( Tidemark_Invalidation::KEY, $full );
 		}
 	}
 
 	/** After the commit: a process notified earlier would read the old row once more. */
-	private function tell( $kind, $text ) {
+	private function notify( $kind, $text ) {
 		if ( $this->has_others && ! $this->invalidation->append( $kind, $text, $this->origin ) ) {
-			$this->is_untold = true;
+			$this->notify_failed = true;
 		}
 	}
 
@@ -189,7 +189,7 @@ trait Tidemark_Store_Writes {
 	private function begin_dirty() {
 		$this->begin();
 		try {
-			$this->take_mark_away();
+			$this->remove_mark();
 		} finally {
 			$this->db->exec( 'COMMIT' );
 		}
@@ -199,17 +199,17 @@ trait Tidemark_Store_Writes {
 		static $kinds = array( SQLITE3_INTEGER, SQLITE3_BLOB, SQLITE3_BLOB, SQLITE3_INTEGER,
 			SQLITE3_INTEGER, SQLITE3_BLOB, SQLITE3_INTEGER );
 		$statement = $this->statement( $sql );
-		$asked     = $statement->paramCount();
+		$count     = $statement->paramCount();
 		foreach ( $values as $at => $value ) {
-			if ( $at < $asked ) {
+			if ( $at < $count ) {
 				$statement->bindValue( $at + 1, $value, null === $value ? SQLITE3_NULL : $kinds[ $at ] );
 			}
 		}
-		if ( $asked > 7 ) {
+		if ( $count > 7 ) {
 			$statement->bindValue( 8, time(), SQLITE3_INTEGER );
 			$statement->bindValue( 9, $this->floor( $prefix ), SQLITE3_INTEGER );
 		}
-		$this->patiently( function () use ( $statement ) {
+		$this->with_retries( function () use ( $statement ) {
 			try {
 				$statement->execute()->finalize();
 			} finally {
@@ -233,7 +233,7 @@ trait Tidemark_Store_Writes {
 		$this->end_reads();
 		$this->begin();
 		$this->refresh();
-		$this->take_mark_away();
+		$this->remove_mark();
 		$next = $this->stamp + 1;
 		$kind = Tidemark_Invalidation::FLUSH;
 		if ( null === $prefix || count( $this->cleared ) >= 10000 ) {
@@ -250,6 +250,6 @@ trait Tidemark_Store_Writes {
 			// Of a group, too: what is read again comes from here.
 			$this->apcu->flush();
 		}
-		$this->tell( $kind, Tidemark_Invalidation::GROUP === $kind ? $prefix : '' );
+		$this->notify( $kind, Tidemark_Invalidation::GROUP === $kind ? $prefix : '' );
 	}
 }

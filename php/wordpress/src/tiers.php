@@ -1,6 +1,6 @@
 <?php
 /**
- * What lies below the request. Nothing here raises or warns: where a tier cannot be used the
+ * The tiers below the array of the request. Nothing here raises or warns: where a tier cannot be used the
  * answer is null, and the request goes on with its array.
  */
 class Tidemark_Tiers {
@@ -10,8 +10,8 @@ class Tidemark_Tiers {
 	const REFUSED = -1;
 	const FULL_TRIES = 8;
 	/**
-	 * What one commit takes of many entries: its lock must not be held for long, and it must need
-	 * less room than a store has left when the upkeep begins to take entries away.
+	 * Limits of one commit of many entries: its lock must not be held for long, and it must need
+	 * less room than a store has left when the upkeep begins to evict entries.
 	 */
 	const BATCH_KEYS  = 500;
 	const BATCH_BYTES = 4194304;
@@ -23,12 +23,12 @@ class Tidemark_Tiers {
 	/** @var Tidemark_Store|null */
 	private $store;
 	private $is_off = false;
-	/** Full key => what a miss found: stamp of the store and number of the key. */
+	/** Full key => lease of its last miss: stamp of the store and number of the key. */
 	private $leases = array();
 	private $writes = 0;
 	/** @var Tidemark_Invalidation */
 	private $invalidation;
-	private $looked;
+	private $checked_at;
 	/** @var Tidemark_Ahead */
 	private $ahead;
 	/** @var Tidemark_Apcu|null */
@@ -75,14 +75,14 @@ class Tidemark_Tiers {
 		}
 	}
 
-	/** @return array|false|null Value and expiry; false for a miss; null where no tier knows. */
+	/** @return array|false|null Value and expiry; false for a miss; null where no tier is in use. */
 	public function get( $prefix, $key, $force ) {
 		$full  = $prefix . $key;
 		$now   = time();
 		$found = null;
 		if ( $this->apcu && ( ( ! $force && $this->apcu_at === $now ) || $this->is_apcu_current( $force ) ) ) {
 			$found = $this->apcu->get( $full, $now );
-		} elseif ( ! $force && $this->looked === $now && ! $this->is_off ) {
+		} elseif ( ! $force && $this->checked_at === $now && ! $this->is_off ) {
 			$found = $this->ahead->known( $prefix, $key, $now );
 		}
 		if ( $found && is_array( $value = $this->answer( $full, $found ) ) ) {
@@ -154,7 +154,7 @@ class Tidemark_Tiers {
 				return $store->join( $now );
 			} );
 			if ( true !== $is_joined ) {
-				$this->leave_apcu( 'its state cannot be kept' );
+				$this->disable_apcu( 'its state cannot be kept' );
 				return false;
 			}
 		}
@@ -162,7 +162,7 @@ class Tidemark_Tiers {
 		return true;
 	}
 
-	private function leave_apcu( $reason ) {
+	private function disable_apcu( $reason ) {
 		$this->notices->note( 'shared', "APCu: $reason" );
 		$this->apcu_refusal = $reason;
 		$this->apcu         = null;
@@ -227,7 +227,7 @@ class Tidemark_Tiers {
 			return self::PRESENT;
 		}
 		$found = $this->get( $prefix, $key, true );
-		// Asking again must not renew the lease: the caller's value is as old as before.
+		// This read must not renew the lease: the caller's value is as old as before.
 		$this->leases[ $prefix . $key ] = $lease;
 		return false === $found ? self::REFUSED : self::PRESENT;
 	}
@@ -306,10 +306,10 @@ class Tidemark_Tiers {
 	/** @return array|false|null The new number and its expiry. */
 	public function incr( $prefix, $key, $offset ) {
 		$this->ahead->forget( $prefix . $key );
-		$raised = $this->guarded( function ( $store ) use ( $prefix, $key, $offset ) {
+		$incremented = $this->guarded( function ( $store ) use ( $prefix, $key, $offset ) {
 			$changed = $store->change( $prefix, $key, time(), function ( $bytes ) use ( $offset ) {
 				$value = @unserialize( $bytes, array( 'allowed_classes' => false ) );
-				return serialize( WP_Object_Cache::raised( $value, $offset ) );
+				return serialize( WP_Object_Cache::incremented( $value, $offset ) );
 			} );
 			++$this->writes;
 			if ( $store->is_replaced() ) {
@@ -317,10 +317,10 @@ class Tidemark_Tiers {
 			}
 			return $changed ? array( unserialize( $changed[0] ), $changed[1] ) : false;
 		} );
-		if ( null === $raised ) {
+		if ( null === $incremented ) {
 			$this->delete( $prefix, $key );
 		}
-		return $raised;
+		return $incremented;
 	}
 
 	public function flush() {
@@ -362,13 +362,13 @@ class Tidemark_Tiers {
 		} );
 	}
 
-	/** Closes the store at the end of a request; what comes later opens it again. */
-	public function leave() {
+	/** Closes the store at the end of a request; a later use opens it again. */
+	public function close_store() {
 		if ( $this->store ) {
 			$this->store->close();
 		}
 		$this->store  = null;
-		$this->looked = null;
+		$this->checked_at = null;
 	}
 
 	private function sweep() {
@@ -418,7 +418,7 @@ class Tidemark_Tiers {
 		if ( $this->apcu ) {
 			$this->apcu->flush();
 		}
-		$this->tell( $kind, $text );
+		$this->notify( $kind, $text );
 		$file = $this->place->file( 'store.sqlite' );
 		if ( '' !== $this->place->refusal || ! is_file( $file ) ) {
 			return;
@@ -443,8 +443,8 @@ class Tidemark_Tiers {
 	}
 
 	/**
-	 * Runs one use of the store. A failure opens it again once; the second turns it off. Where it
-	 * is full there are more tries: another process may take the room that was made.
+	 * Runs one operation on the store. The first failure opens it again, the second turns it off. Where
+	 * it is full there are more tries: another process may use up the room that was made.
 	 */
 	private function guarded( $use ) {
 		$most = 2;
@@ -457,11 +457,11 @@ class Tidemark_Tiers {
 					$this->invalidation,
 					$this->apcu
 				);
-				$this->look_around();
+				$this->check_store();
 				$answer = $use( $this->store );
-				if ( $this->store->is_untold ) {
-					$this->store->is_untold = false;
-					$this->mark_untold();
+				if ( $this->store->notify_failed ) {
+					$this->store->notify_failed = false;
+					$this->notify_by_row();
 				}
 				return $answer;
 			} catch ( Throwable $failed ) {
@@ -482,12 +482,12 @@ class Tidemark_Tiers {
 	}
 
 	/** At the first use in a request, and each minute of a long one. */
-	private function look_around() {
+	private function check_store() {
 		$now = time();
-		if ( null !== $this->looked && abs( $now - $this->looked ) < 60 ) {
+		if ( null !== $this->checked_at && abs( $now - $this->checked_at ) < 60 ) {
 			return;
 		}
-		$this->looked = $now;
+		$this->checked_at = $now;
 		if ( $this->store->is_replaced() ) {
 			throw new RuntimeException( 'the store was replaced' );
 		}
@@ -500,27 +500,27 @@ class Tidemark_Tiers {
 			throw new RuntimeException( $this->place->refusal );
 		}
 		if ( $this->apcu && ! $this->store->join( $now ) ) {
-			$this->leave_apcu( 'its state cannot be kept' );
+			$this->disable_apcu( 'its state cannot be kept' );
 		}
 	}
 
-	/** What a process that has no store wrote, for those that have one. */
-	private function tell( $kind, $text ) {
+	/** Notifies the processes that have a store of a write of one that has none. */
+	private function notify( $kind, $text ) {
 		if ( $this->place->has_no_store() ) {
 			return;
 		}
 		if ( ! is_dir( $this->place->folder ) || ! $this->invalidation->append( $kind, $text ) ) {
-			$this->mark_untold();
+			$this->notify_by_row();
 		}
 	}
 
-	private function mark_untold() {
-		$this->notices->note( 'untold', 'a write could not be told to the other processes' );
+	private function notify_by_row() {
+		$this->notices->note( 'unnotified', 'the other processes could not be notified of a write' );
 		$this->is_row_due = true;
 		$this->change_row( time() );
 	}
 
-	/** The last resort: all will flush within a minute. Once a second, and when a request ends. */
+	/** The last resort: all flush within a minute. Once a second at most, and when a request ends. */
 	private function change_row( $now ) {
 		if ( $this->is_row_due && $now !== $this->row_changed ) {
 			$this->row_changed = $now;
@@ -529,7 +529,7 @@ class Tidemark_Tiers {
 		}
 	}
 
-	/** The file has its largest size: some of it goes, before the write is tried again. */
+	/** The file has its largest size: some entries are evicted before the write is tried again. */
 	private function make_room() {
 		try {
 			$this->store->sweep( $this->limit, 5, time() );
@@ -538,7 +538,7 @@ class Tidemark_Tiers {
 		}
 	}
 
-	/** Which tiers serve, and why: name => text. */
+	/** Which tiers are in use, and why not the others: name => text. */
 	public function status() {
 		$reason = $this->place->refusal ? $this->place->refusal : 'the store cannot be used';
 		$is_on  = null !== $this->counts();
@@ -548,7 +548,7 @@ class Tidemark_Tiers {
 			'tier 1 (APCu)'    => $shared ? 'on, shared by the processes of this PHP-FPM master'
 				: "off, {$this->apcu_refusal}",
 			'tier 2 (SQLite)'  => $is_on ? 'on, ' . $this->place->file( 'store.sqlite' ) : "off, $reason",
-			'guest'            => $this->place->is_guest ? 'yes, writes are told to the others' : 'no',
+			'guest'            => $this->place->is_guest ? 'yes, the other processes are notified of its writes' : 'no',
 		);
 	}
 

@@ -1,13 +1,13 @@
 <?php
 /**
- * Files in a folder that another user may own, such as that of a web server when root runs WP-CLI:
- * who owns the folder can put a link in the place of any file, also in the middle of a write.
+ * Regular files in a folder that another user may own, such as that of a web server when root runs
+ * WP-CLI: the owner of the folder can put a link in the place of any file, also during a write.
  */
-class Tidemark_Plain_File {
-	const KIND = 0170000;
-	const IS   = 0100000;
+class Tidemark_Regular_File {
+	const TYPE    = 0170000;
+	const REGULAR = 0100000;
 
-	/** Opens a file that is there, and is no link; else false. What was opened is what has the name. */
+	/** Opens a regular file, no link; else false. What was opened is what has the name. */
 	public static function open( $path ) {
 		$file = @fopen( $path, 'r+b' );
 		if ( ! $file ) {
@@ -16,7 +16,7 @@ class Tidemark_Plain_File {
 		clearstatcache( true, $path );
 		$named  = @lstat( $path );
 		$opened = fstat( $file );
-		if ( $named && self::is_plain( $named ) && array( $named['dev'], $named['ino'] )
+		if ( $named && self::is_regular( $named ) && array( $named['dev'], $named['ino'] )
 			=== array( $opened['dev'], $opened['ino'] ) ) {
 			return $file;
 		}
@@ -54,7 +54,7 @@ class Tidemark_Plain_File {
 		return $file;
 	}
 
-	public static function is_plain( array $found ) {
-		return self::IS === ( $found['mode'] & self::KIND );
+	public static function is_regular( array $found ) {
+		return self::REGULAR === ( $found['mode'] & self::TYPE );
 	}
 }
