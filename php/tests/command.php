@@ -22,6 +22,36 @@ Suite::same( 'status names the tiers', command( $site, 'status()' ), array( arra
 	'tier 2 (SQLite): on, ' . Suite::store( $site ),
 	'guest: no',
 ), 0 ) );
+$info = Suite::request( $site, 'return $filters["debug_information"]( array( "wp-core" => 1 ) );' );
+Suite::same( 'Site Health shows the status', array( array_keys( $info ), array_column( $info['tidemark']['fields'], 'value', 'label' ) ),
+	array( array( 'wp-core', 'tidemark' ), array(
+		'tier 0 (request)' => 'on',
+		'tier 1 (APCu)'    => 'off, apc.enable_cli is off',
+		'tier 2 (SQLite)'  => 'on, ' . Suite::store( $site ),
+		'guest'            => 'no',
+	) ) );
+Suite::same( 'Site Health shows the reason, and the faults of its request', Suite::request( $site,
+	'return array_column( $filters["debug_information"]( array() )["tidemark"]["fields"], "value", "label" );', $guest ), array(
+		'tier 0 (request)' => 'on',
+		'tier 1 (APCu)'    => 'off, there is no tier 2',
+		'tier 2 (SQLite)'  => 'off, TIDEMARK_CACHE_GUEST leaves the store to others',
+		'guest'            => 'yes, the other processes are notified of its writes',
+		'off'              => 1,
+	) );
+preg_match_all( "/(?:return|refusal +=|refusal :|base \?|check\(\) :|is_off \?|disable_apcu\() '([^']{10,})'/",
+	file_get_contents( Suite::$drop_in ), $reasons );
+$guide = file_get_contents( dirname( __DIR__, 2 ) . '/docs/guides/wordpress.md' );
+Suite::same( 'each reason of the status is in the guide', array_values( array_filter( $reasons[1], function ( $reason ) use ( $guide ) {
+	return false === strpos( $guide, preg_replace( '/ \(.*/', '', $reason ) );
+} ) ), array() );
+Suite::same( 'reasons of the status are found in the file', count( $reasons[1] ) > 15, true );
+$folder = basename( Suite::store_folder( $site ) );
+Suite::same( 'backup plugins exclude the store', Suite::request( $site, '$directory = $filters["updraftplus_exclude_directory"];
+	return array( $directory( false, "/site/wp-content/' . $folder . '" ), $directory( false, "' . $folder . '" ),
+		$directory( false, "/site/wp-content/uploads" ), $directory( true, "cache" ),
+		$filters["ai1wm_exclude_content_from_export"]( array( "cache" ) ),
+		$filters["backwpup_file_exclude"]( "" ), $filters["backwpup_file_exclude"]( ".tmp" ) );' ),
+	array( true, true, false, true, array( 'cache', $folder ), '.ht-tidemark-', '.tmp,.ht-tidemark-' ) );
 $master = array( 'master' => Suite::master( 1 ) );
 Suite::same( 'status names tier 1 where APCu is', command( $site, 'status()', $master )[0][1],
 	'tier 1 (APCu): on, shared by the processes of this PHP-FPM master' );

@@ -39,6 +39,12 @@ function __( $text ) {
 	return $text;
 }
 
+$filters = array();
+
+function add_filter( $name, $function ) {
+	$GLOBALS['filters'][ $name ] = $function;
+}
+
 function _doing_it_wrong( $function, $message, $version ) {
 	++$GLOBALS['wrong'];
 }

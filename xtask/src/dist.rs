@@ -16,7 +16,7 @@ const SOURCE: &str = "php/wordpress/src";
 const LICENCE: &str = "php/wordpress/LICENSE";
 /// In this order: the header stops a request that did not come through WordPress, and a trait
 /// comes before the class that uses it.
-const PARTS: [&str; 21] = [
+const PARTS: [&str; 23] = [
     "header",
     "functions",
     "runtime",
@@ -38,6 +38,8 @@ const PARTS: [&str; 21] = [
     "site-file",
     "notices",
     "command",
+    "site-health",
+    "backups",
 ];
 const OPENING: &str = "<?php\n";
 

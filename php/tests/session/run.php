@@ -89,6 +89,11 @@ Suite::same( 'status names the tiers and why one is off', array( $code, $lines )
 	'tier 2 (SQLite): on, ' . store(),
 	'guest: no',
 ) ) );
+$page = $host->page( '/wp-admin/site-health.php?tab=debug', 'one', $host->run_in_site( 'login.php' )[1] );
+Suite::same( 'Site Health names the tiers of PHP-FPM', array( $page[0], array_map( function ( $text ) use ( $page ) {
+	return false !== strpos( $page[1], $text );
+}, array( 'Tidemark object cache', 'on, shared by the processes of this PHP-FPM master', 'on, ' . store() ) ) ),
+	array( '200', array( true, true, true ) ) );
 $codes = array();
 foreach ( array( 'status', 'stats', 'verify', 'flush-group posts', 'flush', 'sync', 'flush-group', 'flush-group a b',
 	'register', '__construct', 'none' ) as $words ) {
