@@ -99,6 +99,37 @@ after_fault( 'folder that cannot be made', function () {}, array( array( false, 
 after_fault( 'boot id out of reach', function () {}, array( array( false, true, 'new' ), false ),
 	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 2 ) ) ) );
 
+// A file that cannot grow, as on a full disk: the value before the failed write must not stay.
+$limited = function ( $blocks ) {
+	return array( 'before' => array( 'sh', '-c', "trap '' XFSZ; ulimit -f $blocks; exec \"\$@\"", 'sh' ) );
+};
+foreach ( array( 'some' => array( 128, 3000000, array( false, 'other', 1 ) ), 'any' => array( 0, 10, array( false, false, false ) ) )
+	as $name => list( $blocks, $bytes, $left ) ) {
+	$site = Suite::site();
+	Suite::request( $site, 'wp_cache_set( "a", "old" ); wp_cache_set( "b", "other" ); wp_cache_set( "n", 1 );' );
+	Suite::same( "write keeps its value in the request where the disk refuses $name bytes", Suite::request( $site,
+		'$r = wp_cache_set( "a", str_repeat( "x", ' . $bytes . ' ) ); return array( $r, strlen( wp_cache_get( "a" ) ) );',
+		$limited( $blocks ) ), array( true, $bytes ) );
+	Suite::same( "write leaves no older value where the disk refuses $name bytes", Suite::request( $site,
+		'return array( wp_cache_get( "a" ), wp_cache_get( "b" ), wp_cache_get( "n" ) );' ), $left );
+	Suite::same( "store works again after the disk refused $name bytes", array(
+		Suite::request( $site, 'return wp_cache_set( "a", "new" );' ), Suite::request( $site, 'return wp_cache_get( "a" );' ),
+	), array( true, 'new' ) );
+}
+
+// Another program cuts the file while a request has it open; PHP itself would drop SQLite's locks.
+$site = Suite::site();
+Suite::request( $site, 'wp_cache_set( "a", "old" ); for ( $i = 0; $i < 200; ++$i ) { wp_cache_set( "k$i", str_repeat( "k", 900 ) ); }' );
+Suite::same( 'file cut while a request has it open', array(
+	Suite::request( $site, '$r = array( wp_cache_get( "a" ) );
+		exec( "truncate -s 5000 " . escapeshellarg( Tidemark_Tiers::shared()->place->file( "store.sqlite" ) ) );
+		for ( $i = 0; $i < 200; ++$i ) { $k = wp_cache_get( "k$i" ); $r[] = false === $k || 900 === strlen( $k ) ? 1 : $k; }
+		wp_cache_set( "a", "new" ); return array_unique( $r );' ),
+	in_array( Suite::request( $site, 'return wp_cache_get( "a" );' ), array( 'new', false ), true ),
+	Suite::request( $site, 'return wp_cache_set( "a", "newer" );' ),
+	Suite::request( $site, 'return wp_cache_get( "a" );' ),
+), array( array( 'old', 1 ), true, true, 'newer' ) );
+
 // A lock that is given up is counted by that name; the key is gone for all. The patience is set to none.
 $site    = Suite::site();
 $drop_in = Suite::$drop_in;

@@ -50,6 +50,13 @@ during( 'full disk', function () use ( $host, $away ) {
 	Host::shell( "umount -l $away" );
 	$host->configure( array() );
 } );
+during( 'no inode left', function () use ( $host, $away ) {
+	Host::shell( "mount -t tmpfs -o size=16m,nr_inodes=4 tmpfs $away && chown www-data $away" );
+	$host->configure( array( 'TIDEMARK_CACHE_DIR' => $away ) );
+}, function () use ( $host, $away ) {
+	Host::shell( "umount -l $away" );
+	$host->configure( array() );
+} );
 during( 'file system of FUSE', function () use ( $host, $away ) {
 	mkdir( "{$host->folder}/below" );
 	chown( "{$host->folder}/below", 'www-data' );
