@@ -36,9 +36,11 @@ mod schema_record;
 mod slow_shapes;
 mod sqlite;
 pub mod staged;
+mod stored;
 mod stored_catalogue;
 mod stored_constraint;
 mod turn;
+mod vault;
 #[cfg(test)]
 mod working_set_tests;
 mod written;

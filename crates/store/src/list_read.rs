@@ -1,7 +1,7 @@
 //! What reading a list is to every database: when one key decides it, and how large it may be.
 
-use model::Row;
-use query::{Query, UniqueKey};
+use model::{Field, Row, Value};
+use query::{Cursor, Query, UniqueKey};
 
 use crate::{Listing, StoreError, TotalCap};
 
@@ -57,6 +57,47 @@ pub(crate) fn unique_key<'a>(listing: &Listing<'a>) -> Option<UniqueKey<'a>> {
         return None;
     }
     query::unique_key(listing.query)
+}
+
+/// Where a row stands, whose values of the keys of the order end a result of so many columns.
+pub(crate) fn place_of<E>(
+    query: &Query,
+    columns: usize,
+    mut value: impl FnMut(usize, Field) -> Result<Value, E>,
+) -> Result<Vec<Value>, E> {
+    let keys = query.read_order();
+    let first = columns - keys.len();
+    let keys = keys.iter().enumerate();
+    keys.map(|(offset, key)| value(first + offset, key.field))
+        .collect()
+}
+
+/// Where the row of a cursor stands, from that of [`query::emit::cursor_row`]: the value of each
+/// key of the order, then its `$sequence`, then where a version begins. `value` gives what a column
+/// holds, of a field or else a number.
+///
+/// # Errors
+/// [`StoreError::CursorNull`], or what `value` says.
+pub(crate) fn cursor_place<E: From<StoreError>>(
+    query: &Query,
+    cursor: &Cursor,
+    mut value: impl FnMut(usize, Option<Field>) -> Result<Value, E>,
+) -> Result<Vec<Value>, E> {
+    let mut values = Vec::with_capacity(query.order.len() + 3);
+    for (position, key) in query.order.iter().enumerate() {
+        match value(position, Some(key.field))? {
+            Value::Null => {
+                let id = cursor.row.clone();
+                return Err(StoreError::CursorNull { id }.into());
+            }
+            value => values.push(value),
+        }
+    }
+    let numbers = if query.frame.is_wide() { 3 } else { 1 };
+    for position in query.order.len()..query.order.len() + numbers {
+        values.push(value(position, None)?);
+    }
+    Ok(values)
 }
 
 /// How many bytes the rows of a list may still take.

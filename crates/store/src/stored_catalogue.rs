@@ -10,35 +10,18 @@ use model::catalogue::SecretHash;
 use model::{
     ApiKey, CatalogueChange, Column, ColumnKey, ColumnKind, ColumnNumber, Database, DatabaseId,
     DatabaseKind, Direction, Field, Grantee, Index, IndexColumn, IndexKey, IndexKind, IndexStatus,
-    KeyId, ModelError, OnDelete, Past, Permission, Project, ProjectId, Relation, RelationKind,
-    Retention, Scope, Side, Table, TableId, TableNumber, TableOptions, Timestamp, Value,
+    KeyId, OnDelete, Past, Permission, Project, ProjectId, Relation, RelationKind, Retention,
+    Scope, Side, Table, TableId, TableNumber, TableOptions, Timestamp, Value,
 };
 use serde_json::Value as Json;
 
-use crate::StoreError;
 use crate::error::corrupt;
 use crate::json_list;
+use crate::stored::row::{
+    Read, StoredCell, StoredRow, count, flag, id, instant, int, maybe_int, other, string, text,
+};
 
 mod functions;
-
-type Read<T> = Result<T, StoreError>;
-
-/// What a row has in one column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum StoredCell<'r> {
-    Null,
-    Int(i64),
-    Float(f64),
-    Text(&'r str),
-    Bytes(&'r [u8]),
-}
-
-/// A row of the catalogue's tables, as a database gives it.
-pub(crate) trait StoredRow {
-    /// # Errors
-    /// When it has something else there, or not so many columns.
-    fn cell(&self, position: usize) -> Read<StoredCell<'_>>;
-}
 
 /// A table of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -418,54 +401,6 @@ fn permissions(row: &dyn StoredRow, position: usize) -> Read<Vec<Permission>> {
     Grantee::Table
         .parse(texts.iter().map(String::as_str))
         .map_err(|error| corrupt(error.to_string()))
-}
-
-fn id<T>(
-    row: &dyn StoredRow,
-    position: usize,
-    new: impl Fn(&str) -> Result<T, ModelError>,
-) -> Read<T> {
-    new(text(row, position)?).map_err(|error| corrupt(error.to_string()))
-}
-
-fn other(cell: StoredCell<'_>) -> StoreError {
-    corrupt(format!("the catalogue holds {cell:?}"))
-}
-
-fn maybe_int(row: &dyn StoredRow, position: usize) -> Read<Option<i64>> {
-    match row.cell(position)? {
-        StoredCell::Null => Ok(None),
-        StoredCell::Int(number) => Ok(Some(number)),
-        cell => Err(other(cell)),
-    }
-}
-
-fn int(row: &dyn StoredRow, position: usize) -> Read<i64> {
-    maybe_int(row, position)?.ok_or_else(|| other(StoredCell::Null))
-}
-
-fn count(row: &dyn StoredRow, position: usize) -> Read<u32> {
-    let number = int(row, position)?;
-    u32::try_from(number).map_err(|_| other(StoredCell::Int(number)))
-}
-
-fn flag(row: &dyn StoredRow, position: usize) -> Read<bool> {
-    Ok(int(row, position)? != 0)
-}
-
-fn instant(row: &dyn StoredRow, position: usize) -> Read<Timestamp> {
-    int(row, position).map(Timestamp)
-}
-
-fn text(row: &dyn StoredRow, position: usize) -> Read<&str> {
-    match row.cell(position)? {
-        StoredCell::Text(text) => Ok(text),
-        cell => Err(other(cell)),
-    }
-}
-
-fn string(row: &dyn StoredRow, position: usize) -> Read<String> {
-    text(row, position).map(str::to_owned)
 }
 
 fn hash(row: &dyn StoredRow, position: usize) -> Read<SecretHash> {

@@ -68,7 +68,8 @@ impl Copied {
         let url = DatabaseUrl::parse(&cluster.url(database)).unwrap();
         let copy = StoreCopy::make(&directory.0.path().join("data"), &url, None).unwrap();
         copy.release().unwrap().close();
-        let reads = DatabaseReads::open(&options(&url), None).unwrap();
+        let keys = directory.0.path().join("data");
+        let reads = DatabaseReads::open(&options(&url), None, &keys).unwrap();
         let db = db::Db::open(&directory);
         Copied {
             epoch: db.catalogue.epoch,
@@ -541,7 +542,8 @@ fn a_read_past_its_limit_is_stopped_and_the_next_one_runs() {
         read_limit_ms: 200,
         ..options(&url)
     };
-    let reads = DatabaseReads::open(&hurried, None).unwrap();
+    let keys = copied.world.directory.0.path();
+    let reads = DatabaseReads::open(&hurried, None, keys).unwrap();
     let tables = &copied.world.tables;
     put_to_sleep(&copied, &tables[0]);
     let list = |table, words: bool| {
@@ -601,6 +603,6 @@ fn reads_that_are_closed_end_with_an_error() {
     copied.reads.close();
     assert_eq!(list().unwrap_err(), StoreError::Interrupted);
     let directory = copied.world.directory.0.path();
-    let refused = DatabaseReads::open(&db::options(directory), None);
+    let refused = DatabaseReads::open(&db::options(directory), None, directory);
     assert!(matches!(refused.err(), Some(StoreError::PlaceUnfit { .. })));
 }

@@ -9,6 +9,7 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::json_list;
+use crate::vault::StoredText;
 
 /// What a row has in one column, by the column's type in PostgreSQL.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +53,17 @@ impl MovedCell {
             (&Type::TEXT_ARRAY, _) if is_null => MovedCell::Texts(None),
             _ => return None,
         })
+    }
+
+    /// What SQLite has in a column of texts that may be sealed, as a column of texts holds it.
+    pub(crate) fn of_sealed(stored: ValueRef<'_>) -> Option<MovedCell> {
+        let text = match stored {
+            ValueRef::Null => return Some(MovedCell::Text(None)),
+            ValueRef::Text(text) => StoredText::Plain(text_of(text)?),
+            ValueRef::Blob(sealed) => StoredText::Sealed(sealed.to_vec()),
+            ValueRef::Integer(_) | ValueRef::Real(_) => return None,
+        };
+        Some(MovedCell::Text(Some(text.column_text()?)))
     }
 
     /// What PostgreSQL has there.
@@ -228,6 +240,22 @@ mod tests {
         assert_ne!(digest(&[&none]), digest(&[&empty]));
         let floats = [0.1 + 0.2, 0.3].map(|number| [MovedCell::Float(Some(number))]);
         assert_ne!(digest(&[&floats[0]]), digest(&[&floats[1]]));
+    }
+
+    #[test]
+    fn a_sealed_text_is_known_by_its_first_character() {
+        let of = |stored| MovedCell::of_sealed(stored);
+        let text = |text: &str| Some(MovedCell::Text(Some(text.to_owned())));
+        assert_eq!(of(ValueRef::Text(b"{}")), text("{}"));
+        assert_eq!(of(ValueRef::Blob(b"\x01{")), text("\u{1}017b"));
+        assert_eq!(of(ValueRef::Null), Some(MovedCell::Text(None)));
+        for stored in [
+            ValueRef::Text(b"\x01017b"),
+            ValueRef::Text(b"a\0"),
+            ValueRef::Integer(1),
+        ] {
+            assert_eq!(of(stored), None, "{stored:?}");
+        }
     }
 
     #[test]

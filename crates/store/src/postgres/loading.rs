@@ -9,7 +9,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Column, Row};
 
 use crate::error::corrupt;
-use crate::stored_catalogue::{CataloguePart, StoredCatalogue, StoredCell, StoredRow};
+use crate::stored::row::{StoredCell, StoredRow};
+use crate::stored_catalogue::{CataloguePart, StoredCatalogue};
 use crate::{Loaded, StoreError};
 
 /// Tables whose next boundary one statement looks for.

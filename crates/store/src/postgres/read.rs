@@ -16,11 +16,17 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use model::{Mark, Row, Table, TableNumber, Timestamp};
+use query::Dialect;
 use tokio::runtime::Handle;
 
+use crate::history_line;
 use crate::list_read::OwnedListing;
 use crate::read_threads::{self, Pool, WAIT_MAX};
 use crate::slow_shapes::SlowShapes;
+use crate::stored::boundaries::BoundaryRead;
+use crate::stored::read::StoredRead;
+use crate::stored::{constraints, names_then};
+use crate::vault::Vault;
 use crate::{
     BoundaryOf, EncodeRow, Listed, Listing, OffloadKind, Options, Point, Recorded, RecordsOf,
     Snapshot, StoreConstraints, StoreError, StoreFuture, StorePlace, StoreReads, TableConstraints,
@@ -28,23 +34,21 @@ use crate::{
 };
 
 mod boundary;
-mod catalogue_then;
 mod found_row;
+mod functions_of;
 mod kept_statements;
 mod lending;
 mod list;
-mod of_tables;
 mod page;
 mod point;
 mod read_halt;
 mod records;
 mod snapshot;
+mod staged;
+mod stored_reads;
 mod tested;
 
-use boundary::BoundaryRead;
-use catalogue_then::TableThen;
 use lending::{Lending, LentConnection};
-use of_tables::{ConstraintsOf, LastErasure, ReferringTo};
 use point::OwnedPoint;
 use read_halt::{ReadHalt, Step};
 
@@ -76,6 +80,10 @@ struct SharedReads {
     short_ones: Arc<Lending>,
     long_ones: Arc<Lending>,
     encode_row: EncodeRow,
+    /// The key of encrypted columns, and of what may hold their values.
+    vault: Vault,
+    /// The key of variables of functions.
+    variables: Vault,
     /// Longest time of a short read.
     short: Duration,
     limit_ms: u64,
@@ -110,8 +118,8 @@ trait DatabaseRead: Send + Sync + 'static {
 
 impl DatabaseReads {
     /// Opens no connection yet: the first read does. A password that the URL lacks is looked for in
-    /// the file. Of the options a database has no use for `durability`, `reader_cache_bytes` and
-    /// `vfs`.
+    /// the file; the files of keys are in the directory `keys`, if any are. Of the options a
+    /// database has no use for `durability`, `reader_cache_bytes` and `vfs`.
     ///
     /// # Errors
     /// [`StoreError::PlaceUnfit`] when the place is a directory; [`StoreError::Io`] when no thread
@@ -119,6 +127,7 @@ impl DatabaseReads {
     pub fn open(
         options: &Options,
         password_file: Option<&Path>,
+        keys: &Path,
     ) -> Result<DatabaseReads, StoreError> {
         let StorePlace::Database(url) = &options.place else {
             let place = options.place.clone();
@@ -141,6 +150,8 @@ impl DatabaseReads {
                 long_ones: lending(limits.threads, options.read_limit_ms),
                 handle,
                 encode_row: options.encode_row,
+                vault: Vault::of_values(keys),
+                variables: Vault::of_variables(keys),
                 short: Duration::from_millis(short_ms),
                 limit_ms: options.read_limit_ms,
                 slow: SlowShapes::new(),
@@ -177,6 +188,11 @@ impl DatabaseReads {
             }
             self.apart(read, of_guest)?.await
         })
+    }
+
+    /// What the first row of a statement is, if there is one.
+    fn first<T: Send + 'static>(&self, read: StoredRead<T>) -> StoreFuture<'_, Option<T>> {
+        Box::pin(async move { Ok(self.run(read, false).await?.into_iter().next()) })
     }
 
     /// Reads on a thread for long reads.
@@ -281,8 +297,16 @@ impl StoreReads for DatabaseReads {
     }
 
     fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {
-        let today = Arc::clone(today);
-        self.run(TableThen { today, mark }, false)
+        // No transaction is needed: what was so at a settled mark no commit changes.
+        Box::pin(async move {
+            let then = self.first(names_then::table_then(today.number, mark));
+            let Some(mut then) = then.await? else {
+                return Ok(Arc::clone(today));
+            };
+            let columns = names_then::columns_then(today.number, mark);
+            then.columns = self.run(columns, false).await?;
+            Ok(history_line::table_then(today, then))
+        })
     }
 
     fn next_boundary<'a>(&'a self, request: BoundaryOf<'a>) -> StoreFuture<'a, Option<Timestamp>> {
@@ -294,7 +318,8 @@ impl StoreReads for DatabaseReads {
     }
 
     fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
-        self.run(LastErasure(tables.to_vec()), false)
+        let read = constraints::last_erasure(Dialect::Postgres, tables);
+        Box::pin(async move { Ok(self.first(read).await?.flatten()) })
     }
 
     fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
@@ -307,10 +332,13 @@ impl StoreReads for DatabaseReads {
 
 impl StoreConstraints for DatabaseReads {
     fn constraints(&self, table: TableNumber) -> StoreFuture<'_, TableConstraints> {
-        self.run(ConstraintsOf(table), false)
+        Box::pin(async move {
+            let found = self.run(constraints::of_table(table), false).await?;
+            Ok(constraints::together(found))
+        })
     }
 
     fn referring(&self, table: TableNumber) -> StoreFuture<'_, Vec<TableNumber>> {
-        self.run(ReferringTo(table), false)
+        self.run(constraints::referring(table), false)
     }
 }

@@ -10,12 +10,14 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::disk::directory::{self, DATABASE_FILE};
 use super::disk::kept::Kept;
-use super::disk::vault::{self, Vault};
+use super::disk::keys;
 use super::read::staged::used_bytes;
 use super::schema::catalogue_read;
 use super::schema::coding;
+use super::schema::functions_key;
 use super::schema::migrate::{self, FORMAT};
 use super::schema::sizes::FIRST_FORMAT;
+use crate::vault::Vault;
 use crate::{StoreError, StorePlace};
 
 /// Steps of SQLite's machine between two signs of life: some hundredths of a second.
@@ -94,7 +96,7 @@ impl Inspection {
     /// # Errors
     /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`], or when the database cannot be read.
     pub fn key(&self) -> Result<Option<()>, StoreError> {
-        vault::holds_key(&self.directory, &self.connection)
+        keys::holds_key(&self.directory, &self.connection)
     }
 
     /// Whether the key of variables of functions, in `named` or in the data directory, opens them;
@@ -103,7 +105,7 @@ impl Inspection {
     /// # Errors
     /// As for [`Inspection::key`].
     pub fn variables_key(&self, named: Option<&Path>) -> Result<Option<()>, StoreError> {
-        vault::holds_variables_key(&self.directory, named, &self.connection)
+        functions_key::holds_variables_key(&self.directory, named, &self.connection)
     }
 
     /// Opens every encrypted value of rows, now and in the past, and says what cannot be opened.
@@ -117,7 +119,7 @@ impl Inspection {
         if self.formats()?.0 != FORMAT {
             return Ok(damage);
         }
-        let vault = Vault::open(&self.directory, &self.connection)?;
+        let vault = keys::vault_of(&self.directory, &self.connection)?;
         let known = catalogue_read::load(&self.connection)?;
         let catalogue = known.state.catalogue;
         for table in catalogue.tables() {

@@ -38,11 +38,12 @@ use self::disk::checkpoint::{self, Checkpointer};
 use self::disk::connection::{self, Location};
 use self::disk::directory::{Directory, directory_of};
 use self::disk::kept::{Keeping, Kept};
-use self::disk::vault::Vault;
+use self::disk::keys;
 use self::read::Readers;
 use self::schema::coding::Coding;
 use self::schema::{catalogue_read, fulltext, migrate};
 use crate::batch::{Changes, Outcome, TableConstraints, WriteBatch};
+use crate::vault::Vault;
 use crate::{
     ArchivePart, ArchivePiece, Boundaries, BoundaryOf, ChangedRows, Committed, Counts, Deployment,
     Durability, ExecutionRecord, InDoubt, KeptRequest, Listed, Listing, Loaded, OffloadKind,
@@ -142,7 +143,7 @@ fn look(
     if let Some(kept) = kept {
         kept.check(&connection)?;
     }
-    let vault = Vault::open(directory, &connection)?;
+    let vault = keys::vault_of(directory, &connection)?;
     connection.set_db_config(stays, false)?;
     Ok(vault)
 }

@@ -600,15 +600,10 @@ impl Reader {
 
 /// Where a row of [`emit::rows_in_place`] stands.
 fn place_of(row: &rusqlite::Row<'_>, query: &Query) -> Step<Vec<Value>> {
-    let keys = query.read_order();
-    let first = row.as_ref().column_count() - keys.len();
-    let mut place = Vec::with_capacity(keys.len());
-    for (offset, key) in keys.iter().enumerate() {
-        let stored = row.get_ref(first + offset)?;
-        let value = codec::single(stored, field::storage(&query.table, key.field));
-        place.push(value.ok_or_else(|| corrupt("an order column holds another type"))?);
-    }
-    Ok(place)
+    list_read::place_of(query, row.as_ref().column_count(), |position, of| {
+        let value = codec::single(row.get_ref(position)?, field::storage(&query.table, of));
+        Ok(value.ok_or_else(|| corrupt("an order column holds another type"))?)
+    })
 }
 
 /// Columns of a stamp, before those of the row in a point read.

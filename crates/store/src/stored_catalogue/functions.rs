@@ -7,8 +7,8 @@ use model::{
 };
 use serde_json::Value as Json;
 
-use super::{Read, StoredRow, instant, int, text};
 use crate::error::corrupt;
+use crate::stored::row::{Read, StoredRow, instant, int, text};
 
 /// The columns of a function, as [`function`] reads them.
 pub(super) const FUNCTION: &str = "seq, project, id, body, created, updated";

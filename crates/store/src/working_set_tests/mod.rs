@@ -23,11 +23,11 @@ use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
 use crate::refusal::Refusal;
 use crate::sqlite::commit::writer::Writer;
-use crate::sqlite::disk::vault::hex;
 use crate::sqlite::schema::state;
 use crate::sqlite::upkeep::tests::writer;
 use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::staged::{Done, Once, TransactionOp};
+use crate::vault::hex;
 
 /// Groups of one sequence.
 const GROUPS: usize = 60;

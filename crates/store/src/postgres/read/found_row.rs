@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 
 use crate::error::corrupt;
 use crate::postgres::cells;
+use crate::vault::Vault;
 use crate::{EncodeRow, StoreError};
 
 /// Columns before those of the user: `$sequence`, id, created, updated, permissions.
@@ -15,9 +16,14 @@ const SPAN_COLUMNS: usize = 5;
 type Read<T> = Result<T, StoreError>;
 
 /// How the rows of a statement are read.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is read, or not"
+)]
 #[derive(Clone, Copy)]
 pub(super) struct RowShape<'a> {
     pub(super) encode_row: EncodeRow,
+    pub(super) vault: &'a Vault,
     pub(super) table: &'a Table,
     pub(super) selection: &'a Selection,
     /// Whether the statement reads the bodies of rows of now.
@@ -26,6 +32,8 @@ pub(super) struct RowShape<'a> {
     pub(super) shows_span: bool,
     /// Whether that says until when it was known.
     pub(super) shows_end: bool,
+    /// Whether a row with a span comes without what is encrypted and damaged of it.
+    pub(super) shows_damaged: bool,
 }
 
 /// A row that was read.
@@ -42,6 +50,7 @@ impl RowShape<'_> {
         let user = first + SYSTEM_COLUMNS;
         let id: &str = row.try_get(first + 1)?;
         let id = RowId::new(id).map_err(|error| corrupt(error.to_string()))?;
+        let mut damaged = Vec::new();
         let content = match self.selection {
             Selection::All if self.is_now => {
                 let body: Option<&[u8]> = row.try_get(user)?;
@@ -49,13 +58,22 @@ impl RowShape<'_> {
             }
             Selection::All => {
                 let all = 0..self.table.columns.len();
-                let values = all.map(|position| self.value(row, user + position, position));
+                let values = all.map(|position| self.value(row, user + position, (position, &id)));
                 Some(self.encoded(&values.collect::<Read<Vec<_>>>()?))
             }
             Selection::Some { columns, .. } => {
                 let values = columns.iter().enumerate();
-                let values =
-                    values.map(|(offset, position)| self.value(row, user + offset, *position));
+                let values = values.map(|(offset, position)| {
+                    match self.value(row, user + offset, (*position, &id)) {
+                        Err(StoreError::SealBroken { .. })
+                            if self.shows_damaged && self.shows_span =>
+                        {
+                            damaged.push(*position);
+                            Ok(Value::Null)
+                        }
+                        value => value,
+                    }
+                });
                 Some(Content::Values(values.collect::<Read<_>>()?))
             }
         };
@@ -68,15 +86,15 @@ impl RowShape<'_> {
                 updated: Timestamp(row.try_get(first + 3)?),
                 permissions: row.try_get::<_, &str>(first + 4)?.into(),
                 content: content.unwrap_or_else(|| Content::Body([].into())),
-                span: self.span(row, user)?,
+                span: self.span(row, user, damaged)?,
             },
         })
     }
 
     /// The row's body, from its columns, which begin a result.
-    pub(super) fn body(&self, row: &Row) -> Read<Content> {
+    pub(super) fn body(&self, row: &Row, id: &RowId) -> Read<Content> {
         let all = 0..self.table.columns.len();
-        let values = all.map(|position| self.value(row, position, position));
+        let values = all.map(|position| self.value(row, position, (position, id)));
         Ok(self.encoded(&values.collect::<Read<Vec<_>>>()?))
     }
 
@@ -95,7 +113,7 @@ impl RowShape<'_> {
     }
 
     /// Where the row stands in time, if that is shown, behind its columns.
-    fn span(&self, row: &Row, user: usize) -> Read<Option<Box<Span>>> {
+    fn span(&self, row: &Row, user: usize, damaged: Vec<usize>) -> Read<Option<Box<Span>>> {
         if !self.shows_span {
             return Ok(None);
         }
@@ -109,7 +127,7 @@ impl RowShape<'_> {
             system_to: (system_to < i64::MAX).then_some(Mark(system_to)),
             shows_end: self.shows_end,
             origin: Mark(at(4)?),
-            damaged: Vec::new(),
+            damaged,
         })))
     }
 
@@ -119,7 +137,17 @@ impl RowShape<'_> {
         SYSTEM_COLUMNS + self.user_columns() + span
     }
 
-    fn value(&self, row: &Row, at: usize, position: usize) -> Read<Value> {
-        cells::value(row, at, &self.table.columns[position])
+    fn value(&self, row: &Row, at: usize, (position, id): (usize, &RowId)) -> Read<Value> {
+        let column = &self.table.columns[position];
+        if !column.encrypt {
+            return cells::value(row, at, column);
+        }
+        match row.try_get::<_, Option<&[u8]>>(at)? {
+            None => Ok(Value::Null),
+            Some(sealed) => {
+                let place = (self.table.number, column, id.as_str());
+                self.vault.open_value(sealed, place)
+            }
+        }
     }
 }

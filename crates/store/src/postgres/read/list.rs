@@ -171,7 +171,7 @@ impl Pager<'_> {
     }
 
     fn shape(&self) -> RowShape<'_> {
-        shape(self.shared, self.listing.query)
+        shape(self.shared, self.listing, self.listing.query)
     }
 
     async fn page(

@@ -8,9 +8,9 @@ use tokio_postgres::Client;
 use super::SharedReads;
 use super::found_row::{FoundRow, RowShape};
 use super::kept_statements::ReadyStatement;
-use super::read_halt::Step;
+use super::read_halt::{ReadHalt, Step};
 use super::snapshot::{self, Stamp};
-use crate::list_read::ListingBudget;
+use crate::list_read::{self, ListingBudget};
 use crate::postgres::cells;
 use crate::{Listed, Listing, StoreError};
 
@@ -59,14 +59,20 @@ impl FoundPage {
     }
 }
 
-pub(super) fn shape<'a>(shared: &SharedReads, query: &'a Query) -> RowShape<'a> {
+pub(super) fn shape<'a>(
+    shared: &'a SharedReads,
+    listing: Listing<'_>,
+    query: &'a Query,
+) -> RowShape<'a> {
     RowShape {
         encode_row: shared.encode_row,
+        vault: &shared.vault,
         table: &query.table,
         selection: &query.selection,
         is_now: query.reads_bodies(),
         shows_span: query.shows_span,
         shows_end: query.frame.shows_end(),
+        shows_damaged: listing.shows_damaged,
     }
 }
 
@@ -84,17 +90,9 @@ pub(super) fn settled(query: &Query, stamp: Stamp) -> Option<Query> {
 
 /// Where a row of [`emit::rows_in_place`] stands.
 pub(super) fn place_of(row: &tokio_postgres::Row, query: &Query) -> Step<Vec<Value>> {
-    let keys = query.read_order();
-    let first = row.len() - keys.len();
-    let mut place = Vec::with_capacity(keys.len());
-    for (offset, key) in keys.iter().enumerate() {
-        place.push(cells::field_value(
-            row,
-            first + offset,
-            (&query.table, key.field),
-        )?);
-    }
-    Ok(place)
+    list_read::place_of(query, row.len(), |position, of| {
+        Ok(cells::field_value(row, position, (&query.table, of))?)
+    })
 }
 
 /// The cursor row's value of each key of the order, then its `$sequence`; `None` when the query
@@ -107,22 +105,14 @@ pub(super) async fn cursor_values(client: &Client, query: &Query) -> Step<Option
     let (Some(cursor), Some(statement)) = (&query.cursor, statement) else {
         return Ok(None);
     };
-    let id = || cursor.row.clone();
     let ready = ReadyStatement::once(&statement);
     let row = ready.row(client).await?;
-    let row = row.ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
-    let mut values = Vec::with_capacity(query.order.len() + 1);
-    for (position, key) in query.order.iter().enumerate() {
-        match cells::field_value(&row, position, (&query.table, key.field))? {
-            Value::Null => return Err(StoreError::CursorNull { id: id() }.into()),
-            value => values.push(value),
-        }
-    }
-    let after = query.order.len();
-    values.push(Value::Int(row.try_get(after)?));
-    if query.frame.is_wide() {
-        values.push(Value::Int(row.try_get(after + 1)?));
-        values.push(Value::Int(row.try_get(after + 2)?));
-    }
+    let row = row.ok_or_else(|| StoreError::CursorNotFound {
+        id: cursor.row.clone(),
+    })?;
+    let values = list_read::cursor_place(query, cursor, |position, of| match of {
+        Some(of) => Ok(cells::field_value(&row, position, (&query.table, of))?),
+        None => Ok::<_, ReadHalt>(Value::Int(row.try_get(position)?)),
+    })?;
     Ok(Some(values))
 }

@@ -43,14 +43,16 @@ impl OwnedPoint {
         }
     }
 
-    fn shape(&self, shared: &SharedReads) -> RowShape<'_> {
+    fn shape<'a>(&'a self, shared: &'a SharedReads) -> RowShape<'a> {
         RowShape {
             encode_row: shared.encode_row,
+            vault: &shared.vault,
             table: &self.table,
             selection: &self.selection,
             is_now: self.at.is_none(),
             shows_span: self.at.is_some() && self.shows_span,
             shows_end: false,
+            shows_damaged: false,
         }
     }
 }
@@ -174,11 +176,13 @@ pub(super) async fn list_by_key(
     let query = listing.query;
     let shape = RowShape {
         encode_row: shared.encode_row,
+        vault: &shared.vault,
         table: &query.table,
         selection: &query.selection,
         is_now: true,
         shows_span: false,
         shows_end: false,
+        shows_damaged: false,
     };
     let (selection, seen) = (&query.selection, &query.visibility);
     let statement = emit::point_by_key(&query.table, key, selection, seen, Dialect::Postgres);

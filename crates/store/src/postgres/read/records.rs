@@ -8,7 +8,8 @@ use tokio_postgres::{IsolationLevel, Row, Transaction};
 use super::lending::LentConnection;
 use super::read_halt::Step;
 use super::{DatabaseRead, ReadFuture, ReadPace, SharedReads};
-use crate::{Recorded, RecordsOf, SchemaAct, SchemaRecord};
+use crate::vault::{Place, StoredText, Vault};
+use crate::{Recorded, RecordsOf, SchemaAct, SchemaRecord, StoreError};
 
 /// Rows of records in one answer, after which no further record is begun: ten of the largest
 /// commits.
@@ -41,7 +42,7 @@ impl DatabaseRead for RecordsOf {
 
     fn read<'a>(
         &'a self,
-        _: &'a SharedReads,
+        shared: &'a SharedReads,
         lent: &'a mut LentConnection,
         _: ReadPace,
     ) -> ReadFuture<'a, Vec<Recorded>> {
@@ -50,7 +51,7 @@ impl DatabaseRead for RecordsOf {
             let transaction = lent.client().build_transaction();
             let transaction = transaction.isolation_level(IsolationLevel::RepeatableRead);
             let transaction = transaction.read_only(true).start().await?;
-            let records = records(&transaction, self).await?;
+            let records = records(&transaction, self, &shared.vault).await?;
             transaction.commit().await?;
             lent.end();
             Ok(records)
@@ -58,7 +59,11 @@ impl DatabaseRead for RecordsOf {
     }
 }
 
-async fn records(transaction: &Transaction<'_>, request: &RecordsOf) -> Step<Vec<Recorded>> {
+async fn records(
+    transaction: &Transaction<'_>,
+    request: &RecordsOf,
+    vault: &Vault,
+) -> Step<Vec<Recorded>> {
     let tables: Vec<i64> = request.tables.iter().map(|table| table.0).collect();
     let (table, id) = match &request.changed {
         None => (None, None),
@@ -78,7 +83,7 @@ async fn records(transaction: &Transaction<'_>, request: &RecordsOf) -> Step<Vec
         let is_last = found.len() < FETCHED_RECORDS.unsigned_abs() as usize;
         let mut wanted = Vec::new();
         for row in &found {
-            wanted.extend(record(row, request)?);
+            wanted.extend(record(row, request, vault)?);
         }
         add_changes(transaction, &mut wanted, (request.database, &tables)).await?;
         for record in wanted {
@@ -95,17 +100,24 @@ async fn records(transaction: &Transaction<'_>, request: &RecordsOf) -> Step<Vec
 }
 
 /// A record without what it changed, if the filter wants it.
-fn record(row: &Row, request: &RecordsOf) -> Step<Option<Recorded>> {
-    let (meta, author): (Option<String>, Option<String>) = (row.try_get(1)?, row.try_get(2)?);
+fn record(row: &Row, request: &RecordsOf, vault: &Vault) -> Step<Option<Recorded>> {
+    let mark: i64 = row.try_get(0)?;
+    let meta = StoredText::of(row, 1)?.map(|meta| meta.open(vault, Place::Note(mark)));
+    // A page of records must not end at one of them for ever.
+    let (meta, is_damaged) = match meta.transpose() {
+        Err(StoreError::SealBroken { .. }) => (None, true),
+        meta => (meta?, false),
+    };
+    let author: Option<String> = row.try_get(2)?;
     if let Some(is_wanted) = &request.filter
         && !is_wanted(author.as_deref(), meta.as_deref())
     {
         return Ok(None);
     }
     Ok(Some(Recorded {
-        mark: Mark(row.try_get(0)?),
+        mark: Mark(mark),
         meta,
-        is_damaged: false,
+        is_damaged,
         author,
         erased: row.try_get::<_, Option<i64>>(3)?.map(i64::unsigned_abs),
         rows: Vec::new(),

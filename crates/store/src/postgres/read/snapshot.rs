@@ -57,6 +57,12 @@ pub(super) async fn begin(
     })
 }
 
+/// Begins a snapshot whose stamp is not read.
+pub(super) async fn begin_unstamped(client: &Client) -> Result<(), Error> {
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    client.batch_execute(begin).await
+}
+
 /// The mark of a row that begins with a stamp.
 pub(super) fn mark_of(row: &Row, catalogue_epoch: u64) -> Step<Mark> {
     let epoch: i64 = row.try_get(1)?;
@@ -92,7 +98,8 @@ pub(super) async fn fill(
             let seq: i64 = one.try_get(shape.table.columns.len())?;
             let place = rows.binary_search_by_key(&seq, |row| row.seq);
             let place = place.map_err(|_| corrupt("a row came that was not there before"))?;
-            rows[place].content = shape.body(&one)?;
+            let id = rows[place].id.clone();
+            rows[place].content = shape.body(&one, &id)?;
         }
     }
     Ok(())

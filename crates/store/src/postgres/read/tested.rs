@@ -76,7 +76,7 @@ pub(super) async fn list(
     };
     let mut found = FoundPage::default();
     if listing.rows {
-        let shape = page::shape(shared, query);
+        let shape = page::shape(shared, listing, query);
         found = rows(shape.columns()).page(shared, listing, query).await?;
         found.fill(transaction.client(), &shape).await?;
     }
@@ -101,7 +101,7 @@ impl TestedRows<'_> {
     ) -> Step<FoundPage> {
         let cursor = cursor_values(self.transaction.client(), query).await?;
         let statement = page::rows(listing, query, cursor.as_deref());
-        let shape = page::shape(shared, query);
+        let shape = page::shape(shared, listing, query);
         let mut page = FoundPage::default();
         let (mut left_out, mut budget) = (0, ListingBudget::of(listing));
         self.each(&statement, |row| {

@@ -8,11 +8,11 @@ use crate::function_op::FunctionOp;
 use crate::laws::halt::Step;
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
-use crate::sqlite::disk::vault::Place;
 use crate::sqlite::schema::state;
 use crate::sqlite::write::run::SqliteRun;
 use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::staged::{Done, Once, TransactionOp};
+use crate::vault::Place;
 
 impl BatchStore for SqliteRows<'_> {
     fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()> {

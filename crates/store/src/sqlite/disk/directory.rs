@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::kept::MARKS_FILE;
-use super::vault::KEY_FILE;
+use crate::vault::KEY_FILE;
 use crate::{StoreError, StorePlace};
 
 /// The database file. SQLite keeps its log beside it, as `tidemark.db-wal`.

@@ -20,10 +20,11 @@ use super::parts::{
 use super::tables;
 use crate::EncodeRow;
 use crate::sqlite::disk::connection::{self, Location};
-use crate::sqlite::disk::vault::{Place, Vault};
+use crate::sqlite::disk::keys::vault_of;
 use crate::sqlite::schema::coding::Coding;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::migrate;
+use crate::vault::{Place, Vault};
 
 /// Entries of one transaction of the database that is built.
 const ENTRIES_MAX: u32 = 20_000;
@@ -67,7 +68,7 @@ impl HistoryBuild {
         connection.execute_batch(
             "CREATE TABLE import_shown (tab INTEGER, id TEXT, perms TEXT, updated INTEGER); BEGIN;",
         )?;
-        let vault = Arc::new(Vault::open(directory, &connection)?);
+        let vault = Arc::new(vault_of(directory, &connection)?);
         Ok(HistoryBuild {
             coding: Coding {
                 encode_row,

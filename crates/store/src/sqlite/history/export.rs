@@ -15,7 +15,7 @@ use super::parts::{GRANT, HistoryPart, PARTS, SHOWN, STORE, STORE_FIELDS, VERSIO
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::permissions::granted_text;
-use crate::sqlite::disk::vault::Vault;
+use crate::sqlite::disk::keys::vault_of;
 use crate::sqlite::inspect::Inspection;
 use crate::sqlite::schema::bind::json;
 use crate::sqlite::schema::catalogue_read;
@@ -23,6 +23,7 @@ use crate::sqlite::schema::coding::open_value;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::migrate::FORMAT;
 use crate::sqlite::schema::tables::END;
+use crate::vault::Vault;
 
 /// Takes the entries, one after the other.
 pub type HistoryOutput<'a> = dyn FnMut(&'static str, HistoryMembers) -> io::Result<()> + 'a;
@@ -47,7 +48,7 @@ impl Inspection {
         let snapshot = connection.unchecked_transaction()?;
         let mut leaving = HistoryReader {
             connection: &snapshot,
-            vault: Vault::open(directory, &snapshot)?,
+            vault: vault_of(directory, &snapshot)?,
             output,
             count: HistoryCount::NONE,
         };

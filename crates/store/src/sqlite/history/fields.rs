@@ -7,8 +7,9 @@ use serde_json::{Number, Value as Json};
 use super::fault::{HistoryFault, HistoryMembers};
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::sqlite::disk::vault::{Place, Vault, hex};
+use crate::sqlite::disk::keys;
 use crate::sqlite::schema::codec;
+use crate::vault::{Place, Vault, hex};
 
 /// Bytes of the digest of an API key's secret.
 const DIGEST_BYTES: usize = 32;
@@ -47,7 +48,7 @@ pub(super) fn member(
         | (MemberShape::End, ValueRef::Integer(i64::MAX))
         | (_, ValueRef::Null) => return Ok(None),
         (MemberShape::Note, stored) => {
-            return Ok(vault.text(stored, Place::Note(mark))?.map(Json::from));
+            return Ok(keys::open_text(vault, stored, Place::Note(mark))?.map(Json::from));
         }
         (MemberShape::Bool, ValueRef::Integer(truth)) => (truth != 0).into(),
         (

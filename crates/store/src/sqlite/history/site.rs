@@ -15,8 +15,8 @@ use crate::StoreError;
 use crate::sqlite::disk::directory::{self, DATABASE_FILE, Directory};
 use crate::sqlite::disk::file_format;
 use crate::sqlite::disk::kept::MARKS_FILE;
-use crate::sqlite::disk::vault::KEY_FILE;
 use crate::sqlite::schema::migrate;
+use crate::vault::KEY_FILE;
 
 /// The directory's name.
 const UNFINISHED: &str = "import.unfinished";

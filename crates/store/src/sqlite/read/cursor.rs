@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::error::corrupt;
+use crate::list_read;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::codec;
 
@@ -22,27 +23,18 @@ pub(crate) fn cursor_values<E: From<rusqlite::Error> + From<StoreError>>(
     else {
         return Ok(None);
     };
-    let id = || cursor.row.clone();
     let mut prepared = connection.prepare_cached(&statement.sql)?;
     let bound = rusqlite::params_from_iter(statement.parameters.iter().map(Bound));
     let mut found = prepared.query(bound)?;
-    let row = found
-        .next()?
-        .ok_or_else(|| StoreError::CursorNotFound { id: id() })?;
-    let mut values = Vec::with_capacity(query.order.len() + 1);
-    for (position, key) in query.order.iter().enumerate() {
-        let storage = field::storage(&query.table, key.field);
-        match codec::single(row.get_ref(position)?, storage) {
-            Some(Value::Null) => return Err(StoreError::CursorNull { id: id() }.into()),
-            Some(value) => values.push(value),
-            None => return Err(corrupt("an order column holds another type").into()),
-        }
-    }
-    let after = query.order.len();
-    values.push(Value::Int(row.get(after)?));
-    if query.frame.is_wide() {
-        values.push(Value::Int(row.get(after + 1)?));
-        values.push(Value::Int(row.get(after + 2)?));
-    }
+    let row = found.next()?.ok_or_else(|| StoreError::CursorNotFound {
+        id: cursor.row.clone(),
+    })?;
+    let values = list_read::cursor_place(query, cursor, |position, of| {
+        let Some(of) = of else {
+            return Ok::<_, E>(Value::Int(row.get(position)?));
+        };
+        let value = codec::single(row.get_ref(position)?, field::storage(&query.table, of));
+        Ok(value.ok_or_else(|| corrupt("an order column holds another type"))?)
+    })?;
     Ok(Some(values))
 }

@@ -3,9 +3,14 @@
 use std::path::PathBuf;
 
 use model::{ProjectId, Timestamp};
+use query::Dialect;
 
 use super::Readers;
-use crate::sqlite::schema::{stored_events, stored_executions, stored_functions, stored_queue};
+use crate::sqlite::schema::functions_key::need_functions_key;
+use crate::sqlite::schema::stored_reads::{all, first};
+use crate::stored::events::{self, ChangesBetween};
+use crate::stored::read::StoredRead;
+use crate::stored::{deployments, executions, queue, variables};
 use crate::{
     ArchivePart, ArchivePiece, ChangedRows, Deployment, ExecutionRecord, QueuedCall,
     QueuedExecution, StoreError, Variable,
@@ -25,10 +30,8 @@ impl Readers {
         reveals: bool,
     ) -> Result<Vec<Variable>, StoreError> {
         let vault = &self.shared.coding.variables;
-        self.look(|connection| {
-            let named = (function, reveals);
-            Ok(stored_functions::variables(connection, vault, named)?)
-        })
+        let found = self.all(&variables::of_function(function))?;
+        variables::opened(found, vault, (function, reveals))
     }
 
     /// What [`crate::StoreFunctions::deployments`] promises. A function has few.
@@ -36,7 +39,7 @@ impl Readers {
         &self,
         function: i64,
     ) -> Result<Vec<Deployment>, StoreError> {
-        self.look(|connection| Ok(stored_functions::deployments(connection, function)?))
+        self.all(&deployments::of_function(function))
     }
 
     /// What [`crate::StoreFunctions::latest_deployment`] promises.
@@ -44,7 +47,7 @@ impl Readers {
         &self,
         function: i64,
     ) -> Result<Option<Deployment>, StoreError> {
-        self.look(|connection| Ok(stored_functions::latest_deployment(connection, function)?))
+        self.first(&deployments::latest(function))
     }
 
     /// What [`crate::StoreFunctions::piece`] promises.
@@ -54,10 +57,10 @@ impl Readers {
         part: ArchivePart,
         from: u64,
     ) -> Result<Option<ArchivePiece>, StoreError> {
-        self.look(|connection| {
-            let named = (deployment, part);
-            Ok(stored_functions::piece(connection, named, from)?)
-        })
+        match deployments::piece(deployment, part, from) {
+            Some(read) => self.first(&read),
+            None => Ok(None),
+        }
     }
 
     /// What [`crate::StoreFunctions::source_extents`] promises.
@@ -65,8 +68,7 @@ impl Readers {
         &self,
         deployment: i64,
     ) -> Result<Vec<(u64, u64)>, StoreError> {
-        let part = ArchivePart::Source;
-        self.look(|connection| Ok(stored_functions::extents(connection, deployment, part)?))
+        self.all(&deployments::source_extents(deployment))
     }
 
     /// What [`crate::StoreExecutions::executions`] promises.
@@ -74,7 +76,9 @@ impl Readers {
         &self,
         function: i64,
     ) -> Result<Vec<ExecutionRecord>, StoreError> {
-        self.look(|connection| Ok(stored_executions::executions(connection, function)?))
+        let mut newest = self.all(&executions::newest(function))?;
+        newest.reverse();
+        Ok(newest)
     }
 
     /// What [`crate::StoreExecutions::execution`] promises.
@@ -83,7 +87,7 @@ impl Readers {
         function: i64,
         id: &str,
     ) -> Result<Option<ExecutionRecord>, StoreError> {
-        self.look(|connection| Ok(stored_executions::execution(connection, function, id)?))
+        self.first(&executions::of_id(function, id))
     }
 
     /// What [`crate::StoreExecutions::queued_executions`] promises. A project has few thousands.
@@ -91,7 +95,7 @@ impl Readers {
         &self,
         function: i64,
     ) -> Result<Vec<QueuedExecution>, StoreError> {
-        self.look(|connection| Ok(stored_queue::of_function(connection, function)?))
+        self.all(&queue::of_function(function))
     }
 
     /// What [`crate::StoreExecutions::queued_execution`] promises.
@@ -100,7 +104,7 @@ impl Readers {
         function: i64,
         id: &str,
     ) -> Result<Option<QueuedExecution>, StoreError> {
-        self.look(|connection| Ok(stored_queue::of_id(connection, function, id)?))
+        self.first(&queue::of_id(function, id))
     }
 
     /// What [`crate::StoreExecutions::due_executions`] promises.
@@ -110,7 +114,7 @@ impl Readers {
         except: &[i64],
         limit: usize,
     ) -> Result<Vec<(i64, QueuedExecution)>, StoreError> {
-        self.look(|connection| Ok(stored_queue::due(connection, now, except, limit)?))
+        self.all(&queue::due(Dialect::Sqlite, now, except, limit))
     }
 
     /// What [`crate::StoreExecutions::schedule_minute`] promises.
@@ -118,7 +122,7 @@ impl Readers {
         &self,
         function: i64,
     ) -> Result<Option<Timestamp>, StoreError> {
-        self.look(|connection| Ok(stored_queue::schedule_minute(connection, function)?))
+        self.first(&queue::schedule_minute(function))
     }
 
     /// What [`crate::StoreExecutions::changed_rows`] promises.
@@ -127,7 +131,23 @@ impl Readers {
         of: Option<&ProjectId>,
         limit: usize,
     ) -> Result<Option<ChangedRows>, StoreError> {
-        self.look(|connection| Ok(stored_events::changed_rows(connection, of, limit)?))
+        self.look(|connection| {
+            let Some(front) = first(connection, &events::front())? else {
+                return Ok(None);
+            };
+            let (from, until) = match of {
+                None => (front, None),
+                Some(project) => match first(connection, &events::own(project))? {
+                    Some(own) => (own, Some(front)),
+                    None => return Ok(None),
+                },
+            };
+            let between = ChangesBetween { from, until, limit };
+            let rows = all(connection, &between.rows(Dialect::Sqlite))?;
+            let apart = all(connection, &events::apart())?;
+            let listening = all(connection, &events::listening())?;
+            Ok(Some(between.changed(rows, apart, listening)))
+        })
     }
 
     /// What [`crate::StoreExecutions::queued_call`] promises.
@@ -137,11 +157,31 @@ impl Readers {
         seq: i64,
     ) -> Result<Option<(QueuedExecution, QueuedCall)>, StoreError> {
         let vault = &self.shared.coding.variables;
-        self.look(|connection| Ok(stored_queue::call(connection, vault, (function, seq))?))
+        self.look(|connection| {
+            let Some(found) = first(connection, &queue::with_call(function, seq))? else {
+                return Ok(None);
+            };
+            let call = queue::opened_call(vault, function, &found);
+            if matches!(call, Err(StoreError::SealBroken { .. })) {
+                // Not this one alone, if the key is another one.
+                need_functions_key(connection, vault)?;
+            }
+            Ok(Some((found.0, call?)))
+        })
     }
 
     /// What [`crate::StoreFunctions::next_build`] promises.
     pub(in crate::sqlite) fn next_build(&self) -> Result<Option<(i64, Deployment)>, StoreError> {
-        self.look(|connection| Ok(stored_functions::next_build(connection)?))
+        self.first(&deployments::next_build())
+    }
+
+    /// What all rows of a statement are.
+    pub(super) fn all<T>(&self, read: &StoredRead<T>) -> Result<Vec<T>, StoreError> {
+        self.look(|connection| Ok(all(connection, read)?))
+    }
+
+    /// What the first row of a statement is, if there is one.
+    pub(super) fn first<T>(&self, read: &StoredRead<T>) -> Result<Option<T>, StoreError> {
+        self.look(|connection| Ok(first(connection, read)?))
     }
 }

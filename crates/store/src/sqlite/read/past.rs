@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use model::{Mark, Table};
-use rusqlite::params;
 
 use super::{Limit, Reader, Readers, Step};
 use crate::StoreError;
 use crate::history_line;
-use crate::sqlite::schema::catalogue_read;
+use crate::sqlite::schema::stored_reads::{all, first};
+use crate::stored::names_then;
 
 impl Readers {
     /// What [`crate::StoreReads::table_as_of`] promises.
@@ -27,15 +27,12 @@ impl Readers {
 impl Reader {
     /// No transaction is needed: what was so at a settled mark no commit changes.
     fn table_as_of(&self, today: &Arc<Table>, mark: Mark) -> Step<Arc<Table>> {
-        let number = today.number.0;
-        let sql = "SELECT min(sf) FROM table_ WHERE number = ?1";
-        let mut first = self.connection.prepare_cached(sql)?;
-        let first: Option<i64> = first.query_row(params![number], |row| row.get(0))?;
-        let at = mark.0.max(first.unwrap_or(mark.0));
-        let then = catalogue_read::table_at(&self.connection, today.number, at)?;
-        let Some(then) = then else {
+        let then = names_then::table_then(today.number, mark);
+        let Some(mut then) = first(&self.connection, &then)? else {
             return Ok(Arc::clone(today));
         };
+        let columns = names_then::columns_then(today.number, mark);
+        then.columns = all(&self.connection, &columns)?;
         Ok(history_line::table_then(today, then))
     }
 }

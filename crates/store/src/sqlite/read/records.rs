@@ -4,7 +4,8 @@ use model::{Mark, RowId, TableNumber};
 use rusqlite::params;
 
 use super::{OF_KEYS, Readers, Step};
-use crate::sqlite::disk::vault::{Place, Vault};
+use crate::sqlite::disk::keys;
+use crate::vault::{Place, Vault};
 use crate::{Recorded, RecordsOf, SchemaAct, SchemaRecord, StoreError, StoreFuture};
 
 /// Rows of records in one answer, after which no further record is begun: ten of the largest
@@ -74,7 +75,7 @@ fn read(
     {
         let mark: i64 = row.get(0)?;
         // A page of records must not end at one of them for ever.
-        let (meta, is_damaged) = match vault.text(row.get_ref(1)?, Place::Note(mark)) {
+        let (meta, is_damaged) = match keys::open_text(vault, row.get_ref(1)?, Place::Note(mark)) {
             Err(StoreError::SealBroken { .. }) => (None, true),
             meta => (meta?, false),
         };

@@ -14,9 +14,8 @@ use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::growth::Growth;
 use crate::laws::state::State;
-use crate::stored_catalogue::{
-    COLUMN, CataloguePart, StoredCatalogue, StoredCell, StoredRow, TABLE, column, table,
-};
+use crate::stored::row::{StoredCell, StoredRow};
+use crate::stored_catalogue::{COLUMN, CataloguePart, StoredCatalogue, TABLE, column, table};
 
 type Read<T> = Result<T, StoreError>;
 

@@ -13,7 +13,7 @@ use super::codec;
 use crate::laws::body::body_to_keep;
 use crate::laws::damaged::{Damaged, SealedValue};
 use crate::laws::growth::NUMBER_BYTES;
-use crate::sqlite::disk::vault::{Place, Vault};
+use crate::vault::{Place, Vault};
 use crate::{EncodeRow, StoreError};
 
 /// Binds what cannot be opened in the place of the nulls that stood for it; `first`, and what is
@@ -56,19 +56,12 @@ pub(crate) fn open_value(
     if !column.encrypt || stored == ValueRef::Null {
         return codec::value(stored, column);
     }
-    let number = column.number;
-    let place = Place::Value {
-        table,
-        column: number,
-        row,
-    };
     let sealed = match stored {
         ValueRef::Blob(sealed) => sealed,
         // Not empty text: a value that was never sealed is none of ours.
         _ => &[],
     };
-    let plain = vault.open_sealed(place, sealed)?;
-    codec::value(ValueRef::Text(&plain), column)
+    vault.open_value(sealed, (table, column, row))
 }
 
 /// What is needed for writing and reading values.

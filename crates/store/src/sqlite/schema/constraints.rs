@@ -5,7 +5,7 @@ use query::names;
 use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::batch::{Constraint, TableConstraints};
+use crate::batch::Constraint;
 use crate::laws::constraints::Constraints;
 use crate::stored_constraint;
 
@@ -54,18 +54,6 @@ pub(crate) fn load(connection: &Connection) -> Result<Constraints, StoreError> {
     let mut found = Constraints::default();
     for (table, _, constraint) in stored(connection, None)? {
         found.add(table, constraint);
-    }
-    Ok(found)
-}
-
-/// Those of one table.
-pub(crate) fn load_of(
-    connection: &Connection,
-    table: TableNumber,
-) -> Result<TableConstraints, StoreError> {
-    let mut found = TableConstraints::default();
-    for (_, _, constraint) in stored(connection, Some(table))? {
-        found.add(constraint);
     }
     Ok(found)
 }

@@ -13,9 +13,11 @@ use query::names;
 use rusqlite::{Connection, ToSql, params};
 
 use super::columns::column_type;
+use super::stored_reads;
 use crate::StoreError;
 use crate::laws::growth::{Growth, NUMBER_BYTES, VERSION_BYTES};
 use crate::laws::slices::{SLICE_BYTES_MAX, SLICE_ROWS_MAX};
+use crate::stored::usage;
 
 /// Terms of a sum in one pair of parentheses: SQLite bounds how deep an expression may be (its
 /// manual, "Limits"), and a table may have had 1,500 columns.
@@ -44,10 +46,9 @@ pub(crate) fn write_growth(connection: &Connection, growth: &Growth) -> Result<(
 /// Every counter.
 pub(crate) fn read(
     connection: &Connection,
-) -> rusqlite::Result<impl Iterator<Item = (TableNumber, i64)> + use<>> {
-    let mut statement = connection.prepare_cached("SELECT tab, bytes FROM table_bytes")?;
-    let rows = statement.query_map((), |row| Ok((TableNumber(row.get(0)?), row.get(1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter())
+) -> Result<impl Iterator<Item = (TableNumber, i64)> + use<>, StoreError> {
+    let found = stored_reads::all(connection, &usage::table_bytes())?;
+    Ok(found.into_iter())
 }
 
 /// What a version counts, as SQL over its columns: their names, and whether each holds texts.

@@ -14,9 +14,10 @@ use crate::row_op::{RowAct, RowOp, Stamps};
 use crate::sqlite::disk::checkpoint;
 use crate::sqlite::disk::connection::{self, Location};
 use crate::sqlite::disk::kept::Keeping;
-use crate::sqlite::disk::vault::Vault;
+use crate::sqlite::disk::keys::vault_of;
 use crate::sqlite::schema::migrate;
 use crate::sqlite::schema::tables::create_table;
+use crate::vault::Vault;
 
 pub(crate) fn encode(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     out.extend(format!("{} {values:?}", table.schema_epoch).bytes());
@@ -82,7 +83,7 @@ pub(crate) fn writer(directory: &std::path::Path, table: &Table) -> Writer {
     let keeping = Keeping::begin(directory, (Mark::ZERO, "l"), None, false);
     let coding = Coding {
         encode_row: encode,
-        vault: Arc::new(Vault::open(directory, &connection).unwrap()),
+        vault: Arc::new(vault_of(directory, &connection).unwrap()),
         variables: Arc::new(Vault::of_variables(directory)),
     };
     Writer::new(connection, coding, state, backlog, keeping).unwrap()

@@ -13,7 +13,8 @@ use crate::function_op::{
 };
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::schema::stored_functions::{find_deployment, part_text};
+use crate::sqlite::schema::stored_reads;
+use crate::stored::deployments::{self, part_text};
 
 /// Most uploads that were never completed and that a new deployment removes: more than one, so that
 /// they cannot pile up.
@@ -32,7 +33,8 @@ impl SqliteRun<'_, '_> {
         let unsent = "seq IN (SELECT seq FROM deployment WHERE received < bytes AND created < ?1 \
                       ORDER BY created LIMIT ?2)";
         self.remove_deployments(unsent, &[&kept_from, &REMOVED_MAX])?;
-        if find_deployment(self.rows.connection, function, id)?.is_some() {
+        let same = deployments::of_id(function, id);
+        if stored_reads::first(self.rows.connection, &same)?.is_some() {
             return Err(Refusal::Exists(Container::Deployment).into());
         }
         let count: i64 = self
@@ -68,7 +70,8 @@ impl SqliteRun<'_, '_> {
     ) -> Step<()> {
         use DeploymentStatus as S;
         let function = self.function(name)?;
-        let found = find_deployment(self.rows.connection, function.seq, id)?;
+        let read = deployments::of_id(function.seq, id);
+        let found = stored_reads::first(self.rows.connection, &read)?;
         let missing = || Refusal::NotFound(Container::Deployment, id.to_string());
         let known = found.ok_or_else(missing)?;
         let moved = DeploymentRefusal::BuildMoved(known.status);

@@ -7,7 +7,7 @@ use super::run::SqliteRun;
 use crate::execution_record::ExecutionRecord;
 use crate::function_name::FunctionName;
 use crate::laws::halt::Step;
-use crate::sqlite::schema::stored_executions::headers_text;
+use crate::stored::executions::headers_text;
 
 /// Most records that go for one that is kept: more than one, so that lower limits are reached.
 const TRIMMED_MAX: usize = 3;

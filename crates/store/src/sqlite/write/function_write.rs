@@ -12,8 +12,9 @@ use crate::function_name::FunctionName;
 use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
 use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::disk::vault::{Place, Vault, need_functions_key};
+use crate::sqlite::schema::functions_key::need_functions_key;
 use crate::sqlite::schema::stored_functions::insert_function;
+use crate::vault::{Place, Vault};
 
 impl SqliteRun<'_, '_> {
     pub(super) fn function(&self, name: &FunctionName) -> Result<Arc<Function>, Refusal> {

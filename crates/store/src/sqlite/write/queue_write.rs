@@ -13,9 +13,10 @@ use crate::execution_record::ExecutionRecord;
 use crate::function_name::FunctionName;
 use crate::laws::halt::Step;
 use crate::refusal::Refusal;
-use crate::sqlite::disk::vault::Place;
-use crate::sqlite::schema::stored_events;
-use crate::sqlite::schema::stored_queue::call_bytes;
+use crate::sqlite::schema::stored_reads;
+use crate::stored::events;
+use crate::stored::queue::call_bytes;
+use crate::vault::Place;
 
 /// What stands in the place of a lease where there is none.
 const NO_LEASE: i64 = 0;
@@ -174,7 +175,7 @@ impl SqliteRun<'_, '_> {
         let moved = match &events.of {
             CursorOf::AllBut(apart) => {
                 // The changes of a project that has come back meanwhile were not looked at.
-                if stored_events::apart(self.rows.connection)? != *apart {
+                if stored_reads::all(self.rows.connection, &events::apart())? != *apart {
                     return Ok(false);
                 }
                 let moved = "UPDATE event_cursor SET tt = ?1, tab = ?2, id = ?3 \

@@ -8,13 +8,15 @@ use rusqlite::types::Value as Stored;
 use super::run::SqliteRun;
 use crate::laws::halt::Step;
 use crate::refusal::Refusal;
-use crate::sqlite::disk::vault::Place;
-use crate::sqlite::schema::stored_transactions::find;
+use crate::sqlite::disk::keys;
+use crate::sqlite::schema::stored_reads;
 use crate::staged::{
     ANSWER_BYTES_MAX, Bound, Done, KEPT_US, OPERATION_BYTES_MAX, OPERATIONS_MAX, Once,
     PROJECT_BYTES_MAX, REQUESTS_KEPT_US, Repeated, Share, StagedOperation, TRANSACTIONS_MAX,
     Transaction, TransactionOp, TransactionRefusal, TransactionStatus, class_of, request_text,
 };
+use crate::stored::transactions;
+use crate::vault::Place;
 
 /// Most transactions that are removed for a new one: more than one, so that they cannot pile up,
 /// and few enough that no writer waits for it.
@@ -115,7 +117,8 @@ impl SqliteRun<'_, '_> {
             return Ok(None);
         };
         let place = Place::Request(project, key, part);
-        let request = self.rows.coding.vault.text(row.get_ref(0)?, place)?;
+        let vault = &self.rows.coding.vault;
+        let request = keys::open_text(vault, row.get_ref(0)?, place)?;
         Ok(Some(Repeated {
             mark: row.get::<_, Option<i64>>(1)?.map(Mark),
             is_same: request == Some(request_text(once.request)),
@@ -176,8 +179,13 @@ impl SqliteRun<'_, '_> {
         Ok(())
     }
 
+    fn find_transaction(&self, project: &ProjectId, id: &str) -> Step<Option<Transaction>> {
+        let read = transactions::of_id(project, id);
+        Ok(stored_reads::first(self.rows.connection, &read)?)
+    }
+
     fn known_transaction(&self, (project, id): (&ProjectId, &str)) -> Step<Transaction> {
-        let known = find(self.rows.connection, project, id)?;
+        let known = self.find_transaction(project, id)?;
         known.ok_or_else(|| refuse(TransactionRefusal::NotFound(id.to_owned())).into())
     }
 
@@ -199,7 +207,7 @@ impl SqliteRun<'_, '_> {
             let kind = crate::Container::Project;
             return Err(Refusal::NotFound(kind, project.to_string()).into());
         }
-        if find(self.rows.connection, project, id)?.is_some() {
+        if self.find_transaction(project, id)?.is_some() {
             return Err(refuse(TransactionRefusal::Exists(id.to_owned())).into());
         }
         self.make_room(project, now)?;

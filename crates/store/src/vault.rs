@@ -1,6 +1,7 @@
-//! The key of a data directory, and what is sealed by it: values of encrypted columns wherever
-//! they rest, and what else may hold such values, which is operations that wait for their commit,
-//! kept answers and what commits say of themselves (docs/decisions/0015-encrypted-columns.md).
+//! The key of a store, and what is sealed by it: values of encrypted columns wherever they rest,
+//! and what else may hold such values, which is operations that wait for their commit, kept answers
+//! and what commits say of themselves (docs/decisions/0015-encrypted-columns.md). The key is in a
+//! file of this machine, whichever database has the store.
 //!
 //! Each value is sealed by AES-256-GCM under a nonce drawn for it alone, and bound to the place
 //! where it is stored: elsewhere it cannot be opened. Keys are derived from the one in the file,
@@ -14,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use model::{ColumnNumber, RowId, TableNumber};
+use model::{Column, ColumnNumber, RowId, Storage, TableNumber, Value};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hkdf};
-use rusqlite::Connection;
-use rusqlite::types::ValueRef;
 
-use super::file_format;
 use crate::StoreError;
+use crate::error::corrupt;
+use crate::json_list;
+use crate::stored::row::{StoredCell, StoredRow, other};
 
 /// The file's name in the data directory.
 pub(crate) const KEY_FILE: &str = "tidemark.key";
@@ -32,12 +33,9 @@ pub(crate) const VARIABLES_KEY_FILE: &str = "secret.key";
 const KEY_BYTES: usize = 32;
 /// What is sealed begins with this byte: a later way to seal has another one.
 const VERSION: u8 = 1;
-/// The first format whose `meta` names the key.
-const FIRST_FORMAT: i64 = 8;
-/// The first format with variables of functions.
-const FIRST_FORMAT_WITH_VARIABLES: i64 = 16;
-/// Executions that wait came with this one.
-const FIRST_FORMAT_WITH_CALLS: i64 = 18;
+/// A column of texts that keeps no bytes holds what is sealed behind this sign, in hexadecimal
+/// digits. No text begins with it that may be sealed: those are JSON, or digits.
+const SEAL_SIGN: char = '\u{1}';
 
 /// Where something sealed is stored.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +118,7 @@ impl Place<'_> {
     }
 }
 
-/// The key of a data directory, once there is one.
+/// The key of a store, once there is one.
 pub(crate) struct Vault {
     file: PathBuf,
     /// Another file, that an operator names.
@@ -155,23 +153,36 @@ impl Vault {
         }
     }
 
-    /// The key that the database at `connection` was written with; none where it has used none.
+    /// The key that a store was written with, by the id that it knows of it; none where that is
+    /// empty.
     ///
     /// # Errors
     /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
-    pub(crate) fn open(directory: &Path, connection: &Connection) -> Result<Vault, StoreError> {
+    pub(crate) fn of_store(directory: &Path, known_id: &str) -> Result<Vault, StoreError> {
         let vault = Vault::at(directory.join(KEY_FILE));
-        let known = known_id(connection)?;
-        if !known.is_empty() {
+        if !known_id.is_empty() {
             let file = || vault.file.clone();
             let found = Secret::read(&vault.file)?;
             let found = found.ok_or_else(|| StoreError::KeyMissing { file: file() })?;
-            if found.id != known {
+            if found.id != known_id {
                 return Err(StoreError::KeyWrong { file: file() });
             }
             drop(vault.secret.set(found));
         }
         Ok(vault)
+    }
+
+    /// Whether it has read a key, or made one.
+    pub(crate) fn has_key(&self) -> bool {
+        self.secret.get().is_some()
+    }
+
+    /// The key of encrypted columns for those who read alone: it is read when it is needed.
+    pub(crate) fn of_values(directory: &Path) -> Vault {
+        Vault {
+            is_late: true,
+            ..Vault::at(directory.join(KEY_FILE))
+        }
     }
 
     /// The key of variables of functions. It is read when it is needed, and a store does without
@@ -246,22 +257,29 @@ impl Vault {
         })
     }
 
-    /// Whether any of these was sealed at its place by the key, where there are any.
+    /// Whether the key was found to have sealed what there is: it is the same as long as this
+    /// lives.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    /// Finds whether any of these was sealed at its place by the key; `false` where there are none.
     ///
     /// # Errors
     /// [`StoreError::KeyMissing`]; [`StoreError::KeyWrong`] when none was.
-    pub(crate) fn need_key_of<'a>(
+    pub(crate) fn prove<'a>(
         &self,
         sealed: impl Iterator<Item = (Place<'a>, &'a [u8])>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let mut sealed = sealed.peekable();
         if sealed.peek().is_none() {
-            return Ok(());
+            return Ok(false);
         }
         self.secret()?;
         for (place, bytes) in sealed {
             if self.opened(place, bytes)?.is_some() {
-                return Ok(());
+                self.is_proven.store(true, Ordering::Relaxed);
+                return Ok(true);
             }
         }
         Err(StoreError::KeyWrong {
@@ -323,7 +341,8 @@ impl Vault {
         Ok(opened())
     }
 
-    fn broken(&self, place: Place<'_>) -> StoreError {
+    /// What stands at this place was not sealed there; counted.
+    pub(crate) fn broken(&self, place: Place<'_>) -> StoreError {
         self.broken.fetch_add(1, Ordering::Relaxed);
         let row = match place {
             Place::Value { row, .. } => RowId::new(row).ok(),
@@ -338,20 +357,79 @@ impl Vault {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// A text that is stored as it is, or sealed since there is a key.
-    pub(crate) fn text(
+    /// What a row has in an encrypted column: a text, or texts, since nothing else is sealed.
+    ///
+    /// # Errors
+    /// As [`Vault::open_sealed`]; [`StoreError::Corrupt`] when it is something else.
+    pub(crate) fn open_value(
         &self,
-        stored: ValueRef<'_>,
-        place: Place<'_>,
-    ) -> Result<Option<String>, StoreError> {
-        let plain = match stored {
-            ValueRef::Null => return Ok(None),
-            ValueRef::Text(text) => text.to_vec(),
-            ValueRef::Blob(sealed) => self.open_sealed(place, sealed)?,
-            _ => Vec::new(),
+        sealed: &[u8],
+        (table, column, row): (TableNumber, &Column, &str),
+    ) -> Result<Value, StoreError> {
+        let place = Place::Value {
+            table,
+            column: column.number,
+            row,
         };
-        let text = String::from_utf8(plain);
-        text.map(Some).map_err(|_| self.broken(place))
+        let plain = self.open_sealed(place, sealed)?;
+        let value = match (column.array, column.kind.storage()) {
+            (true, storage) => json_list::read(&plain, storage),
+            (false, Storage::Text) => String::from_utf8(plain).ok().map(Value::Text),
+            (false, _) => None,
+        };
+        let what = || format!("the encrypted column `{}` holds something else", column.key);
+        value.ok_or_else(|| corrupt(what()))
+    }
+
+    /// The text that was sealed at this place.
+    ///
+    /// # Errors
+    /// As [`Vault::open_sealed`].
+    pub(crate) fn open_text(&self, place: Place<'_>, sealed: &[u8]) -> Result<String, StoreError> {
+        let text = String::from_utf8(self.open_sealed(place, sealed)?);
+        text.map_err(|_| self.broken(place))
+    }
+}
+
+/// A text as it is stored: as it is, or sealed since there is a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoredText {
+    Plain(String),
+    Sealed(Vec<u8>),
+}
+
+impl StoredText {
+    /// What a row has in a column; `None` where it has nothing.
+    pub(crate) fn of(row: &dyn StoredRow, position: usize) -> Result<Option<Self>, StoreError> {
+        Ok(Some(match row.cell(position)? {
+            StoredCell::Null => return Ok(None),
+            StoredCell::Bytes(sealed) => StoredText::Sealed(sealed.to_vec()),
+            StoredCell::Text(text) => match text.strip_prefix(SEAL_SIGN) {
+                // Digits that are none open nothing.
+                Some(digits) => StoredText::Sealed(unhex(digits).unwrap_or_default()),
+                None => StoredText::Plain(text.to_owned()),
+            },
+            cell => return Err(other(cell)),
+        }))
+    }
+
+    /// As a column of texts holds it; `None` where that would be taken for something else.
+    pub(crate) fn column_text(&self) -> Option<String> {
+        match self {
+            StoredText::Plain(text) => (!text.starts_with(SEAL_SIGN)).then(|| text.clone()),
+            StoredText::Sealed(sealed) => Some(format!("{SEAL_SIGN}{}", hex(sealed))),
+        }
+    }
+
+    /// The text, which belongs to this place.
+    ///
+    /// # Errors
+    /// As [`Vault::open_sealed`].
+    pub(crate) fn open(self, vault: &Vault, place: Place<'_>) -> Result<String, StoreError> {
+        match self {
+            StoredText::Plain(text) => Ok(text),
+            StoredText::Sealed(sealed) => vault.open_text(place, &sealed),
+        }
     }
 }
 
@@ -388,17 +466,10 @@ impl Secret {
         let wrong = || StoreError::KeyWrong {
             file: file.to_owned(),
         };
-        let key = unhex(text.trim_end()).ok_or_else(wrong)?;
+        let key = unhex(text.trim_end()).and_then(|key| key.try_into().ok());
+        let key = key.ok_or_else(wrong)?;
         Ok(Some(Secret::of(&key)))
     }
-}
-
-/// The id of the key that the database was written with; empty where it was with none.
-fn known_id(connection: &Connection) -> Result<String, StoreError> {
-    if file_format::format(connection)? < FIRST_FORMAT {
-        return Ok(String::new());
-    }
-    Ok(connection.query_row("SELECT key_id FROM meta", (), |row| row.get(0))?)
 }
 
 /// Writes the file so that a crash leaves it whole or leaves none.
@@ -438,87 +509,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     both.collect()
 }
 
-fn unhex(text: &str) -> Option<[u8; KEY_BYTES]> {
-    let digits = text.as_bytes();
-    let is_hex = digits.len() == 2 * KEY_BYTES && digits.iter().all(u8::is_ascii_hexdigit);
-    let mut key = [0; KEY_BYTES];
-    for (nth, byte) in key.iter_mut().enumerate().filter(|_| is_hex) {
-        *byte = u8::from_str_radix(&text[2 * nth..2 * nth + 2], 16).ok()?;
-    }
-    is_hex.then_some(key)
-}
-
-/// Whether the key beside a database is the one that it was written with; `None` where none was.
-///
-/// # Errors
-/// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
-pub(crate) fn holds_key(
-    directory: &Path,
-    connection: &Connection,
-) -> Result<Option<()>, StoreError> {
-    let vault = Vault::open(directory, connection)?;
-    Ok(vault.secret.get().map(|_| ()))
-}
-
-/// Whether the key of variables opens what it has sealed; `None` where that is nothing. The key is
-/// looked for in `named`, or in the data directory.
-///
-/// # Errors
-/// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
-pub(crate) fn holds_variables_key(
-    directory: &Path,
-    named: Option<&Path>,
-    connection: &Connection,
-) -> Result<Option<()>, StoreError> {
-    if file_format::format(connection)? < FIRST_FORMAT_WITH_VARIABLES {
-        return Ok(None);
-    }
-    let vault = Vault::of_variables(directory);
-    if let Some(named) = named {
-        vault.name(named.to_owned());
-    }
-    let any = need_functions_key(connection, &vault)?;
-    Ok(any.then_some(()))
-}
-
-/// Whether there are variables, or executions that wait; then the key must have sealed them. Looks
-/// at the newest: one alone could be damaged.
-///
-/// # Errors
-/// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
-pub(crate) fn need_functions_key(
-    connection: &Connection,
-    vault: &Vault,
-) -> Result<bool, StoreError> {
-    if vault.is_proven.load(Ordering::Relaxed) {
-        return Ok(true);
-    }
-    let read = |sql: &str| -> Result<Vec<(i64, String, Vec<u8>)>, StoreError> {
-        let mut newest = connection.prepare_cached(sql)?;
-        let newest = newest.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        Ok(newest.collect::<Result<_, _>>()?)
-    };
-    let variables = read("SELECT function, id, value FROM variable ORDER BY seq DESC LIMIT 3")?;
-    let calls = match file_format::format(connection)? {
-        FIRST_FORMAT_WITH_CALLS.. => read(
-            "SELECT function, id, call FROM queued JOIN queued_call USING (seq) \
-             ORDER BY seq DESC LIMIT 3",
-        )?,
-        _ => Vec::new(),
-    };
-    let variables = variables
-        .iter()
-        .map(|(function, id, value)| (Place::Variable(*function, id), value.as_slice()));
-    let calls = calls
-        .iter()
-        .map(|(function, id, call)| (Place::Call(*function, id), call.as_slice()));
-    let mut sealed = variables.chain(calls).peekable();
-    if sealed.peek().is_none() {
-        return Ok(false);
-    }
-    vault.need_key_of(sealed)?;
-    vault.is_proven.store(true, Ordering::Relaxed);
-    Ok(true)
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let is_hex = digits.len().is_multiple_of(2) && digits.bytes().all(|c| c.is_ascii_hexdigit());
+    let pairs = digits.as_bytes().chunks(2).filter(|_| is_hex);
+    let bytes = pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    bytes.collect::<Option<Vec<u8>>>().filter(|_| is_hex)
 }
 
 #[cfg(test)]
@@ -564,6 +559,34 @@ mod tests {
                 let opened = vault.open_sealed(other, &sealed);
                 assert!(matches!(opened, Err(StoreError::SealBroken { .. })));
             }
+        }
+    }
+
+    #[test]
+    fn a_sealed_text_stands_in_a_column_of_texts() {
+        struct One(String);
+        impl StoredRow for One {
+            fn cell(&self, _: usize) -> Result<StoredCell<'_>, StoreError> {
+                Ok(StoredCell::Text(&self.0))
+            }
+        }
+        let read = |text: &str| StoredText::of(&One(text.to_owned()), 0).unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(folder.path());
+        vault.ready().unwrap();
+        let sealed = vault.seal(Place::Note(3), b"{}").unwrap();
+        for stored in [StoredText::Sealed(sealed), StoredText::Plain("{}".into())] {
+            let text = stored.column_text().unwrap();
+            assert_eq!(read(&text), stored);
+            assert_eq!(stored.open(&vault, Place::Note(3)).unwrap(), "{}");
+        }
+        assert_eq!(StoredText::Plain("\u{1}00".into()).column_text(), None);
+        for damaged in ["\u{1}", "\u{1}0", "\u{1}g0", "\u{1}é", "\u{1}+1"] {
+            let opened = read(damaged).open(&vault, Place::Note(3));
+            assert!(
+                matches!(opened, Err(StoreError::SealBroken { .. })),
+                "{damaged:?}"
+            );
         }
     }
 
