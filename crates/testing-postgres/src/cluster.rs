@@ -101,12 +101,18 @@ impl Cluster {
 
     /// Where a client finds a database of it, as its owner.
     pub fn url(&self, database: &str) -> String {
-        let host = self.socket_folder().display().to_string();
-        let host = host.replace('/', "%2F");
-        format!(
-            "postgres://{OWNER}@/{database}?host={host}&port={}",
-            self.port
-        )
+        Cluster::url_in(self.socket_folder(), self.port, database)
+    }
+
+    /// The same through a socket in another folder.
+    pub(crate) fn url_in(folder: &Path, port: u16, database: &str) -> String {
+        let host = folder.display().to_string().replace('/', "%2F");
+        format!("postgres://{OWNER}@/{database}?host={host}&port={port}")
+    }
+
+    /// Its socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket_folder().join(format!(".s.PGSQL.{}", self.port))
     }
 
     /// Runs statements in a database of it, one after the other and each by itself. What they

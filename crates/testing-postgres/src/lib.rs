@@ -5,6 +5,8 @@
 mod account;
 mod cluster;
 mod programs;
+mod relay;
 
 pub use cluster::{Cluster, ClusterSettings};
 pub use programs::{PACKAGE, Programs};
+pub use relay::Relay;

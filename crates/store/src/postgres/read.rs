@@ -8,7 +8,7 @@
 use std::future::{Future, ready};
 use std::io;
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -18,6 +18,7 @@ use futures_channel::oneshot;
 use model::{Mark, Row, Table, TableNumber, Timestamp};
 use query::Dialect;
 use tokio::runtime::Handle;
+use tokio::time::Sleep;
 
 use crate::history_line;
 use crate::list_read::OwnedListing;
@@ -237,9 +238,26 @@ impl Drop for DatabaseReads {
 }
 
 impl SharedReads {
+    /// Reads where this is polled. The limit of a read bounds all of it: a statement has a limit on
+    /// the server, whose answer may not arrive.
     async fn short<R: DatabaseRead>(&self, read: &R) -> Step<R::Answer> {
-        let mut lent = self.short_ones.lend().await?;
-        let answer = read.read(self, &mut lent, ReadPace::Short).await;
+        let limit_ms = self.limit_ms;
+        let mut limit = pin!(self.sleep(Duration::from_millis(limit_ms)));
+        let lent = tokio::select! {
+            biased;
+            lent = self.short_ones.lend() => Some(lent?),
+            () = &mut limit => None,
+        };
+        let mut lent = lent.ok_or(StoreError::Timeout { limit_ms })?;
+        let answer = tokio::select! {
+            biased;
+            answer = read.read(self, &mut lent, ReadPace::Short) => Some(answer),
+            () = &mut limit => None,
+        };
+        let Some(answer) = answer else {
+            lent.give_up();
+            return Err(StoreError::Timeout { limit_ms }.into());
+        };
         forget_plans(&mut lent, &answer);
         answer.map_err(|halt| {
             if halt.is_interruption() {
@@ -248,6 +266,12 @@ impl SharedReads {
                 halt
             }
         })
+    }
+
+    /// Waits by the clock of the thread for messages, wherever it is polled.
+    fn sleep(&self, duration: Duration) -> Sleep {
+        let _entered = self.handle.enter();
+        tokio::time::sleep(duration)
     }
 
     /// Reads on this thread, which waits. The limit counts from when there is a connection: one
@@ -259,8 +283,10 @@ impl SharedReads {
             let mut lent = self.long_ones.lend().await?;
             let until = Instant::now() + limit;
             let answer = read.read(self, &mut lent, ReadPace::Long { until });
-            let answer = tokio::time::timeout(limit, answer).await;
-            let answer = answer.map_err(|_| StoreError::Timeout { limit_ms })?;
+            let Ok(answer) = tokio::time::timeout(limit, answer).await else {
+                lent.begin();
+                return Err(StoreError::Timeout { limit_ms });
+            };
             forget_plans(&mut lent, &answer);
             answer.map_err(|halt| halt.explain(limit_ms))
         };

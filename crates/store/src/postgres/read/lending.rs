@@ -125,10 +125,15 @@ impl Lending {
         }
     }
 
+    /// Closes what is idle.
+    fn forget_idle(&self) {
+        self.lock().clear();
+    }
+
     /// Lends nothing any more, and closes what is idle.
     pub(super) fn close(&self) {
         self.permits.close();
-        self.lock().clear();
+        self.forget_idle();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ReadConnection>> {
@@ -173,6 +178,14 @@ impl LentConnection {
     /// Says that something begins which, given up, must be cancelled.
     pub(super) fn begin(&mut self) {
         self.is_open = true;
+    }
+
+    /// Lets go of a connection that has not answered within the limit of a read: it is lent again
+    /// if it answers yet. Those that are idle go the same way through the network. They are closed,
+    /// so that no further read waits for one of them.
+    pub(super) fn give_up(mut self) {
+        self.begin();
+        self.home.forget_idle();
     }
 
     /// Says that it has ended.
