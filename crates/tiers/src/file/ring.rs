@@ -2,7 +2,9 @@
 //!
 //! A writer raises the head first, then writes the record, then the bucket that names it. Killed
 //! between any two of these, it leaves the old record of the key or none: a position is used once,
-//! so no bucket can come to name a record that was written later.
+//! so no bucket can come to name a record that was written later. Head and bucket are written under
+//! the lock; between them a large record is written without it, and in the end the bucket names it
+//! only if the ring has not gone round meanwhile.
 
 use std::os::unix::fs::FileExt;
 
@@ -18,6 +20,9 @@ use super::opened::OpenedFile;
 
 /// How often a reader looks again when a record was overwritten between its slot and its bytes.
 const TRIES: u32 = 3;
+/// A value of so many bytes is written while its stripe is not locked: where processes are many,
+/// one that has to stop in the middle would keep all others from the stripe until it goes on.
+const APART_FROM_BYTES: usize = 1_024;
 /// Buckets that [`OpenedFile::clear`] holds in memory at once.
 const BUCKETS_AT_ONCE: usize = 256;
 
@@ -123,12 +128,28 @@ impl OpenedFile {
     ) -> Result<Stored, TierError> {
         self.check_size(key.len(), value.len())?;
         let place = self.place(key);
+        let apart = if value.len() < APART_FROM_BYTES {
+            None
+        } else {
+            let units = layout::units(key.len(), value.len());
+            let position = {
+                let _lock = self.lock(place.stripe, Patience::Set, host)?;
+                self.reserve(place.stripe, units)?
+            };
+            Some(self.write_at(place.stripe, position, key, value, lifetime_ms, host))
+        };
         let _lock = self.lock(place.stripe, Patience::Set, host)?;
         let mut bucket = self.sound_bucket(place)?;
         if ticket.is_some_and(|ticket| ticket != self.ticket_of(&bucket)) {
             return Ok(Stored::Overtaken);
         }
-        self.write_record(place, &mut bucket, key, value, lifetime_ms, host)?;
+        match apart {
+            None => self.write_record(place, &mut bucket, key, value, lifetime_ms, host)?,
+            Some(written) => {
+                let head = self.head(place.stripe)?;
+                self.name_record(place, &mut bucket, head, written)?;
+            }
+        }
         Ok(Stored::Kept)
     }
 
@@ -143,9 +164,30 @@ impl OpenedFile {
         host: &Host,
     ) -> Result<(), TierError> {
         let units = layout::units(key.len(), value.len());
-        let position = self.layout.place(self.head(place.stripe)?, units);
-        let head = position + units;
-        self.write_head(place.stripe, head)?;
+        let position = self.reserve(place.stripe, units)?;
+        let written = self.write_at(place.stripe, position, key, value, lifetime_ms, host);
+        self.name_record(place, bucket, position + units, written)
+    }
+
+    /// A position that no other record has. The stripe must be locked.
+    fn reserve(&self, stripe: u32, units: u64) -> Result<u64, TierError> {
+        let position = self.layout.place(self.head(stripe)?, units);
+        self.write_head(stripe, position + units)?;
+        Ok(position)
+    }
+
+    /// Writes a record at a position that is its own, whether or not the stripe is locked. Others
+    /// may have had the ring go round meanwhile: then this makes one of their records a miss, whose
+    /// checksum and position are not those of its slot any more.
+    fn write_at(
+        &self,
+        stripe: u32,
+        position: u64,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        host: &Host,
+    ) -> Result<RecordPlace, TierError> {
         let written_ms = (host.now_ms)();
         let record = RecordHead {
             position,
@@ -153,17 +195,35 @@ impl OpenedFile {
             written_ms,
         };
         let bytes = layout::record_bytes(record, key, value, self.seed);
-        let at = self.layout.record_at(place.stripe, position);
-        let written = self.file.write_all_at(&bytes, at).map_err(io);
-        if written.is_ok() {
-            let record = RecordPlace { position, units };
-            bucket.insert(place.tag, record, head, &self.layout);
-        } else {
+        let at = self.layout.record_at(stripe, position);
+        self.file.write_all_at(&bytes, at).map_err(io)?;
+        let units = layout::units(key.len(), value.len());
+        Ok(RecordPlace { position, units })
+    }
+
+    /// Has the bucket name a record that was written, or nothing for its key if that failed. The
+    /// stripe must be locked, and the bucket and the head read since.
+    fn name_record(
+        &self,
+        place: KeyPlace,
+        bucket: &mut Bucket,
+        head: u64,
+        written: Result<RecordPlace, TierError>,
+    ) -> Result<(), TierError> {
+        let written = written.and_then(|record| {
+            if self.layout.is_whole(head, record.position) {
+                return Ok(record);
+            }
+            let text = "the value was written over before it was whole";
+            Err(TierError::new(TierFault::Busy, text))
+        });
+        match &written {
+            Ok(record) => bucket.insert(place.tag, *record, head, &self.layout),
             // The value that the new one was to replace may not stay.
-            bucket.remove(place.tag);
+            Err(_) => drop(bucket.remove(place.tag)),
         }
         self.write_bucket(place, bucket)?;
-        written
+        written.map(drop)
     }
 
     fn check_size(&self, key: usize, value: usize) -> Result<(), TierError> {
@@ -245,5 +305,55 @@ impl OpenedFile {
         }
         self.file.write_all_at(&bytes, start).map_err(io)?;
         Ok(count as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FileSettings;
+    use super::super::opened::OpenWay;
+    use super::*;
+
+    #[test]
+    fn record_that_the_ring_went_round_over_is_not_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::of_this_machine(|| 0).unwrap();
+        let settings = FileSettings {
+            path: folder.path().join("own").join("values"),
+            bytes: 1 << 20,
+            stripes: 1,
+            codec: *b"test   1",
+        };
+        let file = OpenedFile::open(&settings, OpenWay::Copying, &host, None).unwrap();
+        let found = |key: &[u8]| match file.get(key, 0).unwrap() {
+            Lookup::Hit(hit) => Some(hit.value().to_vec()),
+            Lookup::Miss(_) => None,
+        };
+        file.set(b"slow", b"old", None, None, &host).unwrap();
+        // This writer stops after it has a position, and goes on when the ring has gone round.
+        let (place, value) = (file.place(b"slow"), [7; 5_000]);
+        let units = layout::units(b"slow".len(), value.len());
+        let position = file.reserve(place.stripe, units).unwrap();
+        let key = |number: u32| number.to_le_bytes();
+        for number in 0..400 {
+            let value = vec![number as u8; 5_000];
+            file.set(&key(number), &value, None, None, &host).unwrap();
+        }
+        let written = file.write_at(place.stripe, position, b"slow", &value, None, &host);
+        let mut bucket = file.sound_bucket(place).unwrap();
+        let head = file.head(place.stripe).unwrap();
+        let named = file.name_record(place, &mut bucket, head, written);
+        assert_eq!(named.unwrap_err().fault, TierFault::Busy);
+        assert_eq!(found(b"slow"), None);
+        // It may have cost others their records, and has made none wrong.
+        let kept = (0..400).filter(|number| match found(&key(*number)) {
+            Some(value) => value == vec![*number as u8; 5_000],
+            None => false,
+        });
+        let kept = kept.count();
+        let there = (0..400)
+            .filter(|number| found(&key(*number)).is_some())
+            .count();
+        assert!(kept == there && kept > 100, "{kept} {there}");
     }
 }
