@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tiers::{FileSettings, FileSurvey, Host, Tier, TierError, TierFault, envelope};
+use tiers::envelope::{self, COMPRESS_FROM_BYTES};
+use tiers::{FileSettings, FileSurvey, Host, Tier, TierError, TierFault};
 
 use crate::notices::pass_on;
 use crate::value_bytes::damaged;
@@ -120,10 +121,10 @@ pub fn opened<'py>(
     Ok((value, payload.bytes.len()))
 }
 
-/// The frame of a value that is encoded already.
-pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+/// The frame of a value that is encoded already, compressed from so many bytes on.
+pub fn sealed(compress_from: usize, bytes: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
-    envelope::seal(FRAME_CODEC, bytes, &mut frame);
+    envelope::seal_from(compress_from, FRAME_CODEC, bytes, &mut frame);
     frame
 }
 
@@ -133,7 +134,7 @@ pub fn dumps<'py>(
     value: &Bound<'py, PyAny>,
     codec: &Bound<'_, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let frame = sealed(&value_bytes::encode(value, codec)?);
+    let frame = sealed(COMPRESS_FROM_BYTES, &value_bytes::encode(value, codec)?);
     Ok(PyBytes::new(value.py(), &frame))
 }
 

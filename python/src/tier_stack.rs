@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 use tiers::breaker::BreakerSettings;
+use tiers::envelope::COMPRESS_FROM_BYTES;
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
     AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierStack,
@@ -38,6 +39,10 @@ struct TierAnswers {
 /// What was found, an older value, how long to wait, and the call.
 type CallAnswer = (Found, Found, i64, StackedCall);
 
+/// In files alone, whose bytes travel nowhere, smaller values are kept as they are: to compress one
+/// of 10 KB takes longer than to write it, and to open it again longer than to read it.
+const COMPRESS_IN_FILES_FROM_BYTES: usize = 16 << 10;
+
 /// The body has to run; as a number of milliseconds to wait.
 const RUN: i64 = -1;
 /// Another process computes the value, and the call does not wait for it.
@@ -63,6 +68,8 @@ enum SharedTier<'py> {
 pub struct StackOfTiers {
     stack: TierStack,
     host: Host,
+    /// Values are compressed from so many bytes on.
+    compress_from: usize,
 }
 
 /// One call, between its question to the tiers and what it stores in them.
@@ -147,6 +154,7 @@ impl StackOfTiers {
             waiting_max,
             wait_ms,
         });
+        let are_files = (tiers.iter()).all(|tier| matches!(tier, SharedTier::File(_)));
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
@@ -157,6 +165,10 @@ impl StackOfTiers {
         Ok(StackOfTiers {
             stack: TierStack::new(tiers.collect(), settings, host),
             host,
+            compress_from: match are_files {
+                true => COMPRESS_IN_FILES_FROM_BYTES,
+                false => COMPRESS_FROM_BYTES,
+            },
         })
     }
 
@@ -226,8 +238,22 @@ impl StackOfTiers {
         let tags = names_in(tags);
         call.with(value.py(), |call| {
             call.tag(tags);
-            is_kept(self.stack.store(call, &sealed(&bytes), lifetime_ms))
+            let frame = sealed(self.compress_from, &bytes);
+            is_kept(self.stack.store(call, &frame, lifetime_ms))
         })
+    }
+
+    /// The frame of a value for these tiers.
+    fn frame<'py>(
+        &self,
+        value: &Bound<'py, PyAny>,
+        codec: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = value_bytes::encode(value, codec)?;
+        Ok(PyBytes::new(
+            value.py(),
+            &sealed(self.compress_from, &bytes),
+        ))
     }
 
     /// As `store`, with the frame of the value.

@@ -555,7 +555,7 @@ class BackedFunction:
         try:
             if self._is_behind:
                 # Encoded now: the value is its caller's, who may change it.
-                frame = _native.dumps(value, self._codec)
+                frame = self._opened().frame(value, self._codec)
                 # The lease goes with the call, to be given back when the value is there.
                 reading.call = None
                 return self._store_later(call, frame, lifetime_ms, tags)

@@ -29,7 +29,7 @@ const CHECK: std::ops::Range<usize> = 4..12;
 const PLAIN_BYTES: usize = 12;
 const COMPRESSED_BYTES: usize = 16;
 /// Shorter payloads are kept as they are: finding out whether they shrink costs more than it saves.
-const COMPRESS_FROM_BYTES: usize = 1_024;
+pub const COMPRESS_FROM_BYTES: usize = 1_024;
 /// No LZ4 block says more than this with one byte, so a longer claim is a lie.
 const EXPANSION_MAX: usize = 256;
 
@@ -67,12 +67,18 @@ impl std::error::Error for EnvelopeError {}
 
 /// Appends the frame of a payload to `to`.
 pub fn seal(codec: u8, payload: &[u8], to: &mut Vec<u8>) {
+    seal_from(COMPRESS_FROM_BYTES, codec, payload, to);
+}
+
+/// As [`seal`], but payloads shorter than `compress_from` bytes are kept as they are.
+pub fn seal_from(compress_from: usize, codec: u8, payload: &[u8], to: &mut Vec<u8>) {
     let start = to.len();
     let length = u32::try_from(payload.len()).ok();
-    let compressed = length.filter(|_| payload.len() >= COMPRESS_FROM_BYTES);
+    let compressed = length.filter(|_| payload.len() >= compress_from);
     let is_smaller = compressed.is_some_and(|length| compress(codec, payload, length, to));
     if !is_smaller {
         to.truncate(start);
+        to.reserve(PLAIN_BYTES + payload.len());
         to.extend_from_slice(&[MAGIC, VERSION << 4, codec, 0]);
         to.extend_from_slice(&[0; CHECK.end - CHECK.start]);
         to.extend_from_slice(payload);
@@ -173,6 +179,17 @@ mod tests {
         let frame = sealed(0, &payload);
         assert!(frame.len() < 100, "{}", frame.len());
         assert_eq!(&*open(&frame, 10_000).unwrap().bytes, payload);
+    }
+
+    #[test]
+    fn frame_of_a_payload_below_the_size_asked_for_is_plain() {
+        let payload = vec![b'a'; 10_000];
+        for (from, is_plain) in [(10_000, false), (10_001, true)] {
+            let mut frame = Vec::new();
+            seal_from(from, 3, &payload, &mut frame);
+            assert_eq!(frame.len() == PLAIN_BYTES + payload.len(), is_plain);
+            assert_eq!(&*open(&frame, 10_000).unwrap().bytes, payload);
+        }
     }
 
     #[test]
