@@ -21,6 +21,7 @@ mod guard;
 mod instance;
 mod isolate;
 mod key;
+mod loop_connection;
 mod memcached_tier;
 mod miss;
 mod notices;
@@ -91,6 +92,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<task_run::TaskRun>()?;
     module.add_class::<task_run::RunBody>()?;
     module.add_class::<file_tier::SharedFile>()?;
+    module.add_class::<loop_connection::LoopConnection>()?;
     module.add_class::<memcached_tier::SharedMemcached>()?;
     module.add_class::<object_tier::SharedObject>()?;
     module.add_class::<redis_tier::SharedRedis>()?;

@@ -11,8 +11,8 @@ use tiers::breaker::BreakerSettings;
 use tiers::envelope::COMPRESS_FROM_BYTES;
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierStack,
-    TokenName,
+    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierFault,
+    TierHit, TierStack, TokenName,
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
@@ -49,7 +49,7 @@ const RUN: i64 = -1;
 const LEAVE: i64 = 0;
 
 /// The names that these bytes are, one after another.
-fn names_in(bytes: &[u8]) -> Vec<TokenName> {
+pub fn names_in(bytes: &[u8]) -> Vec<TokenName> {
     bytes.as_chunks::<NAME_BYTES>().0.to_vec()
 }
 
@@ -518,13 +518,12 @@ impl TierReader {
         let TierAnswers {
             found, old, next, ..
         } = answers;
-        if let (Some((value, left_ms, _)), None) = (&found, &old) {
-            let fresh_ms = left_ms.map_or(u64::MAX, |left| left.saturating_sub(self.kept_ms));
-            if fresh_ms > 0 && call.is_without_trouble() {
-                let until_s = begin_s + self.span_s.min(fresh_ms as f64 / 1e3);
-                let is_large = answers.found_bytes >= LARGE_BYTES;
-                let passes = is_large && self.passes(value, key, begin_s);
-                return (value, until_s, passes).into_pyobject(py);
+        if let (Some((value, left_ms, _)), None) = (&found, &old)
+            && call.is_without_trouble()
+        {
+            let bytes = answers.found_bytes;
+            if let Some(answer) = self.for_memory(py, value, *left_ms, bytes, key, begin_s)? {
+                return Ok(answer);
             }
         }
         (found, old, next, StackedCall::of(call)).into_pyobject(py)
@@ -532,6 +531,59 @@ impl TierReader {
 }
 
 impl TierReader {
+    /// Whether a loop may read the nearest tier.
+    pub fn may_read(&self) -> bool {
+        self.stack.get().stack.may_read()
+    }
+
+    /// What a loop read there has failed.
+    pub fn read_failed(&self, fault: TierFault) {
+        self.stack.get().stack.read_failed(fault);
+    }
+
+    /// What `answer` gives for a hit that a loop has read; `None` if `answer` itself has to be
+    /// called.
+    pub fn found_by_loop<'py>(
+        &self,
+        py: Python<'py>,
+        hit: &TierHit,
+        key: &[u8],
+        begin_s: f64,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let now_ms = (self.stack.get().host.now_ms)();
+        let left_ms = hit.until_ms.saturating_sub(now_ms);
+        if left_ms <= self.least_ms {
+            return Ok(None);
+        }
+        let (value, bytes) = match opened(hit.value(), self.codec.bind(py)) {
+            Ok((value, bytes)) => (value.unbind(), bytes),
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let left_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
+        self.for_memory(py, &value, left_ms, bytes, key, begin_s)
+    }
+
+    /// A value within its lifetime, until when memory may have it, and whether it goes to its
+    /// caller alone.
+    fn for_memory<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Py<PyAny>,
+        left_ms: Option<u64>,
+        bytes: usize,
+        key: &[u8],
+        begin_s: f64,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let fresh_ms = left_ms.map_or(u64::MAX, |left| left.saturating_sub(self.kept_ms));
+        if fresh_ms == 0 {
+            return Ok(None);
+        }
+        let until_s = begin_s + self.span_s.min(fresh_ms as f64 / 1e3);
+        let passes = bytes >= LARGE_BYTES && self.passes(value, key, begin_s);
+        (value, until_s, passes).into_pyobject(py).map(Some)
+    }
+
     /// Whether memory is not to have this large answer yet: most answers of a tier are not
     /// wanted a second time soon.
     fn passes(&self, value: &Py<PyAny>, key: &[u8], now_s: f64) -> bool {

@@ -115,7 +115,7 @@ def test_tags_of_results_with_writes_behind_and_a_refresh(tmp_path: pathlib.Path
     behind, _ = counted(backend, result_tags=team_of, write_behind=True)
     behind(1)
     again, runs = counted(backend, result_tags=team_of)
-    while again._backed._ask((1,), {}, _backed._Wish()).found is None:
+    while again._backed._ask((1,), {}, _backed.Wish()).found is None:
         pass
     assert again(1) == [1, 1] and runs == []
     assert again.cache_refresh(1) == [1, 1] and runs == [1]

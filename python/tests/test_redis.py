@@ -101,7 +101,7 @@ def test_redis_behind_a_file(server: Server, tmp_path: pathlib.Path) -> None:
     first, _ = counted([near, server.url], write_behind=True)
     first(1)
     end = time.monotonic() + 30
-    while counted(server.url)[0]._backed._ask((1,), {}, _backed._Wish()).found is None:
+    while counted(server.url)[0]._backed._ask((1,), {}, _backed.Wish()).found is None:
         assert time.monotonic() < end
     server.stop()
     again, runs = counted([near, server.url])
@@ -287,3 +287,155 @@ def test_sentinels_find_the_server_and_are_never_shown(server: Server) -> None:
         with pytest.raises((TypeError, ValueError)) as refused:
             RedisBackend("redis://cache", sentinels=wrong)
         assert "secret" not in str(refused.value)
+
+
+async def until_read_by_loop(function: Any) -> None:
+    """Calls it until its loop has a connection."""
+    end = time.monotonic() + 30
+    number = -1
+    while function._backed._loop_reads is None or not function._backed._loop_reads.is_open:
+        assert time.monotonic() < end
+        await function(number)
+        number -= 1
+        await asyncio.sleep(0.001)
+
+
+def read_by_loop(url: str, **settings: Any) -> tuple[Any, list[Any]]:
+    """A function whose memory has room for one answer."""
+    runs: list[Any] = []
+    settings = {"namespace": "loop", "version": 1, "maxsize": 1, **settings}
+
+    @cache(backend=RedisBackend(url, listen=False, timeout=settings.pop("timeout", 5)), **settings)
+    async def function(argument: Any) -> Any:
+        runs.append(argument)
+        return [argument, len(runs)]
+
+    return function, runs
+
+
+class NoThreads:
+    """Counts what is done on another thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        in_thread = _backed._async.in_thread
+
+        async def counted(*args: Any) -> Any:
+            self.count += 1
+            return await in_thread(*args)
+
+        monkeypatch.setattr(_backed._async, "in_thread", counted)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_loop_reads_hits_of_redis_without_a_thread(
+    server: Server, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    threads = NoThreads(monkeypatch)
+    function, runs = read_by_loop(server.url, ttl=600, tags=["red"])
+
+    async def calls() -> None:
+        first = [await function(number) for number in range(300)]
+        await until_read_by_loop(function)
+        runs.clear()
+        before, hits = threads.count, function.cache_info().l2_hits
+        assert [await function(number) for number in range(300)] == first
+        assert await asyncio.gather(*map(function, range(300))) == first
+        assert threads.count == before and runs == []
+        assert function.cache_info().l2_hits - hits >= 599
+        # What another process has forgotten is a miss.
+        other, _ = counted(server.url, namespace="loop")
+        assert invalidate_tags("red")
+        assert (await function(7))[1] == 1 and runs == [7]
+        assert await function.ainvalidate_cache(8) is False
+        assert (await function(8))[1] == 2
+        assert await function.ainvalidate_cache(8) is True
+        assert (await function(8))[1] == 3
+        # A caller that is cancelled takes no answer away from another.
+        await function(9)
+        tasks = [asyncio.ensure_future(function(8)) for _ in range(3)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        assert await asyncio.gather(*tasks[1:]) == [[8, 3]] * 2
+
+    if kind == "uvloop":
+        uvloop = pytest.importorskip("uvloop")
+        uvloop.run(calls())
+    else:
+        asyncio.run(calls())
+        # Another loop has a connection of its own.
+        asyncio.run(calls())
+
+
+def test_loop_reads_large_answers_and_those_of_many_callers(server: Server) -> None:
+    function, runs = read_by_loop(server.url)
+
+    async def calls() -> None:
+        contents = [bytes([number]) * 3_000_000 for number in range(4)]
+        for content in contents:
+            await function(content)
+        await until_read_by_loop(function)
+        runs.clear()
+        answers = await asyncio.gather(*(function(content) for content in contents * 5))
+        assert [answer[0] for answer in answers] == contents * 5
+        assert runs == []
+
+    asyncio.run(calls())
+
+
+def test_loop_goes_on_when_its_connection_ends_or_says_nothing(server: Server) -> None:
+    import signal
+
+    function, runs = read_by_loop(server.url, timeout=0.3, circuit_breaker=False)
+
+    async def calls() -> None:
+        for number in range(20):
+            await function(number)
+        await until_read_by_loop(function)
+        runs.clear()
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            answers = await asyncio.gather(*map(function, range(10)))
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        assert [answer[0] for answer in answers] == list(range(10))
+        assert sorted(runs) == list(range(10))
+        assert not function._backed._loop_reads.is_open
+        assert function.cache_info().l2_failures >= 10
+        await until_read_by_loop(function)
+        server.stop()
+        assert (await function(30))[0] == 30
+        assert not function._backed._loop_reads.is_open
+        server.start()
+        assert (await function(31))[0] == 31
+        await until_read_by_loop(function)
+
+    asyncio.run(calls())
+
+
+def test_loop_reads_nothing_while_its_breaker_is_open(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark_cache import Backpressure, CircuitBreaker
+
+    threads = NoThreads(monkeypatch)
+    breaker, pressure = CircuitBreaker(failures=1), Backpressure(concurrent=1, queue=0)
+    function, runs = read_by_loop(server.url, circuit_breaker=breaker, backpressure=pressure)
+
+    async def calls() -> None:
+        first = [await function(number) for number in range(50)]
+        await until_read_by_loop(function)
+        runs.clear()
+        before = threads.count
+        # Their connection is one, and the server reads for one after another.
+        assert await asyncio.gather(*map(function, range(50))) == first
+        assert threads.count == before and runs == []
+        server.stop()
+        assert (await function(7))[0] == 7
+        while function.get_health_status()["tiers"]["redis"] != "degraded: its breaker is open":
+            await function(8)
+        rejected = function.cache_info().l2_rejected
+        assert (await function(9))[0] == 9
+        assert function.cache_info().l2_rejected > rejected
+
+    asyncio.run(calls())

@@ -199,7 +199,7 @@ def test_writes_behind_the_caller_arrive(backend: FileBackend) -> None:
     for number in range(100):
         while True:
             again, runs = counted(backend, key=None)
-            found = again._backed._ask((number,), {}, _backed._Wish()).found
+            found = again._backed._ask((number,), {}, _backed.Wish()).found
             if found is not None:
                 break
             assert time.monotonic() < end

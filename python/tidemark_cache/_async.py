@@ -239,6 +239,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def asyncio_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs the code of this thread, if it is one of asyncio."""
+    loop = _loop()
+    return None if isinstance(loop, _TrioLoop) else loop
+
+
 async def at_once(function: Callable[..., T], *args: Any) -> T:
     """Call it on this thread."""
     return function(*args)

@@ -12,10 +12,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from tidemark_cache import _async, _listening, _native, _recent, _refresh, _tiers
+from tidemark_cache import _async, _listening, _loop_reads, _native, _recent, _refresh, _tiers
 from tidemark_cache._codec import Codec
+from tidemark_cache._reading import Reading, Wish
 
 #: An invalidation by one process counts for all others after this time at the latest: so long an
 #: answer of a tier, or one that no tier has, is handed out from memory.
@@ -64,69 +65,6 @@ def refuse_ambiguous(function: Any, config: Any) -> None:
 _Answer = tuple[Any, float, bool]
 
 
-class _Reading:
-    """What the tiers said before the body runs."""
-
-    __slots__ = (
-        "begin_s",
-        "call",
-        "digest",
-        "due_ms",
-        "found",
-        "is_elsewhere",
-        "key",
-        "memory_s",
-        "old",
-        "read_s",
-        "wait_s",
-        "wish",
-    )
-
-    def __init__(
-        self, wish: "_Wish", key: _native.CallKey | None = None, digest: bytes = b""
-    ) -> None:
-        self.wish = wish
-        self.begin_s = time.monotonic()
-        #: When the tiers were read last.
-        self.read_s = self.begin_s
-        #: The value in a tuple, or None.
-        self.found: tuple[Any] | None = None
-        #: How long memory may have what was found.
-        self.memory_s = STALE_S
-        #: What was found is to be refreshed: a fresher one has more milliseconds left.
-        self.due_ms: int | None = None
-        #: As `found`, past its lifetime: the answer if the body fails.
-        self.old: tuple[Any] | None = None
-        #: The call, and what stands for it in the tiers; None if it cannot be bound.
-        self.key = key
-        self.digest = digest
-        #: With what a value is stored; None if no tier can be used for this call.
-        self.call: _native.StackedCall | None = None
-        #: Not 0: another process computes the value, and this call looks again after that time.
-        self.wait_s = 0.0
-        #: Another process computes the value, and this call is not to wait.
-        self.is_elsewhere = False
-
-
-class _Wish(NamedTuple):
-    """How a call asks the tiers."""
-
-    #: Run the body whatever they hold.
-    is_forced: bool = False
-    #: A value with no more milliseconds left does not answer.
-    least_ms: int = 0
-    #: How long to wait for another process that runs the body; None not to wait.
-    limit_ms: int | None = None
-    #: Leave the value to another process that runs the body.
-    leaves: bool = False
-    #: Wait on this thread.
-    blocks: bool = True
-    #: Whether to count a hit, and have it refreshed if it is due.
-    is_counted: bool = True
-    #: As the calls of the function itself, of which most find an answer that needs nothing more.
-    is_usual: bool = False
-
-
 class BackedFunction:
     """The entries of one function in its tiers."""
 
@@ -166,7 +104,7 @@ class BackedFunction:
         least_ms = self._kept_ms - stale_ms
         # With a share, each answer is looked at once more: it may be due.
         is_usual = self._refresh_share is None
-        self._wish = _Wish(least_ms=least_ms, limit_ms=limit_ms, is_usual=is_usual)
+        self._wish = Wish(least_ms=least_ms, limit_ms=limit_ms, is_usual=is_usual)
         self._wish_async = self._wish._replace(blocks=False)
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
@@ -177,6 +115,11 @@ class BackedFunction:
         #: than it costs to read the other calls again.
         self._recent = _recent.RecentCalls(STALE_S) if self._heard and self._is_slow else None
         self._listeners: _listening.Listeners | None = None
+        #: What a loop reads itself: hits of the nearest tier that need nothing more.
+        nearest = self.rules[0][0]
+        reads_in_loop = is_async and is_usual and config.result_tags is None
+        self._in_loop = nearest if reads_in_loop and _loop_reads.suits(nearest) else None
+        self._loop_reads: _loop_reads.LoopReads | None = None
         # The thread that holds it may come again, by what an object runs at its end.
         self._lock = threading.RLock()
         self._claimed: dict[bytes, float] = {}
@@ -219,7 +162,13 @@ class BackedFunction:
             async def ask_async(*args: Any, **kwargs: Any) -> Any:
                 apart = _async.in_thread if self._is_slow else _async.at_once
                 call = (args, kwargs)
-                reading = await apart(self._ask, args, kwargs, self._wish_now(False))
+                wish = self._wish_now(False)
+                if self._in_loop is not None and wish.is_usual:
+                    answer = await self._ask_in_loop(self._in_loop, args, kwargs)
+                    if answer is not None:
+                        _native.decide(*answer)
+                        return answer[0]
+                reading = await apart(self._ask, args, kwargs, wish)
                 if isinstance(reading, tuple):
                     _native.decide(*reading)
                     return reading[0]
@@ -252,7 +201,7 @@ class BackedFunction:
 
         return functools.wraps(function)(ask)
 
-    def _fallen_back(self, reading: _Reading, error: BaseException) -> Any:
+    def _fallen_back(self, reading: Reading, error: BaseException) -> Any:
         """The old value, if one may answer for a body that failed; others need not wait for it."""
         if self._is_slow and self._is_async:
             # Not on the loop, and not to be awaited by a call that may have been cancelled.
@@ -266,12 +215,12 @@ class BackedFunction:
         _native.decide(reading.old[0], 0.0)
         return reading.old[0]
 
-    def _end(self, reading: _Reading) -> None:
+    def _end(self, reading: Reading) -> None:
         self._no_longer(reading)
         if reading.call is not None:
             self._opened().end(reading.call)
 
-    def _no_longer(self, reading: _Reading) -> None:
+    def _no_longer(self, reading: Reading) -> None:
         """The call is not under way any more, and memory may have its answer."""
         if self._recent is not None and reading.key is not None:
             self._recent.end(reading.digest, reading.key)
@@ -302,20 +251,20 @@ class BackedFunction:
         key = _native.CallKey.of(self.cached, args, kwargs)
         return None if key is None else key.canonical()
 
-    def _wish_now(self, blocks: bool) -> _Wish:
+    def _wish_now(self, blocks: bool) -> Wish:
         if _tiers.forced.get():
             # For this call, and not for those that its body makes.
             _tiers.forced.set(False)
-            return _Wish(is_forced=True)
+            return Wish(is_forced=True)
         return self._wish if blocks else self._wish_async
 
     def _ask(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish
-    ) -> "_Reading | _Answer":
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: Wish
+    ) -> Reading | _Answer:
         """What the tiers say; of a usual wish the answer itself, if there is nothing to do."""
         key = _native.CallKey.of(self.cached, args, kwargs)
         if key is None:
-            return _Reading(wish)
+            return Reading(wish)
         # An argument without canonical bytes is the caller's error, and raised.
         digest = key.digest(self._identity)
         names = self._names if self._tags_of is None else self._names_for(args, kwargs)
@@ -333,16 +282,53 @@ class BackedFunction:
             answer = reader.answer(digest, names, wish.blocks)
         except Exception as error:
             self._failed(*_words(error))
-            return _Reading(wish, key, digest)
+            return Reading(wish, key, digest)
         if len(answer) == 3:
             self.hits += 1
             if self._recent is not None:
                 self._recent.end(digest, key)
             return answer
-        reading = _Reading(wish, key, digest)
+        reading = Reading(wish, key, digest)
         reading.read_s = began_s
         self._take_all(reading, answer)
         return reading
+
+    async def _ask_in_loop(
+        self, nearest: _tiers.RedisBackend, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Answer | None:
+        """The answer, if it is a hit that the loop itself can read."""
+        reads = self._loop_reads
+        reads = self._loop_reads = _loop_reads.of(nearest, reads)
+        if reads is None:
+            return None
+        if not reads.is_open:
+            reads.open()
+            return None
+        key = _native.CallKey.of(self.cached, args, kwargs)
+        if key is None:
+            return None
+        digest = key.digest(self._identity)
+        names = self._names if self._tags_of is None else self._names_for(args, kwargs)
+        if self._heard and self._listeners is not _listening.listeners:
+            self._listen()
+        if self._recent is not None:
+            self._recent.begin(digest, key)
+        try:
+            future = reads.ask(self._reader or self._new_reader(), digest, names)
+        except Exception as error:
+            self._failed(*_words(error))
+            return None
+        answer: Any = None if future is None else await future
+        if answer is None:
+            return None
+        if len(answer) == 2:
+            self._failed(*answer)
+            return None
+        self.hits += 1
+        if self._recent is not None:
+            self._recent.end(digest, key)
+        value, until_s, passes = answer
+        return value, until_s, passes
 
     def _new_reader(self) -> _native.TierReader:
         self._reader = _native.TierReader(
@@ -357,17 +343,17 @@ class BackedFunction:
         return self._reader
 
     def _read(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: _Wish
-    ) -> _Reading:
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: Wish
+    ) -> Reading:
         """As ``_ask``, of a wish that is not usual."""
         reading = self._ask(args, kwargs, wish)
-        assert isinstance(reading, _Reading)
+        assert isinstance(reading, Reading)
         return reading
 
     def _asked(
-        self, key: _native.CallKey, digest: bytes, names: bytes, wish: _Wish
-    ) -> _Reading:
-        reading = _Reading(wish, key, digest)
+        self, key: _native.CallKey, digest: bytes, names: bytes, wish: Wish
+    ) -> Reading:
+        reading = Reading(wish, key, digest)
         try:
             answer = self._opened().read(
                 digest,
@@ -388,7 +374,7 @@ class BackedFunction:
 
     def _take_all(
         self,
-        reading: _Reading,
+        reading: Reading,
         answer: "tuple[_native.FoundValue | None, _native.FoundValue | None, int, "
         "_native.StackedCall]",
     ) -> None:
@@ -397,7 +383,7 @@ class BackedFunction:
         # If the body runs, it runs now.
         reading.begin_s = time.monotonic()
 
-    def _go_on(self, reading: _Reading) -> None:
+    def _go_on(self, reading: Reading) -> None:
         assert reading.call is not None
         reading.wait_s = 0.0
         reading.read_s = time.monotonic()
@@ -413,7 +399,7 @@ class BackedFunction:
 
     def _take(
         self,
-        reading: _Reading,
+        reading: Reading,
         found: "_native.FoundValue | None",
         old: "_native.FoundValue | None",
         next_ms: int,
@@ -436,20 +422,21 @@ class BackedFunction:
             return
         fresh_ms = left_ms - self._kept_ms
         # What is past its lifetime is in no memory.
-        reading.memory_s = min(STALE_S, max(0, fresh_ms) / 1_000)
+        reading.memory_s = max(0, fresh_ms) / 1_000
         self.stale_hits += fresh_ms <= 0
         if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
             # One that another process stores from now on has its age more: half of that tells it
             # from this one, whose time left is known to some milliseconds only.
             reading.due_ms = left_ms + age_ms // 2
 
-    def _answer(self, reading: _Reading, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    def _answer(self, reading: Reading, call: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         """What was found; on the caller's thread, by which memory knows its lifetime."""
         assert reading.found is not None
         if reading.due_ms is not None:
             self._refresh_later(call, reading.due_ms)
         self._no_longer(reading)
-        _native.decide(reading.found[0], reading.read_s + reading.memory_s)
+        until_s = reading.read_s + min(STALE_S, reading.memory_s)
+        _native.decide(reading.found[0], until_s)
         return reading.found[0]
 
     def _is_due(self, age_ms: int, fresh_ms: int) -> bool:
@@ -474,7 +461,7 @@ class BackedFunction:
                 self._claimed.clear()
             self._claimed[content] = now_s + _RETRY_S
         # Only one that is fresher than what was found is as good as running the body.
-        wish = _Wish(least_ms=least_ms, leaves=True, is_counted=False)
+        wish = Wish(least_ms=least_ms, leaves=True, is_counted=False)
         if self._is_async:
             _refresh.start(self, lambda: self._refreshed_async(call, wish))
             return
@@ -497,7 +484,7 @@ class BackedFunction:
         _refresh.submit(self, lambda: context.run(refresh))
 
     async def _refreshed_async(
-        self, call: tuple[tuple[Any, ...], dict[str, Any]], wish: _Wish
+        self, call: tuple[tuple[Any, ...], dict[str, Any]], wish: Wish
     ) -> None:
         apart = _async.in_thread if self._is_slow else _async.at_once
         reading = await apart(self._read, *call, wish)
@@ -520,10 +507,10 @@ class BackedFunction:
         name = self.function.__qualname__
         logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", name, error)
 
-    def _write(self, reading: _Reading, value: Any) -> None:
+    def _write(self, reading: Reading, value: Any) -> None:
         _native.decide(value, self._kept_until(reading, value))
 
-    def _kept_until(self, reading: _Reading, value: Any) -> float:
+    def _kept_until(self, reading: Reading, value: Any) -> float:
         """Stores the value; until when memory may have it."""
         try:
             lifetime_s = self._lifetime(value)
@@ -543,7 +530,7 @@ class BackedFunction:
             self._end(reading)
 
     def _store(
-        self, reading: _Reading, call: _native.StackedCall, value: Any, lifetime_s: float | None
+        self, reading: Reading, call: _native.StackedCall, value: Any, lifetime_s: float | None
     ) -> bool | None:
         """Whether it was stored; None if no tier has it, or not yet."""
         lifetime_ms = None
@@ -600,7 +587,7 @@ class BackedFunction:
 
     def put(self, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
         """Stores a value that no body has given."""
-        self._write(self._read(args, kwargs, _Wish(is_forced=True)), value)
+        self._write(self._read(args, kwargs, Wish(is_forced=True)), value)
 
     def deletion(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -39,7 +39,7 @@ pub use file::{
 pub use host::Host;
 pub use memcached::MemcachedStore;
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
-pub use redis::{NOTICE_BYTES_MAX, RedisTier, read_answer};
+pub use redis::{LoopReads, NOTICE_BYTES_MAX, RedisTier, read_answer};
 pub use server::TierServer;
 pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,48 @@ impl PlainSocket {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
             }
+        }
+    }
+
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            PlainSocket::Tcp(stream) => stream.read(to),
+            PlainSocket::Unix(stream) => stream.read(to),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            PlainSocket::Tcp(stream) => stream.write(bytes),
+            PlainSocket::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+/// A socket of which an event loop knows when it can be used. It never waits.
+pub struct LoopSocket(PlainSocket);
+
+impl Read for LoopSocket {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.0.read(to)
+    }
+}
+
+impl Write for LoopSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsRawFd for LoopSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        match &self.0 {
+            PlainSocket::Tcp(stream) => stream.as_raw_fd(),
+            PlainSocket::Unix(stream) => stream.as_raw_fd(),
         }
     }
 }
@@ -80,20 +123,14 @@ impl PacedSocket {
 impl Read for PacedSocket {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         self.pace()?;
-        match &mut self.socket {
-            PlainSocket::Tcp(stream) => stream.read(to),
-            PlainSocket::Unix(stream) => stream.read(to),
-        }
+        self.socket.read(to)
     }
 }
 
 impl Write for PacedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.pace()?;
-        match &mut self.socket {
-            PlainSocket::Tcp(stream) => stream.write(bytes),
-            PlainSocket::Unix(stream) => stream.write(bytes),
-        }
+        self.socket.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -133,6 +170,18 @@ impl PacedChannel {
     pub fn by_path(path: &Path, limit: Duration) -> io::Result<PacedChannel> {
         let socket = PlainSocket::Unix(UnixStream::connect(path)?);
         PacedSocket::new(socket, limit).map(PacedChannel::Plain)
+    }
+
+    /// Its socket for an event loop; `None` by TLS.
+    pub fn into_loop_socket(self) -> io::Result<Option<LoopSocket>> {
+        let PacedChannel::Plain(PacedSocket { socket, .. }) = self else {
+            return Ok(None);
+        };
+        match &socket {
+            PlainSocket::Tcp(stream) => stream.set_nonblocking(true)?,
+            PlainSocket::Unix(stream) => stream.set_nonblocking(true)?,
+        }
+        Ok(Some(LoopSocket(socket)))
     }
 
     /// From now on everything together may take so long.

@@ -355,10 +355,10 @@ impl TierGate {
 
     /// Whether an operation may begin.
     pub fn enter(&mut self, now_ms: u64) -> GateAnswer {
-        match self.breaker.as_mut().map(|breaker| breaker.admit(now_ms)) {
-            None | Some(BreakerAnswer::Closed) => {}
-            Some(BreakerAnswer::Open) => return GateAnswer::Rejected,
-            Some(BreakerAnswer::Check(number)) => return GateAnswer::Check(number),
+        match self.ask_breaker(now_ms) {
+            BreakerAnswer::Closed => {}
+            BreakerAnswer::Open => return GateAnswer::Rejected,
+            BreakerAnswer::Check(number) => return GateAnswer::Check(number),
         }
         if let Some(pressure) = self.settings.pressure
             && self.running >= pressure.running_max
@@ -373,6 +373,12 @@ impl TierGate {
         self.running += 1;
         self.tries = (self.tries + 1).min(RETRIES_MAX * TRIES_PER_RETRY);
         GateAnswer::Enter
+    }
+
+    /// What the breaker says; without one it is closed.
+    pub fn ask_breaker(&mut self, now_ms: u64) -> BreakerAnswer {
+        let breaker = self.breaker.as_mut();
+        breaker.map_or(BreakerAnswer::Closed, |breaker| breaker.admit(now_ms))
     }
 
     /// How long a caller waits for its turn.
@@ -395,9 +401,14 @@ impl TierGate {
     /// An operation that had entered is over.
     pub fn leave(&mut self, failed: Option<TierFault>, now_ms: u64) {
         self.running -= 1;
-        if failed.is_some_and(is_transient)
-            && let Some(breaker) = &mut self.breaker
-        {
+        if let Some(fault) = failed {
+            self.count_failure(fault, now_ms);
+        }
+    }
+
+    /// An operation has failed, if that says something of the tier.
+    pub fn count_failure(&mut self, fault: TierFault, now_ms: u64) {
+        if let Some(breaker) = self.breaker.as_mut().filter(|_| is_transient(fault)) {
             breaker.failed(now_ms);
         }
     }

@@ -7,7 +7,9 @@
 mod address;
 mod answer;
 mod connection;
+mod flat;
 mod joint;
+mod loop_reads;
 mod notices;
 mod sentinel;
 
@@ -16,6 +18,7 @@ use std::sync::atomic::AtomicUsize;
 use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 
 pub use answer::read_answer;
+pub use loop_reads::LoopReads;
 pub use notices::NOTICE_BYTES_MAX;
 
 use address::RedisRoute;

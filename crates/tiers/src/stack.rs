@@ -6,16 +6,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::breaker::BreakerAnswer;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
 use super::tier::{
-    JointHit, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierHit, TokenName,
+    JointHit, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
 };
 use super::tokens::{self, TagWatch};
 
 /// All reads of a call begin within this time, and all its stores.
 const CALL_MS: u64 = 5_000;
+/// The tier that is asked first.
+const NEAREST: usize = 0;
 /// How long a call waits for another process between two looks, at first and at most.
 const PAUSE_MS: (u64, u64) = (1, 25);
 
@@ -265,6 +268,28 @@ impl TierStack {
                 call.steps.lease_failed();
             }
         }
+    }
+
+    /// Whether the breaker of the nearest tier lets it be read by a connection that many calls
+    /// share, of which the server does one read after another: those are no pressure.
+    pub fn may_read(&self) -> bool {
+        let answer = self.shared.with_gate(NEAREST, |gate| {
+            gate.map_or(BreakerAnswer::Open, |gate| gate.ask_breaker(self.now_ms()))
+        });
+        if let BreakerAnswer::Check(number) = answer {
+            self.shared.check_beside(NEAREST, number);
+        }
+        answer == BreakerAnswer::Closed
+    }
+
+    /// Such a read has failed.
+    pub fn read_failed(&self, fault: TierFault) {
+        let now_ms = self.now_ms();
+        self.shared.with_gate(NEAREST, |gate| {
+            if let Some(gate) = gate {
+                gate.count_failure(fault, now_ms);
+            }
+        });
     }
 
     /// The call ends without a value to store: others need not wait for it.

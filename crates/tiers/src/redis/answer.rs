@@ -14,10 +14,11 @@ const DEPTH_MAX: u32 = 8;
 /// more keys than its `COUNT`.
 const PARTS_MAX: usize = 100_000;
 /// Bytes of one line: a number, or a text such as an error.
-const LINE_BYTES_MAX: u64 = 64 << 10;
+pub const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Memory for a text is taken as it comes, at first no more than this.
 const FIRST_BYTES_MAX: usize = 1 << 20;
-const END: &[u8] = b"\r\n";
+/// What ends a line and a text.
+pub const END: &[u8] = b"\r\n";
 
 /// What begins the detail of the error for an answer above its bounds.
 const TOO_LARGE: &str = "the answer is too large: ";
@@ -42,11 +43,13 @@ pub fn read_answer(from: &mut impl BufRead, bytes_max: usize) -> RedisResult<Val
     reader.value(0)
 }
 
-fn foreign(what: &'static str) -> RedisError {
+/// The error for bytes that are no answer.
+pub fn foreign(what: &'static str) -> RedisError {
     RedisError::from((ErrorKind::Parse, what))
 }
 
-fn too_large(limit: &str) -> RedisError {
+/// The error for an answer above its bounds.
+pub fn too_large(limit: &str) -> RedisError {
     let detail = format!("{TOO_LARGE}{limit}");
     RedisError::from((ErrorKind::Client, "refused", detail))
 }
@@ -60,7 +63,7 @@ pub fn is_too_large(error: &RedisError) -> bool {
 }
 
 /// The number of a line; a sign, and digits only.
-fn number(line: &[u8]) -> RedisResult<i64> {
+pub fn number(line: &[u8]) -> RedisResult<i64> {
     let digits = line.strip_prefix(b"-").unwrap_or(line);
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let text = str::from_utf8(line).ok().filter(|_| is_number);
@@ -69,7 +72,7 @@ fn number(line: &[u8]) -> RedisResult<i64> {
 }
 
 /// A length; none for the value that is none.
-fn length(line: &[u8]) -> RedisResult<Option<usize>> {
+pub fn length(line: &[u8]) -> RedisResult<Option<usize>> {
     match number(line)? {
         -1 => Ok(None),
         some => match usize::try_from(some) {

@@ -8,7 +8,7 @@ use redis::{Cmd, ConnectionAddr, ConnectionLike, ErrorKind, RedisError, RedisRes
 
 use super::address::RedisPlace;
 use super::answer::read_answer;
-use crate::paced::PacedChannel;
+use crate::paced::{LoopSocket, PacedChannel};
 
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -53,6 +53,14 @@ impl ServerConnection {
         };
         connection.introduce(place)?;
         Ok(connection)
+    }
+
+    /// Its socket for an event loop, which does not wait; `None` by TLS.
+    pub fn into_loop_socket(self) -> RedisResult<Option<LoopSocket>> {
+        if !self.stream.buffer().is_empty() {
+            return Err(unsent());
+        }
+        Ok(self.stream.into_inner().into_loop_socket()?)
     }
 
     /// Its name and password, and its database, still within the time for connecting.
@@ -106,8 +114,7 @@ impl ServerConnection {
         let values = (0..answers).map(|_| self.answer());
         let values = values.collect::<RedisResult<Vec<Value>>>()?;
         if !self.stream.buffer().is_empty() {
-            let text = "the server answers what was not sent";
-            return Err(RedisError::from((ErrorKind::Parse, text)));
+            return Err(unsent());
         }
         Ok(values)
     }
@@ -140,6 +147,11 @@ impl ServerConnection {
         self.begin()?;
         read_answer(&mut self.stream, bytes_max)
     }
+}
+
+/// The error for an answer to nothing.
+pub fn unsent() -> RedisError {
+    RedisError::from((ErrorKind::Parse, "the server answers what was not sent"))
 }
 
 /// Whether a server that answers so to a password refuses it. Others are loading, or no Redis.

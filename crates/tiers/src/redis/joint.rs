@@ -1,14 +1,14 @@
 //! An entry and the tokens it depends on in one round trip: this process knows what the tokens
 //! were, and so under which key the entry stands if they still are the same.
 
-use redis::Value;
+use redis::{Pipeline, Value};
 
 use super::{Record, RedisTier};
 use crate::tier::{JointHit, JointReads, TierError, TokenName};
 use crate::tokens::{self, Token};
 
 /// The token in a record.
-fn token_in(record: &[u8]) -> Option<Token> {
+pub fn token_in(record: &[u8]) -> Option<Token> {
     match Record::of(record)? {
         Record::Entry { .. } => Record::value_in(record).try_into().ok(),
         Record::Placeholder { .. } => None,
@@ -25,6 +25,17 @@ impl RedisTier {
             known.learn(name, token);
         }
     }
+
+    /// The tokens of these names, then what stands at `place` and how long it stays.
+    pub fn joint_read(&self, place: &[u8], names: &[TokenName]) -> Pipeline {
+        let mut read = redis::pipe();
+        for name in names {
+            read.cmd("GET").arg(self.key(&tokens::key_of(name)));
+        }
+        // The server takes commands of one connection in their order: the tokens first.
+        read.cmd("GET").arg(place).cmd("PTTL").arg(place);
+        read
+    }
 }
 
 impl JointReads for RedisTier {
@@ -35,12 +46,7 @@ impl JointReads for RedisTier {
         };
         let full = tokens::joined(key, &known);
         let place = self.key(&full);
-        let mut read = redis::pipe();
-        for name in names {
-            read.cmd("GET").arg(self.key(&tokens::key_of(name)));
-        }
-        // The server takes commands of one connection in their order: the tokens first.
-        read.cmd("GET").arg(&place).cmd("PTTL").arg(&place);
+        let read = self.joint_read(&place, names);
         self.with(|connection| {
             let answers: Vec<Value> = read.query(connection)?;
             let is_same = |(answer, token): (&Value, &Token)| match answer {
