@@ -10,7 +10,6 @@ use crate::api;
 use crate::bind::GivenCall;
 use crate::callable::{self, Inner};
 use crate::entry::KeptEntry;
-use crate::flight::FlightRun;
 use crate::guard::{Guarded, SharedCount};
 use crate::key::{BuiltKey, HeldKey, LookupKey};
 use crate::miss::{BodyStart, EntryUse, MissedCall};
@@ -354,8 +353,8 @@ impl CallKey {
         let is_gone = unsafe {
             self.with_store(|store| {
                 self.0.key.with_lookup(|lookup| {
-                    while let Some(run) = FlightRun::find(&store.runs, self.0.hash, lookup)? {
-                        run.detach();
+                    while let Some(run) = store.runs.find(self.0.hash, lookup)? {
+                        store.runs.detach(run.number);
                     }
                     let found = store.find(self.0.hash, lookup, 0)?;
                     Ok(found.is_some_and(|entry| store.remove(entry.place)))

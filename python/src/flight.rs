@@ -6,15 +6,16 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use cache::{Flight, TagTokens};
+use cache::{ClaimList, ClaimNumber, Flight, TagTokens};
 use pyo3::ffi;
 
 use crate::entry::{self, KeptEntry};
-use crate::guard::{Guarded, SharedCount};
+use crate::guard::Guarded;
 use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
+use crate::ownership;
 use crate::run_graph::{LedByThread, WaitEdges};
-use crate::run_node::RunNode;
+use crate::run_node::HeldNode;
 
 /// Waiters look for signals this often: a native wait would ignore Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
@@ -45,42 +46,180 @@ pub enum RunEnding {
     Raised(HeldObject),
 }
 
-/// One run.
-pub struct FlightRun {
-    hash: u64,
+/// What its leader says of a run.
+struct RunClaim {
     key: HeldKey,
+    node: HeldNode,
     /// A child of `fork` inherits the list of runs and none of the threads that lead them.
     forks: u32,
+    /// What its tags were before its body ran: who calls after one was invalidated must not join.
+    tokens: Option<TagTokens>,
+}
+
+/// What the callers share who wait for a run.
+pub struct FlightRun {
+    /// Its place in the list.
+    pub number: ClaimNumber,
+    key: HeldKey,
+    node: HeldNode,
     signal: Flight<()>,
     ending: Guarded<Option<RunEnding>>,
-    tokens: Guarded<Option<TagTokens>>,
-    detached: SharedCount,
-    /// Its place among the runs that wait for each other.
-    pub node: Arc<RunNode>,
 }
 
 /// The runs in progress of one function, or of one instance's method.
 #[derive(Default)]
 pub struct FlightRuns {
-    all: Guarded<RunList>,
+    all: Guarded<ClaimList<RunClaim, Arc<FlightRun>>>,
 }
 
-#[derive(Default)]
-struct RunList {
-    runs: Vec<Arc<FlightRun>>,
-    edition: u64,
+impl RunClaim {
+    fn may_be_joined(&self) -> bool {
+        let tokens = self.tokens.as_ref();
+        self.forks == forks() && tokens.is_none_or(entry::tags_are_current)
+    }
 }
 
 impl FlightRuns {
     /// Rises whenever a run begins or ends.
+    #[inline]
     pub fn edition(&self) -> u64 {
-        self.all.lock().edition
+        self.all.lock().edition()
     }
 
     /// Lets no caller join any of them from now on, and none store its value.
-    pub fn detach(&self) {
-        let runs = std::mem::take(&mut self.all.lock().runs);
-        runs.iter().for_each(|run| run.detach());
+    pub fn detach_all(&self) {
+        self.all.lock().detach_all();
+    }
+
+    /// As above, one run.
+    pub fn detach(&self, number: ClaimNumber) {
+        if let Some(run) = self.all.lock().get_mut(number) {
+            run.is_detached = true;
+        }
+    }
+
+    /// The run of that key that a caller may join.
+    #[inline]
+    pub unsafe fn find(
+        &self,
+        hash: u64,
+        lookup: &LookupKey<'_>,
+    ) -> Outcome<Option<Arc<FlightRun>>> {
+        let alike = self
+            .all
+            .lock()
+            .join(hash, RunClaim::may_be_joined, |number, claim| {
+                Arc::new(FlightRun {
+                    number,
+                    key: claim.key.clone(),
+                    node: claim.node.clone(),
+                    signal: Flight::default(),
+                    ending: Guarded::default(),
+                })
+            });
+        for run in alike {
+            if lookup.equals(&run.key)? {
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A run that this thread leads. Ends with it, if it has not ended: who waits starts again then.
+pub struct LedRun<'a> {
+    runs: &'a FlightRuns,
+    number: ClaimNumber,
+    led: LedByThread,
+    is_over: bool,
+}
+
+impl<'a> LedRun<'a> {
+    /// A run that others may join, if no run began or ended since `edition`: else another one may
+    /// be under way for the same key, or have stored its value.
+    #[inline]
+    pub unsafe fn begin(
+        runs: &'a FlightRuns,
+        edition: u64,
+        hash: u64,
+        lookup: &LookupKey<'_>,
+    ) -> Outcome<Option<LedRun<'a>>> {
+        let node = HeldNode::create()?;
+        let claim = RunClaim {
+            key: lookup.held(),
+            node: node.clone(),
+            forks: forks(),
+            tokens: None,
+        };
+        let begun = runs.all.lock().begin(edition, hash, claim);
+        // A claim that was refused is dropped here, with nothing locked.
+        let Ok(number) = begun else {
+            return Ok(None);
+        };
+        Ok(Some(LedRun {
+            runs,
+            number,
+            led: LedByThread::begin(node),
+            is_over: false,
+        }))
+    }
+
+    /// Says in the context that the code from here on belongs to this run.
+    #[inline]
+    pub unsafe fn enter(&self) -> Outcome<()> {
+        ownership::enter(self.led.node())
+    }
+
+    /// Says what its tags were before its body ran.
+    pub fn set_tokens(&self, tokens: &Option<TagTokens>) {
+        if tokens.is_some()
+            && let Some(run) = self.runs.all.lock().get_mut(self.number)
+        {
+            run.claim.tokens = tokens.clone();
+        }
+    }
+
+    /// Whether its value may not be stored.
+    #[inline]
+    pub fn is_detached(&self) -> bool {
+        let mut all = self.runs.all.lock();
+        all.get_mut(self.number).is_none_or(|run| run.is_detached)
+    }
+
+    /// Whether another caller waits for it, or looks whether to.
+    pub fn is_waited_for(&self) -> bool {
+        let mut all = self.runs.all.lock();
+        let shared = all.get_mut(self.number).and_then(|run| run.shared.as_ref());
+        shared.is_some_and(|shared| Arc::strong_count(shared) > 1)
+    }
+
+    /// Ends the run and wakes who waits; without an ending they start again.
+    #[inline]
+    pub fn end(mut self, ending: Option<RunEnding>) {
+        self.finish(ending);
+    }
+
+    #[inline]
+    fn finish(&mut self, ending: Option<RunEnding>) {
+        self.is_over = true;
+        // First, with its edition: who finds it no more must not begin a run without a look at
+        // what this one has stored.
+        let ended = self.runs.all.lock().end(self.number);
+        self.led.node().end();
+        // Those who wait are woken before the key is dropped, which may run code of the user's.
+        if let Some(shared) = ended.as_ref().and_then(|run| run.shared.as_ref()) {
+            shared.end(ending);
+        }
+        drop(ended);
+    }
+}
+
+impl Drop for LedRun<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.finish(None);
+        }
     }
 }
 
@@ -103,108 +242,18 @@ impl Wake for ThreadWaker {
 }
 
 impl FlightRun {
-    /// A run that others may join, if no run began or ended since `edition`: else another one may
-    /// be under way for the same key, or have stored its value. This thread leads it until the
-    /// second part of the answer is dropped.
-    pub unsafe fn begin(
-        runs: &FlightRuns,
-        edition: u64,
-        hash: u64,
-        lookup: &LookupKey<'_>,
-    ) -> Option<(Arc<FlightRun>, LedByThread)> {
-        let run = Arc::new(FlightRun {
-            hash,
-            key: lookup.held(),
-            forks: forks(),
-            tokens: Guarded::default(),
-            signal: Flight::default(),
-            ending: Guarded::default(),
-            detached: SharedCount::default(),
-            node: Arc::default(),
-        });
-        let mut all = runs.all.lock();
-        if all.edition != edition {
-            // The key goes with the run, once nothing is locked.
-            drop(all);
-            return None;
-        }
-        all.runs.push(run.clone());
-        all.edition += 1;
-        drop(all);
-        let led = LedByThread::begin(run.node.clone());
-        Some((run, led))
-    }
-
-    /// The run of that key that a caller may join.
-    pub unsafe fn find(
-        runs: &FlightRuns,
-        hash: u64,
-        lookup: &LookupKey<'_>,
-    ) -> Outcome<Option<Arc<FlightRun>>> {
-        let runs: Vec<Arc<FlightRun>> = {
-            let all = runs.all.lock();
-            let alike = all.runs.iter().filter(|run| run.hash == hash);
-            alike.cloned().collect()
-        };
-        for run in runs {
-            if !run.is_detached()
-                && !run.node.is_over()
-                && run.forks == forks()
-                && run.is_current()
-                && lookup.equals(&run.key)?
-            {
-                return Ok(Some(run));
-            }
-        }
-        Ok(None)
-    }
-
-    /// What its tags were before its body ran: who calls after one was invalidated must not join.
-    pub fn set_tokens(&self, tokens: Option<TagTokens>) {
-        let before = std::mem::replace(&mut *self.tokens.lock(), tokens);
-        drop(before);
-    }
-
-    fn is_current(&self) -> bool {
-        let tokens = self.tokens.lock();
-        tokens.as_ref().is_none_or(entry::tags_are_current)
-    }
-
-    /// From now on no caller joins it and its value is not stored.
-    pub fn detach(&self) {
-        self.detached.set(1);
-    }
-
-    /// Whether its value may not be stored.
-    pub fn is_detached(&self) -> bool {
-        self.detached.get() != 0
-    }
-
-    /// Whether another caller waits for it: the list of runs and who leads it have it as well.
-    pub fn is_waited_for(self: &Arc<FlightRun>) -> bool {
-        Arc::strong_count(self) > 2
-    }
-
-    /// Ends the run and wakes who waits; without an ending they start again.
-    pub fn end(self: &Arc<FlightRun>, runs: &FlightRuns, ending: Option<RunEnding>) {
-        self.node.end();
-        let mine = {
-            let mut all = runs.all.lock();
-            all.edition += 1;
-            let mine = all.runs.iter().position(|run| Arc::ptr_eq(run, self));
-            mine.map(|mine| all.runs.swap_remove(mine))
-        };
+    fn end(&self, ending: Option<RunEnding>) {
         let is_whole = ending.is_some();
         let before = std::mem::replace(&mut *self.ending.lock(), ending);
         match is_whole {
             true => self.signal.complete(()),
             false => self.signal.abandon(),
         }
-        drop((mine, before));
+        drop(before);
     }
 
     /// Waits until the run ends, at most `limit`, with the interpreter given to others.
-    pub unsafe fn wait(self: &Arc<FlightRun>, limit: Duration) -> Outcome<FlightWait> {
+    pub unsafe fn wait(&self, limit: Duration) -> Outcome<FlightWait> {
         match WaitEdges::of_thread(&self.node)? {
             None => Ok(FlightWait::Unshared),
             Some(_edges) => self.wait_in_slices(limit),

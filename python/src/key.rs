@@ -21,6 +21,7 @@ pub enum LookupKey<'a> {
 }
 
 /// A key that an entry holds.
+#[derive(Clone)]
 pub enum HeldKey {
     /// One plain argument, which most functions have.
     One(HeldObject),
@@ -129,7 +130,7 @@ unsafe fn others_are_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> bool
 }
 
 impl LookupKey<'_> {
-    /// The hash. FlightRuns the `__hash__` of objects without an encoding.
+    /// The hash. Runs the `__hash__` of objects without an encoding.
     #[inline]
     pub unsafe fn hash(&self) -> Outcome<u64> {
         match self {

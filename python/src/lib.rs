@@ -85,6 +85,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = raised(py, unsafe { callable::create_type() })?;
     raised(py, unsafe { instance::create_type() })?;
     raised(py, unsafe { ready::create_type() })?;
+    raised(py, unsafe { run_node::create_type() })?;
     let ownership = raised(py, unsafe { ownership::create() })?;
     module.add("ownership", to_python(py, ownership))?;
     module.add("Cached", to_python(py, kind))?;

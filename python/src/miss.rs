@@ -1,7 +1,5 @@
 //! What a call does that no fresh entry answers at once: it refreshes, waits, or runs the body.
 
-use std::sync::Arc;
-
 use cache::{EntryPlace, NEVER_US};
 use pyo3::ffi;
 
@@ -10,12 +8,11 @@ use crate::bind::GivenCall;
 use crate::callable::{Inner, tags_in};
 use crate::decided;
 use crate::entry::{self, EntryExtras, KeptEntry};
-use crate::flight::{FlightRun, FlightWait, RunEnding};
+use crate::flight::{FlightWait, LedRun, RunEnding};
 use crate::guard::{Holders, SharedCount};
 use crate::isolate::{self, IsolatedValue, Isolation, SharedParts};
 use crate::key::{HeldKey, LookupKey};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
-use crate::ownership;
 use crate::python::{self, PythonFunction};
 use crate::ready;
 use crate::store::{CallStore, EntryWay, FoundEntry, StoredEntry};
@@ -204,7 +201,7 @@ impl Inner {
             ..
         } = missed;
         let mut seen = missed.runs_seen;
-        let (run, _led) = loop {
+        let run = loop {
             let edition = match seen.take() {
                 Some(edition) => edition,
                 None => {
@@ -218,8 +215,8 @@ impl Inner {
                     edition
                 }
             };
-            let Some(run) = FlightRun::find(&store.runs, hash, lookup)? else {
-                match FlightRun::begin(&store.runs, edition, hash, lookup) {
+            let Some(run) = store.runs.find(hash, lookup)? else {
+                match LedRun::begin(&store.runs, edition, hash, lookup)? {
                     Some(begun) => break begun,
                     None => continue,
                 }
@@ -243,10 +240,10 @@ impl Inner {
         self.misses.raise();
         match self.lead(missed, &run, None) {
             Ok((value, entry)) => {
-                run.end(&store.runs, entry.map(RunEnding::Value));
+                run.end(entry.map(RunEnding::Value));
                 Ok(value)
             }
-            Err(Raised) => self.failed(missed, &run),
+            Err(Raised) => self.failed(missed, run),
         }
     }
 
@@ -256,16 +253,16 @@ impl Inner {
     unsafe fn lead(
         &self,
         missed: MissedCall<'_>,
-        run: &Arc<FlightRun>,
+        run: &LedRun<'_>,
         only: Option<EntryPlace>,
     ) -> Outcome<(HeldObject, Option<PlainRc<KeptEntry>>)> {
         // The whole of it owns the run: destructors and policies of the user's run here as well,
         // and what they ask of the cache must not wait for this run.
-        ownership::enter(&run.node)?;
+        run.enter()?;
         let start = self.start(missed.store, missed.call)?;
-        run.set_tokens(start.tokens.clone());
+        run.set_tokens(&start.tokens);
         let value = missed.call.run(self.function.as_ptr())?;
-        if decided::passes(&value) && !run.is_waited_for() {
+        if self.plan.policy.is_some() && decided::passes(&value) && !run.is_waited_for() {
             return Ok((value, None));
         }
         let (entry, lifetime) = self.kept(&value, missed.lookup.held(), &start)?;
@@ -390,7 +387,7 @@ impl Inner {
 
     /// Ends a run whose body failed: with an old value if one may stand in, else with the
     /// exception, which is stored if that is asked for.
-    unsafe fn failed(&self, missed: MissedCall<'_>, run: &Arc<FlightRun>) -> Outcome<HeldObject> {
+    unsafe fn failed(&self, missed: MissedCall<'_>, run: LedRun<'_>) -> Outcome<HeldObject> {
         let MissedCall {
             store,
             lookup,
@@ -398,12 +395,11 @@ impl Inner {
             ..
         } = missed;
         let Some(raised) = python::take_exception() else {
-            run.end(&store.runs, None);
             return Err(python::raise_runtime("a body failed without an exception"));
         };
         // Ctrl-C and the end of a thread are this caller's alone.
         if ffi::PyObject_IsInstance(raised.as_ptr(), ffi::PyExc_Exception) != 1 {
-            run.end(&store.runs, None);
+            run.end(None);
             return Err(python::raise_object(&raised));
         }
         let stand_in = match self.stand_in(store, lookup, hash) {
@@ -414,7 +410,7 @@ impl Inner {
             }
         };
         if let Some(entry) = stand_in {
-            run.end(&store.runs, Some(RunEnding::Value(entry.item.clone())));
+            run.end(Some(RunEnding::Value(entry.item.clone())));
             return self.serve(store, &entry);
         }
         if self.plan.errors.is_some() {
@@ -424,7 +420,7 @@ impl Inner {
                 Ok(HeldObject::borrowed(ffi::Py_None()))
             });
         }
-        run.end(&store.runs, Some(RunEnding::Raised(raised.clone())));
+        run.end(Some(RunEnding::Raised(raised.clone())));
         Err(python::raise_object(&raised))
     }
 
@@ -512,23 +508,23 @@ impl Inner {
         } = missed;
         let edition = store.runs.edition();
         if only.is_some_and(|only| !store.table.lock().confirm(only))
-            || FlightRun::find(&store.runs, hash, lookup)?.is_some()
+            || store.runs.find(hash, lookup)?.is_some()
         {
             return Ok(None);
         }
-        let Some((run, _led)) = FlightRun::begin(&store.runs, edition, hash, lookup) else {
+        let Some(run) = LedRun::begin(&store.runs, edition, hash, lookup)? else {
             return Ok(None);
         };
         match self.lead(missed, &run, only) {
             Ok((value, entry)) => {
-                run.end(&store.runs, entry.map(RunEnding::Value));
+                run.end(entry.map(RunEnding::Value));
                 self.refreshes.raise();
                 Ok(Some(value))
             }
             Err(Raised) => {
                 // Who has joined meanwhile runs the body himself, by his own rules for failures.
                 let raised = python::take_exception();
-                run.end(&store.runs, None);
+                run.end(None);
                 self.refresh_failures.raise();
                 if let Some(raised) = raised {
                     python::raise_object(&raised);

@@ -215,7 +215,7 @@ impl CallStore {
     /// Takes every entry out, and lets no run of now store its value.
     pub fn clear(&self) -> Vec<PlainRc<KeptEntry>> {
         self.generation.raise();
-        self.runs.detach();
+        self.runs.detach_all();
         let mut table = self.table.lock();
         self.shared.move_bytes(table.bytes(), 0);
         table.drain()

@@ -1,7 +1,5 @@
 //! One run of an async function's body, as the code in Python leads it and waits for it.
 
-use std::sync::Arc;
-
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -14,7 +12,7 @@ use crate::guard::{Guarded, SharedCount};
 use crate::ownership;
 use crate::raised;
 use crate::run_graph::WaitEdges;
-use crate::run_node::RunNode;
+use crate::run_node::HeldNode;
 
 /// Who is woken at the end of a run.
 enum TaskWaiter {
@@ -52,7 +50,7 @@ pub struct TaskRun {
     /// What leads it.
     loop_: Py<PyAny>,
     forks: u32,
-    node: Arc<RunNode>,
+    node: HeldNode,
     state: Guarded<TaskRunState>,
     discarded: SharedCount,
 }
@@ -148,16 +146,21 @@ impl TaskRun {
 #[pymethods]
 impl TaskRun {
     #[new]
-    fn new(runs: Py<PyDict>, key: Py<CallKey>, loop_: Py<PyAny>) -> TaskRun {
-        TaskRun {
+    fn new(
+        py: Python<'_>,
+        runs: Py<PyDict>,
+        key: Py<CallKey>,
+        loop_: Py<PyAny>,
+    ) -> PyResult<TaskRun> {
+        Ok(TaskRun {
             runs,
             key,
             loop_,
             forks: forks(),
-            node: Arc::default(),
+            node: raised(py, unsafe { HeldNode::create() })?,
             state: Guarded::default(),
             discarded: SharedCount::default(),
-        }
+        })
     }
 
     #[getter]

@@ -9,7 +9,8 @@ use loom::sync::{Arc, Mutex, Notify};
 use loom::thread;
 
 use crate::{
-    EntryPlace, Flight, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal, TableLimits,
+    ClaimList, EntryPlace, Flight, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal,
+    TableLimits,
 };
 
 /// Runs `test` in every interleaving of at most two preemptions; by night, with optimisation, in
@@ -232,5 +233,113 @@ fn flight_that_is_abandoned_wakes_its_waiters_with_nothing() {
         let waiting = thread::spawn(move || wait(&other));
         flight.abandon();
         assert_eq!(waiting.join().unwrap(), None);
+    });
+}
+
+/// The callers of one function of one key: what is stored, and the run in progress.
+#[derive(Clone, Default)]
+struct RunUser {
+    stored: Arc<Mutex<Option<u8>>>,
+    runs: Arc<Mutex<ClaimList<(), Arc<Flight<u8>>>>>,
+    /// Bodies that ran; each gives a number of its own.
+    bodies: Arc<AtomicUsize>,
+}
+
+impl RunUser {
+    /// As the Python cache answers: it looks for an entry, then joins a run or leads one.
+    fn answer(&self) -> u8 {
+        loop {
+            let edition = self.runs.lock().unwrap().edition();
+            if let Some(value) = *self.stored.lock().unwrap() {
+                return value;
+            }
+            let joined = {
+                let mut runs = self.runs.lock().unwrap();
+                runs.join(HASH, |()| true, |_, ()| Arc::new(Flight::default()))
+            };
+            if let Some(flight) = joined.first() {
+                match wait(flight) {
+                    Some(value) => return value,
+                    None => continue,
+                }
+            }
+            let begun = self.runs.lock().unwrap().begin(edition, HASH, ());
+            let Ok(number) = begun else {
+                continue;
+            };
+            let value = self.bodies.fetch_add(1, Ordering::SeqCst) as u8;
+            {
+                let mut stored = self.stored.lock().unwrap();
+                let mut runs = self.runs.lock().unwrap();
+                let run = runs.get_mut(number).expect("it has not ended");
+                if !run.is_detached {
+                    *stored = Some(value);
+                }
+            }
+            let ended = self.runs.lock().unwrap().end(number);
+            if let Some(flight) = ended.and_then(|run| run.shared) {
+                flight.complete(value);
+            }
+            return value;
+        }
+    }
+
+    fn clear(&self) {
+        self.runs.lock().unwrap().detach_all();
+        *self.stored.lock().unwrap() = None;
+    }
+}
+
+#[test]
+fn claim_lets_one_body_run_for_callers_that_miss_together() {
+    in_all_orders(|| {
+        let caller = RunUser::default();
+        let others =
+            [caller.clone(), caller.clone()].map(|other| thread::spawn(move || other.answer()));
+        assert_eq!(caller.answer(), 0);
+        for other in others {
+            assert_eq!(other.join().unwrap(), 0);
+        }
+        assert_eq!(caller.bodies.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn claim_of_before_an_invalidation_gives_nothing_to_a_call_of_after_it() {
+    in_all_orders(|| {
+        let caller = RunUser::default();
+        let other = caller.clone();
+        let before = thread::spawn(move || other.answer());
+        let began = caller.bodies.load(Ordering::SeqCst);
+        caller.clear();
+        let answer = usize::from(caller.answer());
+        before.join().unwrap();
+        assert!(caller.bodies.load(Ordering::SeqCst) <= 2);
+        // A body that began before the invalidation answers no later call.
+        assert!(answer >= began, "{answer} began before {began} bodies had");
+        // None if it was stored while the invalidation was under way.
+        let stored = *caller.stored.lock().unwrap();
+        assert!(stored.is_none_or(|stored| usize::from(stored) >= began));
+    });
+}
+
+#[test]
+fn claim_that_ends_without_a_value_lets_who_joined_it_lead() {
+    in_all_orders(|| {
+        let caller = RunUser::default();
+        let number = caller
+            .runs
+            .lock()
+            .unwrap()
+            .begin(0, HASH, ())
+            .expect("the first run");
+        let other = caller.clone();
+        let waiting = thread::spawn(move || other.answer());
+        let ended = caller.runs.lock().unwrap().end(number);
+        if let Some(flight) = ended.and_then(|run| run.shared) {
+            flight.abandon();
+        }
+        assert_eq!(waiting.join().unwrap(), 0);
+        assert_eq!(caller.bodies.load(Ordering::SeqCst), 1);
     });
 }
