@@ -1,7 +1,7 @@
 //! Calls of the interpreter that have one form in the stable interface and a quicker one beside
 //! it.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
 use pyo3::ffi;
 
@@ -26,6 +26,7 @@ unsafe extern "C" {
         variable: *mut ffi::PyObject,
         value: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
+    pub fn PyContext_CopyCurrent() -> *mut ffi::PyObject;
 }
 
 /// The items of a tuple.
@@ -220,4 +221,43 @@ pub unsafe fn weak_target(reference: *mut ffi::PyObject) -> *mut ffi::PyObject {
     return ffi::PyWeakref_GetObject(reference);
     #[cfg(not(any(Py_GIL_DISABLED, Py_LIMITED_API)))]
     (*reference.cast::<ffi::PyWeakReference>()).wr_object
+}
+
+/// What an object shows to the collector.
+pub struct ShownParts {
+    /// How many objects.
+    pub count: usize,
+    /// The last of them, which the object holds.
+    pub last: *mut ffi::PyObject,
+    /// Whether the wanted one was among them.
+    pub has_wanted: bool,
+    wanted: *mut ffi::PyObject,
+}
+
+unsafe extern "C" fn note_part(part: *mut ffi::PyObject, parts: *mut c_void) -> c_int {
+    let parts = &mut *parts.cast::<ShownParts>();
+    parts.count += 1;
+    parts.last = part;
+    parts.has_wanted |= part == parts.wanted;
+    0
+}
+
+/// The parts of an object, as it shows them to the collector. Runs no code of the user's.
+pub unsafe fn parts(object: *mut ffi::PyObject, wanted: *mut ffi::PyObject) -> ShownParts {
+    let mut parts = ShownParts {
+        count: 0,
+        last: std::ptr::null_mut(),
+        has_wanted: false,
+        wanted,
+    };
+    let kind = ffi::Py_TYPE(object);
+    #[cfg(not(Py_LIMITED_API))]
+    let traverse = (*kind).tp_traverse;
+    #[cfg(Py_LIMITED_API)]
+    let traverse: Option<ffi::traverseproc> =
+        std::mem::transmute(ffi::PyType_GetSlot(kind, ffi::Py_tp_traverse));
+    if let Some(traverse) = traverse {
+        traverse(object, note_part, (&raw mut parts).cast());
+    }
+    parts
 }

@@ -131,6 +131,7 @@ pub struct LedRun<'a> {
     runs: &'a FlightRuns,
     number: ClaimNumber,
     led: LedByThread,
+    is_entered: bool,
     is_over: bool,
 }
 
@@ -144,7 +145,7 @@ impl<'a> LedRun<'a> {
         hash: u64,
         lookup: &LookupKey<'_>,
     ) -> Outcome<Option<LedRun<'a>>> {
-        let node = HeldNode::create()?;
+        let (node, is_entered) = ownership::begin()?;
         let claim = RunClaim {
             key: lookup.held(),
             node: node.clone(),
@@ -154,12 +155,14 @@ impl<'a> LedRun<'a> {
         let begun = runs.all.lock().begin(edition, hash, claim);
         // A claim that was refused is dropped here, with nothing locked.
         let Ok(number) = begun else {
+            node.end();
             return Ok(None);
         };
         Ok(Some(LedRun {
             runs,
             number,
             led: LedByThread::begin(node),
+            is_entered,
             is_over: false,
         }))
     }
@@ -167,7 +170,10 @@ impl<'a> LedRun<'a> {
     /// Says in the context that the code from here on belongs to this run.
     #[inline]
     pub unsafe fn enter(&self) -> Outcome<()> {
-        ownership::enter(self.led.node())
+        match self.is_entered {
+            true => Ok(()),
+            false => ownership::enter(self.led.node()),
+        }
     }
 
     /// Says what its tags were before its body ran.

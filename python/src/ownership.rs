@@ -37,6 +37,22 @@ pub unsafe fn owned_runs() -> Outcome<Vec<HeldNode>> {
     Ok(runs)
 }
 
+/// The node of a run that begins, and whether the context says already that the code from here on
+/// belongs to it: so it does of a run that is over and that no other context knows, whose node is
+/// taken for this one. Putting a new one into the context costs as much as all the rest of a miss.
+pub unsafe fn begin() -> Outcome<(HeldNode, bool)> {
+    if let Some(node) = current()?
+        && node.is_over()
+        && is_of_this_context_alone(&node)
+    {
+        let parent = living(node.parent.lock().take());
+        *node.parent.lock() = parent;
+        node.begin_again();
+        return Ok((node, true));
+    }
+    HeldNode::create().map(|node| (node, false))
+}
+
 /// Says in the context that the code from here on belongs to `run`, until the run is over: nothing
 /// has to undo it, and the next run takes its place.
 pub unsafe fn enter(run: &HeldNode) -> Outcome<()> {
@@ -47,6 +63,32 @@ pub unsafe fn enter(run: &HeldNode) -> Outcome<()> {
     without_collections(|| {
         HeldObject::owned(api::PyContextVar_Set(variable, run.as_ptr())).map(drop)
     })
+}
+
+/// Whether no other context has this value of the variable, by the counts of references on the way
+/// to it: a copy of a context shares its map, or parts of it once either was changed. Runs no code
+/// of the user's.
+///
+/// Where the way is another than that known here, or there is no lock and counts are spread over
+/// threads, the answer is no.
+unsafe fn is_of_this_context_alone(node: &HeldNode) -> bool {
+    // One reference is the map's, one is this.
+    if cfg!(Py_GIL_DISABLED) || ffi::Py_REFCNT(node.as_ptr()) != 2 {
+        return false;
+    }
+    let copied = without_collections(|| HeldObject::owned(api::PyContext_CopyCurrent()));
+    let Ok(copy) = copied else {
+        ffi::PyErr_Clear();
+        return false;
+    };
+    let map = api::parts(copy.as_ptr(), std::ptr::null_mut());
+    if map.count != 1 || ffi::Py_REFCNT(map.last) != 2 {
+        return false;
+    }
+    let root = api::parts(map.last, std::ptr::null_mut());
+    root.count == 1
+        && ffi::Py_REFCNT(root.last) == 1
+        && api::parts(root.last, node.as_ptr()).has_wanted
 }
 
 /// Until 3.12 an allocation may begin a collection, and a destructor of the user's that has the

@@ -85,6 +85,11 @@ impl RunNode {
         self.over.set(1);
     }
 
+    /// Another run begins, and has the node of one that is over.
+    pub fn begin_again(&self) {
+        self.over.set(0);
+    }
+
     /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         self.over.get() != 0

@@ -115,6 +115,64 @@ def test_body_that_asks_for_its_own_key_from_a_pool_does_not_hang() -> None:
     pool.shutdown()
 
 
+@pytest.mark.parametrize("variables", [0, 1, 20, 300])
+@pytest.mark.parametrize("changed", ["neither", "the copy", "the original"])
+def test_context_copied_in_a_run_that_is_over_belongs_to_no_later_run(
+    variables: int, changed: str
+) -> None:
+    """Contexts share what they hold until one is changed, and more of it the more they hold."""
+    runs: list[int] = []
+    copies: list[contextvars.Context] = []
+    is_led, go_on = threading.Event(), threading.Event()
+    others = [contextvars.ContextVar[int](f"other {number}") for number in range(variables)]
+    last = contextvars.ContextVar[int]("last")
+
+    @cache(flight_wait=600)
+    def slow(number: int) -> int:
+        runs.append(number)
+        if number == 0:
+            copies.append(contextvars.copy_context())
+        else:
+            is_led.set()
+            assert go_on.wait(20)
+        return number
+
+    def lead() -> int:
+        [other.set(1) for other in others]
+        slow(0)
+        if changed == "the copy":
+            copies[0].run(last.set, 1)
+        elif changed == "the original":
+            last.set(1)
+        return slow(1)
+
+    leader = in_daemon(lead)
+    assert is_led.wait(20)
+    joined = in_daemon(lambda: copies[0].run(slow, 1))
+    with pytest.raises(queue.Empty):
+        joined.get(timeout=0.1)
+    go_on.set()
+    assert (leader.get(timeout=20), joined.get(timeout=20)) == (1, 1)
+    assert runs == [0, 1]
+
+
+def test_context_copied_in_a_later_run_of_a_thread_belongs_to_it() -> None:
+    pool = ThreadPoolExecutor(1)
+    runs = []
+
+    @cache(flight_wait=600)
+    def nested(number: int) -> int:
+        runs.append(number)
+        if number < 5 or len(runs) > 6:
+            return 1
+        context = contextvars.copy_context()
+        return 1 + pool.submit(context.run, nested, number).result(timeout=10)
+
+    assert [nested(number) for number in range(6)] == [1, 1, 1, 1, 1, 2]
+    assert runs == [0, 1, 2, 3, 4, 5, 5]
+    pool.shutdown()
+
+
 def in_daemon(function: Any) -> "queue.SimpleQueue[Any]":
     """Where the answer of `function` comes, from a thread that may hang for ever."""
     answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
