@@ -118,6 +118,33 @@ impl CallKey {
     }
 }
 
+impl CallKey {
+    /// Keeps `value`, if it may be kept and in the place of the entry of `start_refresh` if
+    /// `only_there`, and gives what makes copies of it for callers.
+    pub fn kept(&self, value: &Bound<'_, PyAny>, only_there: bool) -> Outcome<PlainRc<KeptEntry>> {
+        let inner = self.inner();
+        let only = self.0.place.lock().filter(|_| only_there);
+        unsafe {
+            self.with_store(|store| {
+                let start = self.0.begun.lock().take().unwrap_or_default();
+                let key = self.0.key.clone();
+                let (entry, lifetime) = inner.kept(&owned(value), key, &start)?;
+                *self.0.begun.lock() = Some(start);
+                if let Some(lifetime) = lifetime {
+                    let may_keep = || self.may_keep(store);
+                    let stored = entry.clone();
+                    let way = EntryWay {
+                        only,
+                        absent_at: None,
+                    };
+                    inner.store_entry(store, self.0.hash, stored, lifetime, way, may_keep)?;
+                }
+                Ok(entry)
+            })
+        }
+    }
+}
+
 #[pymethods]
 impl CallKey {
     /// Binds the call; None when the function itself must refuse it.
@@ -300,30 +327,9 @@ impl CallKey {
         self.0.detached.set(1);
     }
 
-    /// Keeps `value`, if it may be kept and in the place of the entry of `start_refresh` if
-    /// `only_there`, and gives what makes copies of it for other callers.
-    pub fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<KeptValue> {
-        let inner = self.inner();
-        let only = self.0.place.lock().filter(|_| only_there);
-        let entry = unsafe {
-            self.with_store(|store| {
-                let start = self.0.begun.lock().take().unwrap_or_default();
-                let key = self.0.key.with_lookup(|lookup| lookup.held());
-                let (entry, lifetime) = inner.kept(&owned(value), key, &start)?;
-                *self.0.begun.lock() = Some(start);
-                if let Some(lifetime) = lifetime {
-                    let may_keep = || self.may_keep(store);
-                    let stored = entry.clone();
-                    let way = EntryWay {
-                        only,
-                        absent_at: None,
-                    };
-                    inner.store_entry(store, self.0.hash, stored, lifetime, way, may_keep)?;
-                }
-                Ok(entry)
-            })
-        };
-        Ok(KeptValue(raised(value.py(), entry)?))
+    /// Keeps `value`, if it may be kept, and gives what makes copies of it for callers.
+    fn keep(&self, value: &Bound<'_, PyAny>) -> PyResult<KeptValue> {
+        raised(value.py(), self.kept(value, false)).map(KeptValue)
     }
 
     /// Stores an exception, if the function's settings say so.
@@ -331,7 +337,7 @@ impl CallKey {
         let inner = self.inner();
         let kept = unsafe {
             self.with_store(|store| {
-                let key = self.0.key.with_lookup(|lookup| lookup.held());
+                let key = self.0.key.clone();
                 let may_keep = || self.may_keep(store);
                 inner.keep_error(store, self.0.hash, key, &owned(error), may_keep)
             })
@@ -340,7 +346,7 @@ impl CallKey {
     }
 
     /// Says how a refresh of an async function ended.
-    fn count_refresh(&self, is_whole: bool) {
+    pub fn count_refresh(&self, is_whole: bool) {
         let inner = self.inner();
         match is_whole {
             true => inner.refreshes.raise(),
@@ -392,7 +398,7 @@ pub struct KeptValue(PlainRc<KeptEntry>);
 
 #[pymethods]
 impl KeptValue {
-    pub fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(to_python(py, raised(py, unsafe { self.0.answer() })?))
     }
 }

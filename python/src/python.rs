@@ -24,6 +24,10 @@ pub enum PythonFunction {
     AsyncMiss,
     /// As above.
     Refresh,
+    /// A coroutine that awaits something.
+    Awaited,
+    /// Ends the run of a body that raised; gets the run, the exception, and whether it refreshes.
+    RunFailed,
     /// An exception that no other caller has.
     ErrorForCaller,
     /// How a value is handed out that has a way of its own, or None.
@@ -39,7 +43,7 @@ pub enum PythonFunction {
 type PlaceOfFunction = (PythonFunction, &'static CStr, &'static CStr);
 
 /// Module and name of each, in the order above.
-const PLACES: [PlaceOfFunction; 11] = {
+const PLACES: [PlaceOfFunction; 13] = {
     use PythonFunction::*;
     [
         (PartsOf, c"tidemark_cache._encoders", c"parts_of"),
@@ -48,6 +52,8 @@ const PLACES: [PlaceOfFunction; 11] = {
         (Bound, c"tidemark_cache._bound", c"BoundCached"),
         (AsyncMiss, c"tidemark_cache._async", c"miss"),
         (Refresh, c"tidemark_cache._refresh", c"begin"),
+        (Awaited, c"tidemark_cache._async", c"awaited"),
+        (RunFailed, c"tidemark_cache._async", c"run_failed"),
         (
             ErrorForCaller,
             c"tidemark_cache._values",

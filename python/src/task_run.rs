@@ -1,18 +1,23 @@
 //! One run of an async function's body, as the code in Python leads it and waits for it.
 
+use pyo3::exceptions::{PyException, PyRuntimeError, PyStopIteration};
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::call_key::{CallKey, KeptValue};
+use crate::call_key::CallKey;
+use crate::entry::KeptEntry;
 use crate::flight::forks;
 use crate::guard::{Guarded, SharedCount};
+use crate::object::PlainRc;
 use crate::ownership;
-use crate::raised;
+use crate::python::{self, PythonFunction};
 use crate::run_graph::WaitEdges;
 use crate::run_node::HeldNode;
+use crate::{owned, raised, to_python};
 
 /// Who is woken at the end of a run.
 enum TaskWaiter {
@@ -24,8 +29,10 @@ enum TaskWaiter {
 
 /// How a run ended that was not given up.
 enum TaskEnding {
+    /// With a value, whether or not it was stored.
+    Kept(PlainRc<KeptEntry>),
     /// Something with a method `answer`, which makes each caller's value.
-    Value(Py<PyAny>),
+    StandIn(Py<PyAny>),
     Raised(Py<PyAny>),
 }
 
@@ -73,7 +80,7 @@ impl TaskWaiter {
         let posted = loop_.call_method1(intern!(py, "call_soon_threadsafe"), (resolve, future));
         match posted {
             // That loop is closed, and no call waits in it any more.
-            Err(error) if error.is_instance_of::<pyo3::exceptions::PyRuntimeError>(py) => Ok(()),
+            Err(error) if error.is_instance_of::<PyRuntimeError>(py) => Ok(()),
             posted => posted.map(drop),
         }
     }
@@ -135,6 +142,19 @@ impl TaskRun {
     fn is_it(&self, held: &Bound<'_, PyAny>) -> bool {
         held.cast::<TaskRun>()
             .is_ok_and(|held| std::ptr::eq(held.get(), self))
+    }
+
+    /// Says in the current context that its code belongs to this run, and that the body begins.
+    fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
+        raised(py, unsafe { ownership::enter(&self.node) })?;
+        self.key.get().begin(py, counted)
+    }
+
+    /// Keeps what the body gave, and ends the run with it.
+    fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<()> {
+        let py = value.py();
+        let kept = raised(py, self.key.get().kept(value, only_there))?;
+        self.finish(py, Some(TaskEnding::Kept(kept)))
     }
 
     fn may_stop(&self) -> bool {
@@ -200,23 +220,9 @@ impl TaskRun {
         drop(unused);
     }
 
-    /// Says in the current context that its code belongs to this run, and that the body begins.
-    fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
-        raised(py, unsafe { ownership::enter(&self.node) })?;
-        self.key.get().begin(py, counted)
-    }
-
-    /// Keeps what the body gave, and ends the run with it.
-    fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<()> {
-        let py = value.py();
-        let kept = self.key.get().keep(value, only_there)?;
-        let kept = Py::new(py, kept)?.into_any();
-        self.finish(py, Some(TaskEnding::Value(kept)))
-    }
-
     /// Ends the run with a value that stands in: something with a method `answer`.
     fn end_with(&self, py: Python<'_>, value: Py<PyAny>) -> PyResult<()> {
-        self.finish(py, Some(TaskEnding::Value(value)))
+        self.finish(py, Some(TaskEnding::StandIn(value)))
     }
 
     /// Ends the run with an exception.
@@ -231,17 +237,23 @@ impl TaskRun {
 
     /// A value for one caller, or the run's exception.
     fn answer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let value = match &self.state.lock().ending {
-            Some(TaskEnding::Value(value)) => value.clone_ref(py),
+        let state = self.state.lock();
+        // What is taken out is used with nothing locked.
+        let stand_in = match &state.ending {
+            Some(TaskEnding::Kept(entry)) => {
+                let entry = entry.clone();
+                drop(state);
+                let value = raised(py, unsafe { entry.answer() })?;
+                return Ok(to_python(py, value));
+            }
             Some(TaskEnding::Raised(error)) => {
                 return Err(PyErr::from_value(error.bind(py).clone()));
             }
+            Some(TaskEnding::StandIn(value)) => value.clone_ref(py),
             None => return Ok(py.None()),
         };
-        match value.bind(py).cast::<KeptValue>() {
-            Ok(kept) => kept.get().answer(py),
-            Err(_) => value.call_method0(py, intern!(py, "answer")),
-        }
+        drop(state);
+        stand_in.call_method0(py, intern!(py, "answer"))
     }
 
     /// Has a future of this loop resolved at the end; None if that has come already.
@@ -273,7 +285,7 @@ impl TaskRun {
         let loop_ = this.loop_.bind(py);
         match loop_.call_method1(intern!(py, "call_soon_threadsafe"), (stop,)) {
             // The loop is closed, and the task with it.
-            Err(error) if error.is_instance_of::<pyo3::exceptions::PyRuntimeError>(py) => Ok(()),
+            Err(error) if error.is_instance_of::<PyRuntimeError>(py) => Ok(()),
             posted => posted.map(drop),
         }
     }
@@ -334,8 +346,8 @@ impl TaskRun {
         }
         visit.call(&state.task)?;
         match &state.ending {
-            Some(TaskEnding::Value(object) | TaskEnding::Raised(object)) => visit.call(object),
-            None => Ok(()),
+            Some(TaskEnding::StandIn(object) | TaskEnding::Raised(object)) => visit.call(object),
+            Some(TaskEnding::Kept(_)) | None => Ok(()),
         }
     }
 
@@ -347,31 +359,117 @@ impl TaskRun {
     }
 }
 
-/// The coroutine of a run's body, which ends the run however it ends itself: a task that is
-/// cancelled before its first step enters no `finally`.
+/// The coroutine in which a run's body runs, and that stores what it gives. It ends the run however
+/// it ends itself: a task that is cancelled before its first step enters no `finally`.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct RunBody {
     run: Py<TaskRun>,
-    coroutine: Py<PyAny>,
+    cached: Py<PyAny>,
+    arguments: Py<PyTuple>,
+    names: Py<PyDict>,
+    /// Whether it is a refresh, whose value goes in the place of the old one or nowhere.
+    only_there: bool,
+    /// The body's own coroutine, from the first step on.
+    coroutine: Guarded<Option<Py<PyAny>>>,
 }
 
 impl RunBody {
-    fn ended<T>(&self, py: Python<'_>, outcome: PyResult<T>) -> PyResult<T> {
-        match outcome {
-            Ok(value) => Ok(value),
-            Err(error) => {
-                self.run.get().give_up(py)?;
-                Err(error)
-            }
+    fn begun(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let coroutine = self.coroutine.lock();
+        coroutine.as_ref().map(|coroutine| coroutine.clone_ref(py))
+    }
+
+    fn begin(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        static COROUTINE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        self.run.get().begin(py, !self.only_there)?;
+        let body = self.cached.bind(py).getattr(intern!(py, "_body"))?;
+        let awaited = body.call(self.arguments.bind(py), Some(self.names.bind(py)))?;
+        let coroutine =
+            match awaited
+                .get_type()
+                .is(COROUTINE.import(py, "types", "CoroutineType")?)
+            {
+                true => owned(&awaited),
+                false => raised(py, unsafe {
+                    python::call_one(PythonFunction::Awaited, awaited.as_ptr())
+                })?,
+            };
+        let coroutine = to_python(py, coroutine);
+        let before = self.coroutine.lock().replace(coroutine.clone_ref(py));
+        drop(before);
+        Ok(coroutine)
+    }
+
+    /// One step of the body, which is given `value`; `None` at the end.
+    fn step(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let coroutine = match self.begun(py).map_or_else(|| self.begin(py), Ok) {
+            Ok(coroutine) => coroutine,
+            Err(error) => return self.raised(py, error),
+        };
+        let mut sent = std::ptr::null_mut();
+        let (coroutine, value) = (coroutine.as_ptr(), value.as_ptr());
+        let status = unsafe { ffi::PyIter_Send(coroutine, value, &raw mut sent) };
+        let sent = unsafe { Bound::from_owned_ptr_or_opt(py, sent) };
+        match (status, sent) {
+            (ffi::PySendResult::PYGEN_NEXT, Some(sent)) => Ok(Some(sent.unbind())),
+            (ffi::PySendResult::PYGEN_RETURN, Some(value)) => self.returned(py, &value),
+            _ => self.raised(py, PyErr::fetch(py)),
         }
     }
+
+    fn returned(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let run = self.run.get();
+        if let Err(error) = run.keep(value, self.only_there) {
+            return self.raised(py, error);
+        }
+        if self.only_there {
+            run.key.get().count_refresh(true);
+        }
+        Ok(None)
+    }
+
+    /// What ends the task itself, as a cancellation does, goes on; of any other exception its
+    /// callers hear.
+    fn raised(&self, py: Python<'_>, error: PyErr) -> PyResult<Option<Py<PyAny>>> {
+        let ended = match error.is_instance_of::<PyException>(py) {
+            true => self.failed(py, error),
+            false => Err(error),
+        };
+        self.run.get().give_up(py)?;
+        ended.map(|()| None)
+    }
+
+    fn failed(&self, py: Python<'_>, error: PyErr) -> PyResult<()> {
+        let failed = raised(py, unsafe { python::known(PythonFunction::RunFailed) })?;
+        let failed = unsafe { Bound::from_borrowed_ptr(py, failed) };
+        let error = error.into_value(py);
+        failed.call1((&self.run, error, self.only_there)).map(drop)
+    }
+}
+
+/// The end of a coroutine without a value.
+fn stop() -> PyErr {
+    PyStopIteration::new_err(())
 }
 
 #[pymethods]
 impl RunBody {
     #[new]
-    fn new(run: Py<TaskRun>, coroutine: Py<PyAny>) -> RunBody {
-        RunBody { run, coroutine }
+    fn new(
+        run: Py<TaskRun>,
+        cached: Py<PyAny>,
+        arguments: Py<PyTuple>,
+        names: Py<PyDict>,
+        only_there: bool,
+    ) -> RunBody {
+        RunBody {
+            run,
+            cached,
+            arguments,
+            names,
+            only_there,
+            coroutine: Guarded::default(),
+        }
     }
 
     fn __await__(this: Bound<'_, RunBody>) -> Bound<'_, RunBody> {
@@ -383,42 +481,46 @@ impl RunBody {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let mut sent = std::ptr::null_mut();
-        let none = unsafe { pyo3::ffi::Py_None() };
-        let status =
-            unsafe { pyo3::ffi::PyIter_Send(self.coroutine.as_ptr(), none, &raw mut sent) };
-        let sent = unsafe { Bound::from_owned_ptr_or_opt(py, sent) }.map(Bound::unbind);
-        match status {
-            pyo3::ffi::PySendResult::PYGEN_NEXT => Ok(sent),
-            pyo3::ffi::PySendResult::PYGEN_RETURN => {
-                self.run.get().give_up(py)?;
-                Ok(None)
-            }
-            pyo3::ffi::PySendResult::PYGEN_ERROR => self.ended(py, Err(PyErr::fetch(py))),
-        }
+        self.step(py, py.None().bind(py))
     }
 
-    fn send(&self, py: Python<'_>, value: Py<PyAny>) -> PyResult<Py<PyAny>> {
-        let sent = self
-            .coroutine
-            .call_method1(py, intern!(py, "send"), (value,));
-        self.ended(py, sent)
+    fn send(&self, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.step(value.py(), value)?.ok_or_else(stop)
     }
 
     #[pyo3(signature = (*error))]
     fn throw(&self, py: Python<'_>, error: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let thrown = self.coroutine.call_method1(py, intern!(py, "throw"), error);
-        self.ended(py, thrown)
+        let Some(coroutine) = self.begun(py) else {
+            self.run.get().give_up(py)?;
+            let given = error.iter().take(2).filter(|part| !part.is_none());
+            return Err(given.last().map_or_else(stop, PyErr::from_value));
+        };
+        let thrown = coroutine.call_method1(py, intern!(py, "throw"), error);
+        let ended = match thrown {
+            Ok(yielded) => return Ok(yielded),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                let value = error.value(py).getattr(intern!(py, "value"))?;
+                self.returned(py, &value)
+            }
+            Err(error) => self.raised(py, error),
+        };
+        ended?.ok_or_else(stop)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let closed = self.coroutine.call_method0(py, intern!(py, "close"));
+        let closed = match self.begun(py) {
+            Some(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
+            None => Ok(()),
+        };
         self.run.get().give_up(py)?;
-        closed.map(drop)
+        closed
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.run)?;
-        visit.call(&self.coroutine)
+        visit.call(&self.cached)?;
+        visit.call(&self.arguments)?;
+        visit.call(&self.names)?;
+        visit.call(&*self.coroutine.lock())
     }
 }

@@ -30,25 +30,23 @@ _SLICE_S = 0.5
 _tasks: set[asyncio.Task[None]] = set()
 
 
-async def _body(run: TaskRun, cached: Any, call: tuple[Any, Any], only_there: bool) -> None:
-    """Run the body for everybody who waits, and store what it gives."""
-    try:
-        run.begin(not only_there)
-        run.keep(await cached._body(*call[0], **call[1]), only_there)
-    except Exception as error:
-        key = run.key
-        if only_there:
-            key.count_refresh(False)
-            return
-        old = key.stand_in()
-        if old is not None:
-            run.end_with(_OldValue(key, old[0]))
-            return
-        key.keep_error(error)
-        run.fail(error)
-    else:
-        if only_there:
-            run.key.count_refresh(True)
+async def awaited(value: Any) -> Any:
+    """Await it in a coroutine of the interpreter's own."""
+    return await value
+
+
+def run_failed(run: TaskRun, error: Exception, only_there: bool) -> None:
+    """End the run of a body that raised: with an old value, or with the exception."""
+    key = run.key
+    if only_there:
+        key.count_refresh(False)
+        return
+    old = key.stand_in()
+    if old is not None:
+        run.end_with(_OldValue(key, old[0]))
+        return
+    key.keep_error(error)
+    run.fail(error)
 
 
 class _OldValue:
@@ -73,7 +71,7 @@ async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         # A loop of no kind we know: the answer is stored, and each caller runs the body.
         key.begin(True)
         value = await cached._body(*args, **kwargs)
-        return key.keep(value, False).answer()
+        return key.keep(value).answer()
     while True:
         found = key.find(True)
         if found is not None:
@@ -88,7 +86,7 @@ async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             future = loop.create_future()
             number = run.add_future(loop, future)
             assert number is not None
-            run.task = loop.create_task(RunBody(run, _body(run, cached, (args, kwargs), False)))
+            run.task = loop.create_task(RunBody(run, cached, args, kwargs, False))
             edges = run.wait_edges()
             try:
                 # No limit and no look at the loop: the run is a task of this very loop.
@@ -175,7 +173,7 @@ async def _lead_in_trio(run: TaskRun, cached: Any, call: tuple[Any, Any]) -> Any
     # The body runs in the caller's own context, which owns the run only so long.
     before = ownership.get(None)
     try:
-        await RunBody(run, _body(run, cached, call, False))
+        await RunBody(run, cached, *call, False)
     finally:
         ownership.set(before)
     if not run.is_answered:
@@ -292,7 +290,7 @@ def refresh_in_loop(
     run = TaskRun(cached._runs, key, loop)
     if cached._runs.setdefault(key, run) is not run:
         return
-    task = loop.create_task(RunBody(run, _body(run, cached, (args, kwargs), True)))
+    task = loop.create_task(RunBody(run, cached, args, kwargs, True))
     _tasks.add(task)
     cached._refreshing.add(run)
 
@@ -315,7 +313,7 @@ def refresh_elsewhere(cached: Any, key: CallKey, args: Any, kwargs: Any) -> None
     async def refresh() -> None:
         cached._refreshing.add(run)
         try:
-            await RunBody(run, _body(run, cached, (args, kwargs), True))
+            await RunBody(run, cached, args, kwargs, True)
         finally:
             cached._refreshing.discard(run)
 
@@ -338,4 +336,4 @@ async def refreshed(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         key.count_refresh(False)
         raise
     key.count_refresh(True)
-    return key.keep(value, False).answer()
+    return key.keep(value).answer()

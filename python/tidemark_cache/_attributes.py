@@ -176,7 +176,7 @@ def _cache_set(self: Any, value: Any, /, *args: Any, **kwargs: Any) -> None:
     key.begin(False)
     if self._backed is not None:
         self._backed.put(args, kwargs, value)
-    key.keep(value, False)
+    key.keep(value)
 
 
 def _cache_touch(self: Any, *args: Any, **kwargs: Any) -> bool:
