@@ -75,6 +75,20 @@ pub unsafe fn fill_list(list: *mut ffi::PyObject, index: isize, item: HeldObject
     ffi::PyList_SetItem(list, index, item.into_ptr());
 }
 
+/// Puts an item in the place of another, in a new list that nothing else can change meanwhile.
+#[inline(always)]
+pub unsafe fn replace_in_list(list: *mut ffi::PyObject, index: isize, item: HeldObject) {
+    #[cfg(not(Py_LIMITED_API))]
+    {
+        let before = ffi::PyList_GET_ITEM(list, index);
+        ffi::PyList_SET_ITEM(list, index, item.into_ptr());
+        ffi::Py_DECREF(before);
+    }
+    // Fails only for what is no list, and for a place beyond its end.
+    #[cfg(Py_LIMITED_API)]
+    ffi::PyList_SetItem(list, index, item.into_ptr());
+}
+
 /// As [`fill_list`], of a tuple.
 #[inline(always)]
 pub unsafe fn fill_tuple(tuple: *mut ffi::PyObject, index: isize, item: HeldObject) {

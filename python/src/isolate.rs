@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 
 use crate::api;
+#[cfg(not(Py_3_12))]
+use crate::dict_values;
 use crate::object::{HeldObject, Outcome, Raised};
 use crate::python::{self, PythonFunction};
 
@@ -508,6 +510,22 @@ impl<'a> Copier<'a> {
     unsafe fn dict(&mut self, object: *mut ffi::PyObject) -> Outcome<HeldObject> {
         let new = HeldObject::owned(ffi::PyDict_Copy(object))?;
         self.remember(object, &new);
+        // What is kept of instances is put in by the interpreter, which then shows it to the
+        // collector; a copy of what is kept is shown from the start.
+        #[cfg(not(Py_3_12))]
+        if self.taken_apart.is_none()
+            && let Some(places) = dict_values::places(new.as_ptr())
+        {
+            for index in 0..places {
+                let value = *dict_values::place(new.as_ptr(), index);
+                if !value.is_null() && self.copies(value) {
+                    let copy = self.copy(value)?.into_ptr();
+                    let before = dict_values::place(new.as_ptr(), index).replace(copy);
+                    drop(HeldObject::owned(before));
+                }
+            }
+            return Ok(new);
+        }
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         while ffi::PyDict_Next(object, &raw mut position, &raw mut key, &raw mut value) != 0 {
             if self.copies(value) {
@@ -528,9 +546,7 @@ impl<'a> Copier<'a> {
             let item = api::list_item(object, index);
             if self.copies(item) {
                 let item = self.copy(item)?;
-                if ffi::PyList_SetItem(new.as_ptr(), index, item.into_ptr()) != 0 {
-                    return Err(Raised);
-                }
+                api::replace_in_list(new.as_ptr(), index, item);
             }
         }
         Ok(new)

@@ -13,6 +13,8 @@ mod call_key;
 mod callable;
 mod decided;
 mod decode;
+#[cfg(not(Py_3_12))]
+mod dict_values;
 mod encode;
 mod entry;
 mod file_tier;
@@ -82,6 +84,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ));
     }
     key::draw_first();
+    #[cfg(not(Py_3_12))]
+    raised(py, unsafe { dict_values::look() })?;
     let kind = raised(py, unsafe { callable::create_type() })?;
     raised(py, unsafe { instance::create_type() })?;
     raised(py, unsafe { ready::create_type() })?;
