@@ -12,6 +12,7 @@ import os
 import pathlib
 import pickle
 import platform
+import sys
 import sysconfig
 import threading
 import time
@@ -181,6 +182,23 @@ def others() -> list[Row]:
     return rows
 
 
+def free_threads() -> list[Row]:
+    """How calls of two threads hold each other up; nothing where the interpreter has its lock."""
+    if getattr(sys, "_is_gil_enabled", lambda: True)():
+        return []
+    lists = cache(lambda number: [number])
+    called: dict[str, list[Any]] = {
+        "one function, one key": [cache(one)] * 2,
+        "a function for each": [cache(lambda number: number), cache(lambda number: number)],
+        "one function, a list": [lists] * 2,
+    }
+    return [
+        Row(f"2 threads, growth of a call: {what}", "abs", None, timing.growth(functions),
+            timing.growth([abs] * 2), "%")
+        for what, functions in called.items()
+    ]
+
+
 def peer_functions() -> dict[str, Callable[[Any], Any]]:
     """How each peer that is installed decorates a function."""
     found: dict[str, Callable[[Any], Any]] = {}
@@ -317,7 +335,8 @@ def main() -> None:
     print("\n".join(lines), flush=True)
     runs, batches = (1, 2) if arguments.quick else (5, 15)
     rows = []
-    for row in [*floors(), *hits(), *copies(), *others(), *peers(), *tiers()]:
+    for row in [*floors(), *hits(), *copies(), *others(), *free_threads(), *peers(),
+                *tiers()]:
         rows.append(timing.measured(row, runs, batches))
         lines.append(written(rows[-1]))
         print(lines[-1], flush=True)

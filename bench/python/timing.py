@@ -81,19 +81,30 @@ def misses(make: Callable[[], Any]) -> Side:
 
 def threads(function: Any, count_of_threads: int = 10) -> Side:
     """Wall time of one call in one thread, while as many call the same."""
+    return each_in_a_thread([function] * count_of_threads)
+
+
+def growth(functions: Sequence[Any]) -> Side:
+    """A call while each function is called in a thread, in percent of one by itself."""
+    alone, together = each_in_a_thread(functions[:1]), each_in_a_thread(functions)
+    return Side(lambda count: 100 * together.timed(count) / alone.timed(count) * count, 50_000)
+
+
+def each_in_a_thread(functions: Sequence[Any]) -> Side:
+    """Wall time of one call, while each function is called in a thread of its own."""
 
     def timed(count: int) -> float:
-        ready = threading.Barrier(count_of_threads + 1)
+        ready = threading.Barrier(len(functions) + 1)
         spent: list[int] = []
 
-        def work() -> None:
+        def work(function: Any) -> None:
             ready.wait()
             start = time.perf_counter_ns()
             for _ in range(count):
                 function(1)
             spent.append(time.perf_counter_ns() - start)
 
-        running = [threading.Thread(target=work) for _ in range(count_of_threads)]
+        running = [threading.Thread(target=work, args=(function,)) for function in functions]
         [thread.start() for thread in running]
         ready.wait()
         [thread.join() for thread in running]
