@@ -17,7 +17,7 @@ use crate::inserts::Ground;
 use crate::lists::Seeded;
 use crate::plan::Plan;
 use crate::run::{Run, RunArgs};
-use crate::{catalog, expect, inserts, lists, reads, run, starts, surroundings};
+use crate::{catalog, cold, expect, inserts, lists, reads, run, starts, surroundings};
 
 /// Take the figures of docs/performance.md: throughput, lists, inserts, start
 ///
@@ -48,8 +48,10 @@ pub enum Part {
     Starts,
     /// Lists inside this process, beside bare SQL
     Lists,
-    /// TTL hit and point read over HTTP, beside a static responder
+    /// TTL hit, 304 and point read over HTTP, beside a static responder
     Reads,
+    /// The list past the cache over HTTP, beside bare SQL and a static responder
+    Cold,
     /// Durable inserts over HTTP, beside a bare group-commit loop
     Inserts,
 }
@@ -62,9 +64,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .sizes(Plan::FULL, Plan::QUICK, |plan| &mut plan.rounds);
     let mut run = Run::begin("figures", &arguments.run, parameters(plan)?)?;
     let stage = Stage::set(&run, arguments.bare.as_deref(), plan)?;
-    for part in [Part::Starts, Part::Lists, Part::Reads, Part::Inserts] {
-        if arguments.only.is_empty() || arguments.only.contains(&part) {
-            run.take(&format!("{part:?}"), |run| stage.take(run, part));
+    for part in Part::value_variants() {
+        if arguments.only.is_empty() || arguments.only.contains(part) {
+            run.take(&format!("{part:?}"), |run| stage.take(run, *part));
         }
     }
     run.finish()
@@ -108,6 +110,10 @@ impl Stage {
             Part::Lists => self.lists(scratch),
             Part::Reads => self.beside(run, |server| {
                 reads::figures(binary, server, &self.wrk, plan)
+            }),
+            Part::Cold => self.beside(run, |server| {
+                let seeded = database_file(&self.indexed)?;
+                cold::figure(binary, server, (&self.bare, &seeded), plan).map(|figure| vec![figure])
             }),
             Part::Inserts => self.beside(run, |server| {
                 let seeded = database_file(&self.indexed)?;

@@ -16,6 +16,7 @@ mod builds;
 mod catalog;
 mod change;
 mod clients;
+mod cold;
 mod contrast;
 mod crowd;
 mod distinct;

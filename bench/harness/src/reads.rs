@@ -10,7 +10,7 @@ use scenarios::answer;
 
 use crate::aim::Aim;
 use crate::expect;
-use crate::figure::{Figure, Goal};
+use crate::figure::{Figure, Goal, Round};
 use crate::floor::{FloorRound, Floors, LEAN, STATIC};
 use crate::plan::Plan;
 use crate::ways::{Sizes, WAYS, Way};
@@ -56,7 +56,38 @@ pub fn figures(binary: &Path, server: &LiveServer, wrk: &Wrk, plan: &Plan) -> Re
         }
         subject.check(&server.access)?;
     }
+    figures.push(unchanged(server, wrk, &sizes)?);
     Ok(figures)
+}
+
+/// A 304 beside the hit that it stands for.
+fn unchanged(server: &LiveServer, wrk: &Wrk, sizes: &Sizes) -> Result<Figure> {
+    let hit = Aim::at(&server.access, &Subject::Exact.route(), server.process());
+    Subject::Exact.check(&server.access)?;
+    let mut connection = Connection::open(hit.address)?;
+    let answer = connection.accepted(&hit.request())?;
+    let tag = answer.header("etag").context("a list has no ETag")?;
+    let mut conditional = hit.clone();
+    conditional.headers.push(format!("If-None-Match: {tag}"));
+    let status = connection.ask(&conditional.request())?.status;
+    ensure!(status == 304, "status {status} where a 304 is due");
+    let ask = |aim: &Aim| sizes.ask(Way::Many, aim, wrk);
+    let round = |_| {
+        Ok(Round::of(
+            ask(&conditional)?,
+            ask(&hit)?,
+            ask(&conditional)?,
+        ))
+    };
+    let rounds = (0..sizes.rounds).map(round).collect::<Result<_>>()?;
+    let goal = Goal::AtLeast(1.0);
+    Ok(Way::Many.figure(
+        "unchanged",
+        "list of 25, 304",
+        "its exact hit",
+        goal,
+        rounds,
+    ))
 }
 
 impl Subject {

@@ -111,16 +111,16 @@ impl Stage {
         LiveServer::begin(self.command(), Some(cores), &data, settings)
     }
 
-    /// A static responder that repeats what `url` answers with these headers.
+    /// A responder that repeats what `url` answers with these headers.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn responder(&self, cores: &Cores, url: &str, headers: &[String]) -> Result<Responder> {
-        Responder::start(
-            self.command(),
-            Some(cores),
-            ResponderKind::Static,
-            (url, headers),
-        )
+    pub fn responder(
+        &self,
+        cores: &Cores,
+        kind: ResponderKind,
+        answer: (&str, &[String]),
+    ) -> Result<Responder> {
+        Responder::start(self.command(), Some(cores), kind, answer)
     }
 }

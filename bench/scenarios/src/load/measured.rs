@@ -17,6 +17,8 @@ pub struct Cell {
     pub ours: Figure,
     /// The static responder, of functions the same handler behind bare Node, after it in each pass.
     pub floor: Figure,
+    /// The lean responder after that, of reads; without a pass of others.
+    pub lean: Figure,
     /// The other systems of the run, in its order; of fetching alone.
     pub beside: Vec<Figure>,
     /// At a fixed rate below that.
@@ -65,6 +67,8 @@ pub struct CellPass {
     pub ours: Share,
     /// The static responder.
     pub floor: Share,
+    /// The lean responder, of reads.
+    pub lean: Option<Share>,
     /// The other systems, in the order of the run.
     pub beside: Vec<Share>,
     /// The rate that was asked for, and what server and responder made of it.
@@ -111,16 +115,26 @@ impl Cell {
             connections,
             ours: Figure::default(),
             floor: Figure::default(),
+            lean: Figure::default(),
             beside: Vec::new(),
             paced: None,
             opinions: Vec::new(),
         }
     }
 
+    /// Requests a second to those of the lean responder.
+    pub fn to_lean(&self) -> Option<f64> {
+        let has_passes = !self.lean.passes.is_empty();
+        has_passes.then(|| self.ours.whole.per_s() / self.lean.whole.per_s())
+    }
+
     /// Adds the next pass.
     pub fn add(&mut self, pass: CellPass) {
         self.ours.add(pass.ours);
         self.floor.add(pass.floor);
+        if let Some(lean) = pass.lean {
+            self.lean.add(lean);
+        }
         self.beside.resize_with(pass.beside.len(), Figure::default);
         for (figure, share) in self.beside.iter_mut().zip(pass.beside) {
             figure.add(share);
@@ -175,6 +189,7 @@ mod tests {
             measured.cells[1].add(CellPass {
                 ours: share(count),
                 floor: share(10),
+                lean: Some(share(9)),
                 beside: vec![share(4)],
                 paced: Some((500.0, share(5), share(6))),
                 opinion: Some(f64::from(count)),
@@ -185,6 +200,7 @@ mod tests {
         let cell = &measured.cells[1];
         assert_eq!(counts(&cell.ours), [1, 2, 3]);
         assert_eq!(counts(&cell.beside[0]), [4, 4, 4]);
+        assert_eq!(counts(&cell.lean), [9, 9, 9]);
         assert_eq!(cell.opinions, [1.0, 2.0, 3.0]);
         let paced = cell.paced.as_ref().unwrap();
         assert_eq!((counts(&paced.ours), paced.per_s), (vec![5, 5, 5], 500.0));

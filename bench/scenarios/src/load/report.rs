@@ -25,8 +25,9 @@ const METHOD: &str = "\
      the API. Everything is measured in several passes, so that each figure is taken again \
      minutes later: a machine that others share is faster or slower for minutes. Each pass of a \
      figure is a slice of the server and one, half as long, of a static responder, which answers \
-     with the same bytes on the same cores; of functions, of one process of node:http that calls \
-     the same handler. Rates and percentiles are those of all passes; A/A is the rate of the \
+     with the same bytes on the same cores, and of reads one of a lean responder: the same body \
+     with a short head. Of functions it is one of a process of node:http that calls the same \
+     handler. Rates and percentiles are those of all passes; A/A is the rate of the \
      fastest pass to that of the slowest. The server begins every column of every pass on a \
      fresh copy of one seeded data directory. The load generator is oha; every sample is one of \
      its requests, and percentiles are by nearest rank of all. Each connection sends its next \
@@ -94,8 +95,8 @@ impl Report<'_> {
 
     /// The tables of figures, of functions and of mixes.
     pub fn summary(&self) -> String {
-        let head = "request|cores|connections|requests/s|A/A|floor/s|to floor|p50 µs|p90 µs|p99 µs\
-                    |p99.9 µs|errors|CPU µs|memory MiB|wrk/s";
+        let head = "request|cores|connections|requests/s|A/A|floor/s|to floor|to lean|p50 µs|p90 µs\
+                    |p99 µs|p99.9 µs|errors|CPU µs|memory MiB|wrk/s";
         let on_rows = self.measured.cells.iter();
         let on_rows = on_rows.filter(|cell| cell.kind.function().is_none());
         let rows = on_rows.filter_map(|cell| {
@@ -108,6 +109,7 @@ impl Report<'_> {
                 or_dash(cell.ours.again(), 2),
                 whole(floor.per_s()),
                 hundredths(ours.per_s() / floor.per_s()),
+                or_dash(cell.to_lean(), 2),
             ];
             row.extend(ours.points()?.map(whole));
             row.push(ours.errors.to_string());
@@ -242,6 +244,9 @@ impl Report<'_> {
         }
         let floor_title = cell.kind.floor_title();
         all.push(series(("floor", floor_title, Role::Floor), &cell.floor)?);
+        if cell.to_lean().is_some() {
+            all.push(series(("lean", "lean floor", Role::Floor), &cell.lean)?);
+        }
         for ((idx, figure), (name, _)) in cell.beside.iter().enumerate().zip(&self.options.beside) {
             let key = format!("beside_{idx}");
             all.push(series((&key, name, Role::Other), figure)?);
@@ -422,6 +427,10 @@ mod tests {
                 _ => figure(10_000, 100, 1.25),
             },
             floor: figure(5_000, 50, 1.0),
+            lean: match kind {
+                RequestKind::Add => Figure::default(),
+                _ => figure(5_000, 40, 1.0),
+            },
             beside: match kind {
                 RequestKind::Fetch => vec![figure(1_000, 400, 1.0)],
                 _ => Vec::new(),
@@ -500,7 +509,7 @@ mod tests {
         };
         let text = report.render();
         for part in [
-            "| read one row | 2 | 32 | 11111 | 1.25 | 20000 | 0.56 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
+            "| read one row | 2 | 32 | 11111 | 1.25 | 20000 | 0.56 | 0.44 | 103 | 106 | 106 | 106 | 0 | 20.0 | 64 | – |\n",
             "| Rival | 2 | 32 | 2500 | 1.00 | 2.22 | 403 |",
             "| 90 to 10 | Tidemark | 2000 | 1.00 | 85.0 % | 503 | 506 | 506 | 506 | 0 | 60.0 | 70 |\n",
             "| 90 to 10 | Tidemark, list cache off | 2000 | 1.00 | 0.0 % | 503 |",
@@ -556,6 +565,7 @@ mod tests {
                 "tidemark",
                 "uncached",
                 "floor",
+                "lean",
                 "beside_0",
                 "paced",
                 "paced_floor"

@@ -9,7 +9,7 @@ use measure::connection::{Access, Connection};
 use measure::cores::Cores;
 use measure::live::LiveServer;
 use measure::process::{Meter, ProcessNumber};
-use measure::responder::Responder;
+use measure::responder::{Responder, ResponderKind};
 use measure::wrk::{READS, Wrk, WrkLoad};
 use serde_json::Value;
 
@@ -45,6 +45,8 @@ struct Column<'a> {
     aim: &'a Aim,
     /// The same requests to what the server is compared with.
     still: Aim,
+    /// The same requests to the lean responder; of reads alone.
+    lean: Option<Aim>,
     oha: Oha,
     /// Answers of the server so far that were a success.
     answered: Count<u64>,
@@ -69,10 +71,11 @@ impl Work<'_> {
         let aim = self.aim(kind, &server);
         let records = |handler| deployed::records(&server.access, handler);
         let before = kind.function().map(records).transpose()?;
-        let beside = self.beside(kind, &server, &cores, &aim)?;
+        let (beside, lean) = self.beside(kind, &server, &cores, &aim)?;
         let column = Column {
             kind,
             still: aim.of(&beside),
+            lean: lean.as_ref().map(|lean| aim.of(lean)),
             aim: &aim,
             oha: self.oha.on(self.all.beside(&cores)),
             answered: Count::new(0),
@@ -91,7 +94,7 @@ impl Work<'_> {
             let failed = || format!("{}, {connections} connections", kind.title());
             cell.add(pass.with_context(failed)?);
         }
-        drop(beside);
+        drop((beside, lean));
         if let Some((handler, before)) = kind.function().zip(before) {
             let answered = column.answered.get();
             let records = check_records(&server.access, handler, answered, before);
@@ -102,16 +105,17 @@ impl Work<'_> {
 
     /// What the server is compared with on the same cores: of functions the same handler behind
     /// bare Node, else a responder that repeats an answer. It answers a POST as it answers a GET:
-    /// what a client and HTTP cost.
+    /// what a client and HTTP cost. Reads are also compared with the lean responder.
     fn beside(
         &self,
         kind: RequestKind,
         server: &LiveServer,
         cores: &Cores,
         aim: &Aim,
-    ) -> Result<Responder> {
+    ) -> Result<(Responder, Option<Responder>)> {
         if let Some(handler) = kind.function() {
-            return self.functions.bare_node(handler, cores, &server.access);
+            let node = self.functions.bare_node(handler, cores, &server.access)?;
+            return Ok((node, None));
         }
         let rows = table::rows_route();
         let (route, check): (String, fn(&Value) -> Result<()>) = match kind {
@@ -128,7 +132,9 @@ impl Work<'_> {
             answer.with_context(|| kind.title())?.body,
         )?)?;
         let url = server.access.url(&route);
-        self.stage.responder(cores, &url, &aim.headers)
+        let responder = |kind| self.stage.responder(cores, kind, (&url, &aim.headers));
+        let lean = (kind != RequestKind::Add).then(|| responder(ResponderKind::Lean));
+        Ok((responder(ResponderKind::Static)?, lean.transpose()?))
     }
 
     /// `pace` is the rate of earlier passes.
@@ -137,6 +143,7 @@ impl Work<'_> {
             kind,
             aim,
             still,
+            lean,
             oha,
             ..
         } = column;
@@ -163,6 +170,10 @@ impl Work<'_> {
             }
         }
         let (ours, floor) = (ask_ours(slice, None)?, ask(still, half, None)?);
+        let lean = lean
+            .as_ref()
+            .map(|lean| ask(lean, half, None))
+            .transpose()?;
         let mut beside = Vec::new();
         if *kind == RequestKind::Fetch {
             for (name, url) in &self.options.beside {
@@ -173,6 +184,7 @@ impl Work<'_> {
         let mut seen = CellPass {
             ours,
             floor,
+            lean,
             beside,
             paced: None,
             opinion: None,
@@ -232,7 +244,11 @@ impl Work<'_> {
         let server = self.stage.fresh(&cores, &[])?;
         let ours = &server.access;
         let url = ours.url(&mix::first_list());
-        let floor = self.stage.responder(&cores, &url, &ours.headers())?;
+        let headers = ours.headers();
+        let answer = (url.as_str(), headers.as_slice());
+        let floor = self
+            .stage
+            .responder(&cores, ResponderKind::Static, answer)?;
         let still = Access {
             address: floor.address,
             ..ours.clone()
