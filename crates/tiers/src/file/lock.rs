@@ -18,9 +18,12 @@ use super::super::tier::{TierError, TierFault};
 
 /// How long a writer waits.
 pub const WAIT_MS: u64 = 50;
-/// How long sets do not wait for a stripe that one of them has waited for in vain. Its owner may
-/// be stopped, and each set would cost its caller [`WAIT_MS`].
+/// How long sets wait only [`BUSY_WAIT_MS`] for a stripe that one of them has waited for in vain.
+/// Its owner may be stopped, and each set would cost its caller [`WAIT_MS`].
 const BUSY_MS: u64 = 1_000;
+/// Longer than many writers in a row take, so that a stripe in much use is not taken for one whose
+/// owner is stopped.
+const BUSY_WAIT_MS: u64 = 2;
 /// Tries before a waiter sleeps: a lock is held for some microseconds.
 const TRIES_AWAKE: u32 = 32;
 /// Nothing wakes a waiter, so one that slept long would hardly ever find a busy lock free.
@@ -29,7 +32,7 @@ const SLEEP: Duration = Duration::from_micros(50);
 /// How a caller waits for a stripe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Up to [`WAIT_MS`], or not at all if that was lately in vain.
+    /// Up to [`WAIT_MS`], or [`BUSY_WAIT_MS`] if that was lately in vain.
     Set,
     /// Up to [`WAIT_MS`]: a value that should be gone may not stay for the sake of speed.
     Delete,
@@ -63,17 +66,22 @@ impl StripeLock {
     ) -> Result<StripeGuard<'a>, TierError> {
         let begin = now_ms();
         let is_busy = begin < self.busy_until_ms.load(Ordering::Relaxed);
+        let wait_ms = match patience {
+            Patience::Set if is_busy => BUSY_WAIT_MS,
+            Patience::Set | Patience::Delete => WAIT_MS,
+        };
         let mut tries = 0;
         loop {
             if let Some(guard) = self.try_lock(file, at)? {
                 return Ok(guard);
             }
             tries += 1;
-            let is_over = now_ms().saturating_sub(begin) >= WAIT_MS;
-            if is_over || (is_busy && patience == Patience::Set && tries >= TRIES_AWAKE) {
-                let until = now_ms().saturating_add(BUSY_MS);
-                self.busy_until_ms.store(until, Ordering::Relaxed);
-                let text = format!("a part of the cache file was locked for {WAIT_MS} ms");
+            if now_ms().saturating_sub(begin) >= wait_ms {
+                if wait_ms == WAIT_MS {
+                    let until = now_ms().saturating_add(BUSY_MS);
+                    self.busy_until_ms.store(until, Ordering::Relaxed);
+                }
+                let text = format!("a part of the cache file was locked for {wait_ms} ms");
                 return Err(TierError::new(TierFault::Busy, text));
             }
             pause(tries);

@@ -9,13 +9,15 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use twox_hash::XxHash3_64;
+
 use super::super::host::Host;
 use super::super::tier::{TierError, TierFault};
 use super::failed::{damaged, io};
 use super::layout::{OVER_AT, PAGE};
 use super::map::{FileMap, SharedBytes};
 use super::opened::{OpenWay, OpenedFile};
-use super::{CHECK_MS, FileSettings, REPLACED_MAX, clean};
+use super::{CHECK_MS, FileSettings, FileSurvey, REPLACED_MAX, clean};
 use keys::Generations;
 use reads::SeenRecords;
 
@@ -23,6 +25,7 @@ mod eviction;
 mod index;
 mod keys;
 mod reads;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod writes;
@@ -194,7 +197,32 @@ impl MappedTier {
     /// # Errors
     /// As [`MappedTier::set`].
     pub fn flush_group(&self, group: &[u8]) -> Result<(), TierError> {
-        self.with_current(|file| file.flush_group(group, &self.host))
+        self.flush_group_of(XxHash3_64::oneshot(group))
+    }
+
+    /// As [`MappedTier::flush_group`], of each group whose name has this hash (XXH3, seed 0).
+    ///
+    /// # Errors
+    /// As [`MappedTier::set`].
+    pub fn flush_group_of(&self, hash: u64) -> Result<(), TierError> {
+        self.with_current(|file| file.flush_group(hash, &self.host))
+    }
+
+    /// As [`MappedTier::delete`], of each key whose group and name, one after the other, have this
+    /// hash (XXH3, seed 0).
+    ///
+    /// # Errors
+    /// As [`MappedTier::set`].
+    pub fn forget(&self, hash: u64) -> Result<(), TierError> {
+        self.with_current(|file| file.forget(hash, &self.host))
+    }
+
+    /// Looks through the whole file while others use it.
+    ///
+    /// # Errors
+    /// As [`MappedTier::get`].
+    pub fn survey(&self) -> Result<FileSurvey, TierError> {
+        self.with(|file| file.survey(&self.host))
     }
 
     /// Deletes every key.
@@ -427,6 +455,8 @@ impl MappedFile {
 
     /// Brings everything written to the disk, and then the mark that says so.
     fn sync(&self, host: &Host) -> Result<(), TierError> {
+        // Most of it while others go on: a writer waits for 50 ms, and a disk may take longer.
+        self.opened.file.sync_all().map_err(io)?;
         let stripes = 0..self.opened.layout.stripes;
         let locks = stripes.map(|stripe| {
             let patience = super::lock::Patience::Delete;

@@ -1,6 +1,7 @@
 //! One open file: the page at its front, and how a file is made, opened and replaced.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -14,13 +15,16 @@ use super::super::tokens::Token;
 use super::failed::io;
 use super::layout::{self, Layout, RecordPlace, word};
 use super::lock::{Patience, StripeLock};
-use super::{FileSettings, VALUE_SHARE, clean, place};
+use super::place::{self, OtherWriters};
+use super::{FileSettings, VALUE_SHARE, clean};
 
 const MAGIC: [u8; 8] = *b"TMRKTIER";
 /// Of the whole file. An older one is discarded; a newer one belongs to a newer library, which may
 /// run beside this one for as long as an upgrade takes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const HEADER_BYTES: usize = 88;
+/// Where the disk refuses the room for a mapped file, one of half its size is made, down to this.
+const HALVED_BYTES_MIN: u64 = 8 << 20;
 const CHECKED: std::ops::Range<usize> = 0..HEADER_BYTES - 8;
 
 /// How all processes open a file: a word that one writes by `pwrite` may be read torn through the
@@ -31,6 +35,16 @@ pub enum OpenWay {
     Copying = 1,
     /// The index as atomic words of a shared map; records are written by `pwrite`.
     Mapped = 2,
+}
+
+impl OpenWay {
+    /// PHP's workers may be several users of one group, as their folders are.
+    fn other_writers(self) -> OtherWriters {
+        match self {
+            OpenWay::Copying => OtherWriters::None,
+            OpenWay::Mapped => OtherWriters::Group,
+        }
+    }
 }
 
 /// A token, when it was written, and where.
@@ -118,7 +132,7 @@ impl OpenedFile {
         condemned: Option<u64>,
     ) -> Result<OpenedFile, TierError> {
         let folder = settings.path.parent().unwrap_or(Path::new("/"));
-        place::check_folder(folder)?;
+        place::check_folder(folder, way.other_writers())?;
         let sought = Sought {
             way,
             condemned,
@@ -199,7 +213,7 @@ fn existing(
     host: &Host,
     sought: Sought,
 ) -> Result<Option<OpenedFile>, TierError> {
-    let Some((file, found)) = place::open(&settings.path)? else {
+    let Some((file, found)) = place::open(&settings.path, sought.way.other_writers())? else {
         return Ok(None);
     };
     let mut bytes = [0; HEADER_BYTES];
@@ -281,15 +295,31 @@ fn create(settings: &FileSettings, way: OpenWay, host: &Host) -> Result<OpenedFi
             // What cannot be made may not stay behind and take up the space.
             let _ = fs::remove_file(&unnamed);
             let bytes = settings.bytes;
+            if way == OpenWay::Mapped && is_full(&error) && bytes / 2 >= HALVED_BYTES_MIN {
+                let smaller = FileSettings {
+                    bytes: bytes / 2,
+                    ..settings.clone()
+                };
+                return create(&smaller, way, host);
+            }
             Err(failed(format!("{bytes} bytes cannot be made: {error}")))
         }
     }
 }
 
+fn is_full(error: &std::io::Error) -> bool {
+    let kinds = [
+        ErrorKind::StorageFull,
+        ErrorKind::QuotaExceeded,
+        ErrorKind::FileTooLarge,
+    ];
+    kinds.contains(&error.kind())
+}
+
 /// A file that nothing has mapped is emptied, which is a miss for its readers. In one that is
 /// mapped they would meet a signal, so a word of it says that it is over.
 fn give_up_old(path: &Path, way: OpenWay) -> std::io::Result<()> {
-    match place::open(path) {
+    match place::open(path, way.other_writers()) {
         Ok(Some((file, _))) if way == OpenWay::Mapped => {
             file.write_all_at(&[1; 8], layout::OVER_AT)
         }

@@ -28,14 +28,20 @@ const ZFS: FsType = FsType(0x2fc1_2fc1);
 const BCACHEFS: FsType = FsType(0xca45_1a4e);
 const RAMFS: FsType = FsType(0x8584_58f6);
 
-const OTHERS_MAY_WRITE: u32 = 0o022;
+/// Who else may write to a file and its folder, apart from the owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OtherWriters {
+    None,
+    /// As where the files of a web server belong to a group, too.
+    Group,
+}
 
 fn off(path: &Path, why: &str) -> TierError {
     TierError::new(TierFault::Off, format!("{}: {why}", path.display()))
 }
 
 /// Makes the folder if need be and refuses one that others may change, or that is not local.
-pub fn check_folder(folder: &Path) -> Result<(), TierError> {
+pub fn check_folder(folder: &Path, others: OtherWriters) -> Result<(), TierError> {
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
     made.map_err(|error| off(folder, &format!("cannot be made: {error}")))?;
@@ -44,7 +50,7 @@ pub fn check_folder(folder: &Path) -> Result<(), TierError> {
     if !found.is_dir() {
         return Err(off(folder, "is not a folder, or a link to one"));
     }
-    check_owner(folder, &found)?;
+    check_owner(folder, &found, others)?;
     let system = statfs::statfs(folder);
     let system = system.map_err(|error| off(folder, &format!("statfs: {error}")))?;
     check_system(folder, system.filesystem_type())
@@ -61,13 +67,17 @@ fn check_system(folder: &Path, kind: FsType) -> Result<(), TierError> {
     Err(off(folder, &why))
 }
 
-fn check_owner(path: &Path, found: &Metadata) -> Result<(), TierError> {
+fn check_owner(path: &Path, found: &Metadata, others: OtherWriters) -> Result<(), TierError> {
     let own = Uid::effective().as_raw();
     if found.uid() != own {
         let why = format!("belongs to user {}, this is user {own}", found.uid());
         return Err(off(path, &why));
     }
-    if found.mode() & OTHERS_MAY_WRITE != 0 {
+    let refused = match others {
+        OtherWriters::None => 0o022,
+        OtherWriters::Group => 0o002,
+    };
+    if found.mode() & refused != 0 {
         let why = format!("has mode {:o}: others may write", found.mode() & 0o7777);
         return Err(off(path, &why));
     }
@@ -83,7 +93,7 @@ fn options() -> OpenOptions {
 }
 
 /// The file at `path`; `None` if there is none.
-pub fn open(path: &Path) -> Result<Option<(File, Metadata)>, TierError> {
+pub fn open(path: &Path, others: OtherWriters) -> Result<Option<(File, Metadata)>, TierError> {
     let file = match options().open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -94,7 +104,7 @@ pub fn open(path: &Path) -> Result<Option<(File, Metadata)>, TierError> {
     if !found.is_file() {
         return Err(off(path, "is not a file"));
     }
-    check_owner(path, &found)?;
+    check_owner(path, &found, others)?;
     Ok(Some((file, found)))
 }
 

@@ -18,7 +18,7 @@ pub struct FileSurvey {
     pub entries: u64,
     /// Bytes of the ring that these take.
     pub entry_bytes: u64,
-    /// Those whose lifetime is over.
+    /// Those whose lifetime is over, and in a mapped file those that were flushed.
     pub expired: u64,
     /// Those over which others have been written.
     pub overwritten: u64,

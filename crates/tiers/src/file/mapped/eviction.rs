@@ -7,9 +7,10 @@
 use std::sync::atomic::Ordering;
 
 use super::super::super::tier::TierError;
-use super::super::layout::{self, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace, SLOTS};
+use super::super::layout::{self, RECORD_HEADER_BYTES, RecordHead, RecordPlace, SLOTS};
 use super::MappedFile;
 use super::index::MappedBucket;
+use super::keys::key_hash;
 use super::reads::read_front;
 
 /// Units of [`layout::UNIT`] bytes that one set moves at most: 128 KiB.
@@ -85,7 +86,7 @@ impl MappedFile {
         let Some(name) = bytes.part(RECORD_HEADER_BYTES, found.key) else {
             return Ok(false);
         };
-        let place = KeyPlace::new(&name.to_vec(), self.opened.seed, &self.opened.layout);
+        let place = self.place_of(key_hash(&name.to_vec()));
         let bucket = self.bucket(place);
         let slot = match bucket.bucket.slot_of(place.tag) {
             Some((slot, found)) if place.stripe == stripe && found == record => slot,

@@ -17,6 +17,12 @@ const GROUP_AT: usize = 20;
 /// Where the page of the header has the generation of all keys.
 const GENERATION_AT: u64 = 320;
 
+/// XXH3 with seed 0 of the group and the key: what processes call a key that they cannot look for.
+/// Two pairs may have one hash. Then only the later one is found, as its record has the whole key.
+pub fn key_hash(name: &[u8]) -> u64 {
+    XxHash3_64::oneshot(name.get(GROUP_AT..).unwrap_or_default())
+}
+
 /// That of all keys, and that of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generations {
@@ -42,22 +48,28 @@ impl MappedFile {
         bytes.extend_from_slice(group);
         bytes.extend_from_slice(key);
         KeyName {
-            place: KeyPlace::new(&bytes, self.opened.seed, &self.opened.layout),
+            place: self.place_of(key_hash(&bytes)),
             bytes,
             generations,
         }
     }
 
+    /// Where a key belongs whose hash this is. Seeded: no client can fill one bucket.
+    pub fn place_of(&self, hash: u64) -> KeyPlace {
+        let hash = hash.to_be_bytes();
+        KeyPlace::new(&hash, self.opened.seed, &self.opened.layout)
+    }
+
     fn generations(&self, group: &[u8]) -> Generations {
-        let (at, _) = self.group_at(group);
+        let (at, _) = self.group_at(XxHash3_64::oneshot(group));
         Generations {
             all: self.word(GENERATION_AT).load(Ordering::Acquire),
             group: self.word(at).load(Ordering::Acquire),
         }
     }
 
-    fn group_at(&self, group: &[u8]) -> (u64, u32) {
-        let hash = XxHash3_64::oneshot_with_seed(self.opened.seed, group);
+    fn group_at(&self, hash: u64) -> (u64, u32) {
+        let hash = XxHash3_64::oneshot_with_seed(self.opened.seed, &hash.to_be_bytes());
         self.opened.layout.generation_at(hash)
     }
 
@@ -72,8 +84,8 @@ impl MappedFile {
         })
     }
 
-    pub fn flush_group(&self, group: &[u8], host: &Host) -> Result<(), TierError> {
-        let (at, stripe) = self.group_at(group);
+    pub fn flush_group(&self, hash: u64, host: &Host) -> Result<(), TierError> {
+        let (at, stripe) = self.group_at(hash);
         self.change_generation(at, stripe, host)
     }
 

@@ -75,8 +75,11 @@ fn group_and_key_are_never_those_of_another_pair() {
     ];
     for (number, (group, key)) in pairs.iter().enumerate() {
         tier.set(&entry(group, key, &[number as u8])).unwrap();
-    }
-    for (number, (group, key)) in pairs.iter().enumerate() {
+        // Those with the same bytes have one hash, so the one before is gone.
+        for (other, (group, key)) in pairs.iter().enumerate() {
+            let found = read(&tier, group, key);
+            assert!(found.is_none_or(|found| found == [other as u8]));
+        }
         assert_eq!(read(&tier, group, key).unwrap(), [number as u8]);
     }
 }
@@ -274,6 +277,69 @@ fn file_is_never_opened_in_both_ways() {
     assert_eq!(survey.fault, TierFault::Off);
     mapped.set(&entry(b"g", b"k", b"v")).unwrap();
     assert_eq!(read(&mapped, b"g", b"k").unwrap(), b"v");
+}
+
+#[test]
+fn key_is_forgotten_by_its_hash_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (tier(folder.path(), 1), tier(folder.path(), 1));
+    one.set(&entry(b"g:", b"k", b"v")).unwrap();
+    one.set(&entry(b"g:", b"l", b"v")).unwrap();
+    let before = other.ticket(b"g:", b"k").unwrap();
+    other.forget(XxHash3_64::oneshot(b"g:k")).unwrap();
+    assert_eq!(read(&one, b"g:", b"k"), None);
+    assert_eq!(read(&one, b"g:", b"l").unwrap(), b"v");
+    let late = MappedEntry {
+        ticket: Some(before),
+        ..entry(b"g:", b"k", b"old")
+    };
+    assert_eq!(one.set(&late).unwrap(), MappedStored::Overtaken);
+    other.flush_group_of(XxHash3_64::oneshot(b"g:")).unwrap();
+    assert_eq!(read(&one, b"g:", b"l"), None);
+}
+
+#[test]
+fn survey_counts_what_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = tier(folder.path(), 1);
+    for key in 0..10_u8 {
+        tier.set(&entry(b"a", &[key], b"v")).unwrap();
+        tier.set(&entry(b"b", &[key], b"v")).unwrap();
+    }
+    tier.delete(b"a", &[3]).unwrap();
+    tier.flush_group(b"b").unwrap();
+    let survey = tier.survey().unwrap();
+    assert_eq!((survey.entries, survey.expired, survey.damaged), (9, 10, 0));
+    assert_eq!(survey.file_bytes, MIB);
+    let file = OpenOptions::new()
+        .write(true)
+        .open(settings(folder.path(), MIB, 2).path);
+    let layout = tier.last().unwrap().file.opened.layout;
+    for stripe in 0..2 {
+        let at = layout.record_at(stripe, 0) + 24;
+        let file = file.as_ref().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(file, &[0xff; 4], at).unwrap();
+    }
+    assert_eq!(tier.survey().unwrap().damaged, 2);
+}
+
+#[test]
+fn group_of_the_owner_may_write_and_others_may_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = settings(folder.path(), MIB, 2).path;
+    tier(folder.path(), 1).check().unwrap();
+    for (mode_folder, mode_file, is_used) in [
+        (0o770, 0o660, true),
+        (0o770, 0o662, false),
+        (0o772, 0o660, false),
+    ] {
+        let parent = path.parent().unwrap();
+        fs::set_permissions(parent, fs::Permissions::from_mode(mode_folder)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode_file)).unwrap();
+        let checked = tier(folder.path(), 1).check();
+        assert_eq!(checked.is_ok(), is_used, "{mode_folder:o} {mode_file:o}");
+    }
 }
 
 fn cut(folder: &Path, length: u64) {

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use super::super::super::host::Host;
 use super::super::super::tier::{NEVER_MS, TierError, TierFault};
 use super::super::failed::io;
-use super::super::layout::{self, RECORD_HEADER_BYTES, RecordHead, RecordPlace};
+use super::super::layout::{self, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace};
 use super::super::lock::Patience;
 use super::index::MappedBucket;
 use super::keys::KeyName;
@@ -21,11 +21,8 @@ impl MappedFile {
         let name = self.name(group, key);
         self.check_size(&name, entry.value)?;
         let _lock = self.opened.lock(name.place.stripe, Patience::Set, host)?;
-        let bucket = self.locked_bucket(&name);
+        let bucket = self.locked_bucket(name.place);
         let now = self.ticket_of(&self.name(group, key), bucket.bucket.deletions());
-        if entry.ticket.is_some_and(|ticket| ticket != now) {
-            return Ok(MappedStored::Overtaken);
-        }
         let now_ms = self.now_ms(host);
         let is_wanted = match entry.when {
             MappedWhen::Always => true,
@@ -34,6 +31,9 @@ impl MappedFile {
         };
         if !is_wanted {
             return Ok(MappedStored::Refused);
+        }
+        if entry.ticket.is_some_and(|ticket| ticket != now) {
+            return Ok(MappedStored::Overtaken);
         }
         let until_ms = entry
             .lifetime_ms
@@ -53,7 +53,7 @@ impl MappedFile {
         let _lock = self
             .opened
             .lock(name.place.stripe, Patience::Delete, host)?;
-        let bucket = self.locked_bucket(&name);
+        let bucket = self.locked_bucket(name.place);
         let now_ms = self.now_ms(host);
         let Some(hit) = self.live(&name, &bucket, now_ms) else {
             return Ok(MappedStored::Refused);
@@ -80,24 +80,37 @@ impl MappedFile {
         let _lock = self
             .opened
             .lock(name.place.stripe, Patience::Delete, host)?;
-        let mut bucket = self.locked_bucket(&name);
+        let mut bucket = self.locked_bucket(name.place);
         let was_there = self.live(&name, &bucket, self.now_ms(host)).is_some();
-        self.leave_clean()?;
-        bucket.bucket.count_on();
-        bucket.bucket.remove(name.place.tag);
-        self.store_bucket(&bucket);
+        self.take_out(name.place, &mut bucket)?;
         let ticket = self.ticket_of(&name, bucket.bucket.deletions());
         Ok((was_there, ticket))
     }
 
+    /// Removes the value of each key with this hash.
+    pub fn forget(&self, hash: u64, host: &Host) -> Result<(), TierError> {
+        let place = self.place_of(hash);
+        let _lock = self.opened.lock(place.stripe, Patience::Delete, host)?;
+        let mut bucket = self.locked_bucket(place);
+        self.take_out(place, &mut bucket)
+    }
+
+    fn take_out(&self, place: KeyPlace, bucket: &mut MappedBucket) -> Result<(), TierError> {
+        self.leave_clean()?;
+        bucket.bucket.count_on();
+        bucket.bucket.remove(place.tag);
+        self.store_bucket(bucket);
+        Ok(())
+    }
+
     /// The bucket, with a count of deletions that is whole: a writer killed while it counted one
     /// had not said yet that it is done.
-    fn locked_bucket(&self, name: &KeyName) -> MappedBucket {
-        let mut bucket = self.bucket(name.place);
+    fn locked_bucket(&self, place: KeyPlace) -> MappedBucket {
+        let mut bucket = self.bucket(place);
         if bucket.bucket.deletions().is_none() {
             bucket.bucket.count_on();
             self.store_bucket(&bucket);
-            bucket = self.bucket(name.place);
+            bucket = self.bucket(place);
         }
         bucket
     }
