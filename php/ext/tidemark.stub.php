@@ -94,6 +94,20 @@ namespace {
 
 	function tidemark_flush( int $table, ?string $group = null ): ?bool {}
 
+	/**
+	 * Deletes the key whose group and name, one after the other, have this hash; or flushes the group
+	 * of this hash. For what a process without access to the file wrote.
+	 *
+	 * @param string $hash `hash( 'xxh3', $group . $key, true )`, or that of the group alone.
+	 */
+	function tidemark_forget( int $table, string $hash, bool $is_group ): ?bool {}
+
+	/** Forgets what was missed, as PHP does at the end of each request: for one that serves several. */
+	function tidemark_end( int $table ): void {}
+
+	/** @return array{entries: int, bytes: int, damaged: int, file: int}|null Of the whole file, which it reads. */
+	function tidemark_counts( int $table ): ?array {}
+
 	function tidemark_sync( int $table ): ?bool {}
 
 	function tidemark_stats( int $table ): array {}

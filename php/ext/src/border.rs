@@ -1,6 +1,7 @@
 //! What C and Rust give to each other.
 
 use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 /// # Safety
@@ -10,6 +11,13 @@ pub unsafe fn bytes_at<'a>(bytes: *const c_char, length: usize) -> &'a [u8] {
         return &[];
     }
     slice::from_raw_parts(bytes.cast(), length)
+}
+
+/// What `act` answers, and `otherwise` where it panics: a defect of ours may not end the worker.
+///
+/// PHP may leave `act` by a jump, over this frame too: nothing in it has anything to be dropped.
+pub fn caught<T: Copy>(otherwise: T, act: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or(otherwise)
 }
 
 /// What a call says to C; `enum tm_said` of module.c.

@@ -151,6 +151,62 @@ unsafe extern "C" fn tm_flush(table: c_int, group: *const c_char, length: usize)
     flushed.map_or(said::FAULT, |()| said::YES)
 }
 
+/// Deletes each key whose hash this is, or flushes each group: XXH3 with seed 0.
+#[unsafe(no_mangle)]
+extern "C" fn tm_forget(table: c_int, hash: u64, is_group: bool) -> c_int {
+    let Some(table) = worker().table(table) else {
+        return said::FAULT;
+    };
+    let forgotten = table.with(|tier| {
+        if is_group {
+            tier.flush_group_of(hash)
+        } else {
+            tier.forget(hash)
+        }
+    });
+    forgotten.map_or(said::FAULT, |()| said::YES)
+}
+
+/// As a miss of this key now: for a caller that tries again, as with a lock.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tm_renew(
+    table: c_int,
+    group: *const c_char,
+    group_length: usize,
+    key: *const c_char,
+    key_length: usize,
+) {
+    if let Some(at) = key_of(table, (group, group_length), (key, key_length)) {
+        at.table.take_ticket(at.group, at.key);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn tm_end(table: c_int) {
+    if let Some(table) = worker().table(table) {
+        table.forget_tickets();
+    }
+}
+
+/// Writes the four numbers that `tidemark_counts` names.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tm_counts(table: c_int, numbers: *mut u64) -> c_int {
+    let survey = worker()
+        .table(table)
+        .and_then(|table| table.with(MappedTier::survey));
+    let Some(survey) = survey else {
+        return said::FAULT;
+    };
+    let found = [
+        survey.entries,
+        survey.entry_bytes,
+        survey.damaged,
+        survey.file_bytes,
+    ];
+    slice::from_raw_parts_mut(numbers, found.len()).copy_from_slice(&found);
+    said::YES
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn tm_sync(table: c_int) -> c_int {
     let synced = worker()

@@ -2,6 +2,8 @@
 
 use php_codec::{PhpEncoder, PhpRefusal};
 
+use crate::border::caught;
+
 /// What a buffer may keep from one request to the next.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -44,7 +46,9 @@ impl Encoding {
     /// Ends the value; false if parts are missing.
     pub fn finish(&mut self) -> bool {
         let encoder = self.encoder.take();
-        encoder.is_some_and(|encoder| encoder.finish().is_ok())
+        caught(false, || {
+            encoder.is_some_and(|encoder| encoder.finish().is_ok())
+        })
     }
 
     /// Gives up what a long value took.
@@ -58,8 +62,9 @@ impl Encoding {
 
     /// Writes a part; false where it has no bytes.
     pub fn put(&mut self, put: impl FnOnce(&mut PhpEncoder<'_>) -> Result<(), PhpRefusal>) -> bool {
-        self.encoder
-            .as_mut()
-            .is_some_and(|encoder| put(encoder).is_ok())
+        let encoder = self.encoder.as_mut();
+        caught(false, || {
+            encoder.is_some_and(|encoder| put(encoder).is_ok())
+        })
     }
 }

@@ -217,6 +217,8 @@ pub enum ReadEnd {
     Unreadable,
     /// It was overwritten meanwhile.
     Torn,
+    /// Its reader has a defect.
+    Panicked,
 }
 
 /// Builds the value of a hit.

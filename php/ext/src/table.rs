@@ -11,7 +11,7 @@ use tiers::{
     MappedTier, MappedWhen, NEVER_MS, TierError,
 };
 
-use crate::border::said;
+use crate::border::{caught, said};
 use crate::forks::forks;
 use crate::number;
 use crate::read::{ReadEnd, ZendBuild, read};
@@ -26,6 +26,7 @@ const TRIES: u32 = 3;
 const TICKETS_MAX: usize = 50_000;
 /// Bytes of their groups and keys together, which visitors may choose.
 const TICKET_BYTES_MAX: usize = 8 << 20;
+const PANICKED: &str = "the extension panicked, which is a defect";
 
 /// A mapped file, and what was missed in it.
 pub struct SharedTable {
@@ -105,7 +106,7 @@ impl SharedTable {
                 None
             }
             Err(_) => {
-                self.end_with("the extension panicked, which is a defect".to_owned());
+                self.end_with(PANICKED.to_owned());
                 None
             }
         }
@@ -143,13 +144,17 @@ impl SharedTable {
                 TableFound::Miss => return said::NO,
                 TableFound::Fault => return said::FAULT,
             };
-            match read(&hit, build) {
+            match caught(ReadEnd::Panicked, || read(&hit, build)) {
                 ReadEnd::Built => {
                     self.count(0);
                     *expires = self.unix_time(hit.until_ms);
                     return said::YES;
                 }
                 ReadEnd::Unreadable => break,
+                ReadEnd::Panicked => {
+                    self.end_with(PANICKED.to_owned());
+                    break;
+                }
                 ReadEnd::Torn => build.drop_value(),
             }
         }
@@ -158,7 +163,7 @@ impl SharedTable {
         said::NO
     }
 
-    fn take_ticket(&self, group: &[u8], key: &[u8]) {
+    pub fn take_ticket(&self, group: &[u8], key: &[u8]) {
         if let Some(ticket) = self.with(|tier| tier.ticket(group, key)) {
             self.remember(group, key, ticket);
         }
@@ -217,8 +222,6 @@ impl SharedTable {
             Some(MappedStored::Refused) => said::NO,
             Some(MappedStored::Overtaken) => {
                 self.count(3);
-                // Once: what comes next was made after that deletion.
-                self.take_ticket(group, key);
                 said::OVERTAKEN
             }
             None => said::FAULT,
@@ -265,11 +268,16 @@ impl SharedTable {
         [hits, misses, stored, refused, faults, self.bytes]
     }
 
-    /// Forgets what the request missed, and lets files go that were replaced.
-    pub fn end_request(&self) {
+    /// Forgets what the request missed.
+    pub fn forget_tickets(&self) {
         self.tickets.borrow_mut().clear();
         self.ticket_bytes.set(0);
         self.has_forgotten.set(false);
+    }
+
+    /// Ends the request, and lets files go that were replaced.
+    pub fn end_request(&self) {
+        self.forget_tickets();
         if self.tier.is_some() {
             self.fault.borrow_mut().clear();
         }

@@ -15,6 +15,7 @@
 #define TM_BYTES_MAX (64LL << 30)
 #define TM_FAULT_BYTES 512
 #define TM_STATS 6
+#define TM_COUNTS 4
 
 enum tm_when { TM_ALWAYS, TM_ABSENT, TM_PRESENT };
 /* What a call of Rust says; a fault is reported by `tm_fault`. */
@@ -133,6 +134,12 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(tm_arguments_flush, 0, 0, 1)
 	ZEND_ARG_TYPE_INFO(0, table, IS_LONG, 0)
 	ZEND_ARG_TYPE_INFO(0, group, IS_STRING, 1)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(tm_arguments_forget, 0, 0, 3)
+	ZEND_ARG_TYPE_INFO(0, table, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, hash, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, is_group, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
 
 PHP_FUNCTION(tidemark_interface)
@@ -280,6 +287,58 @@ PHP_FUNCTION(tidemark_flush)
 	tm_return_known(return_value, said);
 }
 
+PHP_FUNCTION(tidemark_forget)
+{
+	zend_long table;
+	zend_string *hash;
+	bool is_group;
+	uint64_t number = 0;
+	ZEND_PARSE_PARAMETERS_START(3, 3)
+		Z_PARAM_LONG(table)
+		Z_PARAM_STR(hash)
+		Z_PARAM_BOOL(is_group)
+	ZEND_PARSE_PARAMETERS_END();
+	if (ZSTR_LEN(hash) != sizeof(number)) {
+		zend_argument_value_error(2, "must have 8 bytes");
+		RETURN_THROWS();
+	}
+	for (size_t at = 0; at < sizeof(number); ++at) {
+		number = number << 8 | (unsigned char)ZSTR_VAL(hash)[at];
+	}
+	tm_return_known(return_value, tm_forget(TM_NUMBER(table), number, is_group));
+}
+
+PHP_FUNCTION(tidemark_end)
+{
+	zend_long table;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_LONG(table)
+	ZEND_PARSE_PARAMETERS_END();
+	tm_end(TM_NUMBER(table));
+}
+
+static void tm_return_numbers(zval *return_value, const char *const *names, const uint64_t *numbers,
+	uint32_t count)
+{
+	array_init_size(return_value, count);
+	for (uint32_t at = 0; at < count; ++at) {
+		add_assoc_long(return_value, names[at], (zend_long)numbers[at]);
+	}
+}
+
+PHP_FUNCTION(tidemark_counts)
+{
+	static const char *const names[TM_COUNTS] = { "entries", "bytes", "damaged", "file" };
+	uint64_t numbers[TM_COUNTS];
+	zend_long table;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_LONG(table)
+	ZEND_PARSE_PARAMETERS_END();
+	if (tm_counts(TM_NUMBER(table), numbers) == TM_YES) {
+		tm_return_numbers(return_value, names, numbers, TM_COUNTS);
+	}
+}
+
 PHP_FUNCTION(tidemark_sync)
 {
 	zend_long table;
@@ -291,13 +350,11 @@ PHP_FUNCTION(tidemark_sync)
 
 static void tm_return_stats(zval *return_value, int table)
 {
-	static const char *names[TM_STATS] = { "hits", "misses", "stored", "refused", "faults", "bytes" };
+	static const char *const names[TM_STATS] = { "hits", "misses", "stored", "refused", "faults",
+		"bytes" };
 	uint64_t numbers[TM_STATS] = { 0 };
 	tm_stats(table, numbers);
-	array_init_size(return_value, TM_STATS);
-	for (int at = 0; at < TM_STATS; ++at) {
-		add_assoc_long(return_value, names[at], (zend_long)numbers[at]);
-	}
+	tm_return_numbers(return_value, names, numbers, TM_STATS);
 }
 
 PHP_FUNCTION(tidemark_stats)
@@ -318,6 +375,9 @@ static const zend_function_entry tm_functions[] = {
 	ZEND_NAMED_FE(tidemark_delete, ZEND_FN(tidemark_delete), tm_arguments_delete)
 	ZEND_NAMED_FE(tidemark_raise, ZEND_FN(tidemark_raise), tm_arguments_raise)
 	ZEND_NAMED_FE(tidemark_flush, ZEND_FN(tidemark_flush), tm_arguments_flush)
+	ZEND_NAMED_FE(tidemark_forget, ZEND_FN(tidemark_forget), tm_arguments_forget)
+	ZEND_NAMED_FE(tidemark_end, ZEND_FN(tidemark_end), tm_arguments_table)
+	ZEND_NAMED_FE(tidemark_counts, ZEND_FN(tidemark_counts), tm_arguments_table)
 	ZEND_NAMED_FE(tidemark_sync, ZEND_FN(tidemark_sync), tm_arguments_table)
 	ZEND_NAMED_FE(tidemark_stats, ZEND_FN(tidemark_stats), tm_arguments_table)
 	ZEND_FE_END
@@ -445,7 +505,12 @@ static void tm_put_by(INTERNAL_FUNCTION_PARAMETERS, int when)
 		Z_PARAM_LONG(ttl)
 		Z_PARAM_STR(group)
 	ZEND_PARSE_PARAMETERS_END();
-	RETURN_BOOL(tm_put(TM_TABLE, group, key, value, when, tm_expires(ttl)) == TM_YES);
+	int said = tm_put(TM_TABLE, group, key, value, when, tm_expires(ttl));
+	if (said == TM_OVERTAKEN && when == TM_ABSENT) {
+		/* Who tries again wants the key, and not a value that was computed before. */
+		tm_renew(TM_TABLE, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key), ZSTR_LEN(key));
+	}
+	RETURN_BOOL(said == TM_YES);
 }
 
 ZEND_METHOD(Tidemark_Cache, set)

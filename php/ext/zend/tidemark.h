@@ -62,6 +62,11 @@ int tm_delete(int table, const char *group, size_t group_length, const char *key
 int tm_raise(int table, const char *group, size_t group_length, const char *key,
 	size_t key_length, int64_t offset, int64_t *value, int64_t *expires);
 int tm_flush(int table, const char *group, size_t length);
+int tm_forget(int table, uint64_t hash, bool is_group);
+void tm_end(int table);
+void tm_renew(int table, const char *group, size_t group_length, const char *key,
+	size_t key_length);
+int tm_counts(int table, uint64_t *numbers);
 int tm_sync(int table);
 void tm_stats(int table, uint64_t *numbers);
 int tm_store(int table, const char *group, size_t group_length, const char *key,
