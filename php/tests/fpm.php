@@ -21,14 +21,14 @@ class Fpm {
 	}
 
 	/** Starts a master with so many workers, in a folder: the process, and the path of its socket. */
-	public static function start( $folder, $workers ) {
+	public static function start( $folder, $workers, array $php = array() ) {
 		$name = $folder . '/fpm-' . bin2hex( random_bytes( 4 ) );
 		$user = posix_getpwuid( posix_geteuid() )['name'];
 		$as   = 0 === posix_geteuid() ? "user = $user\ngroup = $user\n" : '';
 		file_put_contents( "$name.conf", "[global]\nerror_log = $name.log\ndaemonize = no\n[www]\n$as"
 			. "listen = $name.socket\npm = static\npm.max_children = $workers\n"
 			. "php_admin_value[apc.enabled] = 1\nphp_admin_value[memory_limit] = -1\n" );
-		$command = array( self::program(), '-y', "$name.conf" );
+		$command = array_merge( array( self::program(), '-y', "$name.conf" ), $php );
 		$command = 0 === posix_geteuid() ? array_merge( $command, array( '-R' ) ) : $command;
 		$nothing = array( 'file', '/dev/null', 'a' );
 		$process = proc_open( $command, array( $nothing, $nothing, $nothing ), $pipes );

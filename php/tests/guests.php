@@ -66,6 +66,14 @@ Suite::same( 'invalidate of 1 MB is replaced by a new one', filesize( $file ) < 
 
 // The minute of the check is moved instead of waited for.
 function age_store( $site, $column, $seconds ) {
+	if ( Suite::$extension ) {
+		$acts = array(
+			'checked' => 'tidemark_delete( $this->table, "tidemark", "checked" );',
+			'changed' => '$token = $this->state( "token" ); $token[2] -= ' . $seconds . '; $this->keep( "token", $token );',
+		);
+		Suite::request( $site, '( function () { ' . $acts[ $column ] . ' } )->call( Tidemark_Tiers::shared() );' );
+		return;
+	}
 	$db = new SQLite3( Suite::store( $site ) );
 	$db->exec( "UPDATE mark SET $column = $column - $seconds" );
 	$db->close();

@@ -15,9 +15,9 @@ const HISTORY = '
 		fclose( $file ); return $found; }
 	mt_srand( $number ); $stale = array(); $hits = 0; $faults = array();
 	for ( $i = 0; $until ? time() < $until : $i < 400; ++$i ) {
-		$k = "k" . mt_rand( 0, 2 ); $cache = other_process();
+		$k = "k" . mt_rand( 0, 2 ); $cache = other_process(); forget_leases( $cache );
 		if ( $is_guest ) { $cache->tidemark_tiers()->close(); $leave = function () {
-			$this->is_off = true; $this->apcu = null;
+			$this->is_off = true; isset( $this->apcu ) && $this->apcu = null;
 			$this->place = clone $this->place; $this->place->refusal = "test"; };
 			$leave->call( $cache->tidemark_tiers() ); }
 		$kind = mt_rand( 0, 59 );
@@ -46,8 +46,11 @@ const HISTORY = '
 			$faults[ $fault ] = ( $faults[ $fault ] ?? 0 ) + $count; }
 	}
 	return array( array_slice( $stale, 0, 3 ), $is_guest || $hits > 0, $is_guest ? array() : $faults );';
-/** A store whose log had its largest size was emptied: each process opens the next one. */
-const ALLOWED = array( 'retried' => 1 );
+/**
+ * A store whose log had its largest size was emptied: each process opens the next one. In the native
+ * form a lock whose owner gets no processor for 50 ms fails a write, which is then appended to `invalidate`.
+ */
+define( 'ALLOWED', Suite::$extension ? array( 'failed' => 1 ) : array( 'retried' => 1 ) );
 
 $is_night  = 'night' === getenv( 'TIDEMARK_LANE' );
 $processes = $is_night ? 32 : 12;

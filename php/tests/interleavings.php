@@ -84,9 +84,9 @@ function steps_of_row( $kind ) {
 }
 
 /** A cache of its own over tiers of its own, as another process has them; or another master. */
-function other_process( $master = null ) {
+function other_process( $master = null, $number = 0 ) {
 	$cache = new WP_Object_Cache();
-	$tiers = new Tidemark_Tiers( Tidemark_Tiers::shared()->place );
+	$tiers = other_tiers( $number );
 	if ( null !== $master ) {
 		$change = function () use ( $master ) {
 			$this->apcu = new Tidemark_Apcu( $this->place->identity . "-$master" );
@@ -106,7 +106,7 @@ function end_request( $cache ) {
 	forget_leases( $cache );
 	$cache->tidemark_tiers()->close();
 	$end = function () {
-		if ( $this->apcu ) {
+		if ( isset( $this->apcu ) ) {
 			$this->checked_at = null;
 			$this->apcu_at    = null;
 		}
@@ -116,7 +116,11 @@ function end_request( $cache ) {
 
 function forget_leases( $cache ) {
 	$forget = function () {
-		$this->leases = array();
+		if ( isset( $this->table ) ) {
+			tidemark_end( $this->table );
+		} else {
+			$this->leases = array();
+		}
 	};
 	$forget->call( $cache->tidemark_tiers() );
 }
@@ -125,7 +129,7 @@ function forget_leases( $cache ) {
 function wrong_orders( array $processes, $row, $key, $group, $is_warm, $has_lease, $masters ) {
 	$numbers = $masters ? range( 0, count( $processes ) )
 		: array_fill( 0, count( $processes ) + 1, null );
-	$caches  = array_map( 'other_process', $numbers );
+	$caches  = array_map( 'other_process', $numbers, array_keys( $numbers ) );
 	$last    = array_pop( $caches );
 	$counts = array( 0, 0 );
 	foreach ( orders( array_map( 'count', $processes ) ) as $order ) {

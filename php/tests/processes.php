@@ -44,6 +44,10 @@ function flushed( $site ) {
 	if ( ! is_file( Suite::store( $site ) ) ) {
 		return null;
 	}
+	if ( Suite::$extension ) {
+		return Suite::request( $site, 'return ( function () { return $this->state( "position" )[1] ?? null; } )
+			->call( Tidemark_Tiers::shared() );' );
+	}
 	$db = new SQLite3( Suite::store( $site ) );
 	$db->busyTimeout( 5000 );
 	$flushed = $db->querySingle( 'SELECT flushed FROM mark' );

@@ -49,6 +49,13 @@ function _doing_it_wrong( $function, $message, $version ) {
 	++$GLOBALS['wrong'];
 }
 
+/** Tiers as another process has them; where they are of the extension, with a map and leases of their own. */
+function other_tiers( $number = 1 ) {
+	$place          = clone Tidemark_Tiers::shared()->place;
+	$place->folder .= Tidemark_Native::is_loaded() ? str_repeat( '/.', $number ) : '';
+	return Tidemark_Tiers::of( $place );
+}
+
 /** The options table, each row a file; it knows the queries of the drop-in only. */
 class Table {
 	public $base_prefix = 'wp_';

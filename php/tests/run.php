@@ -2,8 +2,13 @@
 // Runs every test of the drop-in whose path is given, and closes with the numbers.
 
 require __DIR__ . '/suite.php';
+if ( isset( $argv[2] ) && 0 === strpos( $argv[2], '--extension=' ) ) {
+	// The native form: the same tests, and those of `native` in the place of some that look into SQLite.
+	Suite::$extension = (string) realpath( substr( $argv[2], strlen( '--extension=' ) ) );
+	array_splice( $argv, 2, 1 );
+}
 if ( ! isset( $argv[1] ) || ! is_file( $argv[1] ) ) {
-	fwrite( STDERR, "usage: php run.php target/dist/object-cache.php [part]\n" );
+	fwrite( STDERR, "usage: php run.php target/dist/object-cache.php [--extension=tidemark.so] [part]\n" );
 	exit( 2 );
 }
 Suite::$drop_in = realpath( $argv[1] );
@@ -13,16 +18,21 @@ $parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'replaced'
 	'identity' );
 $parts = array_merge( $parts, array( 'apcu', 'sync', 'ahead', 'processes', 'writers', 'churn',
 	'history' ) );
+if ( Suite::$extension ) {
+	$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command', 'sync', 'processes', 'writers',
+		'history' );
+}
 /** These also hold where tier 1 is. */
 $with_apcu = array( 'contract', 'multisite' );
 foreach ( $parts as $part ) {
 	if ( isset( $argv[2] ) && $argv[2] !== $part ) {
 		continue;
 	}
-	require __DIR__ . "/$part.php";
+	$file = __DIR__ . ( Suite::$extension && is_file( __DIR__ . "/native/$part.php" ) ? '/native' : '' ) . "/$part.php";
+	require $file;
 	if ( in_array( $part, $with_apcu, true ) ) {
 		Suite::$master = Suite::master( 1 );
-		require __DIR__ . "/$part.php";
+		require $file;
 		Suite::$master = 0;
 	}
 }

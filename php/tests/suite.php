@@ -9,6 +9,8 @@ class Suite {
 	public static $failed = 0;
 	/** The checks that were made, as keys. */
 	public static $names = array();
+	/** The library of the extension, where the native form is tested; empty for the pure form. */
+	public static $extension = '';
 	/** The port of the master that requests go to where their settings name none. */
 	public static $master = 0;
 	private static $folders = array();
@@ -45,7 +47,20 @@ class Suite {
 	}
 
 	public static function store( $site ) {
-		return self::store_folder( $site ) . '/store.sqlite';
+		return self::store_folder( $site ) . ( self::$extension ? '/values.table' : '/store.sqlite' );
+	}
+
+	/** The settings of PHP that load the extension. */
+	public static function php() {
+		return self::$extension ? array( '-d', 'extension=' . self::$extension ) : array();
+	}
+
+	/** Code that gives when an entry of the group `default` expires, as the store has it. */
+	public static function expiry( $key ) {
+		return self::$extension ? "( function () { tidemark_get( \$this->table, ':7:default:', '$key', \$found, \$expires );
+			return \$expires; } )->call( Tidemark_Tiers::shared() )"
+			: "( new SQLite3( Tidemark_Tiers::shared()->place->file( 'store.sqlite' ) ) )
+			->querySingle( \"SELECT x FROM entry WHERE CAST(k AS TEXT) = ':7:default:$key'\" )";
 	}
 
 	/** Appends records of other keys to `invalidate` until there is room for so many more. */
@@ -81,7 +96,8 @@ class Suite {
 				. strlen( $request ) . "\r\n\r\n" . $request );
 			return array( null, array( 1 => $socket ) );
 		}
-		$command = array_merge( $settings['before'] ?? array(), array( PHP_BINARY, '-d', 'apc.enable_cli=0' ) );
+		$command = array_merge( $settings['before'] ?? array(), array( PHP_BINARY, '-d', 'apc.enable_cli=0' ),
+			empty( $settings['is_bare'] ) ? self::php() : array() );
 		$command = array_merge( $command, $settings['php'] ?? array() );
 		$process = proc_open(
 			array_merge( $command, array( __DIR__ . '/request.php' ) ),
@@ -117,7 +133,7 @@ class Suite {
 		$listening = stream_socket_server( 'tcp://127.0.0.1:0' );
 		$port      = (int) substr( strrchr( stream_socket_get_name( $listening, false ), ':' ), 1 );
 		fclose( $listening );
-		$command = array_merge( array( PHP_BINARY, '-d', 'apc.enabled=1' ), $php );
+		$command = array_merge( array( PHP_BINARY, '-d', 'apc.enabled=1' ), self::php(), $php );
 		$command = array_merge( $command, array( '-S', "127.0.0.1:$port", __DIR__ . '/request.php' ) );
 		$nothing = array( 'file', '/dev/null', 'a' );
 
@@ -144,7 +160,7 @@ class Suite {
 		if ( ! Fpm::program() ) {
 			return self::master( $workers );
 		}
-		list( $process, $socket ) = Fpm::start( self::bare_site(), $workers );
+		list( $process, $socket ) = Fpm::start( self::bare_site(), $workers, self::php() );
 
 		self::$masters[ $socket ] = $process;
 		return $socket;

@@ -16,11 +16,13 @@ const SOURCE: &str = "php/wordpress/src";
 const LICENCE: &str = "php/wordpress/LICENSE";
 /// In this order: the header stops a request that did not come through WordPress, and a trait
 /// comes before the class that uses it.
-const PARTS: [&str; 23] = [
+const PARTS: [&str; 25] = [
     "header",
     "functions",
     "runtime",
+    "notify",
     "tiers",
+    "native",
     "apcu",
     "store-file",
     "store-reads",

@@ -1,5 +1,9 @@
 //! The tests of the WordPress drop-in, as users get it: joined into one file.
 
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::checkout::Checkout;
@@ -39,13 +43,40 @@ pub fn long_steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     }
 }
 
+/// The same suite over the extension of PHP in `library`: the native form.
+///
+/// # Errors
+/// When the parts cannot be joined.
+pub fn native_steps(
+    checkout: &Checkout,
+    lane: &mut Lane,
+    library: &Path,
+    is_night: bool,
+) -> Result<()> {
+    let mut extension = OsString::from("--extension=");
+    extension.push(library);
+    let mut command = command(checkout, SUITE, is_night.then_some("night"))?;
+    command.arg(extension);
+    lane.run(
+        &format!("{} with the extension", name(SUITE)),
+        Runner::Pytest,
+        &mut command,
+    );
+    Ok(())
+}
+
 fn run(checkout: &Checkout, lane: &mut Lane, folder: &str, size: Option<&str>) -> Result<()> {
+    let mut command = command(checkout, folder, size)?;
+    lane.run(&name(folder), Runner::Pytest, &mut command);
+    Ok(())
+}
+
+fn command(checkout: &Checkout, folder: &str, size: Option<&str>) -> Result<Command> {
     let mut command = checkout.command("php");
     command.arg("run.php").arg(dist::drop_in(checkout)?);
     command.current_dir(checkout.root.join(folder));
     command.envs(size.map(|size| (LANE_VARIABLE, size)));
-    lane.run(&name(folder), Runner::Pytest, &mut command);
-    Ok(())
+    Ok(command)
 }
 
 fn name(folder: &str) -> String {

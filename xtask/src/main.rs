@@ -25,6 +25,7 @@ mod lane;
 mod live;
 mod night;
 mod notices;
+mod php_deb;
 mod php_ext;
 mod prerequisite;
 mod prose;

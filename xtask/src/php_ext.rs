@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
+use crate::drop_in;
 use crate::lane::{LANE_VARIABLE, Lane};
+use crate::php_deb;
 use crate::tally::Runner;
 
 /// Builds the extension of PHP into target/dist/php: tidemark.so and tidemark.ini.
@@ -18,7 +20,11 @@ use crate::tally::Runner;
 /// settings.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct PhpExtArguments {}
+pub struct PhpExtArguments {
+    /// Also put both into a package of Debian.
+    #[arg(long)]
+    deb: bool,
+}
 
 const FOLDER: &str = "php/ext";
 const SETTINGS: &str = "; The cache of Tidemark. It opens no file before a program uses it.\n\
@@ -28,7 +34,7 @@ const SETTINGS: &str = "; The cache of Tidemark. It opens no file before a progr
 ///
 /// # Errors
 /// When the build does not start, or a file cannot be written.
-pub fn run(checkout: &Checkout, _: &PhpExtArguments) -> Result<ExitCode> {
+pub fn run(checkout: &Checkout, arguments: &PhpExtArguments) -> Result<ExitCode> {
     let target = checkout.target()?.join("php-ext");
     let mut build = checkout.cargo();
     build
@@ -38,8 +44,12 @@ pub fn run(checkout: &Checkout, _: &PhpExtArguments) -> Result<ExitCode> {
     if !status.context("cargo does not start")?.success() {
         return Ok(ExitCode::FAILURE);
     }
-    for path in place(checkout, &target)? {
-        println!("{}", checkout.shown(&path));
+    let [library, settings] = place(checkout, &target)?;
+    println!("{}", checkout.shown(&library));
+    println!("{}", checkout.shown(&settings));
+    if arguments.deb {
+        let package = php_deb::build(checkout, &library, &settings)?;
+        println!("{}", checkout.shown(&package));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,7 +69,8 @@ fn place(checkout: &Checkout, target: &Path) -> Result<[PathBuf; 2]> {
     Ok([library, settings])
 }
 
-/// Its format, lints, build and tests, at their long sizes if `is_night`.
+/// Its format, lints, build and tests, and those of the WordPress drop-in over it; at their long
+/// sizes if `is_night`.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
@@ -91,11 +102,11 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()>
     }
     let [library, _] = place(checkout, &target)?;
     let mut tests = checkout.command("php");
-    tests.arg("run.php").arg(library);
+    tests.arg("run.php").arg(&library);
     tests.current_dir(checkout.root.join(FOLDER).join("tests"));
     if is_night {
         tests.env(LANE_VARIABLE, "night");
     }
     lane.run(&name, Runner::Pytest, &mut tests);
-    Ok(())
+    drop_in::native_steps(checkout, lane, &library, is_night)
 }

@@ -3,7 +3,8 @@
 class Tidemark_Command {
 	private $tiers;
 
-	public function __construct( Tidemark_Tiers $tiers ) {
+	/** @param Tidemark_Tiers|Tidemark_Native $tiers */
+	public function __construct( $tiers ) {
 		$this->tiers = $tiers;
 	}
 

@@ -62,7 +62,7 @@ class Tidemark_Place {
 	}
 
 	private function check_process() {
-		if ( ! class_exists( 'SQLite3' ) ) {
+		if ( ! class_exists( 'SQLite3' ) && ! Tidemark_Native::is_loaded() ) {
 			$this->is_guest = true;
 			return 'PHP has no SQLite3 extension';
 		}

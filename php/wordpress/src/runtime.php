@@ -19,7 +19,7 @@ class WP_Object_Cache {
 	/** Group => prefix of its keys in the tiers below. */
 	private $prefixes = array();
 	private $multisite;
-	/** @var Tidemark_Tiers|null */
+	/** @var Tidemark_Tiers|Tidemark_Native|null */
 	private $tiers;
 
 	public function __construct() {

@@ -4,6 +4,8 @@
  * answer is null, and the request goes on with its array.
  */
 class Tidemark_Tiers {
+	use Tidemark_Notify;
+
 	const STORED  = 1;
 	const PRESENT = 0;
 	/** Not stored: the key was deleted by another process since this one missed it. */
@@ -36,11 +38,9 @@ class Tidemark_Tiers {
 	private $apcu_refusal = '';
 	/** When the shared memory was last seen to be current. */
 	private $apcu_at;
-	private $is_row_due = false;
-	private $row_changed;
 	private static $shared;
 
-	/** One for all instances of the class of WordPress in a request. */
+	/** Those of the extension where it is loaded; one for all instances of the class of WordPress in a request. */
 	public static function shared() {
 		if ( ! self::$shared ) {
 			global $table_prefix;
@@ -49,9 +49,20 @@ class Tidemark_Tiers {
 				(string) $table_prefix,
 				defined( 'WP_CACHE_KEY_SALT' ) ? WP_CACHE_KEY_SALT : '',
 			);
-			self::$shared = new Tidemark_Tiers( Tidemark_Place::of_site( $names ) );
+			self::$shared = self::of( Tidemark_Place::of_site( $names ) );
 		}
 		return self::$shared;
+	}
+
+	/** @return Tidemark_Tiers|Tidemark_Native */
+	public static function of( Tidemark_Place $place ) {
+		return Tidemark_Native::of( $place ) ?? new Tidemark_Tiers( $place );
+	}
+
+	/** What the store may take. */
+	public static function limit_bytes() {
+		$megabytes = defined( 'TIDEMARK_CACHE_MB' ) ? (int) TIDEMARK_CACHE_MB : 256;
+		return min( 65536, max( 8, $megabytes ) ) * 1048576;
 	}
 
 	public function __construct( Tidemark_Place $place ) {
@@ -63,8 +74,7 @@ class Tidemark_Tiers {
 		);
 		$this->ahead        = new Tidemark_Ahead();
 
-		$megabytes     = defined( 'TIDEMARK_CACHE_MB' ) ? (int) TIDEMARK_CACHE_MB : 256;
-		$this->limit   = min( 65536, max( 8, $megabytes ) ) * 1048576;
+		$this->limit = self::limit_bytes();
 		if ( '' !== $place->refusal ) {
 			$this->is_off = true;
 			$this->notices->note( 'off', $place->refusal );
@@ -450,6 +460,8 @@ class Tidemark_Tiers {
 		$most = 2;
 		for ( $tries = 0; $tries < $most && ! $this->is_off; ++$tries ) {
 			try {
+				$is_open = null !== $this->store;
+				$is_open || $this->leave_to_native();
 				$this->store = $this->store ?? new Tidemark_Store(
 					$this->place->file( 'store.sqlite' ),
 					$this->place->boot_id,
@@ -457,6 +469,7 @@ class Tidemark_Tiers {
 					$this->invalidation,
 					$this->apcu
 				);
+				$is_open || $this->leave_to_native();
 				$this->check_store();
 				$answer = $use( $this->store );
 				if ( $this->store->notify_failed ) {
@@ -481,6 +494,15 @@ class Tidemark_Tiers {
 		return null;
 	}
 
+	/** Also after the store has its name: the native form makes its own before it removes that name. */
+	private function leave_to_native() {
+		if ( Tidemark_Native::has_store( $this->place ) ) {
+			$this->is_off = true;
+			Tidemark_Native::refuse( $this->place, 'other PHP processes began to use the native store' );
+			throw new RuntimeException( $this->place->refusal );
+		}
+	}
+
 	/** At the first use in a request, and each minute of a long one. */
 	private function check_store() {
 		$now = time();
@@ -501,31 +523,6 @@ class Tidemark_Tiers {
 		}
 		if ( $this->apcu && ! $this->store->join( $now ) ) {
 			$this->disable_apcu( 'its state cannot be kept' );
-		}
-	}
-
-	/** Notifies the processes that have a store of a write of one that has none. */
-	private function notify( $kind, $text ) {
-		if ( $this->place->has_no_store() ) {
-			return;
-		}
-		if ( ! is_dir( $this->place->folder ) || ! $this->invalidation->append( $kind, $text ) ) {
-			$this->notify_by_row();
-		}
-	}
-
-	private function notify_by_row() {
-		$this->notices->note( 'unnotified', 'the other processes could not be notified of a write' );
-		$this->is_row_due = true;
-		$this->change_row( time() );
-	}
-
-	/** The last resort: all flush within a minute. Once a second at most, and when a request ends. */
-	private function change_row( $now ) {
-		if ( $this->is_row_due && $now !== $this->row_changed ) {
-			$this->row_changed = $now;
-			$this->is_row_due  = false;
-			Tidemark_Site_Row::write( Tidemark_Site_Row::token() );
 		}
 	}
 

@@ -1,0 +1,395 @@
+<?php
+/**
+ * The native form of the tiers: one file that the extension `tidemark` maps into each PHP process of
+ * the machine. As with Tidemark_Tiers nothing raises or warns, and null means that it cannot be used.
+ *
+ * A group of its own in the file holds its state: how much of `invalidate` it has followed, the
+ * token of the options table, and whether that was compared within the last minute.
+ */
+class Tidemark_Native {
+	use Tidemark_Notify;
+
+	/** What the functions of the extension must mean. */
+	const INTERFACE = 1;
+	const FILE      = 'values.table';
+	const STATE     = 'tidemark';
+	/** When a value is stored, as `tidemark_put` takes it. */
+	const ALWAYS  = 0;
+	const ABSENT  = 1;
+	const PRESENT = 2;
+
+	public $place;
+	public $notices;
+	private $table;
+	private $invalidation;
+	private $is_off = false;
+	/** When the state was last compared. */
+	private $checked_at;
+	/** The second in which no comparison is due. */
+	private $ready_at;
+
+	/** The native form of a site; null where it cannot be used. Where others use it, the process is a guest then. */
+	public static function of( Tidemark_Place $place ) {
+		if ( '' !== $place->refusal ) {
+			return null;
+		}
+		$fault = 'other PHP processes use the native store, and this one has no extension for it';
+		if ( self::is_loaded() ) {
+			$table = tidemark_open( $place->file( self::FILE ), Tidemark_Tiers::limit_bytes() );
+			$fault = $table < 0 ? 'the native store cannot be opened' : tidemark_fault( $table );
+			if ( '' === $fault ) {
+				return new Tidemark_Native( $place, $table );
+			}
+		}
+		if ( self::has_store( $place ) ) {
+			self::refuse( $place, $fault );
+		} elseif ( ! class_exists( 'SQLite3' ) ) {
+			self::refuse( $place, "PHP has no SQLite3 extension; $fault" );
+		}
+		return null;
+	}
+
+	public static function is_loaded() {
+		return function_exists( 'tidemark_interface' ) && self::INTERFACE === tidemark_interface();
+	}
+
+	/** Whether processes with the extension keep a file here: then the others are guests. */
+	public static function has_store( Tidemark_Place $place ) {
+		$path = $place->file( self::FILE );
+		clearstatcache( true, $path );
+		return @file_exists( $path );
+	}
+
+	public static function refuse( Tidemark_Place $place, $reason ) {
+		$place->is_guest = true;
+		$place->refusal  = $reason;
+	}
+
+	private function __construct( Tidemark_Place $place, $table ) {
+		$this->place        = $place;
+		$this->table        = $table;
+		$this->notices      = new Tidemark_Notices( $place->folder );
+		$this->invalidation = new Tidemark_Invalidation(
+			$place->file( 'invalidate' ),
+			new Tidemark_Clean_Mark( $place->file( 'clean' ) )
+		);
+	}
+
+	/** @return array|false|null Value and expiry; false for a miss; null where the file cannot be used. */
+	public function get( $prefix, $key, $force ) {
+		if ( ( $force || time() !== $this->ready_at ) && ! $this->is_ready( $force ) ) {
+			return null;
+		}
+		try {
+			$value = tidemark_get( $this->table, $prefix, (string) $key, $found, $expires );
+		} catch ( Throwable $refused ) {
+			$this->notices->note( 'unreadable', $refused->getMessage() );
+			$this->delete( $prefix, $key );
+			return false;
+		}
+		if ( $found ) {
+			return array( $value, $expires );
+		}
+		if ( null === $found ) {
+			$this->notices->note( 'failed', tidemark_fault( $this->table ) );
+		}
+		return $found;
+	}
+
+	public function get_multiple( $prefix, array $keys, $force ) {
+		$answers = array();
+		foreach ( $keys as $key ) {
+			$answers[ $key ] = $this->get( $prefix, $key, $force );
+			$force           = false;
+		}
+		return $answers;
+	}
+
+	/** Stores each, or deletes what cannot be stored: an older copy must not stay. */
+	public function set( $prefix, array $values, $expires ) {
+		foreach ( $values as $key => $value ) {
+			if ( null === $this->put( $prefix, $key, $value, $expires, self::ALWAYS ) ) {
+				$this->delete( $prefix, $key );
+			}
+		}
+	}
+
+	/** @return array Key => STORED, PRESENT or REFUSED of Tidemark_Tiers, which are those of `tidemark_put`. */
+	public function add( $prefix, array $values, $expires ) {
+		$added = array();
+		foreach ( $values as $key => $value ) {
+			$added[ $key ] = $this->put( $prefix, $key, $value, $expires, self::ABSENT )
+				?? (int) ! is_array( $this->get( $prefix, $key, false ) );
+		}
+		return $added;
+	}
+
+	public function replace( $prefix, $key, $value, $expires ) {
+		$stored = $this->put( $prefix, $key, $value, $expires, self::PRESENT );
+		return null === $stored ? true === $this->delete( $prefix, $key ) : 1 === $stored;
+	}
+
+	/** @return int|null As `tidemark_put`; null also for a value that has no bytes. */
+	private function put( $prefix, $key, $value, $expires, $when ) {
+		if ( time() !== $this->ready_at && ! $this->is_ready( false ) ) {
+			return null;
+		}
+		try {
+			return tidemark_put( $this->table, $prefix, (string) $key, $value, $expires, $when );
+		} catch ( Throwable $refused ) {
+			return null;
+		}
+	}
+
+	/** @return bool|null Whether it was there. */
+	public function delete( $prefix, $key ) {
+		$deleted = $this->is_ready( false ) ? tidemark_delete( $this->table, $prefix, (string) $key ) : null;
+		if ( null === $deleted ) {
+			$this->give_up( Tidemark_Invalidation::KEY, $prefix . $key );
+		}
+		return $deleted;
+	}
+
+	/** @return array|false|null The new number and its expiry. */
+	public function incr( $prefix, $key, $offset ) {
+		$is_ready = $this->is_ready( false );
+		$number   = $is_ready ? tidemark_raise( $this->table, $prefix, (string) $key, $offset ) : null;
+		if ( null === $number ) {
+			$this->delete( $prefix, $key );
+		}
+		return $number;
+	}
+
+	public function flush() {
+		if ( $this->is_ready( false ) && $this->begin() ) {
+			return true;
+		}
+		$this->give_up( Tidemark_Invalidation::FLUSH, '' );
+		return null;
+	}
+
+	public function flush_group( $prefix ) {
+		$flush = function () use ( $prefix ) {
+			return tidemark_flush( $this->table, $prefix );
+		};
+		if ( $this->is_ready( false ) && $this->keeping_state( $flush ) ) {
+			return true;
+		}
+		$this->give_up( Tidemark_Invalidation::GROUP, $prefix );
+		return null;
+	}
+
+	public function close() {
+		$this->change_row( -1 );
+	}
+
+	/** As Tidemark_Tiers at the end of a request; what comes later compares the state again. */
+	public function close_store() {
+		$this->checked_at = null;
+		$this->ready_at   = null;
+	}
+
+	/** An old value cannot be removed here: all processes do so at their next request. */
+	private function give_up( $kind, $text ) {
+		$this->notices->note( 'failed', tidemark_fault( $this->table ) );
+		$this->notify( $kind, $text );
+		$this->close_store();
+	}
+
+	/** Whether the file is as new as `invalidate` and the token were at the first use in this request, or when a read was forced. */
+	private function is_ready( $is_forced ) {
+		$now = time();
+		if ( $this->is_off || ( $now === $this->ready_at && ! $is_forced ) ) {
+			return ! $this->is_off;
+		}
+		$is_due = null === $this->checked_at || abs( $now - $this->checked_at ) >= 60;
+		if ( ( $is_due || $is_forced ) && ! $this->follow() ) {
+			return $this->turn_off( tidemark_fault( $this->table ) );
+		}
+		if ( $is_due ) {
+			$this->checked_at = $now;
+			if ( $this->check_token( $now ) && $this->place->site->is_of_another() ) {
+				// The next request finds the store of that one.
+				return $this->turn_off( 'the options table holds the id of another site' );
+			}
+		}
+		$this->ready_at = $now;
+		return true;
+	}
+
+	/** For the rest of this request; its writes are notified to the others. */
+	private function turn_off( $reason ) {
+		$this->is_off         = true;
+		$this->ready_at       = null;
+		$this->place->refusal = '' === $reason ? 'the native store cannot be used' : $reason;
+		$this->notices->note( 'failed', $this->place->refusal );
+		return false;
+	}
+
+	/** Does what guests appended since the last time. False where the file cannot be used. */
+	private function follow() {
+		$state = $this->state( 'position' );
+		if ( null === $state ) {
+			return false;
+		}
+		list( $boot, $origin, $position ) = $state ? $state : array( '', '', '' );
+		// After a start of the machine the file is there only by its own mark. Guests remove the other one.
+		$is_of_boot = $boot === $this->place->boot_id || $this->invalidation->mark->is_of( $origin );
+		if ( ! $state || ! $is_of_boot ) {
+			return $this->begin();
+		}
+		if ( $this->invalidation->is_at( $position ) ) {
+			return true;
+		}
+		list( $records, $next ) = $this->invalidation->since( $position );
+		if ( null === $records || in_array( Tidemark_Invalidation::FLUSH, array_column( $records, 0 ), true ) ) {
+			return $this->begin();
+		}
+		$obey = function () use ( $records ) {
+			foreach ( $records as list( $kind, $hash ) ) {
+				if ( ! tidemark_forget( $this->table, pack( 'q', $hash ), Tidemark_Invalidation::GROUP === $kind ) ) {
+					return false;
+				}
+			}
+			return true;
+		};
+		return $this->keeping_state( $obey )
+			&& $this->keep( 'position', array( $this->place->boot_id, $origin, $next ) );
+	}
+
+	/**
+	 * Empties the file where it is not known what it has followed. What is appended from now on is
+	 * followed, so the position is read first.
+	 */
+	private function begin() {
+		$this->end_other_form();
+		$position = $this->invalidation->position();
+		$token    = $this->state( 'token' );
+		if ( ! tidemark_flush( $this->table ) || ( $token && ! $this->keep( 'token', $token ) ) ) {
+			return false;
+		}
+		$origin = bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) );
+		return $this->keep( 'position', array( $this->place->boot_id, $origin, $position ) );
+	}
+
+	/** A process that still writes to the store of the pure form finds its name gone, and is a guest. */
+	private function end_other_form() {
+		foreach ( array( '', '-wal', '-shm', '.origin' ) as $end ) {
+			$path = $this->place->file( "store.sqlite$end" );
+			is_file( $path ) && @unlink( $path );
+		}
+	}
+
+	/** @return mixed False where there is none, null where the file cannot be used. */
+	private function state( $name ) {
+		$value = tidemark_get( $this->table, self::STATE, $name, $found );
+		return $found ? $value : $found;
+	}
+
+	private function keep( $name, array $value ) {
+		for ( $tries = 0; $tries < 3; ++$tries ) {
+			if ( 1 === tidemark_put( $this->table, self::STATE, $name, $value, 0, self::ALWAYS ) ) {
+				return true;
+			}
+			// The lease of an earlier miss is renewed: this value was not computed before that.
+			$this->state( $name );
+		}
+		return false;
+	}
+
+	/** Groups share generations: a flush of one may flush the group of the state. */
+	private function keeping_state( $flush ) {
+		$kept = array();
+		foreach ( array( 'position', 'token' ) as $name ) {
+			$kept[ $name ] = $this->state( $name );
+		}
+		$is_done = $flush();
+		foreach ( $kept as $name => $value ) {
+			if ( $value && false === $this->state( $name ) ) {
+				$is_done = $this->keep( $name, $value ) && $is_done;
+			}
+		}
+		return true === $is_done;
+	}
+
+	/** Once a minute for all processes: true for the one that compared the token of the options table. */
+	private function check_token( $now ) {
+		if ( false !== $this->state( 'checked' )
+			|| 1 !== tidemark_put( $this->table, self::STATE, 'checked', 1, $now + 60, self::ABSENT ) ) {
+			return false;
+		}
+		$row = Tidemark_Site_Row::read();
+		if ( false !== $row ) {
+			$this->compare_token( $row, $now );
+		}
+		return true;
+	}
+
+	private function compare_token( $row, $now ) {
+		$state = $this->state( 'token' );
+		list( $token, $next, $changed ) = $state ? $state : array( null, null, 0 );
+		if ( null === $row ) {
+			$row = Tidemark_Site_Row::token();
+			if ( ! Tidemark_Site_Row::write( $row ) ) {
+				return;
+			}
+		}
+		if ( $row !== $token && ( null === $next || $row !== $next ) ) {
+			$this->begin();
+		}
+		$row = substr( $row, 0, 64 );
+		$this->keep( 'token', array( $row, null, $changed ) );
+		if ( abs( $now - $changed ) >= 600 ) {
+			// Kept as the next one first: a process that ends in between leaves both valid.
+			$next = Tidemark_Site_Row::token();
+			$this->keep( 'token', array( $row, $next, $changed ) );
+			if ( Tidemark_Site_Row::write( $next, $row ) ) {
+				$this->keep( 'token', array( $next, null, $now ) );
+			}
+		}
+	}
+
+	/** Which tiers serve, and why: name => text. */
+	public function status() {
+		$is_on = $this->is_ready( true );
+		return array(
+			'tier 0 (request)' => 'on',
+			'tier 1 (APCu)'    => 'off, the native store is in shared memory',
+			'tier 2 (native)'  => $is_on ? 'on, ' . $this->place->file( self::FILE ) : "off, {$this->place->refusal}",
+			'guest'            => 'no',
+		);
+	}
+
+	/** @return array|null Name => count of what the file holds. */
+	public function counts() {
+		$counts = $this->is_ready( true ) ? tidemark_counts( $this->table ) : null;
+		return $counts ? array_diff_key( $counts, array( 'damaged' => 0 ) ) : null;
+	}
+
+	/** @return string|null What is wrong with the file; empty when sound. */
+	public function damage() {
+		$counts = $this->is_ready( true ) ? tidemark_counts( $this->table ) : null;
+		if ( null === $counts ) {
+			return null;
+		}
+		return 0 === $counts['damaged'] ? '' : "{$counts['damaged']} entries are damaged";
+	}
+
+	/** @return bool|null Whether the file may outlive the machine now; null where it cannot be used. */
+	public function sync() {
+		$state = $this->is_ready( true ) ? $this->state( 'position' ) : null;
+		if ( ! $state || ! tidemark_sync( $this->table ) ) {
+			return null;
+		}
+		list( , $origin, $position ) = $state;
+		$mark = $this->invalidation->mark;
+		if ( ! $this->invalidation->sync() || ! $mark->set( $origin ) ) {
+			return false;
+		}
+		if ( $this->invalidation->is_at( $position ) ) {
+			return true;
+		}
+		$mark->remove();
+		return false;
+	}
+}
