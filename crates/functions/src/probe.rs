@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// A program that has not ended by then is killed.
-const PROBE_MAX: Duration = Duration::from_secs(10);
+pub const PROBE_MAX: Duration = Duration::from_secs(10);
 
 /// What a program of the host prints, within [`PROBE_MAX`].
 pub fn print_of(program: &Path, arguments: &[String]) -> Result<String, String> {

@@ -4,7 +4,7 @@ mod process;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -539,6 +539,82 @@ fn dev_reaches_the_data_that_its_scopes_allow() {
 }
 
 #[test]
+fn dev_has_the_network_that_the_file_names() {
+    let Some(own) = testing::own_address().filter(|_| has_jail()) else {
+        return;
+    };
+    let listener = TcpListener::bind((own, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 7\r\n\r\n";
+            let _ = stream.write_all(format!("{head}reached").as_bytes());
+        }
+    });
+    let folder = Folder::new();
+    init(&folder, &format!("hello --runtime {}", runtime_of("node")));
+    let code = "export default async ({ res }) => {
+        const answer = await fetch(process.env.TARGET).then((answer) => answer.text())
+          .catch((error) => error.cause.code)
+        return res.text(answer)
+      }";
+    fs::write(folder.join("hello/index.mjs"), code).unwrap();
+    fs::write(
+        folder.join("hello/.env"),
+        format!("TARGET=http://{address}/\n"),
+    )
+    .unwrap();
+    let dev = Dev::start(&folder, &["--functions-allow", &own.to_string()]);
+    assert!(!dev.banner.contains("outside"), "{}", dev.banner);
+    assert_ne!(dev.get("/").1, "reached");
+    let file = folder.join("hello/function.toml");
+    alter(&file, "# network", "network");
+    dev.get_until("reached");
+    // What is not listed is refused: this machine is not public.
+    drop(dev);
+    let dev = Dev::start(&folder, &[]);
+    assert!(dev.banner.contains("network `outside`"), "{}", dev.banner);
+    assert_eq!(dev.get("/").1, "EACCES");
+    let words = ["dev", "--port", "0", "--isolation", "reduced"];
+    assert_refused(&function(&folder, &words), 1, "takes --isolation full");
+    let words = ["dev", "--port", "0", "--functions-allow", "10.0.0.1/8"];
+    assert_refused(&function(&folder, &words), 2, "behind its first 8");
+}
+
+/// An option that has no word on the wire.
+#[test]
+fn deploy_sets_the_network_that_the_file_names() {
+    let folder = Folder::new();
+    let server = hello(&folder);
+    let network = || {
+        let options = "/tidemark/functions/hello/options";
+        server.call("GET", options, &Value::Null)["network"].clone()
+    };
+    let deploy = || text(&function(&folder, &["deploy", "--no-wait"]).stderr);
+    let said = deploy();
+    assert!(!said.contains("network"), "{said}");
+    assert_eq!(network(), "none");
+    let file = folder.join("hello/function.toml");
+    alter(&file, "# network", "network");
+    let said = deploy();
+    assert!(
+        said.contains("  ~ network: \"none\" -> \"outside\""),
+        "{said}"
+    );
+    assert_eq!(network(), "outside");
+    let said = deploy();
+    assert!(!said.contains("network"), "{said}");
+    alter(&file, "\"outside\"", "\"none\"");
+    deploy();
+    assert_eq!(network(), "none");
+    alter(&file, "\"none\"", "\"all\"");
+    let refused = function(&folder, &["deploy"]);
+    assert_refused(&refused, 1, "expected `none` or `outside`");
+}
+
+#[test]
 fn dev_says_what_it_lacks() {
     let folder = Folder::new();
     init(&folder, "hello --runtime node-14.5");
@@ -661,6 +737,47 @@ fn deploy_fails_with_the_log_of_a_build_that_fails() {
     );
 }
 
+/// What a shell does with these lines, where `tidemark` uses the data of the folder.
+fn bash(folder: &Folder, script: &str) -> Output {
+    let binary = Path::new(env!("CARGO_BIN_EXE_tidemark")).parent().unwrap();
+    Command::new("bash")
+        .args(["-e", "-o", "pipefail", "-c", script])
+        .current_dir(folder.join("."))
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+        .env("TIDEMARK_DATA", folder.data())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What a newcomer types first: a new function, served while it is changed, then sent and run.
+#[test]
+fn session_of_a_newcomer_ends_with_a_function_that_runs() {
+    if !has_jail() {
+        return;
+    }
+    for (language, file) in [("node", "index.mjs"), ("python", "main.py")] {
+        let folder = Folder::new();
+        let _server = process::start_with(&folder, &[("PATH", &search_path())]);
+        let runtime = runtime_of(language);
+        let made = format!("tidemark function init hello --runtime {runtime} && cd hello");
+        done(&bash(&folder, &made));
+        let dev = Dev::start(&folder, &[]);
+        dev.get_until("world");
+        alter(&folder.join("hello").join(file), "world", "moon");
+        dev.get_until("moon");
+        stop(dev, &folder.join("hello").display().to_string());
+        let run = "cd hello
+tidemark function deploy && tidemark function run hello --body '{\"n\":1}'";
+        let said = done(&bash(&folder, run));
+        assert!(
+            said.ends_with(r#"{"hello":"moon","given":{"n":1}}"#),
+            "{said}"
+        );
+    }
+}
+
 /// The guide's commands, as printed, but for those of `dev`, which go on until they are stopped.
 #[test]
 fn guide_of_functions_runs_as_printed() {
@@ -674,16 +791,7 @@ fn guide_of_functions_runs_as_printed() {
     let blocks = blocks.filter(|block| !block.contains("function dev"));
     let script: String = blocks.collect();
     let printed = script.replace("node-20.0", &runtime_of("node"));
-    let binary = Path::new(env!("CARGO_BIN_EXE_tidemark")).parent().unwrap();
-    let output = Command::new("bash")
-        .args(["-e", "-o", "pipefail", "-c", &printed])
-        .current_dir(folder.join("."))
-        .env_clear()
-        .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
-        .env("TIDEMARK_DATA", folder.data())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = bash(&folder, &printed);
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{said}{errors}");
     for part in [

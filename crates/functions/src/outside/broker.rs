@@ -57,9 +57,14 @@ impl Broker {
         network: Arc<OutsideNetwork>,
         refused: mpsc::Sender<SocketAddr>,
     ) -> io::Result<Broker> {
+        let home = notification::network_of(at_home.as_fd()).map_err(|error| {
+            let needed = "the kernel does not say which network a socket is of (SO_NETNS_COOKIE, \
+                          Linux 5.14)";
+            io::Error::new(error.kind(), format!("{needed}: {error}"))
+        })?;
         Ok(Broker {
             listener: notification::watch(listener, Interest::READABLE)?,
-            home: notification::network_of(at_home.as_fd())?,
+            home,
             network,
             refused,
         })

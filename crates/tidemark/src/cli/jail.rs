@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use functions::jail::attempt::{CONNECT, connect_inside};
 use functions::jail::{self, JailSetup};
 
 /// What is to be run, if these words say `jail SETUP`.
@@ -17,6 +18,9 @@ pub fn setup(mut words: impl Iterator<Item = OsString>) -> Option<String> {
 
 /// Runs the program in its jail. The exit code is the program's; without a jail nothing is run.
 pub fn run(setup: &str) -> ExitCode {
+    if setup == CONNECT {
+        return ExitCode::from(connect_inside());
+    }
     match JailSetup::from_argument(setup).and_then(|setup| jail::enter(&setup)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use functions::cgroup::{CGROUPS, GroupFolder, OWN_CGROUP};
 use functions::jail::JailLevel;
-use functions::jail::attempt::try_jail;
+use functions::jail::attempt::{try_jail, try_outside};
 use functions::{FunctionIsolation, InstalledRuntimes};
 use server::functions::FunctionsConfig;
 
@@ -41,6 +41,29 @@ pub fn jail(config: &FunctionsConfig) -> Finding {
         Err(why) => format!("none of level `reduced` either: {why}"),
     };
     Finding::warning(CHECK, format!("{found} {reduced}."), advice)
+}
+
+/// Whether connections can be made for the network `outside`.
+pub fn network(config: &FunctionsConfig) -> Finding {
+    const CHECK: &str = "network of functions";
+    let FunctionIsolation::Jail {
+        launcher,
+        level: JailLevel::Full,
+    } = &config.isolation
+    else {
+        return Finding::skipped(CHECK, "There is none but in jails of level `full`.");
+    };
+    match try_outside(launcher) {
+        Ok(()) => Finding::good(CHECK, "Connections from a jail can be looked at and made."),
+        Err(why) => Finding::warning(
+            CHECK,
+            format!("Nothing in a jail can connect to public addresses: {why}."),
+            "Linux 5.14 or newer is needed, and the right to look into processes of one's own \
+             (`pidfd_getfd`, `/proc/PID/mem`), which containers may refuse: \
+             `--cap-add=SYS_PTRACE`. Until then functions with the network `outside`, and \
+             commands of builds, connect to nothing",
+        ),
+    }
 }
 
 /// Whether the kernel bounds what all processes of a jail hold together.

@@ -151,6 +151,7 @@ pub fn examine(patient: &Patient<'_>, mut say: impl FnMut(Finding)) {
     match &patient.setup.http.functions {
         Ok(config) => {
             say(self::functions::jail(config));
+            say(self::functions::network(config));
             say(self::functions::groups());
             say(self::functions::runtimes(config));
         }

@@ -2,17 +2,19 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use functions::jail::JailLevel;
+use functions::jail::attempt::try_outside;
 use functions::outside::OutsideNetwork;
 use functions::{Executor, FunctionOutcome, InstalledRuntimes, RunRefusal};
 use serde_json::{Value, json};
 use testing::own_address;
 use tokio::sync::mpsc;
 
-use super::{Host, LANGUAGES, api, can, run};
+use super::{BINARY, Host, LANGUAGES, api, can, run};
 
 /// A nameserver that knows three names. `own.test` is `own`.
 fn nameserver(own: Ipv4Addr) -> SocketAddr {
@@ -300,4 +302,13 @@ fn outside_is_refused_where_jails_have_no_network() {
     let refused = runtime.block_on(executor.run(work)).unwrap_err();
     assert_eq!(refused, RunRefusal::NetworkMissing);
     executor.shut_down(Duration::ZERO);
+}
+
+#[test]
+fn network_of_a_jail_is_tried_as_the_doctor_does() {
+    if can(JailLevel::Full, None) {
+        try_outside(Path::new(BINARY)).unwrap();
+    }
+    let why = try_outside(Path::new("/bin/false")).unwrap_err();
+    assert!(!why.contains("no answer"), "{why}");
 }

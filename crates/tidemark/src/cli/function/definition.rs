@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use hyper::Method;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use transfer::remote::segment;
 
-use super::function_file::FunctionFile;
+use super::function_file::{FileNetwork, FunctionFile};
 use super::routes::{FunctionRoutes, route_of};
 
 /// Creates the function, or changes what differs. Says on standard error what was done.
@@ -12,6 +13,23 @@ use super::routes::{FunctionRoutes, route_of};
 /// # Errors
 /// When the server refuses.
 pub async fn bring(routes: &mut FunctionRoutes<'_>, file: &FunctionFile) -> Result<()> {
+    bring_definition(routes, file).await?;
+    let Some(network) = file.network.map(FileNetwork::as_str) else {
+        return Ok(());
+    };
+    let route = format!("/tidemark/functions/{}/options", segment(&file.id));
+    let about = format!("setting the network of `{}`", file.id);
+    let known = routes.read(&route, &about).await?;
+    if known["network"] != network {
+        let body = json!({ "network": network });
+        let set = routes.send(Method::PATCH, &route, Some(&body)).await?;
+        set.accepted(&about)?;
+        eprintln!("  ~ network: {} -> \"{network}\"", known["network"]);
+    }
+    Ok(())
+}
+
+async fn bring_definition(routes: &mut FunctionRoutes<'_>, file: &FunctionFile) -> Result<()> {
     let mut settings = file.settings();
     let Some(known) = routes.function(&file.id).await? else {
         settings.insert("functionId".into(), Value::from(file.id.as_str()));
@@ -63,7 +81,6 @@ fn is_same(name: &str, known: &Value, wanted: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn only_settings_that_differ_are_changed() {

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::Args;
 use client::Access;
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
 use functions::outside::OutsideNetwork;
+use functions::outside::address_law::AddressRange;
 use functions::{ApiConnection, Executor, ExecutorSettings, FunctionIsolation, InstalledRuntimes};
 use hyper::header::HeaderValue;
 use tokio::net::TcpListener;
@@ -23,6 +24,7 @@ use tokio::time::MissedTickBehavior;
 use super::dev_api::relay;
 use super::dev_folder::DevFolder;
 use super::dev_site::{BODY_BYTES_MAX, DevRun, DevSite};
+use super::function_file::FILE;
 use super::{Outside, runtime, say};
 use crate::cli::connection::with_scoped_access;
 use crate::config::{ConnectionArgs, search_path};
@@ -52,6 +54,14 @@ pub struct FunctionDevArgs {
     /// What shuts the function in, where the kernel cannot make a full jail
     #[arg(long, value_parser = [FULL, REDUCED], default_value = FULL)]
     isolation: String,
+    /// Addresses besides public ones that a function with the network `outside` reaches
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_ALLOW",
+        value_name = "NET,…",
+        value_delimiter = ','
+    )]
+    functions_allow: Vec<AddressRange>,
     /// Which server, and the right to use it.
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -62,6 +72,10 @@ pub struct FunctionDevArgs {
 /// use data and no server can be reached.
 pub fn run(args: &FunctionDevArgs, outside: &Outside) -> Result<()> {
     let folder = DevFolder::open(&args.folder)?;
+    ensure!(
+        !folder.reaches_outside() || args.isolation == FULL,
+        "{FILE} says that `network` is `outside`, which takes --isolation {FULL}"
+    );
     let isolation = isolation(&args.isolation)?;
     let runtimes = InstalledRuntimes::find(&search_path(), &[]);
     need_runtime(&runtimes, &folder.file.runtime)?;
@@ -154,7 +168,10 @@ impl Dev<'_> {
             idle_max: IDLE_MAX,
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
-            outside: OutsideNetwork::default(),
+            outside: OutsideNetwork {
+                allow: self.args.functions_allow.clone(),
+                nameservers: Vec::new(),
+            },
             // One person's own code, whose memory is looked at all the same.
             groups: None,
         };
@@ -222,8 +239,13 @@ impl Dev<'_> {
             Some(access) => format!("data of {}", access.endpoint),
             None => "no data: function.toml names no `scopes`".to_owned(),
         };
+        let network = if folder.reaches_outside() {
+            ", network `outside`"
+        } else {
+            ""
+        };
         say(&format!(
-            "Serving `{}` at http://{}, {}, {data}. Each save is taken up; Ctrl-C stops.\n",
+            "Serving `{}` at http://{}, {}, {data}{network}. Each save is taken up; Ctrl-C stops.\n",
             folder.file.id,
             listener.local_addr()?,
             folder.file.runtime

@@ -9,7 +9,7 @@ use model::function::FUNCTION_TIMEOUT_S_DEFAULT;
 use server::functions::OwnVariables;
 
 use super::deploy::BOUNDS;
-use super::function_file::FunctionFile;
+use super::function_file::{FileNetwork, FunctionFile};
 use super::variables_file;
 
 /// What a process is called that runs the folder.
@@ -65,6 +65,11 @@ impl DevFolder {
         self.file.timeout.unwrap_or(FUNCTION_TIMEOUT_S_DEFAULT)
     }
 
+    /// Whether it has the network `outside`.
+    pub fn reaches_outside(&self) -> bool {
+        self.file.network == Some(FileNetwork::Outside)
+    }
+
     /// The folder as the executor takes it. `own` are the variables that every function finds.
     ///
     /// # Errors
@@ -89,7 +94,7 @@ impl DevFolder {
             variables: self.variables.iter().cloned().chain(own.list()).collect(),
             memory_mib: specification.memory_mb,
             concurrency: CONCURRENCY,
-            reaches_outside: false,
+            reaches_outside: self.reaches_outside(),
         })
     }
 }
@@ -160,9 +165,12 @@ mod tests {
         assert!(folder.look().is_err());
         assert_eq!(folder.look().unwrap(), None);
         assert_eq!(folder.timeout_s(), 15);
-        write(place, "function.toml", &format!("{text}timeout = 7\n"));
+        assert!(!folder.deployment("shop").unwrap().reaches_outside);
+        let more = "timeout = 7\nnetwork = \"outside\"\n";
+        write(place, "function.toml", &format!("{text}{more}"));
         assert_eq!(folder.look().unwrap().as_deref(), Some("function.toml"));
         assert_eq!((folder.timeout_s(), folder.revision), (7, 5));
+        assert!(folder.deployment("shop").unwrap().reaches_outside);
         write(
             place,
             "function.toml",

@@ -15,6 +15,26 @@ pub const FILE: &str = "function.toml";
 /// A file that is larger is none of ours.
 const BYTES_MAX: u64 = 256 * 1024;
 
+/// Which addresses its runs reach.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum FileNetwork {
+    /// The API alone.
+    None,
+    /// Public addresses besides.
+    Outside,
+}
+
+impl FileNetwork {
+    /// As the options of a function name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileNetwork::None => "none",
+            FileNetwork::Outside => "outside",
+        }
+    }
+}
+
 /// The file. What it leaves out stays as the server has it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +61,8 @@ pub struct FunctionFile {
     specification: Option<String>,
     build_specification: Option<String>,
     deployment_retention: Option<u32>,
+    /// What a server knows as an option of the function.
+    pub network: Option<FileNetwork>,
 }
 
 impl FunctionFile {
@@ -188,6 +210,7 @@ mod tests {
         check("", "missing field `id`");
         check(&format!("{LEAST}timeot = 1"), "unknown field `timeot`");
         check(&format!("{LEAST}timeout = \"1\""), "line 4");
+        check(&format!("{LEAST}network = \"all\""), "`none` or `outside`");
         check(&format!("{LEAST}timeout = -1"), "line 4");
         check(&LEAST.replace("\"a\"", "\"_a b\""), "`id`");
         for place in ["", "/etc/passwd", "../a.mjs", "a/../../b", "./a.mjs"] {
