@@ -42,10 +42,11 @@ export class Browser {
     const page = await context.newPage();
     await page.goto(`http://${host}:${this.pages.address().port}/`);
     await page.evaluate(({ endpoint, projectId }) => {
-      const { Client, TablesDB, Databases } = window.Appwrite;
+      const { Client, TablesDB, Databases, Functions } = window.Appwrite;
       const client = new Client().setEndpoint(endpoint).setProject(projectId);
       window.tables = new TablesDB(client);
       window.databases = new Databases(client);
+      window.functions = new Functions(client);
       window.ask = (route, init = {}) => {
         const headers = { 'X-Appwrite-Project': projectId, ...init.headers };
         return fetch(endpoint + route, { credentials: 'include', ...init, headers });

@@ -1,13 +1,11 @@
 // Functions, their variables, deployments and executions through the official SDK.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { Functions, ID, Query, Runtime } from 'node-appwrite';
+import { ID, Query, Runtime } from 'node-appwrite';
 import { InputFile } from 'node-appwrite/file';
+import { archive, deployed, ownRuntime } from './deployment.js';
 import { poll, refused, Server } from './server.js';
 
 /** A minute of a schedule may just have begun, and the machine may be busy. */
@@ -17,7 +15,7 @@ let server;
 let functions;
 before(async () => {
   server = await Server.start();
-  functions = new Functions(server.tables().client);
+  functions = server.functions();
 });
 after(() => server.close());
 
@@ -116,56 +114,8 @@ test('a deployment in parallel parts comes back as it was sent', async () => {
   await refused(functions.getDeployment(of), 404, 'deployment_not_found');
 });
 
-/** The files of a handler as a deployment brings them, with these folders beside them. */
-function archive(files, folders = {}) {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'tidemark-code-'));
-  try {
-    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text);
-    for (const [name, from] of Object.entries(folders)) {
-      cpSync(from, path.join(folder, name), { recursive: true, dereference: true });
-    }
-    const names = [...Object.keys(files), ...Object.keys(folders)];
-    execFileSync('tar', ['-czf', 'code.tar.gz', ...names], { cwd: folder });
-    return readFileSync(path.join(folder, 'code.tar.gz'));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-/** The runtime of this Node; undefined, with the test skipped, where functions are not executed. */
-async function ownRuntime(t) {
-  const own = `node-${process.versions.node.split('.')[0]}`;
-  const { runtimes } = await functions.listRuntimes();
-  const runtime = runtimes.map(({ $id }) => $id).find((id) => id === own || id === `${own}.0`);
-  if (runtime === undefined) {
-    assert.notEqual(process.env.TIDEMARK_JAIL, 'required', 'functions are not executed here');
-    t.skip(`functions are not executed here: ${JSON.stringify(runtimes)}`);
-  }
-  return runtime;
-}
-
-/** Sends code and waits until it can be executed. */
-async function deployed(functionId, bytes, commands = '') {
-  const code = InputFile.fromBuffer(bytes, 'code.tar.gz');
-  const entrypoint = 'main.js';
-  const sent = await functions.createDeployment({
-    functionId,
-    code,
-    activate: true,
-    entrypoint,
-    commands,
-  });
-  const deploymentId = sent.$id;
-  const built = await poll('the build', async () => {
-    const found = await functions.getDeployment({ functionId, deploymentId });
-    return ['ready', 'failed'].includes(found.status) ? found : null;
-  });
-  assert.equal(built.status, 'ready', built.buildLogs);
-  return deploymentId;
-}
-
 test('the official SDK inside a handler reads and writes rows', async (t) => {
-  const runtime = await ownRuntime(t);
+  const runtime = await ownRuntime(functions, t);
   if (runtime === undefined) return;
   const databaseId = 'inside';
   const tableId = 'notes';
@@ -198,7 +148,7 @@ test('the official SDK inside a handler reads and writes rows', async (t) => {
   }`;
   const files = { 'main.js': main, 'package.json': '{"type":"module"}' };
   const modules = path.join(import.meta.dirname, 'node_modules');
-  await deployed(functionId, archive(files, { node_modules: modules }));
+  await deployed(functions, functionId, archive(files, { node_modules: modules }));
   const execution = await functions.createExecution({ functionId });
   assert.equal(execution.status, 'completed', execution.errors);
   const answer = { found: ['b'], refused: 'general_unauthorized_scope' };
@@ -207,7 +157,7 @@ test('the official SDK inside a handler reads and writes rows', async (t) => {
 });
 
 test('a handler from its files to its answer', async (t) => {
-  const runtime = await ownRuntime(t);
+  const runtime = await ownRuntime(functions, t);
   if (runtime === undefined) return;
   const functionId = ID.unique();
   await functions.create({ functionId, name: 'F', runtime, execute: ['any'] });
@@ -217,7 +167,12 @@ test('a handler from its files to its answer', async (t) => {
     log('asked')
     return res.json({ word: process.env.WORD, n: req.bodyJson.n + 1, way: req.path }, 201)
   }`;
-  const deploymentId = await deployed(functionId, archive({ 'main.js': main }), 'test -f main.js');
+  const deploymentId = await deployed(
+    functions,
+    functionId,
+    archive({ 'main.js': main }),
+    'test -f main.js',
+  );
   const execution = await functions.createExecution({
     functionId,
     body: JSON.stringify({ n: 1 }),
@@ -253,11 +208,11 @@ const SHOWN = `module.exports = async ({ req, res, log }) => {
 }`;
 
 test('an execution that is queued, and deleted', async (t) => {
-  const runtime = await ownRuntime(t);
+  const runtime = await ownRuntime(functions, t);
   if (runtime === undefined) return;
   const functionId = ID.unique();
   await functions.create({ functionId, name: 'F', runtime });
-  await deployed(functionId, archive({ 'main.js': SHOWN }));
+  await deployed(functions, functionId, archive({ 'main.js': SHOWN }));
   const accepted = await functions.createExecution({ functionId, body: 'sent', async: true });
   assert.equal(accepted.status, 'waiting');
   const found = await ended(functionId, accepted.$id);
@@ -270,7 +225,7 @@ test('an execution that is queued, and deleted', async (t) => {
 });
 
 test('an execution by a row', async (t) => {
-  const runtime = await ownRuntime(t);
+  const runtime = await ownRuntime(functions, t);
   if (runtime === undefined) return;
   const tables = server.tables();
   const [databaseId, tableId] = ['events', 'notes'];
@@ -280,7 +235,7 @@ test('an execution by a row', async (t) => {
   const functionId = ID.unique();
   const events = ['databases.*.tables.notes.rows.*.create'];
   await functions.create({ functionId, name: 'F', runtime, events });
-  await deployed(functionId, archive({ 'main.js': SHOWN }));
+  await deployed(functions, functionId, archive({ 'main.js': SHOWN }));
   await tables.createRow({ databaseId, tableId, rowId: 'one', data: { text: 'seen' } });
   const found = await ended(functionId);
   assert.deepEqual([found.trigger, found.status], ['event', 'completed']);
@@ -291,11 +246,11 @@ test('an execution by a row', async (t) => {
 });
 
 test('an execution by the clock', async (t) => {
-  const runtime = await ownRuntime(t);
+  const runtime = await ownRuntime(functions, t);
   if (runtime === undefined) return;
   const functionId = ID.unique();
   await functions.create({ functionId, name: 'F', runtime, schedule: '* * * * *' });
-  await deployed(functionId, archive({ 'main.js': SHOWN }));
+  await deployed(functions, functionId, archive({ 'main.js': SHOWN }));
   const found = await ended(functionId);
   assert.deepEqual([found.trigger, found.status], ['schedule', 'completed']);
   await functions.delete({ functionId });

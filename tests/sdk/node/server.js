@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { Client, TablesDB } from 'node-appwrite';
+import { Client, Functions, TablesDB } from 'node-appwrite';
 
 /** How long the binary may take until it serves, or until it has ended; a hang fails, not waits. */
 const LIMIT_MS = 20_000;
@@ -136,6 +136,10 @@ export class Server {
 
   tables(key, projectId) {
     return new TablesDB(this.client(key, projectId));
+  }
+
+  functions() {
+    return new Functions(this.client());
   }
 
   /**

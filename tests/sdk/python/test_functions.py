@@ -60,7 +60,7 @@ def test_what_can_be_named_for_a_function(functions: Functions) -> None:
 
 def test_a_deployment_in_parts_comes_back_as_it_was_sent(functions: Functions) -> None:
     functions.create("parts", "Parts", Runtime.NODE_22, entrypoint="main.js")
-    data = b"\x1f\x8b" + bytes(range(251)) * 50_000
+    data = b"\x1f\x8b" + bytes(range(251)) * 84_000
     made = functions.create_deployment("parts", InputFile.from_bytes(data, "code.tar.gz"), True)
     known = functions.get_deployment("parts", made.id)
     assert known.sourcesize == len(data)
