@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use crate::executor_counts::{ExecutorCounts, RuntimeLevel};
 use crate::frame::PipeFrame;
 use crate::launch::{Happening, Launched, ProcessEvent};
+use crate::log_budget::{LOG_BYTES_MAX, LogBudget};
 use crate::outgoing::Outgoing;
-use crate::pool::{DeploymentPool, DeploymentReport};
+use crate::pool::{DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX};
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
 use crate::work::{RunRefusal, UnpackedDeployment};
@@ -37,6 +38,10 @@ pub struct Conductor {
     has_networks: bool,
     limits: ConductorLimits,
     counts: Arc<ExecutorCounts>,
+    /// What the logs of all runs take their memory from.
+    logs: LogBudget,
+    /// The same for what processes write outside of any run.
+    outputs: LogBudget,
     pools: HashMap<String, DeploymentPool>,
     /// The pool of each process.
     owners: HashMap<u64, String>,
@@ -91,6 +96,8 @@ impl Conductor {
             has_networks,
             limits,
             counts,
+            logs: LogBudget::new(LOG_BYTES_MAX),
+            outputs: LogBudget::new(OUTPUT_BYTES_MAX),
             pools: HashMap::new(),
             owners: HashMap::new(),
             next_process: 1,
@@ -177,8 +184,9 @@ impl Conductor {
             return Err(RunRefusal::NetworkMissing);
         }
         let pool = self.pools.entry(deployment.id.clone()).or_insert_with(|| {
-            let counts = Arc::clone(&self.counts);
-            DeploymentPool::new(Arc::clone(&deployment), Arc::clone(&runtime), counts, now)
+            let budgets = [&self.logs, &self.outputs].map(LogBudget::for_another);
+            let shared = (Arc::clone(&self.counts), budgets);
+            DeploymentPool::new(Arc::clone(&deployment), Arc::clone(&runtime), shared, now)
         });
         if deployment.revision > pool.deployment.revision {
             pool.retire(now);
@@ -350,17 +358,28 @@ impl Conductor {
         is_quiet && self.pools.values().all(DeploymentPool::is_empty)
     }
 
-    /// The next process that a pool wants, within the memory of the host.
+    /// The next process that a pool wants, within the memory of the host. Deployments that have
+    /// none come first, in the order in which their runs have come.
     pub fn wanted(&mut self, now: Instant) -> Option<WantedProcess> {
         let processes_max = self.limits.processes_max;
         let pools = self.pools.iter();
         let wanting = pools.filter(|(_, pool)| pool.wants_process(processes_max, now));
-        let wanting: Vec<_> = wanting
-            .map(|(id, pool)| (id.clone(), pool.deployment.memory_mib))
+        let mut wanting: Vec<_> = wanting
+            .map(|(id, pool)| (pool.has_process(), pool.waits_since(), id.clone()))
             .collect();
-        for (id, memory_mib) in wanting {
-            if !self.has_memory(u64::from(memory_mib)) {
-                self.free_memory(&id, now);
+        wanting.sort();
+        let mut is_short = false;
+        for (has_process, _, id) in wanting {
+            // What becomes free is for those that have none.
+            if is_short && has_process {
+                break;
+            }
+            let Some(pool) = self.pools.get(&id) else {
+                continue;
+            };
+            let memory_mib = u64::from(pool.deployment.memory_mib);
+            if !self.has_memory(memory_mib) {
+                is_short |= self.free_memory(&id, (memory_mib, has_process), now);
             } else if let Some(pool) = self.pools.get_mut(&id) {
                 pool.count_start();
                 let number = self.next_process;
@@ -387,7 +406,8 @@ impl Conductor {
         };
         match started {
             Ok((launched, setup)) => {
-                let (number, limits) = (wanted.number, self.limits.process);
+                let number = wanted.number;
+                let limits = (self.limits.process, pool.logs.clone());
                 let mut process = WarmProcess::new(number, launched, &setup, limits, now);
                 if !Arc::ptr_eq(&pool.deployment, &wanted.deployment) {
                     process.end(ProcessEnd::Retired, now);
@@ -402,23 +422,46 @@ impl Conductor {
     /// Whether another process of this size fits. Counts limits, not what is held now. One process
     /// always fits.
     fn has_memory(&self, wanted_mib: u64) -> bool {
-        let held: u64 = self
-            .pools
-            .values()
-            .map(|pool| pool.processes.len() as u64 * u64::from(pool.deployment.memory_mib))
-            .sum();
+        let held: u64 = self.pools.values().map(|pool| pool.memory_mib().0).sum();
         held == 0 || held + wanted_mib <= self.limits.memory_max_mib
     }
 
-    /// Ends the process of another deployment that has been idle the longest. The new one starts
-    /// when that has ended.
-    fn free_memory(&mut self, wanting: &str, now: Instant) {
+    /// Ends the process of another deployment that has been idle the longest. Where all are busy,
+    /// the deployment that has the most lets one of them make way, if `wanting` has none and would
+    /// not have more. The new one starts when that has ended. Whether memory comes that must be
+    /// left to `wanting`.
+    fn free_memory(
+        &mut self,
+        wanting: &str,
+        (wanted_mib, has_process): (u64, bool),
+        now: Instant,
+    ) -> bool {
         let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
         let processes = others.flat_map(|(_, pool)| &mut pool.processes);
         let idle = processes
             .filter(|process| process.stage == ProcessStage::Ready && process.flights() == 0);
         if let Some(process) = idle.min_by_key(|process| process.last_work) {
             process.end(ProcessEnd::Retired, now);
+            return !has_process;
         }
+        if has_process {
+            return false;
+        }
+        let levels = self.pools.values().map(DeploymentPool::memory_mib);
+        let (held, leaving) = levels.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if held - leaving + wanted_mib <= self.limits.memory_max_mib {
+            return true;
+        }
+        let stays = |pool: &DeploymentPool| pool.memory_mib().0 - pool.memory_mib().1;
+        let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
+        let largest = others.max_by_key(|(_, pool)| stays(pool));
+        let Some((_, pool)) = largest.filter(|(_, pool)| stays(pool) >= wanted_mib) else {
+            return false;
+        };
+        pool.yield_process(now);
+        true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,14 @@ use tokio::sync::oneshot;
 
 use crate::frame::{FrameError, FrameReader, PipeFrame, READER_BYTES_MAX};
 use crate::launch::Launched;
+use crate::log_budget::LogBudget;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessLimits, RunFailure, WarmProcess};
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, UnpackedDeployment};
 
 /// Runs in flight, so that their numbers are likely.
 const RUNS: usize = 3;
+/// Of logs beyond what each run may hold.
+const LOG_BYTES: usize = 1_000;
 const LIMITS: ProcessLimits = ProcessLimits {
     body_bytes: 500,
     log_letters: 100,
@@ -61,7 +64,10 @@ fn converse(bytes: &[u8]) {
         assert_eq!(read(bytes, step), whole, "cut after {step} bytes");
     }
     let now = Instant::now();
-    let mut process = WarmProcess::new(1, Launched::pretended(), b"{}", LIMITS, now);
+    let mut process = {
+        let logs = LogBudget::new(LOG_BYTES).for_another();
+        WarmProcess::new(1, Launched::pretended(), b"{}", (LIMITS, logs), now)
+    };
     let mut replies = Vec::new();
     for _ in 0..RUNS {
         let (reply, outcome) = oneshot::channel();

@@ -139,7 +139,7 @@ pub struct Launched {
 
 impl Launched {
     /// A process that was never started.
-    #[cfg(feature = "fuzz")]
+    #[cfg(any(test, feature = "fuzz"))]
     pub fn pretended() -> Launched {
         Launched {
             pid: 0,

@@ -21,6 +21,7 @@ mod handed_descriptors;
 mod head;
 pub mod jail;
 mod launch;
+mod log_budget;
 mod log_tail;
 mod memory;
 mod outgoing;
@@ -40,6 +41,7 @@ pub use api_listener::{API_PORT, ApiConnection};
 pub use executor::{Executor, ExecutorSettings};
 pub use executor_counts::{ExecutorCounts, RuntimeCounts, RuntimeLevel};
 pub use launch::FunctionIsolation;
+pub use log_budget::HeldLogs;
 pub use pool::{DeploymentReport, ProcessReport};
 pub use runtime::{InstalledRuntime, InstalledRuntimes, RuntimeError};
 pub use work::{

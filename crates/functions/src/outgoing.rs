@@ -16,9 +16,17 @@ pub struct Outgoing {
     socket: Option<OwnedWriteHalf>,
     waiting: Mutex<Vec<u8>>,
     /// Held by the thread that writes.
-    writing: Mutex<()>,
+    writing: Mutex<HalfSent>,
     /// The socket has no room.
     is_full: Notify,
+}
+
+/// Bytes of which the socket has taken a part. They stay where they are until all are sent: a
+/// process that reads slowly must not have the rest moved each time.
+#[derive(Debug, Default)]
+struct HalfSent {
+    bytes: Vec<u8>,
+    sent: usize,
 }
 
 /// [`Outgoing::flush`] for each.
@@ -40,7 +48,7 @@ impl Outgoing {
     }
 
     /// For a process that was never started.
-    #[cfg(feature = "fuzz")]
+    #[cfg(any(test, feature = "fuzz"))]
     pub fn nowhere() -> Arc<Outgoing> {
         Arc::new(Outgoing {
             socket: None,
@@ -65,24 +73,38 @@ impl Outgoing {
         !self.waiting().is_empty()
     }
 
+    /// How much waits.
+    #[cfg(test)]
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting().len()
+    }
+
     /// Sends what waits, as far as the socket has room. Never blocks. While another thread sends,
     /// that thread sends this as well.
     pub fn flush(&self) {
         // Looked at again after `writing` is free: what was pushed while it was held must not stay.
-        while self.has_waiting() {
-            let Ok(turn) = self.writing.try_lock() else {
-                return;
-            };
-            let bytes = mem::take(&mut *self.waiting());
-            let sent = self.write(&bytes);
-            if sent < bytes.len() {
-                let mut waiting = self.waiting();
-                waiting.splice(..0, bytes[sent..].iter().copied());
-                drop(waiting);
+        while self.has_waiting() && self.send() {}
+    }
+
+    /// Whether all is sent. If not, another thread sends, or is to be woken by the socket.
+    fn send(&self) -> bool {
+        let Ok(mut half) = self.writing.try_lock() else {
+            return false;
+        };
+        loop {
+            if half.sent == half.bytes.len() {
+                half.bytes = mem::take(&mut *self.waiting());
+                half.sent = 0;
+                if half.bytes.is_empty() {
+                    return true;
+                }
+            }
+            half.sent += self.write(&half.bytes[half.sent..]);
+            if half.sent < half.bytes.len() {
                 // Before the other is woken, who needs it.
-                drop(turn);
+                drop(half);
                 self.is_full.notify_one();
-                return;
+                return false;
             }
         }
     }
@@ -110,6 +132,7 @@ impl Outgoing {
             self.is_full.notified().await;
             if let Some(socket) = &self.socket
                 && socket.writable().await.is_ok()
+                && self.send()
             {
                 self.flush();
             }

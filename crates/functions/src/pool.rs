@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::ProcessExit;
+use crate::log_budget::LogBudget;
 use crate::log_tail::LogTail;
 use crate::outgoing::Outgoing;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
@@ -26,6 +27,8 @@ const AGE_MAX: Duration = Duration::from_hours(1);
 const ANSWERS_MAX: u64 = 1_000_000;
 /// Of its limit; a process above it is replaced.
 const MEMORY_PERCENT_MAX: u64 = 80;
+/// A process has so long before it makes way for a deployment that has none.
+const TURN_MIN: Duration = Duration::from_secs(10);
 /// What an ended process has sent is read for so long: its children may hold the socket open.
 const CLOSE_MAX: Duration = Duration::from_millis(100);
 /// A process that was killed and is not reported as ended by then is given up.
@@ -34,6 +37,8 @@ const EXIT_MAX: Duration = Duration::from_secs(2);
 const LAST_WORDS_SHOWN: usize = 2_000;
 /// Of what processes write while no request, or more than one, is in flight.
 const OUTPUT_LETTERS_MAX: usize = 100_000;
+/// Of all deployments, beyond what each may have.
+pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Connections that were refused are told so often.
 const REFUSALS_TOLD: Duration = Duration::from_mins(1);
@@ -82,6 +87,8 @@ pub struct DeploymentPool {
     not_before: Option<Instant>,
     last_end: EndWords,
     output: LogTail,
+    /// What the logs of its runs take their memory from.
+    pub logs: Arc<LogBudget>,
     /// Connections that were refused and not told, and when some were told last.
     refused: u64,
     refusals_told: Option<Instant>,
@@ -93,7 +100,7 @@ impl DeploymentPool {
     pub fn new(
         deployment: Arc<UnpackedDeployment>,
         runtime: Arc<InstalledRuntime>,
-        counts: Arc<ExecutorCounts>,
+        (counts, [logs, outputs]): (Arc<ExecutorCounts>, [Arc<LogBudget>; 2]),
         now: Instant,
     ) -> DeploymentPool {
         DeploymentPool {
@@ -110,7 +117,8 @@ impl DeploymentPool {
                 sentence: String::new(),
                 last_words: String::new(),
             },
-            output: LogTail::new(OUTPUT_LETTERS_MAX),
+            output: LogTail::within(OUTPUT_LETTERS_MAX, &outputs),
+            logs,
             refused: 0,
             refusals_told: None,
             last_work: now,
@@ -181,17 +189,60 @@ impl DeploymentPool {
         all.filter(|outgoing| outgoing.has_waiting()).cloned()
     }
 
-    /// Whether what waits needs another process than those that are being started.
+    /// Whether what waits needs another process than those that are being started. Those that
+    /// retire count only against twice the bound: one that takes an hour over its last run must not
+    /// keep others waiting for so long.
     pub fn wants_process(&self, processes_max: usize, now: Instant) -> bool {
-        let starting = self
-            .processes
-            .iter()
-            .filter(|process| process.stage == ProcessStage::Starting);
-        let expected = starting.count() * self.deployment.concurrency;
+        let mut living = 0;
+        let (mut starting, mut ready) = (0, 0);
+        for process in &self.processes {
+            match process.stage {
+                ProcessStage::Starting => starting += 1,
+                ProcessStage::Ready => ready += 1,
+                ProcessStage::Retiring => living += 1,
+                ProcessStage::Ending(..) => {}
+            }
+        }
+        living += starting + ready;
         let is_due = self.not_before.is_none_or(|instant| now >= instant);
-        let ending = |process: &&WarmProcess| matches!(process.stage, ProcessStage::Ending(..));
-        let living = self.processes.len() - self.processes.iter().filter(ending).count();
-        self.queue.len() > expected && living < processes_max && is_due
+        let has_place = starting + ready < processes_max && living < 2 * processes_max;
+        self.queue.len() > starting * self.deployment.concurrency && has_place && is_due
+    }
+
+    /// Whether a process of it takes work, or will.
+    pub fn has_process(&self) -> bool {
+        let takes = |process: &WarmProcess| {
+            matches!(process.stage, ProcessStage::Starting | ProcessStage::Ready)
+        };
+        self.processes.iter().any(takes)
+    }
+
+    /// When the run was accepted that has waited the longest.
+    pub fn waits_since(&self) -> Option<Instant> {
+        self.queue.front().map(|run| run.accepted)
+    }
+
+    /// What its processes may hold: all of them, and those of them that are about to end.
+    pub fn memory_mib(&self) -> (u64, u64) {
+        let leaving = self.processes.iter().filter(|process| {
+            let stage = &process.stage;
+            matches!(stage, ProcessStage::Retiring | ProcessStage::Ending(..))
+        });
+        let each = u64::from(self.deployment.memory_mib);
+        let count = leaving.count() as u64;
+        (self.processes.len() as u64 * each, count * each)
+    }
+
+    /// Lets the process that has had the longest turn make way, once it has had a while.
+    pub fn yield_process(&mut self, now: Instant) {
+        let had_turn = |process: &&mut WarmProcess| {
+            let had = now.saturating_duration_since(process.started);
+            process.stage == ProcessStage::Ready && had >= TURN_MIN
+        };
+        let processes = self.processes.iter_mut().filter(had_turn);
+        if let Some(process) = processes.min_by_key(|process| process.started) {
+            process.retire();
+        }
     }
 
     /// No process of before takes new work.
@@ -227,7 +278,7 @@ impl DeploymentPool {
     pub fn fail_start(&mut self, reason: &str) {
         self.counts.ended(&self.deployment.runtime, "not_started");
         let sentence = format!("The process could not be started: {reason}.");
-        self.fail_queue(RunCause::NeverStarted, &sentence);
+        self.fail_queue(RunCause::NotStarted, &sentence);
     }
 
     fn fail_queue(&mut self, cause: RunCause, reason: &str) {

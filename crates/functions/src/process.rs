@@ -3,6 +3,7 @@
 //! Decides; starts nothing and waits for nothing. All that a process sends is hostile input.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,11 +12,15 @@ use tokio::sync::oneshot;
 use crate::frame::{FrameKind, PipeFrame, write_frame, write_pieces};
 use crate::head::{self, ResponseHead};
 use crate::launch::{Launched, ProcessExit};
+use crate::log_budget::{HeldLogs, LogBudget};
 use crate::log_tail::LogTail;
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, RunResponse};
 
 /// Of a body, in either direction, that was sent and not yet taken.
 const CREDIT_BYTES: usize = 256 * 1024;
+/// A body goes on by so much at least, or by all that is left: a process that gives credit byte by
+/// byte, and reads nothing, is not owed a frame for each.
+const BODY_STEP_MIN: usize = 16 * 1024;
 /// Of answers that are not complete, in one process.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A response's head: more than 64 KiB of headers never are, and JSON escapes them.
@@ -66,6 +71,7 @@ impl PendingRun {
             },
             logs: ended.logs,
             errors: ended.errors,
+            held: ended.held,
             duration: ended.duration,
             is_cold: self.is_cold,
         });
@@ -78,6 +84,8 @@ pub struct RunFailure {
     pub logs: String,
     /// With the reason as the last line.
     pub errors: String,
+    /// The memory of both.
+    pub held: HeldLogs,
     pub duration: Duration,
 }
 
@@ -125,6 +133,12 @@ impl SentRequest {
         timeout.into_iter().chain(wait).min_by_key(|(end, _)| *end)
     }
 
+    /// Whether it is to be given credit again. Half of it is left then, so that no one waits; and
+    /// a process that sends a body byte by byte, and reads nothing, is not owed a frame for each.
+    fn is_short_of_credit(&self) -> bool {
+        self.answer_credit <= CREDIT_BYTES / 2
+    }
+
     /// How long its handler has run; zero only where it was not called. Its start may be seen late,
     /// so what its process reports counts, between the time since then and the time since it was
     /// sent.
@@ -136,19 +150,17 @@ impl SentRequest {
         ran.map_or(Duration::ZERO, |ran| ran.max(Duration::from_micros(1)))
     }
 
-    /// Whether its handler may have been called.
-    fn has_started(&self) -> bool {
-        self.started.is_some() || self.head.is_some()
-    }
-
     fn fail(mut self, now: Instant, cause: RunCause, reason: &str) {
         let duration = self.ran_for(now);
         let Some(run) = self.run else { return };
         // Within the bound of the errors: a handler may write the reason.
         self.errors.push_last_line(reason);
+        let (logs, of_logs) = self.logs.finish("Logs");
+        let (errors, of_errors) = self.errors.finish("Errors");
         let failed = RunFailure {
-            logs: self.logs.finish("Logs"),
-            errors: self.errors.finish("Errors"),
+            logs,
+            errors,
+            held: of_logs.join(of_errors),
             duration,
         };
         run.fail(cause, failed);
@@ -174,6 +186,8 @@ impl SentRequest {
         let (Some(run), Some(head)) = (self.run, self.head) else {
             return;
         };
+        let (logs, of_logs) = self.logs.finish("Logs");
+        let (errors, of_errors) = self.errors.finish("Errors");
         let _ = run.reply.send(FunctionOutcome {
             cause: RunCause::Answered,
             response: RunResponse {
@@ -181,8 +195,9 @@ impl SentRequest {
                 headers: head.headers,
                 body: Bytes::from(self.answer),
             },
-            logs: self.logs.finish("Logs"),
-            errors: self.errors.finish("Errors"),
+            logs,
+            errors,
+            held: of_logs.join(of_errors),
             duration,
             is_cold: run.is_cold,
         });
@@ -264,6 +279,8 @@ pub struct WarmProcess {
     has_waiting_bodies: bool,
     next_request: u32,
     limits: ProcessLimits,
+    /// What the logs of its requests take their memory from.
+    logs: Arc<LogBudget>,
 }
 
 /// Of its standard error, looked through for why it ended.
@@ -274,7 +291,7 @@ impl WarmProcess {
         number: u64,
         launched: Launched,
         setup: &[u8],
-        limits: ProcessLimits,
+        (limits, logs): (ProcessLimits, Arc<LogBudget>),
         now: Instant,
     ) -> WarmProcess {
         let mut bytes = Vec::new();
@@ -296,6 +313,7 @@ impl WarmProcess {
             has_waiting_bodies: false,
             next_request: 1,
             limits,
+            logs,
         }
     }
 
@@ -335,8 +353,8 @@ impl WarmProcess {
             answer: Vec::new(),
             answered: 0,
             answer_credit: CREDIT_BYTES,
-            logs: LogTail::new(self.limits.log_letters),
-            errors: LogTail::new(self.limits.log_letters),
+            logs: LogTail::within(self.limits.log_letters, &self.logs),
+            errors: LogTail::within(self.limits.log_letters, &self.logs),
             log_bytes: 0,
             cancelled: None,
             run: Some(run),
@@ -374,7 +392,7 @@ impl WarmProcess {
                 Ok(())
             }
             FrameKind::Log => take_log(flight, &frame.payload, self.limits),
-            FrameKind::Response => take_head(flight, &frame.payload),
+            FrameKind::Response => take_head(flight, &frame.payload, now),
             FrameKind::Body => self.take_body(frame, now),
             FrameKind::Setup | FrameKind::Request | FrameKind::Cancel => {
                 Err("it sent a frame that only the server sends".into())
@@ -395,6 +413,7 @@ impl WarmProcess {
             .payload
             .split_first()
             .ok_or("it sent an empty frame of a body")?;
+        need_part(*flag, piece, "body")?;
         let beyond = "it sent more of a body than it had credit for";
         flight.answer_credit = flight
             .answer_credit
@@ -409,7 +428,9 @@ impl WarmProcess {
             flight.answer.extend_from_slice(piece);
         }
         if *flag == 0 {
-            self.give_credit();
+            if flight.is_short_of_credit() {
+                self.give_credit();
+            }
             return Ok(());
         }
         let flight = self
@@ -443,10 +464,13 @@ impl WarmProcess {
             .iter_mut()
             .filter(|(_, flight)| flight.head.is_some());
         for (nth, (request, flight)) in answering.enumerate() {
-            let taken = CREDIT_BYTES - flight.answer_credit;
+            if !flight.is_short_of_credit() {
+                continue;
+            }
             if nth > 0 && held > HELD_BYTES_MAX {
-                self.has_waiting_bodies |= taken > 0;
-            } else if taken > 0 {
+                self.has_waiting_bodies = true;
+            } else {
+                let taken = CREDIT_BYTES - flight.answer_credit;
                 flight.answer_credit = CREDIT_BYTES;
                 let credit = (taken as u32).to_le_bytes();
                 write_frame(&mut bytes, FrameKind::Credit, *request, &[&credit]);
@@ -552,10 +576,11 @@ impl WarmProcess {
     /// Why it cannot be waited for any longer.
     fn overdue(&self, now: Instant) -> Option<ProcessEnd> {
         for (request, flight) in &self.flights {
-            let (Some((_, at)), Some(_)) = (flight.cancelled, flight.started) else {
+            let (Some((_, at)), Some(started)) = (flight.cancelled, flight.started) else {
                 continue;
             };
-            if now >= at + CANCEL_MAX {
+            // One that another has held up learns of both at the same time.
+            if now >= at.max(started) + CANCEL_MAX {
                 return Some(ProcessEnd::Blocked(*request));
             }
         }
@@ -582,7 +607,7 @@ impl WarmProcess {
         let whole = words.whole();
         self.take_starts(now);
         for (request, flight) in std::mem::take(&mut self.flights) {
-            if !flight.has_started() {
+            if flight.started.is_none() {
                 moving.extend(flight.run);
                 continue;
             }
@@ -640,7 +665,8 @@ fn whole_or_rest<'a>(flight: &SentRequest, words: &'a EndWords, whole: &'a str) 
 fn write_body(bytes: &mut Vec<u8>, request: u32, flight: &mut SentRequest, is_first: bool) {
     let rest = flight.body.len() - flight.body_sent;
     let count = rest.min(flight.credit);
-    if count == 0 && !is_first {
+    let is_small = count < rest.min(BODY_STEP_MIN);
+    if (count == 0 || is_small) && !is_first {
         return;
     }
     let piece = flight
@@ -662,10 +688,12 @@ fn take_started(flight: &mut SentRequest, now: Instant) -> Result<(), String> {
 /// The bytes that may now be sent.
 fn take_credit(flight: &mut SentRequest, request: u32, payload: &[u8]) -> Result<Vec<u8>, String> {
     let count = <[u8; 4]>::try_from(payload).map_err(|_| "it sent a credit that is no number")?;
+    let count = u32::from_le_bytes(count) as usize;
+    if count == 0 {
+        return Err("it gave a credit of nothing".into());
+    }
     let on_its_way = flight.body_sent;
-    let credit = flight
-        .credit
-        .saturating_add(u32::from_le_bytes(count) as usize);
+    let credit = flight.credit.saturating_add(count);
     if credit > CREDIT_BYTES || credit > on_its_way + flight.credit {
         return Err("it gave more credit than it had taken bytes".into());
     }
@@ -683,6 +711,7 @@ fn take_log(flight: &mut SentRequest, payload: &[u8], limits: ProcessLimits) -> 
     let (stream, text) = payload
         .split_first()
         .ok_or("it sent an empty frame of a log")?;
+    need_part(0, text, "log")?;
     let text = String::from_utf8_lossy(text);
     match stream {
         0 => flight.logs.push(&text),
@@ -692,13 +721,14 @@ fn take_log(flight: &mut SentRequest, payload: &[u8], limits: ProcessLimits) -> 
     Ok(())
 }
 
-fn take_head(flight: &mut SentRequest, payload: &[u8]) -> Result<(), String> {
+fn take_head(flight: &mut SentRequest, payload: &[u8], now: Instant) -> Result<(), String> {
     if flight.head.is_some() {
         return Err("it sent a second response".into());
     }
     let (flag, piece) = payload
         .split_first()
         .ok_or("it sent an empty frame of a response")?;
+    need_part(*flag, piece, "response")?;
     flight.head_bytes.extend_from_slice(piece);
     if flight.head_bytes.len() > HEAD_BYTES_MAX {
         return Err(format!(
@@ -709,6 +739,16 @@ fn take_head(flight: &mut SentRequest, payload: &[u8]) -> Result<(), String> {
         let bytes = std::mem::take(&mut flight.head_bytes);
         let head = head::parse_response(&bytes);
         flight.head = Some(head.map_err(|rule| format!("it sent {rule}"))?);
+        // Its pipe may not say so: what answers has begun, and has no more than its time.
+        flight.started.get_or_insert(now);
+    }
+    Ok(())
+}
+
+/// Pieces of nothing would have no end.
+fn need_part(flag: u8, piece: &[u8], of: &str) -> Result<(), String> {
+    if flag == 0 && piece.is_empty() {
+        return Err(format!("it sent an empty part of a {of}"));
     }
     Ok(())
 }

@@ -223,6 +223,22 @@ pub struct InstalledRuntime {
 }
 
 impl InstalledRuntime {
+    /// One that starts nothing.
+    #[cfg(test)]
+    pub(crate) fn pretended(id: &str) -> InstalledRuntime {
+        InstalledRuntime {
+            name: "pretended".to_owned(),
+            version: "1".to_owned(),
+            program: PathBuf::new(),
+            folders: Vec::new(),
+            ids: vec![id.to_owned()],
+            adapter: String::new(),
+            adapter_text: "",
+            arguments: Vec::new(),
+            memory_words: Vec::new(),
+        }
+    }
+
     /// What the interpreter is started with.
     pub(crate) fn arguments(&self, adapter: &Path, memory_mib: u32) -> Vec<String> {
         let heap = (memory_mib / 4 * 3).max(16).to_string();

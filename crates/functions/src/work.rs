@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::log_budget::HeldLogs;
+
 /// One deployment, unpacked and ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpackedDeployment {
@@ -66,6 +68,8 @@ pub enum RunCause {
     NeighbourStopped,
     /// The processes of this deployment end before they answer anything.
     NeverStarted,
+    /// The host could not start a process: this one may run again.
+    NotStarted,
     /// The executor was shut down: this one may run again.
     ShutDown,
 }
@@ -81,6 +85,7 @@ impl RunCause {
             RunCause::ProcessEnded => "process_ended",
             RunCause::NeighbourStopped => "neighbour_stopped",
             RunCause::NeverStarted => "never_started",
+            RunCause::NotStarted => "not_started",
             RunCause::ShutDown => "shut_down",
         }
     }
@@ -98,7 +103,7 @@ pub struct RunResponse {
 }
 
 /// How a run ended. One that failed has the status 500.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct FunctionOutcome {
     /// Why it ended.
     pub cause: RunCause,
@@ -108,6 +113,8 @@ pub struct FunctionOutcome {
     pub logs: String,
     /// What it logged as errors, with the reason of a failure as the last line.
     pub errors: String,
+    /// The memory of both, which counts until this is dropped.
+    pub held: HeldLogs,
     /// From the start of the handler to its end; zero for one that never started.
     pub duration: Duration,
     /// Whether it waited for a process to start.

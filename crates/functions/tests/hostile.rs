@@ -118,6 +118,42 @@ fn floods_of_output_are_drained() {
     }
 }
 
+/// The longest letters that logs may have, of more runs at once than there is memory for: 4 MB each.
+#[test]
+fn logs_of_all_runs_together_are_bounded() {
+    const RUNS: usize = 24;
+    const HELD_MAX: usize = 64 * 1024 * 1024 / 2 + RUNS * 2 * 4 * 1024;
+    let executor = executor("long-logs", |_| {});
+    let mut flood = work(Language::Node, "long-logs", "/long-logs?ms=1000");
+    flood.timeout = Duration::from_mins(2);
+    flood.wait_max = None;
+    let outcomes = run_all_on(&executor, vec![flood.clone(); RUNS]);
+    let bytes = |outcome: &FunctionOutcome| outcome.logs.len() + outcome.errors.len();
+    let held: usize = outcomes.iter().map(bytes).sum();
+    assert!(held <= HELD_MAX, "{held}");
+    let mut cut = 0;
+    for outcome in &outcomes {
+        assert_eq!(outcome.cause, RunCause::Answered, "{outcome:?}");
+        assert!(outcome.errors.ends_with("the end\n"));
+        for log in [&outcome.logs, &outcome.errors] {
+            if log.len() < 490_000 * 4 {
+                assert!(log.starts_with("[WARNING] "), "{} bytes", log.len());
+                assert!(log.contains("truncated: functions that run hold too much of logs"));
+                cut += 1;
+            }
+        }
+    }
+    assert!(cut > 0);
+    // Another function has room meanwhile, and what is given back can be used again.
+    let mut other = work_in(hostile(Language::Node, "other-logs"), "/long-logs?ms=0");
+    other.timeout = Duration::from_mins(2);
+    let other = run_on(&executor, other);
+    assert!(!other.logs.contains("[WARNING]") && !other.errors.contains("[WARNING]"));
+    drop(outcomes);
+    let again = run_on(&executor, flood);
+    assert!(!again.logs.contains("[WARNING]") && !again.errors.contains("[WARNING]"));
+}
+
 /// A frame as a handler would forge it.
 fn forged(kind: u8, request: u32, payload: &[u8]) -> String {
     let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
@@ -352,7 +388,7 @@ fn a_shut_down_executor_leaves_no_process() {
         RunCause::ShutDown,
         "The server is stopping.",
     );
-    assert_eq!(wait(executor.run(slow)), Err(RunRefusal::Closing));
+    assert_eq!(wait(executor.run(slow)).unwrap_err(), RunRefusal::Closing);
 }
 
 #[test]
@@ -362,8 +398,8 @@ fn a_runtime_that_is_missing_is_refused() {
     let runtime = "node-14.5".to_owned();
     let executor = executor("missing", |_| {});
     assert_eq!(
-        wait(executor.run(work)),
-        Err(RunRefusal::RuntimeMissing { runtime })
+        wait(executor.run(work)).unwrap_err(),
+        RunRefusal::RuntimeMissing { runtime }
     );
 }
 

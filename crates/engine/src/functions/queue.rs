@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[cfg(feature = "test-switches")]
 use std::sync::atomic::Ordering;
 
-use model::{Function, Timestamp};
+use model::{Function, ProjectId, Timestamp};
 use store::{
     ExecutionRecord, ExecutionStatus, ExecutionTrigger, FunctionName, FunctionOp, Headers,
     NewExecution, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall, QueuedExecution,
@@ -250,6 +250,18 @@ impl Engine {
             record: Box::new(record),
         };
         self.change_function(None, FunctionOp::Queue(op)).await
+    }
+
+    /// The functions of these projects, by [`Function::seq`].
+    pub fn functions_of_projects(&self, projects: &[ProjectId]) -> Vec<i64> {
+        let catalogue = self.catalogue();
+        let functions = catalogue
+            .projects()
+            .flat_map(|project| project.functions.values());
+        functions
+            .filter(|function| projects.contains(&function.project))
+            .map(|function| function.seq)
+            .collect()
     }
 
     pub(super) fn functions_by_seq(&self) -> HashMap<i64, Arc<Function>> {

@@ -50,6 +50,13 @@ const routes = {
     for (let n = 0; n < 300000; n += 1) log(`line ${n}`)
     return res.text('')
   },
+  '/long-logs': async ({ req, res, log, error }) => {
+    log('😀'.repeat(490000))
+    error('😀'.repeat(490000))
+    await new Promise((resolve) => setTimeout(resolve, Number(req.query.ms)))
+    error('the end')
+    return res.text('')
+  },
   '/long-line': ({ res, log }) => { log('€'.repeat(3000000)); return res.text('') },
   '/loop': () => { for (;;); },
   '/forever': () => new Promise(() => {}),

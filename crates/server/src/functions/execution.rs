@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use engine::{EngineError, ExecutionRecord, ExecutionStatus, ExecutionTrigger};
-use functions::{FunctionOutcome, RunRefusal};
+use functions::{FunctionOutcome, HeldLogs, RunRefusal};
 use model::{DeploymentId, Timestamp};
 
 /// Headers of a request that a record keeps (wire protocol, executions).
@@ -66,12 +66,14 @@ pub fn own_headers(id: &str, trigger: ExecutionTrigger, client: &str) -> Vec<(St
 }
 
 /// An execution that has ended, as its caller sees it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Execution {
     /// With all headers.
     pub record: ExecutionRecord,
     /// The body of the response.
     pub body: Bytes,
+    /// The memory of its logs.
+    held: HeldLogs,
 }
 
 impl Execution {
@@ -108,21 +110,30 @@ impl Execution {
                 updated,
             },
             body: response.body,
+            held: outcome.held,
         }
     }
 
     /// What is kept of it: no body, and of the headers those that say what the bodies were.
     pub fn kept(&self) -> ExecutionRecord {
-        let kept = |headers: &[(String, String)], names: &[&str]| {
-            let is_kept = |(name, _): &&(String, String)| names.contains(&name.as_str());
-            headers.iter().filter(is_kept).cloned().collect()
-        };
-        ExecutionRecord {
-            request_headers: kept(&self.record.request_headers, &REQUEST_HEADERS_KEPT),
-            response_headers: kept(&self.record.response_headers, &RESPONSE_HEADERS_KEPT),
-            ..self.record.clone()
-        }
+        let mut record = self.record.clone();
+        keep_headers(&mut record);
+        record
     }
+
+    /// As [`Execution::kept`], with the memory of its logs, where no caller is to be answered.
+    pub fn into_kept(mut self) -> (ExecutionRecord, HeldLogs) {
+        keep_headers(&mut self.record);
+        (self.record, self.held)
+    }
+}
+
+fn keep_headers(record: &mut ExecutionRecord) {
+    let keep = |headers: &mut Vec<(String, String)>, names: &[&str]| {
+        headers.retain(|(name, _)| names.contains(&name.as_str()));
+    };
+    keep(&mut record.request_headers, &REQUEST_HEADERS_KEPT);
+    keep(&mut record.response_headers, &RESPONSE_HEADERS_KEPT);
 }
 
 /// Why there is no execution.

@@ -1,9 +1,13 @@
 //! What runs of the queue at this moment, and how much of it may.
+//!
+//! No project has more in flight than is left free for others: one whose executions take long never
+//! stops those of the rest, and where many are like that, each has an equal part.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::ProjectId;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -33,6 +37,7 @@ pub struct QueuedRuns {
 pub struct QueuedFlight {
     /// [`model::Function::seq`].
     pub function: i64,
+    pub project: ProjectId,
     /// Of what its handler is given.
     pub bytes: usize,
 }
@@ -50,6 +55,37 @@ impl QueuedRuns {
     pub fn rest(&self, function: i64) {
         let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
         resting.insert(function, Instant::now() + REST);
+    }
+
+    /// Projects of which no more is started now.
+    pub fn crowded_projects(&self) -> Vec<ProjectId> {
+        let flights = self.lock();
+        let mut counts: HashMap<&ProjectId, usize> = HashMap::new();
+        for flight in flights.values() {
+            *counts.entry(&flight.project).or_default() += 1;
+        }
+        let free = IN_FLIGHT_MAX.saturating_sub(flights.len());
+        counts.retain(|_, count| *count >= free);
+        counts.into_keys().cloned().collect()
+    }
+
+    /// Counts an execution that was started as one in flight; false where its project has no room
+    /// for what its handler is given.
+    pub fn admit(&self, seq: i64, flight: QueuedFlight) -> bool {
+        let mut flights = self.lock();
+        let (mut all, mut own) = (0, 0);
+        for other in flights.values() {
+            all += other.bytes;
+            if other.project == flight.project {
+                own += other.bytes;
+            }
+        }
+        // The first one always has, or what is largest would never run.
+        let fits = own == 0 || own + flight.bytes <= IN_FLIGHT_BYTES_MAX.saturating_sub(all);
+        if fits {
+            flights.insert(seq, flight);
+        }
+        fits
     }
 
     /// How many more may be started now.
@@ -79,5 +115,50 @@ impl QueuedRuns {
     pub async fn finish(&self) {
         let mut tasks = self.tasks.lock().await;
         while tasks.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(project: usize, bytes: usize) -> QueuedFlight {
+        QueuedFlight {
+            function: project as i64,
+            project: ProjectId::new(&format!("p{project}")).unwrap(),
+            bytes,
+        }
+    }
+
+    /// Lets each project start all that it may, in turn; how many of each are in flight.
+    fn filled(projects: usize, bytes: usize) -> Vec<usize> {
+        let runs = QueuedRuns::default();
+        let mut counts = vec![0; projects];
+        for seq in 0..10_000 {
+            let project = seq % projects;
+            let one = flight(project, bytes);
+            let is_passed = runs.crowded_projects().contains(&one.project);
+            if runs.room() > 0 && !is_passed && runs.admit(seq as i64, one) {
+                counts[project] += 1;
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn flights_of_a_project_leave_as_many_free() {
+        assert_eq!(filled(1, 0), [128]);
+        assert_eq!(filled(2, 0), [86, 85]);
+        assert!(filled(8, 0).iter().all(|count| (28..=29).contains(count)));
+    }
+
+    #[test]
+    fn flights_of_a_project_leave_as_many_bytes_free() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(filled(1, 10 * MIB), [3]);
+        assert_eq!(filled(1, MIB), [32]);
+        assert_eq!(filled(2, MIB), [21, 21]);
+        // What is larger than the bound runs alone.
+        assert_eq!(filled(1, 100 * MIB), [1]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{EngineError, ExecutionRecord, STARTS_MAX, StartedExecution, failed_execution};
-use functions::{FunctionOutcome, RunCause, RunRefusal};
+use functions::{FunctionOutcome, HeldLogs, RunCause, RunRefusal};
 use model::Function;
 
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
@@ -69,7 +69,9 @@ impl RunningFunctions {
             if room == 0 {
                 return Ok(());
             }
-            let passed = self.queue().passed_over();
+            let crowded = self.queue().crowded_projects();
+            let mut passed = self.queue().passed_over();
+            passed.extend(self.engine().functions_of_projects(&crowded));
             let started = self.engine().start_executions(&passed, room).await?;
             if started.is_empty() {
                 return Ok(());
@@ -77,9 +79,15 @@ impl RunningFunctions {
             for one in started {
                 let flight = QueuedFlight {
                     function: one.function.seq,
+                    project: one.function.project.clone(),
                     bytes: one.call.size_bytes(),
                 };
-                self.queue().lock().insert(one.queued.seq, flight);
+                let seq = one.queued.seq;
+                if !self.queue().admit(seq, flight) {
+                    self.queue().rest(one.function.seq);
+                    self.engine().return_execution(seq, false).await?;
+                    continue;
+                }
                 let running = self.clone();
                 tasks.spawn(async move { running.fly(one).await });
             }
@@ -91,7 +99,8 @@ impl RunningFunctions {
         let seq = started.queued.seq;
         let function = started.function.clone();
         let id = started.queued.id.clone();
-        let end = self.run_started(&function, started).await;
+        // The memory of its logs counts until its record is kept.
+        let (end, _held) = self.run_started(&function, started).await;
         for _ in 0..KEEP_TRIES {
             let kept = match &end {
                 StartEnd::Ended(record) => {
@@ -123,7 +132,11 @@ impl RunningFunctions {
         self.queue().expect();
     }
 
-    async fn run_started(&self, function: &Arc<Function>, started: StartedExecution) -> StartEnd {
+    async fn run_started(
+        &self,
+        function: &Arc<Function>,
+        started: StartedExecution,
+    ) -> (StartEnd, HeldLogs) {
         let StartedExecution { queued, call, .. } = started;
         let mut request = ExecutionCall {
             id: queued.id.clone(),
@@ -139,34 +152,34 @@ impl RunningFunctions {
             Ok((deployment, outcome)) => {
                 let is_last = queued.attempt >= STARTS_MAX;
                 if let Some(again) = again(&outcome, is_last) {
-                    return again;
+                    return (again, HeldLogs::default());
                 }
                 let times = (queued.created, self.engine().now());
                 let execution = Execution::new(request, deployment, outcome, times);
-                let mut record = execution.kept();
+                let (mut record, held) = execution.into_kept();
                 record.scheduled = queued.is_scheduled.then_some(queued.due);
-                return StartEnd::Ended(Box::new(record));
+                return (StartEnd::Ended(Box::new(record)), held);
             }
             Err(fault) => match unseen(fault, queued.attempt) {
-                Ok(again) => return again,
+                Ok(again) => return (again, HeldLogs::default()),
                 Err(why) => why,
             },
         };
         let record = failed_execution(&queued, self.engine().now(), &why);
-        StartEnd::Ended(Box::new(record))
+        (StartEnd::Ended(Box::new(record)), HeldLogs::default())
     }
 }
 
 /// Whether a run that the executor has ended is to be started again: no one has seen the end of its
 /// handler.
 fn again(outcome: &FunctionOutcome, is_last: bool) -> Option<StartEnd> {
-    let is_unseen = matches!(
-        outcome.cause,
-        RunCause::NeighbourStopped | RunCause::ShutDown
-    );
-    let counts = !outcome.duration.is_zero();
-    let rests = false;
-    (is_unseen && !(counts && is_last)).then_some(StartEnd::Again { counts, rests })
+    let (counts, rests) = match outcome.cause {
+        RunCause::NeighbourStopped | RunCause::ShutDown => (!outcome.duration.is_zero(), false),
+        // A host without descriptors or memory may have them again in a second.
+        RunCause::NotStarted => (true, true),
+        _ => return None,
+    };
+    (!(counts && is_last)).then_some(StartEnd::Again { counts, rests })
 }
 
 /// What becomes of an execution that the executor has not run, or why it has failed for ever.
@@ -208,6 +221,7 @@ mod tests {
             },
             logs: String::new(),
             errors: String::new(),
+            held: HeldLogs::default(),
             duration: Duration::from_millis(ran_ms),
             is_cold: false,
         }
@@ -229,6 +243,9 @@ mod tests {
             // Its handler had not begun.
             assert_eq!(counts(cause, 0, true), Some(false), "{cause:?}");
         }
+        // The host could not start a process: three times, and no more.
+        assert_eq!(counts(RunCause::NotStarted, 0, false), Some(true));
+        assert_eq!(counts(RunCause::NotStarted, 0, true), None);
         for cause in [
             RunCause::Answered,
             RunCause::TimedOut,

@@ -15,7 +15,7 @@ use functions::cgroup::{CGROUPS, GroupFolder, OWN_CGROUP};
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
 use functions::{
-    Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork,
+    Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork, HeldLogs,
     InstalledRuntimes, RunCause,
 };
 use model::{DeploymentId, Function, Timestamp};
@@ -257,8 +257,8 @@ impl RunningFunctions {
         let (trigger, took) = (call.trigger.as_str(), handed_over.elapsed());
         self.counts.ran(function, trigger, &outcome, took);
         if !function.definition.logging {
-            outcome.logs.clear();
-            outcome.errors.clear();
+            (outcome.logs, outcome.errors) = Default::default();
+            outcome.held = HeldLogs::default();
         }
         let active = function.active.as_ref();
         let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;

@@ -1,0 +1,322 @@
+//! Which deployment gets a process where there is not memory for all, and what hostile processes
+//! can bring about.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::*;
+use crate::frame::FrameKind;
+use crate::process::ProcessLimits;
+use crate::work::{FunctionOutcome, FunctionWork, RunCause};
+
+const RUNTIME: &str = "node-20.0";
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A conductor whose processes are pretended, and its clock.
+struct World {
+    conductor: Conductor,
+    now: Instant,
+}
+
+/// The end of a run, once it has come.
+type Awaited = oneshot::Receiver<FunctionOutcome>;
+
+impl World {
+    fn new(memory_max_mib: u64, processes_max: usize) -> World {
+        let limits = ConductorLimits {
+            processes_max,
+            memory_max_mib,
+            idle_max: Duration::from_mins(1),
+            process: ProcessLimits {
+                body_bytes: 10 * 1024 * 1024,
+                log_letters: 1_000_000,
+                start_max: 30 * SECOND,
+            },
+        };
+        let runtimes = InstalledRuntimes::default();
+        let mut conductor = Conductor::new(&runtimes, true, limits, Arc::default());
+        let runtime = Arc::new(InstalledRuntime::pretended(RUNTIME));
+        conductor.runtimes.insert(RUNTIME.to_owned(), runtime);
+        World {
+            conductor,
+            now: Instant::now(),
+        }
+    }
+
+    /// Asks for a run; no caller waits for it.
+    fn run(&mut self, deployment: &str, memory_mib: u32) -> Awaited {
+        self.run_with(deployment, memory_mib, (None, Bytes::new()))
+    }
+
+    fn run_with(
+        &mut self,
+        id: &str,
+        memory_mib: u32,
+        (wait_max, body): (Option<Duration>, Bytes),
+    ) -> Awaited {
+        let deployment = Arc::new(UnpackedDeployment {
+            id: id.to_owned(),
+            revision: 1,
+            runtime: RUNTIME.to_owned(),
+            folder: "/".into(),
+            entrypoint: "main.js".to_owned(),
+            variables: Vec::new(),
+            memory_mib,
+            concurrency: 2,
+            reaches_outside: false,
+        });
+        let (reply, outcome) = oneshot::channel();
+        let work = FunctionWork {
+            deployment,
+            method: "POST".to_owned(),
+            path: "/".to_owned(),
+            headers: Vec::new(),
+            body,
+            timeout: 900 * SECOND,
+            wait_max,
+        };
+        let run = PendingRun {
+            work,
+            accepted: self.now,
+            reply,
+            moves: 0,
+            is_cold: false,
+        };
+        self.conductor.run(run, self.now).unwrap();
+        outcome
+    }
+
+    /// Starts what is wanted; the deployments of what was started, in order.
+    fn start_wanted(&mut self) -> Vec<String> {
+        let mut started = Vec::new();
+        while let Some(wanted) = self.conductor.wanted(self.now) {
+            let number = wanted.number;
+            started.push(wanted.deployment.id.clone());
+            let launched = Ok((Launched::pretended(), b"{}".to_vec()));
+            self.conductor.add(wanted, launched, self.now);
+            self.send(number, FrameKind::Started, 0, &[]);
+        }
+        started
+    }
+
+    fn send(&mut self, process: u64, kind: FrameKind, request: u32, payload: &[u8]) {
+        let payload = payload.to_vec();
+        let frame = PipeFrame {
+            kind,
+            request,
+            payload,
+        };
+        self.conductor.take_frames(process, vec![frame], self.now);
+    }
+
+    /// Lets a process answer a request.
+    fn answer(&mut self, process: u64, request: u32) {
+        let head = b"\x01{\"status\":200,\"headers\":{}}";
+        self.send(process, FrameKind::Response, request, head);
+        self.send(process, FrameKind::Body, request, b"\x01");
+    }
+
+    /// Lets the processes that were killed be seen as ended.
+    fn bury(&mut self) {
+        let ending = |process: &&WarmProcess| matches!(process.stage, ProcessStage::Ending(..));
+        let pools = self.conductor.pools.values();
+        let ended: Vec<u64> = pools
+            .flat_map(|pool| pool.processes.iter().filter(ending))
+            .map(|process| process.number)
+            .collect();
+        for process in ended {
+            for what in [
+                Happening::Closed,
+                Happening::Exited(crate::launch::ProcessExit::Code(0)),
+            ] {
+                let event = ProcessEvent { process, what };
+                self.conductor.take_event(event, self.now);
+            }
+        }
+    }
+
+    fn tick(&mut self, after: Duration) {
+        self.now += after;
+        self.conductor.tick(false, self.now);
+    }
+}
+
+/// What is on its way to a process.
+fn waiting_bytes(conductor: &Conductor) -> usize {
+    let pools = conductor.pools.values();
+    let processes = pools.flat_map(|pool| &pool.processes);
+    processes
+        .map(|process| process.launched.outgoing.waiting_bytes())
+        .sum()
+}
+
+#[test]
+fn deployment_without_a_process_gets_memory_that_others_hold_busily() {
+    let mut world = World::new(1_024, 8);
+    let mut outcomes = Vec::new();
+    for _ in 0..8 {
+        outcomes.push(world.run("busy", 512));
+    }
+    assert_eq!(world.start_wanted(), ["busy", "busy"]);
+    let mut late = world.run("late", 512);
+    assert!(world.start_wanted().is_empty(), "all have just begun");
+    world.tick(11 * SECOND);
+    assert!(world.start_wanted().is_empty(), "one makes way");
+    // It has two runs, and gets no others.
+    for request in [1, 2] {
+        world.answer(1, request);
+    }
+    world.tick(SECOND);
+    world.bury();
+    assert_eq!(world.start_wanted(), ["late"], "before `busy` has it again");
+    world.answer(3, 1);
+    assert_eq!(late.try_recv().unwrap().cause, RunCause::Answered);
+    let ended = outcomes.iter_mut().map(|one| one.try_recv().is_ok());
+    assert_eq!(ended.filter(|ended| *ended).count(), 2, "no run was lost");
+    assert!(world.conductor.pools["busy"].waiting() > 0);
+}
+
+#[test]
+fn deployment_that_wants_more_than_others_have_does_not_hold_them_up() {
+    let mut world = World::new(1_024, 8);
+    let _small = [world.run("a", 128), world.run("b", 128)];
+    world.start_wanted();
+    let _huge = world.run("huge", 1_024);
+    let _more = [1, 2].map(|_| world.run("a", 128));
+    world.tick(20 * SECOND);
+    assert_eq!(world.start_wanted(), ["a"]);
+    let retiring = |process: &WarmProcess| process.stage == ProcessStage::Retiring;
+    let pools = world.conductor.pools.values();
+    assert!(!pools.flat_map(|pool| &pool.processes).any(retiring));
+}
+
+#[test]
+fn processes_that_retire_keep_no_others_from_starting() {
+    let mut world = World::new(16_384, 2);
+    let mut outcomes: Vec<_> = (0..4).map(|_| world.run("f", 128)).collect();
+    assert_eq!(world.start_wanted().len(), 2);
+    world.conductor.retire("f", world.now);
+    outcomes.extend((0..4).map(|_| world.run("f", 128)));
+    assert_eq!(world.start_wanted().len(), 2, "their runs may take long");
+    world.conductor.retire("f", world.now);
+    outcomes.extend((0..4).map(|_| world.run("f", 128)));
+    assert!(
+        world.start_wanted().is_empty(),
+        "no more than twice as many"
+    );
+    for request in [1, 2] {
+        world.answer(1, request);
+    }
+    world.tick(SECOND);
+    world.bury();
+    assert_eq!(world.start_wanted().len(), 1);
+    for outcome in &mut outcomes[..2] {
+        assert_eq!(outcome.try_recv().unwrap().cause, RunCause::Answered);
+    }
+}
+
+#[test]
+fn process_that_reads_nothing_is_not_owed_more_than_it_has_sent() {
+    let mut world = World::new(1_024, 1);
+    let _outcome = world.run("f", 128);
+    world.start_wanted();
+    let before = waiting_bytes(&world.conductor);
+    let head = b"\x01{\"status\":200,\"headers\":{}}";
+    world.send(1, FrameKind::Response, 1, head);
+    for _ in 0..300_000 {
+        world.send(1, FrameKind::Body, 1, b"\0x");
+    }
+    let owed = waiting_bytes(&world.conductor) - before;
+    assert!(owed < 1_000, "{owed} bytes of credit for bytes one by one");
+}
+
+#[test]
+fn process_that_gives_credit_byte_by_byte_is_not_owed_frames_for_it() {
+    let mut world = World::new(1_024, 1);
+    let body = Bytes::from(vec![b'b'; 10 * 1024 * 1024]);
+    let _outcome = world.run_with("f", 128, (None, body));
+    world.start_wanted();
+    let before = waiting_bytes(&world.conductor);
+    for _ in 0..200_000 {
+        world.send(1, FrameKind::Credit, 1, &1_u32.to_le_bytes());
+    }
+    let owed = waiting_bytes(&world.conductor) - before;
+    assert!((180_000..201_000).contains(&owed), "{owed} bytes");
+}
+
+#[test]
+fn parts_of_nothing_end_the_process() {
+    let parts: [(FrameKind, &[u8]); 4] = [
+        (FrameKind::Body, b"\0"),
+        (FrameKind::Response, b"\0"),
+        (FrameKind::Log, b"\0"),
+        (FrameKind::Credit, b"\0\0\0\0"),
+    ];
+    for (kind, payload) in parts {
+        let mut world = World::new(1_024, 1);
+        let mut outcome = world.run("f", 128);
+        world.start_wanted();
+        world.send(1, FrameKind::Started, 1, b"");
+        if kind == FrameKind::Body {
+            let head = b"\x01{\"status\":200,\"headers\":{}}";
+            world.send(1, FrameKind::Response, 1, head);
+        }
+        world.send(1, kind, 1, payload);
+        world.bury();
+        let outcome = outcome.try_recv().expect("it has ended");
+        assert_eq!(outcome.cause, RunCause::ProcessEnded, "{kind:?}");
+    }
+}
+
+#[test]
+fn run_that_answers_without_a_start_has_no_more_than_its_time() {
+    let mut world = World::new(1_024, 1);
+    let mut hostile = world.run("f", 128);
+    let mut beside = world.run("f", 128);
+    world.start_wanted();
+    world.send(1, FrameKind::Started, 2, b"");
+    let head = b"\x01{\"status\":200,\"headers\":{}}";
+    world.send(1, FrameKind::Response, 1, head);
+    world.tick(900 * SECOND);
+    assert_eq!(hostile.try_recv().unwrap_err(), TryRecvError::Empty);
+    world.answer(1, 2);
+    // What is cancelled ends with the time that a blocked loop has.
+    world.tick(SECOND);
+    world.bury();
+    assert_eq!(hostile.try_recv().unwrap().cause, RunCause::TimedOut);
+    assert!(beside.try_recv().is_ok());
+}
+
+/// A loop that was held up begins what its caller has given up, and learns of that next.
+#[test]
+fn run_that_begins_after_its_cancellation_has_its_time_to_answer() {
+    let mut world = World::new(1_024, 1);
+    let mut blocking = world.run("f", 128);
+    let mut late = world.run_with("f", 128, (Some(30 * SECOND), Bytes::new()));
+    world.start_wanted();
+    world.send(1, FrameKind::Started, 1, b"");
+    world.tick(31 * SECOND);
+    assert_eq!(late.try_recv().unwrap().cause, RunCause::WaitedTooLong);
+    world.tick(SECOND);
+    world.send(1, FrameKind::Started, 2, b"");
+    world.tick(Duration::from_millis(10));
+    world.answer(1, 2);
+    world.answer(1, 1);
+    let outcome = blocking.try_recv().expect("it was not killed before");
+    assert_eq!(outcome.cause, RunCause::Answered);
+}
+
+#[test]
+fn run_whose_process_cannot_be_started_says_that_the_host_could_not() {
+    let mut world = World::new(1_024, 1);
+    let mut outcome = world.run("f", 128);
+    let wanted = world.conductor.wanted(world.now).unwrap();
+    let why = Err("Too many open files".to_owned());
+    world.conductor.add(wanted, why, world.now);
+    let outcome = outcome.try_recv().unwrap();
+    assert_eq!(outcome.cause, RunCause::NotStarted);
+    assert!(outcome.errors.contains("Too many open files"));
+}
