@@ -7,6 +7,7 @@ input the request that executes the function.
 import importlib.util
 import json
 import os
+import site
 import sys
 from types import SimpleNamespace
 
@@ -23,6 +24,8 @@ def execute(handler, call):
     return handler(SimpleNamespace(req=req, res=res, log=print, error=print))
 
 
+# As the adapter finds packages.
+site.addsitedir(os.path.join(os.path.dirname(sys.argv[1]), ".packages"))
 spec = importlib.util.spec_from_file_location("handler", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)

@@ -21,10 +21,22 @@ use super::load_function::{CALL, FunctionLanguage, LoadFunction};
 /// variables that it was started with.
 const VARIABLE: &str = "bench";
 
+/// Processes of functions end so long after their last request where their spare is to answer.
+const IDLE: &str = "--functions-idle-s=1";
+const NO_SPARE: &str = "--functions-spare-s=0";
+/// A server whose processes have not changed for so long has ended what it ends, and its spare has
+/// loaded its code.
+const STILL: Duration = Duration::from_millis(1_500);
+/// A spare that has not come by then does not come: the code loads quickly.
+const SPARE_MAX: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// All cold starts of one handler.
 pub struct ColdStart {
     /// Which.
     pub handler: LoadFunction,
+    /// Whether a spare answers, and not a process that is started.
+    is_from_spare: bool,
     /// From the request to the answer of the execution.
     pub ours: Vec<Duration>,
     /// From the start of the interpreter to the answer of the handler.
@@ -36,23 +48,82 @@ impl ColdStart {
     pub fn of(handler: LoadFunction) -> ColdStart {
         ColdStart {
             handler,
+            is_from_spare: false,
             ours: Vec::new(),
             bare: Vec::new(),
         }
     }
 
+    /// None yet, of those that a spare answers.
+    pub fn from_spare(handler: LoadFunction) -> ColdStart {
+        ColdStart {
+            is_from_spare: true,
+            ..ColdStart::of(handler)
+        }
+    }
+
+    /// Its name for people.
+    pub fn title(&self) -> String {
+        let how = if self.is_from_spare {
+            ", from the spare"
+        } else {
+            ""
+        };
+        self.handler.title().to_owned() + how
+    }
+
     /// Adds `count` of each, in turns.
     ///
     /// # Errors
-    /// When a server or an interpreter fails, an answer is wrong, or no process was started.
+    /// When a server or an interpreter fails, an answer is wrong, or the answer came of another
+    /// process than it should.
     pub fn add(
         &mut self,
         deployed: &DeployedFunctions<'_>,
         cores: &Cores,
         count: u32,
     ) -> Result<()> {
+        if self.is_from_spare {
+            self.add_from_spare(deployed, cores, count)
+        } else {
+            self.add_started(deployed, cores, count)
+        }
+    }
+
+    fn add_from_spare(
+        &mut self,
+        deployed: &DeployedFunctions<'_>,
+        cores: &Cores,
+        count: u32,
+    ) -> Result<()> {
         let handler = self.handler;
-        let server = deployed.serve(handler, cores, &[])?;
+        let server = deployed.serve(handler, cores, &[IDLE])?;
+        let mut connection = Connection::open(server.access.address)?;
+        let mut worked = processes(&server)?;
+        for _ in 0..count {
+            let Some(spare) = until_spare(&server, &worked)? else {
+                break;
+            };
+            let start = Instant::now();
+            execute(&server.access, &mut connection, handler)?;
+            let took = start.elapsed();
+            let is_new = processes(&server)?.difference(&spare).next().is_some();
+            ensure!(!is_new, "a process was started");
+            self.ours.push(took);
+            self.bare.push(bare(deployed, handler, cores, &server)?);
+            worked = spare;
+        }
+        server.stop()
+    }
+
+    fn add_started(
+        &mut self,
+        deployed: &DeployedFunctions<'_>,
+        cores: &Cores,
+        count: u32,
+    ) -> Result<()> {
+        let handler = self.handler;
+        let server = deployed.serve(handler, cores, &[NO_SPARE])?;
         let mut connection = Connection::open(server.access.address)?;
         let variables = format!("/functions/{}/variables", handler.id());
         let body = json!({ "variableId": VARIABLE, "key": "BENCH", "value": "0" });
@@ -73,9 +144,31 @@ impl ColdStart {
     }
 }
 
+/// Those that the server has started.
 fn processes(server: &LiveServer) -> Result<HashSet<u32>> {
-    let tree = server.process().tree()?;
-    Ok(tree.into_iter().map(|process| process.0).collect())
+    let tree = server.process().tree()?.into_iter();
+    let own = server.process().0;
+    Ok(tree
+        .map(|process| process.0)
+        .filter(|number| *number != own)
+        .collect())
+}
+
+/// Waits until what has `worked` has ended and others are there that stay the same; `None` where
+/// none come.
+fn until_spare(server: &LiveServer, worked: &HashSet<u32>) -> Result<Option<HashSet<u32>>> {
+    let begun = Instant::now();
+    let (mut seen, mut since) = (HashSet::new(), Instant::now());
+    while begun.elapsed() < SPARE_MAX {
+        std::thread::sleep(LOOK_EVERY);
+        let now = processes(server)?;
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        } else if !seen.is_empty() && seen.is_disjoint(worked) && since.elapsed() >= STILL {
+            return Ok(Some(seen));
+        }
+    }
+    Ok(None)
 }
 
 /// Starts an interpreter without a server, and has it call the handler once; how long that took.

@@ -20,8 +20,6 @@ use crate::stage::Stage;
 const FUNCTIONS: &str = "functions";
 /// How often a function is executed until it must have answered.
 const FIRST_TRIES: u32 = 3;
-/// The package of the official client.
-const SDK: &str = "node-appwrite";
 /// Records that are kept, and bytes of them: the most that a server takes, so that none makes way.
 const RECORDS_MAX: u64 = 10_000_000;
 const RECORDS_BYTES_MAX: u64 = 1 << 40;
@@ -39,35 +37,62 @@ pub struct DeployedFunctions<'a> {
     pub missing: Vec<(LoadFunction, String)>,
 }
 
-/// # Errors
-/// When a folder does not hold the official client.
-pub fn check_sdk(sdk: &Path) -> Result<()> {
-    let package = sdk.join(SDK);
-    ensure!(
-        package.join("package.json").is_file(),
-        "--sdk {}: it holds no package {SDK}; name the folder node_modules in which it lies",
-        sdk.display()
-    );
-    Ok(())
+/// Folders of packages with the official clients; without one, functions fetch rows by HTTP alone.
+#[derive(Clone, Debug, Default)]
+pub struct SdkFolders {
+    /// A folder `node_modules`.
+    pub node: Option<PathBuf>,
+    /// What `pip install --target` fills.
+    pub python: Option<PathBuf>,
+}
+
+impl SdkFolders {
+    /// # Errors
+    /// When a folder does not hold the official client.
+    pub fn check(&self) -> Result<()> {
+        let named = [
+            ("--sdk", &self.node, "package.json"),
+            ("--python-sdk", &self.python, "__init__.py"),
+        ];
+        let languages = [FunctionLanguage::Node, FunctionLanguage::Python];
+        for ((flag, folder, file), language) in named.into_iter().zip(languages) {
+            let Some(folder) = folder else { continue };
+            let package = language.sdk();
+            ensure!(
+                folder.join(package).join(file).is_file(),
+                "{flag} {}: it holds no package {package}; name the folder in which it lies",
+                folder.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// The packages that a handler uses.
+    pub fn of(&self, handler: LoadFunction) -> Option<&Path> {
+        match handler {
+            LoadFunction::RowsNode => self.node.as_deref(),
+            LoadFunction::RowsPython => self.python.as_deref(),
+            LoadFunction::JsonNode | LoadFunction::JsonPython => None,
+        }
+    }
 }
 
 impl<'a> DeployedFunctions<'a> {
-    /// Deploys every handler on a copy of the catalog, and executes it once. `sdk` is a folder
-    /// `node_modules` with the official client.
+    /// Deploys every handler on a copy of the catalog, and executes it once.
     ///
     /// # Errors
     /// When a server or a folder fails. A handler that cannot be executed is left out.
     pub fn deploy(
         stage: &'a Stage,
         all: &Cores,
-        sdk: Option<&Path>,
+        sdks: &SdkFolders,
     ) -> Result<DeployedFunctions<'a>> {
         let mut deployed = DeployedFunctions::none(stage);
         let server = stage.seeded(FUNCTIONS, all)?;
         let mut connection = Connection::open(server.access.address)?;
         for handler in LoadFunction::ALL {
             let done = deployed
-                .write(handler, sdk)
+                .write(handler, sdks.of(handler))
                 .and_then(|folder| deployed.send(&server, &mut connection, (handler, &folder)))
                 .and_then(|()| first_execution(&server.access, &mut connection, handler));
             match done {
@@ -101,8 +126,8 @@ impl<'a> DeployedFunctions<'a> {
     /// Writes code and settings of a handler, and what calls it without a server.
     fn write(&self, handler: LoadFunction, sdk: Option<&Path>) -> Result<PathBuf> {
         let folder = self.code.join(handler.id());
-        let packages = folder.join("node_modules");
-        let sdk = sdk.filter(|_| handler == LoadFunction::RowsNode);
+        let language = handler.language();
+        let packages = folder.join(language.packages());
         fs::create_dir_all(&folder)?;
         if let Some(sdk) = sdk {
             let mut copy = Command::new("cp");
@@ -111,12 +136,11 @@ impl<'a> DeployedFunctions<'a> {
             let complaint = String::from_utf8_lossy(&copied.stderr);
             ensure!(copied.status.success(), "{complaint}");
         }
-        let language = handler.language();
         let (bare, program) = language.bare();
         // A build has no network: packages go with the code, whatever git leaves out here.
         for (name, text) in [
             (language.entrypoint(), handler.code(sdk.is_some())),
-            (".tidemarkignore", "!node_modules/\n"),
+            (".tidemarkignore", "!node_modules/\n!.packages/\n"),
         ] {
             fs::write(folder.join(name), text)?;
         }
@@ -133,20 +157,10 @@ impl<'a> DeployedFunctions<'a> {
         (handler, folder): (LoadFunction, &Path),
     ) -> Result<()> {
         let access = &server.access;
-        let answer = connection.call(access, "GET", "/functions/runtimes", "")?;
-        let listed: Value = serde_json::from_slice(answer.body)?;
-        let runtimes = listed["runtimes"].as_array().into_iter().flatten();
-        let mut ids = runtimes.filter_map(|runtime| runtime["$id"].as_str());
-        let prefix = handler.language().prefix();
-        let runtime = ids.find(|id| id.starts_with(prefix));
-        let runtime = runtime.with_context(|| {
-            format!("the server has no runtime {prefix}…; `tidemark doctor` says what it lacks")
-        })?;
+        let runtime = handler.language().runtime(access, connection)?;
         let settings = folder.join("function.toml");
-        fs::write(&settings, handler.settings(runtime))?;
-        let mut deploy = self.stage.command();
-        deploy.args(["function", "deploy"]).arg(folder);
-        server.command(deploy)?;
+        fs::write(&settings, handler.settings(&runtime))?;
+        self.send_folder(server, folder)?;
         let route = format!("/tidemark/functions/{}/options", handler.id());
         let options = json!({
             "recordsMax": RECORDS_MAX,
@@ -154,6 +168,21 @@ impl<'a> DeployedFunctions<'a> {
         });
         connection.call(access, "PATCH", &route, options)?;
         Ok(())
+    }
+
+    /// Where the code of a function lies.
+    pub fn code_folder(&self, id: &str) -> PathBuf {
+        self.code.join(id)
+    }
+
+    /// Deploys a folder with a `function.toml`, and waits until it is built.
+    ///
+    /// # Errors
+    /// What the command says.
+    pub fn send_folder(&self, server: &LiveServer, folder: &Path) -> Result<()> {
+        let mut deploy = self.stage.command();
+        deploy.args(["function", "deploy"]).arg(folder);
+        server.command(deploy)
     }
 
     /// A server that has executed the function once.

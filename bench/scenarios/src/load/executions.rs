@@ -1,4 +1,5 @@
-//! What executions came to, warm and cold, beside the same handler without a server.
+//! What executions came to, warm and cold, beside the same handler without a server, and what bad
+//! functions cost others.
 
 use std::time::Duration;
 
@@ -20,7 +21,9 @@ const WARM: &str = "\
 const COLD: &str = "\
     From the request to the answer of an execution that begins with a new process, and from the \
     start of the bare interpreter to the answer of the same handler: of Node behind node:http, of \
-    Python without any server. Files have been read before.";
+    Python without any server. Files have been read before. A function whose code takes long to \
+    load keeps a process that has loaded it and run nothing: where it says “from the spare”, that \
+    one answers, and is compared with the same start of the bare interpreter.";
 
 /// The tables; none where no function was measured.
 pub fn tables(measured: &Measured) -> Vec<Table> {
@@ -47,7 +50,8 @@ pub fn tables(measured: &Measured) -> Vec<Table> {
         COLD,
     );
     let tables = [warm, cold].into_iter();
-    tables.filter(|table| !table.rows.is_empty()).collect()
+    let filled = tables.filter(|table| !table.rows.is_empty());
+    filled.chain(measured.beside_bad.table()).collect()
 }
 
 fn warm_row(cell: &Cell) -> Option<Vec<String>> {
@@ -75,7 +79,7 @@ fn cold_row(cold: &ColdStart) -> Option<Vec<String>> {
         Some([500, 900].map(|at| sorted.at(at).as_secs_f64() * 1e3))
     };
     let (ours, bare) = (points(&cold.ours)?, points(&cold.bare)?);
-    let mut row = vec![cold.handler.title().to_owned(), cold.ours.len().to_string()];
+    let mut row = vec![cold.title(), cold.ours.len().to_string()];
     row.extend(ours.iter().chain(&bare).map(|ms| format!("{ms:.1}")));
     row.push(hundredths(ours[0] / bare[0]));
     Some(row)

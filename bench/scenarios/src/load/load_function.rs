@@ -1,6 +1,7 @@
 //! The functions of the published load test: what they are, and what they must answer.
 
 use anyhow::{Context, Result, ensure};
+use measure::connection::{Access, Connection};
 use serde_json::{Value, json};
 
 use super::rows::check_bunch;
@@ -96,6 +97,9 @@ impl LoadFunction {
                 include_str!("../../../load/fetches_rows_by_sdk.mjs")
             }
             LoadFunction::RowsNode => include_str!("../../../load/fetches_rows.mjs"),
+            LoadFunction::RowsPython if has_sdk => {
+                include_str!("../../../load/fetches_rows_by_sdk.py")
+            }
             LoadFunction::RowsPython => include_str!("../../../load/fetches_rows.py"),
         }
     }
@@ -139,12 +143,53 @@ impl FunctionLanguage {
         }
     }
 
+    /// The package of the official client.
+    pub fn sdk(self) -> &'static str {
+        match self {
+            FunctionLanguage::Node => "node-appwrite",
+            FunctionLanguage::Python => "appwrite",
+        }
+    }
+
+    /// The folder of a function that holds its packages.
+    pub fn packages(self) -> &'static str {
+        match self {
+            FunctionLanguage::Node => "node_modules",
+            FunctionLanguage::Python => ".packages",
+        }
+    }
+
     /// How ids of its runtimes begin.
-    pub fn prefix(self) -> &'static str {
+    fn prefix(self) -> &'static str {
         match self {
             FunctionLanguage::Node => "node-",
             FunctionLanguage::Python => "python-",
         }
+    }
+
+    /// How names of its files end.
+    pub fn ending(self) -> &'static str {
+        match self {
+            FunctionLanguage::Node => "mjs",
+            FunctionLanguage::Python => "py",
+        }
+    }
+
+    /// The id of its runtime on a server.
+    ///
+    /// # Errors
+    /// When the server has none, or does not answer.
+    pub fn runtime(self, access: &Access, connection: &mut Connection) -> Result<String> {
+        let answer = connection.call(access, "GET", "/functions/runtimes", "")?;
+        let listed: Value = serde_json::from_slice(answer.body)?;
+        let runtimes = listed["runtimes"].as_array().into_iter().flatten();
+        let mut ids = runtimes.filter_map(|runtime| runtime["$id"].as_str());
+        let prefix = self.prefix();
+        let runtime = ids.find(|id| id.starts_with(prefix));
+        let runtime = runtime.with_context(|| {
+            format!("the server has no runtime {prefix}…; `tidemark doctor` says what it lacks")
+        })?;
+        Ok(runtime.to_owned())
     }
 
     /// Its interpreter.

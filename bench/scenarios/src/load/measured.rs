@@ -1,5 +1,6 @@
 //! What all passes have measured, by what was asked for.
 
+use super::bad_functions::BesideBad;
 use super::cold::ColdStart;
 use super::figure::{Figure, Share};
 use super::load_function::LoadFunction;
@@ -59,6 +60,8 @@ pub struct Measured {
     pub blends: Vec<Blend>,
     /// Cold starts of each function.
     pub cold: Vec<ColdStart>,
+    /// What bad functions cost others.
+    pub beside_bad: BesideBad,
 }
 
 /// What one pass saw of a cell.

@@ -4,6 +4,7 @@
 //! each figure is taken again minutes later. Everything that is measured runs as a child of this
 //! program, on a fresh copy of one seeded data directory.
 
+mod bad_functions;
 mod cold;
 mod columns;
 mod deployed;
@@ -29,7 +30,9 @@ use measure::early_end::EarlyEnd;
 use measure::record::{WrittenReport, prepare};
 use model::Timestamp;
 
+use self::cold::ColdStart;
 use self::deployed::DeployedFunctions;
+pub use self::deployed::SdkFolders;
 use self::load_function::LoadFunction;
 use self::measured::Measured;
 use self::oha::Oha;
@@ -46,6 +49,10 @@ const MIXES: [u64; 2] = [90, 50];
 /// Cold starts of each function, all passes together; with `--quick` in each pass.
 const COLD_STARTS: u32 = 30;
 const QUICK_COLD_STARTS: u32 = 2;
+
+/// How long others go on in each pass, without bad functions and beside them.
+const BESIDE: Duration = Duration::from_secs(10);
+const BESIDE_QUICK: Duration = Duration::from_secs(3);
 
 /// What to measure, and where the report goes.
 pub struct Options {
@@ -69,8 +76,8 @@ pub struct Options {
     pub prices: Prices,
     /// Where interpreters of functions are looked for; without, functions are not measured.
     pub functions_path: Option<OsString>,
-    /// A folder `node_modules` with the official client, for functions.
-    pub sdk: Option<PathBuf>,
+    /// Folders with the official clients, for functions.
+    pub sdks: SdkFolders,
     /// Other systems that run already: their names, and addresses that answer 25 rows.
     pub beside: Vec<(String, String)>,
     /// Where data directories are made and removed.
@@ -93,9 +100,7 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
     for count in &options.cores {
         all.first(*count)?;
     }
-    if let Some(sdk) = &options.sdk {
-        deployed::check_sdk(sdk)?;
-    }
+    options.sdks.check()?;
     prepare(&options.out)?;
     let oha = Oha::find(&options.oha, all.clone())?;
     eprintln!("seeding {ROWS} rows …");
@@ -107,7 +112,7 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
     fs::write(&bodies, bodies_text()).with_context(|| bodies.display().to_string())?;
     let functions = if options.functions_path.is_some() {
         eprintln!("deploying functions …");
-        DeployedFunctions::deploy(&stage, &all, options.sdk.as_deref())?
+        DeployedFunctions::deploy(&stage, &all, &options.sdks)?
     } else {
         DeployedFunctions::none(&stage)
     };
@@ -138,6 +143,12 @@ pub fn run(options: &Options) -> Result<WrittenReport> {
 fn planned(options: &Options, handlers: &[LoadFunction]) -> Measured {
     let (cores, connections) = (&options.cores, &options.connections);
     let mut measured = Measured::none(cores, connections, handlers, &MIXES);
+    // Code that loads quickly has no spare.
+    let slow = handlers
+        .iter()
+        .filter(|handler| options.sdks.of(**handler).is_some());
+    let spares = slow.map(|handler| ColdStart::from_spare(*handler));
+    measured.cold.extend(spares);
     if options.is_quick {
         // Functions once each, as starting servers with them takes most of the time.
         let most = |numbers: &[u32]| numbers.iter().copied().max();
@@ -166,15 +177,23 @@ fn take_pass(work: &Work<'_>, pass: u32, measured: &mut Measured) -> Result<()> 
     }
     for cold in &mut measured.cold {
         options.stop.check()?;
-        says(&format!("{}, cold", cold.handler.title()));
+        says(&format!("{}, cold", cold.title()));
         let count = if options.is_quick {
             QUICK_COLD_STARTS
         } else {
             COLD_STARTS.div_ceil(options.passes)
         };
         cold.add(work.functions, &work.all, count)
-            .with_context(|| cold.handler.title())?;
+            .with_context(|| cold.title())?;
     }
+    says("beside bad functions");
+    let lasting = if options.is_quick {
+        BESIDE_QUICK
+    } else {
+        BESIDE
+    };
+    let beside = &mut measured.beside_bad;
+    beside.add(work.functions, &work.all, lasting)?;
     for blend in &mut measured.blends {
         let reads = blend.reads_percent;
         says(&format!("{reads} lists to {} changes", 100 - reads));

@@ -176,7 +176,7 @@ impl Report<'_> {
             is_quick,
             binary,
             functions_path,
-            sdk,
+            sdks,
             ..
         } = self.options;
         let mut pairs = vec![
@@ -196,8 +196,9 @@ impl Report<'_> {
             ("index", json!(true)),
         ];
         if functions_path.is_some() {
-            let sdk = sdk.as_ref().map_or("fetch", |_| "node-appwrite");
-            pairs.push(("client_in_functions", json!(sdk)));
+            let node = sdks.node.as_ref().map_or("fetch", |_| "node-appwrite");
+            let python = sdks.python.as_ref().map_or("urllib", |_| "appwrite");
+            pairs.push(("client_in_functions", json!(format!("{node}, {python}"))));
             let missing = self.missing.iter();
             let missing = missing.map(|(handler, why)| format!("{}: {why}", handler.id()));
             let missing: Vec<String> = missing.collect();
@@ -389,6 +390,8 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
+    use super::super::SdkFolders;
+    use super::super::bad_functions::BesideBad;
     use super::super::figure::Share;
     use super::*;
     use crate::prices;
@@ -468,6 +471,7 @@ mod tests {
         Measured {
             cells,
             cold: Vec::new(),
+            beside_bad: BesideBad::default(),
             blends: vec![Blend {
                 reads_percent: 90,
                 on: mixed([810, 720]),
@@ -489,7 +493,7 @@ mod tests {
             is_quick: true,
             prices: prices::read(None).unwrap(),
             functions_path: None,
-            sdk: None,
+            sdks: SdkFolders::default(),
             beside: vec![("Rival".to_owned(), "http://127.0.0.1:9/list".to_owned())],
             scratch: PathBuf::new(),
             out: PathBuf::new(),

@@ -205,12 +205,16 @@ pub struct LoadArgs {
     #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
     beside: Vec<(String, String)>,
     /// Leave the columns of functions empty, which saves half an hour
-    #[arg(long, conflicts_with = "sdk")]
+    #[arg(long, conflicts_with_all = ["sdk", "python_sdk"])]
     no_functions: bool,
     /// A folder `node_modules` that holds node-appwrite: functions in Node fetch rows by it
     /// [default: by `fetch`]
     #[arg(long, value_name = "FOLDER")]
     sdk: Option<PathBuf>,
+    /// A folder that holds the package appwrite, as `pip install --target` fills it: functions in
+    /// Python fetch rows by it [default: by urllib]
+    #[arg(long, value_name = "FOLDER")]
+    python_sdk: Option<PathBuf>,
     /// oha, the load generator: a name to look for, or a file
     #[arg(long, value_name = "FILE", default_value = "oha")]
     oha: PathBuf,
@@ -359,7 +363,10 @@ fn load(args: LoadArgs, outside: &Outside) -> Result<()> {
         is_quick: args.quick,
         prices: prices::read(args.prices.as_deref())?,
         functions_path: (!args.no_functions).then(search_path),
-        sdk: args.sdk,
+        sdks: load::SdkFolders {
+            node: args.sdk,
+            python: args.python_sdk,
+        },
         beside: args.beside,
         scratch: args.scratch.unwrap_or(beside),
         out: args.out,
