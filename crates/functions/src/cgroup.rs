@@ -20,6 +20,10 @@ const MEMORY_BESIDE_MIB: u64 = 64 + 16;
 /// Processes and threads of one jail: those of its user (64), and the two that make it. The limit
 /// of a user's processes is reached first, whose error handlers know.
 const TASKS_MAX: u64 = 64 + 8;
+/// Of all functions together, where a group without one, such as that of the server, has 100:
+/// about what the priority of their processes (nice 10) is worth, which counts for nothing between
+/// groups.
+const CPU_WEIGHT: &str = "10";
 /// The group that this server moves itself to, as one with processes has no groups with limits.
 const SERVER: &str = "tidemark-server";
 /// How names of groups of processes begin; the server's process id follows.
@@ -89,11 +93,12 @@ impl GroupFolder {
         let own = format!("{PROCESSES}{}", std::process::id());
         let folder = self.folder.join(own);
         let below = folder.join("cgroup.subtree_control");
-        let made = make_folder(&folder).and_then(|()| fs::write(below, "+memory +pids"));
+        let made = make_folder(&folder).and_then(|()| fs::write(&below, "+memory +pids"));
         if let Err(error) = made {
             let _ = fs::remove_dir(&folder);
             return Err(format!("{}: {error}", folder.display()));
         }
+        weigh(&self.folder, &folder);
         Ok(GroupFolder { folder })
     }
 
@@ -194,6 +199,19 @@ impl ProcessGroup {
     }
 }
 
+/// Has the functions in `functions` yield processors to what else is in `folder`, and each of them
+/// have as much as the others. Without it their priority holds.
+fn weigh(folder: &Path, functions: &Path) {
+    let give = |group: &Path| fs::write(group.join("cgroup.subtree_control"), "+cpu");
+    if give(folder).is_ok() {
+        // Before there is a process that it could favour.
+        let weighed = fs::write(functions.join("cpu.weight"), CPU_WEIGHT);
+        if weighed.and_then(|()| give(functions)).is_err() {
+            let _ = fs::write(folder.join("cgroup.subtree_control"), "-cpu");
+        }
+    }
+}
+
 /// Moves this process to a group.
 ///
 /// # Errors
@@ -251,7 +269,7 @@ mod tests {
 
     #[test]
     fn process_group_has_the_limits_of_its_deployment() {
-        let mounted = mounted("memory pids");
+        let mounted = mounted("cpu memory pids");
         let own = mounted.path().join("a/b");
         // Of a server that has ended: no process has this number.
         let left = own.join(format!("{PROCESSES}4194305"));
@@ -261,7 +279,10 @@ mod tests {
         // A kernel takes a group away together with its files.
         assert_eq!(fs::read_to_string(left.join("7/cgroup.kill")).unwrap(), "1");
         let read = |path: &Path, name: &str| fs::read_to_string(path.join(name)).unwrap();
-        assert_eq!(read(&own, "cgroup.subtree_control"), "+memory +pids");
+        // Each kernel adds to what was written before; a file here holds what came last.
+        assert_eq!(read(&own, "cgroup.subtree_control"), "+cpu");
+        assert_eq!(read(&folder.folder, "cgroup.subtree_control"), "+cpu");
+        assert_eq!(read(&folder.folder, "cpu.weight"), "10");
         let group = folder.make(3, 512).unwrap();
         assert!(group.folder().starts_with(&own));
         assert_eq!(read(group.folder(), "memory.max"), "620756992");
