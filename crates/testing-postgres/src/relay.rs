@@ -1,12 +1,12 @@
-//! A way to a cluster that can go silent, as a network does whose other end is gone: connections
-//! stay open, and nothing passes.
+//! A way to a cluster that can be cut, or go silent, as a network does whose other end is gone:
+//! connections stay open, and nothing passes.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result};
@@ -32,7 +32,10 @@ struct RelayState {
     /// The cluster's socket.
     target: PathBuf,
     is_silent: AtomicBool,
+    is_cut: AtomicBool,
     is_over: AtomicBool,
+    /// The ends of all that were made.
+    clients: Mutex<Vec<UnixStream>>,
     /// How often it has gone silent: what was connected before stays so.
     silences: AtomicU64,
     connections: AtomicU64,
@@ -51,7 +54,9 @@ impl Relay {
         let state = Arc::new(RelayState {
             target: cluster.socket(),
             is_silent: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            clients: Mutex::default(),
             silences: AtomicU64::new(0),
             connections: AtomicU64::new(0),
         });
@@ -76,8 +81,18 @@ impl Relay {
         self.state.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// Lets new connections pass. Those that were there stay silent.
+    /// Ends all connections, and takes none until it goes on.
+    pub fn cut(&self) {
+        self.state.is_cut.store(true, Ordering::SeqCst);
+        for client in self.state.clients().drain(..) {
+            // One that has ended is no connection.
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Lets new connections pass. Those that were there when it went silent stay so.
     pub fn go_on(&self) {
+        self.state.is_cut.store(false, Ordering::SeqCst);
         self.state.is_silent.store(false, Ordering::SeqCst);
     }
 
@@ -106,6 +121,14 @@ impl RelayState {
                 return;
             }
             let Ok(client) = client else { continue };
+            if let Ok(end) = client.try_clone() {
+                self.clients().push(end);
+            }
+            // After it stands in the list, so that no cut misses it.
+            if self.is_cut.load(Ordering::SeqCst) {
+                let _ = client.shutdown(Shutdown::Both);
+                continue;
+            }
             self.connections.fetch_add(1, Ordering::SeqCst);
             // One that comes while it is silent never passes.
             let passes = !self.is_silent.load(Ordering::SeqCst);
@@ -124,6 +147,10 @@ impl RelayState {
             thread.spawn(move || state.pass(from, to, passes_at))?;
         }
         Ok(())
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Vec<UnixStream>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pass(&self, mut from: UnixStream, mut to: UnixStream, passes_at: Option<u64>) {

@@ -42,6 +42,8 @@ mod lending;
 mod list;
 mod page;
 mod point;
+mod primary;
+mod reachable;
 mod read_halt;
 mod records;
 mod snapshot;
@@ -49,7 +51,7 @@ mod staged;
 mod stored_reads;
 mod tested;
 
-use lending::{Lending, LentConnection};
+use lending::{DatabaseStanding, Lending, LentConnection};
 use point::OwnedPoint;
 use read_halt::{ReadHalt, Step};
 
@@ -80,6 +82,7 @@ struct SharedReads {
     handle: Handle,
     short_ones: Arc<Lending>,
     long_ones: Arc<Lending>,
+    standing: Arc<DatabaseStanding>,
     encode_row: EncodeRow,
     /// The key of encrypted columns, and of what may hold their values.
     vault: Vault,
@@ -108,6 +111,11 @@ trait DatabaseRead: Send + Sync + 'static {
 
     /// Whether it is worth a try on a connection for short reads.
     fn may_be_short(&self) -> bool;
+
+    /// The mark of the snapshot that an answer is of, if it says so.
+    fn mark_of(_: &Self::Answer) -> Option<Mark> {
+        None
+    }
 
     fn read<'a>(
         &'a self,
@@ -141,14 +149,17 @@ impl DatabaseReads {
         let short_ms = (limits.after_us / 1_000)
             .max(SHORT_MS_MIN)
             .min(options.read_limit_ms);
+        let standing = Arc::<DatabaseStanding>::default();
         let lending = |count, statement_ms| {
             let place = (&**url, password_file.map(Path::to_owned));
-            Arc::new(Lending::new(handle.clone(), place, count, statement_ms))
+            let common = (handle.clone(), Arc::clone(&standing));
+            Arc::new(Lending::new(common, place, count, statement_ms))
         };
         Ok(DatabaseReads {
             shared: Arc::new(SharedReads {
                 short_ones: lending(SHORT_CONNECTIONS_MAX, short_ms),
                 long_ones: lending(limits.threads, options.read_limit_ms),
+                standing: Arc::clone(&standing),
                 handle,
                 encode_row: options.encode_row,
                 vault: Vault::of_values(keys),
@@ -160,6 +171,19 @@ impl DatabaseReads {
             pool: Pool::new(limits),
             messages: Mutex::new(Some(messages)),
         })
+    }
+
+    /// Since when the database cannot be reached, if so, and what the last try came to. It is tried
+    /// again when something is to be read, twice a second at least.
+    pub fn outage(&self) -> Option<(Duration, StoreError)> {
+        let (since, error) = self.shared.standing.reachability.outage()?;
+        Some((since.elapsed(), error))
+    }
+
+    /// How often another primary was met since the start that was promoted. What is cached of reads
+    /// from the one before may hold what that one lost.
+    pub fn promotions(&self) -> u64 {
+        self.shared.standing.primary.promotions()
     }
 
     /// Ends what runs, and closes all connections. No read succeeds afterwards.
@@ -241,14 +265,27 @@ impl SharedReads {
     /// Reads where this is polled. The limit of a read bounds all of it: a statement has a limit on
     /// the server, whose answer may not arrive.
     async fn short<R: DatabaseRead>(&self, read: &R) -> Step<R::Answer> {
-        let limit_ms = self.limit_ms;
-        let mut limit = pin!(self.sleep(Duration::from_millis(limit_ms)));
-        let lent = tokio::select! {
+        let mut limit = pin!(self.sleep(Duration::from_millis(self.limit_ms)));
+        match self.short_once(read, limit.as_mut()).await {
+            // The server was restarted while a connection was idle: it may be back already.
+            Err(halt) if halt.is_of_connection() => {
+                self.short_ones.forget_idle();
+                self.short_once(read, limit).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn short_once<R: DatabaseRead>(
+        &self,
+        read: &R,
+        mut limit: Pin<&mut Sleep>,
+    ) -> Step<R::Answer> {
+        let mut lent = tokio::select! {
             biased;
-            lent = self.short_ones.lend() => Some(lent?),
-            () = &mut limit => None,
+            lent = self.short_ones.lend() => lent?,
+            () = &mut limit => return Err(self.silent()),
         };
-        let mut lent = lent.ok_or(StoreError::Timeout { limit_ms })?;
         let answer = tokio::select! {
             biased;
             answer = read.read(self, &mut lent, ReadPace::Short) => Some(answer),
@@ -256,9 +293,9 @@ impl SharedReads {
         };
         let Some(answer) = answer else {
             lent.give_up();
-            return Err(StoreError::Timeout { limit_ms }.into());
+            return Err(self.silent());
         };
-        forget_plans(&mut lent, &answer);
+        self.take_note::<R>(&mut lent, &answer);
         answer.map_err(|halt| {
             if halt.is_interruption() {
                 ReadHalt::Long
@@ -268,10 +305,34 @@ impl SharedReads {
         })
     }
 
+    /// The database has not answered for as long as a read may take.
+    fn silent(&self) -> ReadHalt {
+        let error = StoreError::Timeout {
+            limit_ms: self.limit_ms,
+        };
+        let reachability = &self.standing.reachability;
+        reachability.was_silent(Instant::now(), error.clone());
+        error.into()
+    }
+
     /// Waits by the clock of the thread for messages, wherever it is polled.
     fn sleep(&self, duration: Duration) -> Sleep {
         let _entered = self.handle.enter();
         tokio::time::sleep(duration)
+    }
+
+    /// Statements that were prepared under another schema are prepared again. No primary may follow
+    /// that holds less than was seen.
+    fn take_note<R: DatabaseRead>(&self, lent: &mut LentConnection, answer: &Step<R::Answer>) {
+        match answer {
+            Ok(answer) => {
+                if let Some(mark) = R::mark_of(answer) {
+                    self.standing.primary.note(mark);
+                }
+            }
+            Err(halt) if halt.is_of_schema() => lent.parts().1.clear(),
+            Err(_) => {}
+        }
     }
 
     /// Reads on this thread, which waits. The limit counts from when there is a connection: one
@@ -287,7 +348,7 @@ impl SharedReads {
                 lent.begin();
                 return Err(StoreError::Timeout { limit_ms });
             };
-            forget_plans(&mut lent, &answer);
+            self.take_note::<R>(&mut lent, &answer);
             answer.map_err(|halt| halt.explain(limit_ms))
         };
         self.handle.block_on(async {
@@ -296,13 +357,6 @@ impl SharedReads {
                 () = raised(stop) => Err(StoreError::Interrupted),
             }
         })
-    }
-}
-
-/// Statements that were prepared under another schema are prepared again.
-fn forget_plans<T>(lent: &mut LentConnection, answer: &Step<T>) {
-    if answer.as_ref().is_err_and(ReadHalt::is_of_schema) {
-        lent.parts().1.clear();
     }
 }
 

@@ -1,9 +1,11 @@
-//! Reads from a database: of what stands beside rows, of what is encrypted, and through a network
-//! that goes silent.
+//! Reads from a database: of what stands beside rows, of what is encrypted, through a network that
+//! goes silent or is cut, and after the database has become another one.
 
 mod beside_rows;
 mod copied;
 #[path = "../suite/db.rs"]
 #[allow(dead_code, reason = "written for the conformance suite, too")]
 mod db;
+mod outage;
+mod relayed;
 mod silence;

@@ -3,13 +3,15 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Client;
 
 use super::kept_statements::KeptStatements;
+use super::primary::{Primary, PrimarySeen};
+use super::reachable::Reachability;
 use crate::StoreError;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
@@ -20,9 +22,17 @@ const IDLE_WITHIN: Duration = Duration::from_millis(50);
 /// A server that does not take a cancellation so long is given up.
 const CANCELLED_MAX: Duration = Duration::from_secs(5);
 
+/// What is known of the database that all connections go to.
+#[derive(Default)]
+pub(super) struct DatabaseStanding {
+    pub(super) reachability: Reachability,
+    pub(super) primary: PrimarySeen,
+}
+
 /// Connections with the same limit for each statement, which are opened when they are needed.
 pub(super) struct Lending {
     handle: Handle,
+    standing: Arc<DatabaseStanding>,
     url: DatabaseUrl,
     password_file: Option<PathBuf>,
     /// What their sessions set.
@@ -35,6 +45,8 @@ pub(super) struct Lending {
 struct ReadConnection {
     connection: DatabaseConnection,
     statements: KeptStatements,
+    /// [`PrimarySeen::promotions`] when it was opened.
+    promotions: u64,
 }
 
 /// A connection in use.
@@ -50,7 +62,7 @@ pub(super) struct LentConnection {
 impl Lending {
     /// Opens nothing yet. At most `count` connections; a statement of theirs may run so long.
     pub(super) fn new(
-        handle: Handle,
+        (handle, standing): (Handle, Arc<DatabaseStanding>),
         (url, password_file): (&DatabaseUrl, Option<PathBuf>),
         count: usize,
         statement_ms: u64,
@@ -59,6 +71,7 @@ impl Lending {
         let statement_ms = statement_ms.clamp(1, i32::MAX.unsigned_abs().into());
         Lending {
             handle,
+            standing,
             url: url.clone(),
             password_file,
             // A plan made for any values serves where the query decides the index
@@ -94,14 +107,34 @@ impl Lending {
     fn take_idle(&self) -> Option<ReadConnection> {
         let mut idle = self.lock();
         while let Some(found) = idle.pop() {
-            if !found.connection.client.is_closed() {
+            if self.is_usable(&found) {
                 return Some(found);
             }
         }
         None
     }
 
+    /// # Errors
+    /// What a try has come to: this one, or the last one where it is too early for another.
     async fn open(&self) -> Result<ReadConnection, StoreError> {
+        let reachability = &self.standing.reachability;
+        reachability.may_try(Instant::now())?;
+        match self.try_open().await {
+            Ok(opened) => {
+                reachability.succeeded();
+                Ok(opened)
+            }
+            // The store was closed meanwhile.
+            Err(StoreError::Interrupted) => Err(StoreError::Interrupted),
+            Err(error) => {
+                reachability.failed(Instant::now(), error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_open(&self) -> Result<ReadConnection, StoreError> {
+        let seen = self.standing.primary.mark();
         let (url, file) = (self.url.clone(), self.password_file.clone());
         let settings = self.settings.clone();
         // Its messages are read and sent on a thread of the runtime, and not here.
@@ -110,23 +143,32 @@ impl Lending {
             let refused = |fault| StoreError::DatabaseUnfit(checks::refused(&url, &fault));
             let connection = connection.map_err(refused)?;
             connection.client.batch_execute(&settings).await?;
-            Ok::<_, StoreError>(connection)
+            let primary = Primary::of(&connection.client).await?;
+            Ok::<_, StoreError>((connection, primary))
         });
-        let connection = opened.await.map_err(|_| StoreError::Interrupted)??;
+        let opened = opened.await.map_err(|_| StoreError::Interrupted)?;
+        let (connection, primary) = opened?;
         Ok(ReadConnection {
             connection,
             statements: KeptStatements::default(),
+            promotions: self.standing.primary.admit(primary, seen)?,
         })
     }
 
     fn take_back(&self, used: ReadConnection) {
-        if !self.permits.is_closed() && !used.connection.client.is_closed() {
+        if !self.permits.is_closed() && self.is_usable(&used) {
             self.lock().push(used);
         }
     }
 
+    /// Whether it is open, and goes to the latest primary.
+    fn is_usable(&self, idle: &ReadConnection) -> bool {
+        let is_closed = idle.connection.client.is_closed();
+        !is_closed && idle.promotions == self.standing.primary.promotions()
+    }
+
     /// Closes what is idle.
-    fn forget_idle(&self) {
+    pub(super) fn forget_idle(&self) {
         self.lock().clear();
     }
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use futures_util::TryStreamExt;
-use model::Value;
+use model::{Mark, Value};
 use query::emit::{self, Statement};
 use query::index_choice::is_planned_each_time;
 use query::{Dialect, Frame, Query, undecided};
@@ -30,6 +30,10 @@ impl DatabaseRead for OwnedListing {
 
     fn may_be_short(&self) -> bool {
         undecided(&self.listing().query.filter, Dialect::Postgres).is_none()
+    }
+
+    fn mark_of(answer: &Snapshot<Listed>) -> Option<Mark> {
+        Some(answer.mark)
     }
 
     fn read<'a>(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Coordinates, Row, RowId, Selection, Table};
+use model::{Coordinates, Mark, Row, RowId, Selection, Table};
 use query::emit::{self, Statement};
 use query::{Dialect, UniqueKey, Visibility};
 
@@ -62,6 +62,10 @@ impl DatabaseRead for OwnedPoint {
 
     fn may_be_short(&self) -> bool {
         true
+    }
+
+    fn mark_of(answer: &Snapshot<Option<Row>>) -> Option<Mark> {
+        Some(answer.mark)
     }
 
     fn read<'a>(

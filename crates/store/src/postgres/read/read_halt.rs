@@ -33,6 +33,15 @@ impl ReadHalt {
         matches!(self, ReadHalt::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
     }
 
+    /// Whether the connection has ended, and not the statement alone.
+    pub(super) fn is_of_connection(&self) -> bool {
+        let ReadHalt::Database(error) = self else {
+            return false;
+        };
+        let ended = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
+        error.code().is_none_or(|code| ended.contains(code))
+    }
+
     /// Whether a statement made for one schema met another.
     pub(super) fn is_of_schema(&self) -> bool {
         let ReadHalt::Database(error) = self else {

@@ -1,0 +1,103 @@
+//! A database that is gone for a while, or comes back as another one.
+
+use futures_executor::block_on;
+use store::{DatabaseReads, DatabaseUrl, StoreError, StoreFunctions};
+
+use crate::copied::{data_of, options, turn};
+use crate::relayed::Relayed;
+
+impl Relayed {
+    /// Ends the sessions of all reads.
+    fn end_sessions(&self, database: &str) {
+        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        self.copied.cluster.run_sql(database, &[end]).unwrap();
+    }
+
+    /// Reads are refused by this sentence.
+    #[track_caller]
+    fn need_refused(&self, said: &str) {
+        for found in self.read_all() {
+            let refused = found.unwrap_err();
+            assert!(
+                matches!(refused, StoreError::DatabaseUnfit(_)),
+                "{refused:?}"
+            );
+            assert!(refused.to_string().contains(said), "{refused}");
+        }
+        let (_, error) = self.reads.outage().unwrap();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+
+    /// Sooner or later: it is tried again after a pause.
+    fn wait_for_answers(&self) {
+        while self.read_all().iter().any(Result::is_err) {}
+        assert_eq!(self.reads.outage(), None);
+    }
+}
+
+#[test]
+fn reads_go_on_by_themselves_when_the_database_is_back() {
+    let _turn = turn();
+    let relayed = Relayed::new("back");
+    relayed.need_answers();
+    for _ in 0..3 {
+        relayed.relay.cut();
+        relayed.need_refused("No host takes writes");
+        relayed.relay.go_on();
+        relayed.wait_for_answers();
+    }
+    // What ended while it was idle is no caller's concern.
+    for _ in 0..5 {
+        relayed.end_sessions("back");
+        relayed.need_answers();
+    }
+    assert_eq!(relayed.reads.promotions(), 0);
+}
+
+#[test]
+fn a_database_that_went_back_or_holds_another_store_is_refused() {
+    let _turn = turn();
+    let relayed = Relayed::new("went_back");
+    relayed.need_answers();
+    let set = |what: &str| {
+        let sql = format!("UPDATE tidemark.meta SET {what}");
+        relayed
+            .copied
+            .cluster
+            .run_sql("went_back", &[&sql])
+            .unwrap();
+        relayed.end_sessions("went_back");
+    };
+    for (away, back, said) in [
+        ("mark = mark - 1", "mark = mark + 1", "and was seen at"),
+        (
+            "lineage = lineage || 'x'",
+            "lineage = rtrim(lineage, 'x')",
+            "in place of",
+        ),
+    ] {
+        set(away);
+        relayed.need_refused(said);
+        set(back);
+        relayed.wait_for_answers();
+    }
+}
+
+#[test]
+fn reads_need_no_right_but_to_read() {
+    let _turn = turn();
+    let relayed = Relayed::new("rights");
+    let given = [
+        "CREATE ROLE reader LOGIN",
+        "GRANT USAGE ON SCHEMA tidemark TO reader",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA tidemark TO reader",
+    ];
+    relayed.copied.cluster.run_sql("rights", &given).unwrap();
+    let url = relayed.copied.cluster.url("rights");
+    let url = url.replacen("//tidemark@", "//reader@", 1);
+    let url = DatabaseUrl::parse(&url).unwrap();
+    let keys = data_of(&relayed.copied.directory);
+    let reads = DatabaseReads::open(&options(&url), None, &keys).unwrap();
+    assert_eq!(block_on(reads.deployments(1)), Ok(Vec::new()));
+}
