@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use store::{DatabaseStore, DatabaseUrl, StoreError};
+use model::Timestamp;
+use store::{DatabaseStore, DatabaseUrl, StoreError, Verdict, examine_database};
 use testing_postgres::Cluster;
 
 fn cluster() -> Arc<Cluster> {
@@ -180,4 +181,56 @@ fn a_database_that_only_reads_is_refused_with_its_own_words() {
     let refused = open(&url(&cluster.url("reading"))).err().unwrap();
     let text = refused.to_string();
     assert!(text.contains("read-only transaction"), "{text}");
+}
+
+/// What the doctor says of the store that is there: its verdict, and both sentences.
+fn said_of(url: &DatabaseUrl, check: &str) -> (Verdict, String) {
+    let findings = examine_database(url, None, &|| Timestamp(0));
+    let finding = findings.into_iter().find(|one| one.check == check);
+    let finding = finding.unwrap_or_else(|| panic!("nothing is said of {check}"));
+    let advice = finding.advice.unwrap_or_default();
+    (finding.verdict, format!("{} {advice}", finding.found))
+}
+
+#[test]
+fn a_store_that_needs_its_operator_is_found() {
+    let cluster = cluster();
+    database(&cluster, "worn");
+    let place = url(&cluster.url("worn"));
+    open(&place).unwrap().close();
+    let checks = ["indexes", "dead rows", "heap-only updates"];
+    for check in checks {
+        let (verdict, said) = said_of(&place, check);
+        assert_eq!(verdict, Verdict::Good, "{said}");
+    }
+    // As the tables of rows are, but with no room for a second version in a page.
+    let wear = [
+        "CREATE TABLE tidemark.t7 (seq bigint PRIMARY KEY, id text UNIQUE, body text) \
+         WITH (autovacuum_enabled = off)",
+        "INSERT INTO tidemark.t7 SELECT n, n, repeat('x', 200) FROM generate_series(1, 12000) AS n",
+        "UPDATE tidemark.t7 SET body = repeat('y', 200)",
+        "CREATE TABLE tidemark.t8 (seq bigint)",
+        "INSERT INTO tidemark.t8 VALUES (1), (1)",
+        "SELECT pg_stat_force_next_flush()",
+    ];
+    cluster.run_sql("worn", &wear).unwrap();
+    let build = "CREATE UNIQUE INDEX CONCURRENTLY broken ON tidemark.t8 (seq)";
+    cluster.run_sql("worn", &[build]).unwrap_err();
+    for (check, parts) in checks.into_iter().zip([
+        [
+            "building of broken",
+            "DROP INDEX CONCURRENTLY \"tidemark\".\"broken\"",
+        ],
+        ["in `t7` 12000 are dead", "VACUUM \"tidemark\".\"t7\""],
+        [
+            "Of 12000 updates of `t7`",
+            "VACUUM (FULL) \"tidemark\".\"t7\"",
+        ],
+    ]) {
+        let (verdict, said) = said_of(&place, check);
+        assert_eq!(verdict, Verdict::Warning, "{said}");
+        for part in parts {
+            assert!(said.contains(part), "`{part}` is not in: {said}");
+        }
+    }
 }

@@ -10,10 +10,11 @@ use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Error};
 
 use super::address::{DatabaseUrl, cause};
-use super::checks;
+use super::checks::{self, SchemaContent};
 use super::connection::{DatabaseConnection, connect, row, rows};
 use super::finding::DatabaseFinding;
 use super::look;
+use super::stored_health;
 
 /// How long all of it may take.
 const EXAMINE_MAX: Duration = Duration::from_mins(1);
@@ -83,10 +84,12 @@ impl Examination<'_> {
         self.say(checks::version(&settings));
         self.say(checks::encoding(url, &settings));
         self.say(look::pooler(client, url, self.password_file).await?);
-        self.say(checks::schema(
-            url,
-            &look::schema(client, &url.schema).await?,
-        ));
+        let schema = look::schema(client, &url.schema).await?;
+        self.say(checks::schema(url, &schema));
+        if schema.holds == SchemaContent::Store {
+            let found = stored_health::findings(client, &url.schema).await?;
+            self.findings.extend(found);
+        }
         self.say(checks::session(&settings));
         let is_far = matches!(connection.host.host, Host::Tcp(_));
         self.say(checks::keepalives(&settings, is_far));

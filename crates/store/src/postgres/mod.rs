@@ -18,6 +18,7 @@ mod read;
 pub(crate) mod row_tables;
 #[cfg(test)]
 mod statement_tests;
+mod stored_health;
 mod tls;
 #[cfg_attr(
     not(test),

@@ -1,0 +1,133 @@
+//! What the statistics of a server say of a store that is in a schema of it.
+
+use tokio_postgres::{Client, Error, SimpleQueryRow};
+
+use super::connection::{identifier, literal, rows};
+use super::finding::DatabaseFinding;
+
+/// Looks at what the store in the schema has left behind.
+pub(super) async fn findings(client: &Client, schema: &str) -> Result<Vec<DatabaseFinding>, Error> {
+    let invalid = invalid_indexes(client, schema).await?;
+    let dead = dead_rows(client, schema).await?;
+    let moved = moved_updates(client, schema).await?;
+    Ok(vec![
+        indexes_of(schema, &invalid),
+        dead_rows_of(schema, dead.as_ref()),
+        heap_only_of(schema, moved.as_ref()),
+    ])
+}
+
+/// Indexes whose building did not end.
+async fn invalid_indexes(client: &Client, schema: &str) -> Result<Vec<String>, Error> {
+    let sql = format!(
+        "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+         JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE n.nspname = {} AND NOT i.indisvalid ORDER BY 1 LIMIT 5",
+        literal(schema)
+    );
+    let found = rows(client, &sql).await?;
+    let names = found.iter().filter_map(|row| row.get(0).map(str::to_owned));
+    Ok(names.collect())
+}
+
+/// A table, and two numbers of its rows.
+struct WornTable {
+    table: String,
+    all: u64,
+    part: u64,
+}
+
+impl WornTable {
+    fn of(row: &SimpleQueryRow) -> WornTable {
+        let number = |position| row.get(position).and_then(|text| text.parse().ok());
+        WornTable {
+            table: row.get(0).unwrap_or_default().to_owned(),
+            all: number(1).unwrap_or(0),
+            part: number(2).unwrap_or(0),
+        }
+    }
+}
+
+/// The table with the most dead versions of rows, if those are many: every read of `meta` goes
+/// through all of its own.
+async fn dead_rows(client: &Client, schema: &str) -> Result<Option<WornTable>, Error> {
+    let sql = format!(
+        "SELECT relname, n_live_tup + n_dead_tup, n_dead_tup FROM pg_stat_user_tables \
+         WHERE schemaname = {} AND (n_dead_tup > 10000 AND n_dead_tup * 4 > n_live_tup \
+         OR relname = 'meta' AND n_dead_tup > 1000) ORDER BY n_dead_tup DESC LIMIT 1",
+        literal(schema)
+    );
+    Ok(rows(client, &sql).await?.first().map(WornTable::of))
+}
+
+/// A table of rows of now whose updates wrote to its indexes, though no index of a user is over it:
+/// what its own ones hold never changes.
+async fn moved_updates(client: &Client, schema: &str) -> Result<Option<WornTable>, Error> {
+    let sql = format!(
+        "SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables s \
+         WHERE schemaname = {} AND relname ~ '^t[0-9]+$' AND n_tup_upd > 10000 \
+         AND n_tup_hot_upd * 10 < n_tup_upd * 9 \
+         AND (SELECT count(*) FROM pg_index i WHERE i.indrelid = s.relid) = 2 \
+         ORDER BY n_tup_upd DESC LIMIT 1",
+        literal(schema)
+    );
+    Ok(rows(client, &sql).await?.first().map(WornTable::of))
+}
+
+/// Indexes whose building did not end.
+fn indexes_of(schema: &str, invalid: &[String]) -> DatabaseFinding {
+    const CHECK: &str = "indexes";
+    if invalid.is_empty() {
+        return DatabaseFinding::good(CHECK, "Each index of the store is valid.");
+    }
+    let drop = invalid.iter().map(|name| {
+        let (schema, name) = (identifier(schema), identifier(name));
+        format!("DROP INDEX CONCURRENTLY {schema}.{name}")
+    });
+    let drop: Vec<String> = drop.collect();
+    DatabaseFinding::warning(
+        CHECK,
+        format!(
+            "The building of {} did not end: each write pays for it, and no read uses it.",
+            invalid.join(", ")
+        ),
+        format!("{}, and create it again", drop.join("; ")),
+    )
+}
+
+/// The table with the most dead versions of rows, where those are many.
+fn dead_rows_of(schema: &str, most: Option<&WornTable>) -> DatabaseFinding {
+    const CHECK: &str = "dead rows";
+    let Some(WornTable { table, all, part }) = most else {
+        return DatabaseFinding::good(CHECK, "No table of the store holds many.");
+    };
+    DatabaseFinding::warning(
+        CHECK,
+        format!("Of {all} rows in `{table}` {part} are dead, and reads go past them."),
+        format!(
+            "VACUUM {}.{}. If they stay, a session, a slot or a standby holds an old snapshot",
+            identifier(schema),
+            identifier(table)
+        ),
+    )
+}
+
+/// A table whose updates wrote to indexes that hold nothing that changes.
+fn heap_only_of(schema: &str, worst: Option<&WornTable>) -> DatabaseFinding {
+    const CHECK: &str = "heap-only updates";
+    let Some(WornTable { table, all, part }) = worst else {
+        return DatabaseFinding::good(CHECK, "Updates find room beside the row.");
+    };
+    DatabaseFinding::warning(
+        CHECK,
+        format!(
+            "Of {all} updates of `{table}` {part} found room beside the row: the others wrote to \
+             its indexes, too."
+        ),
+        format!(
+            "VACUUM (FULL) {}.{}, which locks it meanwhile, and look for old snapshots",
+            identifier(schema),
+            identifier(table)
+        ),
+    )
+}
