@@ -1,6 +1,6 @@
 //! What the laws of writing look for over valid time, as known now.
 
-use model::{Field, Period, RowId, Table, Value};
+use model::{Index, Period, RowId, Table, Value};
 
 use crate::StoreError;
 
@@ -42,7 +42,7 @@ pub(crate) trait PeriodSearch {
 #[derive(Clone, Copy)]
 pub(crate) enum SharedKey<'a> {
     /// Those of a unique index.
-    Index(&'a [Field]),
+    Index(&'a Index),
     /// The columns of a key over valid time, by their positions.
     OverTime(&'a [usize]),
 }

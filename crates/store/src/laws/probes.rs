@@ -86,14 +86,14 @@ impl<D: RowStore> Run<'_, D> {
         }
         let pieces = self.pieces_written(table, id)?;
         for index in indexes {
-            let fields: Vec<Field> = index.columns.iter().map(|part| part.field).collect();
-            let shown = if fields.contains(&Field::Updated) {
+            let mut fields = index.columns.iter().map(|part| part.field);
+            let shown = if fields.any(|field| field == Field::Updated) {
                 self.as_shown(table, id)?
             } else {
                 None
             };
             for piece in pieces.iter().chain(&shown) {
-                let clash = self.clash(table, SharedKey::Index(&fields), id, piece)?;
+                let clash = self.clash(table, SharedKey::Index(index), id, piece)?;
                 if clash.is_some() {
                     return Err(Refusal::unique(index.key.as_str(), clash).into());
                 }
@@ -249,8 +249,8 @@ impl<D: RowStore> Run<'_, D> {
         id: &RowId,
         piece: &Stored,
     ) -> Step<Option<(RowId, Period)>> {
-        let value = |field: &Field| match field {
-            Field::Column(position) => piece.value.values[*position].clone(),
+        let value = |field: Field| match field {
+            Field::Column(position) => piece.value.values[position].clone(),
             Field::Created => Value::Instant(piece.value.created),
             Field::Updated => Value::Instant(piece.value.updated),
             Field::Id => Value::Text(id.to_string()),
@@ -258,7 +258,10 @@ impl<D: RowStore> Run<'_, D> {
             Field::Sequence | Field::Span(_) => Value::Null,
         };
         let values: Vec<Value> = match key {
-            SharedKey::Index(fields) => fields.iter().map(value).collect(),
+            SharedKey::Index(index) => {
+                let fields = index.columns.iter().map(|part| part.field);
+                fields.map(value).collect()
+            }
             SharedKey::OverTime(columns) => {
                 let columns = columns.iter();
                 columns.map(|at| piece.value.values[*at].clone()).collect()

@@ -9,6 +9,7 @@ use super::session::SqlCall;
 use crate::StoreError;
 use crate::laws::period_search::{PeriodSearch, SharedKey};
 use crate::postgres::cells::{self, SqlParameter};
+use crate::postgres::row_tables::index_tests;
 
 /// The number of the parameter that holds the first value of a key: the row and the period come
 /// before it.
@@ -23,29 +24,7 @@ impl PeriodSearch for PostgresRows<'_> {
         but: &str,
         within: Period,
     ) -> Result<Option<(RowId, Period)>, StoreError> {
-        let versions = names::versions(table.number);
-        let known = format!(
-            "SELECT id, vf, {BELIEVED_END} AS e FROM {versions} \
-             WHERE st = {END} AND id <> $1 AND vf < $3"
-        );
-        let sql = match key {
-            // Pieces with a twin stand in no user index of versions, and `$updatedAt` of a row of
-            // now may be later than that of its piece.
-            SharedKey::Index(fields) => {
-                let tests = key_tests(table, fields.iter().copied(), FIRST_KEY);
-                let now = names::now(table.number);
-                format!(
-                    "SELECT id, vf, e FROM ({known} AND twin = 0{tests} UNION ALL \
-                     SELECT id, vf, vt FROM {now} WHERE id <> $1 AND vf < $3{tests}) found \
-                     WHERE e > $2 LIMIT 1"
-                )
-            }
-            SharedKey::OverTime(columns) => {
-                let fields = columns.iter().copied().map(Field::Column);
-                let tests = key_tests(table, fields, FIRST_KEY);
-                format!("{known} AND {BELIEVED_END} > $2{tests} LIMIT 1")
-            }
-        };
+        let sql = sharer_sql(table, key);
         let mut all: Vec<SqlParameter> = vec![
             Box::new(but.to_owned()),
             Box::new(within.from().0),
@@ -100,6 +79,38 @@ impl PeriodSearch for PostgresRows<'_> {
     }
 }
 
+/// Looks for another row with the values of a key: parameters are the row's id, the period and the
+/// values.
+fn sharer_sql(table: &Table, key: SharedKey<'_>) -> String {
+    let versions = names::versions(table.number);
+    let known = format!(
+        "SELECT id, vf, {BELIEVED_END} AS e FROM {versions} v \
+         WHERE st = {END} AND id <> $1 AND vf < $3"
+    );
+    match key {
+        // Pieces with a twin stand in no user index of versions, and `$updatedAt` of a row of
+        // now may be later than that of its piece.
+        SharedKey::Index(index) => {
+            let value = |nth: usize| {
+                let kind = cells::type_of(table, index.columns[nth].field);
+                format!("${}::{kind}", FIRST_KEY + nth)
+            };
+            let [of_version, of_row] = ["v", "x"].map(|row| index_tests(table, index, row, value));
+            let now = names::now(table.number);
+            format!(
+                "SELECT id, vf, e FROM ({known} AND twin = 0 AND {of_version} UNION ALL \
+                 SELECT id, vf, vt FROM {now} x WHERE id <> $1 AND vf < $3 AND {of_row}) \
+                 found WHERE e > $2 LIMIT 1"
+            )
+        }
+        SharedKey::OverTime(columns) => {
+            let fields = columns.iter().copied().map(Field::Column);
+            let tests = key_tests(table, fields, FIRST_KEY);
+            format!("{known} AND {BELIEVED_END} > $2{tests} LIMIT 1")
+        }
+    }
+}
+
 /// Tests that fields equal the parameters from the one of number `first` on.
 fn key_tests(table: &Table, fields: impl Iterator<Item = Field>, first: usize) -> String {
     let test = |(field, number): (Field, usize)| {
@@ -112,4 +123,64 @@ fn key_tests(table: &Table, fields: impl Iterator<Item = Field>, first: usize) -
 fn periods(found: &[Row]) -> Result<Vec<Period>, StoreError> {
     let period = |row: &Row| stored_period(row.try_get(0)?, row.try_get(1)?);
     found.iter().map(period).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::IndexStatus;
+    use testing::{plain_column, plain_table};
+    use testing_postgres::Cluster;
+
+    use super::*;
+    use crate::postgres::row_tables::{create_indexes, create_tables};
+
+    #[test]
+    fn a_long_text_is_found_by_the_index_that_holds_its_hash() {
+        let columns = vec![plain_column(1, "x", model::ColumnKind::Text)];
+        let mut table = plain_table("t", columns);
+        table.indexes.push(model::Index {
+            number: 1,
+            key: model::IndexKey::new("by_x").unwrap(),
+            kind: model::IndexKind::Unique,
+            columns: vec![model::IndexColumn {
+                field: Field::Column(0),
+                direction: model::Direction::Asc,
+                length: None,
+                held: None,
+            }],
+            status: IndexStatus::Available,
+            created: model::Timestamp(0),
+            updated: model::Timestamp(0),
+        });
+        let cluster = Cluster::shared().unwrap();
+        let made = "CREATE DATABASE long_unique_text";
+        cluster.run_sql("postgres", &[made]).unwrap();
+        let sql = sharer_sql(&table, SharedKey::Index(&table.indexes[0]));
+        let explained = cluster
+            .run_sql(
+                "long_unique_text",
+                &[
+                    &create_tables(table.number, &table.columns),
+                    &create_indexes(&table),
+                    "INSERT INTO t1_v (rid, vf, sf, origin, seq, created, updated, twin, id, c1) \
+                     SELECT g, g, g, g, g, g, g, 0, 'r' || g, 'x' || g \
+                     FROM generate_series(1, 5000) AS g",
+                    "INSERT INTO t1 (seq, vf, sf, origin, created, updated, rid, twin, \
+                     body_epoch, id, perms, c1) SELECT g, g, g, g, g, g, g, 0, 1, 'r' || g, '', \
+                     'x' || g FROM generate_series(1, 5000) AS g",
+                    "ANALYZE",
+                    &format!("PREPARE s (text, bigint, bigint, text) AS {sql}"),
+                    "SET plan_cache_mode = force_generic_plan",
+                    "EXPLAIN EXECUTE s ('a', 1, 2, 'x')",
+                ],
+            )
+            .unwrap();
+        let indexes = [
+            names::index(table.number, 1),
+            names::versions_index(table.number, 1),
+        ];
+        for index in indexes {
+            assert!(explained.contains(&format!("{index} ")), "{explained}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! How SQLite looks for what is known now over valid time.
 
-use model::{Field, Period, RowId, Table, Value};
+use model::{Index, Period, RowId, Table, Value};
 use query::names;
 use rusqlite::params_from_iter;
 
@@ -22,7 +22,7 @@ impl PeriodSearch for SqliteRows<'_> {
         within: Period,
     ) -> Result<Option<(RowId, Period)>, StoreError> {
         let sql = match key {
-            SharedKey::Index(fields) => fields_sql(table, fields),
+            SharedKey::Index(index) => index_sql(table, index),
             SharedKey::OverTime(columns) => key_sql(table, columns),
         };
         let bounds = [
@@ -90,12 +90,13 @@ impl PeriodSearch for SqliteRows<'_> {
 /// before it.
 const FIRST_KEY: usize = 4;
 
-/// Looks for a row with equal values in the fields of a user's unique index. Two sources: pieces
-/// with a twin stand in no user index of versions, and `$updatedAt` of a row of now may be later
-/// than that of its piece.
-fn fields_sql(table: &Table, fields: &[Field]) -> String {
-    let tests = fields.iter().zip(FIRST_KEY..).flat_map(|(field, number)| {
-        let name = names::field(table, *field);
+/// Looks for a row with equal values in a user's unique index. Two sources: pieces with a twin
+/// stand in no user index of versions, and `$updatedAt` of a row of now may be later than that of
+/// its piece.
+fn index_sql(table: &Table, index: &Index) -> String {
+    let fields = index.columns.iter().map(|part| part.field);
+    let tests = fields.zip(FIRST_KEY..).flat_map(|(field, number)| {
+        let name = names::field(table, field);
         [
             " AND ".to_owned(),
             name,
