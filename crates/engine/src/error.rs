@@ -76,6 +76,9 @@ impl From<StoreError> for EngineError {
             StoreError::PatternTooHard | StoreError::QueryTooLong { .. } => {
                 QueryError::Invalid(error.to_string()).into()
             }
+            StoreError::RowTooLarge { .. } => {
+                return WriteError::RowTooLarge(error.to_string()).into();
+            }
             other => return EngineError::Store(other),
         };
         error.into()

@@ -51,6 +51,11 @@ pub enum StoreError {
         /// The limit.
         bytes_max: usize,
     },
+    /// What a row holds in all its columns takes more than the database has room for in one.
+    RowTooLarge {
+        /// What the database said.
+        detail: String,
+    },
     /// The disk, or the database's own bound, is full.
     Full,
     /// Memory ran out.
@@ -159,6 +164,7 @@ impl StoreError {
             | StoreError::AnswerTooLarge { .. }
             | StoreError::QueryTooLong { .. }
             | StoreError::SortTooLarge { .. }
+            | StoreError::RowTooLarge { .. }
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -216,6 +222,7 @@ impl fmt::Display for StoreError {
                 "The queries make a statement of more than {bytes_max} bytes; ask less at once",
             ),
             StoreError::SortTooLarge { bytes_max } => write_sort(f, *bytes_max),
+            StoreError::RowTooLarge { detail } => write_wide(f, detail),
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),
             StoreError::Interrupted => f.write_str("The statement was interrupted."),
@@ -284,6 +291,14 @@ fn write_sort(f: &mut fmt::Formatter<'_>, bytes_max: usize) -> fmt::Result {
         "No index gives this order, and sorting up to `limit` and `offset` takes more than \
          {bytes_max} bytes of memory. Make an index over the attributes of the order, ask for \
          fewer rows, or go on with `cursorAfter` in place of `offset`."
+    )
+}
+
+fn write_wide(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
+    write!(
+        f,
+        "A row has more in its columns than the database has room for in one: {detail}. Long texts \
+         and lists count little there, so take fewer columns."
     )
 }
 

@@ -139,6 +139,9 @@ pub enum WriteError {
         /// The limit.
         bytes_max: usize,
     },
+    /// A row has more in its columns than the database has room for in one.
+    #[error("{0}")]
+    RowTooLarge(String),
     /// A project has as many rows or bytes as it may have, or the store as many bytes.
     #[error("{}", over_quota(.what, *.held, *.max))]
     QuotaExceeded {

@@ -1,7 +1,7 @@
 //! What the database says when a statement fails, as an error of a store.
 
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 use super::address::cause;
 use crate::StoreError;
@@ -14,6 +14,9 @@ impl From<Error> for StoreError {
             Some(&SqlState::QUERY_CANCELED) => StoreError::Interrupted,
             Some(&SqlState::DISK_FULL) => StoreError::Full,
             Some(&SqlState::OUT_OF_MEMORY) => StoreError::Memory,
+            Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => StoreError::RowTooLarge {
+                detail: said(&error).to_owned(),
+            },
             // No statement of ours divides, but by whether it has changed what it was to change.
             Some(&SqlState::DIVISION_BY_ZERO) => {
                 corrupt("a row that is to be changed is not there as it was read")
@@ -23,4 +26,9 @@ impl From<Error> for StoreError {
             },
         }
     }
+}
+
+/// What the database says in its own words.
+fn said(error: &Error) -> &str {
+    error.as_db_error().map_or("", DbError::message)
 }

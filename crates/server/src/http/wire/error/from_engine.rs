@@ -165,7 +165,8 @@ fn of_write(error: WriteError) -> ApiError {
         | E::TooManyRows { .. }
         | E::TooManyPieces { .. }
         | E::TooManySteps { .. }
-        | E::TooManyBytes { .. } => Kind::BadRequest,
+        | E::TooManyBytes { .. }
+        | E::RowTooLarge(_) => Kind::BadRequest,
         E::QuotaExceeded { .. } => Kind::QuotaExceeded,
         E::RequestKeyReused | E::RequestRepeated => Kind::RequestKeyReused,
     };

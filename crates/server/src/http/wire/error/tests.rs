@@ -168,6 +168,7 @@ fn write_cases() -> Vec<(WriteError, Kind)> {
         (W::TooManyPieces { pieces_max: 1 }, Kind::BadRequest),
         (W::TooManySteps { pieces_max: 1 }, Kind::BadRequest),
         (W::TooManyBytes { bytes_max: 1 }, Kind::BadRequest),
+        (W::RowTooLarge(text()), Kind::BadRequest),
         (
             W::QuotaExceeded {
                 what: engine::Counted::Bytes,
