@@ -5,35 +5,28 @@ use std::sync::Arc;
 use model::Mark;
 
 use super::halt::{Halt, Step};
+use super::past::PastRows;
+use super::requests::RequestStore;
 use super::run::{RowStore, Run};
 use super::state::State;
+use super::transaction_store::TransactionStore;
 use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
 use crate::function_op::FunctionOp;
 use crate::refusal::Refusal;
-use crate::staged::{Done, Once, TransactionOp};
+use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
 
-/// A database, as a batch sees it: rows, and what else a batch does, of which each method runs one
-/// part as its operation says, or as the law that calls it does.
-pub(crate) trait BatchStore: RowStore + Sized {
+/// A database, as a batch sees it: rows, their past, requests and transactions of clients; and what
+/// else a batch does, of which each method runs one part as its operation says, or as the law that
+/// calls it does.
+pub(crate) trait BatchStore:
+    RowStore + PastRows + RequestStore + TransactionStore + Sized
+{
     /// Changes the catalogue, and takes note of it for the record of the commit.
     fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()>;
 
-    /// Changes a client's transaction.
-    fn transaction_op(run: &mut Run<'_, Self>, op: &TransactionOp) -> Step<()>;
-
     /// Changes what belongs to functions.
     fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()>;
-
-    /// # Errors
-    /// [`Refusal::Repeated`] when the request has run before.
-    fn need_first_time(run: &mut Run<'_, Self>, once: &Once) -> Step<()>;
-
-    /// Keeps the key of the request, if it has one, and the answer.
-    fn keep_request(run: &Run<'_, Self>, has_mark: bool, done: &Done<'_>) -> Step<()>;
-
-    /// Lets go of what the batch has made past in tables that keep none of it.
-    fn forget_past(run: &mut Run<'_, Self>) -> Step<()>;
 
     /// Writes the record of the commit with the rows it touched, and stamps snapshots with the
     /// state that follows.
@@ -114,7 +107,7 @@ impl<D: BatchStore> Run<'_, D> {
             && !self.constrained
             && batch.noted_in.is_none();
         if !changes_nothing {
-            D::forget_past(self)?;
+            self.forget_past()?;
             self.totals.need_project_bytes(
                 &batch.space,
                 &self.state.catalogue,
@@ -129,7 +122,7 @@ impl<D: BatchStore> Run<'_, D> {
             timed: &timed,
             transactions: &self.staged.changed,
         };
-        D::keep_request(self, !changes_nothing, &done)?;
+        self.keep_request(!changes_nothing, &done)?;
         Ok(Performed {
             rows,
             matched,
@@ -173,10 +166,10 @@ impl<D: BatchStore> Run<'_, D> {
                 self.show_parked().map_err(|(.., halt)| halt)?;
                 D::catalogue_op(self, op)?;
             }
-            Op::Transaction(op) => D::transaction_op(self, op)?,
+            Op::Transaction(op) => self.transaction_op(op)?,
             Op::Function(op) => D::function_op(self, op)?,
             Op::Since(since) => self.hold_since(*since),
-            Op::Once(once) => D::need_first_time(self, once)?,
+            Op::Once(once) => self.need_first_time(once)?,
         }
         if self.touched.len() > BATCH_ROWS_MAX {
             let rows_max = BATCH_ROWS_MAX;

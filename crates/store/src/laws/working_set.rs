@@ -247,6 +247,12 @@ impl<B: BulkRows> WorkingSet<B> {
         self.behind()
     }
 
+    /// The database, to be changed where no rows are.
+    pub(super) fn beside(&self) -> Result<&B, StoreError> {
+        self.save()?;
+        Ok(&self.behind)
+    }
+
     /// The database, to be changed in whatever way: nothing is held any more.
     pub(crate) fn directly(&self) -> Result<&B, StoreError> {
         self.behind_to_change()?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{Catalogue, Mark, ProjectId, RowId, Table, TableNumber, Value};
+use model::{Catalogue, Mark, RowId, Table, TableNumber, Value};
 use testing_postgres::Cluster;
 
-use super::draws::table;
+use super::draws::{matching, table};
 use super::postgres::writer;
 use crate::StoreError;
 use crate::batch::{Op, Outcome, SpaceLimit, WriteBatch};
@@ -13,7 +13,6 @@ use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::sqlite::upkeep::tests::catalogue;
-use crate::staged::TransactionOp;
 
 struct Place {
     cluster: Arc<Cluster>,
@@ -60,6 +59,11 @@ impl Place {
             RowId::new(id).unwrap(),
             act,
         )))
+    }
+
+    /// Rows whose unique text matches the expression go.
+    fn matching(&self, pattern: &str) -> Op {
+        Op::Matching(Box::new(matching(&self.table, pattern)))
     }
 
     fn batch(&self, op: Op) -> WriteBatch {
@@ -121,11 +125,10 @@ fn a_group_takes_two_round_trips_however_many_batches_it_has() {
 #[test]
 fn a_batch_that_fails_takes_nothing_from_its_neighbours() {
     let mut place = Place::new("fails_alone");
-    let failing = TransactionOp::Delete {
-        project: ProjectId::new("p").unwrap(),
-        id: "t".to_owned(),
-    };
-    let failing = place.batch(Op::Transaction(failing));
+    // The second operation sends the first one, which the database refuses.
+    place.sql("ALTER TABLE t1 ADD CHECK (c1 <> 'wrong')");
+    let mut failing = place.put("w", "wrong");
+    failing.ops.push(place.matching("x9"));
     let batches = [
         place.put("a", "x1"),
         failing,
@@ -134,7 +137,7 @@ fn a_batch_that_fails_takes_nothing_from_its_neighbours() {
     ];
     let outcomes = place.done(&batches);
     assert!(
-        matches!(outcomes[1], Err(Refusal::Failed(_))),
+        matches!(outcomes[1], Err(Refusal::Failed(StoreError::Io { .. }))),
         "{outcomes:?}"
     );
     assert!(
@@ -146,6 +149,130 @@ fn a_batch_that_fails_takes_nothing_from_its_neighbours() {
         place.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM tx"),
         "1 2"
     );
+}
+
+/// A text in which the expression of the next test finds no short way.
+fn hard_text() -> String {
+    let mut state = 1_u64;
+    let letters = (0..100_000).map(|_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if state >> 40 & 1 == 0 { 'a' } else { 'b' }
+    });
+    // What PostgreSQL looks for.
+    std::iter::once('c').chain(letters).collect()
+}
+
+#[test]
+fn a_search_that_fails_ends_its_batch_alone() {
+    let mut place = Place::new("search_fails");
+    place.done(&[place.put("long", &hard_text())]);
+    let mut hard = place.put("h", "x5");
+    hard.ops.push(place.matching("[ab]*a[ab]{200}c"));
+    let hard = [place.put("a", "x1"), hard, place.put("b", "x2")];
+    let mut easy = place.put("h", "x5");
+    easy.ops.push(place.matching("x9"));
+    let easy = [place.put("a", "x1"), easy, place.put("b", "x2")];
+    // What is prepared once is known from then on.
+    place.done(&hard);
+    place.done(&easy);
+    let trips = |place: &mut Place, batches: &[WriteBatch]| {
+        let before = place.writer.round_trips();
+        let outcomes = place.done(batches);
+        (outcomes, place.writer.round_trips() - before)
+    };
+    let (outcomes, hard) = trips(&mut place, &hard);
+    assert!(
+        matches!(
+            outcomes[..],
+            [
+                Ok(_),
+                Err(Refusal::Failed(StoreError::PatternTooHard)),
+                Ok(_)
+            ]
+        ),
+        "{outcomes:?}"
+    );
+    let (outcomes, easy) = trips(&mut place, &easy);
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    // What was read of rows that the batch had changed is read again, and no more.
+    assert!(hard <= easy + 2, "nothing runs again: {hard} and {easy}");
+}
+
+#[test]
+fn a_search_through_too_many_rows_takes_too_long_for_its_batch_alone() {
+    let mut place = Place::new("search_is_long");
+    place.sql(
+        "INSERT INTO t1 (seq, vf, sf, origin, created, updated, rid, twin, body_epoch, id, perms, \
+         c1) SELECT g, 1, 1, 1, 1, 1, g, 1, 0, 'g' || g, '', 'x' || g \
+         FROM generate_series(1, 100001) AS g",
+    );
+    let searching = place.batch(place.matching("^x[0-9]+y$|^x[0-9]+z$"));
+    let outcomes = place.done(&[place.put("a", "y1"), searching, place.put("b", "y2")]);
+    assert!(
+        matches!(
+            outcomes[..],
+            [
+                Ok(_),
+                Err(Refusal::Failed(StoreError::Timeout { limit_ms: 5_000 })),
+                Ok(_)
+            ]
+        ),
+        "{outcomes:?}"
+    );
+    assert_eq!(place.sql("SELECT count(*) FROM t1 WHERE c1 LIKE 'y%'"), "2");
+}
+
+#[test]
+fn a_group_that_is_given_up_leaves_nothing() {
+    let mut place = Place::new("given_up");
+    place.done(&[place.put("a", "x1")]);
+    // Its first batch is sent before the second one searches.
+    let given_up = [place.put("b", "x2"), place.batch(place.matching("x9"))];
+    let first = place.next;
+    place.next = Mark(first.0 + 100);
+    let group = place.writer.apply(&given_up, first).unwrap();
+    assert!(group.outcomes.iter().all(Result::is_ok));
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' \
+                AND datname = current_database()";
+    assert_eq!(place.sql(open), "1");
+    drop(group);
+    place.done(&[place.put("c", "x2")]);
+    assert_eq!(place.rows(), "a=x1 c=x2");
+    assert_eq!(place.sql("SELECT max(n) FROM tx"), "2");
+}
+
+#[test]
+fn a_row_that_the_database_has_no_room_for_is_named_and_others_can_follow() {
+    let mut place = Place::new("no_room");
+    // So the texts of this column stand in the row, as numbers do.
+    place.sql("ALTER TABLE t1 ALTER c1 SET STORAGE PLAIN");
+    place.sql("ALTER TABLE t1_v ALTER c1 SET STORAGE PLAIN");
+    let wide = "x".repeat(9_000);
+    let batches = [
+        place.put("a", "x1"),
+        place.put("w", &wide),
+        place.put("b", "x2"),
+    ];
+    // The writer of the engine runs the batches of such a group one by one.
+    let GroupEnd::Nothing(error @ StoreError::RowTooLarge { .. }) = place.run(&batches) else {
+        panic!("the row fits");
+    };
+    assert!(error.to_string().contains("maximum size 8160"), "{error}");
+    let ends = batches.map(|batch| place.run(&[batch]));
+    assert!(
+        matches!(
+            ends,
+            [
+                GroupEnd::Done(_),
+                GroupEnd::Nothing(StoreError::RowTooLarge { .. }),
+                GroupEnd::Done(_)
+            ]
+        ),
+        "{ends:?}"
+    );
+    assert_eq!(place.rows(), "a=x1 b=x2");
 }
 
 #[test]

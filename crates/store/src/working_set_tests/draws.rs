@@ -30,6 +30,8 @@ pub(super) struct BatchDraws {
     random: TestRng,
     /// Periods that are to come begin so many microseconds later.
     later: i64,
+    /// Whether batches do something beside rows.
+    has_more: bool,
 }
 
 /// A table with a unique column and a plain one.
@@ -69,14 +71,23 @@ impl BatchDraws {
         BatchDraws {
             random: TestRng::from_seed(RngAlgorithm::ChaCha, &[sequence; 32]),
             later,
+            has_more: false,
         }
     }
 
-    fn below(&mut self, count: u64) -> u64 {
+    /// The same, of batches that do something beside rows, too.
+    pub(super) fn with_more(self) -> BatchDraws {
+        BatchDraws {
+            has_more: true,
+            ..self
+        }
+    }
+
+    pub(super) fn below(&mut self, count: u64) -> u64 {
         self.random.next_u64() % count
     }
 
-    fn is_one_in(&mut self, count: u64) -> bool {
+    pub(super) fn is_one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
@@ -230,10 +241,16 @@ impl BatchDraws {
         let table = catalogue.table_by_number(TableNumber(1)).unwrap();
         let count = 1 + self.below(4);
         let batches = (0..count).map(|_| {
+            let mut ops = if self.has_more {
+                self.beside(now)
+            } else {
+                Vec::new()
+            };
             let count = 1 + self.below(3);
+            ops.extend((0..count).map(|_| self.op(table, now)));
             WriteBatch {
                 catalogue_epoch: catalogue.epoch,
-                ops: (0..count).map(|_| self.op(table, now)).collect(),
+                ops,
                 author: None,
                 unchanged_since: None,
                 meta: None,
@@ -242,6 +259,23 @@ impl BatchDraws {
             }
         });
         batches.collect()
+    }
+}
+
+/// The deletion of all rows whose unique text matches the expression.
+pub(super) fn matching(table: &Arc<Table>, pattern: &str) -> MatchingOp {
+    let pattern = Pattern::parse(pattern).unwrap();
+    MatchingOp {
+        query: Query {
+            filter: Filter::Field(Field::Column(0), Test::Matches(pattern)),
+            ..all_of(table)
+        },
+        may_leave_rows: true,
+        walks: false,
+        bytes_max: None,
+        tells_end: false,
+        act: MatchingAct::Delete { range: None },
+        rows_returned_max: 0,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The laws of writing over a working set: random batches leave the same in the database, and are
 //! answered and refused alike, whether each change is done at once or all of a group at its end.
 
+mod beside_draws;
 mod commit_ends;
 mod draws;
 mod postgres;
@@ -26,7 +27,6 @@ use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::schema::state;
 use crate::sqlite::upkeep::tests::writer;
 use crate::sqlite::write::stored_rows::SqliteRows;
-use crate::staged::{Done, Once, TransactionOp};
 use crate::vault::hex;
 
 /// Groups of one sequence.
@@ -46,24 +46,8 @@ impl BatchStore for WorkingSet<SqliteRows<'_>> {
         Err(Refusal::CatalogueMoved.into())
     }
 
-    fn transaction_op(_: &mut Run<'_, Self>, _: &TransactionOp) -> Step<()> {
-        Err(Refusal::CatalogueMoved.into())
-    }
-
     fn function_op(_: &mut Run<'_, Self>, _: &FunctionOp) -> Step<()> {
         Err(Refusal::CatalogueMoved.into())
-    }
-
-    fn need_first_time(_: &mut Run<'_, Self>, _: &Once) -> Step<()> {
-        Err(Refusal::CatalogueMoved.into())
-    }
-
-    fn keep_request(_: &Run<'_, Self>, _: bool, _: &Done<'_>) -> Step<()> {
-        Ok(())
-    }
-
-    fn forget_past(_: &mut Run<'_, Self>) -> Step<()> {
-        Ok(())
     }
 
     /// At once, as no batch is refused after its record.
@@ -92,9 +76,17 @@ impl BatchStore for WorkingSet<SqliteRows<'_>> {
     }
 }
 
-/// What became of a batch, as text.
+/// What became of a batch, as text. Of the numbers of transactions only their order counts.
 fn told(outcome: Result<Applied, Refusal>) -> String {
-    format!("{outcome:?}")
+    const NUMBERED: &str = "Transaction { seq: ";
+    let text = format!("{outcome:?}");
+    let mut parts = text.split(NUMBERED);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let digits = |part: &str| {
+        part.trim_start_matches(|c: char| c.is_ascii_digit())
+            .to_owned()
+    };
+    parts.fold(first, |told, part| told + NUMBERED + &digits(part))
 }
 
 /// Does each change at once; what became of the batches.
@@ -165,7 +157,7 @@ const NOW: &str =
 /// What selects what a database holds, without the numbers of versions: where a version was
 /// written and taken back inside a group, a number may be given again, or not. `nth` is the order
 /// of grants.
-fn held(nth: &str) -> [String; 9] {
+fn held(nth: &str) -> [String; 13] {
     [
         format!("SELECT {VERSION} FROM t1_v"),
         format!(
@@ -182,6 +174,14 @@ fn held(nth: &str) -> [String; 9] {
         "SELECT tab, bytes FROM table_bytes".to_owned(),
         "SELECT tab, tt FROM erasure".to_owned(),
         "SELECT mark, x_at, horizon FROM meta".to_owned(),
+        "SELECT project, key, part, request, mark, at, answer, bytes FROM request_key".to_owned(),
+        // A row may be left where nothing is kept any more.
+        "SELECT project, owner, bytes FROM kept_bytes WHERE bytes <> 0".to_owned(),
+        "SELECT id, owner, status, created, updated, expires, keep, count, bytes FROM staged"
+            .to_owned(),
+        "SELECT s.id, o.n, o.seen, o.place, o.id, o.body \
+         FROM staged_op AS o JOIN staged AS s ON s.seq = o.tx"
+            .to_owned(),
     ]
 }
 

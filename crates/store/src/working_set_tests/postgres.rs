@@ -78,7 +78,7 @@ fn dump_of(writer: &DatabaseWriter) -> Vec<String> {
 
 /// Runs random groups on both; how many batches were done and refused, and how often
 /// something was due.
-fn compare(name: &str, later: i64) -> (usize, usize, usize) {
+fn compare(name: &str, draws: impl Fn(u8) -> BatchDraws) -> (usize, usize, usize) {
     let cluster = Cluster::shared().unwrap();
     let (mut done, mut refused, mut due) = (0, 0, 0);
     for sequence in 0..SEQUENCES {
@@ -86,7 +86,7 @@ fn compare(name: &str, later: i64) -> (usize, usize, usize) {
         let mut sqlite = writer_in(directory.path());
         let catalogue = Arc::clone(&sqlite.state().catalogue);
         let mut postgres = writer(&cluster, &format!("{name}_{sequence}"), &catalogue);
-        let mut draws = BatchDraws::of(sequence, later);
+        let mut draws = draws(sequence);
         for group in 0..GROUPS {
             let first = Mark(FIRST_MARK + 1_000 * group as i64);
             if group % 3 == 2 {
@@ -111,7 +111,7 @@ fn compare(name: &str, later: i64) -> (usize, usize, usize) {
 
 #[test]
 fn working_set_over_postgresql_leaves_answers_and_refuses_what_sqlite_does() {
-    let (done, refused, due) = compare("groups", NEVER_DUE);
+    let (done, refused, due) = compare("groups", |sequence| BatchDraws::of(sequence, NEVER_DUE));
     assert!(
         done > 250 && refused > 50,
         "both happen: {done} and {refused}"
@@ -121,9 +121,20 @@ fn working_set_over_postgresql_leaves_answers_and_refuses_what_sqlite_does() {
 
 #[test]
 fn rows_become_due_in_postgresql_as_they_do_in_sqlite() {
-    let (done, refused, due) = compare("due_groups", SOON_DUE);
+    let (done, refused, due) = compare("due_groups", |sequence| BatchDraws::of(sequence, SOON_DUE));
     assert!(
         done > 250 && refused > 50 && due > 30,
         "all of it happens: {done}, {refused} and {due}"
+    );
+}
+
+#[test]
+fn requests_and_transactions_in_postgresql_are_those_of_sqlite() {
+    let (done, refused, _) = compare("groups_and_more", |sequence| {
+        BatchDraws::of(sequence, SOON_DUE).with_more()
+    });
+    assert!(
+        done > 200 && refused > 200,
+        "both happen: {done} and {refused}"
     );
 }

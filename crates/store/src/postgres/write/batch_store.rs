@@ -1,6 +1,5 @@
 //! What PostgreSQL does of a batch next to rows, and the record of its commit.
 
-use super::forget;
 use super::records::RecordToSend;
 use super::rows::PostgresRows;
 use crate::StoreError;
@@ -10,32 +9,14 @@ use crate::laws::halt::{Halt, Step};
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
 use crate::laws::working_set::WorkingSet;
-use crate::staged::{Done, Once, TransactionOp};
 
 impl BatchStore for WorkingSet<PostgresRows<'_>> {
     fn catalogue_op(_: &mut Run<'_, Self>, _: &CatalogueOp) -> Step<()> {
         Err(not_yet("The catalogue"))
     }
 
-    fn transaction_op(_: &mut Run<'_, Self>, _: &TransactionOp) -> Step<()> {
-        Err(not_yet("A client's transaction"))
-    }
-
     fn function_op(_: &mut Run<'_, Self>, _: &FunctionOp) -> Step<()> {
         Err(not_yet("What belongs to functions"))
-    }
-
-    fn need_first_time(_: &mut Run<'_, Self>, _: &Once) -> Step<()> {
-        Err(not_yet("The key of a request"))
-    }
-
-    /// There is none, as [`BatchStore::need_first_time`] takes none.
-    fn keep_request(_: &Run<'_, Self>, _: bool, _: &Done<'_>) -> Step<()> {
-        Ok(())
-    }
-
-    fn forget_past(run: &mut Run<'_, Self>) -> Step<()> {
-        forget::forget_past(run)
     }
 
     /// It is sent with what is left of the group, as is the stamp of snapshots.

@@ -25,18 +25,19 @@ impl BulkRows for PostgresRows<'_> {
     }
 
     fn save(&self) -> Result<(), StoreError> {
-        // An erasure takes rows out of the records of the batches before, too.
+        // An erasure takes rows out of the records of the batches before, and their answers.
         let mut calls = self.records.borrow_mut().take_earlier();
+        calls.extend(self.requests.borrow_mut().take_earlier());
         calls.push(SqlCall::plain("SAVEPOINT part"));
         self.session.burst(&calls).map(drop)
     }
 
     fn settle(&self, keeps: bool) -> Result<(), StoreError> {
-        self.session.simple(if keeps {
-            "RELEASE part"
+        if keeps {
+            self.session.simple("RELEASE part")
         } else {
-            "ROLLBACK TO part; RELEASE part"
-        })
+            self.session.take_back("part")
+        }
     }
 
     fn value_bytes(&self, _: &Table, values: &[Value], left: &Damaged) -> usize {

@@ -1,60 +1,28 @@
-//! Letting go of what a group has made past in tables that keep none of it
-//! (`sqlite/write/forget.rs` says what may go).
+//! Letting go of what a batch has made past (`sqlite/write/forget.rs` says what may go).
 
-use std::collections::BTreeMap;
-
-use model::{Retention, TableNumber, Timestamp};
+use model::{RowId, Table, Timestamp};
 use query::names;
 
 use super::rows::{END, PostgresRows};
 use super::session::SqlCall;
 use crate::StoreError;
 use crate::laws::growth::Growth;
-use crate::laws::halt::Step;
-use crate::laws::run::Run;
-use crate::laws::working_set::WorkingSet;
+use crate::laws::past::PastRows;
 use crate::postgres::cells::SqlParameter;
 
-/// Lets go of what the batch has made past.
-pub(super) fn forget_past(run: &Run<'_, WorkingSet<PostgresRows<'_>>>) -> Step<()> {
-    let mut rows: BTreeMap<TableNumber, Vec<String>> = BTreeMap::new();
-    for (number, id) in run.touched.ids() {
-        let table = run.state.catalogue.table_by_number(number);
-        if table.is_some_and(|table| table.options.history == Retention::None) {
-            rows.entry(number).or_default().push(id.to_string());
-        }
-    }
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let behind = run.rows.directly()?;
-    for (number, ids) in rows {
-        let Some(table) = run.state.catalogue.table_by_number(number) else {
-            continue;
-        };
-        let bytes = behind.bytes_of_version(table)?;
-        behind.forget(
-            (number, &bytes),
-            &ids,
-            run.mark.timestamp(),
-            &run.state.growth,
-        )?;
-    }
-    Ok(())
-}
-
-impl PostgresRows<'_> {
-    /// What lies below the line goes among the versions of these rows, and the grants of those of
-    /// which nothing is left: their number may be given to another row.
-    fn forget(
+impl PastRows for PostgresRows<'_> {
+    fn forget_below(
         &self,
-        (table, bytes): (TableNumber, &str),
-        ids: &[String],
+        table: &Table,
+        ids: &[&RowId],
         line: Timestamp,
         growth: &Growth,
     ) -> Result<(), StoreError> {
+        let bytes = self.bytes_of_version(table)?;
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let table = table.number;
         let (versions, schedule) = (names::versions(table), names::schedule(table));
-        let all = || -> Vec<SqlParameter> { vec![Box::new(line.0), Box::new(ids.to_vec())] };
+        let all = || -> Vec<SqlParameter> { vec![Box::new(line.0), Box::new(ids.clone())] };
         let gone = format!(
             "DELETE FROM {versions} v WHERE v.id = ANY($2::text[]) AND v.twin = 0 \
              AND (v.st <= $1 OR CASE WHEN v.cut_tt <= $1 THEN v.cut_vt ELSE v.vt END <= $1) \

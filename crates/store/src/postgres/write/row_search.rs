@@ -254,7 +254,7 @@ impl PostgresRows<'_> {
         ))?;
         let found = search(until);
         // It has changed nothing, and going back also ends what was set for it.
-        self.session.simple("ROLLBACK TO search; RELEASE search")?;
+        self.session.take_back("search")?;
         found.map_err(|error| match error {
             StoreError::Interrupted => StoreError::Timeout {
                 limit_ms: SEARCH_MAX.as_millis() as u64,

@@ -9,6 +9,7 @@ use model::{Column, Mark, Period, RowId, Table, TableNumber, Timestamp, Version}
 use query::names;
 use tokio_postgres::Row;
 
+use super::group_requests::GroupRequests;
 use super::records::UnsentRecords;
 use super::session::{SqlCall, WriterSession};
 use crate::StoreError;
@@ -39,6 +40,7 @@ pub(super) type ByteTexts = HashMap<TableNumber, (u64, Arc<str>)>;
 pub(crate) struct PostgresRows<'w> {
     pub(super) session: &'w WriterSession,
     pub(super) records: &'w RefCell<UnsentRecords>,
+    pub(super) requests: &'w RefCell<GroupRequests>,
     pub(super) bytes: &'w RefCell<ByteTexts>,
 }
 

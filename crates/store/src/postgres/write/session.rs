@@ -77,16 +77,27 @@ pub(super) enum BurstEnd {
     Unknown(StoreError),
 }
 
+/// How a transaction begins.
+struct TransactionStart {
+    /// Where the store is to stand.
+    mark: i64,
+    calls: Vec<SqlCall>,
+}
+
 /// The connection that writes.
 pub(crate) struct WriterSession {
     runtime: Runtime,
     client: Client,
     notices: DatabaseNotices,
     statements: RefCell<HashMap<Box<str>, Statement>>,
-    /// The next burst begins a transaction, in a store that stands at this mark.
-    begins_at: Cell<Option<i64>>,
+    /// The next burst begins a transaction.
+    opening: RefCell<Option<TransactionStart>>,
+    /// What the last one that did has read for its opening.
+    opened: RefCell<Vec<Vec<Row>>>,
     /// Whether a transaction is open, or may be.
     is_open: Cell<bool>,
+    /// Whether a statement of it has failed, so that it takes no more.
+    has_failed: Cell<bool>,
     round_trips: Cell<u64>,
 }
 
@@ -102,16 +113,23 @@ impl WriterSession {
             client,
             notices,
             statements: RefCell::default(),
-            begins_at: Cell::new(None),
+            opening: RefCell::default(),
+            opened: RefCell::default(),
             is_open: Cell::new(false),
+            has_failed: Cell::new(false),
             round_trips: Cell::new(0),
         })
     }
 
-    /// The next burst begins a transaction; it fails if another commit than that of this mark was
-    /// the last one.
-    pub(super) fn begin_at(&self, mark: i64) {
-        self.begins_at.set(Some(mark));
+    /// The next burst begins a transaction, and runs these statements first; it fails if another
+    /// commit than that of this mark was the last one.
+    pub(super) fn begin_at(&self, mark: i64, calls: Vec<SqlCall>) {
+        self.opening.replace(Some(TransactionStart { mark, calls }));
+    }
+
+    /// What these statements gave.
+    pub(super) fn take_opened(&self) -> Vec<Vec<Row>> {
+        self.opened.take()
     }
 
     /// Runs one statement.
@@ -127,7 +145,7 @@ impl WriterSession {
         match self.run(&statements, &[&call]) {
             Burst::Answered(_) => self.simple("RELEASE free").map(|()| true),
             Burst::Failed(error, _) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
-                self.simple("ROLLBACK TO free; RELEASE free")?;
+                self.take_back("free")?;
                 Ok(false)
             }
             Burst::Failed(error, _) => Err(error.into()),
@@ -137,22 +155,26 @@ impl WriterSession {
     /// Runs statements in their order, in one round trip. Behind one that fails nothing is run,
     /// and the transaction has failed.
     pub(super) fn burst(&self, calls: &[SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
-        let Some(mark) = self.begins_at.take() else {
+        let Some(TransactionStart { mark, calls: first }) = self.opening.take() else {
             return self.answers(&calls.iter().collect::<Vec<_>>());
         };
         if self.is_open.replace(true) {
             // Of a group that was given up: nothing of it may come with this one.
             self.simple("ROLLBACK")?;
         }
+        self.has_failed.set(false);
         let opening = [SqlCall::plain("BEGIN"), SqlCall::plain(LOCK)];
-        let mut found = self.answers(&opening.iter().chain(calls).collect::<Vec<_>>())?;
+        let all: Vec<&SqlCall> = opening.iter().chain(&first).chain(calls).collect();
+        let mut found = self.answers(&all)?;
         let stamp = found[1].first().map(|row| row.try_get::<_, i64>(0));
         if stamp.transpose()? != Some(mark) {
             return Err(corrupt(
                 "another process has written to the store, which this one owns",
             ));
         }
-        Ok(found.split_off(2))
+        let answers = found.split_off(opening.len() + first.len());
+        self.opened.replace(found.split_off(opening.len()));
+        Ok(answers)
     }
 
     /// Runs statements and the commit, in one round trip. A commit counts if nothing before it
@@ -184,17 +206,38 @@ impl WriterSession {
 
     /// Ends the open transaction, if there is one, without a trace.
     pub(super) fn rollback(&self) -> Result<(), StoreError> {
-        self.begins_at.set(None);
+        self.opening.take();
         self.runtime
             .block_on(self.client.batch_execute("ROLLBACK"))?;
         self.is_open.set(false);
+        self.has_failed.set(false);
         Ok(())
+    }
+
+    /// Takes back what was done behind a savepoint, a statement that failed included.
+    pub(super) fn take_back(&self, savepoint: &str) -> Result<(), StoreError> {
+        self.simple(&format!("ROLLBACK TO {savepoint}; RELEASE {savepoint}"))?;
+        self.has_failed.set(false);
+        Ok(())
+    }
+
+    /// Whether the open transaction takes no more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+
+    /// Takes in what became of a request.
+    fn heed<T>(&self, answer: Result<T, Error>) -> Result<T, StoreError> {
+        if answer.is_err() {
+            self.has_failed.set(true);
+        }
+        Ok(answer?)
     }
 
     /// Runs statements that have no parameters and no answer.
     pub(super) fn simple(&self, sql: &str) -> Result<(), StoreError> {
         self.count_trip();
-        Ok(self.runtime.block_on(self.client.batch_execute(sql))?)
+        self.heed(self.runtime.block_on(self.client.batch_execute(sql)))
     }
 
     /// What a statement gives, a line a row.
@@ -216,10 +259,10 @@ impl WriterSession {
         parameters: &[SqlParameter],
     ) -> Result<Vec<Row>, StoreError> {
         self.count_trip();
-        self.runtime.block_on(async {
+        self.heed(self.runtime.block_on(async {
             let statement = self.client.prepare(sql).await?;
-            Ok(self.client.query(&statement, &borrowed(parameters)).await?)
-        })
+            self.client.query(&statement, &borrowed(parameters)).await
+        }))
     }
 
     fn answers(&self, calls: &[&SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
@@ -236,7 +279,11 @@ impl WriterSession {
             async move { client.query(statement, &borrowed(&call.parameters)).await }
         });
         self.count_trip();
-        self.runtime.block_on(pipelined(queries.collect()))
+        let burst = self.runtime.block_on(pipelined(queries.collect()));
+        if matches!(burst, Burst::Failed(..)) {
+            self.has_failed.set(true);
+        }
+        burst
     }
 
     fn count_trip(&self) {
@@ -269,7 +316,7 @@ impl WriterSession {
                     let named = missing.iter().map(|sql| Box::from(*sql));
                     known.extend(named.zip(prepared));
                 }
-                Burst::Failed(error, _) => return Err(error.into()),
+                Burst::Failed(error, _) => return self.heed(Err(error)),
             }
         }
         Ok(calls

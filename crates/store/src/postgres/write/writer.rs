@@ -8,6 +8,7 @@ use model::Catalogue;
 use model::{Mark, Timestamp};
 
 use super::bulk_send::calls_of;
+use super::group_requests::GroupRequests;
 use super::records::{UnsentRecords, growth, stamp};
 use super::rows::{ByteTexts, PostgresRows};
 use super::session::{BurstEnd, SqlCall, WriterSession};
@@ -153,9 +154,8 @@ impl DatabaseWriter {
     }
 
     fn activated(&self, instant: Timestamp) -> Result<AppliedGroup, StoreError> {
-        let records = RefCell::default();
-        let mut group = self.begin(Mark(instant.0), &records);
-        group.set.read_ahead(Vec::new())?;
+        let beside = BesideRows::default();
+        let mut group = self.begin(Mark(instant.0), &beside, &[])?;
         if group.state.is_due(instant) {
             let (count_max, only) = (DUE_ROWS_MAX, None);
             group.show_due(instant, DueRows::First { count_max, only })?;
@@ -164,23 +164,34 @@ impl DatabaseWriter {
         group.into_applied(Vec::new())
     }
 
-    /// A group that begins at the mark: the next burst opens its transaction.
-    fn begin<'g>(&'g self, first: Mark, records: &'g RefCell<UnsentRecords>) -> OpenGroup<'g> {
+    /// A group that begins at the mark, with what its batches name.
+    fn begin<'g>(
+        &'g self,
+        first: Mark,
+        beside: &'g BesideRows,
+        batches: &[WriteBatch],
+    ) -> Result<OpenGroup<'g>, StoreError> {
         let rows = PostgresRows {
             session: &self.session,
-            records,
+            records: &beside.records,
+            requests: &beside.requests,
             bytes: &self.bytes,
         };
-        self.session.begin_at(self.committed.mark.0);
-        OpenGroup {
-            set: WorkingSet::new(rows, first),
-            records,
+        let reads = GroupRequests::reads(batches);
+        self.session.begin_at(self.committed.mark.0, reads);
+        let set = WorkingSet::new(rows, first);
+        set.read_ahead(named(batches))?;
+        let found = self.session.take_opened();
+        beside.requests.borrow_mut().take_in(&found)?;
+        Ok(OpenGroup {
+            set,
+            beside,
             parts: (self.encode_row, &self.totals),
             state: self.committed.clone(),
             due: Vec::new(),
             shown: Timestamp(i64::MIN),
             written_bytes: 0,
-        }
+        })
     }
 
     /// One pass over the batches that have not failed.
@@ -190,9 +201,8 @@ impl DatabaseWriter {
         first: Mark,
         failed: &[Option<StoreError>],
     ) -> Result<GroupRound, StoreError> {
-        let records = RefCell::default();
-        let mut group = self.begin(first, &records);
-        group.set.read_ahead(named(batches))?;
+        let beside = BesideRows::default();
+        let mut group = self.begin(first, &beside, batches)?;
         let (mut mark, mut due_left) = (first, DUE_ROWS_MAX);
         let mut written = GroupBytes::default();
         let mut outcomes = Vec::with_capacity(batches.len());
@@ -251,10 +261,17 @@ impl DatabaseWriter {
     }
 }
 
+/// What a group writes beside rows, until it is sent.
+#[derive(Default)]
+struct BesideRows {
+    records: RefCell<UnsentRecords>,
+    requests: RefCell<GroupRequests>,
+}
+
 /// A group while its batches run.
 struct OpenGroup<'g> {
     set: WorkingSet<PostgresRows<'g>>,
-    records: &'g RefCell<UnsentRecords>,
+    beside: &'g BesideRows,
     parts: (EncodeRow, &'g Totals),
     state: State,
     due: Vec<Changes>,
@@ -280,7 +297,6 @@ impl SettledGroup for OpenGroup<'_> {
         self.written_bytes += bytes;
         self.settle(ran).map_err(|halt| match halt {
             Halt::Refused(refusal) => BatchEnd::Alone(refusal),
-            // Behind a statement that failed the transaction takes no more.
             Halt::Failed(error) => BatchEnd::WithAll(error),
         })
     }
@@ -306,7 +322,8 @@ impl<'g> OpenGroup<'g> {
     /// A run that has done nothing yet, of which all can be taken back.
     fn fresh_run(&self, mark: Mark, blames: bool) -> Run<'g, WorkingSet<PostgresRows<'g>>> {
         self.set.begin();
-        self.records.borrow_mut().begin();
+        self.beside.records.borrow_mut().begin();
+        self.beside.requests.borrow_mut().begin();
         let manner = RunManner {
             blames,
             judges_end: true,
@@ -336,8 +353,20 @@ impl<'g> OpenGroup<'g> {
                 self.drop_batch()?;
                 Err(refusal.into())
             }
+            Err(Halt::Failed(error)) if self.outlives(&error) => {
+                self.drop_batch()?;
+                Err(Refusal::Failed(error).into())
+            }
             Err(failed) => Err(failed),
         }
+    }
+
+    /// Whether the transaction goes on behind this error: a search that took too long, say, has
+    /// been taken back. Behind a statement that failed it takes no more; and where the database
+    /// holds what no store has written, what was done before need not be whole.
+    fn outlives(&self, error: &StoreError) -> bool {
+        let is_corrupt = matches!(error, StoreError::Corrupt { .. });
+        !is_corrupt && !self.set.database().session.has_failed()
     }
 
     fn go_on_from(&mut self, state: State) {
@@ -346,7 +375,8 @@ impl<'g> OpenGroup<'g> {
     }
 
     fn drop_batch(&self) -> Result<(), StoreError> {
-        self.records.borrow_mut().drop_own();
+        self.beside.records.borrow_mut().drop_own();
+        self.beside.requests.borrow_mut().drop_own();
         self.set.drop_batch()
     }
 
@@ -361,7 +391,8 @@ impl<'g> OpenGroup<'g> {
         for table in self.set.take_unsent()? {
             left.extend(calls_of(&table)?);
         }
-        left.extend(self.records.borrow_mut().take_all());
+        left.extend(self.beside.records.borrow_mut().take_all());
+        left.extend(self.beside.requests.borrow_mut().take_all());
         Ok(AppliedGroup {
             outcomes,
             due: self.due,

@@ -11,7 +11,6 @@ use crate::laws::run::Run;
 use crate::sqlite::schema::state;
 use crate::sqlite::write::run::SqliteRun;
 use crate::sqlite::write::stored_rows::SqliteRows;
-use crate::staged::{Done, Once, TransactionOp};
 use crate::vault::Place;
 
 impl BatchStore for SqliteRows<'_> {
@@ -19,24 +18,8 @@ impl BatchStore for SqliteRows<'_> {
         run.recorded_op(op)
     }
 
-    fn transaction_op(run: &mut Run<'_, Self>, op: &TransactionOp) -> Step<()> {
-        run.transaction_op(op)
-    }
-
     fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()> {
         run.function_op(op)
-    }
-
-    fn need_first_time(run: &mut Run<'_, Self>, once: &Once) -> Step<()> {
-        run.need_first_time(once)
-    }
-
-    fn keep_request(run: &Run<'_, Self>, has_mark: bool, done: &Done<'_>) -> Step<()> {
-        run.keep_request(has_mark, done)
-    }
-
-    fn forget_past(run: &mut Run<'_, Self>) -> Step<()> {
-        run.forget_past()
     }
 
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()> {

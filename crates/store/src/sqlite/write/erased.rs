@@ -10,6 +10,7 @@ use rusqlite::params;
 
 use super::stored_rows::SqliteRows;
 use crate::StoreError;
+use crate::laws::transaction_store::TransactionStore as _;
 use crate::sqlite::schema::sizes;
 use crate::staged::TransactionStatus;
 
@@ -87,24 +88,8 @@ impl SqliteRows<'_> {
         let parameters = params![table.project.as_str(), pending, place, id.as_str()];
         let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
         for seq in found.collect::<Result<Vec<_>, _>>()? {
-            self.forget_operations(seq, TransactionStatus::Failed, now)?;
+            self.end_transaction(seq, TransactionStatus::Failed, now)?;
         }
-        Ok(())
-    }
-
-    /// Ends an open transaction, and forgets its operations.
-    pub(super) fn forget_operations(
-        &self,
-        seq: i64,
-        status: TransactionStatus,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.statement("DELETE FROM staged_op WHERE tx = ?1")?
-            .execute([seq])?;
-        self.statement(
-            "UPDATE staged SET status = ?2, updated = ?3, keep = expires, bytes = 0 WHERE seq = ?1",
-        )?
-        .execute(params![seq, status.as_str(), now.cut_to_ms().0])?;
         Ok(())
     }
 }

@@ -6,16 +6,14 @@
 //! line have been refused since before the first one went, because the line stands in the
 //! catalogue.
 
-use std::sync::Arc;
-
-use model::{Retention, Table, TableNumber, Timestamp};
+use model::{RowId, Table, TableNumber, Timestamp};
 use query::names;
 use rusqlite::{Connection, params};
 
-use super::run::SqliteRun;
+use super::stored_rows::SqliteRows;
 use crate::StoreError;
 use crate::laws::growth::Growth;
-use crate::laws::halt::Step;
+use crate::laws::past::PastRows;
 use crate::sqlite::schema::sizes::{self, Slice};
 use crate::sqlite::schema::tables::END;
 
@@ -94,26 +92,20 @@ pub(crate) fn forget_slice(
     Ok(is_more.then_some(last))
 }
 
-impl SqliteRun<'_, '_> {
-    /// Lets go of what the batch has made past in tables that keep none of it.
-    pub(crate) fn forget_past(&mut self) -> Step<()> {
-        let (connection, line) = (self.rows.connection, self.mark.timestamp());
-        for (number, id) in self.touched.ids() {
-            let table = self.state.catalogue.table_by_number(number);
-            let keeps_none = |table: &&Arc<Table>| table.options.history == Retention::None;
-            let Some(table) = table.filter(keeps_none) else {
-                continue;
-            };
-            let bytes = self.rows.texts.bytes_of_all(connection, table)?;
+impl PastRows for SqliteRows<'_> {
+    fn forget_below(
+        &self,
+        table: &Table,
+        ids: &[&RowId],
+        line: Timestamp,
+        growth: &Growth,
+    ) -> Result<(), StoreError> {
+        let (connection, number) = (self.connection, table.number);
+        let bytes = self.texts.bytes_of_all(connection, table)?;
+        for id in ids {
             let id = id.as_str();
             let of_row = ("id = ?2 AND ?3 = 0", &id as _, &0 as _);
-            forget(
-                connection,
-                number,
-                line,
-                (&bytes, &self.state.growth),
-                of_row,
-            )?;
+            forget(connection, number, line, (&bytes, growth), of_row)?;
         }
         Ok(())
     }

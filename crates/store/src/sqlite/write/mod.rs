@@ -1,6 +1,5 @@
 //! The operations of a batch: each changes rows or containers inside the open transaction.
 
-pub(crate) mod answers;
 pub(crate) mod catalogue_write;
 pub(crate) mod deployment_write;
 pub(crate) mod erased;
@@ -10,10 +9,11 @@ pub(crate) mod function_write;
 pub(crate) mod period_search;
 pub(crate) mod queue_write;
 pub(crate) mod relation_write;
+pub(crate) mod requests;
 pub(crate) mod row_ledger;
 pub(crate) mod row_search;
 pub(crate) mod run;
 pub(crate) mod schema_records;
 pub(crate) mod schema_write;
-pub(crate) mod staged;
 pub(crate) mod stored_rows;
+pub(crate) mod transactions;

@@ -1,29 +1,92 @@
-//! The answers that are kept for requests which may be sent again: how many bytes of them stand for
-//! each API key, and which of them give way.
+//! Requests that have run, and their answers, as SQLite keeps them: how many bytes of answers stand
+//! for each API key, and which of them give way.
 //!
 //! A key that is known stays known for its time: only what was answered goes, so that no request
 //! runs twice.
 
+use model::{Mark, Timestamp};
 use rusqlite::params;
+use rusqlite::types::Value as Stored;
 
-use super::run::SqliteRun;
-use crate::laws::halt::Step;
-use crate::staged::Once;
+use super::stored_rows::SqliteRows;
+use crate::StoreError;
+use crate::laws::requests::{FORGOTTEN_MAX, RanRequest, RequestStore, RequestToKeep, owner_of};
+use crate::sqlite::disk::keys;
+use crate::staged::{Once, request_text};
+use crate::vault::Place;
 
 /// Most answers that give way to a new one: others wait for the commit.
 const EVICTED_MAX: usize = 500;
+
+/// Keeps a request, also in the place of one whose time is over.
+const KEEP_REQUEST: &str = "
+INSERT INTO request_key (project, key, part, request, mark, at, answer, bytes)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (project, key, part) DO UPDATE SET request = excluded.request, mark = excluded.mark,
+  at = excluded.at, answer = excluded.answer, bytes = excluded.bytes";
 
 /// The answers of an owner, from the oldest on, but for that of one key.
 const OLDEST: &str = "
 SELECT key, part, bytes FROM request_key WHERE project = ?1
 AND substr(key, 1, instr(key, ' ')) = ?2 AND bytes > 0 AND key <> ?3 ORDER BY at";
 
-impl SqliteRun<'_, '_> {
-    /// Keeps the bytes of an owner's answers within their bound: those of the oldest requests go,
-    /// and where that makes too little room, the new one.
-    pub(crate) fn bound_answers(&self, once: &Once) -> Step<()> {
+impl RequestStore for SqliteRows<'_> {
+    fn forget_requests(&self, before: Timestamp) -> Result<(), StoreError> {
+        self.statement(
+            "DELETE FROM request_key WHERE (project, key, part) IN \
+             (SELECT project, key, part FROM request_key WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        )?
+        .execute(params![before.0, FORGOTTEN_MAX])?;
+        Ok(())
+    }
+
+    fn ran(&self, once: &Once) -> Result<Option<RanRequest>, StoreError> {
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let mut known = self.statement(
+            "SELECT request, mark, at FROM request_key \
+             WHERE project = ?1 AND key = ?2 AND part = ?3",
+        )?;
+        let mut rows = known.query(params![project, key, part])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let place = Place::Request(project, key, part);
+        Ok(Some(RanRequest {
+            request: keys::open_text(&self.coding.vault, row.get_ref(0)?, place)?,
+            mark: row.get::<_, Option<i64>>(1)?.map(Mark),
+            at: Timestamp(row.get(2)?),
+        }))
+    }
+
+    fn keep_request(&self, request: RequestToKeep<'_>) -> Result<(), StoreError> {
+        let once = request.once;
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let text = request_text(once.request);
+        let (mut stands, mut answer) = (Stored::Text(text), request.answer);
+        if let (true, Stored::Text(text)) = (request.is_sealed, &stands) {
+            let vault = &self.coding.vault;
+            let place = Place::Request(project, key, part);
+            stands = Stored::Blob(vault.seal(place, text.as_bytes())?);
+            let place = Place::Answer(project, key, part);
+            answer = answer.map(|plain| vault.seal(place, &plain)).transpose()?;
+        }
+        let bytes = answer.as_ref().map_or(0, Vec::len) as i64;
+        self.statement(KEEP_REQUEST)?.execute(params![
+            project,
+            key,
+            part,
+            stands,
+            request.mark.map(|mark| mark.0),
+            once.now.0,
+            answer,
+            bytes
+        ])?;
+        Ok(())
+    }
+
+    fn bound_answers(&self, once: &Once) -> Result<(), StoreError> {
         let (project, key) = (once.project.as_str(), &*once.key);
-        let owner = owner(key);
+        let owner = owner_of(key);
         let held: i64 = self
             .statement(
                 "SELECT coalesce(sum(bytes), 0) FROM kept_bytes \
@@ -60,18 +123,12 @@ impl SqliteRun<'_, '_> {
     }
 }
 
-/// Whose a key is, as its index has it: up to its first space.
-fn owner(key: &str) -> &str {
-    key.find(' ').map_or("", |end| &key[..=end])
-}
-
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
 
     use super::*;
     use crate::sqlite::schema::format_steps::{ANSWER_BYTES, REQUEST_ANSWERS, STAGED_TABLES};
-    use crate::sqlite::write::staged::KEEP_REQUEST;
 
     fn held(connection: &Connection) -> Vec<(String, i64)> {
         let sql = "SELECT owner, bytes FROM kept_bytes ORDER BY owner";
@@ -121,6 +178,7 @@ mod tests {
         );
         run("DELETE FROM request_key");
         assert_eq!(held(&connection), []);
-        assert_eq!((owner("key:a@1 k"), owner("none")), ("key:a@1 ", ""));
+        let owners = (owner_of("key:a@1 k"), owner_of("none"));
+        assert_eq!(owners, ("key:a@1 ", ""));
     }
 }
