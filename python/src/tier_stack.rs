@@ -1,7 +1,6 @@
 //! The tiers of a function as an object of Python, and one call on its way through them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
@@ -42,6 +41,9 @@ type CallAnswer = (Found, Found, i64, StackedCall);
 /// In files alone, whose bytes travel nowhere, smaller values are kept as they are: to compress one
 /// of 10 KB takes longer than to write it, and to open it again longer than to read it.
 const COMPRESS_IN_FILES_FROM_BYTES: usize = 16 << 10;
+
+/// A thread that waits looks for signals this often.
+const SLICE_MS: u64 = 50;
 
 /// The body has to run; as a number of milliseconds to wait.
 const RUN: i64 = -1;
@@ -176,7 +178,7 @@ impl StackOfTiers {
     /// no more than `least_ms` left, which is the old one of the answer. `limit_ms`: how long the
     /// call waits for another process that computes the value, None not to wait; if it `leaves`, it
     /// leaves the value to that process. Waits here if it `blocks`. With `own_tags` its values have
-    /// tags of their own.
+    /// tags of their own. If it `serves_old`, it waits for no process while there is an old value.
     #[allow(clippy::too_many_arguments)]
     fn read(
         &self,
@@ -190,6 +192,7 @@ impl StackOfTiers {
         leaves: bool,
         blocks: bool,
         own_tags: bool,
+        serves_old: bool,
     ) -> PyResult<CallAnswer> {
         let rule = match limit_ms {
             _ if leaves => LeaseRule::Leave,
@@ -201,7 +204,7 @@ impl StackOfTiers {
         }
         let TierAnswers {
             found, old, next, ..
-        } = self.ask(py, &mut call, codec, least_ms, blocks)?;
+        } = self.ask(py, &mut call, codec, least_ms, waiting(blocks, serves_old))?;
         Ok((found, old, next, StackedCall::of(call)))
     }
 
@@ -212,9 +215,11 @@ impl StackOfTiers {
         call: &StackedCall,
         codec: &Bound<'_, PyAny>,
         least_ms: u64,
+        serves_old: bool,
     ) -> PyResult<(Found, Found, i64)> {
         let mut taken = call.take()?;
-        let done = self.ask(py, &mut taken, codec, least_ms, false);
+        let waiting = waiting(false, serves_old);
+        let done = self.ask(py, &mut taken, codec, least_ms, waiting);
         call.put_back(taken);
         done.map(|done| (done.found, done.old, done.next))
     }
@@ -311,6 +316,20 @@ impl StackOfTiers {
 }
 
 impl StackOfTiers {
+    /// Waits here for another process.
+    fn pause(&self, py: Python<'_>, call: &mut TierCall, pause_ms: u64) -> PyResult<()> {
+        let mut left_ms = pause_ms;
+        while left_ms > 0 {
+            let slice_ms = left_ms.min(SLICE_MS);
+            let slice = Duration::from_millis(slice_ms);
+            let is_ready = py.detach(|| self.stack.pause(call, slice));
+            // Ctrl-C ends the wait.
+            py.check_signals()?;
+            left_ms = if is_ready { 0 } else { left_ms - slice_ms };
+        }
+        Ok(())
+    }
+
     /// Asks until there is a value, or the body has to run, or the call has to wait: what was
     /// found, an older value, and for how long to wait.
     fn ask(
@@ -319,7 +338,7 @@ impl StackOfTiers {
         call: &mut TierCall,
         codec: &Bound<'_, PyAny>,
         least_ms: u64,
-        blocks: bool,
+        waiting: CallWaiting,
     ) -> PyResult<TierAnswers> {
         let mut answers = TierAnswers {
             found: None,
@@ -327,20 +346,21 @@ impl StackOfTiers {
             next: RUN,
             found_bytes: 0,
         };
+        if waiting.blocks {
+            call.wait_woken();
+        }
         loop {
             // The time of the answer, which waits here for the interpreter's lock.
             let (answer, now_ms) = py.detach(|| (self.stack.ask(call), (self.host.now_ms)()));
             raise_what_was_raised()?;
+            if waiting.leaves(&answer, &answers) {
+                answers.next = LEAVE;
+                return Ok(answers);
+            }
             let hit = match answer {
-                AskAnswer::Run => return Ok(answers),
-                AskAnswer::Leave => {
-                    answers.next = LEAVE;
-                    return Ok(answers);
-                }
-                AskAnswer::Wait(pause_ms) if blocks => {
-                    py.detach(|| thread::sleep(Duration::from_millis(pause_ms)));
-                    // Ctrl-C ends the wait.
-                    py.check_signals()?;
+                AskAnswer::Run | AskAnswer::Leave => return Ok(answers),
+                AskAnswer::Wait(pause_ms) if waiting.blocks => {
+                    self.pause(py, call, pause_ms)?;
                     continue;
                 }
                 AskAnswer::Wait(pause_ms) => {
@@ -380,6 +400,30 @@ impl StackOfTiers {
             raise_what_was_raised()?;
         }
     }
+}
+
+/// How a call waits for another process.
+#[derive(Clone, Copy)]
+struct CallWaiting {
+    /// On its thread.
+    blocks: bool,
+    /// Not while there is an old value.
+    serves_old: bool,
+}
+
+impl CallWaiting {
+    /// Whether the value is left to another process.
+    fn leaves(self, answer: &AskAnswer, so_far: &TierAnswers) -> bool {
+        match answer {
+            AskAnswer::Wait(_) => self.serves_old && so_far.old.is_some(),
+            AskAnswer::Leave => true,
+            AskAnswer::Run | AskAnswer::Hit(_) => false,
+        }
+    }
+}
+
+fn waiting(blocks: bool, serves_old: bool) -> CallWaiting {
+    CallWaiting { blocks, serves_old }
 }
 
 fn lease_rule(limit_ms: Option<u64>) -> LeaseRule {
@@ -461,6 +505,7 @@ pub struct TierReader {
     kept_ms: u64,
     span_s: f64,
     own_tags: bool,
+    serves_old: bool,
     recent: Guarded<RecentAnswers>,
 }
 
@@ -472,9 +517,10 @@ impl TierReader {
         visit.call(&self.codec)
     }
 
-    /// `limit_ms`, `least_ms` and `own_tags` as for `StackOfTiers.read`. Entries are kept for
-    /// `kept_ms` past their lifetime, and memory may have an answer for `span_s`.
+    /// `limit_ms`, `least_ms`, `own_tags` and `serves_old` as for `StackOfTiers.read`. Entries are
+    /// kept for `kept_ms` past their lifetime, and memory may have an answer for `span_s`.
     #[new]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         stack: Py<StackOfTiers>,
         codec: Py<PyAny>,
@@ -483,6 +529,7 @@ impl TierReader {
         kept_ms: u64,
         span_s: f64,
         own_tags: bool,
+        serves_old: bool,
     ) -> TierReader {
         TierReader {
             stack,
@@ -492,6 +539,7 @@ impl TierReader {
             kept_ms,
             span_s,
             own_tags,
+            serves_old,
             recent: Guarded::new(RecentAnswers::new()),
         }
     }
@@ -514,7 +562,8 @@ impl TierReader {
             call.expect_tags();
         }
         let codec = self.codec.bind(py);
-        let answers = stack.ask(py, &mut call, codec, self.least_ms, blocks)?;
+        let waiting = waiting(blocks, self.serves_old);
+        let answers = stack.ask(py, &mut call, codec, self.least_ms, waiting)?;
         let TierAnswers {
             found, old, next, ..
         } = answers;

@@ -505,3 +505,51 @@ def test_body_that_fails_keeps_no_other_process_waiting(backend: FileBackend) ->
     assert flaky(1) == 1
     with pytest.raises(TypeError, match="generator"):
         cache(backend=backend, namespace="test", version=2)(lambda n: (i for i in range(n)))(1)
+
+
+AGED = """
+rules = {"namespace": "r", "version": 1, "ttl": 0.05, "stale_if_error": 600, "lease": "stale"}
+file = FileBackend(folder=os.environ["TIER_FOLDER"], megabytes=8)
+
+@cache(backend=file, **rules)
+def aged(number):
+    print("began", flush=True)
+    sys.stdin.readline()
+    return os.getpid()
+
+@cache(backend=file, **rules)
+async def aged_async(number):
+    print("began", flush=True)
+    sys.stdin.readline()
+    return os.getpid()
+"""
+
+
+@pytest.mark.parametrize("call", ["aged(1)", "__import__('asyncio').run(aged_async(1))"])
+def test_old_value_answers_while_another_process_runs_the_body(
+    tmp_path: pathlib.Path, call: str
+) -> None:
+    program = f"print({call}, flush=True); time.sleep(0.1); print({call}, flush=True)"
+    leader = start(tmp_path, AGED + program)
+    assert leader.stdin is not None
+    assert line(leader) == "began"
+    leader.stdin.write("\n")
+    leader.stdin.flush()
+    assert line(leader) == str(leader.pid)
+    # Its value is past its lifetime now, and it has the lease.
+    assert line(leader) == "began"
+    function = "aged_async" if "async" in call else "aged"
+    other = start(tmp_path, AGED + f"print({call}, {function}.cache_info().stale_hits)")
+    assert other.communicate()[0].strip() == f"{leader.pid} 1"
+    leader.communicate("\n")
+    # Without an old value a call waits, as ever.
+    waiter = start(tmp_path, AGED + f"print({call.replace('1', '2')})")
+    assert line(waiter) == "began"
+    assert waiter.communicate("\n")[0].strip() == str(waiter.pid)
+
+
+def test_lease_that_serves_old_values_needs_a_time_for_them() -> None:
+    with pytest.raises(ValueError, match="needs stale_if_error"):
+        cache(backend="file", ttl=1, lease="stale")
+    with pytest.raises(ValueError, match="must be one of wait, stale, run"):
+        cache(lease="leave")

@@ -164,7 +164,7 @@ class CacheConfig:
         circuit_breaker: bool | CircuitBreaker = True,
         backpressure: bool | Backpressure = True,
         write_behind: bool = False,
-        lease: Literal["wait", "run"] = "wait",
+        lease: Literal["wait", "stale", "run"] = "wait",
         l1_enabled: bool = True,
     ) -> None: ...
     @property
@@ -250,7 +250,7 @@ class _Preset:
         circuit_breaker: bool | CircuitBreaker = True,
         backpressure: bool | Backpressure = True,
         write_behind: bool = False,
-        lease: Literal["wait", "run"] = "wait",
+        lease: Literal["wait", "stale", "run"] = "wait",
         l1_enabled: bool = True,
     ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
 

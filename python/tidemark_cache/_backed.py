@@ -100,11 +100,12 @@ class BackedFunction:
         self._kept_ms = max(freshness.values()) // 1_000
         stale_ms = freshness["stale_us"] // 1_000
         self._refresh_share: float | None = settings["refresh_share"]
-        limit_ms = round(settings["flight_wait"] * 1_000) if config.lease == "wait" else None
+        limit_ms = None if config.lease == "run" else round(settings["flight_wait"] * 1_000)
         least_ms = self._kept_ms - stale_ms
         # With a share, each answer is looked at once more: it may be due.
         is_usual = self._refresh_share is None
-        self._wish = Wish(least_ms=least_ms, limit_ms=limit_ms, is_usual=is_usual)
+        self._wish = Wish(False, least_ms, limit_ms, serves_old=config.lease == "stale")
+        self._wish = self._wish._replace(is_usual=is_usual)
         self._wish_async = self._wish._replace(blocks=False)
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
@@ -116,9 +117,8 @@ class BackedFunction:
         self._recent = _recent.RecentCalls(STALE_S) if self._heard and self._is_slow else None
         self._listeners: _listening.Listeners | None = None
         #: What a loop reads itself: hits of the nearest tier that need nothing more.
-        nearest = self.rules[0][0]
         reads_in_loop = is_async and is_usual and config.result_tags is None
-        self._in_loop = nearest if reads_in_loop and _loop_reads.suits(nearest) else None
+        self._in_loop = _loop_reads.suited(self.rules[0][0]) if reads_in_loop else None
         self._loop_reads: _loop_reads.LoopReads | None = None
         # The thread that holds it may come again, by what an object runs at its end.
         self._lock = threading.RLock()
@@ -176,6 +176,8 @@ class BackedFunction:
                     await apart(self._go_on, reading)
                 if reading.found is not None:
                     return self._answer(reading, call)
+                if reading.is_elsewhere:
+                    return self._old_answer(reading)
                 try:
                     value = await function(*args, **kwargs)
                 except BaseException as error:
@@ -192,6 +194,8 @@ class BackedFunction:
                 return reading[0]
             if reading.found is not None:
                 return self._answer(reading, (args, kwargs))
+            if reading.is_elsewhere:
+                return self._old_answer(reading)
             try:
                 value = function(*args, **kwargs)
             except BaseException as error:
@@ -210,6 +214,12 @@ class BackedFunction:
             self._end(reading)
         if reading.old is None or not isinstance(error, Exception):
             raise error
+        return self._old_answer(reading)
+
+    def _old_answer(self, reading: Reading) -> Any:
+        """The old value, which memory does not get."""
+        assert reading.old is not None
+        self._no_longer(reading)
         self.hits += 1
         self.stale_hits += 1
         _native.decide(reading.old[0], 0.0)
@@ -339,6 +349,7 @@ class BackedFunction:
             self._kept_ms,
             STALE_S,
             self._own_tags_of is not None,
+            self._wish.serves_old,
         )
         return self._reader
 
@@ -365,6 +376,7 @@ class BackedFunction:
                 wish.leaves,
                 wish.blocks,
                 self._own_tags_of is not None,
+                wish.serves_old,
             )
         except Exception as error:
             self._failed(*_words(error))
@@ -389,7 +401,7 @@ class BackedFunction:
         reading.read_s = time.monotonic()
         try:
             found, old, next_ms = self._opened().go_on(
-                reading.call, self._codec, reading.wish.least_ms
+                reading.call, self._codec, reading.wish.least_ms, reading.wish.serves_old
             )
         except Exception as error:
             self._failed(*_words(error))

@@ -15,7 +15,7 @@ from tidemark_cache import _async, _native, _tiers
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from typing import Any, TypeGuard
+    from typing import Any
 
 #: Seconds until a connection that could not be made, or has ended, is made again.
 _AGAIN_S = 1.0
@@ -142,13 +142,11 @@ def _opened(server: _native.SharedRedis) -> _native.LoopConnection | None:
         return None
 
 
-def suits(backend: _tiers.Backend) -> TypeGuard[_tiers.RedisBackend]:
-    """Whether this tier can be read so: Redis, not by TLS, and not by way of Sentinels."""
-    return (
-        isinstance(backend, _tiers.RedisBackend)
-        and not backend.sentinels
-        and not backend.url.startswith("rediss://")
-    )
+def suited(backend: _tiers.Backend) -> _tiers.RedisBackend | None:
+    """The tier, if it can be read so: Redis, not by TLS, and not by way of Sentinels."""
+    if not isinstance(backend, _tiers.RedisBackend) or backend.sentinels:
+        return None
+    return None if backend.url.startswith("rediss://") else backend
 
 
 #: Of this process.

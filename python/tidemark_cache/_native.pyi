@@ -111,9 +111,10 @@ class StackOfTiers:
         leaves: bool,
         blocks: bool,
         own_tags: bool,
+        serves_old: bool,
     ) -> tuple[FoundValue | None, FoundValue | None, int, StackedCall]: ...
     def go_on(
-        self, call: StackedCall, codec: Any, least_ms: int
+        self, call: StackedCall, codec: Any, least_ms: int, serves_old: bool
     ) -> tuple[FoundValue | None, FoundValue | None, int]: ...
     def end(self, call: StackedCall) -> None: ...
     def store(
@@ -137,6 +138,7 @@ class TierReader:
         kept_ms: int,
         span_s: float,
         own_tags: bool,
+        serves_old: bool,
     ) -> None: ...
     def answer(
         self, key: bytes, names: bytes, blocks: bool

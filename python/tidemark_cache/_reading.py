@@ -62,6 +62,8 @@ class Wish(NamedTuple):
     limit_ms: int | None = None
     #: Leave the value to another process that runs the body.
     leaves: bool = False
+    #: As that, while there is an old value to answer with.
+    serves_old: bool = False
     #: Wait on this thread.
     blocks: bool = True
     #: Whether to count a hit, and have it refreshed if it is due.

@@ -21,7 +21,7 @@ _TTL_S_MAX = 1000 * 366 * 86_400.0
 _MAXSIZE_MAX = 2**31
 _BYTES_MAX = 2**48
 _NAMESPACE_MAX = 200
-_LEASES = ("wait", "run")
+_LEASES = ("wait", "stale", "run")
 _COPY_MODES = ("auto", "share", "deep", "bytes")
 #: Share of the lifetime after which a hit has its entry refreshed, when only asked to do so.
 _REFRESH_SHARE = 0.5
@@ -257,6 +257,11 @@ def _freshness(config: CacheConfig, lifetime_s: float | None) -> dict[str, Any]:
     if needs_end and config.ttl is None:
         name = "refresh_ahead" if share is not None else "stale_ttl and stale_if_error"
         raise ValueError(f"{name} needs a ttl: without one no entry grows old")
+    if config.lease == "stale" and not error_s:
+        raise ValueError(
+            "lease='stale' needs stale_if_error: so long after its lifetime an entry may answer "
+            "while another process runs the body"
+        )
     return {
         "refresh_share": share,
         "extends": extends,

@@ -24,6 +24,7 @@ mod paced;
 pub mod policy;
 mod records;
 mod redis;
+mod releases;
 mod server;
 mod stack;
 mod tier;

@@ -13,6 +13,7 @@ mod loop_reads;
 mod notices;
 mod sentinel;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
@@ -27,6 +28,7 @@ use connection::{CallBounds, ServerConnection};
 use super::host::{ByProcess, Host};
 use super::idle::IdleConnections;
 use super::known::KnownTokens;
+use super::releases::{ReleaseWait, Releases};
 use super::server::TierServer;
 use super::tier::{
     JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS,
@@ -70,7 +72,8 @@ const DELETE: &str = "
 ";
 /// The lease is a record of its own: the holder, and the end by the server's clock. It stays
 /// longer than it lasts, so that one that is overdue is told from one that was given back; then the
-/// record of the key gets another token.
+/// record of the key gets another token. That a lease was given back is published only if others
+/// have waited for it.
 const LEASE: &str = "
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -78,10 +81,16 @@ const LEASE: &str = "
     local own = found and string.sub(found, 1, 16) == ARGV[1]
     local over = found and tonumber(string.sub(found, 17)) <= now
     if ARGV[2] == 'release' then
-        if own then redis.call('DEL', KEYS[2]) end
+        if own then
+            redis.call('DEL', KEYS[2])
+            if redis.call('DEL', KEYS[3]) == 1 then redis.pcall('PUBLISH', ARGV[6], KEYS[1]) end
+        end
         return own and 1 or 0
     end
-    if not own and (ARGV[2] == 'renew' or (found and not over)) then return 0 end
+    if not own and (ARGV[2] == 'renew' or (found and not over)) then
+        if ARGV[2] == 'take' then redis.call('SET', KEYS[3], '', 'PX', ARGV[4]) end
+        return 0
+    end
     redis.call('SET', KEYS[2], ARGV[1] .. string.format('%d', now + ARGV[3]), 'PX', ARGV[4])
     if over and not own then
         local record = redis.call('GET', KEYS[1])
@@ -102,6 +111,7 @@ pub struct RedisTier {
     host: Host,
     idle: IdleConnections<ServerConnection>,
     tokens: ByProcess<KnownTokens<Token>>,
+    releases: ByProcess<Arc<Releases>>,
     scripts: Scripts,
 }
 
@@ -187,6 +197,7 @@ impl RedisTier {
             first_sentinel: AtomicUsize::new(0),
             idle: IdleConnections::new(&host, settings.idle_max),
             tokens: ByProcess::new(&host),
+            releases: ByProcess::new(&host),
             settings,
             host,
             scripts: Scripts {
@@ -333,11 +344,13 @@ impl LeasingTier for RedisTier {
         self.with(|connection| {
             let mut call = self.scripts.lease.key(&key);
             call.key([key.as_slice(), b":lease"].concat())
+                .key([key.as_slice(), b":waited"].concat())
                 .arg(holder.as_slice())
                 .arg(name)
                 .arg(lifetime_ms)
                 .arg(PLACEHOLDER_MS)
-                .arg(self.token().to_be_bytes().as_slice());
+                .arg(self.token().to_be_bytes().as_slice())
+                .arg(self.released_channel());
             let is_own: bool = call.invoke(connection)?;
             Ok(if is_own {
                 LeaseAnswer::Own
@@ -345,6 +358,10 @@ impl LeasingTier for RedisTier {
                 LeaseAnswer::Other
             })
         })
+    }
+
+    fn wait_for(&self, key: &[u8]) -> Option<ReleaseWait> {
+        Some(self.releases.own()?.wait(self.key(key)))
     }
 }
 

@@ -10,6 +10,7 @@ use super::breaker::BreakerAnswer;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
+use super::releases::ReleaseWait;
 use super::tier::{
     JointHit, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
 };
@@ -21,6 +22,8 @@ const CALL_MS: u64 = 5_000;
 const NEAREST: usize = 0;
 /// How long a call waits for another process between two looks, at first and at most.
 const PAUSE_MS: (u64, u64) = (1, 25);
+/// As that, where it hears that the other process is ready.
+const HEARING_PAUSE_MS: u64 = 100;
 
 /// Tiers that many functions may share.
 pub struct TierStack {
@@ -56,6 +59,9 @@ pub struct TierCall {
     rights: Vec<Option<StoreRight>>,
     lease: Option<HeldLease>,
     pause_ms: u64,
+    /// Whether the driver waits by [`TierStack::pause`].
+    is_woken: bool,
+    wait: Option<ReleaseWait>,
     /// What tiers did not do.
     pub failures: Vec<TierError>,
     /// Operations that did not take place, for the breaker or for want of room.
@@ -183,6 +189,8 @@ impl TierStack {
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
             pause_ms: PAUSE_MS.0,
+            is_woken: false,
+            wait: None,
             failures: Vec::new(),
             rejected: 0,
         }
@@ -205,15 +213,20 @@ impl TierStack {
                     }
                 }
                 CallStep::Lease(tier) => self.take_lease(call, tier),
-                CallStep::Wait => {
-                    let pause_ms = call.pause_ms;
-                    call.pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
-                    return AskAnswer::Wait(pause_ms);
-                }
+                CallStep::Wait => return AskAnswer::Wait(call.next_pause_ms()),
                 CallStep::Leave => return AskAnswer::Leave,
                 CallStep::Run | CallStep::Store(_) | CallStep::Done => return AskAnswer::Run,
             }
         }
+    }
+
+    /// Waits on this thread for another process, so long at most. Whether that one is ready.
+    pub fn pause(&self, call: &mut TierCall, limit: Duration) -> bool {
+        if let Some(wait) = &mut call.wait {
+            return wait.pause(limit);
+        }
+        thread::sleep(limit);
+        false
     }
 
     fn ask_tier(&self, call: &mut TierCall, tier: usize) -> Option<StackHit> {
@@ -256,6 +269,9 @@ impl TierStack {
                     let shared = self.shared.clone();
                     call.lease = Some(HeldLease { shared, tier, key });
                     self.shared.keep_renewed(tier);
+                } else if call.is_woken && call.wait.is_none() {
+                    let leases = self.shared.tiers[tier].leases();
+                    call.wait = leases.and_then(|leases| leases.wait_for(&key));
                 }
                 call.steps.leased(is_held, self.now_ms());
             }
@@ -424,6 +440,23 @@ impl TierCall {
     /// them was forgotten. Calls of one function are all of this kind, or none is.
     pub fn expect_tags(&mut self) {
         self.has_own_tags = true;
+    }
+
+    /// The driver waits by [`TierStack::pause`], and not by itself.
+    pub fn wait_woken(&mut self) {
+        self.is_woken = true;
+    }
+
+    /// The first one is short: who was ready before this call could hear of it is not heard.
+    fn next_pause_ms(&mut self) -> u64 {
+        let pause_ms = self.pause_ms;
+        self.pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
+        let hears = self.wait.as_ref().is_some_and(ReleaseWait::is_heard);
+        if hears && pause_ms > PAUSE_MS.0 {
+            HEARING_PAUSE_MS
+        } else {
+            pause_ms
+        }
     }
 
     /// Whether the tier that was asked last is the nearest: a hit there is stored nowhere.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::releases::ReleaseWait;
+
 /// The end of an entry that has none, in milliseconds of the host's clock.
 pub const NEVER_MS: u64 = u64::MAX;
 
@@ -80,6 +82,11 @@ pub trait LeasingTier: Send + Sync {
         holder: &LeaseHolder,
         act: LeaseAct,
     ) -> Result<LeaseAnswer, TierError>;
+
+    /// What hears that the lease of `key` is given back; `None` if nothing does.
+    fn wait_for(&self, _key: &[u8]) -> Option<ReleaseWait> {
+        None
+    }
 }
 
 /// What a read finds.

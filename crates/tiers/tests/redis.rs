@@ -1,13 +1,14 @@
 //! What a tier promises, by a real Redis server, and what is left of it when the network fails.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tiers::policy::{GateSettings, LeaseRule};
 use tiers::{
-    AskAnswer, LeaseAct, LeaseAnswer, Lookup, MissTicket, RedisTier, Stored, StoredInTiers, Tier,
-    TierFault, TierStack,
+    AskAnswer, HeardNotice, LeaseAct, LeaseAnswer, Lookup, MissTicket, RedisTier, Stored,
+    StoredInTiers, Tier, TierFault, TierStack,
 };
 
 mod support;
@@ -252,4 +253,58 @@ fn calls_go_on_while_redis_is_down_and_forget_what_was_deleted() {
     server.restart();
     assert_eq!(call(b"5"), b"5");
     assert_eq!(call(b"6"), b"5");
+}
+
+/// One process among those of a server, as far as a tier can tell.
+struct Sharer {
+    tier: Arc<RedisTier>,
+    stack: TierStack,
+}
+
+fn process(server: &RedisServer) -> Sharer {
+    let tier = Arc::new(tier(&server.url()));
+    let gate = GateSettings {
+        breaker: None,
+        pressure: None,
+    };
+    let stack = TierStack::new(vec![tier.clone() as Arc<dyn Tier>], gate, support::host());
+    Sharer { tier, stack }
+}
+
+#[test]
+fn redis_wakes_who_waits_for_a_lease() {
+    let server = RedisServer::start(&[]);
+    let (holder, waiter) = (process(&server), process(&server));
+    let listening = waiter.tier.clone();
+    let (sender, heard) = std::sync::mpsc::channel();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let thread = {
+        let is_over = is_over.clone();
+        thread::spawn(move || {
+            listening.listen(|notice| {
+                if notice == HeardNotice::Began {
+                    sender.send(()).unwrap();
+                }
+                !is_over.load(Ordering::SeqCst)
+            })
+        })
+    };
+    heard.recv().unwrap();
+    let wait = LeaseRule::Wait { limit_ms: 600_000 };
+    let mut first = holder.stack.begin(b"k", vec![[1; 32]], false, wait);
+    assert!(matches!(holder.stack.ask(&mut first), AskAnswer::Run));
+    let mut second = waiter.stack.begin(b"k", vec![[1; 32]], false, wait);
+    second.wait_woken();
+    // It looks once more before it waits long.
+    for _ in 0..2 {
+        assert!(matches!(waiter.stack.ask(&mut second), AskAnswer::Wait(_)));
+    }
+    thread::spawn(move || holder.stack.store(&mut first, b"v", None));
+    assert!(waiter.stack.pause(&mut second, Duration::from_mins(1)));
+    match waiter.stack.ask(&mut second) {
+        AskAnswer::Hit(hit) => assert_eq!(hit.value(), b"v"),
+        _ => panic!("the value is there"),
+    }
+    is_over.store(true, Ordering::SeqCst);
+    thread.join().unwrap().unwrap();
 }

@@ -26,6 +26,11 @@ impl RedisTier {
         format!("{}invalidated", self.settings.prefix)
     }
 
+    /// Where it is said that a lease was given back.
+    pub fn released_channel(&self) -> String {
+        format!("{}released", self.settings.prefix)
+    }
+
     /// Passes a notice on to all that listen now.
     ///
     /// # Errors
@@ -52,13 +57,22 @@ impl RedisTier {
         let failure = |error| self.failure(&error);
         let mut connection = self.connect().map_err(failure)?;
         let mut subscribe = redis::cmd("SUBSCRIBE");
-        let subscribed = connection.open_channel(subscribe.arg(self.channel()));
+        let of_leases = self.released_channel();
+        let subscribed = connection.open_channel(subscribe.arg(self.channel()).arg(&of_leases));
         subscribed.map_err(failure)?;
+        let releases = self.releases.own();
+        let _listener = releases.map(|releases| releases.listen());
         let mut is_wanted = on_notice(HeardNotice::Began);
         let mut quiet = 0;
         while is_wanted && quiet < QUIET_MAX {
             is_wanted = if let Some(message) = next(&mut connection).map_err(failure)? {
                 quiet = 0;
+                if message.get_channel_name() == of_leases {
+                    if let Some(releases) = releases {
+                        releases.release(message.get_payload_bytes());
+                    }
+                    continue;
+                }
                 let notice = message.get_payload_bytes();
                 notice.len() > NOTICE_BYTES_MAX || on_notice(HeardNotice::Notice(notice))
             } else {
