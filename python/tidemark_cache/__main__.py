@@ -3,33 +3,80 @@
 import argparse
 import os
 import sys
+import time
+from collections.abc import Sequence
 
-from tidemark_cache import _native, _tiers
+from tidemark_cache import _native, _tiers, _watching
 from tidemark_cache._tiers import FileBackend
 
+_EXAMPLES = """examples:
+  python -m tidemark_cache inspect
+  python -m tidemark_cache watch --folder /var/cache/shop --interval 5
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tidemark_cache", description=__doc__)
-    commands = {
-        "inspect": "says what is in the file",
-        "verify": "as inspect, and fails if an entry is damaged",
-        "clear": "forgets every entry, in all processes",
-    }
-    said = "; ".join(f"{name} {what}" for name, what in commands.items())
-    parser.add_argument("command", choices=commands, help=said)
-    parser.add_argument("--folder", help="the folder of the file, if it is not the default one")
-    return parser.parse_args()
+Without --folder it is tidemark-cache in $XDG_CACHE_HOME or ~/.cache, as for backend="file".
+"""
+_COMMANDS = {
+    "inspect": "say how many entries the file has, and how full it is",
+    "verify": "as inspect, and fail if an entry is damaged",
+    "clear": "forget every entry, in all processes",
+    "watch": "show hits and misses of all processes that use the file, until Ctrl-C",
+}
+_INTERVAL_S = (0.1, 3_600.0)
 
 
-def main() -> int:
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tidemark_cache",
+        description="Looks at the cache file that processes share, or clears it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, what in _COMMANDS.items():
+        command = commands.add_parser(name, help=what, description=f"{what.capitalize()}.")
+        command.add_argument("--folder", help="the folder of the file, if not the default one")
+        if name == "watch":
+            command.add_argument(
+                "--interval", type=_seconds, default=2.0, help="seconds between two looks (2)"
+            )
+            command.add_argument(
+                "--count", type=_count, help="looks after which it ends (no end)"
+            )
+    return parser.parse_args(words)
+
+
+def _seconds(text: str) -> float:
+    least, most = _INTERVAL_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not least <= seconds <= most:
+        raise argparse.ArgumentTypeError(f"must be seconds from {least} to {most:.0f}")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= 10**9):
+        raise argparse.ArgumentTypeError("must be a whole number from 1")
+    return int(text)
+
+
+def main(words: Sequence[str] | None = None) -> int:
     """Runs one command; its exit status."""
-    arguments = _arguments()
+    arguments = _arguments(words)
     backend = FileBackend(folder=arguments.folder)
     path = _tiers.path_of(backend)
     # Before the file is opened: opening would make one.
     if not os.path.exists(path):
-        print(f"{path}: there is no cache file", file=sys.stderr)
+        print(
+            f"{path}: there is no cache file. A function with backend=\"file\" makes it at its "
+            "first call; --folder names another folder.",
+            file=sys.stderr,
+        )
         return 1
+    if arguments.command == "watch":
+        return _watch(backend, arguments.interval, arguments.count)
     tier = _tiers.file_of(backend)
     try:
         survey = tier.survey()
@@ -46,6 +93,35 @@ def main() -> int:
     for name, number in survey:
         print(f"{name}: {number}")
     return 1 if arguments.command == "verify" and dict(survey)["damaged"] else 0
+
+
+def _watch(backend: FileBackend, interval_s: float, count: int | None) -> int:
+    looks = 0
+    before: _watching.Counted = {}
+    clears = sys.stdout.isatty()
+    try:
+        while True:
+            now = _watching.counted(backend)
+            # The first look has nothing to compare with: it shows what was counted so far.
+            lines = _watching.table(now, before)
+            if not now:
+                lines = ["no process that uses the file has counted anything yet"]
+            print("\x1b[H\x1b[2J" if clears else "", end="")
+            print(*lines, sep="\n", flush=True)
+            before = now
+            looks += 1
+            if looks == count:
+                return 0
+            time.sleep(interval_s)
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        # Who read it has ended. Nothing is left to be written at this end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"the counts cannot be read: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -14,7 +14,16 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemark_cache import _async, _listening, _loop_reads, _native, _recent, _refresh, _tiers
+from tidemark_cache import (
+    _async,
+    _listening,
+    _loop_reads,
+    _native,
+    _recent,
+    _refresh,
+    _tiers,
+    _watching,
+)
 from tidemark_cache._codec import Codec
 from tidemark_cache._reading import Reading, Wish
 
@@ -735,12 +744,40 @@ class _MemoryListener:
             if function._heard and function.cached is not None:
                 function.cached._forget_in_memory()
 
-    def tidy(self) -> None:
+    def tidy(self, backend: _tiers.NotingBackend) -> None:
         for function in list(_functions):
             function.tidy()
+        if isinstance(backend, _tiers.FileBackend):
+            _write_counts(backend)
+
+
+#: What this process has written beside its files, under the name that it has among listeners.
+_counts_files: dict[tuple[_tiers.FileBackend, bytes], _watching.CountsFile] = {}
+
+
+def _write_counts(backend: _tiers.FileBackend) -> None:
+    """For who watches the file; nothing as the process ends."""
+    process = _listening.listeners.sender
+    file = _counts_files.get((backend, process))
+    if _listening.listeners.is_over.is_set():
+        if file is not None:
+            file.remove()
+        return
+    if file is None:
+        file = _watching.CountsFile(backend, process.hex())
+        _counts_files[backend, process] = file
+    counted: dict[str, _watching.Watched] = {}
+    for function in list(_functions):
+        if backend in function.rules[0] and function.cached is not None:
+            name = f"{function.function.__module__}.{function.function.__qualname__}"
+            info = function.cached.cache_info()
+            now = _watching.Watched(info.l1_hits, info.l2_hits, info.misses)
+            counted[name] = counted.get(name, _watching.Watched()).plus(now)
+    file.write(counted)
 
 
 def _begin_process() -> None:
+    _counts_files.clear()
     for function in list(_functions):
         function.begin_process()
 

@@ -25,8 +25,9 @@ _NAMES_IN_FILE_MAX = 2
 #: What a notice is about: functions, tags, or one call, as its function and its key.
 FUNCTIONS, TAGS, CALL = b"f", b"t", b"c"
 
-#: How often memory is tidied, in calls of a listener, of which each comes after 0.2 s at most.
-_TIDY_CALLS = 16
+#: How often memory is tidied and counts are written, in calls of a listener, of which each comes
+#: after 0.2 s at most.
+_TIDY_CALLS = 5
 
 
 class Listener(Protocol):
@@ -38,8 +39,8 @@ class Listener(Protocol):
     def miss(self) -> None:
         """What was announced since a connection ended was missed."""
 
-    def tidy(self) -> None:
-        """Some seconds have passed."""
+    def tidy(self, backend: _tiers.NotingBackend) -> None:
+        """About a second has passed, or the thread ends."""
 
 
 class Listeners:
@@ -88,12 +89,12 @@ class Listeners:
             elif (found := opened(notice, self.sender)) is not None:
                 listener.hear(backend, *found)
             if calls % _TIDY_CALLS == 0:
-                listener.tidy()
+                listener.tidy(backend)
             return True
 
         while not self.is_over.is_set():
             server.listen(take)
-            listener.tidy()
+            listener.tidy(backend)
             self.is_over.wait(pause_s)
             pause_s = min(pause_s * 2, _PAUSE_S[1])
 
