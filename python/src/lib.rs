@@ -31,6 +31,7 @@ mod object;
 mod object_tier;
 mod ownership;
 mod plan;
+mod predicate;
 mod python;
 mod ready;
 mod recent_tables;
@@ -113,6 +114,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(add_immutable, module)?)?;
     module.add_function(wrap_pyfunction!(invalidate_tag, module)?)?;
     module.add_function(wrap_pyfunction!(plan::make, module)?)?;
+    module.add_function(wrap_pyfunction!(predicate::invalidate_where, module)?)?;
     module.add_function(wrap_pyfunction!(plan::mark_method, module)?)?;
     module.add_function(wrap_pyfunction!(call_key::clear, module)?)?;
     module.add_function(wrap_pyfunction!(call_key::counts, module)?)?;

@@ -29,7 +29,7 @@ GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
         ({"serializer": "secret"}, "'serializer' yet: it is for tiers below memory"),
         ({"encryption": "secret"}, "'encryption' yet"),
         ({"interop": "secret"}, "'interop' yet"),
-        ({"backend": object()}, "backend must be None, \"file\", \"redis://"),
+        ({"backend": object()}, "backend must be None, \"file\", \"environment\""),
         ({"backend": "mongodb://:secret@host"}, "not another text"),
         ({"backend": "redissy://:secret@host"}, "not another text"),
         ({"circuit_breaker": 3}, "circuit_breaker must be a bool or a CircuitBreaker, not int"),

@@ -139,6 +139,32 @@ def _invalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     return answer
 
 
+def _invalidate_where(self: Any, predicate: Any) -> int:
+    """Forget the answer to each call for whose arguments, in the order of the parameters and with
+    defaults, ``predicate`` gives something true; how many were forgotten, 0 if it is deferred.
+
+    An argument named by ``ignore`` is None. A call with an argument of another type than ``int``,
+    ``str``, ``bytes``, ``float``, ``bool`` and None is always forgotten: its key is bytes.
+
+    Raises:
+        PredicateError: where the arguments of calls are not kept: with a
+            backend, with ``key``, and for methods. Tags do what it is meant for.
+    """
+    from tidemark_cache._predicate import check_predicate
+
+    check_predicate(self, predicate)
+    count = 0
+
+    def forget() -> bool:
+        nonlocal count
+        _forget_runs(self, list(self._runs.values()))
+        count = _native.invalidate_where(self, predicate)
+        return True
+
+    deferred(("predicate", id(self), id(predicate)), forget)
+    return count
+
+
 async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
     """As ``invalidate_cache``, to be awaited."""
     if self._backed is None:
@@ -289,5 +315,6 @@ for _attribute, _method in {
     "check_health": _check_health,
     "get_health_status": _get_health_status,
     "invalidate_cache": _invalidate_cache,
+    "invalidate_where": _invalidate_where,
 }.items():
     setattr(_native.Cached, _attribute, _method)

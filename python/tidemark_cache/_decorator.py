@@ -58,8 +58,8 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
         stale_ttl: Seconds after its lifetime in which an entry still answers while the body runs.
         backend: ``"file"`` or a ``FileBackend``: a file that all processes of the host share;
             ``"redis://…"`` or a ``RedisBackend``; ``"memcached://…"`` or a ``MemcachedBackend``;
-            an object with the methods ``get``, ``set`` and ``delete``; or a list of these, the
-            nearest first.
+            ``"environment"``: the one that environment variables name, or none; an object with the
+            methods ``get``, ``set`` and ``delete``; or a list of these, the nearest first.
         stale_if_error: Seconds after its lifetime in which an entry answers if the body fails.
 
     Raises:
@@ -114,10 +114,18 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
 
         settings["codec"] = Codec(function)
     backed = None
+    given = config
     if config.backend is not None:
         from tidemark_cache import _backed
 
+        # Where the environment names none as well: it may name one elsewhere.
         _backed.refuse_ambiguous(function, config)
+    if _settings.in_environment(config.backend):
+        from tidemark_cache import _environment
+
+        found = _environment.backend_of()
+        config = _settings.configured({"config": config, "backend": found})
+    if config.backend is not None:
         backed = _backed.BackedFunction(function, config, settings, is_async)
         settings |= _backed.OF_MEMORY
     body = function if backed is None else backed.body(is_async)
@@ -128,7 +136,7 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     for name in ("__code__", "__defaults__", "__kwdefaults__"):
         if hasattr(function, name):
             setattr(cached, name, getattr(function, name))
-    cached._config = config
+    cached._config = given
     cached._body = body
     cached._backed = backed
     if backed is not None:
@@ -255,7 +263,7 @@ def _in_signature(function: Any) -> dict[str, Any]:
 
 
 def _set_name(self: Any, owner: type, name: str) -> None:
-    if self._backed is not None:
+    if self._config.backend is not None:
         raise TypeError(
             f"{name_of(self)} is a method: its instances are those of one process, so it cannot "
             "have a backend; decorate a function that gets what identifies the instance"

@@ -80,7 +80,7 @@ class CacheConfig:
         vars(self).update(settings)
         # All that can be wrong is found while decorating, and here already.
         native(self)
-        if self.backend is not None:
+        if self.backend is not None and not in_environment(self.backend):
             from tidemark_cache import _tiers
 
             tiers = _tiers.backends_of(self.backend)
@@ -227,12 +227,18 @@ def _backend(config: CacheConfig) -> None:
         raise ValueError(f"lease must be one of {', '.join(_LEASES)}, not {config.lease!r}")
     if config.backend is None:
         return
-    from tidemark_cache import _tiers
+    if not in_environment(config.backend):
+        from tidemark_cache import _tiers
 
-    _tiers.backends_of(config.backend)
+        _tiers.backends_of(config.backend)
     for name in _OF_MEMORY:
         if getattr(config, name):
             raise TypeError(f"{name} and backend exclude each other in this version")
+
+
+def in_environment(backend: object) -> bool:
+    """Whether the environment names the tier."""
+    return isinstance(backend, str) and backend == "environment"
 
 
 def _freshness(config: CacheConfig, lifetime_s: float | None) -> dict[str, Any]:

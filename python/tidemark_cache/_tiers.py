@@ -12,7 +12,7 @@ from typing import Any
 from tidemark_cache import _native
 
 _STRIPES = 16
-_MEGABYTES_MAX = 1 << 20
+MEGABYTES_MAX = 1 << 20
 _TIERS_MAX = 4
 #: What Redis keeps under one key.
 _ANSWER_MEGABYTES_MAX = 512
@@ -55,7 +55,7 @@ class FileBackend:
     def __post_init__(self) -> None:
         if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
             raise TypeError(f"folder must be a path, not {type(self.folder).__name__}")
-        _count("megabytes", self.megabytes, 1, _MEGABYTES_MAX)
+        _count("megabytes", self.megabytes, 1, MEGABYTES_MAX)
         _bool("listen", self.listen)
 
 
@@ -339,8 +339,8 @@ def _backend_of(backend: object) -> Backend:
     # Another text may be an address with a password in it.
     other = "another text" if isinstance(backend, str) else type(backend).__name__
     raise TypeError(
-        'backend must be None, "file", "redis://…", "memcached://…", a FileBackend, a '
-        "RedisBackend, a MemcachedBackend, an object with "
+        'backend must be None, "file", "environment", "redis://…", "memcached://…", a FileBackend, '
+        "a RedisBackend, a MemcachedBackend, an object with "
         f"the methods {', '.join(_METHODS)}, or a list of these, not {other}"
     )
 
