@@ -211,8 +211,11 @@ class Host {
 		return array_map( 'intval', array_merge( array( $own ), $children ? explode( ' ', $children ) : array() ) );
 	}
 
+	/** Its children end, too: `faketime` does not pass the signal on to the master that it runs. */
 	public function stop( $name ) {
-		proc_terminate( $this->running[ $name ], 15 );
+		foreach ( $this->processes( $name ) as $process ) {
+			posix_kill( $process, 15 );
+		}
 		proc_close( $this->running[ $name ] );
 		unset( $this->running[ $name ] );
 	}
