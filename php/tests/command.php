@@ -31,12 +31,13 @@ Suite::same( 'Site Health shows the status', array( array_keys( $info ), array_c
 		'guest'            => 'no',
 	) ) );
 Suite::same( 'Site Health shows the reason, and the faults of its request', Suite::request( $site,
-	'return array_column( $filters["debug_information"]( array() )["tidemark"]["fields"], "value", "label" );', $guest ), array(
+	'$f = array_column( $filters["debug_information"]( array() )["tidemark"]["fields"], "value", "label" );
+	return preg_replace( "/at .* UTC/", "at TIME", $f );', $guest ), array(
 		'tier 0 (request)' => 'on',
 		'tier 1 (APCu)'    => 'off, there is no tier 2',
 		'tier 2 (SQLite)'  => 'off, TIDEMARK_CACHE_GUEST leaves the store to others',
 		'guest'            => 'yes, the other processes are notified of its writes',
-		'off'              => 1,
+		'off'              => '1 request, at TIME',
 	) );
 preg_match_all( "/(?:return|refusal +=|refusal :|base \?|check\(\) :|is_off \?|disable_apcu\() '([^']{10,})'/",
 	file_get_contents( Suite::$drop_in ), $reasons );
@@ -45,6 +46,20 @@ Suite::same( 'each reason of the status is in the guide', array_values( array_fi
 	return false === strpos( $guide, preg_replace( '/ \(.*/', '', $reason ) );
 } ) ), array() );
 Suite::same( 'reasons of the status are found in the file', count( $reasons[1] ) > 15, true );
+$faulty = Suite::site();
+for ( $i = 0; $i < 3; ++$i ) {
+	Suite::request( $faulty, 'wp_cache_set( "a", 1 );' );
+	file_put_contents( Suite::store( $faulty ), 'garbage' );
+}
+Suite::request( $faulty, 'for ( $i = 0; $i < 5; ++$i ) { Tidemark_Tiers::shared()->notices->note( "locked", "test" ); }' );
+file_put_contents( Suite::store_folder( $faulty ) . '/count-full-0', str_repeat( '.', 1000000 ) );
+symlink( Suite::store( $faulty ), Suite::store_folder( $faulty ) . '/count-linked-0' );
+Suite::request( $faulty, 'Tidemark_Tiers::shared()->notices->note( "full", "test" );' );
+$totals = preg_replace( '/20\d\d-\d\d-\d\d \d\d:\d\d:\d\d/', 'DATE', array_slice( command( $faulty, 'stats()' )[0], 3 ) );
+sort( $totals );
+Suite::same( 'stats count the requests that met a fault, within a bound', $totals,
+	array( 'full: 1000000 requests, the last at DATE UTC', 'locked: 1 request, at DATE UTC',
+		'replaced: 3 requests, the last at DATE UTC' ) );
 $folder = basename( Suite::store_folder( $site ) );
 Suite::same( 'backup plugins exclude the store', Suite::request( $site, '$directory = $filters["updraftplus_exclude_directory"];
 	return array( $directory( false, "/site/wp-content/' . $folder . '" ), $directory( false, "' . $folder . '" ),

@@ -41,6 +41,18 @@ after_fault( 'file cut in the middle of a page', function ( $store ) {
 	$file = fopen( $store, 'r+' );
 	ftruncate( $file, 5000 );
 }, $emptied );
+after_fault( 'all pages of entries are garbage', function ( $store ) {
+	close_log( $store );
+	$db   = new SQLite3( $store );
+	$root = $db->querySingle( "SELECT rootpage FROM sqlite_master WHERE name = 'entry'" );
+	$end  = $db->querySingle( "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_entry_1'" );
+	$db->close();
+	$file = fopen( $store, 'r+' );
+	foreach ( array( $root, $end ) as $page ) {
+		fseek( $file, 4096 * ( $page - 1 ) );
+		fwrite( $file, random_bytes( 4096 ) );
+	}
+}, $emptied );
 after_fault( 'no file', function ( $store ) {
 	unlink( $store );
 }, $emptied );

@@ -24,13 +24,13 @@ class Tidemark_Command {
 		}
 	}
 
-	/** Prints entries, tombstones and bytes of the store, and the faults of this process. */
+	/** Prints entries, tombstones and bytes of the store, and how many requests met a fault. */
 	public function stats() {
 		$counts = $this->tiers->counts();
 		if ( null === $counts ) {
 			WP_CLI::error( 'the store cannot be used: ' . $this->tiers->place->refusal );
 		}
-		foreach ( $counts + $this->tiers->notices->counts as $name => $count ) {
+		foreach ( $counts + $this->tiers->notices->totals() as $name => $count ) {
 			WP_CLI::line( "$name: $count" );
 		}
 	}

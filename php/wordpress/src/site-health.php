@@ -11,7 +11,8 @@ class Tidemark_Site_Health {
 	public static function add_section( $sections ) {
 		$tiers  = Tidemark_Tiers::shared();
 		$fields = array();
-		foreach ( $tiers->status() + $tiers->notices->counts as $name => $value ) {
+		// A guest counts nothing in a folder that is another user's, so its own are shown.
+		foreach ( $tiers->status() + $tiers->notices->totals() + $tiers->notices->counts as $name => $value ) {
 			$fields[ $name ] = array( 'label' => $name, 'value' => $value );
 		}
 		$sections['tidemark'] = array( 'label' => 'Tidemark object cache', 'fields' => $fields );

@@ -54,6 +54,8 @@ class Tidemark_Store {
 	private $checked = 0;
 	/** The other shared memories could not be notified of a write. */
 	public $notify_failed = false;
+	/** Why this process replaced the file when it opened it; empty where it did not. */
+	public $why_replaced = '';
 	private $invalidation;
 	/** @var Tidemark_Apcu|null */
 	private $apcu;
@@ -103,7 +105,9 @@ class Tidemark_Store {
 			if ( false !== strpos( $damaged->getMessage(), 'locked' ) ) {
 				throw $damaged;
 			}
-			$this->replace_file();
+			if ( $this->replace_file() ) {
+				$this->why_replaced = $damaged->getMessage();
+			}
 			$this->open( $limit );
 		}
 	}

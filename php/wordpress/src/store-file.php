@@ -140,14 +140,15 @@ trait Tidemark_Store_File {
 		return $lock ? $lock : null;
 	}
 
-	/** One process replaces it; the others find a sound one. */
-	private function replace_file() {
+	/** One process replaces it, and answers true; the others find a sound one. @throws Exception */
+	public function replace_file() {
 		$lock = self::lock_name( $this->path );
 		if ( ! $lock ) {
 			throw new RuntimeException( 'the store cannot be replaced' );
 		}
 		clearstatcache( true, $this->path );
-		if ( null === $this->inode || @fileinode( $this->path ) === $this->inode ) {
+		$is_ours = null === $this->inode || @fileinode( $this->path ) === $this->inode;
+		if ( $is_ours ) {
 			try {
 				$this->end_reads();
 				$this->db && $this->db->exec( 'UPDATE mark SET stamp = -stamp - 1' );
@@ -161,6 +162,7 @@ trait Tidemark_Store_File {
 			$this->db       = null;
 		}
 		fclose( $lock );
+		return $is_ours;
 	}
 
 	/** Another file has taken the name: what was written to this one is lost. */

@@ -470,6 +470,10 @@ class Tidemark_Tiers {
 					$this->apcu
 				);
 				$is_open || $this->leave_to_native();
+				if ( '' !== $this->store->why_replaced ) {
+					$this->notices->note( 'replaced', $this->store->why_replaced );
+					$this->store->why_replaced = '';
+				}
 				$this->check_store();
 				$answer = $use( $this->store );
 				if ( $this->store->notify_failed ) {
@@ -484,6 +488,9 @@ class Tidemark_Tiers {
 				}
 				if ( false !== strpos( $failed->getMessage(), 'locked' ) ) {
 					$this->notices->note( 'locked', $failed->getMessage() );
+				}
+				if ( $this->store && preg_match( '/malformed|not a database/', $failed->getMessage() ) ) {
+					$this->replace_store( $failed->getMessage() );
 				}
 				$this->store = null;
 				$is_last     = $tries + 1 === $most;
@@ -500,6 +507,17 @@ class Tidemark_Tiers {
 			$this->is_off = true;
 			Tidemark_Native::refuse( $this->place, 'other PHP processes began to use the native store' );
 			throw new RuntimeException( $this->place->refusal );
+		}
+	}
+
+	/** Some page of the file is damaged; opening it reads the first ones only. */
+	private function replace_store( $damage ) {
+		try {
+			if ( $this->store->replace_file() ) {
+				$this->notices->note( 'replaced', $damage );
+			}
+		} catch ( Throwable $failed ) {
+			$this->notices->note( 'failed', $failed->getMessage() );
 		}
 	}
 
