@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, c_int};
+use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,8 +26,6 @@ const TRIES: u32 = 3;
 /// Keys whose deletions one request remembers. With more it forgets them. Then it deletes a key of
 /// which it knows nothing in place of storing it, once: the value may be of before a deletion.
 const TICKETS_MAX: usize = 50_000;
-/// Bytes of their groups and keys together, which visitors may choose.
-const TICKET_BYTES_MAX: usize = 8 << 20;
 const PANICKED: &str = "the extension panicked, which is a defect";
 
 /// A mapped file, and what was missed in it.
@@ -35,8 +35,9 @@ pub struct SharedTable {
     host: Option<Host>,
     tier: Option<UnsafeCell<MappedTier>>,
     /// Of each key that this request missed, what was known of its deletions then.
-    tickets: RefCell<HashMap<Vec<u8>, MappedTicket>>,
-    ticket_bytes: Cell<usize>,
+    tickets: RefCell<HashMap<u64, MappedTicket>>,
+    /// Which key a ticket is of: seeded, so that nothing outside can find two of one hash.
+    ticket_hash: RandomState,
     /// Whether it has forgotten some of them.
     has_forgotten: Cell<bool>,
     /// hits, misses, stored, refused, faults.
@@ -48,12 +49,6 @@ enum TableFound<'a> {
     Hit(MappedHit<'a>),
     Miss,
     Fault,
-}
-
-/// A name that no other group and key have.
-fn name(group: &[u8], key: &[u8]) -> Vec<u8> {
-    let length = (group.len() as u64).to_le_bytes();
-    [&length, group, key].concat()
 }
 
 impl SharedTable {
@@ -76,7 +71,7 @@ impl SharedTable {
             tier: host.map(|host| UnsafeCell::new(MappedTier::new(settings, host))),
             host,
             tickets: RefCell::default(),
-            ticket_bytes: Cell::new(0),
+            ticket_hash: RandomState::new(),
             has_forgotten: Cell::new(false),
             counts: Default::default(),
             fault: RefCell::new(fault.unwrap_or_default()),
@@ -126,15 +121,11 @@ impl SharedTable {
 
     fn remember(&self, group: &[u8], key: &[u8], ticket: MappedTicket) {
         let mut tickets = self.tickets.borrow_mut();
-        let bytes = self.ticket_bytes.get() + group.len() + key.len();
-        if tickets.len() >= TICKETS_MAX || bytes > TICKET_BYTES_MAX {
+        if tickets.len() >= TICKETS_MAX {
             tickets.clear();
             self.has_forgotten.set(true);
-            self.ticket_bytes.set(group.len() + key.len());
-        } else {
-            self.ticket_bytes.set(bytes);
         }
-        tickets.insert(name(group, key), ticket);
+        tickets.insert(self.ticket_hash.hash_one((group, key)), ticket);
     }
 
     pub fn fetch(&self, group: &[u8], key: &[u8], build: ZendBuild, expires: &mut i64) -> c_int {
@@ -192,7 +183,8 @@ impl SharedTable {
         when: MappedWhen,
         expires: i64,
     ) -> c_int {
-        let ticket = self.tickets.borrow().get(&name(group, key)).copied();
+        let hash = self.ticket_hash.hash_one((group, key));
+        let ticket = self.tickets.borrow().get(&hash).copied();
         if ticket.is_none() && self.has_forgotten.get() && when != MappedWhen::Present {
             self.count(3);
             if when == MappedWhen::Absent {
@@ -271,7 +263,6 @@ impl SharedTable {
     /// Forgets what the request missed.
     pub fn forget_tickets(&self) {
         self.tickets.borrow_mut().clear();
-        self.ticket_bytes.set(0);
         self.has_forgotten.set(false);
     }
 

@@ -16,8 +16,9 @@ use super::{MappedFile, MappedLookup, MappedTicket};
 
 /// How often a reader looks again when a record was overwritten meanwhile.
 const TRIES: u32 = 3;
-/// Places for positions whose records were found to be right; 64 KiB.
-const SEEN: usize = 8_192;
+/// Places for positions whose records were found to be right; 256 KiB.
+const SEEN: usize = 1 << SEEN_BITS;
+const SEEN_BITS: u32 = 15;
 
 /// Positions of records that were found to be right, some of them.
 pub struct SeenRecords(Box<[Cell<u64>]>);
@@ -30,8 +31,14 @@ impl SeenRecords {
     fn cell(&self, stripe: u32, position: u64) -> (&Cell<u64>, u64) {
         // Positions have 44 bits; 0 is no record.
         let record = (u64::from(stripe) + 1) << 44 | position;
-        let place = record.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51;
+        let place = record.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_BITS);
         (&self.0[place as usize % SEEN], record)
+    }
+
+    /// Notes that this record is right: its checksum was compared, or this process has written it.
+    pub fn note(&self, stripe: u32, position: u64) {
+        let (cell, record) = self.cell(stripe, position);
+        cell.set(record);
     }
 }
 
@@ -182,7 +189,7 @@ impl MappedFile {
         let is_right = layout::read_record(&bytes.to_vec(), self.opened.seed)
             .is_some_and(|(head, ..)| head.position == position);
         if is_right {
-            cell.set(record);
+            self.seen.note(stripe, position);
         }
         is_right
     }

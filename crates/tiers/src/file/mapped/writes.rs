@@ -145,6 +145,7 @@ impl MappedFile {
             let slot = self.slot_for_new(stripe, &mut bucket, written_ms)?;
             let record = RecordPlace { position, units };
             bucket.bucket.put_record(slot, name.place.tag, record);
+            self.seen.note(stripe, position);
         }
         self.store_bucket(&bucket);
         written
