@@ -100,6 +100,11 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()>
         lane.not_run(&name);
         return Ok(());
     }
+    let mut ring = cargo(&["test", "--release", "--test", "ring"]);
+    if is_night {
+        ring.env(LANE_VARIABLE, "night");
+    }
+    lane.run(&format!("ring of {FOLDER}"), Runner::Cargo, &mut ring);
     let [library, _] = place(checkout, &target)?;
     let mut tests = checkout.command("php");
     tests.arg("run.php").arg(&library);

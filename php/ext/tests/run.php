@@ -11,7 +11,7 @@ Checks::$library = realpath( $argv[1] );
 Checks::$is_night = 'night' === getenv( 'TIDEMARK_LANE' );
 $start = hrtime( true );
 register_shutdown_function( array( 'Checks', 'clean' ) );
-foreach ( array( 'values', 'changed', 'cache', 'library', 'jumps', 'processes' ) as $part ) {
+foreach ( array( 'values', 'changed', 'cache', 'library', 'jumps', 'processes', 'memory' ) as $part ) {
 	if ( ! isset( $argv[2] ) || $argv[2] === $part ) {
 		require __DIR__ . "/$part.php";
 	}
