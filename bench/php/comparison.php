@@ -30,7 +30,27 @@ function drop_ins_of( array $arguments, $usage, $option = 'pairs', $count = 10 )
 }
 
 function has_apcu( $name ) {
-	return ':no-apcu' !== substr( $name, -8 );
+	return ':no-apcu' !== substr( $name, -8 ) && ! is_native( $name );
+}
+
+/** Whether the extension of TIDEMARK_EXTENSION is loaded, which then serves in the place of all else. */
+function is_native( $name ) {
+	return ':native' === substr( $name, -7 );
+}
+
+/** The settings of PHP for a name, of which `$enabled` is that of APCu. A name may end in a serializer of APCu. */
+function settings_of( $name, $enabled ) {
+	$settings = array( "$enabled=" . (int) has_apcu( $name ) );
+	if ( is_native( $name ) ) {
+		$settings[] = 'extension=' . getenv( 'TIDEMARK_EXTENSION' );
+	} elseif ( preg_match( '/:(default|php|igbinary)$/', $name, $serializer ) ) {
+		$settings[] = "apc.serializer={$serializer[1]}";
+	}
+	$arguments = array();
+	foreach ( $settings as $setting ) {
+		array_push( $arguments, '-d', $setting );
+	}
+	return $arguments;
 }
 
 /** The drop-ins in the order of one pair: another one is the first each time. */

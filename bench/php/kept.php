@@ -4,7 +4,8 @@
  * of all runs that lie in the same folder. The shape is that of bench/python.
  *
  * Drop-ins are compared by their names: `ours` and `ours:no-apcu` with `sqlite` (SQLite Object Cache),
- * `sqlite:no-apcu` and `apcu` (a drop-in over APCu), and with a second name of the same file.
+ * `sqlite:no-apcu` and `apcu` (a drop-in over APCu), and with a second name of the same file; `ours:native`,
+ * the same file with the extension, with all of them.
  */
 
 /** Operation => rival => the largest ratio that is wanted. */
@@ -21,19 +22,39 @@ const TARGETS = array(
 	'whole page'     => array( 'sqlite:no-apcu' => 1.03, 'sqlite' => 1.03 ),
 );
 
+/** The same of `ours:native`; those of `apcu` are also for each serializer of it. */
+const NATIVE_TARGETS = array(
+	'get 5 KB'     => array( 'apcu' => 1.0 ),
+	'get 1 KB'     => array( 'apcu' => 1.0 ),
+	'get again'    => array( 'apcu' => 0.6 ),
+	'miss'         => array( 'apcu' => 0.8 ),
+	'set 5 KB'     => array( 'sqlite:no-apcu' => 0.5 ),
+	'delete'       => array( 'sqlite:no-apcu' => 0.2 ),
+	'open'         => array( 'sqlite:no-apcu' => 0.05 ),
+	'p99 of a set' => array( 'sqlite:no-apcu' => 0.1 ),
+);
+
+function target_of( $own, $operation, $name ) {
+	if ( is_native( $own ) ) {
+		return NATIVE_TARGETS[ $operation ][ $name ] ?? NATIVE_TARGETS[ $operation ][ preg_replace( '/^apcu:.*/', 'apcu', $name ) ] ?? null;
+	}
+	return TARGETS[ $operation ][ $name ] ?? null;
+}
+
 /** Rows of operation => name => a value for each pair. */
 function rows_of( array $drop_ins, array $all, $unit, $where = '' ) {
 	$rows = array();
 	foreach ( $all as $operation => $names ) {
-		foreach ( array( 'ours', 'ours:no-apcu' ) as $own ) {
+		foreach ( array( 'ours', 'ours:no-apcu', 'ours:native' ) as $own ) {
 			foreach ( array_diff_key( $names, array( $own => 1 ) ) as $name => $theirs ) {
-				if ( ! isset( $names[ $own ] ) || has_apcu( $own ) !== has_apcu( $name ) ) {
+				$is_other = is_native( $own ) ? false : is_native( $name ) || has_apcu( $own ) !== has_apcu( $name );
+				if ( ! isset( $names[ $own ] ) || $is_other ) {
 					continue;
 				}
-				$is_twin = $drop_ins[ $name ] === $drop_ins[ $own ];
-				$rows[]  = array( 'what' => trim( "$operation $where" ) . ( has_apcu( $own ) ? '' : ', no APCu' ),
+				$is_twin = $drop_ins[ $name ] === $drop_ins[ $own ] && is_native( $name ) === is_native( $own );
+				$rows[]  = array( 'what' => trim( "$operation $where" ) . ( is_native( $own ) ? ', native' : ( has_apcu( $own ) ? '' : ', no APCu' ) ),
 					'beside' => $is_twin ? 'itself' : $name )
-					+ row_of( $names[ $own ], $theirs, TARGETS[ $operation ][ $name ] ?? null ) + array( 'unit' => $unit );
+					+ row_of( $names[ $own ], $theirs, target_of( $own, $operation, $name ) ) + array( 'unit' => $unit );
 			}
 		}
 	}

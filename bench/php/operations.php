@@ -6,7 +6,8 @@
  *
  *     php operations.php [--pairs=10] [--out=FOLDER] NAME=object-cache.php [NAME:no-apcu=object-cache.php …]
  *
- * APCu is on, but for a name that ends in `:no-apcu`. The same file under two names shows what
+ * APCu is on, but for a name that ends in `:no-apcu`. `ours:native` has the extension whose library
+ * TIDEMARK_EXTENSION names, `apcu:default` and `apcu:php` those serializers of APCu. The same file under two names shows what
  * the run can tell apart. `kept.php` says which names are compared.
  *
  * Drop-ins of others are fetched by the person who runs this.
@@ -22,8 +23,8 @@ function compare( array $drop_ins, $pairs, $out ) {
 		foreach ( turns_of( $drop_ins, $pair ) as $name => $path ) {
 			$folder = sys_get_temp_dir() . '/bench-php-' . bin2hex( random_bytes( 6 ) );
 			mkdir( $folder, 0700 );
-			$command = array( PHP_BINARY, '-d', 'apc.enable_cli=' . (int) has_apcu( $name ), '-d', 'apc.shm_size=256M',
-				'-d', 'error_reporting=8191', __FILE__, '--measure', $path );
+			$command = array_merge( array( PHP_BINARY, '-d', 'apc.shm_size=256M', '-d', 'error_reporting=8191' ),
+				settings_of( $name, 'apc.enable_cli' ), array( __FILE__, '--measure', $path ) );
 			$process = proc_open( $command, array( 1 => array( 'pipe', 'w' ) ), $pipes, null,
 				array( 'BENCH_CONTENT' => $folder ) );
 			$printed = stream_get_contents( $pipes[1] );
@@ -45,8 +46,8 @@ function time_of_open( $name, $path, $folder ) {
 	$listening = stream_socket_server( 'tcp://127.0.0.1:0' );
 	$address   = stream_socket_get_name( $listening, false );
 	fclose( $listening );
-	$command = array( PHP_BINARY, '-d', 'apc.enabled=' . (int) has_apcu( $name ), '-d', 'error_reporting=8191',
-		'-S', $address, __DIR__ . '/open.php' );
+	$command = array_merge( array( PHP_BINARY, '-d', 'error_reporting=8191' ), settings_of( $name, 'apc.enabled' ),
+		array( '-S', $address, __DIR__ . '/open.php' ) );
 	$nothing = array( 'file', '/dev/null', 'a' );
 	$server  = proc_open( $command, array( $nothing, $nothing, $nothing ), $pipes, null,
 		array( 'BENCH_CONTENT' => $folder, 'BENCH_DROP_IN' => $path ) );

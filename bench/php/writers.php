@@ -4,7 +4,7 @@
  *
  *     php writers.php [--seconds=60] [--out=FOLDER] NAME=object-cache.php [NAME=object-cache.php …]
  *
- * These processes have no APCu: name them `ours:no-apcu` and `sqlite:no-apcu`.
+ * These processes have no APCu: name them `ours:no-apcu`, `ours:native` and `sqlite:no-apcu`.
  *
  * Drop-ins of others are fetched by the person who runs this. Wall time in microseconds: it
  * says something where nothing else runs, and only beside the others of the same run.
@@ -38,7 +38,8 @@ function measure_writers( $name, $drop_in, $seconds ) {
 	mkdir( $folder, 0700 );
 	$running = array();
 	for ( $i = 0; $i < WRITERS; ++$i ) {
-		$command   = array( PHP_BINARY, '-d', 'memory_limit=-1', __FILE__, '--write', $drop_in, $seconds, $i );
+		$command   = array_merge( array( PHP_BINARY, '-d', 'memory_limit=-1' ), settings_of( $name, 'apc.enable_cli' ),
+			array( __FILE__, '--write', $drop_in, $seconds, $i ) );
 		$process   = proc_open( array_map( 'strval', $command ), array( 1 => array( 'pipe', 'w' ) ), $pipes,
 			null, array( 'BENCH_CONTENT' => $folder ) );
 		$running[] = array( $process, $pipes[1] );
