@@ -30,8 +30,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`FunctionError::NotFound`], also of one that is disabled, for callers without a key;
-    /// [`AccessError::Unauthorized`] without a role that may execute it;
-    /// [`FunctionError::NoActiveDeployment`].
+    /// [`AccessError::Unauthorized`] without a role that may execute it.
     pub fn may_execute(&self, caller: &Caller, id: &str) -> Result<Arc<Function>, EngineError> {
         authorize::need_scope(caller, EXECUTE)?;
         let function = self.find_function(caller, id)?;
@@ -44,9 +43,6 @@ impl Engine {
             if !definition.execute.iter().any(|role| roles.holds(role)) {
                 return Err(AccessError::Unauthorized.into());
             }
-        }
-        if function.active.is_none() {
-            return Err(FunctionError::NoActiveDeployment.into());
         }
         Ok(function)
     }

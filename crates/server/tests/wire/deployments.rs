@@ -515,13 +515,10 @@ fn an_execution_is_refused_by_what_is_missing() {
     };
     let set = |change: Value| server.make("PUT", "/v1/functions/f", &change);
     assert_eq!(execute(None).refusal(), "401 user_unauthorized");
-    assert_eq!(execute(Some(KEY)).refusal(), "404 deployment_not_found");
+    let unsupported = "404 function_runtime_unsupported";
+    assert_eq!(execute(Some(KEY)).refusal(), unsupported);
     upload(&server);
-    assert_eq!(
-        execute(Some(KEY)).refusal(),
-        "404 deployment_not_found",
-        "it is not built"
-    );
+    assert_eq!(execute(Some(KEY)).refusal(), unsupported, "none is built");
     build(&server, true);
     let refused = execute(Some(KEY));
     assert_eq!(refused.refusal(), "404 function_runtime_unsupported");

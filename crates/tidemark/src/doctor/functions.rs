@@ -45,13 +45,13 @@ pub fn jail(config: &FunctionsConfig) -> Finding {
 
 /// Whether connections can be made for the network `outside`.
 pub fn network(config: &FunctionsConfig) -> Finding {
-    const CHECK: &str = "network of functions";
+    const CHECK: &str = "network";
     let FunctionIsolation::Jail {
         launcher,
         level: JailLevel::Full,
     } = &config.isolation
     else {
-        return Finding::skipped(CHECK, "There is none but in jails of level `full`.");
+        return Finding::skipped(CHECK, "Functions have none but in jails of level `full`.");
     };
     match try_outside(launcher) {
         Ok(()) => Finding::good(CHECK, "Connections from a jail can be looked at and made."),

@@ -444,6 +444,31 @@ fn an_execution_is_of_the_deployment_that_is_active() {
 }
 
 #[test]
+fn an_execution_where_functions_are_not_executed_says_why() {
+    for (flag, why) in [
+        ("--functions=off", "switched off by the setting `functions`"),
+        ("--test-clock", "where requests set the clock"),
+    ] {
+        let host = Host::new(&[flag]);
+        host.create("f", NODE, &json!({"execute": ["any"]}));
+        host.make("POST", "/f/variables", &json!({"key": "A", "value": "b"}));
+        host.send("f", &[("main.js", NODE_ECHO)], "");
+        for body in [json!({}), json!({"async": true})] {
+            let refused = host.execute("f", &body);
+            assert_eq!(refused.outcome(), "404 function_runtime_unsupported");
+            assert!(refused.text.contains(why), "{refused:?}");
+        }
+        // A guest who may not execute it learns no more than elsewhere.
+        host.create("closed", NODE, &Value::Null);
+        let path = "/closed/executions";
+        let refused = host.ask_as(Credentials::Guest, "POST", path, &json!({}));
+        assert_eq!(refused.outcome(), "401 user_unauthorized");
+        let listed = host.make("GET", "/f/executions", &Value::Null);
+        assert_eq!(listed["total"], 0);
+    }
+}
+
+#[test]
 fn an_execution_without_what_it_takes_says_what_is_missing() {
     let off = Host::new(&["--functions=off"]);
     off.create("f", NODE, &json!({}));

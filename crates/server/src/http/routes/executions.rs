@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{Caller, ExecutionTrigger, FunctionError, QueuedRequest};
+use engine::{Caller, EngineError, ExecutionTrigger, FunctionError, QueuedRequest};
 use functions::RunRefusal;
 use model::calendar::parse_iso;
 use model::{Json, Timestamp};
@@ -44,6 +44,10 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     // Whatever speaks against it is said before the body is read.
     let function = shared.engine.may_execute(&caller, id)?;
     let running = shared.functions.running_for(&function).await?;
+    // Only now: where functions are not executed none is built either.
+    if function.active.is_none() {
+        return Err(EngineError::from(FunctionError::NoActiveDeployment).into());
+    }
     let runtime = &function.definition.runtime;
     if running.runtimes().by_id(runtime).is_none() {
         return Err(unsupported(runtime, "it is not on this host"));

@@ -266,7 +266,11 @@ async fn look(mut folder: DevFolder, project: &str, site: &DevSite) -> Result<De
             eprintln!("{changed} changed: the next run takes it.");
         }
         Ok((None, _)) => {}
-        Err(error) => eprintln!("What ran before still runs: {error:#}."),
+        Err(error) => {
+            // Some have lines of their own, and end with one.
+            let why = format!("{error:#}");
+            eprintln!("What ran before still runs: {}.", why.trim_end());
+        }
     }
     Ok(folder)
 }
