@@ -75,11 +75,16 @@ fn count(tier: &dyn Tier, folder: &Path, writer: u64) {
         if number % PERIOD == PERIOD - 1 {
             insist_gone(tier, &key);
         } else {
-            insist(tier, &key, &number.to_le_bytes().repeat(40));
+            insist(tier, &key, &bytes_of(number));
         }
         done.write_all_at(&number.to_le_bytes(), writer * 8)
             .unwrap();
     }
+}
+
+/// The number again and again: of some, so many bytes that they are written without the lock.
+fn bytes_of(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(40 + number as usize % 3 * 100)
 }
 
 fn acknowledged(folder: &Path) -> File {
@@ -137,13 +142,13 @@ fn kill_writers(way: &str) {
             let found = read(&*tier, &writer.to_le_bytes()).unwrap();
             let found = found.map(|bytes| {
                 let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
-                assert!(bytes == number.to_le_bytes().repeat(40), "round {round}");
+                assert!(bytes == bytes_of(number), "{way}, round {round}");
                 number
             });
             let possible = [after(number), after(number + 1)];
             assert!(
                 possible.contains(&found),
-                "round {round}: {found:?} after {number}"
+                "{way}, round {round}: {found:?} after {number}"
             );
         }
         for key in 0..50_u32 {
