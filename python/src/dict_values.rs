@@ -35,29 +35,30 @@ unsafe fn keys<'a>(dict: *mut ffi::PyObject) -> &'a DictKeys {
         .cast::<DictKeys>()
 }
 
-/// How many values stand in the dict, those of removed keys included, which are null. `None` where
-/// they stand elsewhere.
+/// The places of the values of a dict, those of removed keys included, which hold null. `None`
+/// where they stand elsewhere. Good until a key comes or goes.
 #[inline]
-pub unsafe fn places(dict: *mut ffi::PyObject) -> Option<isize> {
+pub unsafe fn places(
+    dict: *mut ffi::PyObject,
+) -> Option<impl Iterator<Item = *mut *mut ffi::PyObject>> {
     let is_split = !(*dict.cast::<ffi::PyDictObject>()).ma_values.is_null();
-    let is_known = IS_KNOWN.load(Ordering::Relaxed) && !is_split;
-    is_known.then(|| keys(dict).entries)
-}
-
-/// The place of a value.
-#[inline]
-pub unsafe fn place(dict: *mut ffi::PyObject, index: isize) -> *mut *mut ffi::PyObject {
+    if is_split || !IS_KNOWN.load(Ordering::Relaxed) {
+        return None;
+    }
     let keys = keys(dict);
     let index_bytes = 1_usize << keys.log2_index_bytes;
     let entries = (&raw const *keys).add(1).cast::<u8>().add(index_bytes);
+    let entries = entries.cast_mut().cast::<*mut ffi::PyObject>();
+    // Hash, key and value, or key and value.
     let words = if keys.kind == GENERAL { 3 } else { 2 };
-    let entry = entries.cast_mut().cast::<*mut ffi::PyObject>();
-    entry.offset((index + 1) * words - 1)
+    let first = entries.wrapping_offset(words - 1);
+    Some((0..keys.entries).map(move |index| first.wrapping_offset(index * words)))
 }
 
 /// Looks whether values stand where they are looked for: an interpreter may be built otherwise.
 pub unsafe fn look() -> Outcome<()> {
     let mut is_known = true;
+    IS_KNOWN.store(is_known, Ordering::Relaxed);
     // The entries of texts alone are laid out otherwise than those of any keys.
     for number in [HeldObject::owned(ffi::PyLong_FromLong(7))?, text(c"c")?] {
         let dict = HeldObject::owned(ffi::PyDict_New())?;
@@ -70,13 +71,13 @@ pub unsafe fn look() -> Outcome<()> {
             .ma_values
             .is_null();
         is_known &= !is_split && self::keys(dict.as_ptr()).entries == 3;
-        is_known = is_known
-            && (0..3).zip(&keys).zip(values).all(|((index, key), value)| {
-                let place = place(dict.as_ptr(), index);
-                *place == value && *place.sub(1) == key.as_ptr()
-            });
+        if is_known && let Some(places) = places(dict.as_ptr()) {
+            let mut all = places.zip(&keys).zip(values);
+            is_known =
+                all.all(|((place, key), value)| *place == value && *place.sub(1) == key.as_ptr());
+        }
+        IS_KNOWN.store(is_known, Ordering::Relaxed);
     }
-    IS_KNOWN.store(is_known, Ordering::Relaxed);
     Ok(())
 }
 

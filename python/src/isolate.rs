@@ -439,7 +439,8 @@ impl<'a> Copier<'a> {
             | ffi::Py_TPFLAGS_UNICODE_SUBCLASS
             | ffi::Py_TPFLAGS_BYTES_SUBCLASS;
         let kind = ffi::Py_TYPE(object);
-        if self.taken_apart.is_none() && ffi::PyType_HasFeature(kind, LEAVES) != 0 {
+        let is_leaf = ffi::PyType_HasFeature(kind, LEAVES) != 0;
+        if self.taken_apart.is_none() && (is_leaf || kind == &raw mut ffi::PyFloat_Type) {
             return false;
         }
         is_copied(object)
@@ -516,12 +517,11 @@ impl<'a> Copier<'a> {
         if self.taken_apart.is_none()
             && let Some(places) = dict_values::places(new.as_ptr())
         {
-            for index in 0..places {
-                let value = *dict_values::place(new.as_ptr(), index);
+            for place in places {
+                let value = *place;
                 if !value.is_null() && self.copies(value) {
-                    let copy = self.copy(value)?.into_ptr();
-                    let before = dict_values::place(new.as_ptr(), index).replace(copy);
-                    drop(HeldObject::owned(before));
+                    *place = self.copy(value)?.into_ptr();
+                    ffi::Py_DECREF(value);
                 }
             }
             return Ok(new);
