@@ -14,6 +14,8 @@ mod loading;
 mod look;
 mod opening;
 mod password_file;
+#[cfg(test)]
+mod plan_tests;
 mod read;
 pub(crate) mod row_tables;
 #[cfg(test)]
