@@ -11,7 +11,7 @@ use crate::frame::PipeFrame;
 use crate::launch::{Happening, Launched, ProcessEvent};
 use crate::log_budget::{LOG_BYTES_MAX, LogBudget};
 use crate::outgoing::Outgoing;
-use crate::pool::{DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX};
+use crate::pool::{DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, PoolLimits};
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
 use crate::work::{RunRefusal, UnpackedDeployment};
@@ -24,9 +24,8 @@ pub const SWEEP: Duration = Duration::from_millis(100);
 /// How much of the host may be used, and what a run may send.
 #[derive(Clone, Copy, Debug)]
 pub struct ConductorLimits {
-    pub processes_max: usize,
     pub memory_max_mib: u64,
-    pub idle_max: Duration,
+    pub pool: PoolLimits,
     pub process: ProcessLimits,
 }
 
@@ -53,6 +52,8 @@ pub struct Conductor {
 #[derive(Debug)]
 pub struct WantedProcess {
     pub number: u64,
+    /// Whether it waits until another process is needed.
+    pub is_spare: bool,
     pub deployment: Arc<UnpackedDeployment>,
     pub runtime: Arc<InstalledRuntime>,
 }
@@ -164,7 +165,7 @@ impl Conductor {
         };
         LeftToDo {
             unsent: pool.unsent().collect(),
-            wants_process: pool.wants_process(self.limits.processes_max, now),
+            wants_process: pool.wants_process(now),
         }
     }
 
@@ -184,9 +185,10 @@ impl Conductor {
             return Err(RunRefusal::NetworkMissing);
         }
         let pool = self.pools.entry(deployment.id.clone()).or_insert_with(|| {
+            let bounds = (self.limits.pool, Arc::clone(&self.counts));
             let budgets = [&self.logs, &self.outputs].map(LogBudget::for_another);
-            let shared = (Arc::clone(&self.counts), budgets);
-            DeploymentPool::new(Arc::clone(&deployment), Arc::clone(&runtime), shared, now)
+            let runtime = Arc::clone(&runtime);
+            DeploymentPool::new(Arc::clone(&deployment), runtime, bounds, budgets, now)
         });
         if deployment.revision > pool.deployment.revision {
             pool.retire(now);
@@ -310,13 +312,10 @@ impl Conductor {
     /// What is due by the clock. `is_sweep` says whether memory was looked at.
     pub fn tick(&mut self, is_sweep: bool, now: Instant) {
         for pool in self.pools.values_mut() {
-            pool.tick(self.limits.idle_max, now);
+            pool.tick(now);
         }
-        // Kept a while beyond its last process, for its count of early ends and its output.
-        let keep = self.limits.idle_max;
-        self.pools.retain(|_, pool| {
-            !pool.is_empty() || now.saturating_duration_since(pool.last_work) < keep
-        });
+        self.pools
+            .retain(|_, pool| !pool.is_empty() || pool.is_remembered(now));
         // Nothing is looked at any more once no pool is left.
         if is_sweep || self.pools.is_empty() {
             self.tell_levels();
@@ -359,39 +358,54 @@ impl Conductor {
     }
 
     /// The next process that a pool wants, within the memory of the host. Deployments that have
-    /// none come first, in the order in which their runs have come.
+    /// none come first, in the order in which their runs have come. Spares come last, and take no
+    /// memory from others.
     pub fn wanted(&mut self, now: Instant) -> Option<WantedProcess> {
-        let processes_max = self.limits.processes_max;
-        let pools = self.pools.iter();
-        let wanting = pools.filter(|(_, pool)| pool.wants_process(processes_max, now));
-        let mut wanting: Vec<_> = wanting
-            .map(|(id, pool)| (pool.has_process(), pool.waits_since(), id.clone()))
-            .collect();
-        wanting.sort();
+        let mut wanting = self.wanting(|pool| pool.wants_process(now));
+        wanting.sort_by_key(|(id, _)| {
+            let pool = self.pools.get(id);
+            pool.map(|pool| (pool.has_process(), pool.waits_since()))
+        });
         let mut is_short = false;
-        for (has_process, _, id) in wanting {
+        for (id, memory_mib) in &wanting {
+            let has_process = self.pools.get(id).is_some_and(DeploymentPool::has_process);
             // What becomes free is for those that have none.
             if is_short && has_process {
                 break;
             }
-            let Some(pool) = self.pools.get(&id) else {
-                continue;
-            };
-            let memory_mib = u64::from(pool.deployment.memory_mib);
-            if !self.has_memory(memory_mib) {
-                is_short |= self.free_memory(&id, (memory_mib, has_process), now);
-            } else if let Some(pool) = self.pools.get_mut(&id) {
-                pool.count_start();
-                let number = self.next_process;
-                self.next_process += 1;
-                return Some(WantedProcess {
-                    number,
-                    deployment: pool.deployment.clone(),
-                    runtime: pool.runtime.clone(),
-                });
+            if self.has_memory(*memory_mib) {
+                return self.begin(id, false, now);
             }
+            is_short |= self.free_memory(id, (*memory_mib, has_process), now);
         }
-        None
+        if !wanting.is_empty() {
+            return None;
+        }
+        let spares = self.wanting(|pool| pool.wants_spare(now));
+        let mut spares = spares.into_iter();
+        let (id, _) = spares.find(|(_, memory_mib)| self.has_memory(*memory_mib))?;
+        self.begin(&id, true, now)
+    }
+
+    /// Pools, and what a process of each may hold.
+    fn wanting(&self, is_one: impl Fn(&DeploymentPool) -> bool) -> Vec<(String, u64)> {
+        let wanting = self.pools.iter().filter(|(_, pool)| is_one(pool));
+        wanting
+            .map(|(id, pool)| (id.clone(), u64::from(pool.deployment.memory_mib)))
+            .collect()
+    }
+
+    fn begin(&mut self, id: &str, is_spare: bool, now: Instant) -> Option<WantedProcess> {
+        let pool = self.pools.get_mut(id)?;
+        pool.count_start(now);
+        let number = self.next_process;
+        self.next_process += 1;
+        Some(WantedProcess {
+            number,
+            is_spare,
+            deployment: pool.deployment.clone(),
+            runtime: pool.runtime.clone(),
+        })
     }
 
     /// Takes a process that was wanted. One whose deployment has changed meanwhile ends.
@@ -409,12 +423,16 @@ impl Conductor {
                 let number = wanted.number;
                 let limits = (self.limits.process, pool.logs.clone());
                 let mut process = WarmProcess::new(number, launched, &setup, limits, now);
+                process.is_spare = wanted.is_spare;
                 if !Arc::ptr_eq(&pool.deployment, &wanted.deployment) {
                     process.end(ProcessEnd::Retired, now);
                 }
                 self.owners.insert(number, wanted.deployment.id.clone());
                 pool.processes.push(process);
+                // Work may have come while it was started as a spare.
+                pool.dispatch(now);
             }
+            Err(_) if wanted.is_spare => pool.fail_spare(now),
             Err(reason) => pool.fail_start(&reason),
         }
     }
@@ -426,10 +444,10 @@ impl Conductor {
         held == 0 || held + wanted_mib <= self.limits.memory_max_mib
     }
 
-    /// Ends the process of another deployment that has been idle the longest. Where all are busy,
-    /// the deployment that has the most lets one of them make way, if `wanting` has none and would
-    /// not have more. The new one starts when that has ended. Whether memory comes that must be
-    /// left to `wanting`.
+    /// Ends a spare of another deployment, or where there is none the process that has been idle
+    /// the longest. Where all are busy, the deployment that has the most lets one of them make way,
+    /// if `wanting` has none and would not have more. The new one starts when that has ended.
+    /// Whether memory comes that must be left to `wanting`.
     fn free_memory(
         &mut self,
         wanting: &str,
@@ -438,9 +456,11 @@ impl Conductor {
     ) -> bool {
         let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
         let processes = others.flat_map(|(_, pool)| &mut pool.processes);
-        let idle = processes
-            .filter(|process| process.stage == ProcessStage::Ready && process.flights() == 0);
-        if let Some(process) = idle.min_by_key(|process| process.last_work) {
+        let idle = processes.filter(|process| {
+            let is_idle = process.stage == ProcessStage::Ready && process.flights() == 0;
+            is_idle || process.is_usable_spare()
+        });
+        if let Some(process) = idle.min_by_key(|process| (!process.is_spare, process.last_work)) {
             process.end(ProcessEnd::Retired, now);
             return !has_process;
         }

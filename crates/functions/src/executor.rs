@@ -15,7 +15,7 @@ use crate::conductor::{Conductor, ConductorLimits};
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::{FunctionIsolation, Launcher, ProcessNews};
 use crate::outside::OutsideNetwork;
-use crate::pool::DeploymentReport;
+use crate::pool::{DeploymentReport, PoolLimits};
 use crate::process::{PendingRun, ProcessLimits};
 use crate::runtime::InstalledRuntimes;
 use crate::shared_conductor::SharedConductor;
@@ -39,6 +39,9 @@ pub struct ExecutorSettings {
     pub memory_max_mib: u64,
     /// A process without a request ends after this time.
     pub idle_max: Duration,
+    /// A spare process ends this long after the last request of its deployment; with zero none is
+    /// kept.
+    pub spare_idle_max: Duration,
     /// A process whose code is not loaded by then is ended.
     pub start_max: Duration,
     /// Of a response.
@@ -76,9 +79,12 @@ impl Executor {
         api: Option<mpsc::Sender<ApiConnection>>,
     ) -> io::Result<Executor> {
         let limits = ConductorLimits {
-            processes_max: settings.processes_max,
             memory_max_mib: settings.memory_max_mib,
-            idle_max: settings.idle_max,
+            pool: PoolLimits {
+                processes: settings.processes_max,
+                idle: settings.idle_max,
+                spare_idle: settings.spare_idle_max,
+            },
             process: ProcessLimits {
                 body_bytes: settings.body_bytes_max,
                 log_letters: LOG_LETTERS_MAX,

@@ -33,6 +33,7 @@ mod process;
 mod runtime;
 mod shared_conductor;
 pub mod source;
+mod spare;
 mod starts;
 mod tar_entry;
 mod work;

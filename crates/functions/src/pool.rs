@@ -12,6 +12,7 @@ use crate::log_tail::LogTail;
 use crate::outgoing::Outgoing;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
 use crate::runtime::InstalledRuntime;
+use crate::spare::SparePlan;
 use crate::work::{RunCause, RunRefusal, UnpackedDeployment};
 
 /// Runs that wait.
@@ -50,6 +51,8 @@ pub struct ProcessReport {
     pub pid: u32,
     /// Whether its code is loaded and it takes requests.
     pub is_ready: bool,
+    /// Whether it takes them only when another process is needed.
+    pub is_spare: bool,
     /// Requests in flight.
     pub flights: usize,
     /// Requests that it has answered.
@@ -73,13 +76,25 @@ pub struct DeploymentReport {
     pub output: String,
 }
 
+/// How many processes a deployment may have, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLimits {
+    /// Without the spare.
+    pub processes: usize,
+    pub idle: Duration,
+    /// A spare ends this long after the last request; with zero there is none.
+    pub spare_idle: Duration,
+}
+
 /// The processes of one deployment.
 #[derive(Debug)]
 pub struct DeploymentPool {
     pub deployment: Arc<UnpackedDeployment>,
     pub runtime: Arc<InstalledRuntime>,
     pub processes: Vec<WarmProcess>,
+    limits: PoolLimits,
     starts: u64,
+    spares: SparePlan,
     counts: Arc<ExecutorCounts>,
     queue: VecDeque<PendingRun>,
     queue_bytes: usize,
@@ -100,14 +115,17 @@ impl DeploymentPool {
     pub fn new(
         deployment: Arc<UnpackedDeployment>,
         runtime: Arc<InstalledRuntime>,
-        (counts, [logs, outputs]): (Arc<ExecutorCounts>, [Arc<LogBudget>; 2]),
+        (limits, counts): (PoolLimits, Arc<ExecutorCounts>),
+        [logs, outputs]: [Arc<LogBudget>; 2],
         now: Instant,
     ) -> DeploymentPool {
         DeploymentPool {
             deployment,
             runtime,
             processes: Vec::new(),
+            limits,
             starts: 0,
+            spares: SparePlan::default(),
             counts,
             queue: VecDeque::new(),
             queue_bytes: 0,
@@ -166,7 +184,12 @@ impl DeploymentPool {
                 .iter_mut()
                 .filter(|process| process.has_room(concurrency, now));
             let Some(process) = free.min_by_key(|process| process.flights()) else {
-                let is_ready = |process: &WarmProcess| process.stage == ProcessStage::Ready;
+                if self.use_spare(now) {
+                    continue;
+                }
+                let is_ready = |process: &WarmProcess| {
+                    process.stage == ProcessStage::Ready && !process.is_spare
+                };
                 let is_cold = !self.processes.iter().any(is_ready);
                 for run in &mut self.queue {
                     run.is_cold |= is_cold;
@@ -189,30 +212,59 @@ impl DeploymentPool {
         all.filter(|outgoing| outgoing.has_waiting()).cloned()
     }
 
-    /// Whether what waits needs another process than those that are being started. Those that
-    /// retire count only against twice the bound: one that takes an hour over its last run must not
-    /// keep others waiting for so long.
-    pub fn wants_process(&self, processes_max: usize, now: Instant) -> bool {
-        let mut living = 0;
-        let (mut starting, mut ready) = (0, 0);
-        for process in &self.processes {
+    /// Whether what waits needs another process to be started.
+    pub fn wants_process(&self, now: Instant) -> bool {
+        self.lacks_process(now) && !self.processes.iter().any(WarmProcess::is_usable_spare)
+    }
+
+    /// Whether what waits needs another process than those that are being started for it. Those
+    /// that retire count only against twice the bound: one that takes an hour over its last run
+    /// must not keep others waiting for so long.
+    fn lacks_process(&self, now: Instant) -> bool {
+        let (mut starting, mut ready, mut retiring) = (0, 0, 0);
+        for process in self.processes.iter().filter(|process| !process.is_spare) {
             match process.stage {
                 ProcessStage::Starting => starting += 1,
                 ProcessStage::Ready => ready += 1,
-                ProcessStage::Retiring => living += 1,
+                ProcessStage::Retiring => retiring += 1,
                 ProcessStage::Ending(..) => {}
             }
         }
-        living += starting + ready;
+        let (taking, processes_max) = (starting + ready, self.limits.processes);
+        let has_place = taking < processes_max && taking + retiring < 2 * processes_max;
         let is_due = self.not_before.is_none_or(|instant| now >= instant);
-        let has_place = starting + ready < processes_max && living < 2 * processes_max;
         self.queue.len() > starting * self.deployment.concurrency && has_place && is_due
+    }
+
+    /// Has the spare take work if another process is needed; false where there is none.
+    fn use_spare(&mut self, now: Instant) -> bool {
+        if !self.lacks_process(now) {
+            return false;
+        }
+        let mut processes = self.processes.iter_mut();
+        let Some(spare) = processes.find(|process| process.is_usable_spare()) else {
+            return false;
+        };
+        spare.is_spare = false;
+        spare.last_work = now;
+        self.spares.used(now);
+        true
+    }
+
+    /// Whether a spare is to be started. Not while work waits, which needs the cores first.
+    pub fn wants_spare(&self, now: Instant) -> bool {
+        let unused = now.saturating_duration_since(self.last_work);
+        let is_due = self.not_before.is_none_or(|instant| now >= instant);
+        let has_one = self.processes.iter().any(|process| process.is_spare);
+        let is_quiet = self.queue.is_empty() && unused < self.limits.spare_idle;
+        is_quiet && is_due && !has_one && self.spares.is_due(now)
     }
 
     /// Whether a process of it takes work, or will.
     pub fn has_process(&self) -> bool {
         let takes = |process: &WarmProcess| {
-            matches!(process.stage, ProcessStage::Starting | ProcessStage::Ready)
+            let stage = &process.stage;
+            !process.is_spare && matches!(stage, ProcessStage::Starting | ProcessStage::Ready)
         };
         self.processes.iter().any(takes)
     }
@@ -237,7 +289,7 @@ impl DeploymentPool {
     pub fn yield_process(&mut self, now: Instant) {
         let had_turn = |process: &&mut WarmProcess| {
             let had = now.saturating_duration_since(process.started);
-            process.stage == ProcessStage::Ready && had >= TURN_MIN
+            process.stage == ProcessStage::Ready && !process.is_spare && had >= TURN_MIN
         };
         let processes = self.processes.iter_mut().filter(had_turn);
         if let Some(process) = processes.min_by_key(|process| process.started) {
@@ -253,6 +305,7 @@ impl DeploymentPool {
         }
         self.early_ends = 0;
         self.not_before = None;
+        self.spares = SparePlan::default();
     }
 
     /// Ends everything; what waits fails.
@@ -269,9 +322,16 @@ impl DeploymentPool {
     }
 
     /// A process is about to be started.
-    pub fn count_start(&mut self) {
+    pub fn count_start(&mut self, now: Instant) {
         self.starts += 1;
+        self.spares.began(now);
         self.counts.started(&self.deployment.runtime);
+    }
+
+    /// A spare could not be started at all.
+    pub fn fail_spare(&mut self, now: Instant) {
+        self.counts.ended(&self.deployment.runtime, "not_started");
+        self.spares.lost(now);
     }
 
     /// A process could not be started at all.
@@ -286,6 +346,14 @@ impl DeploymentPool {
         for run in self.queue.drain(..) {
             run.fail(cause, RunFailure::because(reason));
         }
+    }
+
+    /// Whether it is kept beyond its last process: for its count of early ends and its output, and
+    /// for a spare that is to be started.
+    pub fn is_remembered(&self, now: Instant) -> bool {
+        let unused = now.saturating_duration_since(self.last_work);
+        let has_spares = self.spares.is_worthwhile() && unused < self.limits.spare_idle;
+        has_spares || unused < self.limits.idle
     }
 
     /// Whether nothing of it runs or waits.
@@ -320,10 +388,11 @@ impl DeploymentPool {
     }
 
     /// What is due by the clock.
-    pub fn tick(&mut self, idle_max: Duration, now: Instant) {
+    pub fn tick(&mut self, now: Instant) {
         self.fail_late(now);
         let memory_max = u64::from(self.deployment.memory_mib) * 1024 * 1024;
         for process in &mut self.processes {
+            self.spares.loaded(process.loaded_after.take());
             let is_old = now.saturating_duration_since(process.started) >= AGE_MAX;
             let is_large = process.memory_bytes > memory_max / 100 * MEMORY_PERCENT_MAX;
             if process.memory_bytes > memory_max {
@@ -331,8 +400,15 @@ impl DeploymentPool {
             } else if is_old || is_large || process.answered >= ANSWERS_MAX {
                 process.retire();
             }
+            let (last_work, idle_max) = if process.is_spare {
+                (self.last_work, self.limits.spare_idle)
+            } else {
+                (process.last_work, self.limits.idle)
+            };
             let is_idle = process.stage == ProcessStage::Ready && process.flights() == 0;
-            if is_idle && now.saturating_duration_since(process.last_work) >= idle_max {
+            let is_unused = now.saturating_duration_since(last_work) >= idle_max;
+            let is_needless = process.is_spare && !self.spares.is_worthwhile();
+            if is_idle && (is_unused || is_needless) {
                 process.retire();
             }
             process.tick(now);
@@ -370,6 +446,8 @@ impl DeploymentPool {
     }
 
     fn take_end(&mut self, mut process: WarmProcess, now: Instant) {
+        // It may have ended before the clock was looked at.
+        self.spares.loaded(process.loaded_after.take());
         let mut reason = match &process.stage {
             ProcessStage::Ending(reason, _) => reason.clone(),
             _ => ProcessEnd::ByItself,
@@ -380,6 +458,11 @@ impl DeploymentPool {
         }
         let last_words = process.last_words.last(LAST_WORDS_SHOWN).to_owned();
         self.counts.ended(&self.deployment.runtime, reason.as_str());
+        if process.is_spare {
+            // It had no run that could fail with it.
+            self.spares.lost(now);
+            return;
+        }
         let sentence = self.sentence(&process, &reason);
         let words = EndWords {
             sentence,
@@ -445,6 +528,7 @@ impl DeploymentPool {
         let processes = self.processes.iter().map(|process| ProcessReport {
             pid: process.launched.pid,
             is_ready: process.stage == ProcessStage::Ready,
+            is_spare: process.is_spare,
             flights: process.flights(),
             answered: process.answered,
             memory_bytes: process.memory_bytes,

@@ -271,6 +271,10 @@ pub struct WarmProcess {
     pub last_words: LogTail,
     pub exit: Option<ProcessExit>,
     pub is_closed: bool,
+    /// Whether it waits until another process is needed.
+    pub is_spare: bool,
+    /// How long it took until its code was loaded; taken out once it is counted.
+    pub loaded_after: Option<Duration>,
     /// When its socket was closed while it seemed to live.
     pub closed_at: Option<Instant>,
     pub launched: Launched,
@@ -307,6 +311,8 @@ impl WarmProcess {
             last_words: LogTail::new(LAST_WORDS_LETTERS),
             exit: None,
             is_closed: false,
+            is_spare: false,
+            loaded_after: None,
             closed_at: None,
             launched,
             flights: BTreeMap::new(),
@@ -330,7 +336,13 @@ impl WarmProcess {
                 .filter(|flight| flight.started.is_none());
             waiting.any(|flight| now.saturating_duration_since(flight.sent) >= STALL_MIN)
         };
-        self.stage == ProcessStage::Ready && self.flights.len() < concurrency && !is_stalled()
+        let takes_work = self.stage == ProcessStage::Ready && !self.is_spare;
+        takes_work && self.flights.len() < concurrency && !is_stalled()
+    }
+
+    /// Whether it is a spare that can take work, now or once its code is loaded.
+    pub fn is_usable_spare(&self) -> bool {
+        self.is_spare && matches!(self.stage, ProcessStage::Starting | ProcessStage::Ready)
     }
 
     /// Sends a request to it.
@@ -375,6 +387,7 @@ impl WarmProcess {
             }
             self.stage = ProcessStage::Ready;
             self.last_work = now;
+            self.loaded_after = Some(now.saturating_duration_since(self.started));
             return Ok(());
         }
         let Some(flight) = self.flights.get_mut(&frame.request) else {

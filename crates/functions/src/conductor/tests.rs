@@ -27,9 +27,12 @@ type Awaited = oneshot::Receiver<FunctionOutcome>;
 impl World {
     fn new(memory_max_mib: u64, processes_max: usize) -> World {
         let limits = ConductorLimits {
-            processes_max,
             memory_max_mib,
-            idle_max: Duration::from_mins(1),
+            pool: PoolLimits {
+                processes: processes_max,
+                idle: Duration::from_mins(1),
+                spare_idle: Duration::ZERO,
+            },
             process: ProcessLimits {
                 body_bytes: 10 * 1024 * 1024,
                 log_letters: 1_000_000,

@@ -31,6 +31,8 @@ pub struct FunctionsConfig {
     pub memory_max_mib: u64,
     /// A process without a request ends after this time.
     pub idle_max: Duration,
+    /// A spare process ends this long after the last request; with zero none is kept.
+    pub spare_idle_max: Duration,
     /// What functions and builds with a network reach besides public addresses.
     pub outside: OutsideNetwork,
     /// Variables that commands of builds find besides those of their function, which come first.

@@ -110,6 +110,7 @@ impl RunningFunctions {
             processes_max: config.processes_max,
             memory_max_mib: config.memory_max_mib,
             idle_max: config.idle_max,
+            spare_idle_max: config.spare_idle_max,
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
             outside: config.outside.clone(),

@@ -70,6 +70,16 @@ pub struct FunctionArgs {
     )]
     #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
     functions_idle_s: u64,
+    /// Seconds without a request after which the spare process of a slow function ends; 0 keeps
+    /// none
+    #[arg(
+        long,
+        env = "TIDEMARK_FUNCTIONS_SPARE_S",
+        value_name = "S",
+        default_value_t = 600
+    )]
+    #[arg(value_parser = value_parser!(u64).range(0..=86_400))]
+    functions_spare_s: u64,
     /// Most bytes of the archive of a deployment, 1KiB to 250 MB; 400 beyond
     #[arg(
         long,
@@ -196,6 +206,7 @@ impl FunctionArgs {
                 .map_or_else(|| cores().max(PROCESSES_MIN), usize::from),
             memory_max_mib: memory_max.unwrap_or_else(half_of_memory) / MIB,
             idle_max: Duration::from_secs(self.functions_idle_s),
+            spare_idle_max: Duration::from_secs(self.functions_spare_s),
             outside: OutsideNetwork {
                 allow: self.functions_allow,
                 nameservers: Vec::new(),
@@ -245,6 +256,7 @@ mod tests {
             ("functions-memory", "a lot", "a size such as"),
             ("functions-idle-s", "0", "1..=86400"),
             ("functions-idle-s", "86401", "1..=86400"),
+            ("functions-spare-s", "86401", "0..=86400"),
             ("functions-source-max", "1023", "from 1024 to 250000000"),
             ("functions-source-max", "250000001", "to 250000000 bytes"),
             ("functions-source-max", "-1", "a size such as"),

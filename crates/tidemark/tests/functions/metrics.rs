@@ -57,6 +57,7 @@ fn metrics_tell_of_executions_processes_builds_and_records() {
         "--metrics-listen=127.0.0.1:0",
         "--functions-processes-max=1",
         "--functions-idle-s=1",
+        "--functions-spare-s=0",
     ]);
     host.create("js", NODE, &json!({"timeout": 2}));
     host.create("py", PYTHON, &json!({}));
@@ -119,6 +120,7 @@ fn metrics_tell_of_what_is_held_and_refused() {
     let host = Host::new(&[
         "--metrics-listen=127.0.0.1:0",
         "--functions-idle-s=600",
+        "--functions-spare-s=0",
         "--guest-executions=0",
     ]);
     host.create("js", NODE, &json!({"execute": ["any"]}));

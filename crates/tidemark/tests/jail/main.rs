@@ -11,6 +11,7 @@ mod memory;
 mod neighbours;
 mod outside;
 mod registries;
+mod spare;
 
 use std::fs;
 use std::net::TcpListener;
@@ -95,6 +96,7 @@ impl Host {
             processes_max: 1,
             memory_max_mib: 16_384,
             idle_max: Duration::from_mins(1),
+            spare_idle_max: Duration::ZERO,
             start_max: Duration::from_mins(1),
             body_bytes_max: 10_485_760,
             outside: OutsideNetwork::default(),

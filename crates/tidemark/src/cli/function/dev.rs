@@ -166,6 +166,8 @@ impl Dev<'_> {
             processes_max: PROCESSES_MAX,
             memory_max_mib: MEMORY_MAX_MIB,
             idle_max: IDLE_MAX,
+            // The next save would end it.
+            spare_idle_max: Duration::ZERO,
             start_max: START_MAX,
             body_bytes_max: BODY_BYTES_MAX,
             outside: OutsideNetwork {
