@@ -2,15 +2,15 @@
 
 Takes requests from the server on descriptor 3, in frames, calls the handler, and answers.
 crates/functions/src/frame.rs is the other side.
+
+What takes long to import is imported where it is needed: asyncio takes as long as the interpreter.
 """
 
-import asyncio
-import concurrent.futures
 import contextvars
 import importlib.util
-import inspect
 import json
 import os
+import queue
 import re
 import select
 import site
@@ -19,7 +19,6 @@ import struct
 import sys
 import threading
 import time
-import traceback
 
 SETUP, REQUEST, BODY, STARTED, RESPONSE, LOG, CANCEL, CREDIT = range(1, 9)
 
@@ -36,6 +35,8 @@ HEADERS_BYTES_MAX = 65536
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
 HINT = "Native log detected. Use context.log() or context.error() for logging.\n"
+# Code that is loaded from a file without this word needs no loop (PEP 492, asyncio).
+ASYNC = b"async"
 MISSING = "Return statement missing. return context.res.empty() if no response is expected."
 BINARY_TYPES = ("application/", "audio/", "font/", "image/", "video/")
 
@@ -64,7 +65,7 @@ class Wire:
 
     def __init__(self, descriptor):
         self.socket = socket.socket(fileno=descriptor)
-        self.socket.setblocking(False)
+        self.socket.setblocking(True)
         os.set_inheritable(descriptor, False)
         self.lock = threading.Lock()
 
@@ -73,7 +74,8 @@ class Wire:
         with self.lock:
             while view:
                 try:
-                    view = view[self.socket.send(view) :]
+                    # What waits here for room holds its own thread alone.
+                    view = view[self.socket.send(view, socket.MSG_DONTWAIT) :]
                 except BlockingIOError:
                     select.select([], [self.socket], [])
                 except OSError:
@@ -94,9 +96,11 @@ class Execution:
         self.began = time.monotonic()
         self.is_done = False
         self.has_hint = False
+        # Once it waits on a loop; else it is in a thread, or has not begun.
+        self.loop = None
         self.task = None
-        # Whether it waits on the loop; else it is in a thread.
-        self.awaits = False
+        self.has_begun = False
+        self.is_cancelled = False
         # Logs and errors: letters that were sent, and the end of all that is above the limit.
         self.log_sent = [0, 0]
         self.log_kept = [0, 0]
@@ -258,6 +262,8 @@ class Context:
 
 def shown(value):
     if isinstance(value, BaseException):
+        import traceback
+
         return "".join(traceback.format_exception(type(value), value, value.__traceback__))
     return str(value)
 
@@ -323,30 +329,83 @@ class NativeStream:
         return getattr(self.standard, name)
 
 
+class Threads:
+    """Runs jobs in at most so many threads, each started when none is free."""
+
+    def __init__(self, most):
+        self.most = most
+        self.count = 0
+        # Threads that wait for a job, less the jobs that wait.
+        self.free = 0
+        self.jobs = queue.SimpleQueue()
+        self.lock = threading.Lock()
+
+    def run(self, job):
+        with self.lock:
+            self.free -= 1
+            if self.free < 0 and self.count < self.most:
+                self.begin()
+        self.jobs.put(job)
+
+    def begin(self):
+        try:
+            threading.Thread(target=self.work, daemon=True).start()
+        except RuntimeError:
+            # As many as a function may have: the job waits for one of them.
+            if self.count == 0:
+                self.free += 1
+                raise
+            return
+        self.count += 1
+        self.free += 1
+
+    def work(self):
+        while True:
+            job = self.jobs.get()
+            try:
+                job()
+            except BaseException:
+                sys.__excepthook__(*sys.exc_info())
+            with self.lock:
+                self.free += 1
+
+
 class Adapter:
-    """The loop: frames in, handlers called, frames out."""
+    """Frames in, handlers called, frames out.
+
+    The main thread reads. A handler is called in a thread, which also answers. Code that says
+    `async` is loaded on a loop in the main thread, which then reads as well, and so are its
+    handlers called there.
+    """
 
     def __init__(self):
         self.wire = Wire(3)
-        self.loop = asyncio.new_event_loop()
+        self.loop = None
         self.runs = {}
         self.heads = {}
         self.unread = bytearray()
         self.handler = None
         self.load_error = None
+        self.load_trace = None
+        # Whether the handler is called on the loop.
+        self.is_async = False
+        # A loop beside the main thread, for what a handler returns that must be awaited.
+        self.aside = None
+        self.lock = threading.Lock()
         self.has_starts = False
         self.memory_mib = 0
         self.limits = {}
-        self.pool = None
+        self.threads = None
 
     def serve(self):
-        asyncio.set_event_loop(self.loop)
-        self.loop.add_reader(self.wire.socket.fileno(), self.read)
+        while self.loop is None:
+            self.read(0)
+        self.loop.add_reader(self.wire.socket.fileno(), self.read, socket.MSG_DONTWAIT)
         self.loop.run_forever()
 
-    def read(self):
+    def read(self, flags):
         try:
-            chunk = self.wire.socket.recv(262144)
+            chunk = self.wire.socket.recv(262144, flags)
         except BlockingIOError:
             return
         except OSError:
@@ -398,14 +457,22 @@ class Adapter:
         if payload[0] == 1 and not run.is_done:
             context = contextvars.copy_context()
             context.run(current.set, run)
-            run.task = context.run(self.loop.create_task, self.execute(run))
+            if self.is_async:
+                run.loop = self.loop
+                run.task = context.run(self.loop.create_task, self.execute_on_loop(run))
+                return
+            try:
+                self.threads.run(lambda: context.run(self.execute, run))
+            except RuntimeError as error:
+                run.finish(500, {}, b"", reason(error))
 
     def cancel(self, run):
         # A thread cannot be stopped: without an answer the server ends the process.
-        if run.task is None:
+        run.is_cancelled = True
+        if run.task is not None:
+            run.loop.call_soon_threadsafe(run.task.cancel)
+        elif not run.has_begun:
             run.finish(500, {}, b"", "")
-        elif run.awaits:
-            run.task.cancel()
 
     def begin(self, setup):
         self.has_starts = setup["has_starts"]
@@ -416,14 +483,30 @@ class Adapter:
         os.environ.update(setup["variables"])
         sys.stdout = NativeStream(0, sys.stdout)
         sys.stderr = NativeStream(1, sys.stderr)
-        self.pool = concurrent.futures.ThreadPoolExecutor(self.limits["concurrency"])
+        self.threads = Threads(self.limits["concurrency"])
+        if not says_async(setup):
+            self.load(setup)
+            return
+        import asyncio
+
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.loop.call_soon(self.load, setup)
+
+    def load(self, setup):
         try:
             self.handler = load_function(setup["folder"], setup["entrypoint"])
+            if self.loop is not None:
+                import inspect
+
+                self.is_async = inspect.iscoroutinefunction(self.handler)
         except BaseException as error:
-            self.load_error = error
+            self.load_error, self.load_trace = error, error.__traceback__
         self.wire.send(frame(STARTED, 0))
 
-    async def execute(self, run):
+    def start(self, run):
+        """Says that a run begins; what its handler is called with."""
+        run.has_begun = True
         body = b"".join(run.received)
         run.received = []
         if self.has_starts:
@@ -432,47 +515,95 @@ class Adapter:
         else:
             self.wire.send(frame(STARTED, run.number))
         run.began = time.monotonic()
+        if self.load_error is not None:
+            # Each raise would make its trace longer.
+            raise self.load_error.with_traceback(self.load_trace)
+        return Context(run, body)
+
+    def execute(self, run):
+        """Calls a handler in this thread."""
+        if run.is_done:
+            return
         try:
-            if self.load_error is not None:
-                raise self.load_error
-            context = Context(run, body)
-            output = await self.call(run, context)
-            if not isinstance(output, dict):
-                run.finish(500, {}, b"", MISSING)
-                return
-            status = check_status(output.get("statusCode", 200))
-            headers = check_headers(output.get("headers") or {})
-            body = check_body(output.get("body", b""), self.limits["body_bytes"])
-            run.finish(status, headers, body)
-        except asyncio.CancelledError:
-            run.finish(500, {}, b"", "")
-        except MemoryError:
-            run.finish(500, {}, b"", f"The function ran out of memory ({self.memory_mib} MiB).")
-        except Refused as refused:
-            run.finish(500, {}, b"", str(refused))
+            output = self.handler(self.start(run))
+            if not isinstance(output, dict) and is_awaitable(output):
+                run.loop, context = self.awaiting_loop(), contextvars.copy_context()
+                run.loop.call_soon_threadsafe(self.begin_awaiting, run, output, context=context)
+            else:
+                self.answer(run, output)
         except BaseException as error:
+            self.fail(run, error)
+
+    async def execute_on_loop(self, run):
+        try:
+            self.answer(run, await self.handler(self.start(run)))
+        except BaseException as error:
+            self.fail(run, error)
+
+    def begin_awaiting(self, run, output):
+        run.task = run.loop.create_task(self.finish_awaiting(run, output))
+        if run.is_cancelled:
+            run.task.cancel()
+
+    async def finish_awaiting(self, run, output):
+        try:
+            self.answer(run, await output)
+        except BaseException as error:
+            self.fail(run, error)
+
+    def awaiting_loop(self):
+        """Where what a handler has returned is awaited: beside a main thread without a loop."""
+        if self.loop is not None:
+            return self.loop
+        import asyncio
+
+        def work():
+            asyncio.set_event_loop(self.aside)
+            self.aside.run_forever()
+
+        with self.lock:
+            if self.aside is None:
+                self.aside = asyncio.new_event_loop()
+                try:
+                    threading.Thread(target=work, daemon=True).start()
+                except RuntimeError:
+                    self.aside = None
+                    raise
+            return self.aside
+
+    def answer(self, run, output):
+        if not isinstance(output, dict):
+            run.finish(500, {}, b"", MISSING)
+            return
+        status = check_status(output.get("statusCode", 200))
+        headers = check_headers(output.get("headers") or {})
+        body = check_body(output.get("body", b""), self.limits["body_bytes"])
+        run.finish(status, headers, body)
+
+    def fail(self, run, error):
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and isinstance(error, asyncio.CancelledError):
+            run.finish(500, {}, b"", "")
+        elif isinstance(error, MemoryError):
+            run.finish(500, {}, b"", f"The function ran out of memory ({self.memory_mib} MiB).")
+        elif isinstance(error, Refused):
+            run.finish(500, {}, b"", str(error))
+        else:
             run.finish(500, {}, b"", reason(error))
 
-    async def call(self, run, context):
-        if inspect.iscoroutinefunction(self.handler):
-            output = self.handler(context)
-        else:
-            inside = contextvars.copy_context().run
-            output = await self.loop.run_in_executor(
-                self.pool, inside, called, self.handler, context
-            )
-        if inspect.isawaitable(output):
-            run.awaits = True
-            return await output
-        return output
+
+def is_awaitable(output):
+    import inspect
+
+    return inspect.isawaitable(output)
 
 
-def called(handler, context):
-    """`StopIteration` cannot pass a future; as an error of its own kind it can."""
+def says_async(setup):
     try:
-        return handler(context)
-    except StopIteration as error:
-        raise RuntimeError("The function raised StopIteration.") from error
+        with open(os.path.join(setup["folder"], setup["entrypoint"]), "rb") as file:
+            return ASYNC in file.read()
+    except OSError:
+        return False  # It is said why when it is loaded.
 
 
 def reason(error):

@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::{Language, check, failed, hostile, run};
+use fixture::{Language, check, failed, hostile, run, run_all};
 use functions::RunCause;
 use serde_json::{Value, json};
 
@@ -280,6 +280,60 @@ fn code_that_cannot_be_loaded_says_why() {
             failed_in(language, deployment, words);
         }
     }
+}
+
+/// A request to code that has no loop until something must be awaited.
+fn plain(path: &str) -> functions::FunctionWork {
+    plain_of("plain", path)
+}
+
+fn plain_of(name: &str, path: &str) -> functions::FunctionWork {
+    let mut work = Language::Python.work(path);
+    let mut deployment = hostile(Language::Python, name);
+    deployment.entrypoint = "plain.py".into();
+    work.deployment = std::sync::Arc::new(deployment);
+    work
+}
+
+#[test]
+fn code_without_a_loop_answers_from_threads() {
+    let body = |path: &str| run(plain_of("threads", path)).response.body;
+    // What takes long to import is not imported for it.
+    assert_eq!(&body("/has-loop")[..], b"false");
+    assert_eq!(&body("/text")[..], b"plain");
+    assert!(run(plain("/stop")).errors.contains("StopIteration"));
+    let works = (0..8).map(|number| plain(&format!("/whose?who={number}")));
+    for (number, outcome) in run_all(works.collect()).iter().enumerate() {
+        assert_eq!(&outcome.response.body[..], b"False");
+        assert!(
+            outcome.logs.ends_with(&format!("{number}\n")),
+            "{}",
+            outcome.logs
+        );
+    }
+}
+
+#[test]
+fn code_without_a_loop_may_return_what_must_be_awaited() {
+    let outcome = run(plain("/awaited"));
+    assert_eq!(&outcome.response.body[..], b"awaited", "{}", outcome.errors);
+    assert!(
+        outcome.logs.ends_with("after the wait\n"),
+        "{}",
+        outcome.logs
+    );
+    let failed = run(plain("/fails"));
+    assert!(
+        failed.errors.contains("while it was awaited"),
+        "{}",
+        failed.errors
+    );
+    // A wait ends when it is cancelled, and its neighbours in peace.
+    let mut never = plain("/never");
+    never.timeout = std::time::Duration::from_secs(1);
+    let outcomes = run_all(vec![never, plain("/awaited")]);
+    assert_eq!(outcomes[0].cause, RunCause::TimedOut);
+    assert_eq!(&outcomes[1].response.body[..], b"awaited");
 }
 
 fn failed_in(language: Language, deployment: functions::UnpackedDeployment, words: &str) {
