@@ -141,7 +141,8 @@ fn spare_ends_with_its_deployment_and_has_its_variables() {
 fn spare_ends_when_nothing_has_come_for_long() {
     for language in Language::ALL {
         let executor = executor(&format!("unused-{language:?}"), |settings| {
-            settings.idle_max = Duration::from_millis(200);
+            // Longer than until a spare is started.
+            settings.idle_max = Duration::from_secs(2);
             settings.spare_idle_max = Duration::from_secs(5);
         });
         // On a machine that stands still, so long may pass before one has begun.
