@@ -241,9 +241,14 @@ impl Bucket {
 
     /// Empties all slots of this tag. Whether there was one.
     pub fn remove(&mut self, tag: u32) -> bool {
+        self.keep_only(tag, 0)
+    }
+
+    /// Empties all slots of this tag but one. Whether another named a record.
+    pub fn keep_only(&mut self, tag: u32, kept: usize) -> bool {
         let mut found = false;
         for index in 1..=SLOTS {
-            if self.tag(index) == tag && self.word(index) != 0 {
+            if index != kept && self.tag(index) == tag && self.word(index) != 0 {
                 found |= self.record(index).is_some();
                 self.bytes[slot(index)].fill(0);
             }

@@ -126,11 +126,13 @@ impl MappedFile {
         })
     }
 
-    /// The slot for a new record: an empty one, or that of the record that is missed least.
+    /// The slot for a new record: an empty one, or that of the record that is missed least. Never
+    /// that of a value of this tag that a reader would get.
     pub fn slot_for_new(
         &self,
         stripe: u32,
         bucket: &mut MappedBucket,
+        tag: u32,
         now_ms: u64,
     ) -> Result<usize, TierError> {
         let head = self.head(stripe)?;
@@ -139,7 +141,7 @@ impl MappedFile {
             record.is_none_or(|record| !self.opened.layout.is_whole(head, record.position))
         };
         let slot = (1..=SLOTS).find(is_free);
-        let slot = slot.unwrap_or_else(|| self.least_missed(stripe, bucket, now_ms));
+        let slot = slot.unwrap_or_else(|| self.least_missed(stripe, bucket, tag, now_ms));
         if bucket.is_visited(slot) {
             // All of them were: each has to be read again to be spared.
             bucket.forget_visits();
@@ -148,12 +150,21 @@ impl MappedFile {
         Ok(slot)
     }
 
-    fn least_missed(&self, stripe: u32, bucket: &MappedBucket, now_ms: u64) -> usize {
+    fn least_missed(&self, stripe: u32, bucket: &MappedBucket, tag: u32, now_ms: u64) -> usize {
         let rank = |slot: &usize| {
             let record = bucket.bucket.record(*slot);
             record.map_or((0, 0), |record| {
-                let is_alive = !self.is_dead(stripe, record, now_ms);
-                let rank = u8::from(is_alive) * (1 + u8::from(bucket.is_visited(*slot)));
+                let its_tag = bucket.bucket.tag(*slot);
+                // Of two slots that a killed writer left, the one behind goes first: no reader
+                // that found the other may come to find it.
+                let found = bucket.bucket.slot_of(its_tag);
+                let is_found = found.is_some_and(|(found, _)| found == *slot);
+                let is_alive = is_found && !self.is_dead(stripe, record, now_ms);
+                let rank = match (is_alive, its_tag == tag) {
+                    (false, _) => 0,
+                    (true, false) => 1 + u8::from(bucket.is_visited(*slot)),
+                    (true, true) => u8::MAX,
+                };
                 (rank, record.position)
             })
         };

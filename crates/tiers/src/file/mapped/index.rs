@@ -55,11 +55,17 @@ impl MappedFile {
         let visits = u64::from(bucket.visited) << VISITS_BITS;
         for (index, word) in self.bucket_words(bucket.at).enumerate() {
             let wanted = u64::from_le_bytes(bytes[index]);
-            if index == VISITS {
-                word.store((wanted | visits).to_le(), Ordering::Release);
-            } else if wanted != bucket.found[index] {
-                word.store(wanted.to_le(), Ordering::Release);
+            if index != VISITS && wanted == bucket.found[index] {
+                continue;
             }
+            #[cfg(test)]
+            super::tests::may_die();
+            let wanted = if index == VISITS {
+                wanted | visits
+            } else {
+                wanted
+            };
+            word.store(wanted.to_le(), Ordering::Release);
         }
     }
 

@@ -1,6 +1,7 @@
 //! A mapped file by itself: what it keeps, what it forgets, and what readers see of writers.
 
 use std::fs::{self, OpenOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -339,6 +340,102 @@ fn group_of_the_owner_may_write_and_others_may_not() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode_file)).unwrap();
         let checked = tier(folder.path(), 1).check();
         assert_eq!(checked.is_ok(), is_used, "{mode_folder:o} {mode_file:o}");
+    }
+}
+
+thread_local! {
+    /// How many words of buckets this thread still stores before it is killed.
+    static STORES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+pub fn may_die() {
+    let left = STORES_LEFT.take();
+    if left == Some(0) {
+        resume_unwind(Box::new("killed"));
+    }
+    STORES_LEFT.set(left.map(|left| left - 1));
+}
+
+/// Whether it was done before so many words were stored.
+fn is_done_within(stores: u32, act: impl FnOnce()) -> bool {
+    STORES_LEFT.set(Some(stores));
+    let done = catch_unwind(AssertUnwindSafe(act));
+    STORES_LEFT.set(None);
+    done.is_ok()
+}
+
+/// Other keys of the bucket that has this one, more than it has slots.
+fn neighbours(tier: &MappedTier, key: u8) -> Vec<[u8; 4]> {
+    let file = &tier.last().unwrap().file;
+    let bucket = |key: &[u8]| {
+        let place = file.name(b"g", key).place;
+        (place.stripe, place.bucket)
+    };
+    let keys = (0_u32..).map(u32::to_le_bytes);
+    let keys = keys.filter(|other| bucket(other) == bucket(&[key]));
+    keys.take(20).collect()
+}
+
+/// Kills a set and then a deletion of one key between any two words that they store. In a crowded
+/// bucket, values of other keys come before and between.
+fn kill_between_words(is_crowded: bool, lifetime_ms: Option<u64>) {
+    const NEW: [u8; 200] = [2; 200];
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, reader) = (tier(folder.path(), 1), tier(folder.path(), 1));
+    tier.check().unwrap();
+    for key in 0..5 {
+        let found = || read(&reader, b"g", &[key]);
+        let others = if is_crowded {
+            neighbours(&tier, key)
+        } else {
+            Vec::new()
+        };
+        let steps = (0..).flat_map(|set| (0..6).map(move |deletion| (set, deletion)));
+        for (stores, stores_of_deletion) in steps {
+            for other in &others {
+                tier.set(&entry(b"g", other, b"v")).unwrap();
+            }
+            tier.set(&entry(b"g", &[key], b"before")).unwrap();
+            for other in &others {
+                // What is read is not the least missed: that would be this key.
+                let _ = read(&reader, b"g", other);
+            }
+            let is_set = is_done_within(stores, || {
+                let name = [key];
+                let new = MappedEntry {
+                    lifetime_ms,
+                    ..entry(b"g", &name, &NEW)
+                };
+                tier.set(&new).unwrap();
+            });
+            let first = found();
+            match &first {
+                Some(value) => assert!(*value == NEW || value == b"before" && !is_set),
+                None => assert_eq!(lifetime_ms, Some(0), "an acknowledged value is gone"),
+            }
+            for other in &others {
+                tier.set(&entry(b"g", other, b"w")).unwrap();
+                let now = found();
+                assert!(now.is_none() || now == first || now.is_some_and(|now| now == NEW));
+            }
+            let last = found();
+            let is_gone = is_done_within(stores_of_deletion, || {
+                tier.delete(b"g", &[key]).unwrap();
+            });
+            let now = found();
+            assert!(now.is_none() || now == last && !is_gone);
+            if is_set {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn writer_killed_between_two_words_loses_no_value_and_brings_none_back() {
+    for is_crowded in [false, true] {
+        kill_between_words(is_crowded, None);
+        kill_between_words(is_crowded, Some(0));
     }
 }
 

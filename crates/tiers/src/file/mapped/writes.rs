@@ -1,7 +1,8 @@
 //! Writes, each under the lock of one stripe.
 //!
-//! The head is raised first, then the record is written, then the slot that names it is stored.
-//! Killed between any two of these, a writer leaves the value before it or none.
+//! The head is raised first, then the record is written, then a slot that names it is stored, then
+//! that of the value before is emptied. Killed between any two of these, a writer leaves the value
+//! before or its own: a slot has two words, and one that is stored half names nothing.
 
 use std::os::unix::fs::FileExt;
 
@@ -103,12 +104,18 @@ impl MappedFile {
         Ok(())
     }
 
-    /// The bucket, with a count of deletions that is whole: a writer killed while it counted one
-    /// had not said yet that it is done.
+    /// The bucket, with a count of deletions that is whole, and one slot at most of the tag: a
+    /// writer killed while it counted or replaced one had not said yet that it is done. Of two
+    /// slots the one that readers find stays.
     fn locked_bucket(&self, place: KeyPlace) -> MappedBucket {
         let mut bucket = self.bucket(place);
+        let found = bucket.bucket.slot_of(place.tag);
+        let mut is_mended = found.is_some_and(|(slot, _)| bucket.bucket.keep_only(place.tag, slot));
         if bucket.bucket.deletions().is_none() {
             bucket.bucket.count_on();
+            is_mended = true;
+        }
+        if is_mended {
             self.store_bucket(&bucket);
             bucket = self.bucket(place);
         }
@@ -140,14 +147,18 @@ impl MappedFile {
         let written = self.write_record(stripe, position, units, &bytes);
         // Making room may have moved a record of this bucket.
         let mut bucket = self.bucket(name.place);
-        bucket.bucket.remove(name.place.tag);
+        let tag = name.place.tag;
+        let mut kept = 0;
         if written.is_ok() {
-            let slot = self.slot_for_new(stripe, &mut bucket, written_ms)?;
+            kept = self.slot_for_new(stripe, &mut bucket, tag, written_ms)?;
             let record = RecordPlace { position, units };
-            bucket.bucket.put_record(slot, name.place.tag, record);
+            bucket.bucket.put_record(kept, tag, record);
             self.seen.note(stripe, position);
+            self.store_bucket(&bucket);
         }
-        self.store_bucket(&bucket);
+        if bucket.bucket.keep_only(tag, kept) {
+            self.store_bucket(&bucket);
+        }
         written
     }
 
