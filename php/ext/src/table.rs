@@ -160,13 +160,14 @@ impl SharedTable {
         }
     }
 
-    /// Seconds since 1970, for a time of the host's clock; 0 is never.
+    /// Seconds since 1970, for a time of the host's clock; 0 is never. To the nearest: the clocks
+    /// are read one after the other, and only whole seconds were stored.
     fn unix_time(&self, until_ms: u64) -> i64 {
         let Some(host) = self.host.filter(|_| until_ms != NEVER_MS) else {
             return 0;
         };
         let left_ms = until_ms.saturating_sub((host.now_ms)());
-        (host.wall_ms)().saturating_add(left_ms).div_ceil(1_000) as i64
+        ((host.wall_ms)().saturating_add(left_ms).saturating_add(500) / 1_000) as i64
     }
 
     fn lifetime_ms(&self, expires: i64) -> Option<u64> {

@@ -322,6 +322,12 @@ class Tidemark_Native {
 		if ( false !== $row ) {
 			$this->compare_token( $row, $now );
 		}
+		// As an entry it would be evicted in time, and without it everything is emptied. One that goes
+		// back has records followed once more.
+		$position = $this->state( 'position' );
+		if ( is_array( $position ) ) {
+			$this->keep( 'position', $position );
+		}
 		return true;
 	}
 
@@ -335,7 +341,10 @@ class Tidemark_Native {
 			}
 		}
 		if ( $row !== $token && ( null === $next || $row !== $next ) ) {
-			$this->begin();
+			if ( ! $this->begin() ) {
+				// Nothing was emptied: the row stays another one, and the next minute tries again.
+				return;
+			}
 		}
 		$row = substr( $row, 0, 64 );
 		$this->keep( 'token', array( $row, null, $changed ) );

@@ -100,6 +100,7 @@ class Tidemark_Tiers {
 		}
 		return $this->guarded( function ( $store ) use ( $prefix, $key, $full, $force ) {
 			if ( $force ) {
+				$this->need_current( $store );
 				$store->end_reads();
 				$store->follow();
 				return $this->answer( $full, $store->get( $prefix, $key, time() ) );
@@ -121,6 +122,7 @@ class Tidemark_Tiers {
 		$below = $this->guarded( function ( $store ) use ( $prefix, $missing, $force ) {
 			$answers = array();
 			if ( $force ) {
+				$this->need_current( $store );
 				$store->end_reads();
 				$store->follow();
 				$found = $store->get_multiple( $prefix, $missing, time() );
@@ -507,6 +509,13 @@ class Tidemark_Tiers {
 			$this->is_off = true;
 			Tidemark_Native::refuse( $this->place, 'other PHP processes began to use the native store' );
 			throw new RuntimeException( $this->place->refusal );
+		}
+	}
+
+	/** @throws RuntimeException Where another file has the name: this one is not followed any more. */
+	private function need_current( $store ) {
+		if ( $store->is_replaced() ) {
+			throw new RuntimeException( 'the store was replaced' );
 		}
 	}
 
