@@ -527,7 +527,9 @@ impl<'a> Copier<'a> {
             return Ok(new);
         }
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-        while ffi::PyDict_Next(object, &raw mut position, &raw mut key, &raw mut value) != 0 {
+        // Over the copy, which no code of the user's can reach: `object` may be his, and change.
+        let of_copy = new.as_ptr();
+        while ffi::PyDict_Next(of_copy, &raw mut position, &raw mut key, &raw mut value) != 0 {
             if self.copies(value) {
                 let value = self.copy(value)?;
                 if ffi::PyDict_SetItem(new.as_ptr(), key, value.as_ptr()) != 0 {
@@ -542,8 +544,9 @@ impl<'a> Copier<'a> {
         let slice = ffi::PyList_GetSlice(object, 0, api::list_len(object));
         let new = HeldObject::owned(slice)?;
         self.remember(object, &new);
-        for index in 0..api::list_len(object) {
-            let item = api::list_item(object, index);
+        // Over the copy, which no code of the user's can reach: `object` may be his, and change.
+        for index in 0..api::list_len(new.as_ptr()) {
+            let item = api::list_item(new.as_ptr(), index);
             if self.copies(item) {
                 let item = self.copy(item)?;
                 api::replace_in_list(new.as_ptr(), index, item);

@@ -168,10 +168,10 @@ impl LoopConnection {
 
     /// Ends it, after the loop has let go of it. Who waits asks another connection.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
-        self.give_up(|waiter| resolve(py, &waiter.future, py.None()))?;
+        let given_up = self.give_up(|waiter| resolve(py, &waiter.future, py.None()));
         let reads = self.state.lock().reads.take();
         drop(reads);
-        Ok(())
+        given_up
     }
 }
 

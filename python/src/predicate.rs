@@ -17,7 +17,7 @@ pub fn invalidate_where(
 ) -> PyResult<usize> {
     let py = cached.py();
     let store = unsafe { &callable::inner(cached.as_ptr()).store };
-    store.runs.detach();
+    store.runs.detach_all();
     let mut entries = Vec::new();
     (store.table.lock()).visit(|place, entry| entries.push((place, entry.clone())));
     let is_meant = |key: &HeldKey| match plain_arguments(py, key)? {

@@ -121,9 +121,11 @@ impl TaskRun {
             (std::mem::take(&mut state.waiters), state.task.take())
         };
         self.node.end();
-        self.discard(py)?;
+        // It may run code of the user's, which may raise. All that wait are woken all the same.
+        let discarded = self.discard(py);
         let (waiters, _task) = waiters;
-        waiters.iter().try_for_each(|(_, waiter)| waiter.wake(py))
+        let woken: Vec<PyResult<()>> = waiters.iter().map(|(_, waiter)| waiter.wake(py)).collect();
+        discarded.and_then(|()| woken.into_iter().collect())
     }
 
     fn wait(&self, waiter: TaskWaiter) -> Option<u64> {

@@ -337,7 +337,13 @@ class BackedFunction:
         except Exception as error:
             self._failed(*_words(error))
             return None
-        answer: Any = None if future is None else await future
+        try:
+            answer: Any = None if future is None else await future
+        except BaseException:
+            # Cancelled: its arguments are kept for no invalidation any more.
+            if self._recent is not None:
+                self._recent.end(digest, key)
+            raise
         if answer is None:
             return None
         if len(answer) == 2:

@@ -7,6 +7,7 @@ is a connection, and under Trio.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -84,7 +85,9 @@ class LoopReads:
         if not self._loop.is_closed():
             self._loop.remove_reader(connection.fileno())
             self._loop.remove_writer(connection.fileno())
-        connection.end()
+        # What waits in a closed loop cannot be resolved, and nothing there runs any more.
+        with contextlib.suppress(RuntimeError):
+            connection.end()
 
     def _keep(self, opening: asyncio.Future[_native.LoopConnection | None]) -> None:
         self._is_opening = False
@@ -164,9 +167,11 @@ def of(backend: _tiers.RedisBackend, last: LoopReads | None) -> LoopReads | None
     reads = _all.get((loop, backend))
     if reads is None:
         for key in list(_all):
-            if key[0].is_closed():
-                _all.pop(key).end()
-        reads = _all[(loop, backend)] = LoopReads(loop, backend)
+            # Another thread may do the same.
+            gone = _all.pop(key, None) if key[0].is_closed() else None
+            if gone is not None:
+                gone.end()
+        reads = _all.setdefault((loop, backend), LoopReads(loop, backend))
     return reads
 
 
