@@ -14,9 +14,11 @@ impl From<Error> for StoreError {
             Some(&SqlState::QUERY_CANCELED) => StoreError::Interrupted,
             Some(&SqlState::DISK_FULL) => StoreError::Full,
             Some(&SqlState::OUT_OF_MEMORY) => StoreError::Memory,
-            Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => StoreError::RowTooLarge {
-                detail: said(&error).to_owned(),
-            },
+            Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) if !is_of_transactions(&error) => {
+                StoreError::RowTooLarge {
+                    detail: said(&error).to_owned(),
+                }
+            }
             // No statement of ours divides, but by whether it has changed what it was to change.
             Some(&SqlState::DIVISION_BY_ZERO) => {
                 corrupt("a row that is to be changed is not there as it was read")
@@ -26,6 +28,14 @@ impl From<Error> for StoreError {
             },
         }
     }
+}
+
+/// The same code says that transaction numbers are about to run out (`varsup.c`, `multixact.c`):
+/// an operator's matter, which no other row would mend. The text is in the server's language, the
+/// name of its function is not.
+fn is_of_transactions(error: &Error) -> bool {
+    let routine = error.as_db_error().and_then(DbError::routine);
+    routine.is_some_and(|routine| routine.starts_with("GetNew"))
 }
 
 /// What the database says in its own words.
