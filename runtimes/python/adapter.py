@@ -543,7 +543,8 @@ class Adapter:
     def begin_awaiting(self, run, output):
         run.task = run.loop.create_task(self.finish_awaiting(run, output))
         if run.is_cancelled:
-            run.task.cancel()
+            # After its first step: one that has not begun could not answer.
+            run.loop.call_soon(run.task.cancel)
 
     async def finish_awaiting(self, run, output):
         try:
@@ -558,8 +559,12 @@ class Adapter:
         import asyncio
 
         def work():
-            asyncio.set_event_loop(self.aside)
-            self.aside.run_forever()
+            try:
+                asyncio.set_event_loop(self.aside)
+                self.aside.run_forever()
+            finally:
+                # As where the main thread has the loop: nothing could be awaited any more.
+                os._exit(1)
 
         with self.lock:
             if self.aside is None:

@@ -378,7 +378,7 @@ impl Conductor {
             }
             is_short |= self.free_memory(id, (*memory_mib, has_process), now);
         }
-        if !wanting.is_empty() {
+        if !wanting.is_empty() || self.closing.is_some() {
             return None;
         }
         let spares = self.wanting(|pool| pool.wants_spare(now));
@@ -447,6 +447,7 @@ impl Conductor {
     /// Ends a spare of another deployment, or where there is none the process that has been idle
     /// the longest. Where all are busy, the deployment that has the most lets one of them make way,
     /// if `wanting` has none and would not have more. The new one starts when that has ended.
+    /// Nothing ends where enough is ending already, or where all that is idle would not do.
     /// Whether memory comes that must be left to `wanting`.
     fn free_memory(
         &mut self,
@@ -454,14 +455,25 @@ impl Conductor {
         (wanted_mib, has_process): (u64, bool),
         now: Instant,
     ) -> bool {
-        let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
-        let processes = others.flat_map(|(_, pool)| &mut pool.processes);
-        let idle = processes.filter(|process| {
-            let is_idle = process.stage == ProcessStage::Ready && process.flights() == 0;
-            is_idle || process.is_usable_spare()
-        });
-        if let Some(process) = idle.min_by_key(|process| (!process.is_spare, process.last_work)) {
-            process.end(ProcessEnd::Retired, now);
+        let max = self.limits.memory_max_mib;
+        let fits = |rest: u64| rest == 0 || rest + wanted_mib <= max;
+        let (mut rest, mut idle) = (0, 0);
+        for (id, pool) in &self.pools {
+            let (ending, idle_now) = pool.loose_mib();
+            rest += pool.memory_mib().0 - ending;
+            idle += if id == wanting { 0 } else { idle_now };
+        }
+        if fits(rest) {
+            return !has_process;
+        }
+        if fits(rest - idle) {
+            let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
+            let processes = others.flat_map(|(_, pool)| &mut pool.processes);
+            let idle = processes.filter(|process| process.is_idle());
+            if let Some(process) = idle.min_by_key(|process| (!process.is_spare, process.last_work))
+            {
+                process.end(ProcessEnd::Retired, now);
+            }
             return !has_process;
         }
         if has_process {

@@ -247,6 +247,7 @@ impl DeploymentPool {
         };
         spare.is_spare = false;
         spare.last_work = now;
+        spare.takes_since = now;
         self.spares.used(now);
         true
     }
@@ -285,14 +286,29 @@ impl DeploymentPool {
         (self.processes.len() as u64 * each, count * each)
     }
 
+    /// What those of its processes may hold that are ending, and those that could end at once
+    /// without a run. Those that retire are neither: their runs may take long.
+    pub fn loose_mib(&self) -> (u64, u64) {
+        let count = |is_one: fn(&WarmProcess) -> bool| {
+            let count = self
+                .processes
+                .iter()
+                .filter(|process| is_one(process))
+                .count();
+            count as u64 * u64::from(self.deployment.memory_mib)
+        };
+        let is_ending = |process: &WarmProcess| matches!(process.stage, ProcessStage::Ending(..));
+        (count(is_ending), count(WarmProcess::is_idle))
+    }
+
     /// Lets the process that has had the longest turn make way, once it has had a while.
     pub fn yield_process(&mut self, now: Instant) {
         let had_turn = |process: &&mut WarmProcess| {
-            let had = now.saturating_duration_since(process.started);
+            let had = now.saturating_duration_since(process.takes_since);
             process.stage == ProcessStage::Ready && !process.is_spare && had >= TURN_MIN
         };
         let processes = self.processes.iter_mut().filter(had_turn);
-        if let Some(process) = processes.min_by_key(|process| process.started) {
+        if let Some(process) = processes.min_by_key(|process| process.takes_since) {
             process.retire();
         }
     }
@@ -395,9 +411,11 @@ impl DeploymentPool {
             self.spares.loaded(process.loaded_after.take());
             let is_old = now.saturating_duration_since(process.started) >= AGE_MAX;
             let is_large = process.memory_bytes > memory_max / 100 * MEMORY_PERCENT_MAX;
+            // Before, it would end without a run, and the next one after it.
+            let is_loaded = process.stage != ProcessStage::Starting;
             if process.memory_bytes > memory_max {
                 process.end(ProcessEnd::Memory, now);
-            } else if is_old || is_large || process.answered >= ANSWERS_MAX {
+            } else if is_loaded && (is_old || is_large || process.answered >= ANSWERS_MAX) {
                 process.retire();
             }
             let (last_work, idle_max) = if process.is_spare {

@@ -263,6 +263,8 @@ pub struct WarmProcess {
     pub number: u64,
     pub stage: ProcessStage,
     pub started: Instant,
+    /// When it began to take work: a spare later than it was started.
+    pub takes_since: Instant,
     /// When its last request ended, or it became ready.
     pub last_work: Instant,
     /// Requests that it has answered.
@@ -305,6 +307,7 @@ impl WarmProcess {
             number,
             stage: ProcessStage::Starting,
             started: now,
+            takes_since: now,
             last_work: now,
             answered: 0,
             memory_bytes: 0,
@@ -338,6 +341,12 @@ impl WarmProcess {
         };
         let takes_work = self.stage == ProcessStage::Ready && !self.is_spare;
         takes_work && self.flights.len() < concurrency && !is_stalled()
+    }
+
+    /// Whether it can end at once without a run.
+    pub fn is_idle(&self) -> bool {
+        let has_none = self.stage == ProcessStage::Ready && self.flights.is_empty();
+        has_none || self.is_usable_spare()
     }
 
     /// Whether it is a spare that can take work, now or once its code is loaded.

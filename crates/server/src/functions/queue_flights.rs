@@ -81,7 +81,8 @@ impl QueuedRuns {
             }
         }
         // The first one always has, or what is largest would never run.
-        let fits = own == 0 || own + flight.bytes <= IN_FLIGHT_BYTES_MAX.saturating_sub(all);
+        let free = IN_FLIGHT_BYTES_MAX.saturating_sub(all + flight.bytes);
+        let fits = own == 0 || own + flight.bytes <= free;
         if fits {
             flights.insert(seq, flight);
         }

@@ -322,7 +322,8 @@ impl RunningFunctions {
             let mut busy = HashSet::new();
             for report in self.executor.report() {
                 let deployment = report.id.parse().unwrap_or_default();
-                if !active.contains(&deployment) {
+                // Runs that wait still need a process. No new ones come, so the next round is due.
+                if !active.contains(&deployment) && report.waiting == 0 {
                     self.executor.retire(&report.id);
                 }
                 if !report.processes.is_empty() || report.waiting > 0 {
