@@ -233,5 +233,6 @@ class Suite {
 			}
 			rmdir( $folder );
 		}
+		self::$folders = array();
 	}
 }
