@@ -145,7 +145,11 @@ fn functions_stand_in_the_report_warm_and_cold() {
     assert!(rates.iter().all(|rate| *rate > Some(0.0)), "{rates:?}");
     let titles = run["tables"].as_array().unwrap();
     let titles: Vec<&Value> = titles.iter().map(|table| &table["title"]).collect();
-    let wanted = ["Functions", "Cold starts of functions", "Beside bad functions"];
+    let wanted = [
+        "Functions",
+        "Cold starts of functions",
+        "Beside bad functions",
+    ];
     assert_eq!(titles, wanted);
     let report = fs::read_to_string(only.join("report.md")).unwrap();
     for row in [
