@@ -433,7 +433,7 @@ impl Conductor {
                 pool.dispatch(now);
             }
             Err(_) if wanted.is_spare => pool.fail_spare(now),
-            Err(reason) => pool.fail_start(&reason),
+            Err(reason) => pool.fail_start(&reason, now),
         }
     }
 

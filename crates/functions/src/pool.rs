@@ -28,6 +28,9 @@ const AGE_MAX: Duration = Duration::from_hours(1);
 const ANSWERS_MAX: u64 = 1_000_000;
 /// Of its limit; a process above it is replaced.
 const MEMORY_PERCENT_MAX: u64 = 80;
+/// Where the host could not start another process next to those that take work, it is tried again
+/// after so long.
+const START_AGAIN: Duration = Duration::from_secs(1);
 /// A process has so long before it makes way for a deployment that has none.
 const TURN_MIN: Duration = Duration::from_secs(10);
 /// What an ended process has sent is read for so long: its children may hold the socket open.
@@ -149,7 +152,8 @@ impl DeploymentPool {
     /// When the queue is full; the run is dropped.
     pub fn accept(&mut self, run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
         self.last_work = now;
-        if self.not_before.is_some_and(|instant| now < instant) {
+        // One that is there takes it when it can.
+        if self.not_before.is_some_and(|instant| now < instant) && !self.has_process() {
             let reason = self.last_end.whole();
             run.fail(RunCause::NeverStarted, RunFailure::because(reason));
             return Ok(());
@@ -351,8 +355,12 @@ impl DeploymentPool {
     }
 
     /// A process could not be started at all.
-    pub fn fail_start(&mut self, reason: &str) {
+    pub fn fail_start(&mut self, reason: &str, now: Instant) {
         self.counts.ended(&self.deployment.runtime, "not_started");
+        if self.has_process() {
+            self.not_before = Some(now + START_AGAIN);
+            return;
+        }
         let sentence = format!("The process could not be started: {reason}.");
         self.fail_queue(RunCause::NotStarted, &sentence);
     }
@@ -498,8 +506,10 @@ impl DeploymentPool {
         if self.early_ends >= EARLY_ENDS_MAX && !was_expected && process.answered == 0 {
             let doubled = Duration::from_secs(1 << (self.early_ends - EARLY_ENDS_MAX).min(6));
             self.not_before = Some(now + doubled.min(BACKOFF_MAX));
-            let reason = self.last_end.whole();
-            self.fail_queue(RunCause::NeverStarted, &reason);
+            if !self.has_process() {
+                let reason = self.last_end.whole();
+                self.fail_queue(RunCause::NeverStarted, &reason);
+            }
         }
     }
 

@@ -323,3 +323,81 @@ fn run_whose_process_cannot_be_started_says_that_the_host_could_not() {
     assert_eq!(outcome.cause, RunCause::NotStarted);
     assert!(outcome.errors.contains("Too many open files"));
 }
+
+#[test]
+fn run_waits_for_a_process_that_takes_work_where_another_cannot_be_started() {
+    let mut world = World::new(1_024, 2);
+    let mut first = [world.run("f", 128), world.run("f", 128)];
+    world.start_wanted();
+    let mut late = world.run("f", 128);
+    let wanted = world.conductor.wanted(world.now).unwrap();
+    let why = Err("Too many open files".to_owned());
+    world.conductor.add(wanted, why, world.now);
+    assert!(world.conductor.wanted(world.now).is_none(), "not at once");
+    let mut later = world.run("f", 128);
+    for outcome in [&mut late, &mut later] {
+        assert!(matches!(outcome.try_recv(), Err(TryRecvError::Empty)));
+    }
+    world.answer(1, 1);
+    assert_eq!(first[0].try_recv().unwrap().cause, RunCause::Answered);
+    world.answer(1, 3);
+    assert_eq!(late.try_recv().unwrap().cause, RunCause::Answered);
+    world.tick(2 * SECOND);
+    assert!(world.conductor.pools["f"].waiting() == 0);
+}
+
+#[test]
+fn idle_processes_stay_where_their_memory_would_not_do() {
+    let mut world = World::new(1_024, 8);
+    let mut outcomes = [world.run("busy", 512), world.run("idle", 128)];
+    world.start_wanted();
+    let idle = world.conductor.pools["idle"].processes[0].number;
+    world.answer(idle, 1);
+    assert_eq!(outcomes[1].try_recv().unwrap().cause, RunCause::Answered);
+    let _huge = world.run("huge", 1_024);
+    for _ in 0..3 {
+        world.tick(SECOND);
+        assert!(world.start_wanted().is_empty());
+        let process = &world.conductor.pools["idle"].processes[0];
+        assert_eq!(process.stage, ProcessStage::Ready);
+    }
+}
+
+#[test]
+fn idle_processes_end_one_by_one_and_no_more_than_are_needed() {
+    let mut world = World::new(1_024, 8);
+    let names = ["a", "b", "c", "d"];
+    let mut outcomes = names.map(|name| world.run(name, 256));
+    world.start_wanted();
+    for (name, outcome) in names.iter().zip(&mut outcomes) {
+        let process = world.conductor.pools[*name].processes[0].number;
+        world.answer(process, 1);
+        assert_eq!(outcome.try_recv().unwrap().cause, RunCause::Answered);
+    }
+    let _wanting = world.run("wanting", 256);
+    for _ in 0..3 {
+        assert!(world.start_wanted().is_empty(), "none has ended yet");
+    }
+    let pools = world.conductor.pools.values();
+    let ending = pools.flat_map(|pool| &pool.processes);
+    let ending = ending.filter(|process| matches!(process.stage, ProcessStage::Ending(..)));
+    assert_eq!(ending.count(), 1);
+    world.bury();
+    assert_eq!(world.start_wanted(), ["wanting"]);
+}
+
+#[test]
+fn process_that_holds_much_while_it_loads_is_left_to_load() {
+    let mut world = World::new(1_024, 1);
+    let mut outcome = world.run("f", 128);
+    let wanted = world.conductor.wanted(world.now).unwrap();
+    let number = wanted.number;
+    let launched = Ok((Launched::pretended(), b"{}".to_vec()));
+    world.conductor.add(wanted, launched, world.now);
+    let pool = world.conductor.pools.get_mut("f").unwrap();
+    pool.processes[0].memory_bytes = 120 << 20;
+    world.tick(SECOND);
+    world.send(number, FrameKind::Started, 0, &[]);
+    world.answer(number, 1);
+    assert_eq!(outcome.try_recv().unwrap().cause, RunCause::Answered);
+}
