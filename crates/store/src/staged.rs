@@ -219,6 +219,13 @@ pub struct Once {
     pub answers_bytes_max: u64,
 }
 
+impl Once {
+    /// Requests that ran before are forgotten.
+    pub(crate) fn kept_from(&self) -> Timestamp {
+        Timestamp(self.now.0.saturating_sub(REQUESTS_KEPT_US))
+    }
+}
+
 /// Writes the answer to a request from what its batch has done.
 #[derive(Clone)]
 pub struct AnswerOf(pub Arc<WriteAnswer>);

@@ -7,7 +7,7 @@ use super::halt::Step;
 use super::run::Run;
 use crate::StoreError;
 use crate::refusal::Refusal;
-use crate::staged::{ANSWER_BYTES_MAX, Done, Once, REQUESTS_KEPT_US, Repeated, request_text};
+use crate::staged::{ANSWER_BYTES_MAX, Done, Once, Repeated, request_text};
 
 /// Most keys that are forgotten for a new one: more than one, so that they cannot pile up, and few
 /// enough that no writer waits for it.
@@ -22,7 +22,8 @@ pub(crate) trait RequestStore {
     /// What the database says; so it is with each call.
     fn forget_requests(&self, before: Timestamp) -> Result<(), StoreError>;
 
-    /// The batch that ran under the key of this one.
+    /// The batch that ran under the key of this one. One that ran before [`Once::kept_from`] may
+    /// be left out: it counts for nothing, whatever its bytes are.
     fn ran(&self, once: &Once) -> Result<Option<RanRequest>, StoreError>;
 
     /// Keeps a request, also in the place of one whose time is over.
@@ -55,7 +56,7 @@ impl<D: RequestStore> Run<'_, D> {
     /// # Errors
     /// [`Refusal::Repeated`] when the request has run before.
     pub(crate) fn need_first_time(&mut self, once: &Once) -> Step<()> {
-        let kept_from = Timestamp(once.now.0.saturating_sub(REQUESTS_KEPT_US));
+        let kept_from = once.kept_from();
         self.rows().forget_requests(kept_from)?;
         let ran = self.rows().ran(once)?;
         if let Some(ran) = ran.filter(|ran| ran.at >= kept_from) {

@@ -44,9 +44,9 @@ impl RequestStore for SqliteRows<'_> {
         let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
         let mut known = self.statement(
             "SELECT request, mark, at FROM request_key \
-             WHERE project = ?1 AND key = ?2 AND part = ?3",
+             WHERE project = ?1 AND key = ?2 AND part = ?3 AND at >= ?4",
         )?;
-        let mut rows = known.query(params![project, key, part])?;
+        let mut rows = known.query(params![project, key, part, once.kept_from().0])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
