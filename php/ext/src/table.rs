@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiers::{
     FileSettings, Host, MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket,
-    MappedTier, MappedWhen, NEVER_MS, TierError,
+    MappedTier, MappedWhen, NEVER_MS, TierError, TierFault,
 };
 
 use crate::border::{caught, said};
@@ -207,7 +207,12 @@ impl SharedTable {
             ticket: ticket.filter(|_| when != MappedWhen::Present),
             when,
         };
-        match self.with(|tier| tier.set(&entry)) {
+        let mut fault = None;
+        let set = self.with(|tier| {
+            let set = tier.set(&entry);
+            set.inspect_err(|error| fault = Some(error.fault))
+        });
+        match set {
             Some(MappedStored::Kept) => {
                 self.count(2);
                 said::YES
@@ -215,6 +220,12 @@ impl SharedTable {
             Some(MappedStored::Refused) => said::NO,
             Some(MappedStored::Overtaken) => {
                 self.count(3);
+                said::OVERTAKEN
+            }
+            // Whether it is there is not known, so no caller may take itself for the first.
+            None if when == MappedWhen::Absent
+                && matches!(fault, Some(TierFault::Busy | TierFault::Io)) =>
+            {
                 said::OVERTAKEN
             }
             None => said::FAULT,

@@ -95,6 +95,12 @@ impl Layout {
         self.bucket_at(stripe, self.buckets) + position % self.ring_units * UNIT
     }
 
+    /// Whether so many units from a position on end before the ring does: no record goes beyond,
+    /// but a damaged length may.
+    pub fn is_within(&self, position: u64, units: u64) -> bool {
+        position % self.ring_units + units <= self.ring_units
+    }
+
     /// The position of a record of `units` written next, none of which passes the ring's end.
     pub fn place(&self, head: u64, units: u64) -> u64 {
         let at = head % self.ring_units;

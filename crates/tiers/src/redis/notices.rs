@@ -3,7 +3,7 @@
 //! A notice lets memory forget at once and promises nothing: one that is lost leaves an answer in
 //! memory for as long as it may stay there anyway.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Msg, RedisResult};
 
@@ -63,7 +63,7 @@ impl RedisTier {
         let releases = self.releases.own();
         let _listener = releases.map(|releases| releases.listen());
         let mut is_wanted = on_notice(HeardNotice::Began);
-        let mut quiet = 0;
+        let (mut quiet, mut last_quiet) = (0, Instant::now());
         while is_wanted && quiet < QUIET_MAX {
             is_wanted = if let Some(message) = next(&mut connection).map_err(failure)? {
                 quiet = 0;
@@ -71,6 +71,12 @@ impl RedisTier {
                     if let Some(releases) = releases {
                         releases.release(message.get_payload_bytes());
                     }
+                    // Releases may come without a pause, and who listens has other work, too.
+                    if last_quiet.elapsed() < SLICE {
+                        continue;
+                    }
+                    last_quiet = Instant::now();
+                    is_wanted = on_notice(HeardNotice::Quiet);
                     continue;
                 }
                 let notice = message.get_payload_bytes();

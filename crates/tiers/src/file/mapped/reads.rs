@@ -167,6 +167,9 @@ impl MappedFile {
         if length > self.opened.layout.record_bytes_max {
             return None;
         }
+        if !self.opened.layout.is_within(record.position, record.units) {
+            return None;
+        }
         let bytes = self.record_bytes(stripe, record.position, length);
         let (head, key, value) = read_front(bytes)?;
         let end = RECORD_HEADER_BYTES.checked_add(key)?.checked_add(value)?;
