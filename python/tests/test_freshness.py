@@ -365,3 +365,33 @@ started.append(1)
 def test_freshness_that_cannot_be_is_refused_while_decorating(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         cache(**settings)(len)
+
+
+@pytest.mark.parametrize("forget", ["call", "clear", "predicate"])
+def test_refresh_on_request_that_an_invalidation_overtakes_stores_nothing(forget: str) -> None:
+    rows = {1: "old"}
+
+    async def main() -> None:
+        has_read, goes_on = asyncio.Event(), asyncio.Event()
+
+        @cache
+        async def row(number: int) -> str:
+            found = rows[number]
+            has_read.set()
+            await goes_on.wait()
+            return found
+
+        refresh = asyncio.create_task(row.cache_refresh(1))
+        await has_read.wait()
+        rows[1] = "new"
+        if forget == "call":
+            row.invalidate_cache(1)
+        elif forget == "clear":
+            row.cache_clear()
+        else:
+            row.invalidate_where(lambda number: number == 1)
+        goes_on.set()
+        assert await refresh == "old"
+        assert await row(1) == "new"
+
+    asyncio.run(main())

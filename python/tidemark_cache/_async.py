@@ -10,6 +10,7 @@ asyncio is imported where it runs already: it is most of what importing this pac
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 
@@ -18,7 +19,7 @@ from tidemark_cache._native import CallKey, RunBody, TaskRun, ownership
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -70,8 +71,9 @@ async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if loop is None:
         # A loop of no kind we know: the answer is stored, and each caller runs the body.
         key.begin(True)
-        value = await cached._body(*args, **kwargs)
-        return key.keep(value).answer()
+        with _lone_body(cached, key):
+            value = await cached._body(*args, **kwargs)
+            return key.keep(value).answer()
     while True:
         found = key.find(True)
         if found is not None:
@@ -320,6 +322,16 @@ def refresh_elsewhere(cached: Any, key: CallKey, args: Any, kwargs: Any) -> None
     sys.modules["trio"].lowlevel.spawn_system_task(refresh)
 
 
+@contextlib.contextmanager
+def _lone_body(cached: Any, key: CallKey) -> Iterator[None]:
+    """A body that no other call can join, until its value is stored: invalidations find it."""
+    cached._lone_bodies[id(key)] = key
+    try:
+        yield
+    finally:
+        del cached._lone_bodies[id(key)]
+
+
 async def refreshed(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the body now and keep what it gives."""
     key = CallKey.of(cached, args, kwargs)
@@ -330,10 +342,11 @@ async def refreshed(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         from tidemark_cache import _tiers
 
         _tiers.forced.set(True)
-    try:
-        value = await cached._body(*args, **kwargs)
-    except BaseException:
-        key.count_refresh(False)
-        raise
-    key.count_refresh(True)
-    return key.keep(value).answer()
+    with _lone_body(cached, key):
+        try:
+            value = await cached._body(*args, **kwargs)
+        except BaseException:
+            key.count_refresh(False)
+            raise
+        key.count_refresh(True)
+        return key.keep(value).answer()

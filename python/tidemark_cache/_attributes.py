@@ -7,6 +7,7 @@ from tidemark_cache._decorator import deferred, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from tidemark_cache._counts import CacheCounts
@@ -53,6 +54,13 @@ def _forget_runs(self: Any, runs: list[Any]) -> None:
         run.discard()
 
 
+def _detach_lone_bodies(self: Any, is_meant: Callable[[_native.CallKey], bool]) -> None:
+    """Let the bodies that run by themselves, such as those of ``cache_refresh``, store nothing."""
+    for key in list(self._lone_bodies.values()):
+        if is_meant(key):
+            key.detach()
+
+
 def _forget_in_memory(self: Any) -> None:
     _forget_runs(self, list(self._runs.values()))
     _native.clear(self)
@@ -63,6 +71,7 @@ def _forget_call(self: Any, key: _native.CallKey) -> bool:
     run = self._runs.get(key)
     if run is not None:
         _forget_runs(self, [run])
+    _detach_lone_bodies(self, key.__eq__)
     return bool(key.invalidate())
 
 
@@ -95,6 +104,7 @@ def _clear_of(self: Any, instance: Any) -> None:
     def clear() -> bool:
         runs = [run for run in list(self._runs.values()) if run.key.is_of(instance)]
         _forget_runs(self, runs)
+        _detach_lone_bodies(self, lambda key: key.is_of(instance))
         _native.clear(self, instance)
         return True
 
@@ -158,6 +168,7 @@ def _invalidate_where(self: Any, predicate: Any) -> int:
     def forget() -> bool:
         nonlocal count
         _forget_runs(self, list(self._runs.values()))
+        _detach_lone_bodies(self, lambda _: True)
         count = _native.invalidate_where(self, predicate)
         return True
 

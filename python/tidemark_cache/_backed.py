@@ -728,11 +728,21 @@ def _name_of_tag(tag: str) -> bytes:
     return blake2b(tag.encode("utf-8", "surrogatepass"), digest_size=32, person=b"tag").digest()
 
 
+def _all_functions() -> list[BackedFunction]:
+    """Those of this process. Another thread may decorate one meanwhile."""
+    while True:
+        try:
+            return list(_functions)
+        except RuntimeError:
+            # The set has changed while it was gone through.
+            continue
+
+
 def forget_tags(tags: Iterable[str]) -> bool:
     """In the tiers of every function of this process; whether each tier did it."""
     names = b"".join(map(_name_of_tag, tags))
     # One function for each stack is enough.
-    users = {user.rules: user for user in list(_functions)}
+    users = {user.rules: user for user in _all_functions()}
     return all([user.forget_tags(names) for user in users.values()])
 
 
@@ -740,18 +750,18 @@ class _MemoryListener:
     """Has the memory of every function forget what other processes invalidate."""
 
     def hear(self, backend: _tiers.NotingBackend, kind: bytes, names: list[bytes]) -> None:
-        for function in list(_functions):
+        for function in _all_functions():
             if backend in function.rules[0] and function.cached is not None:
                 function.hear(kind, names)
 
     def miss(self) -> None:
         # Memory may have anything of it.
-        for function in list(_functions):
+        for function in _all_functions():
             if function._heard and function.cached is not None:
                 function.cached._forget_in_memory()
 
     def tidy(self, backend: _tiers.NotingBackend) -> None:
-        for function in list(_functions):
+        for function in _all_functions():
             function.tidy()
         if isinstance(backend, _tiers.FileBackend):
             _write_counts(backend)
@@ -773,7 +783,7 @@ def _write_counts(backend: _tiers.FileBackend) -> None:
         file = _watching.CountsFile(backend, process.hex())
         _counts_files[backend, process] = file
     counted: dict[str, _watching.Watched] = {}
-    for function in list(_functions):
+    for function in _all_functions():
         if backend in function.rules[0] and function.cached is not None:
             name = f"{function.function.__module__}.{function.function.__qualname__}"
             info = function.cached.cache_info()
@@ -784,7 +794,7 @@ def _write_counts(backend: _tiers.FileBackend) -> None:
 
 def _begin_process() -> None:
     _counts_files.clear()
-    for function in list(_functions):
+    for function in _all_functions():
         function.begin_process()
 
 

@@ -145,6 +145,8 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     cached._flight_wait_s = settings["flight_wait"]
     cached._is_async = is_async
     cached._runs = {}
+    # Bodies of async functions that no other call can join, by the identity of their keys.
+    cached._lone_bodies = {}
     cached._refreshing = set()
     cached._is_method = False
     if config.namespace is not None:

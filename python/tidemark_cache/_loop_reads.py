@@ -126,6 +126,8 @@ class LoopReads:
         connection = self._connection
         if connection is None:
             return
+        # Where the loop was held up, answers may have come that were not taken yet.
+        self._read()
         left_s = connection.left_s()
         if left_s is not None:
             self._is_timed = True
