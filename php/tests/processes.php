@@ -36,8 +36,9 @@ $errors = at_once( $site, 16, '
 Suite::same( 'sixteen writers see no error', $errors, array_fill( 0, 16, array() ) );
 
 $made = at_once( Suite::site(), 8, 'wp_cache_set( "k$number", 1 );
-	return Tidemark_Tiers::shared()->notices->counts;' );
-Suite::same( 'store is made by many at once', $made, array_fill( 0, 8, array() ) );
+	$tiers = Tidemark_Tiers::shared();
+	return array( $tiers->notices->counts, $tiers->place->refusal );' );
+Suite::same( 'store is made by many at once', $made, array_fill( 0, 8, array( array(), '' ) ) );
 
 /** The stamp of the last flush; null where there is no store. */
 function flushed( $site ) {

@@ -21,6 +21,7 @@ from tidemark_cache import (
     _native,
     _recent,
     _refresh,
+    _tags,
     _tiers,
     _watching,
 )
@@ -255,10 +256,10 @@ class BackedFunction:
         # As a set, like those in memory: who names a tag twice means it once.
         if isinstance(tags, str):
             raise TypeError(f"tags must be several texts, not one: [{tags!r}]")
-        different = sorted(set(map(_checked_tag, tags)))
+        different = sorted(set(map(_tags.checked, tags)))
         if len(different) > _TAGS_MAX:
             raise ValueError(f"a call may have {_TAGS_MAX} tags in a backend, not {len(different)}")
-        return b"".join(map(_name_of_tag, different))
+        return b"".join(map(_tags.name_of, different))
 
     def _names_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """What the entries of this call depend on: to forget it is to forget them."""
@@ -716,18 +717,6 @@ class BackedFunction:
         log.warning("a tier of %s failed (%s): %s", self.function.__qualname__, kind, text)
 
 
-def _checked_tag(tag: object) -> str:
-    if not isinstance(tag, str):
-        raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
-    return tag
-
-
-def _name_of_tag(tag: str) -> bytes:
-    from hashlib import blake2b
-
-    return blake2b(tag.encode("utf-8", "surrogatepass"), digest_size=32, person=b"tag").digest()
-
-
 def _all_functions() -> list[BackedFunction]:
     """Those of this process. Another thread may decorate one meanwhile."""
     while True:
@@ -740,7 +729,7 @@ def _all_functions() -> list[BackedFunction]:
 
 def forget_tags(tags: Iterable[str]) -> bool:
     """In the tiers of every function of this process; whether each tier did it."""
-    names = b"".join(map(_name_of_tag, tags))
+    names = b"".join(map(_tags.name_of, tags))
     # One function for each stack is enough.
     users = {user.rules: user for user in _all_functions()}
     return all([user.forget_tags(names) for user in users.values()])
@@ -767,33 +756,26 @@ class _MemoryListener:
             _write_counts(backend)
 
 
-#: What this process has written beside its files, under the name that it has among listeners.
-_counts_files: dict[tuple[_tiers.FileBackend, bytes], _watching.CountsFile] = {}
+#: Of this process, beside its files.
+_counts = _watching.ProcessCounts()
 
 
 def _write_counts(backend: _tiers.FileBackend) -> None:
     """For who watches the file; nothing as the process ends."""
     process = _listening.listeners.sender
-    file = _counts_files.get((backend, process))
     if _listening.listeners.is_over.is_set():
-        if file is not None:
-            file.remove()
+        _counts.remove(backend, process)
         return
-    if file is None:
-        file = _watching.CountsFile(backend, process.hex())
-        _counts_files[backend, process] = file
-    counted: dict[str, _watching.Watched] = {}
-    for function in _all_functions():
-        if backend in function.rules[0] and function.cached is not None:
-            name = f"{function.function.__module__}.{function.function.__qualname__}"
-            info = function.cached.cache_info()
-            now = _watching.Watched(info.l1_hits, info.l2_hits, info.misses)
-            counted[name] = counted.get(name, _watching.Watched()).plus(now)
-    file.write(counted)
+    counts = [
+        (function.function, function.cached.cache_info())
+        for function in _all_functions()
+        if backend in function.rules[0] and function.cached is not None
+    ]
+    _counts.write(backend, process, counts)
 
 
 def _begin_process() -> None:
-    _counts_files.clear()
+    _counts.forget()
     for function in _all_functions():
         function.begin_process()
 

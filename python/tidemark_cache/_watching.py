@@ -7,10 +7,11 @@ and takes them away at its end. They are numbers and names of functions, no keys
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tidemark_cache import _tiers
+from tidemark_cache._counts import CacheCounts
 
 _SUFFIX = ".counts"
 #: Counts of processes that have died, which could not take them away, are kept no longer.
@@ -82,6 +83,41 @@ class CountsFile:
             os.unlink(self._path)
         except OSError:
             pass
+
+
+class ProcessCounts:
+    """The counts of this process beside each of its files."""
+
+    def __init__(self) -> None:
+        #: By file and by the name that the process has among listeners.
+        self._files: dict[tuple[_tiers.FileBackend, bytes], CountsFile] = {}
+
+    def write(
+        self,
+        backend: _tiers.FileBackend,
+        process: bytes,
+        counts: Iterable[tuple[Callable[..., Any], CacheCounts]],
+    ) -> None:
+        """Writes those of functions that use this file."""
+        file = self._files.get((backend, process))
+        if file is None:
+            file = self._files[backend, process] = CountsFile(backend, process.hex())
+        named: dict[str, Watched] = {}
+        for function, info in counts:
+            name = f"{function.__module__}.{function.__qualname__}"
+            now = Watched(info.l1_hits, info.l2_hits, info.misses)
+            named[name] = named.get(name, Watched()).plus(now)
+        file.write(named)
+
+    def remove(self, backend: _tiers.FileBackend, process: bytes) -> None:
+        """At the end of the process."""
+        file = self._files.get((backend, process))
+        if file is not None:
+            file.remove()
+
+    def forget(self) -> None:
+        """In a child, whose parent goes on with its files."""
+        self._files.clear()
 
 
 def _folder_of(backend: _tiers.FileBackend) -> str:

@@ -286,13 +286,17 @@ class Tidemark_Native {
 		return $found ? $value : $found;
 	}
 
+	/** Other processes may renew the lease again and again while they begin, each once. */
 	private function keep( $name, array $value ) {
-		for ( $tries = 0; $tries < 3; ++$tries ) {
-			if ( 1 === tidemark_put( $this->table, self::STATE, $name, $value, 0, self::ALWAYS ) ) {
-				return true;
+		for ( $tries = 0; $tries < 1000; ++$tries ) {
+			$stored = tidemark_put( $this->table, self::STATE, $name, $value, 0, self::ALWAYS );
+			if ( Tidemark_Tiers::REFUSED !== $stored ) {
+				return Tidemark_Tiers::STORED === $stored;
 			}
 			// The lease of an earlier miss is renewed: this value was not computed before that.
-			$this->state( $name );
+			if ( null === $this->state( $name ) ) {
+				return false;
+			}
 		}
 		return false;
 	}
