@@ -97,11 +97,13 @@ def writers(engine: str, count: int) -> Side:
         program = pathlib.Path(__file__).with_name("tier_processes.py")
         command = [sys.executable, str(program), engine, folder]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        started = [
-            subprocess.Popen([*command, str(number), str(WRITES)], **pipes)
-            for number in range(count)
-        ]
-        for process in started:
+        started: list[Any] = []
+        for number in range(count):
+            started.append(subprocess.Popen([*command, str(number), str(WRITES)], **pipes))
+            if number == 0:
+                # It makes the store: SQLite cannot change to its log beside others.
+                assert started[0].stdout.readline() == "ready\n"
+        for process in started[1:]:
             assert process.stdout.readline() == "ready\n"
         for process in started:
             process.stdin.write("go\n")
