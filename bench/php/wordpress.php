@@ -21,6 +21,10 @@ function wp_suspend_cache_addition() {
 	return false;
 }
 
+function is_admin() {
+	return false;
+}
+
 function is_multisite() {
 	return false;
 }
