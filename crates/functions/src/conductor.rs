@@ -290,14 +290,12 @@ impl Conductor {
     /// Whose memory is to be looked at.
     pub fn observed(&self) -> Vec<ObservedProcess> {
         let pools = self.pools.values();
-        let observed = pools.flat_map(|pool| {
-            let limit_bytes = u64::from(pool.deployment.memory_mib) * 1024 * 1024;
-            pool.processes.iter().map(move |process| ObservedProcess {
-                process: process.number,
-                pid: process.launched.pid,
-                depth: process.launched.depth,
-                limit_bytes,
-            })
+        let processes = pools.flat_map(|pool| &pool.processes);
+        let observed = processes.map(|process| ObservedProcess {
+            process: process.number,
+            pid: process.launched.pid,
+            depth: process.launched.depth,
+            limit_bytes: process.memory_max_bytes(),
         });
         observed.collect()
     }
@@ -422,6 +420,7 @@ impl Conductor {
             Ok((launched, setup)) => {
                 let number = wanted.number;
                 let limits = (self.limits.process, pool.logs.clone());
+                let launched = (launched, wanted.deployment.memory_mib);
                 let mut process = WarmProcess::new(number, launched, &setup, limits, now);
                 process.is_spare = wanted.is_spare;
                 if !Arc::ptr_eq(&pool.deployment, &wanted.deployment) {

@@ -66,7 +66,7 @@ fn converse(bytes: &[u8]) {
     let now = Instant::now();
     let mut process = {
         let logs = LogBudget::new(LOG_BYTES).for_another();
-        WarmProcess::new(1, Launched::pretended(), b"{}", (LIMITS, logs), now)
+        WarmProcess::new(1, (Launched::pretended(), 512), b"{}", (LIMITS, logs), now)
     };
     let mut replies = Vec::new();
     for _ in 0..RUNS {

@@ -281,28 +281,25 @@ impl DeploymentPool {
 
     /// What its processes may hold: all of them, and those of them that are about to end.
     pub fn memory_mib(&self) -> (u64, u64) {
-        let leaving = self.processes.iter().filter(|process| {
+        let is_leaving = |process: &WarmProcess| {
             let stage = &process.stage;
             matches!(stage, ProcessStage::Retiring | ProcessStage::Ending(..))
-        });
-        let each = u64::from(self.deployment.memory_mib);
-        let count = leaving.count() as u64;
-        (self.processes.len() as u64 * each, count * each)
+        };
+        (self.sum_mib(|_| true), self.sum_mib(is_leaving))
+    }
+
+    fn sum_mib(&self, is_one: impl Fn(&WarmProcess) -> bool) -> u64 {
+        let counted = self.processes.iter().filter(|process| is_one(process));
+        counted
+            .map(|process| u64::from(process.memory_max_mib))
+            .sum()
     }
 
     /// What those of its processes may hold that are ending, and those that could end at once
     /// without a run. Those that retire are neither: their runs may take long.
     pub fn loose_mib(&self) -> (u64, u64) {
-        let count = |is_one: fn(&WarmProcess) -> bool| {
-            let count = self
-                .processes
-                .iter()
-                .filter(|process| is_one(process))
-                .count();
-            count as u64 * u64::from(self.deployment.memory_mib)
-        };
         let is_ending = |process: &WarmProcess| matches!(process.stage, ProcessStage::Ending(..));
-        (count(is_ending), count(WarmProcess::is_idle))
+        (self.sum_mib(is_ending), self.sum_mib(WarmProcess::is_idle))
     }
 
     /// Lets the process that has had the longest turn make way, once it has had a while.
@@ -414,8 +411,8 @@ impl DeploymentPool {
     /// What is due by the clock.
     pub fn tick(&mut self, now: Instant) {
         self.fail_late(now);
-        let memory_max = u64::from(self.deployment.memory_mib) * 1024 * 1024;
         for process in &mut self.processes {
+            let memory_max = process.memory_max_bytes();
             self.spares.loaded(process.loaded_after.take());
             let is_old = now.saturating_duration_since(process.started) >= AGE_MAX;
             let is_large = process.memory_bytes > memory_max / 100 * MEMORY_PERCENT_MAX;
@@ -538,7 +535,7 @@ impl DeploymentPool {
         match reason {
             ProcessEnd::RuleBroken(rule) => format!("The process was ended: {rule}."),
             ProcessEnd::Memory => {
-                let limit = self.deployment.memory_mib;
+                let limit = process.memory_max_mib;
                 format!("The function ran out of memory ({limit} MiB).")
             }
             ProcessEnd::Silent => "The process was ended: it did not start in time.".into(),

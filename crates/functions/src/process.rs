@@ -269,6 +269,8 @@ pub struct WarmProcess {
     pub last_work: Instant,
     /// Requests that it has answered.
     pub answered: u64,
+    /// What it was started with: a deployment may have another limit since.
+    pub memory_max_mib: u32,
     pub memory_bytes: u64,
     pub last_words: LogTail,
     pub exit: Option<ProcessExit>,
@@ -295,7 +297,7 @@ const LAST_WORDS_LETTERS: usize = 16_000;
 impl WarmProcess {
     pub fn new(
         number: u64,
-        launched: Launched,
+        (launched, memory_max_mib): (Launched, u32),
         setup: &[u8],
         (limits, logs): (ProcessLimits, Arc<LogBudget>),
         now: Instant,
@@ -310,6 +312,7 @@ impl WarmProcess {
             takes_since: now,
             last_work: now,
             answered: 0,
+            memory_max_mib,
             memory_bytes: 0,
             last_words: LogTail::new(LAST_WORDS_LETTERS),
             exit: None,
@@ -328,6 +331,10 @@ impl WarmProcess {
 
     pub fn flights(&self) -> usize {
         self.flights.len()
+    }
+
+    pub fn memory_max_bytes(&self) -> u64 {
+        u64::from(self.memory_max_mib) * 1024 * 1024
     }
 
     /// Whether it may be given another request: it has room, and starts what it has.

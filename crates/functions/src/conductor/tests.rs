@@ -60,20 +60,17 @@ impl World {
         memory_mib: u32,
         (wait_max, body): (Option<Duration>, Bytes),
     ) -> Awaited {
-        let deployment = Arc::new(UnpackedDeployment {
-            id: id.to_owned(),
-            revision: 1,
-            runtime: RUNTIME.to_owned(),
-            folder: "/".into(),
-            entrypoint: "main.js".to_owned(),
-            variables: Vec::new(),
-            memory_mib,
-            concurrency: 2,
-            reaches_outside: false,
-        });
+        self.run_of(deployment(id, memory_mib), (wait_max, body))
+    }
+
+    fn run_of(
+        &mut self,
+        deployment: UnpackedDeployment,
+        (wait_max, body): (Option<Duration>, Bytes),
+    ) -> Awaited {
         let (reply, outcome) = oneshot::channel();
         let work = FunctionWork {
-            deployment,
+            deployment: Arc::new(deployment),
             method: "POST".to_owned(),
             path: "/".to_owned(),
             headers: Vec::new(),
@@ -144,6 +141,20 @@ impl World {
     fn tick(&mut self, after: Duration) {
         self.now += after;
         self.conductor.tick(false, self.now);
+    }
+}
+
+fn deployment(id: &str, memory_mib: u32) -> UnpackedDeployment {
+    UnpackedDeployment {
+        id: id.to_owned(),
+        revision: 1,
+        runtime: RUNTIME.to_owned(),
+        folder: "/".into(),
+        entrypoint: "main.js".to_owned(),
+        variables: Vec::new(),
+        memory_mib,
+        concurrency: 2,
+        reaches_outside: false,
     }
 }
 
@@ -400,4 +411,29 @@ fn process_that_holds_much_while_it_loads_is_left_to_load() {
     world.send(number, FrameKind::Started, 0, &[]);
     world.answer(number, 1);
     assert_eq!(outcome.try_recv().unwrap().cause, RunCause::Answered);
+}
+
+#[test]
+fn process_keeps_the_memory_that_it_was_started_with() {
+    let mut world = World::new(640, 2);
+    let mut before = world.run("f", 512);
+    world.start_wanted();
+    let lowered = UnpackedDeployment {
+        revision: 2,
+        ..deployment("f", 128)
+    };
+    let _after = world.run_of(lowered, (None, Bytes::new()));
+    assert_eq!(world.start_wanted(), ["f"], "512 and 128 MiB fit");
+    let _other = world.run("other", 128);
+    assert!(world.start_wanted().is_empty(), "nothing is left");
+    let limits = world.conductor.observed().into_iter();
+    let limits: Vec<u64> = limits.map(|process| process.limit_bytes >> 20).collect();
+    assert_eq!(limits, [512, 128]);
+    world.conductor.take_memory(1, 500 << 20);
+    world.tick(SECOND);
+    world.answer(1, 1);
+    assert_eq!(before.try_recv().unwrap().cause, RunCause::Answered);
+    world.tick(SECOND);
+    world.bury();
+    assert_eq!(world.start_wanted(), ["other"]);
 }
