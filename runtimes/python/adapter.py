@@ -99,13 +99,20 @@ class Execution:
         # Once it waits on a loop; else it is in a thread, or has not begun.
         self.loop = None
         self.task = None
-        self.has_begun = False
+        self.is_claimed = False
         self.is_cancelled = False
         # Logs and errors: letters that were sent, and the end of all that is above the limit.
         self.log_sent = [0, 0]
         self.log_kept = [0, 0]
         self.log_tails = [[], []]
         self.lock = threading.Lock()
+
+    def claim(self):
+        """True once: for the thread that calls the handler, or for a cancellation before it."""
+        with self.lock:
+            is_first = not self.is_claimed
+            self.is_claimed = True
+            return is_first
 
     def log(self, stream, text):
         limit = self.adapter.limits["log_chars"]
@@ -361,9 +368,9 @@ class Threads:
 
     def work(self):
         while True:
-            job = self.jobs.get()
             try:
-                job()
+                # Without a name: while this waits for the next job, it would keep the last one.
+                self.jobs.get()()
             except BaseException:
                 sys.__excepthook__(*sys.exc_info())
             with self.lock:
@@ -471,7 +478,7 @@ class Adapter:
         run.is_cancelled = True
         if run.task is not None:
             run.loop.call_soon_threadsafe(run.task.cancel)
-        elif not run.has_begun:
+        elif run.claim():
             run.finish(500, {}, b"", "")
 
     def begin(self, setup):
@@ -506,7 +513,6 @@ class Adapter:
 
     def start(self, run):
         """Says that a run begins; what its handler is called with."""
-        run.has_begun = True
         body = b"".join(run.received)
         run.received = []
         if self.has_starts:
@@ -522,7 +528,7 @@ class Adapter:
 
     def execute(self, run):
         """Calls a handler in this thread."""
-        if run.is_done:
+        if not run.claim():
             return
         try:
             output = self.handler(self.start(run))

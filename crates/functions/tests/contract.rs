@@ -336,6 +336,23 @@ fn code_without_a_loop_may_return_what_must_be_awaited() {
     assert_eq!(&outcomes[1].response.body[..], b"awaited");
 }
 
+/// Beside the adapter stand tests of what goes on in its threads, which no request brings about.
+#[test]
+fn adapter_of_python_passes_its_own_tests() {
+    let runtimes = fixture::runtimes();
+    let mut found = runtimes.found().iter();
+    let python = found.find(|runtime| runtime.name == "python").unwrap();
+    let tests = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../runtimes/python/test_adapter.py"
+    );
+    let mut command = std::process::Command::new(&python.program);
+    let output = command.args(["-I", "-B", tests]).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("Ran 2 tests"), "{words}");
+}
+
 fn failed_in(language: Language, deployment: functions::UnpackedDeployment, words: &str) {
     let mut work = language.work("/text");
     work.deployment = std::sync::Arc::new(deployment);

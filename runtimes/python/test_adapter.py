@@ -1,0 +1,126 @@
+"""What the adapter does in its threads, without a server; crates/functions/tests runs this."""
+
+import json
+import pathlib
+import sys
+import threading
+import time
+import types
+import unittest
+import weakref
+
+PATH = pathlib.Path(__file__).with_name("adapter.py")
+# The last line, which takes requests from descriptor 3.
+SERVE = "\nAdapter().serve()\n"
+# How long a thread has to come where another one holds it up, and to end.
+HELD_S, END_S = 0.05, 10
+
+
+def loaded():
+    text = PATH.read_text(encoding="utf-8")
+    assert text.endswith(SERVE)
+    adapter = types.ModuleType("adapter")
+    exec(compile(text.removesuffix(SERVE), str(PATH), "exec"), vars(adapter))
+    adapter.Wire = RecordedWire
+    return adapter
+
+
+class RecordedWire:
+    """Keeps what would be sent."""
+
+    def __init__(self, descriptor):
+        self.sent = b""
+
+    def send(self, frames):
+        self.sent += frames
+
+
+ADAPTER = loaded()
+
+
+def sent_frames(adapter):
+    rest, frames = adapter.wire.sent, []
+    while rest:
+        length, kind, _ = ADAPTER.HEAD.unpack_from(rest)
+        end = ADAPTER.HEAD.size + length
+        frames.append((kind, rest[ADAPTER.HEAD.size : end]))
+        rest = rest[end:]
+    return frames
+
+
+class CancelledRun:
+    """One run in a thread that is cancelled once the adapter is about to run its nth line."""
+
+    def __init__(self, line):
+        self.lines_left = line
+        self.calls = 0
+        self.adapter = ADAPTER.Adapter()
+        self.adapter.limits = {"log_chars": 10, "body_bytes": 10}
+        self.adapter.handler = self.handle
+        head = {"headers": {}, "method": "POST", "path": "/"}
+        self.run = ADAPTER.Execution(self.adapter, 1, head)
+        self.adapter.runs[1] = self.run
+        self.canceller = threading.Thread(target=self.adapter.cancel, args=(self.run,))
+        thread = threading.Thread(target=self.execute)
+        thread.start()
+        thread.join(END_S)
+        self.was_cancelled = self.canceller.ident is not None
+        if self.was_cancelled:
+            self.canceller.join(END_S)
+
+    def handle(self, context):
+        self.calls += 1
+        return context.res.text("")
+
+    def execute(self):
+        sys.settrace(self.trace)
+        self.adapter.execute(self.run)
+
+    def trace(self, frame, event, _):
+        if frame.f_code.co_filename != str(PATH):
+            return None
+        if event == "line":
+            self.lines_left -= 1
+            if self.lines_left == 0:
+                self.canceller.start()
+                # It waits where this thread holds a lock.
+                self.canceller.join(HELD_S)
+        return self.trace
+
+
+class AdapterThreads(unittest.TestCase):
+    def test_run_is_either_called_or_answered_as_cancelled(self):
+        line, ends = 0, set()
+        while True:
+            line += 1
+            cancelled = CancelledRun(line)
+            if not cancelled.was_cancelled:
+                break
+            frames = sent_frames(cancelled.adapter)
+            heads = [json.loads(sent[1:]) for kind, sent in frames if kind == ADAPTER.RESPONSE]
+            starts = [kind for kind, _ in frames if kind == ADAPTER.STARTED]
+            self.assertEqual(len(heads), 1, f"at line {line}")
+            end = (cancelled.calls, len(starts), heads[0]["status"])
+            self.assertIn(end, [(1, 1, 200), (0, 0, 500)], f"at line {line}")
+            ends.add(end)
+        self.assertEqual(len(ends), 2, "it is cancelled before and after its start")
+
+    def test_job_that_has_ended_is_let_go(self):
+        class Job:
+            def __call__(self):
+                pass
+
+        threads = ADAPTER.Threads(1)
+        job = Job()
+        watched = weakref.ref(job)
+        threads.run(job)
+        del job
+        end = time.monotonic() + END_S
+        while threads.free < 1 and time.monotonic() < end:
+            time.sleep(0.001)
+        self.assertEqual(threads.free, 1)
+        self.assertIsNone(watched())
+
+
+if __name__ == "__main__":
+    unittest.main()
