@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::iter;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, lchown};
@@ -29,6 +30,10 @@ use crate::runtime::InstalledRuntime;
 
 /// Where the adapter of Python looks for packages, below the code.
 const PACKAGES: &str = ".packages";
+/// Compiling takes no longer; what is not compiled by then is compiled by each process.
+const COMPILE_MAX: Duration = Duration::from_mins(1);
+/// What a file takes at least.
+const ENTRY_BYTES: u64 = 512;
 /// The size of a build is looked at this often.
 const LOOK: Duration = Duration::from_millis(200);
 /// What is written before the end of a build is read for so long.
@@ -56,6 +61,9 @@ pub struct BuildWork {
     pub archive: Bytes,
     /// An empty folder, which becomes that of the deployment.
     pub folder: PathBuf,
+    /// What its commands find in [`JailSetup::CACHE`] and may change: packages that builds before
+    /// have fetched, or nothing yet.
+    pub cache: Option<PathBuf>,
     /// Run by `/bin/sh -e` in the root of the code; nothing of the user's runs without them.
     pub commands: String,
     /// What the commands see of the function's variables.
@@ -102,6 +110,7 @@ impl BuildLog {
 /// Builds; true when the folder is ready to run. The log says why it is not.
 ///
 /// Commands run at level `full` alone: a jail without a root of its own has no folder to write.
+/// Elsewhere the code is not compiled either.
 pub async fn build(work: BuildWork, log: &BuildLog) -> bool {
     match attempt(work, log).await {
         Ok(()) => true,
@@ -122,22 +131,90 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
     let unpacked = tokio::task::spawn_blocking(move || unpack(&archive[..], &folder, bounds));
     let unpacked = unpacked.await.map_err(|error| error.to_string())?;
     unpacked.map_err(|error| format!("{error}."))?;
-    if work.commands.trim().is_empty() {
+    let has_commands = !work.commands.trim().is_empty();
+    if !has_commands && !work.runtime.compiles() {
         return Ok(());
     }
     let user = next_user();
     if rustix::process::geteuid().is_root() {
-        let given = give_away(&work.folder, user);
+        let folders = iter::once(&work.folder).chain(&work.cache);
+        let given: io::Result<()> = folders.map(|folder| give_away(folder, user)).collect();
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
+    let mut lent = FolderRoom::default();
+    for cache in &work.cache {
+        // Its owner bounds it.
+        fits(cache, &mut lent);
+    }
+    let bytes_max = work.limits.disk_bytes_max + (u64::MAX - lent.bytes);
+    if has_commands {
+        let step = BuildStep::commands(&work, bytes_max);
+        run(&work, &step, user, log).await?;
+    }
+    compile(&work, bytes_max, user).await;
+    Ok(())
+}
+
+/// Compiles the code as its runtime does, so that no process has to. Where that fails the code runs
+/// all the same: some of it may be for another version of its language.
+async fn compile(work: &BuildWork, bytes_max: u64, user: u32) {
+    let bounds = work.limits.archive;
+    // What is compiled may take as much again.
+    let mut room = FolderRoom {
+        bytes: bounds.bytes_max / 2,
+        entries: bounds.entries_max / 2,
+    };
+    if work.runtime.compiles() && fits(&work.folder, &mut room) {
+        let unread = BuildLog::new(0);
+        let _ = run(work, &BuildStep::compile(work, bytes_max), user, &unread).await;
+    }
+}
+
+/// What runs in a jail of the build.
+struct BuildStep {
+    program: PathBuf,
+    arguments: Vec<String>,
+    is_commands: bool,
+    time_max: Duration,
+    /// Of the folders that it may write.
+    bytes_max: u64,
+}
+
+impl BuildStep {
+    fn commands(work: &BuildWork, bytes_max: u64) -> BuildStep {
+        let shell = fs::canonicalize("/bin/sh").unwrap_or_else(|_| PathBuf::from("/bin/sh"));
+        BuildStep {
+            program: shell,
+            arguments: vec!["-ec".into(), work.commands.clone()],
+            is_commands: true,
+            time_max: work.limits.time_max,
+            bytes_max,
+        }
+    }
+
+    fn compile(work: &BuildWork, bytes_max: u64) -> BuildStep {
+        BuildStep {
+            program: work.runtime.program.clone(),
+            arguments: work.runtime.compile.clone(),
+            is_commands: false,
+            time_max: work.limits.time_max.min(COMPILE_MAX),
+            bytes_max,
+        }
+    }
+}
+
+/// Runs a step to its end, or to a limit.
+async fn run(work: &BuildWork, step: &BuildStep, user: u32, log: &BuildLog) -> Result<(), String> {
     let (ours, theirs) = StandardStream::pair().map_err(|error| error.to_string())?;
-    let mut command = command(&work, user);
+    let mut command = command(work, step, user);
     let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
     // Else the other end of the socket stays open here.
     drop(command);
     // Ends with the build.
     let mut reached = JoinSet::new();
-    reached.spawn(reach_outside(ours, work.outside.clone(), log.clone()));
+    if step.is_commands {
+        reached.spawn(reach_outside(ours, work.outside.clone(), log.clone()));
+    }
     let mut child = child.map_err(|error| format!("The build cannot be started: {error}."))?;
     let streams = [
         child
@@ -149,41 +226,50 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
             .take()
             .map(|pipe| tokio::spawn(drain(pipe, log.clone()))),
     ];
-    let ended = watch(&mut child, &work).await;
+    let ended = watch(&mut child, work, step).await;
     for stream in streams.into_iter().flatten() {
         let _ = tokio::time::timeout(LAST_WORDS_MAX, stream).await;
     }
     ended
 }
 
-fn command(work: &BuildWork, user: u32) -> Command {
-    let shell = fs::canonicalize("/bin/sh").unwrap_or_else(|_| PathBuf::from("/bin/sh"));
+fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
     let setup = JailSetup {
         level: JailLevel::Full,
         user,
         code: work.folder.clone(),
         is_writable: true,
-        adapter: shell.clone(),
+        cache: work.cache.clone().filter(|_| step.is_commands),
+        adapter: step.program.clone(),
         folders: work.runtime.folders.clone(),
-        program: shell,
-        arguments: vec!["-ec".into(), work.commands.clone()],
+        program: step.program.clone(),
+        arguments: step.arguments.clone(),
         memory_mib: work.limits.memory_mib,
         has_api: false,
-        reaches_outside: true,
+        reaches_outside: step.is_commands,
         has_starts: false,
         group: None,
     };
+    let mut command = Command::new(&work.launcher);
+    command.arg("jail").arg(setup.to_argument()).env_clear();
+    if step.is_commands {
+        let cache = Path::new(JailSetup::CACHE);
+        // The interpreter's own folder is not for packages of one function.
+        command.env("PIP_TARGET", Path::new(JailSetup::CODE).join(PACKAGES));
+        // All is compiled when the commands have ended.
+        command.env("PIP_NO_COMPILE", "1");
+        if work.cache.is_some() {
+            command.env("XDG_CACHE_HOME", cache);
+            command.env("npm_config_cache", cache.join("npm"));
+        }
+        command.envs(work.variables.iter().map(|(name, value)| (name, value)));
+    }
     let interpreters = work
         .runtime
         .program
         .parent()
         .unwrap_or(Path::new("/usr/bin"));
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", interpreters.display());
-    let mut command = Command::new(&work.launcher);
-    command.arg("jail").arg(setup.to_argument()).env_clear();
-    // The interpreter's own folder is not for packages of one function.
-    command.env("PIP_TARGET", Path::new(JailSetup::CODE).join(PACKAGES));
-    command.envs(work.variables.iter().map(|(name, value)| (name, value)));
     command
         .env("PATH", path)
         .env("HOME", "/tmp")
@@ -193,8 +279,8 @@ fn command(work: &BuildWork, user: u32) -> Command {
     command
 }
 
-/// Waits for the end of the commands, or brings it about at a limit.
-async fn watch(child: &mut Child, work: &BuildWork) -> Result<(), String> {
+/// Waits for the end of a step, or brings it about at a limit.
+async fn watch(child: &mut Child, work: &BuildWork, step: &BuildStep) -> Result<(), String> {
     let pid = child.id().unwrap_or_default();
     let started = Instant::now();
     loop {
@@ -211,7 +297,7 @@ async fn watch(child: &mut Child, work: &BuildWork) -> Result<(), String> {
                 None => Err("The commands were killed.".into()),
             };
         }
-        if let Some(reason) = passed(pid, started, work) {
+        if let Some(reason) = passed(pid, started, work, step) {
             if let Some(group) = Pid::from_raw(pid as i32) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
@@ -255,10 +341,10 @@ async fn reach_outside(socket: StandardStream, network: OutsideNetwork, log: Bui
 const REFUSALS_TOLD_MAX: usize = 20;
 
 /// The limit that a build has passed.
-fn passed(pid: u32, started: Instant, work: &BuildWork) -> Option<String> {
+fn passed(pid: u32, started: Instant, work: &BuildWork, step: &BuildStep) -> Option<String> {
     let limits = &work.limits;
     let memory = u64::from(limits.memory_mib) * 1024 * 1024;
-    if started.elapsed() >= limits.time_max {
+    if started.elapsed() >= step.time_max {
         return Some("Build timed out.".into());
     }
     // Two launchers stand above the commands.
@@ -266,26 +352,48 @@ fn passed(pid: u32, started: Instant, work: &BuildWork) -> Option<String> {
         let limit = limits.memory_mib;
         return Some(format!("The build ran out of memory ({limit} MiB)."));
     }
-    let mut room = limits.disk_bytes_max;
-    if !fits(&work.folder, &mut room) {
+    let mut room = FolderRoom {
+        bytes: step.bytes_max,
+        ..FolderRoom::default()
+    };
+    let mut folders = iter::once(&work.folder).chain(&work.cache);
+    if !folders.all(|folder| fits(folder, &mut room)) {
         let limit = limits.disk_bytes_max;
         return Some(format!("The build wrote more than {limit} bytes."));
     }
     None
 }
 
+/// What is left of the bounds of a folder.
+struct FolderRoom {
+    bytes: u64,
+    entries: usize,
+}
+
+impl Default for FolderRoom {
+    /// Without bounds.
+    fn default() -> FolderRoom {
+        FolderRoom {
+            bytes: u64::MAX,
+            entries: usize::MAX,
+        }
+    }
+}
+
 /// Whether what lies in a folder takes no more than is left of `room`, and lessens that. What ends
 /// meanwhile counts nothing. Some file systems give a file its blocks late, so its length counts,
-/// too.
-fn fits(folder: &Path, room: &mut u64) -> bool {
+/// too; and one that is empty still takes a place of the disk's.
+fn fits(folder: &Path, room: &mut FolderRoom) -> bool {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(status) = entry.metadata() else {
             continue;
         };
-        let Some(left) = room.checked_sub(status.len().max(status.blocks() * 512)) else {
+        let bytes = status.len().max(status.blocks() * 512).max(ENTRY_BYTES);
+        let left = room.bytes.checked_sub(bytes);
+        let (Some(bytes), Some(entries)) = (left, room.entries.checked_sub(1)) else {
             return false;
         };
-        *room = left;
+        *room = FolderRoom { bytes, entries };
         if status.is_dir() && !fits(&entry.path(), room) {
             return false;
         }

@@ -90,6 +90,8 @@ pub struct JailSetup {
     pub code: PathBuf,
     /// Whether the code may be written, as builds do.
     pub is_writable: bool,
+    /// A folder that may be written, seen as [`JailSetup::CACHE`] at level `full`.
+    pub cache: Option<PathBuf>,
     /// A file, seen below [`JailSetup::ADAPTER`] at level `full`.
     pub adapter: PathBuf,
     /// What may be read besides the folders of the system.
@@ -113,6 +115,8 @@ pub struct JailSetup {
 impl JailSetup {
     /// The root of the code, as the process sees it.
     pub const CODE: &'static str = "/function";
+    /// The folder of packages that builds have fetched, as the commands of a build see it.
+    pub const CACHE: &'static str = "/cache";
     /// The folder of the adapter, as the process sees it.
     pub const ADAPTER: &'static str = "/adapter";
 
@@ -125,6 +129,7 @@ impl JailSetup {
             "user": self.user,
             "code": self.code.to_string_lossy(),
             "is_writable": self.is_writable,
+            "cache": self.cache.as_ref().map(|cache| cache.to_string_lossy()),
             "adapter": self.adapter.to_string_lossy(),
             "folders": folders,
             "program": self.program.to_string_lossy(),
@@ -160,6 +165,7 @@ impl JailSetup {
                 user: number("user")?,
                 code: path("code")?,
                 is_writable: value["is_writable"].as_bool()?,
+                cache: path("cache"),
                 adapter: path("adapter")?,
                 folders: list("folders")
                     .iter()
@@ -351,6 +357,7 @@ mod tests {
             user: 7,
             code: "/a b".into(),
             is_writable: true,
+            cache: Some("/cache of/a project".into()),
             adapter: "/c/d.mjs".into(),
             folders: vec!["/e".into()],
             program: "/usr/bin/node".into(),

@@ -1,5 +1,6 @@
 //! Starts processes and moves bytes to and from them; knows no frame's meaning.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -117,6 +118,8 @@ impl FunctionIsolation {
 pub struct Launcher {
     /// Where the adapters lie.
     adapters: PathBuf,
+    /// Those that are compiled, by their interpreter.
+    compiled: HashMap<PathBuf, PathBuf>,
     isolation: FunctionIsolation,
     /// Where a group is made for each jail.
     groups: Option<GroupFolder>,
@@ -174,7 +177,12 @@ impl Launcher {
             std::fs::write(&written, runtime.adapter_text)?;
             std::fs::rename(&written, adapters.join(&runtime.adapter))?;
         }
+        let compiled = runtimes.iter().enumerate().filter_map(|(nth, runtime)| {
+            let compiled = runtime.compile_adapter(&adapters, nth)?;
+            Some((runtime.program.clone(), compiled))
+        });
         let mut launcher = Launcher {
+            compiled: compiled.collect(),
             adapters,
             isolation,
             groups,
@@ -283,9 +291,11 @@ impl Launcher {
         runtime: &InstalledRuntime,
         deployment: &UnpackedDeployment,
     ) -> JailSetup {
-        let adapter = self.adapters.join(&runtime.adapter);
+        let adapter = self.adapter(runtime);
         let seen = match level {
-            JailLevel::Full => Path::new(JailSetup::ADAPTER).join(&runtime.adapter),
+            JailLevel::Full => {
+                Path::new(JailSetup::ADAPTER).join(adapter.file_name().unwrap_or_default())
+            }
             JailLevel::Reduced => adapter.clone(),
         };
         JailSetup {
@@ -293,6 +303,7 @@ impl Launcher {
             user: next_user(),
             code: deployment.folder.clone(),
             is_writable: false,
+            cache: None,
             adapter,
             folders: runtime.folders.clone(),
             program: runtime.program.clone(),
@@ -305,6 +316,12 @@ impl Launcher {
         }
     }
 
+    fn adapter(&self, runtime: &InstalledRuntime) -> PathBuf {
+        let compiled = self.compiled.get(&runtime.program);
+        let text = || self.adapters.join(&runtime.adapter);
+        compiled.cloned().unwrap_or_else(text)
+    }
+
     /// Whether its processes say by a pipe which requests they start: where a launcher of ours
     /// makes it.
     pub fn has_starts(&self) -> bool {
@@ -312,7 +329,7 @@ impl Launcher {
     }
 
     fn limited(&self, runtime: &InstalledRuntime, deployment: &UnpackedDeployment) -> Command {
-        let adapter = self.adapters.join(&runtime.adapter);
+        let adapter = self.adapter(runtime);
         let memory_kib = u64::from(deployment.memory_mib) * 1024;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SHELL, "sh", &FILES_MAX.to_string()]);

@@ -109,6 +109,9 @@ struct RuntimeManifest {
     program: String,
     probe: Vec<String>,
     arguments: Vec<String>,
+    compile: Vec<String>,
+    compile_adapter: Vec<String>,
+    compiled_adapter: String,
     oldest: (u32, u32),
     /// Whether the second number of a version counts, besides the first.
     counts_minor: bool,
@@ -141,6 +144,9 @@ impl RuntimeManifest {
             program: text("program"),
             probe: texts("probe"),
             arguments: texts("arguments"),
+            compile: texts("compile"),
+            compile_adapter: texts("compile_adapter"),
+            compiled_adapter: text("compiled_adapter"),
             oldest: numbers(&text("oldest")).expect("a version"),
             counts_minor: text("matched") == "minor",
             ids: texts("ids"),
@@ -190,6 +196,9 @@ impl RuntimeManifest {
             adapter: self.adapter.clone(),
             adapter_text: self.adapter_text,
             arguments: self.arguments.clone(),
+            compile: self.compile.clone(),
+            compile_adapter: self.compile_adapter.clone(),
+            compiled_adapter: self.compiled_adapter.clone(),
             memory_words: self.memory_words.clone(),
         })
     }
@@ -219,6 +228,10 @@ pub struct InstalledRuntime {
     pub(crate) adapter: String,
     pub(crate) adapter_text: &'static str,
     arguments: Vec<String>,
+    /// What it is started with to compile the code in its folder; nothing where it does not.
+    pub(crate) compile: Vec<String>,
+    compile_adapter: Vec<String>,
+    compiled_adapter: String,
     memory_words: Vec<String>,
 }
 
@@ -235,6 +248,9 @@ impl InstalledRuntime {
             adapter: String::new(),
             adapter_text: "",
             arguments: Vec::new(),
+            compile: Vec::new(),
+            compile_adapter: Vec::new(),
+            compiled_adapter: String::new(),
             memory_words: Vec::new(),
         }
     }
@@ -248,6 +264,29 @@ impl InstalledRuntime {
             filled.replace("{adapter}", &adapter)
         };
         self.arguments.iter().map(fill).collect()
+    }
+
+    /// Whether what it loads can be compiled before.
+    pub fn compiles(&self) -> bool {
+        !self.compile.is_empty()
+    }
+
+    /// Writes the adapter, which lies in this folder, in the form that is loaded the fastest: its
+    /// path. `nth` is a number that no other interpreter has. `None` where there is no such form, or
+    /// it cannot be made: the adapter itself will do.
+    pub(crate) fn compile_adapter(&self, folder: &Path, nth: usize) -> Option<PathBuf> {
+        if self.compile_adapter.is_empty() {
+            return None;
+        }
+        let compiled = folder.join(format!("{nth}-{}", self.compiled_adapter));
+        let (from, to) = (folder.join(&self.adapter), compiled.to_string_lossy());
+        let fill = |argument: &String| {
+            let filled = argument.replace("{adapter}", &from.to_string_lossy());
+            filled.replace("{compiled}", &to)
+        };
+        let arguments: Vec<String> = self.compile_adapter.iter().map(fill).collect();
+        print_of(&self.program, &arguments).ok()?;
+        compiled.is_file().then_some(compiled)
     }
 
     /// Whether these last words are of an interpreter that ran out of memory.

@@ -12,6 +12,7 @@ mod execution;
 mod guest_queue;
 mod live_runs;
 mod own_variables;
+mod package_caches;
 mod prepared;
 mod queue_flights;
 mod queue_runs;

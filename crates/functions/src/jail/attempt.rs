@@ -31,6 +31,7 @@ fn trial(level: JailLevel, program: PathBuf, arguments: &[&str]) -> JailSetup {
         user: next_user(),
         code: "/usr".into(),
         is_writable: false,
+        cache: None,
         adapter: program.clone(),
         folders: Vec::new(),
         program,

@@ -121,6 +121,7 @@ fn restrict_files(setup: &JailSetup) -> Result<(), JailError> {
     let devices = ["/dev/null", "/dev/zero", "/dev/full"];
     let write = AccessFs::ReadFile | AccessFs::WriteFile;
     let written: &[&str] = match setup.level {
+        JailLevel::Full if setup.cache.is_some() => &["/tmp", JailSetup::CODE, JailSetup::CACHE],
         JailLevel::Full if setup.is_writable => &["/tmp", JailSetup::CODE],
         JailLevel::Full => &["/tmp"],
         // The host's folder is that of others as well.

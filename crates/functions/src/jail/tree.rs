@@ -75,6 +75,11 @@ pub fn enter(setup: &JailSetup, inside: Inside) -> Result<(), JailError> {
     let mut code = see(&setup.code, Path::new(JailSetup::CODE))?;
     code.is_writable = setup.is_writable;
     seen.push(code);
+    if let Some(cache) = &setup.cache {
+        let mut cache = see(cache, Path::new(JailSetup::CACHE))?;
+        cache.is_writable = true;
+        seen.push(cache);
+    }
     let adapter = setup.adapter.file_name().unwrap_or_default();
     seen.push(see(
         &setup.adapter,

@@ -1,23 +1,25 @@
 //! Builds deployments, one at a time: an archive that was sent becomes one that runs.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{ArchivePart, Build, Engine, EngineError, FunctionError, Specification};
-use functions::InstalledRuntimes;
 use functions::archive::{ArchiveBounds, unpack};
 use functions::build::{BuildLimits, BuildLog, BuildWork, build};
 use functions::outside::OutsideNetwork;
 use functions::pack::pack;
+use functions::{InstalledRuntime, InstalledRuntimes};
 use tokio::sync::Notify;
 
 use super::counts::FunctionCounts;
 use super::own_variables::own_variables;
+use super::package_caches::{CacheBounds, CacheOwner, PackageCaches};
 use super::removal::remove_folder;
 
 /// What an archive may become (wire protocol, builds).
@@ -36,6 +38,12 @@ const LIMITS: BuildLimits = BuildLimits {
 };
 /// Of what a build has made, packed (wire protocol, builds).
 const OUTPUT_BYTES_MAX: u64 = 100_000_000;
+/// What builds have fetched is kept so far.
+const CACHES: CacheBounds = CacheBounds {
+    project_bytes_max: 256 << 20,
+    project_files_max: 20_000,
+    bytes_max: 1 << 30,
+};
 /// Of what it says.
 const LOG_LETTERS_MAX: usize = 1_000_000;
 /// Bytes of its packed output that are in memory at once: a piece of the store's.
@@ -50,6 +58,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// What builds need, and the one that is at work.
 pub struct Builds {
     folder: PathBuf,
+    caches: Arc<PackageCaches>,
     launcher: PathBuf,
     outside: OutsideNetwork,
     /// Of the server's environment.
@@ -80,7 +89,9 @@ impl Builds {
         counts: Arc<FunctionCounts>,
     ) -> std::io::Result<Builds> {
         fs::create_dir(&folder)?;
+        let caches = PackageCaches::new(folder.join("packages"), CACHES)?;
         Ok(Builds {
+            caches: Arc::new(caches),
             folder,
             launcher,
             outside,
@@ -114,6 +125,7 @@ impl Builds {
             tokio::time::sleep(PAUSE).await;
         }
         loop {
+            self.clear_caches(engine).await;
             match self.build_next(engine, runtimes).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -126,6 +138,15 @@ impl Builds {
                 }
             }
         }
+    }
+
+    /// Removes what was fetched for projects that are gone.
+    async fn clear_caches(&self, engine: &Engine) {
+        let projects = engine.list_projects();
+        let living = projects.iter().map(|project| CacheOwner::from(&**project));
+        let living: HashSet<CacheOwner> = living.collect();
+        let caches = self.caches.clone();
+        let _ = tokio::task::spawn_blocking(move || caches.clear(&living)).await;
     }
 
     /// Builds the next one; false where none waits.
@@ -169,7 +190,7 @@ impl Builds {
         };
         let folder = self.folder.clone();
         let emptied = move || {
-            for name in ["code", "output"] {
+            for name in ["code", "cache", "output"] {
                 remove_folder_or_file(&folder.join(name));
             }
         };
@@ -232,7 +253,10 @@ impl Builds {
             }
         }
         match store_output(engine, build, &packed).await {
-            Ok(()) => Ok(BuildEnd::Ready),
+            Ok(()) => {
+                self.keep_fetched(engine, build).await;
+                Ok(BuildEnd::Ready)
+            }
             // No room, or too large for the store: the same the next time.
             Err(error @ (EngineError::Write(_) | EngineError::Argument { .. })) => {
                 log.push(&format!("What was built cannot be stored: {error}\n"));
@@ -252,7 +276,10 @@ impl Builds {
     ) -> bool {
         let code = self.folder.join("code");
         let commands = &work.deployment.commands;
-        if commands.trim().is_empty() {
+        let has_commands = !commands.trim().is_empty();
+        let id = &work.function.definition.runtime;
+        let runtime = runtimes.by_id(id);
+        if !has_commands && !runtime.is_some_and(InstalledRuntime::compiles) {
             let unpacked =
                 move || unpack(&archive[..], &code, ARCHIVE).map_err(|why| why.to_string());
             let unpacked = tokio::task::spawn_blocking(unpacked).await;
@@ -261,24 +288,28 @@ impl Builds {
                 .inspect_err(|why| log.push(&format!("{why}.\n")))
                 .is_ok();
         }
-        let id = &work.function.definition.runtime;
-        let Some(runtime) = runtimes.by_id(id) else {
+        let Some(runtime) = runtime else {
             log.push(&format!("The runtime `{id}` is not on this host.\n"));
             return false;
         };
-        let given = self.variables.iter().cloned();
-        let variables = match build_variables(engine, work).await {
-            // Of equal names the last one counts.
-            Ok(variables) => given.chain(variables).collect(),
-            Err(error) => {
-                tracing::warn!(%error, "a build has no variables");
-                log.push("The function's variables cannot be opened.\n");
-                return false;
-            }
-        };
+        let (mut variables, mut cache) = (Vec::new(), None);
+        if has_commands {
+            let given = self.variables.iter().cloned();
+            variables = match build_variables(engine, work).await {
+                // Of equal names the last one counts.
+                Ok(variables) => given.chain(variables).collect(),
+                Err(error) => {
+                    tracing::warn!(%error, "a build has no variables");
+                    log.push("The function's variables cannot be opened.\n");
+                    return false;
+                }
+            };
+            cache = self.lend_fetched(engine, work).await;
+        }
         let work = BuildWork {
             archive: Bytes::from(archive),
             folder: code,
+            cache,
             commands: commands.clone(),
             variables,
             runtime: runtime.clone(),
@@ -288,6 +319,33 @@ impl Builds {
         };
         build(work, log).await
     }
+
+    /// A folder with what builds of this project have fetched; `None` where there cannot be one.
+    async fn lend_fetched(&self, engine: &Engine, build: &Build) -> Option<PathBuf> {
+        let owner = owner_of(engine, build)?;
+        let (caches, to) = (self.caches.clone(), self.folder.join("cache"));
+        let lent = tokio::task::spawn_blocking(move || caches.lend(&owner, &to).map(|()| to));
+        let lent = lent.await.map_err(io::Error::other).flatten();
+        lent.inspect_err(|error| tracing::warn!(%error, "a build has no cache of packages"))
+            .ok()
+    }
+
+    /// Keeps what a build has fetched.
+    async fn keep_fetched(&self, engine: &Engine, build: &Build) {
+        let (caches, from) = (self.caches.clone(), self.folder.join("cache"));
+        if let Some(owner) = owner_of(engine, build).filter(|_| from.is_dir()) {
+            let kept = move || caches.keep(&owner, &from);
+            let _ = tokio::task::spawn_blocking(kept).await;
+        }
+    }
+}
+
+/// The project of a build, if it is still there.
+fn owner_of(engine: &Engine, build: &Build) -> Option<CacheOwner> {
+    let projects = engine.list_projects();
+    let mut projects = projects.iter();
+    let project = projects.find(|project| project.id == build.function.project)?;
+    Some(CacheOwner::from(&**project))
 }
 
 /// What commands see: nothing that is secret.

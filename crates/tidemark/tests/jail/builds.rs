@@ -41,6 +41,7 @@ fn built_from(commands: &str, archive: Option<&[u8]>, time_max: Duration) -> Bui
     let work = BuildWork {
         archive: archive.into(),
         folder: folder.clone(),
+        cache: None,
         commands: commands.replace("SECRET", &host.path("secret").display().to_string()),
         variables: vec![("ONE".into(), "1".into())],
         runtime: runtimes

@@ -151,6 +151,7 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         user: 1_900_000_000,
         code: "/usr".into(),
         is_writable: false,
+        cache: None,
         adapter: "/bin/true".into(),
         folders: Vec::new(),
         program: fs::canonicalize("/bin/sh").unwrap(),

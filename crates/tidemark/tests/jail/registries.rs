@@ -152,6 +152,7 @@ fn built(host: &Host, (own, url): (Ipv4Addr, &str), allow: &[String]) -> (bool, 
     let work = BuildWork {
         archive: packed(&source).into(),
         folder: host.path("code"),
+        cache: None,
         commands: "npm install\npip install -r requirements.txt".into(),
         variables: variables.map(|(name, value)| (name.into(), value)).into(),
         runtime: runtime.clone(),
