@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::executor_counts::{ExecutorCounts, RuntimeLevel};
 use crate::frame::PipeFrame;
 use crate::launch::{Happening, Launched, ProcessEvent};
-use crate::log_budget::{LOG_BYTES_MAX, LogBudget};
+use crate::memory_budget::{LOG_BYTES_MAX, MemoryBudget};
 use crate::outgoing::Outgoing;
-use crate::pool::{DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, PoolLimits};
+use crate::pool::{BODIES_BYTES_MAX, DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, PoolLimits};
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
 use crate::work::{RunRefusal, UnpackedDeployment};
@@ -38,9 +38,11 @@ pub struct Conductor {
     limits: ConductorLimits,
     counts: Arc<ExecutorCounts>,
     /// What the logs of all runs take their memory from.
-    logs: LogBudget,
+    logs: MemoryBudget,
     /// The same for what processes write outside of any run.
-    outputs: LogBudget,
+    outputs: MemoryBudget,
+    /// The same for bodies.
+    bodies: MemoryBudget,
     pools: HashMap<String, DeploymentPool>,
     /// The pool of each process.
     owners: HashMap<u64, String>,
@@ -97,8 +99,9 @@ impl Conductor {
             has_networks,
             limits,
             counts,
-            logs: LogBudget::new(LOG_BYTES_MAX),
-            outputs: LogBudget::new(OUTPUT_BYTES_MAX),
+            logs: MemoryBudget::new(LOG_BYTES_MAX),
+            outputs: MemoryBudget::new(OUTPUT_BYTES_MAX),
+            bodies: MemoryBudget::new(BODIES_BYTES_MAX),
             pools: HashMap::new(),
             owners: HashMap::new(),
             next_process: 1,
@@ -186,7 +189,7 @@ impl Conductor {
         }
         let pool = self.pools.entry(deployment.id.clone()).or_insert_with(|| {
             let bounds = (self.limits.pool, Arc::clone(&self.counts));
-            let budgets = [&self.logs, &self.outputs].map(LogBudget::for_another);
+            let budgets = [&self.logs, &self.outputs, &self.bodies].map(MemoryBudget::for_another);
             let runtime = Arc::clone(&runtime);
             DeploymentPool::new(Arc::clone(&deployment), runtime, bounds, budgets, now)
         });

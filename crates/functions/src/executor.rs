@@ -14,6 +14,7 @@ use crate::cgroup::GroupFolder;
 use crate::conductor::{Conductor, ConductorLimits};
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::{FunctionIsolation, Launcher, ProcessNews};
+use crate::memory_budget::HeldMemory;
 use crate::outside::OutsideNetwork;
 use crate::pool::{DeploymentReport, PoolLimits};
 use crate::process::{PendingRun, ProcessLimits};
@@ -142,6 +143,7 @@ impl Executor {
             work,
             accepted: Instant::now(),
             reply,
+            held: HeldMemory::default(),
             moves: 0,
             is_cold: false,
         })?;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::frame::{FrameError, FrameReader, PipeFrame, READER_BYTES_MAX};
 use crate::launch::Launched;
-use crate::log_budget::LogBudget;
+use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessLimits, RunFailure, WarmProcess};
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, UnpackedDeployment};
 
@@ -65,7 +65,7 @@ fn converse(bytes: &[u8]) {
     }
     let now = Instant::now();
     let mut process = {
-        let logs = LogBudget::new(LOG_BYTES).for_another();
+        let logs = MemoryBudget::new(LOG_BYTES).for_another();
         WarmProcess::new(1, (Launched::pretended(), 512), b"{}", (LIMITS, logs), now)
     };
     let mut replies = Vec::new();
@@ -119,6 +119,7 @@ fn run(reply: oneshot::Sender<FunctionOutcome>, now: Instant) -> PendingRun {
         work,
         accepted: now,
         reply,
+        held: HeldMemory::default(),
         moves: 0,
         is_cold: false,
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::log_budget::{HeldLogs, LOG_BYTES_FREE, LogBudget};
+use crate::memory_budget::{HeldMemory, LOG_BYTES_FREE, MemoryBudget};
 
 /// The last letters of what was written to it.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct LogTail {
     is_cut: bool,
     /// What the text may take of memory.
     bytes_max: usize,
-    held: HeldLogs,
+    held: HeldMemory,
     /// Whether letters below the limit were left out, because there was no memory for them.
     lacked_memory: bool,
 }
@@ -26,16 +26,16 @@ impl LogTail {
             letters_max,
             is_cut: false,
             bytes_max: usize::MAX,
-            held: HeldLogs::default(),
+            held: HeldMemory::default(),
             lacked_memory: false,
         }
     }
 
     /// As [`LogTail::new`]; what is long takes its memory from a budget.
-    pub fn within(letters_max: usize, budget: &Arc<LogBudget>) -> LogTail {
+    pub fn within(letters_max: usize, budget: &Arc<MemoryBudget>) -> LogTail {
         LogTail {
             bytes_max: LOG_BYTES_FREE,
-            held: HeldLogs::of(budget.clone()),
+            held: HeldMemory::of(budget.clone()),
             ..LogTail::new(letters_max)
         }
     }
@@ -95,7 +95,7 @@ impl LogTail {
 
     /// What was kept, and the memory that it holds; with a first line that begins with `[WARNING]`
     /// when that is not all.
-    pub fn finish(mut self, title: &str) -> (String, HeldLogs) {
+    pub fn finish(mut self, title: &str) -> (String, HeldMemory) {
         if self.letters > self.letters_max || self.lacked_memory {
             self.is_cut = true;
         }
@@ -162,7 +162,7 @@ mod tests {
     fn logs_of_all_runs_are_within_their_budget() {
         const RUNS: usize = 200;
         const BUDGET: usize = 1_000_000;
-        let budget = LogBudget::new(BUDGET).for_another();
+        let budget = MemoryBudget::new(BUDGET).for_another();
         let mut tails: Vec<LogTail> = (0..RUNS)
             .map(|_| LogTail::within(1_000_000, &budget))
             .collect();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_last_line_is_kept_where_there_is_no_memory() {
-        let budget = LogBudget::new(0).for_another();
+        let budget = MemoryBudget::new(0).for_another();
         for (before, line) in [(5_000, 10), (5_000, 9_000), (0, 9_000)] {
             let mut tail = LogTail::within(1_000_000, &budget);
             tail.push(&"x".repeat(before));

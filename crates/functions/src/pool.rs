@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::ProcessExit;
-use crate::log_budget::LogBudget;
+use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::log_tail::LogTail;
 use crate::outgoing::Outgoing;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
@@ -19,6 +19,10 @@ use crate::work::{RunCause, RunRefusal, UnpackedDeployment};
 const QUEUE_RUNS_MAX: usize = 1_000;
 /// What their bodies hold.
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What the bodies of all runs whose callers wait may hold, of all deployments.
+pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// A body of this size counts for nothing of that.
+const BODY_BYTES_FREE: usize = 16 * 1024;
 /// After so many ends before any answer, the next start waits.
 const EARLY_ENDS_MAX: u32 = 3;
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
@@ -106,7 +110,9 @@ pub struct DeploymentPool {
     last_end: EndWords,
     output: LogTail,
     /// What the logs of its runs take their memory from.
-    pub logs: Arc<LogBudget>,
+    pub logs: Arc<MemoryBudget>,
+    /// The same for bodies.
+    bodies: Arc<MemoryBudget>,
     /// Connections that were refused and not told, and when some were told last.
     refused: u64,
     refusals_told: Option<Instant>,
@@ -119,7 +125,7 @@ impl DeploymentPool {
         deployment: Arc<UnpackedDeployment>,
         runtime: Arc<InstalledRuntime>,
         (limits, counts): (PoolLimits, Arc<ExecutorCounts>),
-        [logs, outputs]: [Arc<LogBudget>; 2],
+        [logs, outputs, bodies]: [Arc<MemoryBudget>; 3],
         now: Instant,
     ) -> DeploymentPool {
         DeploymentPool {
@@ -140,6 +146,7 @@ impl DeploymentPool {
             },
             output: LogTail::within(OUTPUT_LETTERS_MAX, &outputs),
             logs,
+            bodies,
             refused: 0,
             refusals_told: None,
             last_work: now,
@@ -149,8 +156,8 @@ impl DeploymentPool {
     /// Takes a run, or fails it at once while processes do not start.
     ///
     /// # Errors
-    /// When the queue is full; the run is dropped.
-    pub fn accept(&mut self, run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
+    /// When the queue is full, or the memory of bodies; the run is dropped.
+    pub fn accept(&mut self, mut run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
         self.last_work = now;
         // One that is there takes it when it can.
         if self.not_before.is_some_and(|instant| now < instant) && !self.has_process() {
@@ -169,10 +176,27 @@ impl DeploymentPool {
                 bytes_max: QUEUE_BYTES_MAX,
             });
         }
+        self.hold_body(&mut run)?;
         self.queue_bytes = bytes;
         self.queue.push_back(run);
         self.dispatch(now);
         Ok(())
+    }
+
+    /// Takes the memory of a body until its run ends. Who hands in runs without a caller bounds
+    /// their bodies.
+    fn hold_body(&self, run: &mut PendingRun) -> Result<(), RunRefusal> {
+        let bytes = run.work.body.len();
+        if run.work.wait_max.is_none() || bytes <= BODY_BYTES_FREE {
+            return Ok(());
+        }
+        run.held = HeldMemory::of(self.bodies.clone());
+        if run.held.take(bytes) {
+            return Ok(());
+        }
+        Err(RunRefusal::BodiesFull {
+            bytes_max: BODIES_BYTES_MAX,
+        })
     }
 
     fn has_room(&self, process: &WarmProcess, now: Instant) -> bool {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::frame::{FrameKind, PipeFrame, write_frame, write_pieces};
 use crate::head::{self, ResponseHead};
 use crate::launch::{Launched, ProcessExit};
-use crate::log_budget::{HeldLogs, LogBudget};
+use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::log_tail::LogTail;
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, RunResponse};
 
@@ -47,6 +47,8 @@ pub struct PendingRun {
     pub work: FunctionWork,
     pub accepted: Instant,
     pub reply: oneshot::Sender<FunctionOutcome>,
+    /// The memory of its body.
+    pub held: HeldMemory,
     /// How many processes ended before it was started in them.
     pub moves: u32,
     /// Whether it waited for a process to start.
@@ -85,7 +87,7 @@ pub struct RunFailure {
     /// With the reason as the last line.
     pub errors: String,
     /// The memory of both.
-    pub held: HeldLogs,
+    pub held: HeldMemory,
     pub duration: Duration,
 }
 
@@ -288,7 +290,7 @@ pub struct WarmProcess {
     next_request: u32,
     limits: ProcessLimits,
     /// What the logs of its requests take their memory from.
-    logs: Arc<LogBudget>,
+    logs: Arc<MemoryBudget>,
 }
 
 /// Of its standard error, looked through for why it ended.
@@ -299,7 +301,7 @@ impl WarmProcess {
         number: u64,
         (launched, memory_max_mib): (Launched, u32),
         setup: &[u8],
-        (limits, logs): (ProcessLimits, Arc<LogBudget>),
+        (limits, logs): (ProcessLimits, Arc<MemoryBudget>),
         now: Instant,
     ) -> WarmProcess {
         let mut bytes = Vec::new();

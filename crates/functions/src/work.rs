@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::log_budget::HeldLogs;
+use crate::memory_budget::HeldMemory;
 
 /// One deployment, unpacked and ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub struct FunctionOutcome {
     /// What it logged as errors, with the reason of a failure as the last line.
     pub errors: String,
     /// The memory of both, which counts until this is dropped.
-    pub held: HeldLogs,
+    pub held: HeldMemory,
     /// From the start of the handler to its end; zero for one that never started.
     pub duration: Duration,
     /// Whether it waited for a process to start.
@@ -129,6 +129,12 @@ pub enum RunRefusal {
         /// Runs that may wait.
         runs_max: usize,
         /// What their bodies may hold.
+        bytes_max: usize,
+    },
+    /// The bodies of all runs hold as much memory as they may, or those of this deployment as much
+    /// as they leave free.
+    BodiesFull {
+        /// What all may hold.
         bytes_max: usize,
     },
     /// No interpreter on this host answers to this id.
@@ -147,6 +153,7 @@ impl RunRefusal {
     pub fn as_str(&self) -> &'static str {
         match self {
             RunRefusal::QueueFull { .. } => "queue_full",
+            RunRefusal::BodiesFull { .. } => "bodies_full",
             RunRefusal::RuntimeMissing { .. } => "runtime_missing",
             RunRefusal::NetworkMissing => "network_missing",
             RunRefusal::Closing => "closing",
@@ -163,6 +170,11 @@ impl std::fmt::Display for RunRefusal {
             } => write!(
                 formatter,
                 "the queue of this function is full ({runs_max} runs or {bytes_max} bytes)"
+            ),
+            RunRefusal::BodiesFull { bytes_max } => write!(
+                formatter,
+                "the bodies of executions that have not ended hold as much of {bytes_max} bytes \
+                 as they may"
             ),
             RunRefusal::RuntimeMissing { runtime } => {
                 write!(formatter, "the runtime `{runtime}` is not on this host")

@@ -9,6 +9,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
 use crate::frame::FrameKind;
+use crate::memory_budget::HeldMemory;
 use crate::process::ProcessLimits;
 use crate::work::{FunctionOutcome, FunctionWork, RunCause};
 
@@ -66,8 +67,16 @@ impl World {
     fn run_of(
         &mut self,
         deployment: UnpackedDeployment,
-        (wait_max, body): (Option<Duration>, Bytes),
+        asked: (Option<Duration>, Bytes),
     ) -> Awaited {
+        self.try_run(deployment, asked).unwrap()
+    }
+
+    fn try_run(
+        &mut self,
+        deployment: UnpackedDeployment,
+        (wait_max, body): (Option<Duration>, Bytes),
+    ) -> Result<Awaited, RunRefusal> {
         let (reply, outcome) = oneshot::channel();
         let work = FunctionWork {
             deployment: Arc::new(deployment),
@@ -82,11 +91,12 @@ impl World {
             work,
             accepted: self.now,
             reply,
+            held: HeldMemory::default(),
             moves: 0,
             is_cold: false,
         };
-        self.conductor.run(run, self.now).unwrap();
-        outcome
+        self.conductor.run(run, self.now)?;
+        Ok(outcome)
     }
 
     /// Starts what is wanted; the deployments of what was started, in order.
@@ -436,4 +446,34 @@ fn process_keeps_the_memory_that_it_was_started_with() {
     world.tick(SECOND);
     world.bury();
     assert_eq!(world.start_wanted(), ["other"]);
+}
+
+#[test]
+fn bodies_of_all_runs_are_bounded_and_no_deployment_takes_what_others_need() {
+    let mut world = World::new(16_384, 1);
+    let body = |bytes: usize| (Some(60 * SECOND), Bytes::from(vec![b'b'; bytes]));
+    let large = body(10 << 20);
+    let ask = |world: &mut World, id: &str| world.try_run(deployment(id, 128), large.clone());
+    let mut outcomes = Vec::new();
+    for id in ["a", "b", "c"] {
+        for _ in 0..6 {
+            outcomes.push(ask(&mut world, id).unwrap());
+        }
+    }
+    for _ in 0..3 {
+        outcomes.push(ask(&mut world, "d").unwrap());
+    }
+    let bytes_max = 256 << 20;
+    let full = RunRefusal::BodiesFull { bytes_max };
+    assert_eq!(ask(&mut world, "d").unwrap_err(), full);
+    outcomes.push(ask(&mut world, "e").unwrap());
+    outcomes.push(world.run_of(deployment("d", 128), body(16 << 10)));
+    // Of such runs the queue bounds the bodies.
+    outcomes.push(world.run_of(deployment("d", 128), (None, large.1.clone())));
+    world.start_wanted();
+    let process = world.conductor.pools["a"].processes[0].number;
+    for request in [1, 2] {
+        world.answer(process, request);
+    }
+    outcomes.push(ask(&mut world, "d").unwrap());
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use engine::{EngineError, ExecutionRecord, ExecutionStatus, ExecutionTrigger};
-use functions::{FunctionOutcome, HeldLogs, RunRefusal};
+use functions::{FunctionOutcome, HeldMemory, RunRefusal};
 use model::{DeploymentId, Timestamp};
 
 /// Headers of a request that a record keeps (wire protocol, executions).
@@ -73,7 +73,7 @@ pub struct Execution {
     /// The body of the response.
     pub body: Bytes,
     /// The memory of its logs.
-    held: HeldLogs,
+    held: HeldMemory,
 }
 
 impl Execution {
@@ -122,7 +122,7 @@ impl Execution {
     }
 
     /// As [`Execution::kept`], with the memory of its logs, where no caller is to be answered.
-    pub fn into_kept(mut self) -> (ExecutionRecord, HeldLogs) {
+    pub fn into_kept(mut self) -> (ExecutionRecord, HeldMemory) {
         keep_headers(&mut self.record);
         (self.record, self.held)
     }

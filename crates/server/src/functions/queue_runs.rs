@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use engine::{EngineError, ExecutionRecord, STARTS_MAX, StartedExecution, failed_execution};
-use functions::{FunctionOutcome, HeldLogs, RunCause, RunRefusal};
+use functions::{FunctionOutcome, HeldMemory, RunCause, RunRefusal};
 use model::Function;
 
 use super::execution::{Execution, ExecutionCall, ExecutionFault};
@@ -136,7 +136,7 @@ impl RunningFunctions {
         &self,
         function: &Arc<Function>,
         started: StartedExecution,
-    ) -> (StartEnd, HeldLogs) {
+    ) -> (StartEnd, HeldMemory) {
         let StartedExecution { queued, call, .. } = started;
         let mut request = ExecutionCall {
             id: queued.id.clone(),
@@ -152,7 +152,7 @@ impl RunningFunctions {
             Ok((deployment, outcome)) => {
                 let is_last = queued.attempt >= STARTS_MAX;
                 if let Some(again) = again(&outcome, is_last) {
-                    return (again, HeldLogs::default());
+                    return (again, HeldMemory::default());
                 }
                 let times = (queued.created, self.engine().now());
                 let execution = Execution::new(request, deployment, outcome, times);
@@ -161,12 +161,12 @@ impl RunningFunctions {
                 return (StartEnd::Ended(Box::new(record)), held);
             }
             Err(fault) => match unseen(fault, queued.attempt) {
-                Ok(again) => return (again, HeldLogs::default()),
+                Ok(again) => return (again, HeldMemory::default()),
                 Err(why) => why,
             },
         };
         let record = failed_execution(&queued, self.engine().now(), &why);
-        (StartEnd::Ended(Box::new(record)), HeldLogs::default())
+        (StartEnd::Ended(Box::new(record)), HeldMemory::default())
     }
 }
 
@@ -187,9 +187,9 @@ fn unseen(fault: ExecutionFault, attempt: u32) -> Result<StartEnd, String> {
     let is_last = attempt >= STARTS_MAX;
     let (counts, rests) = (false, true);
     match fault {
-        ExecutionFault::Refused(RunRefusal::QueueFull { .. } | RunRefusal::Closing) => {
-            Ok(StartEnd::Again { counts, rests })
-        }
+        ExecutionFault::Refused(
+            RunRefusal::QueueFull { .. } | RunRefusal::BodiesFull { .. } | RunRefusal::Closing,
+        ) => Ok(StartEnd::Again { counts, rests }),
         ExecutionFault::Refused(refusal) => Err(format!("Not executed: {refusal}.")),
         ExecutionFault::Engine(EngineError::Function(
             engine::FunctionError::NoActiveDeployment,
@@ -221,7 +221,7 @@ mod tests {
             },
             logs: String::new(),
             errors: String::new(),
-            held: HeldLogs::default(),
+            held: HeldMemory::default(),
             duration: Duration::from_millis(ran_ms),
             is_cold: false,
         }

@@ -15,7 +15,7 @@ use functions::cgroup::{CGROUPS, GroupFolder, OWN_CGROUP};
 use functions::jail::JailLevel;
 use functions::jail::attempt::try_jail;
 use functions::{
-    Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork, HeldLogs,
+    Executor, ExecutorSettings, FunctionIsolation, FunctionOutcome, FunctionWork, HeldMemory,
     InstalledRuntimes, RunCause,
 };
 use model::{DeploymentId, Function, Timestamp};
@@ -259,7 +259,7 @@ impl RunningFunctions {
         self.counts.ran(function, trigger, &outcome, took);
         if !function.definition.logging {
             (outcome.logs, outcome.errors) = Default::default();
-            outcome.held = HeldLogs::default();
+            outcome.held = HeldMemory::default();
         }
         let active = function.active.as_ref();
         let active = active.ok_or_else(|| "a function lost its deployment".to_owned())?;

@@ -1,8 +1,8 @@
-//! What the logs of all runs together hold in memory.
+//! What the logs of all runs together hold in memory, and likewise their bodies.
 //!
-//! A run whose logs are long takes from here, and gives it back when they are no longer held. No
-//! deployment may hold more than it leaves free: one that floods its logs never takes what others
-//! need for theirs, and where many do, each gets an equal part.
+//! A run whose logs are long, or whose body is large, takes from here, and gives it back when they
+//! are no longer held. No deployment may hold more than it leaves free: one that floods its logs
+//! never takes what others need for theirs, and where many do, each gets an equal part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,16 @@ pub const LOG_BYTES_FREE: usize = 4 * 1024;
 
 /// What one deployment holds of it.
 #[derive(Debug)]
-pub struct LogBudget {
+pub struct MemoryBudget {
     all: Arc<AtomicUsize>,
     own: AtomicUsize,
     bytes_max: usize,
 }
 
-impl LogBudget {
+impl MemoryBudget {
     /// A budget of which one deployment has nothing yet.
-    pub fn new(bytes_max: usize) -> LogBudget {
-        LogBudget {
+    pub fn new(bytes_max: usize) -> MemoryBudget {
+        MemoryBudget {
             all: Arc::default(),
             own: AtomicUsize::new(0),
             bytes_max,
@@ -31,8 +31,8 @@ impl LogBudget {
     }
 
     /// The same budget for another deployment.
-    pub fn for_another(&self) -> Arc<LogBudget> {
-        Arc::new(LogBudget {
+    pub fn for_another(&self) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget {
             all: self.all.clone(),
             own: AtomicUsize::new(0),
             bytes_max: self.bytes_max,
@@ -56,17 +56,17 @@ impl LogBudget {
     }
 }
 
-/// What logs hold of the budget, until this is dropped.
+/// What a run holds of a budget, until this is dropped.
 #[derive(Debug, Default)]
-pub struct HeldLogs {
-    budget: Option<Arc<LogBudget>>,
+pub struct HeldMemory {
+    budget: Option<Arc<MemoryBudget>>,
     bytes: usize,
 }
 
-impl HeldLogs {
+impl HeldMemory {
     /// Nothing of this budget yet.
-    pub fn of(budget: Arc<LogBudget>) -> HeldLogs {
-        HeldLogs {
+    pub fn of(budget: Arc<MemoryBudget>) -> HeldMemory {
+        HeldMemory {
             budget: Some(budget),
             bytes: 0,
         }
@@ -92,13 +92,13 @@ impl HeldLogs {
 
     /// Both together. They are of the same deployment.
     #[must_use]
-    pub fn join(mut self, mut other: HeldLogs) -> HeldLogs {
+    pub fn join(mut self, mut other: HeldMemory) -> HeldMemory {
         self.bytes += std::mem::take(&mut other.bytes);
         self
     }
 }
 
-impl Drop for HeldLogs {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn budget_is_shared_by_those_that_use_it() {
-        let first = LogBudget::new(120).for_another();
-        let held = |budget: &Arc<LogBudget>| HeldLogs::of(budget.clone());
+        let first = MemoryBudget::new(120).for_another();
+        let held = |budget: &Arc<MemoryBudget>| HeldMemory::of(budget.clone());
         let mut a = held(&first);
         assert!(a.take(60), "as much as it leaves free");
         assert!(!a.take(1));
