@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -250,6 +250,8 @@ async fn within<F: Future>(
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     bounds: Bounds,
+    /// What each request carries, if the server asks for it.
+    authorization: Option<HeaderValue>,
 }
 
 /// An answer, read to its end.
@@ -296,7 +298,17 @@ impl Client {
         Ok(Client {
             sender,
             bounds: BOUNDS,
+            authorization: None,
         })
+    }
+
+    /// Has each request carry this header `Authorization`.
+    #[must_use]
+    pub fn authorized(self, authorization: Option<HeaderValue>) -> Client {
+        Client {
+            authorization,
+            ..self
+        }
     }
 
     /// Sends a request and reads its answer to the end.
@@ -308,7 +320,11 @@ impl Client {
         within(whole, what, self.exchange(request)).await?
     }
 
-    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Answer, Broken> {
+    async fn exchange(&mut self, mut request: Request<Full<Bytes>>) -> Result<Answer, Broken> {
+        if let Some(authorization) = &self.authorization {
+            let headers = request.headers_mut();
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
         self.sender.ready().await?;
         let answer = self.sender.send_request(request);
         let answer = within(self.bounds.head, "an answer", answer).await??;

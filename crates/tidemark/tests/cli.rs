@@ -310,6 +310,7 @@ fn projects_and_keys_are_administered_through_the_running_server() {
     administer(&folder);
     server.stop().unwrap();
     assert!(!socket.exists(), "an orderly end leaves no socket");
+    assert!(!folder.data().join("admin.token").exists());
 }
 
 #[test]

@@ -110,9 +110,16 @@ fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     // The port of applications does not show them to any client.
     let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     assert!(exchange(stream, "GET /metrics").starts_with("HTTP/1.1 404"));
-    // Who may administer may look without a setting.
-    let stream = UnixStream::connect(folder.data().join("admin.sock")).unwrap();
-    assert!(exchange(stream, "GET /metrics").contains(created));
+    // Who may administer may look without a setting, and who may only connect may not.
+    let connected = || UnixStream::connect(folder.data().join("admin.sock")).unwrap();
+    let token = std::fs::read_to_string(folder.data().join("admin.token")).unwrap();
+    let authorized = |token: &str| format!("GET /metrics|Authorization: Bearer {token}");
+    for request in ["GET /metrics".to_owned(), authorized("00"), authorized("")] {
+        let refused = exchange(connected(), &request);
+        assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+        assert!(refused.contains("admin.token") && !refused.contains(created), "{refused}");
+    }
+    assert!(exchange(connected(), &authorized(token.trim())).contains(created));
     server.stop().unwrap();
     let server = process::start(&folder);
     assert_eq!(server.metrics, None);

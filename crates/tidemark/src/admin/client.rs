@@ -75,10 +75,8 @@ impl Administration {
     /// # Errors
     /// When its socket may not be opened.
     pub async fn of_running(directory: &Path) -> Result<Option<Administration>> {
-        let Some(stream) = connect(directory).await? else {
-            return Ok(None);
-        };
-        Ok(Some(Administration::Running(Client::over(stream).await?)))
+        let client = connect(directory).await?;
+        Ok(client.map(Administration::Running))
     }
 
     /// Does one act.
@@ -121,13 +119,20 @@ impl From<Administration> for StoreAccess {
 }
 
 /// A connection to the running server; `None` when none runs, also when one left its socket.
-async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
+async fn connect(directory: &Path) -> Result<Option<Client>> {
     if !directory.is_dir() {
         return Ok(None);
     }
+    let not_ours = || {
+        let directory = directory.display();
+        format!("cannot open {directory}/admin.sock. Only the user who runs the server may")
+    };
     let (path, _open) = socket::path(directory)?;
     match UnixStream::connect(&path).await {
-        Ok(stream) => Ok(Some(stream)),
+        Ok(stream) => {
+            let authorization = socket::authorization(directory).with_context(not_ours)?;
+            Ok(Some(Client::over(stream).await?.authorized(authorization)))
+        }
         Err(error)
             if matches!(
                 error.kind(),
@@ -136,12 +141,7 @@ async fn connect(directory: &Path) -> Result<Option<UnixStream>> {
         {
             Ok(None)
         }
-        Err(error) => Err(error).with_context(|| {
-            format!(
-                "cannot open {}/admin.sock. Only the user who runs the server may",
-                directory.display()
-            )
-        }),
+        Err(error) => Err(error).with_context(not_ours),
     }
 }
 
@@ -169,11 +169,10 @@ pub async fn endpoint_of(directory: &Path, within: Duration) -> Result<String> {
 
 /// What the server that runs on `directory` answers to a GET; `None` when none runs.
 async fn get(directory: &Path, route: &'static str, within: Duration) -> Result<Option<Bytes>> {
-    let Some(stream) = connect(directory).await? else {
+    let Some(mut client) = connect(directory).await? else {
         return Ok(None);
     };
     let asking = async {
-        let mut client = Client::over(stream).await?;
         let request = Request::get(route)
             .header(HOST, "tidemark")
             .body(Full::default())?;

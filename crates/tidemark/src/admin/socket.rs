@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -14,13 +14,14 @@ use bytes::Bytes;
 use engine::Engine;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use server::rng::Rng;
+use server::secret::{hex, is_same};
 use server::telemetry::exposition::Exposition;
 use server::telemetry::{Telemetry, listener};
 use tokio::net::{UnixListener, UnixStream};
@@ -31,6 +32,11 @@ use super::act;
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
+/// Next to it: what each request carries as `Authorization: Bearer TOKEN`, another one for each
+/// server. A function in a jail without a root of its own can connect to the socket, and can read
+/// no file of the directory.
+const TOKEN: &str = "admin.token";
+const TOKEN_BYTES: usize = 32;
 /// Where metrics are read here, whatever the settings say: who may open the socket may do more.
 const METRICS: &str = "/metrics";
 /// What `tidemark top` asks for.
@@ -45,10 +51,12 @@ const PATH_BYTES_MAX: usize = 103;
 /// Requests here are small; whatever is longer is a mistake.
 const BODY_BYTES_MAX: usize = 64 * 1_024;
 
-/// The bound socket. Its file goes when this is dropped.
+/// The bound socket. Its files go when this is dropped.
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    token_path: PathBuf,
+    authorization: String,
 }
 
 /// What the socket's tasks share.
@@ -58,6 +66,26 @@ struct Administrator {
     exposition: Arc<Exposition>,
     endpoint: String,
     rng: Rng,
+    authorization: String,
+}
+
+/// What requests carry to the server that runs on `directory`; `None` where it has told nothing.
+///
+/// # Errors
+/// When it may not be read, or cannot stand in a header.
+pub fn authorization(directory: &Path) -> io::Result<Option<HeaderValue>> {
+    let token = match fs::read_to_string(directory.join(TOKEN)) {
+        Ok(token) => token,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut value = HeaderValue::try_from(bearer(token.trim())).map_err(io::Error::other)?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
 }
 
 /// The path of the socket in `directory` to give the system. Keep the file open while the path
@@ -77,12 +105,12 @@ fn reachable(directory: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)
 }
 
 impl Socket {
-    /// Binds it, readable by its owner only, in place of one that a server left behind. Needs
-    /// the lock of the data directory and a runtime.
+    /// Binds it, readable by its owner only, in place of one that a server left behind, with a
+    /// token that is drawn now. Needs the lock of the data directory and a runtime.
     ///
     /// # Errors
     /// When the directory cannot be written.
-    pub fn bind(directory: &Path) -> io::Result<Socket> {
+    pub fn bind(directory: &Path, rng: Rng) -> io::Result<Socket> {
         let cradle = directory.join(CRADLE);
         if cradle.exists() {
             fs::remove_dir_all(&cradle)?;
@@ -92,7 +120,16 @@ impl Socket {
         let (born, open) = reachable(&cradle, NAME)?;
         let listener = StdListener::bind(&born)?;
         fs::set_permissions(&born, Permissions::from_mode(0o600))?;
-        let path = directory.join(NAME);
+        let mut bytes = [0; TOKEN_BYTES];
+        rng(&mut bytes);
+        let token = hex(&bytes);
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(cradle.join(TOKEN))?;
+        file.write_all(format!("{token}\n").as_bytes())?;
+        let (path, token_path) = (directory.join(NAME), directory.join(TOKEN));
+        // Who finds the socket finds its token.
+        fs::rename(cradle.join(TOKEN), &token_path)?;
         fs::rename(&born, &path)?;
         drop(open);
         fs::remove_dir(&cradle)?;
@@ -100,6 +137,8 @@ impl Socket {
         Ok(Socket {
             listener: UnixListener::from_std(listener)?,
             path,
+            token_path,
+            authorization: bearer(&token),
         })
     }
 
@@ -113,6 +152,7 @@ impl Socket {
         rng: Rng,
     ) {
         let administrator = Rc::new(Administrator {
+            authorization: self.authorization.clone(),
             endpoint,
             engine,
             exposition: Arc::new(Exposition::new(watch.clone())),
@@ -135,8 +175,9 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Left behind, it would only be replaced by the next server.
+        // Left behind, they would only be replaced by the next server.
         drop(fs::remove_file(&self.path));
+        drop(fs::remove_file(&self.token_path));
     }
 }
 
@@ -157,6 +198,13 @@ async fn answer(
     request: Request<Incoming>,
     administrator: &Administrator,
 ) -> Response<Full<Bytes>> {
+    let given = request.headers().get(AUTHORIZATION);
+    let given = given.map_or(&[][..], HeaderValue::as_bytes);
+    if !is_same(given, administrator.authorization.as_bytes()) {
+        let message = format!("`Authorization: Bearer` and the text of the file {TOKEN} are needed");
+        let body = json!({ "message": message }).to_string();
+        return json_answer(StatusCode::UNAUTHORIZED, body.into_bytes());
+    }
     if request.uri().path() == transfer::port_request::ROUTE {
         return answer_port(request, administrator.engine.clone()).await;
     }
@@ -265,6 +313,10 @@ impl Administrator {
 mod tests {
     use super::*;
 
+    fn drawn(bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -279,15 +331,17 @@ mod tests {
         drop(StdListener::bind(directory.join(NAME)).unwrap());
         let runtime = runtime();
         let _guard = runtime.enter();
-        let socket = Socket::bind(directory).unwrap();
-        let mode = fs::metadata(directory.join(NAME))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let socket = Socket::bind(directory, drawn).unwrap();
+        for name in [NAME, TOKEN] {
+            let known = fs::metadata(directory.join(name)).unwrap();
+            assert_eq!(known.permissions().mode() & 0o777, 0o600, "{name}");
+        }
+        let told = authorization(directory).unwrap().unwrap();
+        assert_eq!(told, format!("Bearer {}", "07".repeat(TOKEN_BYTES)));
         assert!(std::os::unix::net::UnixStream::connect(directory.join(NAME)).is_ok());
         drop(socket);
         assert!(!directory.join(NAME).exists());
+        assert_eq!(authorization(directory).unwrap(), None);
     }
 
     #[cfg(target_os = "linux")]
@@ -298,7 +352,7 @@ mod tests {
         fs::create_dir_all(&long).unwrap();
         let runtime = runtime();
         let _guard = runtime.enter();
-        let _socket = Socket::bind(&long).unwrap();
+        let _socket = Socket::bind(&long, drawn).unwrap();
         let (path, _open) = path(&long).unwrap();
         assert!(path.as_os_str().len() <= PATH_BYTES_MAX);
         assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());

@@ -329,7 +329,7 @@ impl Opening<'_> {
     /// Gives what answers for metrics, until that is dropped.
     fn announce(&self, bound: SocketAddr, wanted: &Bootstrap) -> Result<Option<Listener>> {
         let endpoint = format!("{}://{}/v1", self.scheme, reachable(bound));
-        match Socket::bind(self.directory) {
+        match Socket::bind(self.directory, self.rng) {
             Ok(socket) => {
                 let (engine, watch) = (self.engine.clone(), self.watch.clone());
                 tokio::task::spawn_local(socket.serve(engine, watch, endpoint.clone(), self.rng));

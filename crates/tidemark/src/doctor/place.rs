@@ -32,8 +32,8 @@ const NETWORK: [(u64, &str); 4] = [
     (0x0102_1997, "9P"),
 ];
 
-/// What a server makes in its directory: the socket lets any process that opens it do everything.
-const FILES: [&str; 8] = [
+/// What a server makes in its directory: socket and token together let any process do everything.
+const FILES: [&str; 9] = [
     "tidemark.db",
     "tidemark.db-wal",
     "tidemark.db-shm",
@@ -42,6 +42,7 @@ const FILES: [&str; 8] = [
     "secret.key",
     "lock",
     "admin.sock",
+    "admin.token",
 ];
 
 /// Whether users other than the owner may read a file.
