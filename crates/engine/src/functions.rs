@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{Function, FunctionDefinition, FunctionId, FunctionOptions, Scope, Timestamp, Value};
+use model::{ActiveDeployment, Function, FunctionDefinition, FunctionId, FunctionOptions, Scope, Timestamp, Value};
 use store::{CatalogueOp, Deployment, FunctionName, FunctionOp, Op, Variable, WriteBatch};
 
 use crate::Engine;
@@ -176,6 +176,19 @@ impl Engine {
     ) -> Result<FunctionOptions, EngineError> {
         authorize::need_key(caller, READ)?;
         Ok(self.find_function(caller, id)?.definition.options)
+    }
+
+    /// The deployment of a function that is executed, if any, for one who may see what it says.
+    ///
+    /// # Errors
+    /// [`FunctionError::NotFound`].
+    pub fn active_deployment(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Option<ActiveDeployment>, EngineError> {
+        authorize::need_key(caller, READ)?;
+        Ok(self.find_function(caller, id)?.active.clone())
     }
 
     /// Changes it.

@@ -2,16 +2,18 @@
 //!
 //! Decides; starts nothing and waits for nothing. `shared_conductor.rs` is how threads reach it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::executor_counts::{ExecutorCounts, RuntimeLevel};
 use crate::frame::PipeFrame;
 use crate::launch::{Happening, Launched, ProcessEvent};
+use crate::log_tail::LogTail;
 use crate::memory_budget::{LOG_BYTES_MAX, MemoryBudget};
 use crate::outgoing::Outgoing;
-use crate::pool::{BODIES_BYTES_MAX, DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, PoolLimits};
+use crate::pool::{BODIES_BYTES_MAX, DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, OUTPUT_LETTERS_MAX};
+use crate::pool::PoolLimits;
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
 use crate::work::{RunRefusal, UnpackedDeployment};
@@ -20,6 +22,9 @@ use crate::work::{RunRefusal, UnpackedDeployment};
 const BUSY_TICK: Duration = Duration::from_millis(10);
 /// Memory is looked at, and idle processes are ended, this often.
 pub const SWEEP: Duration = Duration::from_millis(100);
+
+/// Deployments without a process whose output is kept.
+const OUTPUTS_KEPT: usize = 64;
 
 /// How much of the host may be used, and what a run may send.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +49,8 @@ pub struct Conductor {
     /// The same for bodies.
     bodies: MemoryBudget,
     pools: HashMap<String, DeploymentPool>,
+    /// What was written in pools that are no more, the latest last.
+    outputs_of_before: VecDeque<(String, LogTail)>,
     /// The pool of each process.
     owners: HashMap<u64, String>,
     next_process: u64,
@@ -103,6 +110,7 @@ impl Conductor {
             outputs: MemoryBudget::new(OUTPUT_BYTES_MAX),
             bodies: MemoryBudget::new(BODIES_BYTES_MAX),
             pools: HashMap::new(),
+            outputs_of_before: VecDeque::new(),
             owners: HashMap::new(),
             next_process: 1,
             closing: None,
@@ -138,6 +146,16 @@ impl Conductor {
         let mut reports: Vec<_> = self.pools.values().map(DeploymentPool::report).collect();
         reports.sort_by(|a, b| a.id.cmp(&b.id));
         reports
+    }
+
+    /// What the processes of this deployment wrote outside of any run, and what they were refused.
+    pub fn output(&self, deployment: &str) -> String {
+        let pool = self.pools.get(deployment).map(|pool| &pool.output);
+        let mut before = self.outputs_of_before.iter();
+        let before = || Some(&before.find(|(id, _)| id == deployment)?.1);
+        let output = pool.or_else(before);
+        let end = output.map(|output| output.last(OUTPUT_LETTERS_MAX));
+        end.unwrap_or_default().to_owned()
     }
 
     /// Takes no more runs; what is left at this instant is ended.
@@ -191,7 +209,14 @@ impl Conductor {
             let bounds = (self.limits.pool, Arc::clone(&self.counts));
             let budgets = [&self.logs, &self.outputs, &self.bodies].map(MemoryBudget::for_another);
             let runtime = Arc::clone(&runtime);
-            DeploymentPool::new(Arc::clone(&deployment), runtime, bounds, budgets, now)
+            let mut pool =
+                DeploymentPool::new(Arc::clone(&deployment), runtime, bounds, budgets, now);
+            let mut before = self.outputs_of_before.iter();
+            let at = before.position(|(id, _)| *id == deployment.id);
+            if let Some((_, output)) = at.and_then(|at| self.outputs_of_before.remove(at)) {
+                pool.output = output;
+            }
+            pool
         });
         if deployment.revision > pool.deployment.revision {
             pool.retire(now);
@@ -315,8 +340,16 @@ impl Conductor {
         for pool in self.pools.values_mut() {
             pool.tick(now);
         }
-        self.pools
-            .retain(|_, pool| !pool.is_empty() || pool.is_remembered(now));
+        let gone = |_: &String, pool: &mut DeploymentPool| {
+            pool.is_empty() && !pool.is_remembered(now)
+        };
+        for (id, pool) in self.pools.extract_if(gone) {
+            if !pool.output.text().is_empty() {
+                self.outputs_of_before.push_back((id, pool.output));
+            }
+        }
+        let surplus = self.outputs_of_before.len().saturating_sub(OUTPUTS_KEPT);
+        self.outputs_of_before.drain(..surplus);
         // Nothing is looked at any more once no pool is left.
         if is_sweep || self.pools.is_empty() {
             self.tell_levels();

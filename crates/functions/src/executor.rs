@@ -161,6 +161,12 @@ impl Executor {
         self.conductor.report()
     }
 
+    /// What the processes of this deployment wrote outside of any run, and what they were refused;
+    /// the end of it.
+    pub fn output(&self, deployment: &str) -> String {
+        self.conductor.output(deployment)
+    }
+
     /// Accepts no more runs, gives those in flight so long to end, and kills what is left.
     /// Blocks until no process is left.
     pub fn shut_down(&self, limit: Duration) {

@@ -44,7 +44,7 @@ const EXIT_MAX: Duration = Duration::from_secs(2);
 /// Letters of its standard error in the errors of the run that it ended with.
 const LAST_WORDS_SHOWN: usize = 2_000;
 /// Of what processes write while no request, or more than one, is in flight.
-const OUTPUT_LETTERS_MAX: usize = 100_000;
+pub const OUTPUT_LETTERS_MAX: usize = 100_000;
 /// Of all deployments, beyond what each may have.
 pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -108,7 +108,8 @@ pub struct DeploymentPool {
     early_ends: u32,
     not_before: Option<Instant>,
     last_end: EndWords,
-    output: LogTail,
+    /// What its processes wrote outside of any run.
+    pub output: LogTail,
     /// What the logs of its runs take their memory from.
     pub logs: Arc<MemoryBudget>,
     /// The same for bodies.
@@ -393,8 +394,8 @@ impl DeploymentPool {
         }
     }
 
-    /// Whether it is kept beyond its last process: for its count of early ends and its output, and
-    /// for a spare that is to be started.
+    /// Whether it is kept beyond its last process: for its count of early ends, and for a spare that
+    /// is to be started.
     pub fn is_remembered(&self, now: Instant) -> bool {
         let unused = now.saturating_duration_since(self.last_work);
         let has_spares = self.spares.is_worthwhile() && unused < self.limits.spare_idle;

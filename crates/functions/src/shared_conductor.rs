@@ -73,6 +73,11 @@ impl SharedConductor {
         self.lock().report()
     }
 
+    /// What the processes of this deployment wrote outside of any run.
+    pub fn output(&self, deployment: &str) -> String {
+        self.lock().output(deployment)
+    }
+
     /// Takes no more runs, and gives those in flight so long.
     pub fn close(&self, limit: Duration) {
         self.lock().close(Instant::now() + limit);

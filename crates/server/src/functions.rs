@@ -171,23 +171,26 @@ impl Functions {
 
     /// What the build of this deployment has said so far; `None` when it is not being built.
     pub fn build_log(&self, deployment: i64) -> Option<String> {
-        let started = self.begun.get()?.started.borrow();
-        match &*started {
-            Some(Ok(running)) => running.build_log(deployment),
-            _ => None,
-        }
+        self.if_running()?.build_log(deployment)
+    }
+
+    /// What the processes of this deployment have written outside of any execution.
+    pub fn output(&self, deployment: i64) -> String {
+        let running = self.if_running();
+        running.map_or_else(String::new, |running| running.output(deployment))
     }
 
     /// Writes the records of all executions that have ended.
     pub async fn write_records(&self) {
-        let Some(begun) = self.begun.get() else {
-            return;
-        };
-        let running = match &*begun.started.borrow() {
-            Some(Ok(running)) => running.clone(),
-            _ => return,
-        };
-        running.write_records().await;
+        if let Some(running) = self.if_running() {
+            running.write_records().await;
+        }
+    }
+
+    /// What executes functions, if it has started.
+    fn if_running(&self) -> Option<Arc<RunningFunctions>> {
+        let started = self.begun.get()?.started.borrow();
+        started.as_ref()?.as_ref().ok().cloned()
     }
 
     /// Ends builds, gives runs so long to end, and ends all processes. Blocks until that is done.

@@ -165,6 +165,7 @@ describe('a guest on a page', () => {
       ['GET', `${one}/deployments/${deploymentId}/download?type=source`],
       ['DELETE', `${one}/executions/${executionId}`],
       ['GET', '/tidemark/functions/open/options'],
+      ['GET', '/tidemark/functions/open/output'],
     ]) {
       const [status, type] = await page.evaluate(async ([method, route]) => {
         const answer = await ask(route, { method });

@@ -234,6 +234,7 @@ def do_functions(doer: Doer) -> None:
     options = "/v1/tidemark/functions/{function}/options"
     do("PATCH", options, {"concurrency": 2})
     do("GET", options)
+    do("GET", "/v1/tidemark/functions/{function}/output")
     deployments = f"{FUNCTION}/deployments"
     archive = {"code": ("code.tar.gz", gzip.compress(b"code"), "application/gzip")}
     made = do("POST", deployments, files=archive, data={"activate": "false"})

@@ -477,3 +477,35 @@ fn bodies_of_all_runs_are_bounded_and_no_deployment_takes_what_others_need() {
     }
     outcomes.push(ask(&mut world, "d").unwrap());
 }
+
+/// A run that is answered, and what its process then writes.
+fn run_and_write(world: &mut World, id: &str, text: &str) {
+    let _outcome = world.run(id, 128);
+    world.start_wanted();
+    let process = world.conductor.pools[id].processes[0].number;
+    world.answer(process, 1);
+    let what = Happening::Output(true, text.as_bytes().to_vec());
+    let event = ProcessEvent { process, what };
+    world.conductor.take_event(event, world.now);
+    world.tick(61 * SECOND);
+    world.bury();
+    world.tick(61 * SECOND);
+    assert!(world.conductor.pools.is_empty());
+}
+
+#[test]
+fn output_of_a_deployment_outlives_its_processes() {
+    let mut world = World::new(1_024, 1);
+    run_and_write(&mut world, "f", "first\n");
+    assert_eq!(world.conductor.output("f"), "first");
+    run_and_write(&mut world, "f", "second\n");
+    assert_eq!(world.conductor.output("f"), "first\nsecond");
+    run_and_write(&mut world, "silent", "");
+    assert_eq!(world.conductor.output("silent"), "");
+    for nth in 0..OUTPUTS_KEPT {
+        assert_eq!(world.conductor.output("f"), "first\nsecond", "{nth}");
+        run_and_write(&mut world, &format!("g{nth}"), "text");
+    }
+    assert_eq!(world.conductor.output("f"), "");
+    assert_eq!(world.conductor.output("g0"), "text");
+}

@@ -6,6 +6,22 @@ use model::Function;
 use super::config::API;
 use crate::http::wire::WIRE_VERSION;
 
+/// Of deployments from a repository, which there are none of here: empty, as the protocol has it.
+const OF_REPOSITORIES: [&str; 12] = [
+    "APPWRITE_VCS_REPOSITORY_ID",
+    "APPWRITE_VCS_REPOSITORY_NAME",
+    "APPWRITE_VCS_REPOSITORY_OWNER",
+    "APPWRITE_VCS_REPOSITORY_URL",
+    "APPWRITE_VCS_REPOSITORY_BRANCH",
+    "APPWRITE_VCS_REPOSITORY_BRANCH_URL",
+    "APPWRITE_VCS_COMMIT_HASH",
+    "APPWRITE_VCS_COMMIT_MESSAGE",
+    "APPWRITE_VCS_COMMIT_URL",
+    "APPWRITE_VCS_COMMIT_AUTHOR_NAME",
+    "APPWRITE_VCS_COMMIT_AUTHOR_URL",
+    "APPWRITE_VCS_ROOT_DIRECTORY",
+];
+
 /// What the environment says of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnVariables<'a> {
@@ -50,6 +66,7 @@ impl OwnVariables<'_> {
             "python" => "Python",
             other => other,
         };
+        let of_repositories = OF_REPOSITORIES.map(|name| (name, ""));
         let own = [
             ("APPWRITE_VERSION", WIRE_VERSION),
             ("APPWRITE_REGION", "default"),
@@ -70,7 +87,8 @@ impl OwnVariables<'_> {
                 &self.specification.memory_mb.to_string(),
             ),
         ];
-        own.map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into()
+        let all = own.into_iter().chain(of_repositories);
+        all.map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
     }
 }

@@ -165,6 +165,11 @@ impl RunningFunctions {
         self.builds.log(deployment)
     }
 
+    /// What the processes of this deployment have written outside of any execution.
+    pub fn output(&self, deployment: i64) -> String {
+        self.executor.output(&deployment.to_string())
+    }
+
     /// Builds deployments as they come.
     pub async fn build_all(&self) -> Infallible {
         self.builds.run(&self.engine, self.runtimes()).await

@@ -258,6 +258,7 @@ async fn perform_of_functions(
         F::DeleteVariable => functions::delete_variable(context).await,
         F::Options => functions::options(&context),
         F::SetOptions => functions::set_options(context).await,
+        F::Output => functions::output(&context),
         F::ListDeployments => deployments::list(context).await,
         F::CreateDeployment => deployments::create(context).await,
         F::GetDeployment => deployments::get(context).await,

@@ -190,6 +190,7 @@ fn keys_need_the_scopes_of_functions_and_guests_are_refused() {
         ("GET", "/v1/functions/f/variables"),
         ("GET", "/v1/functions/f/variables/v"),
         ("GET", "/v1/tidemark/functions/f/options"),
+        ("GET", "/v1/tidemark/functions/f/output"),
     ];
     let writes = [
         ("PUT", "/v1/functions/f"),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testing::Credentials;
 
-use super::fixture::{Host, NODE, can};
+use super::fixture::{Host, NODE, PYTHON, can};
+use super::metrics::until_shown;
 
 const HANDLER: &str = "
 module.exports = ({ req, res, log }) => {
@@ -132,4 +133,62 @@ fn records_outlive_a_crash_as_it_is_promised() {
     durable.kill();
     durable.start();
     assert_eq!(listed(&durable, &[]), (5, ids));
+}
+
+#[test]
+fn output_outside_of_executions_is_shown_with_what_was_refused() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[
+        "--metrics-listen=127.0.0.1:0",
+        "--functions-idle-s=1",
+        "--functions-spare-s=0",
+    ]);
+    let route = "/v1/tidemark/functions/o/output";
+    let read = || host.ask_at("GET", route, &Value::Null).json();
+    let none = json!({"deploymentId": "", "output": ""});
+    for (language, runtime, file, code) in [
+        (
+            "node",
+            NODE,
+            "main.js",
+            "const net = require('node:net')
+require('node:fs').writeSync(1, 'as it loads\\n')
+module.exports = async ({ res }) => res.text(await new Promise((resolve) => {
+  net.connect(80, '10.255.255.1').on('error', (error) => resolve(error.code))
+}))",
+        ),
+        (
+            "python",
+            PYTHON,
+            "main.py",
+            "import errno, os, socket
+os.write(1, b'as it loads\\n')
+def main(context):
+    try:
+        socket.create_connection(('10.255.255.1', 80))
+    except OSError as error:
+        return context.res.text(errno.errorcode[error.errno])
+",
+        ),
+    ] {
+        host.create("o", runtime, &json!({"timeout": 60}));
+        assert_eq!(read(), none, "{language}");
+        let options = "/v1/tidemark/functions/o/options";
+        let outside = host.ask_at("PATCH", options, &json!({"network": "outside"}));
+        assert_eq!(outside.status, 200, "{outside:?}");
+        let deployment = host.deploy("o", &[(file, code)], "");
+        assert_eq!(host.executed("o", &json!({}))["responseBody"], "EACCES");
+        // Also once its process is gone.
+        let none_left = format!("tidemark_function_processes{{runtime=\"{runtime}\"}} 0");
+        until_shown(&host, &[&none_left]);
+        let shown = read();
+        assert_eq!(shown["deploymentId"], json!(deployment), "{language}");
+        let output = shown["output"].as_str().unwrap();
+        for part in ["as it loads\n", "may not make: 1, the last one to 10.255.255.1:80."] {
+            assert!(output.contains(part), "{language}: {part}: {output}");
+        }
+        host.make("DELETE", "/o", &Value::Null);
+    }
 }

@@ -554,6 +554,7 @@ const SPECS: &[Spec] = specs! {
     DELETE "/v1/functions/{function}/variables/{variable}" Keys &[], None;
     GET "/v1/functions/{function}/deployments" Keys CONTAINERS, None;
     GET "/v1/tidemark/functions/{function}/options" Keys &[], None;
+    GET "/v1/tidemark/functions/{function}/output" Keys &[], None;
     PATCH "/v1/tidemark/functions/{function}/options" Keys &[], Some(&[
         of_function("concurrency", OfFunction::Number(1, 256), "5"),
         of_function("network", OfFunction::Network, r#""outside""#),

@@ -52,6 +52,7 @@ pub enum FunctionAction {
     DeleteVariable,
     Options,
     SetOptions,
+    Output,
     ListDeployments,
     CreateDeployment,
     GetDeployment,
@@ -352,6 +353,7 @@ const ROUTES: &[(&[Method], &str, Action)] = &[
 
     (GET, "/v1/tidemark/functions/{function}/options", Action::Function(F::Options)),
     (PATCH, "/v1/tidemark/functions/{function}/options", Action::Function(F::SetOptions)),
+    (GET, "/v1/tidemark/functions/{function}/output", Action::Function(F::Output)),
 
     (GET, "/v1/functions", Action::Function(F::List)),
     (POST, "/v1/functions", Action::Function(F::Create)),

@@ -175,6 +175,19 @@ pub fn options(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::ok(wire::function_options(&options)))
 }
 
+/// `GET /v1/tidemark/functions/{function}/output`
+pub fn output(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
+    let caller = context.caller()?;
+    let (engine, functions) = (&context.app.shared.engine, &context.app.shared.functions);
+    let active = engine.active_deployment(&caller, &context.ids.function)?;
+    let output = active.as_ref().map(|active| functions.output(active.seq));
+    let deployment = active.as_ref().map_or("", |active| active.id.as_str());
+    Ok(Reply::ok(wire::function_output(
+        deployment,
+        &output.unwrap_or_default(),
+    )))
+}
+
 /// `PATCH /v1/tidemark/functions/{function}/options`
 pub async fn set_options(mut context: RequestContext<'_>) -> Result<Reply, ApiError> {
     let caller = context.caller()?;

@@ -245,3 +245,12 @@ pub fn function_options(options: &FunctionOptions) -> WrittenJson {
     ]);
     shown.written()
 }
+
+/// What processes of a function wrote outside of any execution.
+pub fn function_output(deployment: &str, output: &str) -> WrittenJson {
+    let shown = SortedObject::from([
+        ("deploymentId", written(deployment)),
+        ("output", written(output)),
+    ]);
+    shown.written()
+}

@@ -9,7 +9,7 @@ use client::Access;
 use serde_json::{Value, json};
 
 use super::function_file::id_or_folder;
-use super::log_text::{harmless, marked};
+use super::log_text::{GrowingLog, harmless, marked};
 use super::routes::{FunctionRoutes, is_missing, missing, route_of, text, with_queries};
 use super::{Outside, runtime, say, say_json, with_server};
 use crate::config::ConnectionArgs;
@@ -81,7 +81,26 @@ async fn show(access: &Access, args: &FunctionLogsArgs, id: &str) -> Result<()> 
     if records.is_empty() {
         eprintln!("No run of `{id}` is recorded.");
     }
-    say(&records.iter().map(line).collect::<String>())
+    let output = output(&mut routes, id).await?;
+    say(&(records.iter().map(line).collect::<String>() + &outside_runs(&output)))
+}
+
+/// What processes wrote outside of any run; nothing where the server has no route for it.
+async fn output(routes: &mut FunctionRoutes<'_>, id: &str) -> Result<String> {
+    let route = format!("/tidemark/functions/{}/output", segment(id));
+    let answer = routes.get(&route).await?;
+    if !answer.status.is_success() {
+        return Ok(String::new());
+    }
+    let shown = answer.accepted("reading what processes wrote")?;
+    Ok(text(&shown, "output").to_owned())
+}
+
+fn outside_runs(output: &str) -> String {
+    if output.trim().is_empty() {
+        return String::new();
+    }
+    format!("Outside of any run:\n{}", marked("out", output))
 }
 
 /// The last records, the newest first.
@@ -102,13 +121,14 @@ async fn last(routes: &mut FunctionRoutes<'_>, id: &str, limit: u32) -> Result<V
 }
 
 async fn follow(routes: &mut FunctionRoutes<'_>, id: &str, first: Vec<Value>) -> Result<()> {
-    let mut seen = Followed::default();
-    say(&seen.shown(&first))?;
+    let (mut seen, mut written) = (Followed::default(), GrowingLog::default());
+    let mut records = first;
     loop {
+        let news = written.news(&output(routes, id).await?);
+        say(&(seen.shown(&records) + &outside_runs(&news)))?;
         tokio::time::sleep(LOOK_EVERY).await;
-        let mut records = last(routes, id, PAGE_MAX).await?;
+        records = last(routes, id, PAGE_MAX).await?;
         records.reverse();
-        say(&seen.shown(&records))?;
     }
 }
 
@@ -170,6 +190,13 @@ mod tests {
     fn a_record_is_one_line_and_its_logs() {
         let shown = "then  completed  200  GET /\\u{1b}  0.500 s  http  7\n  log | one\n";
         assert_eq!(line(&record(7, "completed")), shown);
+    }
+
+    #[test]
+    fn output_of_processes_stands_apart_from_runs() {
+        assert_eq!(outside_runs(" \n"), "");
+        let shown = "Outside of any run:\n  out | one\n  out | two\n";
+        assert_eq!(outside_runs("one\ntwo\n"), shown);
     }
 
     #[test]

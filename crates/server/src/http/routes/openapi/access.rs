@@ -122,6 +122,7 @@ fn of_functions(action: FunctionAction) -> Audience {
         | F::ListVariables
         | F::GetVariable
         | F::Options
+        | F::Output
         | F::ListDeployments
         | F::GetDeployment
         | F::DownloadDeployment => Audience::Keys(&[Scope::FunctionsRead]),

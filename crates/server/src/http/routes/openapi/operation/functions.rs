@@ -32,6 +32,11 @@ pub(super) fn of_functions(action: FunctionAction) -> RouteDescription {
             "FunctionOptionsChange",
             &[(200, Json("FunctionOptions"))],
         ),
+        F::Output => read(
+            "functionOutput",
+            "Tells what the processes of a function wrote outside of any execution.",
+            &[(200, Json("FunctionOutput"))],
+        ),
         F::ListVariables
         | F::CreateVariable
         | F::GetVariable

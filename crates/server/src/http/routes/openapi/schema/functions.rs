@@ -135,6 +135,7 @@ fn of_options() -> Vec<Named> {
     vec![
         ("FunctionOptions", object(&all, options.clone())),
         ("FunctionOptionsChange", object(&[], options)),
+        ("FunctionOutput", whole(&[(text(), &["deploymentId", "output"])])),
     ]
 }
 
