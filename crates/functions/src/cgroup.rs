@@ -126,11 +126,20 @@ impl GroupFolder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn make(&self, process: u64, memory_mib: u32) -> io::Result<ProcessGroup> {
+    pub fn make(
+        &self,
+        process: u64,
+        memory_mib: u32,
+        cpu_weight: u32,
+    ) -> io::Result<ProcessGroup> {
         let group = ProcessGroup(self.folder.join(process.to_string()));
         make_folder(&group.0)?;
         match group.limit(memory_mib) {
-            Ok(()) => Ok(group),
+            Ok(()) => {
+                // There is no such file where functions have no controller `cpu`.
+                let _ = fs::write(group.0.join("cpu.weight"), cpu_weight.to_string());
+                Ok(group)
+            }
             Err(error) => {
                 group.remove();
                 Err(error)
@@ -199,8 +208,8 @@ impl ProcessGroup {
     }
 }
 
-/// Has the functions in `functions` yield processors to what else is in `folder`, and each of them
-/// have as much as the others. Without it their priority holds.
+/// Has the functions in `functions` yield processors to what else is in `folder`, and each of their
+/// processes have a weight. Without it their priority holds.
 fn weigh(folder: &Path, functions: &Path) {
     let give = |group: &Path| fs::write(group.join("cgroup.subtree_control"), "+cpu");
     if give(folder).is_ok() {
@@ -283,7 +292,8 @@ mod tests {
         assert_eq!(read(&own, "cgroup.subtree_control"), "+cpu");
         assert_eq!(read(&folder.folder, "cgroup.subtree_control"), "+cpu");
         assert_eq!(read(&folder.folder, "cpu.weight"), "10");
-        let group = folder.make(3, 512).unwrap();
+        let group = folder.make(3, 512, 50).unwrap();
+        assert_eq!(read(group.folder(), "cpu.weight"), "50");
         assert!(group.folder().starts_with(&own));
         assert_eq!(read(group.folder(), "memory.max"), "620756992");
         assert_eq!(read(group.folder(), "pids.max"), "72");

@@ -103,6 +103,7 @@ fn run(reply: oneshot::Sender<FunctionOutcome>, now: Instant) -> PendingRun {
         entrypoint: "main.js".to_owned(),
         variables: Vec::new(),
         memory_mib: 512,
+        cpu_weight: 100,
         concurrency: RUNS,
         reaches_outside: false,
     };

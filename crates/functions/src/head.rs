@@ -148,6 +148,7 @@ mod tests {
                 entrypoint: text("main.js"),
                 variables: Vec::new(),
                 memory_mib: 512,
+                cpu_weight: 100,
                 concurrency: 1,
                 reaches_outside: false,
             }),

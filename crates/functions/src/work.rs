@@ -25,6 +25,8 @@ pub struct UnpackedDeployment {
     pub variables: Vec<(String, String)>,
     /// What one process may hold.
     pub memory_mib: u32,
+    /// What one process weighs among others, where the kernel weighs them: 1 to 10,000.
+    pub cpu_weight: u32,
     /// How many requests may be in flight in one process.
     pub concurrency: usize,
     /// Whether it reaches public addresses, and names.

@@ -841,6 +841,9 @@ fn dev_gives_the_environment_and_headers_of_a_server() {
             let mut environment = found["environment"].as_object().unwrap().clone();
             let deployment = environment.remove("APPWRITE_FUNCTION_DEPLOYMENT");
             assert!(deployment.is_some(), "{found}");
+            let of_repositories = environment.keys().filter(|name| name.contains("_VCS_"));
+            assert_eq!(of_repositories.count(), 12, "{found}");
+            assert_eq!(environment["APPWRITE_VCS_COMMIT_HASH"], "", "{found}");
             environment
         };
         assert_eq!(environment(&in_dev), environment(&on_server), "{language}");

@@ -44,6 +44,12 @@ impl Specification {
             cpus > 0.0 && cpus <= CPUS_MAX && (MEMORY_MB_MIN..=MEMORY_MB_MAX).contains(&memory_mb);
         is_there.then_some(Specification { cpus, memory_mb })
     }
+
+    /// What its processors are worth where the kernel weighs processes: 100 for one.
+    pub fn cpu_weight(&self) -> u32 {
+        // At most 6,400, which the bound of processors says.
+        ((self.cpus * 100.0).round() as u32).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -57,6 +63,9 @@ mod tests {
         }
         let read = Specification::parse("s-2vcpu-4gb").unwrap();
         assert_eq!((read.cpus, read.memory_mb), (2.0, 4_096));
+        let weights = ["s-64vcpu-512mb", "s-0.5vcpu-512mb", "s-.001vcpu-64mb"];
+        let weights = weights.map(|text| Specification::parse(text).unwrap().cpu_weight());
+        assert_eq!(weights, [6_400, 50, 1]);
         for text in [
             "",
             "s-",

@@ -163,6 +163,7 @@ fn deployment(id: &str, memory_mib: u32) -> UnpackedDeployment {
         entrypoint: "main.js".to_owned(),
         variables: Vec::new(),
         memory_mib,
+        cpu_weight: 100,
         concurrency: 2,
         reaches_outside: false,
     }

@@ -111,6 +111,7 @@ fn unpacked(function: &Function, found: Executable, folder: PathBuf) -> Unpacked
         // Of equal names the last one counts.
         variables: given.chain(own).collect(),
         memory_mib: specification.memory_mb,
+        cpu_weight: specification.cpu_weight(),
         concurrency: definition.options.concurrency as usize,
         reaches_outside: definition.options.network == FunctionNetwork::Outside,
     }

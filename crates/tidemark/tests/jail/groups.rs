@@ -57,6 +57,7 @@ fn group_of_a_jail_holds_its_process_and_tells_what_it_lacked() {
         assert_eq!(read("cgroup.procs"), "0");
         let memory = (256 + 64 + 16) * 1024 * 1024;
         assert_eq!(read("memory.max"), memory.to_string());
+        assert_eq!(read("cpu.weight"), "50");
         // As the kernel says it of processes that it has ended.
         fs::write(group.join("memory.events"), "oom 1\noom_kill 1\n").unwrap();
         let outcome = run(&executor, work("/end"));

@@ -124,6 +124,7 @@ impl Host {
                 entrypoint: file.to_owned(),
                 variables: vec![("ONE".into(), "1".into())],
                 memory_mib: 256,
+                cpu_weight: 50,
                 concurrency: 32,
                 reaches_outside: false,
             }),

@@ -93,6 +93,7 @@ impl DevFolder {
             // Of equal names the last one counts.
             variables: self.variables.iter().cloned().chain(own.list()).collect(),
             memory_mib: specification.memory_mb,
+            cpu_weight: specification.cpu_weight(),
             concurrency: CONCURRENCY,
             reaches_outside: self.reaches_outside(),
         })
