@@ -5,7 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{ActiveDeployment, Function, FunctionDefinition, FunctionId, FunctionOptions, Scope, Timestamp, Value};
+use model::{
+    ActiveDeployment, Function, FunctionDefinition, FunctionId, FunctionOptions, Scope, Timestamp,
+    Value,
+};
 use store::{CatalogueOp, Deployment, FunctionName, FunctionOp, Op, Variable, WriteBatch};
 
 use crate::Engine;

@@ -126,12 +126,7 @@ impl GroupFolder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn make(
-        &self,
-        process: u64,
-        memory_mib: u32,
-        cpu_weight: u32,
-    ) -> io::Result<ProcessGroup> {
+    pub fn make(&self, process: u64, memory_mib: u32, cpu_weight: u32) -> io::Result<ProcessGroup> {
         let group = ProcessGroup(self.folder.join(process.to_string()));
         make_folder(&group.0)?;
         match group.limit(memory_mib) {

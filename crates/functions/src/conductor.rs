@@ -12,8 +12,10 @@ use crate::launch::{Happening, Launched, ProcessEvent};
 use crate::log_tail::LogTail;
 use crate::memory_budget::{LOG_BYTES_MAX, MemoryBudget};
 use crate::outgoing::Outgoing;
-use crate::pool::{BODIES_BYTES_MAX, DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, OUTPUT_LETTERS_MAX};
 use crate::pool::PoolLimits;
+use crate::pool::{
+    BODIES_BYTES_MAX, DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, OUTPUT_LETTERS_MAX,
+};
 use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
 use crate::work::{RunRefusal, UnpackedDeployment};
@@ -340,9 +342,8 @@ impl Conductor {
         for pool in self.pools.values_mut() {
             pool.tick(now);
         }
-        let gone = |_: &String, pool: &mut DeploymentPool| {
-            pool.is_empty() && !pool.is_remembered(now)
-        };
+        let gone =
+            |_: &String, pool: &mut DeploymentPool| pool.is_empty() && !pool.is_remembered(now);
         for (id, pool) in self.pools.extract_if(gone) {
             if !pool.output.text().is_empty() {
                 self.outputs_of_before.push_back((id, pool.output));

@@ -211,11 +211,8 @@ impl Launcher {
             FunctionIsolation::Limits => self.limited(runtime, deployment),
             FunctionIsolation::Jail { launcher, level } => {
                 if let Some(groups) = &self.groups {
-                    group = Some(groups.make(
-                        process,
-                        deployment.memory_mib,
-                        deployment.cpu_weight,
-                    )?);
+                    group =
+                        Some(groups.make(process, deployment.memory_mib, deployment.cpu_weight)?);
                 }
                 let mut setup = self.setup(*level, runtime, deployment);
                 setup.group = group.as_ref().map(|group| group.folder().to_owned());

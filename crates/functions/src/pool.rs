@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::executor_counts::ExecutorCounts;
 use crate::launch::ProcessExit;
-use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::log_tail::LogTail;
+use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::outgoing::Outgoing;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
 use crate::runtime::InstalledRuntime;
@@ -394,8 +394,8 @@ impl DeploymentPool {
         }
     }
 
-    /// Whether it is kept beyond its last process: for its count of early ends, and for a spare that
-    /// is to be started.
+    /// Whether it is kept beyond its last process: for its count of early ends, and for a spare
+    /// that is to be started.
     pub fn is_remembered(&self, now: Instant) -> bool {
         let unused = now.saturating_duration_since(self.last_work);
         let has_spares = self.spares.is_worthwhile() && unused < self.limits.spare_idle;

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use crate::frame::{FrameKind, PipeFrame, write_frame, write_pieces};
 use crate::head::{self, ResponseHead};
 use crate::launch::{Launched, ProcessExit};
-use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::log_tail::LogTail;
+use crate::memory_budget::{HeldMemory, MemoryBudget};
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, RunResponse};
 
 /// Of a body, in either direction, that was sent and not yet taken.

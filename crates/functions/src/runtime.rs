@@ -272,8 +272,8 @@ impl InstalledRuntime {
     }
 
     /// Writes the adapter, which lies in this folder, in the form that is loaded the fastest: its
-    /// path. `nth` is a number that no other interpreter has. `None` where there is no such form, or
-    /// it cannot be made: the adapter itself will do.
+    /// path. `nth` is a number that no other interpreter has. `None` where there is no such form,
+    /// or it cannot be made: the adapter itself will do.
     pub(crate) fn compile_adapter(&self, folder: &Path, nth: usize) -> Option<PathBuf> {
         if self.compile_adapter.is_empty() {
             return None;

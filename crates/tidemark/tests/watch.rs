@@ -117,7 +117,10 @@ fn metrics_have_an_address_of_their_own_and_only_if_it_is_wanted() {
     for request in ["GET /metrics".to_owned(), authorized("00"), authorized("")] {
         let refused = exchange(connected(), &request);
         assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
-        assert!(refused.contains("admin.token") && !refused.contains(created), "{refused}");
+        assert!(
+            refused.contains("admin.token") && !refused.contains(created),
+            "{refused}"
+        );
     }
     assert!(exchange(connected(), &authorized(token.trim())).contains(created));
     server.stop().unwrap();

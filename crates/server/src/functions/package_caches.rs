@@ -275,7 +275,9 @@ mod tests {
         }
 
         fn kept_count(&self) -> usize {
-            fs::read_dir(self.data.path().join("packages")).unwrap().count()
+            fs::read_dir(self.data.path().join("packages"))
+                .unwrap()
+                .count()
         }
     }
 
@@ -344,7 +346,11 @@ mod tests {
         builds.leave(&own, "f", (12_288, 9));
         assert_eq!(builds.found(&own), ["e", "f"], "20,000 bytes");
         builds.leave(&own, "g", (40_960, 10));
-        assert_eq!(builds.found(&own), ["e", "f"], "what is too large is not kept");
+        assert_eq!(
+            builds.found(&own),
+            ["e", "f"],
+            "what is too large is not kept"
+        );
     }
 
     #[test]
@@ -355,9 +361,15 @@ mod tests {
             builds.leave(owner, "a", (12_288, 1));
         }
         assert!(builds.found(&owners[0]).is_empty(), "30,000 bytes");
-        assert_eq!((builds.found(&owners[1]).len(), builds.kept_count()), (1, 2));
+        assert_eq!(
+            (builds.found(&owners[1]).len(), builds.kept_count()),
+            (1, 2)
+        );
         builds.caches.clear(&HashSet::from([owners[2].clone()]));
         assert!(builds.found(&owners[1]).is_empty());
-        assert_eq!((builds.found(&owners[2]).len(), builds.kept_count()), (1, 1));
+        assert_eq!(
+            (builds.found(&owners[2]).len(), builds.kept_count()),
+            (1, 1)
+        );
     }
 }

@@ -201,7 +201,8 @@ async fn answer(
     let given = request.headers().get(AUTHORIZATION);
     let given = given.map_or(&[][..], HeaderValue::as_bytes);
     if !is_same(given, administrator.authorization.as_bytes()) {
-        let message = format!("`Authorization: Bearer` and the text of the file {TOKEN} are needed");
+        let message =
+            format!("`Authorization: Bearer` and the text of the file {TOKEN} are needed");
         let body = json!({ "message": message }).to_string();
         return json_answer(StatusCode::UNAUTHORIZED, body.into_bytes());
     }

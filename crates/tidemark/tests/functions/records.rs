@@ -186,7 +186,10 @@ def main(context):
         let shown = read();
         assert_eq!(shown["deploymentId"], json!(deployment), "{language}");
         let output = shown["output"].as_str().unwrap();
-        for part in ["as it loads\n", "may not make: 1, the last one to 10.255.255.1:80."] {
+        for part in [
+            "as it loads\n",
+            "may not make: 1, the last one to 10.255.255.1:80.",
+        ] {
             assert!(output.contains(part), "{language}: {part}: {output}");
         }
         host.make("DELETE", "/o", &Value::Null);

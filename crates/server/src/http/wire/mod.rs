@@ -28,8 +28,8 @@ pub use containers::{column, columns, database, databases, index, indexes, table
 pub use executions::{execution, execution_form, executions};
 pub use export::encode_export_row;
 pub use functions::{
-    NO_PROVIDER, NO_REPOSITORY, deployment, deployments, function, function_options, function_output, functions,
-    runtimes, specifications, variable, variables,
+    NO_PROVIDER, NO_REPOSITORY, deployment, deployments, function, function_options,
+    function_output, functions, runtimes, specifications, variable, variables,
 };
 pub use instants::InstantForm;
 use object::Object;

@@ -135,7 +135,10 @@ fn of_options() -> Vec<Named> {
     vec![
         ("FunctionOptions", object(&all, options.clone())),
         ("FunctionOptionsChange", object(&[], options)),
-        ("FunctionOutput", whole(&[(text(), &["deploymentId", "output"])])),
+        (
+            "FunctionOutput",
+            whole(&[(text(), &["deploymentId", "output"])]),
+        ),
     ]
 }
 
