@@ -30,6 +30,8 @@ const HEADERS_BYTES_MAX = 65536
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 // eslint-disable-next-line no-control-regex
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+// What the language says where there is no room for bytes outside of its heap.
+const NO_MEMORY = /allocation failed|failed to allocate/i
 const HINT = 'Native log detected. Use context.log() or context.error() for logging.\n'
 const NOTHING = Buffer.alloc(0)
 const BINARY_TYPES = ['application/', 'audio/', 'font/', 'image/', 'video/']
@@ -201,6 +203,9 @@ function shown(value) {
 /** A text that a thrown value surely has: its own conversions may throw as well. */
 function reason(value) {
   try {
+    if (value instanceof RangeError && NO_MEMORY.test(value.message)) {
+      return `The function ran out of memory (${setup.limits.memory_mib} MiB).`
+    }
     return shown(value)
   } catch {
     return 'The function threw a value that has no text.'

@@ -30,6 +30,8 @@ pub mod pack;
 mod pool;
 mod probe;
 mod process;
+#[cfg(test)]
+mod recorded;
 mod runtime;
 mod shared_conductor;
 pub mod source;

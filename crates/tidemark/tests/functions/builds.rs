@@ -145,3 +145,58 @@ fn a_build_whose_server_was_killed_is_made_again() {
     let size = built["buildSize"].as_u64().unwrap();
     assert!((30_000_000..31_000_000).contains(&size), "{built}");
 }
+
+#[test]
+fn a_build_finds_what_builds_of_its_project_have_fetched() {
+    if !can() {
+        return;
+    }
+    let mut host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    let build = |host: &Host, commands: &str, status: &str| {
+        let id = host.send("f", &[("main.js", SHOW)], commands);
+        let ended = host.wait("f", &id, &["ready", "failed"]);
+        assert_eq!(ended["status"], status, "{commands}: {ended}");
+        ended["buildLogs"].as_str().unwrap().to_owned()
+    };
+    let fetch = "mkdir -p $npm_config_cache $XDG_CACHE_HOME/pip; cd /cache; ls; \
+                 echo fetched > npm/package; ln -s /etc/passwd link";
+    assert_eq!(build(&host, fetch, "ready"), "npm\npip");
+    // What fails leaves nothing behind.
+    build(&host, "echo changed > /cache/npm/package; exit 1", "failed");
+    let show = "cd /cache; ls; cat npm/package";
+    assert_eq!(build(&host, show, "ready"), "npm\nfetched");
+    // Neither what is executed nor another project sees any of it.
+    let code = "module.exports = ({ res }) => res.text(String(require('fs').existsSync('/cache')))";
+    host.deploy("f", &[("main.js", code)], "true");
+    assert_eq!(host.executed("f", &json!({}))["responseBody"], "false");
+    host.enter_new_project("other");
+    host.create("f", NODE, &json!({}));
+    assert_eq!(build(&host, "ls /cache", "ready"), "");
+}
+
+#[test]
+fn a_build_compiles_python_so_that_no_start_does() {
+    if !can() {
+        return;
+    }
+    let code = "import importlib.util, tiny
+def main(context):
+    files = [importlib.util.cache_from_source(file) for file in (__file__, tiny.__file__)]
+    heads = [open(file, 'rb').read(8) for file in files]
+    return context.res.json([int.from_bytes(head[4:], 'little') for head in heads])
+";
+    let host = Host::new(&[]);
+    host.create("f", PYTHON, &json!({}));
+    let files = [
+        ("main.py", code),
+        (".packages/tiny.py", "WORD = 1\n"),
+        ("of_another_version.py", "print 'no Python 3'\n"),
+    ];
+    for commands in ["", "echo built"] {
+        host.deploy("f", &files, commands);
+        let execution = host.executed("f", &json!({}));
+        // PEP 552: by a hash that is not compared, as files have other times where they run.
+        assert_eq!(execution["responseBody"], "[1,1]", "{execution}");
+    }
+}

@@ -26,6 +26,8 @@ const BOUNDS: ArchiveBounds = ArchiveBounds {
     ratio_max: 200,
 };
 
+const INSTALL: &str = "npm install\npip install -r requirements.txt";
+
 /// A wheel of one module (PEP 427).
 const WHEEL: &str = "
 import sys, zipfile
@@ -117,7 +119,11 @@ fn registry(host: &Host, own: Ipv4Addr) -> String {
 }
 
 /// Builds the code of both languages; its log, and whether it is ready.
-fn built(host: &Host, (own, url): (Ipv4Addr, &str), allow: &[String]) -> (bool, String) {
+fn built(
+    host: &Host,
+    (own, url): (Ipv4Addr, &str),
+    (commands, allow): (&str, &[String]),
+) -> (bool, String) {
     let source = host.path("source");
     fs::create_dir_all(&source).unwrap();
     let files = [
@@ -142,6 +148,8 @@ fn built(host: &Host, (own, url): (Ipv4Addr, &str), allow: &[String]) -> (bool, 
     let runtimes = InstalledRuntimes::find(&search_path, &[]);
     let mut found = runtimes.found().iter();
     let runtime = found.find(|runtime| runtime.name == "python").unwrap();
+    let cache = host.path("cache");
+    fs::create_dir_all(&cache).unwrap();
     let variables = [
         ("npm_config_registry", url.to_owned()),
         ("npm_config_fetch_retries", "0".to_owned()),
@@ -152,8 +160,8 @@ fn built(host: &Host, (own, url): (Ipv4Addr, &str), allow: &[String]) -> (bool, 
     let work = BuildWork {
         archive: packed(&source).into(),
         folder: host.path("code"),
-        cache: None,
-        commands: "npm install\npip install -r requirements.txt".into(),
+        cache: Some(cache),
+        commands: commands.into(),
         variables: variables.map(|(name, value)| (name.into(), value)).into(),
         runtime: runtime.clone(),
         launcher: BINARY.into(),
@@ -183,7 +191,8 @@ fn builds_install_packages_of_a_registry() {
     };
     let host = Host::new();
     let url = registry(&host, own);
-    let (is_ready, log) = built(&host, (own, &url), &[own.to_string()]);
+    let all = (INSTALL, &[own.to_string()][..]);
+    let (is_ready, log) = built(&host, (own, &url), all);
     assert!(is_ready, "{log}");
     let executor = host.executor(JailLevel::Full);
     for ((language, ending), word) in LANGUAGES.into_iter().zip(["registry", "index"]) {
@@ -192,6 +201,11 @@ fn builds_install_packages_of_a_registry() {
         let said = String::from_utf8_lossy(&outcome.response.body);
         assert_eq!(said, format!("from the {word}"), "{}", outcome.errors);
     }
+    // What was fetched is there for the next build, also where it reaches nothing.
+    let (is_ready, log) = built(&host, (own, &url), ("npm install --offline", &[]));
+    assert!(is_ready, "{log}");
+    assert!(host.path("cache/pip").is_dir());
+    assert!(host.path("code/node_modules/tiny/index.js").exists());
 }
 
 #[test]
@@ -201,7 +215,7 @@ fn builds_that_reach_no_registry_say_what_to_do() {
     };
     let host = Host::new();
     let url = registry(&host, own);
-    let (is_ready, log) = built(&host, (own, &url), &[]);
+    let (is_ready, log) = built(&host, (own, &url), (INSTALL, &[]));
     assert!(!is_ready, "{log}");
     for words in [
         format!("Builds may not connect to {own}:"),
