@@ -304,12 +304,16 @@ struct Dev {
     banner: String,
 }
 
+/// What `dev` writes to standard error, in the folder of a test.
+const DEV_ERRORS: &str = "dev-errors";
+
 impl Dev {
     fn start(folder: &Folder, words: &[&str]) -> Dev {
         let mut command = command(folder, &[&["dev", "--port", "0"], words].concat());
         // The interpreters of this machine are what is served by.
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let errors = fs::File::create(folder.join(DEV_ERRORS)).unwrap();
+        command.stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let mut banner = String::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -480,6 +484,37 @@ fn dev_serves_the_folder_and_takes_up_each_save() {
         assert_eq!(dev.get("/").0, 500);
 
         stop(dev, &folder.join("hello").display().to_string());
+    }
+}
+
+#[test]
+fn dev_shows_what_code_writes_as_it_is_loaded() {
+    if !has_jail() {
+        return;
+    }
+    for (language, file, write) in [
+        ("node", "index.mjs", "console.log"),
+        ("python", "main.py", "print"),
+    ] {
+        let folder = Folder::new();
+        init(
+            &folder,
+            &format!("hello --runtime {}", runtime_of(language)),
+        );
+        let code = folder.join("hello").join(file);
+        let loud = format!(
+            "{write}('as it loads')\n{}",
+            fs::read_to_string(&code).unwrap()
+        );
+        fs::write(&code, loud).unwrap();
+        let dev = Dev::start(&folder, &[]);
+        assert_eq!(dev.get("/").0, 200, "{language}");
+        let began = Instant::now();
+        let shown = || fs::read_to_string(folder.join(DEV_ERRORS)).unwrap();
+        while !shown().contains("Outside of any run:\n  out | as it loads\n") {
+            assert!(began.elapsed() < Duration::from_mins(1), "{}", shown());
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 

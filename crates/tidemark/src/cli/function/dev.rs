@@ -22,9 +22,10 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use super::dev_api::relay;
-use super::dev_folder::DevFolder;
+use super::dev_folder::{DEPLOYMENT, DevFolder};
 use super::dev_site::{BODY_BYTES_MAX, DevRun, DevSite};
 use super::function_file::FILE;
+use super::log_text::{GrowingLog, outside_runs};
 use super::{Outside, runtime, say};
 use crate::cli::connection::with_scoped_access;
 use crate::config::{ConnectionArgs, search_path};
@@ -192,7 +193,13 @@ impl Dev<'_> {
         let [project, key] = access.map_or_else(Default::default, |access| {
             [&access.project, &access.key].map(text_of)
         });
-        let site = DevSite::new(executor, self.outside.rng, key, current(&folder, &project)?);
+        let mut written = GrowingLog::default();
+        let site = DevSite::new(
+            executor.clone(),
+            self.outside.rng,
+            key,
+            current(&folder, &project)?,
+        );
         let site = Arc::new(site);
         let access = access.cloned().map(Arc::new);
         self.announce(&folder, &listener, access.as_deref())?;
@@ -214,7 +221,10 @@ impl Dev<'_> {
                         spawn_within(&relayed, relay(connection, access));
                     }
                 }
-                _ = looks.tick() => folder = look(folder, &project, &site).await?,
+                _ = looks.tick() => {
+                    folder = look(folder, &project, &site).await?;
+                    eprint!("{}", outside_runs(&written.news(&executor.output(DEPLOYMENT))));
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use super::function_file::{FileNetwork, FunctionFile};
 use super::variables_file;
 
 /// What a process is called that runs the folder.
-const DEPLOYMENT: &str = "dev";
+pub const DEPLOYMENT: &str = "dev";
 /// Executions that one process has in work at once, as on a server (wire protocol, functions).
 const CONCURRENCY: usize = 32;
 

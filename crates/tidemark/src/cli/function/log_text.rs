@@ -21,6 +21,14 @@ pub fn marked(mark: &str, text: &str) -> String {
     lines.collect()
 }
 
+/// What processes wrote outside of any run, if they wrote something.
+pub fn outside_runs(output: &str) -> String {
+    if output.trim().is_empty() {
+        return String::new();
+    }
+    format!("Outside of any run:\n{}", marked("out", output))
+}
+
 /// A log that grows between one look and the next, and of which the server may keep the end alone.
 #[derive(Default)]
 pub struct GrowingLog {
@@ -53,6 +61,13 @@ impl GrowingLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_of_processes_stands_apart_from_runs() {
+        assert_eq!(outside_runs(" \n"), "");
+        let shown = "Outside of any run:\n  out | one\n  out | two\n";
+        assert_eq!(outside_runs("one\ntwo\n"), shown);
+    }
 
     #[test]
     fn a_control_character_is_written_out() {

@@ -9,7 +9,7 @@ use client::Access;
 use serde_json::{Value, json};
 
 use super::function_file::id_or_folder;
-use super::log_text::{GrowingLog, harmless, marked};
+use super::log_text::{GrowingLog, harmless, marked, outside_runs};
 use super::routes::{FunctionRoutes, is_missing, missing, route_of, text, with_queries};
 use super::{Outside, runtime, say, say_json, with_server};
 use crate::config::ConnectionArgs;
@@ -94,13 +94,6 @@ async fn output(routes: &mut FunctionRoutes<'_>, id: &str) -> Result<String> {
     }
     let shown = answer.accepted("reading what processes wrote")?;
     Ok(text(&shown, "output").to_owned())
-}
-
-fn outside_runs(output: &str) -> String {
-    if output.trim().is_empty() {
-        return String::new();
-    }
-    format!("Outside of any run:\n{}", marked("out", output))
 }
 
 /// The last records, the newest first.
@@ -190,13 +183,6 @@ mod tests {
     fn a_record_is_one_line_and_its_logs() {
         let shown = "then  completed  200  GET /\\u{1b}  0.500 s  http  7\n  log | one\n";
         assert_eq!(line(&record(7, "completed")), shown);
-    }
-
-    #[test]
-    fn output_of_processes_stands_apart_from_runs() {
-        assert_eq!(outside_runs(" \n"), "");
-        let shown = "Outside of any run:\n  out | one\n  out | two\n";
-        assert_eq!(outside_runs("one\ntwo\n"), shown);
     }
 
     #[test]
