@@ -10,15 +10,18 @@ import contextvars
 import importlib.util
 import json
 import os
-import queue
 import re
 import select
 import site
-import socket
 import struct
 import sys
 import threading
 import time
+
+# The modules around these add names that are not needed here, and take as long as the rest.
+from _queue import SimpleQueue
+from _socket import MSG_DONTWAIT
+from _socket import socket as Socket
 
 SETUP, REQUEST, BODY, STARTED, RESPONSE, LOG, CANCEL, CREDIT = range(1, 9)
 
@@ -64,7 +67,7 @@ class Wire:
     """The socket to the server. Any thread may send; frames are never mixed."""
 
     def __init__(self, descriptor):
-        self.socket = socket.socket(fileno=descriptor)
+        self.socket = Socket(fileno=descriptor)
         self.socket.setblocking(True)
         os.set_inheritable(descriptor, False)
         self.lock = threading.Lock()
@@ -75,7 +78,7 @@ class Wire:
             while view:
                 try:
                     # What waits here for room holds its own thread alone.
-                    view = view[self.socket.send(view, socket.MSG_DONTWAIT) :]
+                    view = view[self.socket.send(view, MSG_DONTWAIT) :]
                 except BlockingIOError:
                     select.select([], [self.socket], [])
                 except OSError:
@@ -344,7 +347,7 @@ class Threads:
         self.count = 0
         # Threads that wait for a job, less the jobs that wait.
         self.free = 0
-        self.jobs = queue.SimpleQueue()
+        self.jobs = SimpleQueue()
         self.lock = threading.Lock()
 
     def run(self, job):
@@ -407,7 +410,7 @@ class Adapter:
     def serve(self):
         while self.loop is None:
             self.read(0)
-        self.loop.add_reader(self.wire.socket.fileno(), self.read, socket.MSG_DONTWAIT)
+        self.loop.add_reader(self.wire.socket.fileno(), self.read, MSG_DONTWAIT)
         self.loop.run_forever()
 
     def read(self, flags):
