@@ -184,6 +184,18 @@ fn built(
     (is_ready, log.text())
 }
 
+/// Where the packages are from that the code of both languages finds.
+#[track_caller]
+fn check_words(host: &Host, words: [&str; 2]) {
+    let executor = host.executor(JailLevel::Full);
+    for ((language, ending), word) in LANGUAGES.into_iter().zip(words) {
+        let file = format!("main.{ending}");
+        let outcome = run(&executor, host.work(&executor, language, &file, "/"));
+        let said = String::from_utf8_lossy(&outcome.response.body);
+        assert_eq!(said, format!("from the {word}"), "{}", outcome.errors);
+    }
+}
+
 #[test]
 fn builds_install_packages_of_a_registry() {
     let Some(own) = own_address().filter(|_| can(JailLevel::Full, None)) else {
@@ -194,13 +206,7 @@ fn builds_install_packages_of_a_registry() {
     let all = (INSTALL, &[own.to_string()][..]);
     let (is_ready, log) = built(&host, (own, &url), all);
     assert!(is_ready, "{log}");
-    let executor = host.executor(JailLevel::Full);
-    for ((language, ending), word) in LANGUAGES.into_iter().zip(["registry", "index"]) {
-        let file = format!("main.{ending}");
-        let outcome = run(&executor, host.work(&executor, language, &file, "/"));
-        let said = String::from_utf8_lossy(&outcome.response.body);
-        assert_eq!(said, format!("from the {word}"), "{}", outcome.errors);
-    }
+    check_words(&host, ["registry", "index"]);
     // What was fetched is there for the next build, also where it reaches nothing.
     let (is_ready, log) = built(&host, (own, &url), ("npm install --offline", &[]));
     assert!(is_ready, "{log}");
@@ -223,4 +229,29 @@ fn builds_that_reach_no_registry_say_what_to_do() {
     ] {
         assert!(log.contains(&words), "{words}: {log}");
     }
+}
+
+#[test]
+fn builds_find_packages_that_their_archive_brings() {
+    if !can(JailLevel::Full, None) {
+        return;
+    }
+    let host = Host::new();
+    // The wheel; its place and that of the registry are not used.
+    pages(&host, "http://127.0.0.1:9");
+    let (wheels, module) = (
+        host.path("source/wheels"),
+        host.path("source/node_modules/tiny"),
+    );
+    fs::create_dir_all(&wheels).unwrap();
+    fs::create_dir_all(&module).unwrap();
+    let wheel = "tiny-1.0-py3-none-any.whl";
+    fs::copy(host.path(wheel), wheels.join(wheel)).unwrap();
+    let code = "module.exports = 'from the archive'";
+    fs::write(module.join("index.js"), code).unwrap();
+    let install = "pip install --no-index --find-links wheels -r requirements.txt";
+    let nowhere = (Ipv4Addr::LOCALHOST, "http://127.0.0.1:9");
+    let (is_ready, log) = built(&host, nowhere, (install, &[]));
+    assert!(is_ready, "{log}");
+    check_words(&host, ["archive", "index"]);
 }

@@ -1,4 +1,4 @@
-// Called for each run, many at once. What `context` holds stands in the reference of functions.
+// Called for each run, many at once. The reference of functions says what is in `context`.
 export default async (context) => {
   const { req, res, log } = context
   log(`${req.method} ${req.path}`)
