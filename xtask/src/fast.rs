@@ -21,7 +21,7 @@ use crate::{prerequisite, prose, tidy};
 pub struct Arguments {}
 
 /// The rooms whose tests need nothing but themselves and the programs of PostgreSQL.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "model",
     "query",
     "cache",
@@ -29,6 +29,7 @@ const ROOMS: [&str; 13] = [
     "store",
     "engine",
     "client",
+    "functions",
     "server",
     "transfer",
     "measure",

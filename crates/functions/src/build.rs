@@ -142,7 +142,7 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
     let mut lent = FolderRoom::default();
-    for cache in &work.cache {
+    if let Some(cache) = &work.cache {
         // Its owner bounds it.
         fits(cache, &mut lent);
     }
