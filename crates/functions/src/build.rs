@@ -137,8 +137,8 @@ async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
     }
     let user = next_user();
     if rustix::process::geteuid().is_root() {
-        let folders = iter::once(&work.folder).chain(&work.cache);
-        let given: io::Result<()> = folders.map(|folder| give_away(folder, user)).collect();
+        let mut folders = iter::once(&work.folder).chain(&work.cache);
+        let given = folders.try_for_each(|folder| give_away(folder, user));
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
     let mut lent = FolderRoom::default();

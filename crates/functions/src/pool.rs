@@ -511,7 +511,7 @@ impl DeploymentPool {
             self.spares.lost(now);
             return;
         }
-        let sentence = self.sentence(&process, &reason);
+        let sentence = sentence(&process, &reason);
         let words = EndWords {
             sentence,
             last_words,
@@ -556,24 +556,6 @@ impl DeploymentPool {
         }
     }
 
-    fn sentence(&self, process: &WarmProcess, reason: &ProcessEnd) -> String {
-        match reason {
-            ProcessEnd::RuleBroken(rule) => format!("The process was ended: {rule}."),
-            ProcessEnd::Memory => {
-                let limit = process.memory_max_mib;
-                format!("The function ran out of memory ({limit} MiB).")
-            }
-            ProcessEnd::Silent => "The process was ended: it did not start in time.".into(),
-            _ => match process.exit {
-                Some(ProcessExit::Code(code)) => format!("The process ended (exit code {code})."),
-                Some(ProcessExit::Signal(signal)) => {
-                    format!("The process ended (signal {signal}).")
-                }
-                None => "The process ended.".into(),
-            },
-        }
-    }
-
     pub fn report(&self) -> DeploymentReport {
         let processes = self.processes.iter().map(|process| ProcessReport {
             pid: process.launched.pid,
@@ -590,6 +572,25 @@ impl DeploymentPool {
             starts: self.starts,
             output: self.output.text().to_owned(),
         }
+    }
+}
+
+/// How a process has ended.
+fn sentence(process: &WarmProcess, reason: &ProcessEnd) -> String {
+    match reason {
+        ProcessEnd::RuleBroken(rule) => format!("The process was ended: {rule}."),
+        ProcessEnd::Memory => {
+            let limit = process.memory_max_mib;
+            format!("The function ran out of memory ({limit} MiB).")
+        }
+        ProcessEnd::Silent => "The process was ended: it did not start in time.".into(),
+        _ => match process.exit {
+            Some(ProcessExit::Code(code)) => format!("The process ended (exit code {code})."),
+            Some(ProcessExit::Signal(signal)) => {
+                format!("The process ended (signal {signal}).")
+            }
+            None => "The process ended.".into(),
+        },
     }
 }
 
