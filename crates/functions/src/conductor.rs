@@ -25,6 +25,9 @@ const BUSY_TICK: Duration = Duration::from_millis(10);
 /// Memory is looked at, and idle processes are ended, this often.
 pub const SWEEP: Duration = Duration::from_millis(100);
 
+/// An idle process that has worked so recently does not end for a deployment that has just lost
+/// its own by its own fault.
+const IN_USE: Duration = Duration::from_secs(5);
 /// Deployments without a process whose output is kept.
 const OUTPUTS_KEPT: usize = 64;
 
@@ -483,7 +486,8 @@ impl Conductor {
     /// Ends a spare of another deployment, or where there is none the process that has been idle
     /// the longest. Where all are busy, the deployment that has the most lets one of them make way,
     /// if `wanting` has none and would not have more. The new one starts when that has ended.
-    /// Nothing ends where enough is ending already, or where all that is idle would not do.
+    /// Nothing ends where enough is ending already, or where all that is idle would not do, and
+    /// what is in use does not end for who has just lost a process by its own fault.
     /// Whether memory comes that must be left to `wanting`.
     fn free_memory(
         &mut self,
@@ -493,9 +497,17 @@ impl Conductor {
     ) -> bool {
         let max = self.limits.memory_max_mib;
         let fits = |rest: u64| rest == 0 || rest + wanted_mib <= max;
+        let is_at_fault = self
+            .pools
+            .get(wanting)
+            .is_some_and(|pool| pool.is_at_fault(now));
+        let can_end = |process: &WarmProcess| {
+            let is_in_use = !process.is_spare && now < process.last_work + IN_USE;
+            process.is_idle() && !(is_at_fault && is_in_use)
+        };
         let (mut rest, mut idle) = (0, 0);
         for (id, pool) in &self.pools {
-            let (ending, idle_now) = pool.loose_mib();
+            let (ending, idle_now) = pool.loose_mib(can_end);
             rest += pool.memory_mib().0 - ending;
             idle += if id == wanting { 0 } else { idle_now };
         }
@@ -505,14 +517,14 @@ impl Conductor {
         if fits(rest - idle) {
             let others = self.pools.iter_mut().filter(|(id, _)| *id != wanting);
             let processes = others.flat_map(|(_, pool)| &mut pool.processes);
-            let idle = processes.filter(|process| process.is_idle());
+            let idle = processes.filter(|process| can_end(process));
             if let Some(process) = idle.min_by_key(|process| (!process.is_spare, process.last_work))
             {
                 process.end(ProcessEnd::Retired, now);
             }
             return !has_process;
         }
-        if has_process {
+        if has_process || is_at_fault {
             return false;
         }
         let levels = self.pools.values().map(DeploymentPool::memory_mib);

@@ -35,7 +35,8 @@ const MEMORY_PERCENT_MAX: u64 = 80;
 /// Where the host could not start another process next to those that take work, it is tried again
 /// after so long.
 const START_AGAIN: Duration = Duration::from_secs(1);
-/// A process has so long before it makes way for a deployment that has none.
+/// A process has so long before it makes way for a deployment that has none, and a deployment that
+/// has lost one by its own fault waits so long until others make way for it.
 const TURN_MIN: Duration = Duration::from_secs(10);
 /// What an ended process has sent is read for so long: its children may hold the socket open.
 const CLOSE_MAX: Duration = Duration::from_millis(100);
@@ -107,6 +108,8 @@ pub struct DeploymentPool {
     queue_bytes: usize,
     early_ends: u32,
     not_before: Option<Instant>,
+    /// When a process ended last by its own fault.
+    last_fault: Option<Instant>,
     last_end: EndWords,
     /// What its processes wrote outside of any run.
     pub output: LogTail,
@@ -141,6 +144,7 @@ impl DeploymentPool {
             queue_bytes: 0,
             early_ends: 0,
             not_before: None,
+            last_fault: None,
             last_end: EndWords {
                 sentence: String::new(),
                 last_words: String::new(),
@@ -320,11 +324,17 @@ impl DeploymentPool {
             .sum()
     }
 
-    /// What those of its processes may hold that are ending, and those that could end at once
+    /// What those of its processes may hold that are ending, and those that `can_end` at once
     /// without a run. Those that retire are neither: their runs may take long.
-    pub fn loose_mib(&self) -> (u64, u64) {
+    pub fn loose_mib(&self, can_end: impl Fn(&WarmProcess) -> bool) -> (u64, u64) {
         let is_ending = |process: &WarmProcess| matches!(process.stage, ProcessStage::Ending(..));
-        (self.sum_mib(is_ending), self.sum_mib(WarmProcess::is_idle))
+        (self.sum_mib(is_ending), self.sum_mib(can_end))
+    }
+
+    /// Whether it has lost a process by its own fault, and has not waited for its turn since.
+    pub fn is_at_fault(&self, now: Instant) -> bool {
+        self.last_fault
+            .is_some_and(|last| now.saturating_duration_since(last) < TURN_MIN)
     }
 
     /// Lets the process that has had the longest turn make way, once it has had a while.
@@ -347,6 +357,7 @@ impl DeploymentPool {
         }
         self.early_ends = 0;
         self.not_before = None;
+        self.last_fault = None;
         self.spares = SparePlan::default();
     }
 
@@ -517,6 +528,9 @@ impl DeploymentPool {
             last_words,
         };
         let was_expected = matches!(reason, ProcessEnd::Retired | ProcessEnd::ShutDown);
+        if !was_expected {
+            self.last_fault = Some(now);
+        }
         if process.answered > 0 {
             self.early_ends = 0;
         } else if !was_expected {

@@ -408,6 +408,65 @@ fn idle_processes_end_one_by_one_and_no_more_than_are_needed() {
     assert_eq!(world.start_wanted(), ["wanting"]);
 }
 
+/// `bad` has just lost its process by its own fault, wants another one, and all memory is that of
+/// `beside`, which is busy, and of `good`, which has answered.
+fn lost_beside_good() -> World {
+    let mut world = World::new(1_024, 8);
+    let _first = ["good", "bad"].map(|name| world.run(name, 512));
+    world.start_wanted();
+    answer_good(&mut world, 1);
+    let process = world.conductor.pools["bad"].processes[0].number;
+    world.send(process, FrameKind::Started, 1, b"");
+    for what in [
+        Happening::Exited(crate::launch::ProcessExit::Code(3)),
+        Happening::Closed,
+    ] {
+        let event = ProcessEvent { process, what };
+        world.conductor.take_event(event, world.now);
+    }
+    let _beside = world.run("beside", 512);
+    assert_eq!(world.start_wanted(), ["beside"]);
+    let _again = world.run("bad", 512);
+    assert!(world.start_wanted().is_empty());
+    world
+}
+
+fn answer_good(world: &mut World, request: u32) {
+    let process = &world.conductor.pools["good"].processes[0];
+    assert_eq!(process.stage, ProcessStage::Ready, "it is warm each time");
+    let process = process.number;
+    world.answer(process, request);
+}
+
+#[test]
+fn process_in_use_does_not_end_for_a_deployment_that_has_just_lost_its_own() {
+    let mut world = lost_beside_good();
+    for request in 2..6 {
+        world.tick(2 * SECOND);
+        assert!(world.start_wanted().is_empty());
+        let _used = world.run("good", 512);
+        answer_good(&mut world, request);
+    }
+    // Its turn comes all the same.
+    world.tick(2 * SECOND);
+    assert!(world.start_wanted().is_empty(), "one ends first");
+    world.bury();
+    assert_eq!(world.start_wanted(), ["bad"]);
+}
+
+#[test]
+fn process_that_is_no_longer_in_use_ends_for_any_deployment() {
+    let mut world = lost_beside_good();
+    world.tick(IN_USE.checked_sub(SECOND).unwrap());
+    assert!(world.start_wanted().is_empty());
+    world.bury();
+    assert!(world.start_wanted().is_empty(), "none has ended");
+    world.tick(SECOND);
+    assert!(world.start_wanted().is_empty(), "one ends first");
+    world.bury();
+    assert_eq!(world.start_wanted(), ["bad"]);
+}
+
 #[test]
 fn process_that_holds_much_while_it_loads_is_left_to_load() {
     let mut world = World::new(1_024, 1);
