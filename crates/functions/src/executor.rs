@@ -27,6 +27,9 @@ const LOG_LETTERS_MAX: usize = 1_000_000;
 /// Events of processes that wait; their sockets and pipes hold back the rest.
 const EVENTS_WAITING_MAX: usize = 256;
 
+/// How far threads that look at memory stand back behind those that answer, as `nice` counts.
+const STANDS_BACK: i32 = 5;
+
 /// How much of the host functions may use. There are no defaults here: the caller decides.
 #[derive(Clone, Debug)]
 pub struct ExecutorSettings {
@@ -109,7 +112,11 @@ impl Executor {
             (api, settings.outside),
             news,
         )?;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            // Those that look at memory, and no others.
+            .on_thread_start(stand_back)
+            .build()?;
         let conducting = conductor.clone();
         let conduct = move || runtime.block_on(conducting.conduct(launcher, happened));
         let thread = std::thread::Builder::new()
@@ -176,6 +183,12 @@ impl Executor {
             let _ = thread.join();
         }
     }
+}
+
+/// Lowers the priority of this thread alone.
+fn stand_back() {
+    // Without it a look at memory is only less polite.
+    let _ = rustix::process::setpriority_process(None, STANDS_BACK);
 }
 
 impl Drop for Executor {

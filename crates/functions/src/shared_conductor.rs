@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 
 use crate::conductor::{Conductor, LeftToDo, SWEEP, WantedProcess};
 use crate::frame::PipeFrame;
@@ -92,9 +93,14 @@ impl SharedConductor {
     }
 
     /// Starts processes, takes what happens to them, and watches the clock, until it is closed.
-    pub async fn conduct(&self, launcher: Launcher, mut events: mpsc::Receiver<ProcessEvent>) {
-        let _end = AbandonAtEnd(self);
-        let (mut last_tick, mut last_sweep) = (Instant::now(), Instant::now());
+    pub async fn conduct(
+        self: Arc<Self>,
+        launcher: Launcher,
+        mut events: mpsc::Receiver<ProcessEvent>,
+    ) {
+        let _end = AbandonAtEnd(&self);
+        let mut last_tick = Instant::now();
+        let mut sweep = Sweep::begin(last_tick);
         loop {
             self.start_wanted(&launcher);
             let (tick, is_closed) = {
@@ -115,7 +121,9 @@ impl SharedConductor {
                 Some(event) = events.recv() => self.take_events(event, &mut events),
                 () = tokio::time::sleep_until(next.into()), if tick.is_some() => {
                     last_tick = Instant::now();
-                    self.tick(&mut last_sweep, last_tick);
+                    let conductor = self.clone();
+                    let is_sweep = sweep.go_on(last_tick, move || conductor.look_at_memory());
+                    self.tick(is_sweep, last_tick);
                 }
             }
         }
@@ -134,12 +142,7 @@ impl SharedConductor {
         flush_all(&unsent);
     }
 
-    fn tick(&self, last_sweep: &mut Instant, now: Instant) {
-        let is_sweep = now >= *last_sweep + SWEEP;
-        if is_sweep {
-            *last_sweep = now;
-            self.sweep();
-        }
+    fn tick(&self, is_sweep: bool, now: Instant) {
         let mut conductor = self.lock();
         conductor.tick(is_sweep, now);
         let unsent = conductor.unsent();
@@ -148,7 +151,7 @@ impl SharedConductor {
     }
 
     /// Looks at the memory of all processes, without holding up their runs.
-    fn sweep(&self) {
+    fn look_at_memory(&self) {
         let observed = self.lock().observed();
         for at in observed {
             // Half of the limit leaves room to look closer in time.
@@ -185,6 +188,32 @@ impl SharedConductor {
     }
 }
 
+/// Looks at memory, one after the other, on a thread of its own: a function with 64 children makes
+/// one take 25 to 40 ms, for which the runs of all others would wait.
+struct Sweep {
+    last: Instant,
+    looking: Option<JoinHandle<()>>,
+}
+
+impl Sweep {
+    fn begin(now: Instant) -> Sweep {
+        Sweep {
+            last: now,
+            looking: None,
+        }
+    }
+
+    /// Begins the next one if it is due; whether one has ended.
+    fn go_on(&mut self, now: Instant, look: impl FnOnce() + Send + 'static) -> bool {
+        let looking = self.looking.take_if(|looking| looking.is_finished());
+        if self.looking.is_none() && now >= self.last + SWEEP {
+            self.last = now;
+            self.looking = Some(tokio::task::spawn_blocking(look));
+        }
+        looking.is_some()
+    }
+}
+
 /// Callers that wait for a run learn that nothing conducts any more, also after a panic.
 struct AbandonAtEnd<'a>(&'a SharedConductor);
 
@@ -205,4 +234,45 @@ fn start(
     let folder = launcher.code_folder(&wanted.deployment);
     let setup = head::setup(&wanted.deployment, &folder, limits);
     Ok((process, setup))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn slow_look_at_memory_holds_up_nothing_and_is_the_only_one() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        let _inside = runtime.enter();
+        let (begun, begins) = channel();
+        let (end, ends) = channel();
+        let ends = Arc::new(Mutex::new(ends));
+        let look = || {
+            let (begun, ends) = (begun.clone(), ends.clone());
+            move || {
+                begun.send(()).unwrap();
+                ends.lock().unwrap().recv().unwrap();
+            }
+        };
+        let mut now = Instant::now();
+        let mut sweep = Sweep::begin(now);
+        assert!(!sweep.go_on(now, look()));
+        assert!(sweep.looking.is_none(), "none is due");
+        for _ in 0..5 {
+            now += SWEEP;
+            assert!(!sweep.go_on(now, look()), "the first one goes on");
+        }
+        begins.recv().unwrap();
+        end.send(()).unwrap();
+        now += SWEEP;
+        while !sweep.go_on(now, look()) {
+            std::thread::yield_now();
+        }
+        begins.recv().unwrap();
+        end.send(()).unwrap();
+        assert!(begins.try_recv().is_err(), "one after the other");
+    }
 }
