@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -23,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::archive::{ArchiveBounds, unpack};
 use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
+use crate::launch::kill_all;
 use crate::log_tail::LogTail;
 use crate::memory::held_bytes;
 use crate::outside::{OutsideNetwork, WaysOut};
@@ -275,7 +275,7 @@ fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
         .env("HOME", "/tmp")
         .env("LANG", "C.UTF-8");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
+    command.kill_on_drop(true);
     command
 }
 
@@ -298,9 +298,7 @@ async fn watch(child: &mut Child, work: &BuildWork, step: &BuildStep) -> Result<
             };
         }
         if let Some(reason) = passed(pid, started, work, step) {
-            if let Some(group) = Pid::from_raw(pid as i32) {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            kill_all(child);
             let _ = child.wait().await;
             return Err(reason);
         }

@@ -7,6 +7,7 @@ pub mod attempt;
 mod fences;
 pub(crate) mod notification;
 mod raw;
+mod session;
 mod tree;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde_json::{Value, json};
 
+use self::session::SessionWeight;
 use crate::{api_listener, cgroup, outside, starts};
 
 /// Where adapters expect the socket.
@@ -240,8 +242,9 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
     let starts = setup.has_starts.then(make_starts).transpose()?;
     let held = (socket, starts);
     let socket = &held.0;
+    // After these have their numbers: it may keep a descriptor.
+    let weight = session::begin()?;
     std::fs::write("/proc/self/oom_score_adj", "500").at("setting its badness for the kernel")?;
-    rustix::process::setpriority_process(None, 10).at("setting its priority")?;
     match setup.level {
         JailLevel::Reduced => {
             let as_root = rustix::process::geteuid().is_root();
@@ -249,7 +252,7 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
             if as_root {
                 fences::become_user(setup.user)?;
             }
-            live(setup, held)
+            live(setup, held, weight)
         }
         JailLevel::Full => {
             let inside = raw::unshare_all(setup.user).at("making namespaces")?;
@@ -264,21 +267,30 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
             }
             if let Some(first) = raw::fork().at("starting the first process")? {
                 drop(held);
+                if let Some(weight) = weight {
+                    weight.set_beside(first);
+                }
                 return Ok(exit_code(
                     wait_for(first).at("waiting for the first process")?,
                 ));
             }
+            // Set by the launcher, which outlives all in its jail.
+            drop(weight);
             tree::enter(setup, inside)?;
             if inside.was_root {
                 fences::become_user(setup.user)?;
             }
-            live(setup, held)
+            live(setup, held, None)
         }
     }
 }
 
 /// Drops what is left of its rights, starts the program, and reaps what ends until that does.
-fn live(setup: &JailSetup, (socket, starts): (OwnedFd, Option<OwnedFd>)) -> Result<u8, JailError> {
+fn live(
+    setup: &JailSetup,
+    (socket, starts): (OwnedFd, Option<OwnedFd>),
+    weight: Option<SessionWeight>,
+) -> Result<u8, JailError> {
     fences::put_up(setup)?;
     if setup.level == JailLevel::Full && setup.reaches_outside {
         outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
@@ -293,6 +305,9 @@ fn live(setup: &JailSetup, (socket, starts): (OwnedFd, Option<OwnedFd>)) -> Resu
     drop((socket, starts));
     let program = Pid::from_child(&child);
     fences::limit_memory(program, setup.memory_mib)?;
+    if let Some(weight) = weight {
+        weight.set_beside(program);
+    }
     loop {
         // Orphans become children of the first process.
         match rustix::process::wait(WaitOptions::empty()) {

@@ -226,7 +226,7 @@ impl Launcher {
         command.env("HOME", "/tmp").env("LANG", "C.UTF-8");
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true);
+        command.kill_on_drop(true);
         let mut child = command.spawn().inspect_err(|_| {
             if let Some(group) = &group {
                 group.remove();
@@ -337,7 +337,7 @@ impl Launcher {
         command.arg(memory_kib.to_string());
         command.arg(&runtime.program);
         command.args(runtime.arguments(&adapter, deployment.memory_mib));
-        command.current_dir(&deployment.folder);
+        command.current_dir(&deployment.folder).process_group(0);
         command
     }
 }
@@ -504,6 +504,17 @@ async fn drain(
     }
 }
 
+/// Kills a process and its group. A launcher makes its group itself: the process first, so that
+/// none comes into being between the two.
+pub fn kill_all(child: &mut Child) {
+    // Not waited for yet, so the number is still its own and its group's.
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
+    let _ = child.start_kill();
+    if let Some(pid) = pid {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}
+
 /// Waits for the end of a process, and brings it about when the other end of `killed` is dropped.
 async fn watch(
     process: u64,
@@ -511,14 +522,10 @@ async fn watch(
     killed: oneshot::Receiver<()>,
     events: mpsc::Sender<ProcessEvent>,
 ) {
-    let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
     let status = tokio::select! {
         status = child.wait() => status,
         _ = killed => {
-            // Not waited for yet, so the number is still of this group.
-            if let Some(pid) = pid {
-                let _ = kill_process_group(pid, Signal::KILL);
-            }
+            kill_all(&mut child);
             child.wait().await
         }
     };

@@ -11,6 +11,7 @@ mod memory;
 mod neighbours;
 mod outside;
 mod registries;
+mod sessions;
 mod spare;
 
 use std::fs;
@@ -145,8 +146,12 @@ fn run(executor: &Executor, work: FunctionWork) -> FunctionOutcome {
     runtime.block_on(executor.run(work)).unwrap()
 }
 
-/// Starts `/bin/sh -c SCRIPT` in a jail, by `setpriv` where the user is another one.
+/// Runs `/bin/sh -c SCRIPT` in a jail, by `setpriv` where the user is another one.
 fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Output {
+    shell_command(level, user, script).output().unwrap()
+}
+
+fn shell_command(level: JailLevel, user: Option<u32>, script: &str) -> Command {
     let setup = JailSetup {
         level,
         user: 1_900_000_000,
@@ -173,7 +178,8 @@ fn shell(level: JailLevel, user: Option<u32>, script: &str) -> std::process::Out
         }
     };
     command.arg("jail").arg(setup.to_argument());
-    command.stdin(Stdio::null()).output().unwrap()
+    command.stdin(Stdio::null());
+    command
 }
 
 /// Whether there can be a jail; says why not.
@@ -212,6 +218,7 @@ fn check_common(language: &str, found: &Value) {
         "metadata": ["ENETUNREACH", "EACCES"], "metadata by UDP": ["ENETUNREACH", "EPERM"],
         "outside": ["ENETUNREACH", "EACCES"],
         "abstract socket": ["ECONNREFUSED", "EPERM"],
+        "session": ["done"], "weight of the session": ["EACCES", "ENOENT"],
         "user": ["EPERM", "EINVAL"], "capabilities": ["0000000000000000"], "bounding": ["1"],
         "filter": ["2"], "set-user-id": [true], "limits": ["EPERM"]
     }"#,

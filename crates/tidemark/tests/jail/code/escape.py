@@ -176,6 +176,8 @@ def main(context):
         "outside": connect(socket.AF_INET, ("192.0.2.1", 80)),
         "abstract socket": connect(socket.AF_UNIX, "\0" + given["abstract"]),
         "path socket": connect(socket.AF_UNIX, given["path_socket"]),
+        "session": outcome(lambda: os.setsid() and None),
+        "weight of the session": write("/proc/self/autogroup"),
         "user": os.getuid() != 0 and outcome(lambda: os.setuid(0)),
         "capabilities": status("CapEff"),
         "bounding": status("NoNewPrivs"),
