@@ -31,8 +31,9 @@ use crate::work::UnpackedDeployment;
 
 /// What is kept of the output of a process, in each second; the rest is read and dropped.
 const OUTPUT_BYTES_A_SECOND: usize = 1024 * 1024;
-/// What is read in each second; above that a process waits.
-const OUTPUT_READ_A_SECOND: usize = 64 * 1024 * 1024;
+/// What is read in each second; above that a process waits. It is read by the thread that all
+/// functions share.
+const OUTPUT_READ_A_SECOND: usize = 16 * 1024 * 1024;
 /// Descriptors of a process.
 const FILES_MAX: u32 = 256;
 /// Puts the socket, which arrives as standard input, where adapters expect it, and sets limits.
@@ -537,5 +538,57 @@ async fn watch(
     }
     if let Some(group) = group {
         group.end().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use tokio::io::ReadBuf;
+
+    use super::*;
+
+    /// Output without an end.
+    struct Flood(usize);
+
+    impl AsyncRead for Flood {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.0 += buffer.remaining();
+            let count = buffer.remaining();
+            buffer.initialize_unfilled();
+            buffer.advance(count);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn flood_of_output_is_read_no_faster_than_it_may_be() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().unwrap();
+        let _inside = runtime.enter();
+        let (events, mut kept) = mpsc::channel(1_024);
+        let mut flood = Flood(0);
+        let begun = Instant::now();
+        {
+            let mut drained = pin!(drain(1, false, &mut flood, events));
+            let mut context = Context::from_waker(Waker::noop());
+            // Until it waits for the next second.
+            assert!(drained.as_mut().poll(&mut context).is_pending());
+        }
+        let seconds = begun.elapsed().as_secs() as usize + 1;
+        assert!(flood.0 <= seconds * (17 << 20), "{} bytes", flood.0);
+        let mut bytes = 0;
+        while let Ok(event) = kept.try_recv() {
+            if let Happening::Output(_, output) = event.what {
+                bytes += output.len();
+            }
+        }
+        assert!(bytes <= seconds * OUTPUT_BYTES_A_SECOND, "{bytes}");
     }
 }
