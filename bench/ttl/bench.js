@@ -1,4 +1,4 @@
-// The published benchmark: phases of sequential list calls, and the client-side floor.
+// The published benchmark: phases of sequential list calls, and the client-side floors.
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -108,18 +108,20 @@ export async function runBench(connection, options) {
   const anew = openTables({ ...connection, bypass: true });
   assertAnswer(expected, await plain.call(), 'the server');
   const probed = await probe(connection);
-  const floor = await startFloor(
-    options.binary,
-    listUrl(connection.endpoint),
-    requestHeaders(connection),
-  );
+  const copied = [listUrl(connection.endpoint), requestHeaders(connection)];
+  const floor = await startFloor(options.binary, ...copied);
+  let lean = null;
   try {
-    const floorTables = openTables({ ...connection, endpoint: `${floor.origin}/v1` });
+    lean = await startFloor(options.binary, ...copied, true);
+    const [floorTables, leanTables] = [floor, lean].map(({ origin }) =>
+      openTables({ ...connection, endpoint: `${origin}/v1` }),
+    );
     const phases = [
       newPhase('uncached', 'no cache', () => listProducts(anew), options.iterations),
       plain,
       newPhase('ttl', `ttl ${TTL_S}`, () => listProducts(tables, TTL_S), options.iterations),
       newPhase('floor', 'client floor', () => listProducts(floorTables), options.iterations),
+      newPhase('lean', 'lean floor', () => listProducts(leanTables), options.iterations),
     ];
     await checkAnswers(phases, expected, 'before');
     // The check has filled the cache; the phase with ttl starts from an empty one, as published.
@@ -148,6 +150,7 @@ export async function runBench(connection, options) {
     };
   } finally {
     await floor.close();
+    await lean?.close();
   }
 }
 

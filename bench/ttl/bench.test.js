@@ -9,6 +9,7 @@ import path from 'node:path';
 import { after, test } from 'node:test';
 import { decode } from '../report/src/codes.js';
 import { runBench, runPhases, writeResults } from './bench.js';
+import { startFloor } from './floor.js';
 import { kept } from './run.js';
 import {
   expectedAnswer,
@@ -55,12 +56,12 @@ async function serve(answer) {
 
 const options = { iterations: 20, rounds: 1, warmup: 2, rowCount: ROW_COUNT, binary: null };
 
-test('a run times four phases and writes report, page and samples', async () => {
+test('a run times five phases and writes report, page and samples', async () => {
   const { connection, seen } = await serve(expectedAnswer(ROW_COUNT));
   const run = await runBench(connection, options);
   const count = (what) => seen.filter((request) => request === what).length;
-  // First answer, copy for the floor, check, then warm-up and samples.
-  assert.equal(count(`GET ${LIST_PATH}`), 3 + 2 + 20);
+  // First answer, a copy for each floor, check, then warm-up and samples.
+  assert.equal(count(`GET ${LIST_PATH}`), 4 + 2 + 20);
   assert.equal(count(`GET ${LIST_PATH} bypass`), 1 + 2 + 20);
   // Two probes, check, then warm-up and samples.
   assert.equal(count(`GET ${LIST_PATH} ttl`), 3 + 2 + 20);
@@ -79,7 +80,7 @@ test('a run times four phases and writes report, page and samples', async () => 
   const raw = JSON.parse(await read('run.json'));
   const { series } = raw.groups[0];
   const measured = series.filter(({ source }) => source === 'measured');
-  assert.deepEqual(measured.map(({ key }) => key), ['uncached', 'exact', 'ttl', 'floor']);
+  assert.deepEqual(measured.map(({ key }) => key), ['uncached', 'exact', 'ttl', 'floor', 'lean']);
   for (const { samples, points_us: points, timeline } of measured) {
     const decoded = decode(samples.codes);
     assert.equal(decoded.length, 20);
@@ -93,6 +94,21 @@ test('a run times four phases and writes report, page and samples', async () => 
   const page = await read('report.html');
   const [, embedded] = /<script type="application\/json" id="run">(.*?)<\/script>/s.exec(page);
   assert.deepEqual(JSON.parse(embedded), raw);
+});
+
+test('the floors repeat one body, the lean one with the least head', async () => {
+  const { connection } = await serve(expectedAnswer(ROW_COUNT));
+  const url = listUrl(connection.endpoint);
+  const answers = [];
+  for (const lean of [false, true]) {
+    const floor = await startFloor(null, url, {}, lean);
+    opened.push(() => floor.close());
+    const response = await fetch(floor.origin);
+    answers.push([response.headers.get('server'), await response.text()]);
+    assert.equal(response.headers.get('content-type'), 'application/json; charset=UTF-8');
+  }
+  const body = JSON.stringify(expectedAnswer(ROW_COUNT));
+  assert.deepEqual(answers, [['one-list', body], [null, body]]);
 });
 
 test('of many samples a page keeps every so many', () => {

@@ -1,4 +1,4 @@
-// Serves one body for every request; see floor.js.
+// Serves one head and body for every request; see floor.js.
 
 import { createServer } from 'node:http';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -6,7 +6,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 const body = Buffer.from(workerData.body);
 const server = createServer((request, response) => {
   response.writeHead(200, {
-    'Content-Type': workerData.contentType,
+    ...workerData.head,
     'Content-Length': body.length,
   });
   response.end(body);

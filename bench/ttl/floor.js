@@ -1,5 +1,6 @@
-// The client-side floor: a static responder that gives the very bytes the server gave. What the
-// same SDK call costs against it is the client's own share of every sample.
+// The client-side floors: a static responder that gives the very bytes the server gave, and a lean
+// one, which gives the body alone with the least head. What the same SDK call costs against them is
+// the client's own share of every sample.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,12 +23,13 @@ async function firstListening(child) {
   throw new Error('bench floor ended before it listened');
 }
 
-async function startBinary(binary, url, headers) {
+async function startBinary(binary, url, headers, lean) {
   const headerArgs = Object.entries(headers).flatMap(([key, value]) => [
     '--header',
     `${key}: ${value}`,
   ]);
-  const args = ['bench', 'floor', '--listen', '127.0.0.1:0', '--from', url, ...headerArgs];
+  const kind = lean ? ['--lean'] : [];
+  const args = ['bench', 'floor', ...kind, '--listen', '127.0.0.1:0', '--from', url, ...headerArgs];
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const failed = once(child, 'error').then(([error]) => {
     throw new Error(`cannot start ${binary}: ${error.message}`);
@@ -50,13 +52,17 @@ async function startBinary(binary, url, headers) {
   }
 }
 
-async function startWorker(url, headers) {
+/** Headers that Node writes itself, or that say how the copied answer was sent. */
+const OWN_HEADERS = ['connection', 'content-length', 'date', 'keep-alive', 'transfer-encoding'];
+
+async function startWorker(url, headers, lean) {
   const response = await fetch(url, { headers });
   if (!response.ok) throw new Error(`the floor's copy answered ${response.status}`);
   const body = new Uint8Array(await response.arrayBuffer());
-  const contentType = response.headers.get('content-type');
+  const names = (name) => (lean ? name === 'content-type' : !OWN_HEADERS.includes(name));
+  const head = Object.fromEntries([...response.headers].filter(([name]) => names(name)));
   const worker = new Worker(new URL('./floor-worker.js', import.meta.url), {
-    workerData: { body, contentType },
+    workerData: { body, head },
   });
   const [port] = await once(worker, 'message');
   return {
@@ -68,9 +74,10 @@ async function startWorker(url, headers) {
 
 /**
  * Copies the answer at `url` once and serves it from a new local port: by the given tidemark
- * binary, or by Node itself when there is none.
+ * binary, or by Node itself when there is none. `lean` leaves out all headers but the body's type.
  * @returns {{origin: string, kind: string, close: () => Promise<unknown>}}
  */
-export function startFloor(binary, url, headers) {
-  return binary === null ? startWorker(url, headers) : startBinary(binary, url, headers);
+export function startFloor(binary, url, headers, lean = false) {
+  if (binary === null) return startWorker(url, headers, lean);
+  return startBinary(binary, url, headers, lean);
 }

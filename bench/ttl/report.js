@@ -93,23 +93,24 @@ export function renderTable(summary) {
       measured('here, exact: never stale', 'exact', cached('exact')),
       measured('here, ttl 300', 'ttl', cached('ttl')),
       measured('the SDK alone', 'floor', 'a server that always sends the same bytes'),
+      measured('the same, lean', 'lean', 'the same body, and the least head'),
     ],
   );
 }
 
 const PERCENTILE_HEADER = [
-  'ms', 'no cache', 'exact', 'ttl', 'floor', 'no cache / exact', 'no cache / ttl', 'exact / ttl',
-  'exact / floor',
+  'ms', 'no cache', 'exact', 'ttl', 'floor', 'lean floor', 'no cache / exact', 'no cache / ttl',
+  'exact / ttl', 'exact / floor', 'ttl / floor', 'exact / lean', 'ttl / lean',
 ];
 
 /** Every point of every phase in milliseconds, with ratios. */
 export function renderPercentiles(summary) {
-  const phases = ['uncached', 'exact', 'ttl', 'floor'].map((name) => summary[name]);
+  const phases = ['uncached', 'exact', 'ttl', 'floor', 'lean'].map((name) => summary[name]);
   return table(
     PERCENTILE_HEADER,
     POINTS.map((point) => {
       const values = phases.map((phase) => phase.points[point]);
-      const [uncachedUs, exactUs, ttlUs, floorUs] = values;
+      const [uncachedUs, exactUs, ttlUs, floorUs, leanUs] = values;
       return [
         point,
         ...values.map(ms),
@@ -117,6 +118,9 @@ export function renderPercentiles(summary) {
         ratio(uncachedUs, ttlUs),
         ratio(exactUs, ttlUs),
         ratio(exactUs, floorUs),
+        ratio(ttlUs, floorUs),
+        ratio(exactUs, leanUs),
+        ratio(ttlUs, leanUs),
       ];
     }),
   );
@@ -189,7 +193,9 @@ ${order}, each after ${parameters.warmup} untimed calls. Before and after timing
 the page and the total were equal to the answer computed from the catalog's definition.
 
 The floor is the same SDK call against a static responder (${parameters.floor}) that returns
-the very bytes of the server's answer: the client's own share of every sample.
+the very bytes of the server's answer: the client's own share of every sample. The lean floor
+returns the same body with its type and length alone. Nothing is to be told from a floor where the
+ratio to it is no further from 1 than a phase is from itself (A against A).
 
 ${renderTable(summary)}
 

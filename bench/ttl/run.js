@@ -13,7 +13,7 @@ const KEPT_MAX = 100_000;
 const STEPS = 60;
 /** What tells of the machine; all else is a parameter. */
 const MACHINE = ['cpu', 'cores', 'memory_mib', 'kernel'];
-const ROLES = { uncached: 'reference', exact: 'subject', floor: 'floor' };
+const ROLES = { uncached: 'reference', exact: 'subject', floor: 'floor', lean: 'floor' };
 const METHOD =
   'The published list of 25 rows through the official SDK, one call after the other over one ' +
   'connection (a closed loop, as published). Latencies are therefore those of calls that were ' +
@@ -21,7 +21,8 @@ const METHOD =
   'do not count (coordinated omission). Before and after timing, every column of the page and ' +
   "the total were equal to the answer computed from the catalog's definition. The floor is the " +
   "same call against a static responder with the very bytes of the server's answer: the client's " +
-  'own share of every sample. Percentiles are by nearest rank, of all samples.';
+  'own share of every sample; the lean floor sends the same body with the least head. ' +
+  'Percentiles are by nearest rank, of all samples.';
 
 const milli = (number) => Math.round(number * 1000) / 1000;
 
