@@ -108,6 +108,9 @@ pub(crate) struct Queue {
     pub(crate) is_woken: bool,
     /// What is done for an index outside of commits can go on, or has ended.
     pub(crate) build_goes_on: bool,
+    /// The writer sleeps until so many wait. To wake it for each takes a core from those who bring
+    /// the others.
+    wakes_at: Option<usize>,
 }
 
 impl Queue {
@@ -116,8 +119,12 @@ impl Queue {
         self.waiting.len() + self.deferred.len()
     }
 
-    pub(crate) fn push(&mut self, work: Work) {
+    /// Says whether the writer is to be notified.
+    #[must_use]
+    pub(crate) fn push(&mut self, work: Work) -> bool {
         self.waiting.push_back(work);
+        self.wakes_at
+            .is_some_and(|count| self.waiting.len() >= count)
     }
 
     pub(crate) fn defer(&mut self, until: Until, work: Work) {
@@ -185,7 +192,7 @@ impl WriteQueue {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was put in.
+    /// Wakes the writer: see [`Queue::push`], or something else than a request has come.
     pub(crate) fn notify(&self) {
         self.filled.notify_one();
     }
@@ -193,17 +200,22 @@ impl WriteQueue {
     /// Waits until something is put in, or for so long.
     pub(crate) fn wait<'q>(
         &self,
-        queue: MutexGuard<'q, Queue>,
+        mut queue: MutexGuard<'q, Queue>,
         longest: Option<Duration>,
     ) -> MutexGuard<'q, Queue> {
-        let Some(longest) = longest else {
-            return self
+        queue.wakes_at = Some(1);
+        let mut queue = match longest {
+            None => self
                 .filled
                 .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(longest) => {
+                let waited = self.filled.wait_timeout(queue, longest);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
         };
-        let waited = self.filled.wait_timeout(queue, longest);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        queue.wakes_at = None;
+        queue
     }
 
     /// Waits for so long, or a part of it.
@@ -214,14 +226,16 @@ impl WriteQueue {
     /// The next group, once so many wait or the delay is over.
     pub(crate) fn group(
         &self,
-        queue: MutexGuard<'_, Queue>,
+        mut queue: MutexGuard<'_, Queue>,
         batch_target: usize,
         batch_delay: Duration,
     ) -> Vec<Work> {
         let expected = batch_target.min(GROUP_REQUESTS_MAX);
         let is_short = |queue: &mut Queue| queue.waiting.len() < expected && !queue.closing;
+        queue.wakes_at = Some(expected);
         let waited = self.filled.wait_timeout_while(queue, batch_delay, is_short);
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.wakes_at = None;
         queue.take()
     }
 }
@@ -248,6 +262,9 @@ fn group_len(sizes: impl Iterator<Item = (usize, usize)>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -274,7 +291,8 @@ mod tests {
             reply: oneshot::channel().0,
         };
         let mut queue = Queue::default();
-        queue.push(work(None, 5));
+        let wakes = queue.push(work(None, 5));
+        assert!(!wakes, "the writer does not sleep");
         let key = Some("key:a");
         queue.put_back(vec![
             work(None, 1),
@@ -288,6 +306,42 @@ mod tests {
         };
         let order: Vec<u64> = queue.take().into_iter().map(epoch).collect();
         assert_eq!(order, [2, 4, 5, 1, 3]);
+    }
+
+    /// How often clients notify a writer that sleeps until all of so many wait.
+    fn notified(count: usize) -> usize {
+        let queue = Arc::<WriteQueue>::default();
+        let sleeping = Arc::clone(&queue);
+        let writer = thread::spawn(move || {
+            let longest = Duration::from_secs(60);
+            sleeping.group(sleeping.lock(), count, longest).len()
+        });
+        let mut notified = 0;
+        let mut pushed = 0;
+        while pushed < count {
+            let mut locked = queue.lock();
+            if locked.wakes_at.is_none() {
+                drop(locked);
+                thread::yield_now();
+                continue;
+            }
+            let reply = oneshot::channel().0;
+            let wakes = locked.push(Work::Reserve { reply });
+            drop(locked);
+            pushed += 1;
+            if wakes {
+                notified += 1;
+                queue.notify();
+            }
+        }
+        assert_eq!(writer.join().unwrap(), count);
+        notified
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_company_is_woken_once_and_not_for_each_request() {
+        assert_eq!(notified(8), 1);
+        assert_eq!(notified(1), 1);
     }
 
     #[test]

@@ -140,9 +140,11 @@ impl Writer {
             self.written.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Unavailable::Overloaded.into());
         }
-        queue.push(work);
+        let wakes = queue.push(work);
         drop(queue);
-        self.queue.notify();
+        if wakes {
+            self.queue.notify();
+        }
         Ok(())
     }
 
