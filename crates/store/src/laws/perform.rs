@@ -28,8 +28,8 @@ pub(crate) trait BatchStore:
     /// Changes what belongs to functions.
     fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()>;
 
-    /// Writes the record of the commit with the rows it touched, and stamps snapshots with the
-    /// state that follows.
+    /// Writes the record of the commit with the rows it touched. Snapshots of it are stamped with
+    /// the state that follows, by the end of the transaction.
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()>;
 }
 
@@ -178,7 +178,7 @@ impl<D: BatchStore> Run<'_, D> {
         self.need_room()
     }
 
-    /// Counts the commit, and writes its record and the stamp of snapshots from here on.
+    /// Counts the commit, and writes its record.
     fn record(&mut self, batch: &WriteBatch) -> Step<()> {
         if !self.catalogue.is_empty() {
             self.state.catalogue_mut().epoch += 1;

@@ -24,7 +24,6 @@ use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
 use crate::refusal::Refusal;
 use crate::sqlite::commit::writer::Writer;
-use crate::sqlite::schema::state;
 use crate::sqlite::upkeep::tests::writer;
 use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::vault::hex;
@@ -71,7 +70,6 @@ impl BatchStore for WorkingSet<SqliteRows<'_>> {
                 )
                 .map_err(crate::StoreError::from)?;
         }
-        state::write(connection, &run.state).map_err(crate::StoreError::from)?;
         Ok(())
     }
 }

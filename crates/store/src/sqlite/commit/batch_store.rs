@@ -8,7 +8,6 @@ use crate::function_op::FunctionOp;
 use crate::laws::halt::Step;
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
-use crate::sqlite::schema::state;
 use crate::sqlite::write::run::SqliteRun;
 use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::vault::Place;
@@ -39,7 +38,8 @@ impl SqliteRun<'_, '_> {
         Ok(())
     }
 
-    /// Writes the commit's own row, the rows it touched, and the stamp of snapshots from here on.
+    /// Writes the commit's own row, and the rows it touched. Snapshots are stamped once for all
+    /// batches of the transaction, at its end (`Writer::stamp`).
     fn write_record(&mut self, record: &RecordToWrite<'_>) -> Step<()> {
         let mark = self.mark.0;
         let vault = &self.rows.coding.vault;
@@ -70,7 +70,6 @@ impl SqliteRun<'_, '_> {
         }
         drop(row);
         self.record_schema()?;
-        state::write(self.rows.connection, &self.state)?;
         Ok(())
     }
 }

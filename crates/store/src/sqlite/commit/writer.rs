@@ -303,9 +303,7 @@ impl Writer {
     }
 
     fn commit_or_void(&mut self) -> Result<(), StoreError> {
-        self.state.growth.settle();
-        let counted = sizes::write_growth(&self.connection, &self.state.growth);
-        match counted.and_then(|()| self.execute("COMMIT")) {
+        match self.stamp().and_then(|()| self.execute("COMMIT")) {
             Ok(()) => {
                 wal_coalescing::keep(&mut self.connection);
                 let catalogue = &self.state.catalogue;
@@ -332,6 +330,17 @@ impl Writer {
                 })
             }
         }
+    }
+
+    /// Writes what all batches of the open transaction have in common: what they add to the
+    /// counters, and the stamp of snapshots from here on.
+    fn stamp(&mut self) -> Result<(), StoreError> {
+        self.state.growth.settle();
+        sizes::write_growth(&self.connection, &self.state.growth)?;
+        if self.state.number != self.committed.number {
+            state::write(&self.connection, &self.state)?;
+        }
+        Ok(())
     }
 
     /// Whether it writes no more.

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::{
     Catalogue, CatalogueChange, ColumnKind, Database, DatabaseKind, Mark, Project, RowId, Timestamp,
@@ -106,8 +107,8 @@ fn insert_of(table: &Table, number: i64, value: Value) -> Op {
     ))
 }
 
-fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
-    let batch = WriteBatch {
+fn batch(ops: Vec<Op>) -> WriteBatch {
+    WriteBatch {
         catalogue_epoch: 0,
         ops,
         author: None,
@@ -115,8 +116,11 @@ fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
         meta: None,
         noted_in: None,
         space: crate::batch::SpaceLimit::Any,
-    };
-    let outcomes = writer.apply(&[batch], Mark(mark)).unwrap();
+    }
+}
+
+fn commit(writer: &mut Writer, mark: i64, ops: Vec<Op>) {
+    let outcomes = writer.apply(&[batch(ops)], Mark(mark)).unwrap();
     assert!(outcomes[0].is_ok(), "{:?}", outcomes[0]);
     writer.commit().unwrap();
 }
@@ -141,6 +145,31 @@ fn run_to_end(writer: &mut Writer, task: Task, sql: &str) -> Vec<usize> {
     }
     left.push(count(writer, sql));
     left
+}
+
+#[test]
+fn a_group_of_requests_stamps_snapshots_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(directory.path(), &table(1));
+    let stamped = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&stamped);
+    let note = move |_, _: &str, table: &str, _| {
+        counter.fetch_add(usize::from(table == "meta"), Ordering::Relaxed);
+    };
+    writer.connection.update_hook(Some(note)).unwrap();
+    let requests = [1, 2, 2, 3].map(|number| batch(vec![insert(&table(1), number)]));
+    let outcomes = writer.apply(&requests, Mark(10)).unwrap();
+    let are_done: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
+    assert_eq!(are_done, [true, true, false, true]);
+    writer.commit().unwrap();
+    assert_eq!(stamped.load(Ordering::Relaxed), 1);
+    assert_eq!(count(&writer, "SELECT mark FROM meta"), 12);
+    assert_eq!(count(&writer, "SELECT max(tt) FROM tx"), 12);
+
+    let refused = batch(vec![insert(&table(1), 1)]);
+    assert!(writer.apply(&[refused], Mark(20)).unwrap()[0].is_err());
+    writer.commit().unwrap();
+    assert_eq!(stamped.load(Ordering::Relaxed), 1, "nothing has changed");
 }
 
 #[test]
