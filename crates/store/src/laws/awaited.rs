@@ -31,6 +31,10 @@ impl ParkedRows {
         }
     }
 
+    pub(crate) fn holds(&self, table: TableNumber, seq: i64) -> bool {
+        self.0.contains_key(&(table, seq))
+    }
+
     pub(crate) fn park(&mut self, table: TableNumber, seq: i64, parked: Parked) {
         self.0.insert((table, seq), parked);
     }

@@ -196,6 +196,9 @@ pub(crate) struct RowToShow<'a> {
     pub(crate) image: &'a Image,
     /// In place of those of the image: without what another row has in a unique index.
     pub(crate) values: &'a [Value],
+    /// The values that stand there so far, where all of them are known: a database need not write
+    /// again what stays.
+    pub(crate) stored: Option<&'a [Value]>,
     /// What stays as it is sealed.
     pub(crate) left: &'a Damaged,
     pub(crate) body: Option<&'a [u8]>,

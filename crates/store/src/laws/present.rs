@@ -211,6 +211,7 @@ impl<D: RowStore> Run<'_, D> {
             version: *version,
             image,
             values,
+            stored: None,
             left: &asserted.damaged,
             body: body.as_deref(),
             how: NowWrite::Derived { origin: *origin },

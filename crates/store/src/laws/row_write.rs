@@ -319,6 +319,7 @@ impl<D: RowStore> Run<'_, D> {
         self.add_grants(target, seq, permissions)?;
         let row = row(target.id, seq, &image, body);
         self.touched
+                stored: None,
             .record(target.table, target.id, seq, None, Some(image));
         Ok(row)
     }
@@ -427,6 +428,7 @@ impl<D: RowStore> Run<'_, D> {
                 image: after,
                 values: &after.values,
                 left,
+        let is_known = !row.is_damaged() && !self.parked.holds(target.table.number, row.seq);
                 body: body.as_deref(),
                 how: NowWrite::Again,
             },
@@ -434,6 +436,7 @@ impl<D: RowStore> Run<'_, D> {
         Ok(body)
     }
 
+                stored: is_known.then_some(&*row.image.values),
     /// The same, of a row of which more is known than that it is there until further notice.
     fn update_elsewhere(
         &mut self,
@@ -564,6 +567,7 @@ impl<D: RowStore> Run<'_, D> {
         }
         self.part_twin(target)?;
         self.parked.park(number, seq, parked);
+            stored: None,
         Ok(())
     }
 

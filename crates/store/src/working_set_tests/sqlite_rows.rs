@@ -306,6 +306,7 @@ impl SqliteRows<'_> {
                 version: row.version,
                 image: &row.image,
                 values: &row.image.values,
+                stored: None,
                 left: &row.damaged,
                 body: body.body.as_deref(),
                 how: NowWrite::Derived { origin: row.origin },

@@ -10,6 +10,7 @@ use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
 use super::codec;
+use super::row_sql::LeftOut;
 use crate::laws::body::body_to_keep;
 use crate::laws::damaged::{Damaged, SealedValue};
 use crate::laws::growth::NUMBER_BYTES;
@@ -132,8 +133,23 @@ impl Coding {
         (table, row): (&Table, &str),
         values: &[Value],
     ) -> Result<usize, StoreError> {
+        self.bind_without(LeftOut::NONE, statement, first, (table, row), values)
+    }
+
+    /// The same, of a statement that lacks some columns.
+    pub(crate) fn bind_without(
+        &self,
+        left_out: LeftOut,
+        statement: &mut Statement<'_>,
+        first: usize,
+        (table, row): (&Table, &str),
+        values: &[Value],
+    ) -> Result<usize, StoreError> {
         let mut bytes = 0;
         for (position, (column, value)) in table.columns.iter().zip(values).enumerate() {
+            if left_out.has(position) {
+                continue;
+            }
             let at = first + position;
             let plain = match value {
                 Value::Text(text) => Cow::Borrowed(&**text),

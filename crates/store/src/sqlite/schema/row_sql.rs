@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Table, TableNumber};
+use model::{Field, Table, TableNumber, Value};
 use query::names::{self, LIFE};
 use rusqlite::Connection;
 
@@ -36,8 +36,6 @@ pub(crate) struct RowSql {
     /// `?1` seq, `?2` id, `?3` mark, `?4` created, `?5` updated, `?6` perms, `?7` body,
     /// `?8` body epoch, `?9` rid of the piece it is the twin of, `?10…` columns.
     pub(crate) insert_now: String,
-    /// The same parameters, without a use for the id.
-    pub(crate) update_now: String,
     /// `?1` seq, `?2` perms, `?3` updated. The row is no twin from then on.
     pub(crate) update_permissions: String,
     /// `?1` seq.
@@ -62,7 +60,10 @@ pub(crate) struct RowSql {
     pub(crate) grants_from: String,
 }
 
-/// Parameters before the columns of `append_piece`, and of `insert_now` and `update_now`.
+/// Most texts of updates that leave out columns, of one table.
+const UPDATES_MAX: usize = 16;
+
+/// Parameters before the columns of `append_piece`, and of `insert_now` and an update.
 pub(crate) const PIECE_PARAMETERS: usize = 5;
 pub(crate) const NOW_PARAMETERS: usize = 9;
 
@@ -103,12 +104,6 @@ impl RowSql {
                  VALUES (?1, ?2, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1{})",
                 parameters(NOW_PARAMETERS, columns)
             ),
-            update_now: format!(
-                "UPDATE {now} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
-                 perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{} \
-                 WHERE seq = ?1 AND id = ?2",
-                assignments(NOW_PARAMETERS, table)
-            ),
             update_permissions: format!(
                 "UPDATE {now} SET perms = ?2, updated = ?3, twin = 0 WHERE seq = ?1"
             ),
@@ -139,15 +134,76 @@ impl RowSql {
     }
 }
 
+/// Columns, by their positions, that an update of a row need not set: those of indexes whose values
+/// stay. SQLite writes an entry of each index again that has a column which is set, whether or
+/// not its value changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LeftOut(u64);
+
+impl LeftOut {
+    pub(crate) const NONE: LeftOut = LeftOut(0);
+
+    /// `stored` are the values that stand there, where they are known.
+    pub(crate) fn of(table: &Table, stored: Option<&[Value]>, values: &[Value]) -> LeftOut {
+        let Some(stored) = stored else {
+            return LeftOut::NONE;
+        };
+        let parts = table.indexes.iter().flat_map(|index| &index.columns);
+        let of_indexes = parts.filter_map(|part| match part.field {
+            Field::Column(position) => Some(position),
+            _ => None,
+        });
+        let of_links = table.relations().map(|(position, _)| position);
+        let stays = |position: &usize| {
+            *position < u64::BITS as usize && stored[*position] == values[*position]
+        };
+        let positions = of_indexes.chain(of_links).filter(stays);
+        LeftOut(positions.fold(0, |all, position| all | 1 << position))
+    }
+
+    pub(crate) fn has(self, position: usize) -> bool {
+        position < u64::BITS as usize && self.0 & 1 << position != 0
+    }
+}
+
 /// The statement texts of each table written to so far.
 #[derive(Default)]
 pub(crate) struct RowTexts {
     rows: RefCell<HashMap<TableNumber, Arc<RowSql>>>,
+    updates: RefCell<HashMap<TableNumber, UpdateTexts>>,
     /// By the epoch of the schema: what a version of the table counts.
     bytes: RefCell<HashMap<TableNumber, (u64, Arc<str>)>>,
 }
 
+/// Texts that give a row of now other values, of one schema of a table.
+#[derive(Default)]
+struct UpdateTexts {
+    schema_epoch: u64,
+    texts: HashMap<LeftOut, Arc<str>>,
+}
+
 impl RowTexts {
+    /// The statement that gives a row of now other values, and what it does not set: no more than
+    /// `may_lack`, and nothing where there are many texts already. The parameters are those of
+    /// `insert_now`; it has no use for the id.
+    pub(crate) fn update_now(&self, table: &Table, may_lack: LeftOut) -> (Arc<str>, LeftOut) {
+        let mut updates = self.updates.borrow_mut();
+        let known = updates.entry(table.number).or_default();
+        if known.schema_epoch != table.schema_epoch {
+            known.schema_epoch = table.schema_epoch;
+            known.texts.clear();
+        }
+        let is_full = known.texts.len() >= UPDATES_MAX;
+        let left_out = if is_full && !known.texts.contains_key(&may_lack) {
+            LeftOut::NONE
+        } else {
+            may_lack
+        };
+        let make = || update_now(table, left_out).into();
+        let text = known.texts.entry(left_out).or_insert_with(make);
+        (Arc::clone(text), left_out)
+    }
+
     pub(crate) fn of(&self, table: &Table) -> Arc<RowSql> {
         let mut rows = self.rows.borrow_mut();
         let texts = rows
@@ -161,6 +217,7 @@ impl RowTexts {
 
     pub(crate) fn forget(&self, number: TableNumber) {
         self.rows.borrow_mut().remove(&number);
+        self.updates.borrow_mut().remove(&number);
         self.bytes.borrow_mut().remove(&number);
     }
 
@@ -197,14 +254,91 @@ fn parameters(before: usize, count: usize) -> String {
         .collect()
 }
 
-/// The user columns set to such parameters.
-fn assignments(before: usize, table: &Table) -> String {
-    let columns = table
-        .columns
-        .iter()
-        .map(|column| names::column(column.number));
-    columns
-        .zip(before + 1..)
-        .flat_map(|(name, number)| [", ".to_owned(), name, " = ?".to_owned(), number.to_string()])
-        .collect()
+fn update_now(table: &Table, left_out: LeftOut) -> String {
+    let columns = table.columns.iter().enumerate();
+    let set: String = columns
+        .filter(|(position, _)| !left_out.has(*position))
+        .map(|(position, column)| {
+            let number = NOW_PARAMETERS + 1 + position;
+            format!(", {} = ?{number}", names::column(column.number))
+        })
+        .collect();
+    format!(
+        "UPDATE {} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
+         perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{set} \
+         WHERE seq = ?1 AND id = ?2",
+        names::now(table.number)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{
+        ColumnKind, Direction, Index, IndexColumn, IndexKey, IndexKind, IndexStatus, Timestamp,
+    };
+    use testing::{plain_column, plain_table};
+
+    use super::*;
+    use crate::sqlite::schema::tables::create_table;
+
+    /// Of the columns `a` and `b`, of which the first one has an index.
+    fn table() -> Table {
+        let column = |number, key| plain_column(number, key, ColumnKind::Text);
+        let index = Index {
+            number: 1,
+            key: IndexKey::new("i").unwrap(),
+            kind: IndexKind::Key,
+            columns: vec![IndexColumn {
+                field: Field::Column(0),
+                direction: Direction::Asc,
+                length: None,
+                held: None,
+            }],
+            status: IndexStatus::Available,
+            created: Timestamp(0),
+            updated: Timestamp(0),
+        };
+        Table {
+            indexes: vec![index],
+            ..plain_table("t", vec![column(1, "a"), column(2, "b")])
+        }
+    }
+
+    /// How many entries of indexes a row's update makes that has these values in place of those.
+    fn entries_made(stored: Option<[&str; 2]>, values: [&str; 2]) -> usize {
+        let texts = |of: [&str; 2]| of.map(|text| Value::Text(text.to_owned()));
+        let stored = stored.map(texts);
+        let table = table();
+        let may_lack = LeftOut::of(&table, stored.as_ref().map(|all| &all[..]), &texts(values));
+        let (sql, _) = RowTexts::default().update_now(&table, may_lack);
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(&create_table(&table)).unwrap();
+        let mut steps = connection.prepare(&format!("EXPLAIN {sql}")).unwrap();
+        let opcodes = steps
+            .raw_query()
+            .mapped(|row| row.get::<_, String>("opcode"));
+        opcodes
+            .filter(|opcode| opcode.as_ref().unwrap() == "IdxInsert")
+            .count()
+    }
+
+    #[test]
+    fn an_index_is_written_by_an_update_only_where_a_value_of_it_changes() {
+        assert_eq!(entries_made(Some(["x", "y"]), ["x", "z"]), 0);
+        assert_eq!(entries_made(Some(["x", "y"]), ["w", "y"]), 1);
+        assert_eq!(
+            entries_made(None, ["x", "y"]),
+            1,
+            "what stands there is not known"
+        );
+    }
+
+    #[test]
+    fn an_update_leaves_out_nothing_once_there_are_many_texts() {
+        let (texts, table) = (RowTexts::default(), table());
+        let lacks = |mask| texts.update_now(&table, LeftOut(mask)).1.0;
+        let kept: Vec<u64> = (1..=UPDATES_MAX as u64).map(lacks).collect();
+        assert_eq!(kept, (1..=UPDATES_MAX as u64).collect::<Vec<_>>());
+        assert_eq!((lacks(100), lacks(1)), (0, 1));
+    }
 }

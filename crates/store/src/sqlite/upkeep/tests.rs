@@ -2,8 +2,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::{
-    Catalogue, CatalogueChange, ColumnKind, Database, DatabaseKind, Mark, Project, RowId, Timestamp,
+    Catalogue, CatalogueChange, ColumnKind, Database, DatabaseKind, Direction, Field, Index,
+    IndexColumn, IndexKey, IndexKind, IndexStatus, Mark, Project, RowId, Timestamp,
 };
+use rusqlite::wal::CheckpointMode;
 use testing::{plain_column, plain_table};
 
 use super::*;
@@ -170,6 +172,73 @@ fn a_group_of_requests_stamps_snapshots_once() {
     assert!(writer.apply(&[refused], Mark(20)).unwrap()[0].is_err());
     writer.commit().unwrap();
     assert_eq!(stamped.load(Ordering::Relaxed), 1, "nothing has changed");
+}
+
+/// Two columns, with so many indexes over the first one.
+fn indexed(indexes: u32) -> Table {
+    let column = |number, key| plain_column(number, key, ColumnKind::Text);
+    let index = |number: u32| Index {
+        number,
+        key: IndexKey::new(&format!("i{number}")).unwrap(),
+        kind: IndexKind::Key,
+        columns: vec![IndexColumn {
+            field: Field::Column(0),
+            direction: Direction::Asc,
+            length: None,
+            held: None,
+        }],
+        status: IndexStatus::Available,
+        created: Timestamp(0),
+        updated: Timestamp(0),
+    };
+    Table {
+        indexes: (1..=indexes).map(index).collect(),
+        ..plain_table("t", vec![column(1, "a"), column(2, "b")])
+    }
+}
+
+/// Pages that the change of the column without an index writes to the log.
+fn pages_of_a_change(table: &Table) -> u32 {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(directory.path(), table);
+    let text = |text: &str| Value::Text(text.to_owned());
+    let act = |act| {
+        let (table, id) = (Arc::new(table.clone()), RowId::new("r").unwrap());
+        vec![Op::Row(RowOp::now(table, id, act))]
+    };
+    let (permissions, stamps, guard) = (vec![], Stamps::default(), crate::Guard::Open);
+    let insert = RowAct::Insert {
+        values: vec![text("x"), text("y")],
+        permissions,
+        stamps,
+        guard: guard.clone(),
+    };
+    commit(&mut writer, 1, act(insert));
+    let carry_over = |writer: &Writer| {
+        let (pages, carried) = writer
+            .connection
+            .wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE)
+            .unwrap();
+        assert_eq!(pages, carried, "the next commit begins the log anew");
+        pages.unsigned_abs()
+    };
+    carry_over(&writer);
+    let update = RowAct::Update {
+        patch: vec![(1, text("z"))].into(),
+        permissions: None,
+        stamps,
+        guard,
+    };
+    commit(&mut writer, 2, act(update));
+    let found = "SELECT count(*) FROM t1 WHERE c1 = 'x' AND c2 = 'z'";
+    assert_eq!(count(&writer, found), 1);
+    carry_over(&writer)
+}
+
+#[test]
+fn a_change_writes_the_indexes_of_versions_and_not_those_of_rows_whose_values_stay() {
+    let [one, three] = [1, 3].map(|indexes| pages_of_a_change(&indexed(indexes)));
+    assert_eq!(three - one, 2);
 }
 
 #[test]

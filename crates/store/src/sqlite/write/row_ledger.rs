@@ -15,7 +15,7 @@ use crate::sqlite::disk::fault::is_unique_violation;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::coding::bind_damaged;
 use crate::sqlite::schema::columns::column_list;
-use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS};
+use crate::sqlite::schema::row_sql::{LeftOut, NOW_PARAMETERS, PIECE_PARAMETERS};
 use crate::sqlite::schema::sizes;
 use crate::sqlite::schema::tables::END;
 
@@ -164,9 +164,15 @@ impl RowLedger for SqliteRows<'_> {
 
     fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError> {
         let texts = self.texts.of(table);
+        let mut left_out = LeftOut::NONE;
         let (mut statement, first) = match row.how {
             NowWrite::New => (self.statement(&texts.insert_now)?, NOW_PARAMETERS + 1),
-            NowWrite::Again => (self.statement(&texts.update_now)?, NOW_PARAMETERS + 1),
+            NowWrite::Again => {
+                let may_lack = LeftOut::of(table, row.stored, row.values);
+                let (sql, lacks) = self.texts.update_now(table, may_lack);
+                left_out = lacks;
+                (self.statement(&sql)?, NOW_PARAMETERS + 1)
+            }
             NowWrite::Derived { origin } => {
                 let mut statement = self.statement(&show_derived(table))?;
                 statement.raw_bind_parameter(10, row.image.valid.from().0)?;
@@ -184,8 +190,9 @@ impl RowLedger for SqliteRows<'_> {
         statement.raw_bind_parameter(7, row.body)?;
         statement.raw_bind_parameter(8, table.schema_epoch as i64)?;
         statement.raw_bind_parameter(9, row.version.0)?;
+        let place = (table, id);
         self.coding
-            .bind(&mut statement, first, (table, id), row.values)?;
+            .bind_without(left_out, &mut statement, first, place, row.values)?;
         bind_damaged(row.left, &mut statement, first)?;
         is_free(statement.raw_execute())
     }
