@@ -248,7 +248,8 @@ impl Engine {
         shared.lists.expect(boundaries);
         let held = Arc::new(Held::new(config.quotas));
         let waiting_max = config.writes_waiting_max;
-        let started = Writer::start(shared.clone(), waiting_max, held.clone());
+        let encode_row = config.encode_row;
+        let started = Writer::start(shared.clone(), waiting_max, held.clone(), encode_row);
         let started = started.and_then(|writer| held.start(&shared).map(|()| writer));
         let writer = started.map_err(|error| StoreError::Io {
             detail: error.to_string(),

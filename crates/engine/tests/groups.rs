@@ -253,7 +253,9 @@ fn a_fault_while_a_group_is_applied_fails_the_request_that_met_it_alone() {
     let outcomes = together(&store, &engine, &["a", PANIC, "b"]);
     let fault = Err(panicked("a fault in a batch"));
     assert_eq!(outcomes, [Ok(()), fault, Ok(())]);
-    let stumbled = block_on(engine.create_row(&key(), PLACE, row("c", &[("n", STUMBLE)])));
+    block_on(create(&engine, "c")).unwrap();
+    let change = row("c", &[("n", STUMBLE)]);
+    let stumbled = block_on(engine.update_row(&key(), PLACE, change, None));
     assert_eq!(stumbled.map(drop), Err(panicked("a fault inside")));
     block_on(create(&engine, "d")).unwrap();
     assert_eq!(engine.stop_reason(), None);
@@ -262,11 +264,22 @@ fn a_fault_while_a_group_is_applied_fails_the_request_that_met_it_alone() {
         ("a", true),
         (PANIC, false),
         ("b", true),
-        ("c", false),
+        ("c", true),
         ("d", true),
     ] {
         assert_eq!(is_there(&engine, id), there, "{id}");
     }
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_row_that_is_inserted_is_encoded_by_who_asks_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_store, engine) = fragile(directory.path());
+    let create = || block_on(engine.create_row(&key(), PLACE, row("a", &[("n", STUMBLE)])));
+    let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(create));
+    assert!(asked.is_err(), "{asked:?}");
+    assert_eq!(engine.writes().panics, 0);
     engine.close().unwrap();
 }
 

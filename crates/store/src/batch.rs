@@ -10,6 +10,7 @@ use model::{
 };
 use query::Query;
 
+use crate::EncodeRow;
 use crate::execution_queue::{NewExecution, QueueOp};
 use crate::function_name::FunctionName;
 use crate::function_op::{DeploymentAct, FunctionOp};
@@ -40,6 +41,9 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 /// Once the batches of a group with an author, or those without one, have written so many bytes of
 /// images, before and after each change, the others of that kind are [`Refusal::Deferred`].
 pub const GROUP_IMAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Most operations of a batch whose bodies are encoded before it runs: a microsecond each.
+const BODIES_ENCODED_MAX: usize = 100;
 
 /// Checked operations, applied all or none.
 #[derive(Clone, Debug)]
@@ -102,6 +106,20 @@ impl WriteBatch {
 }
 
 impl WriteBatch {
+    /// Encodes the bodies of rows that it inserts, for the thread that asks: all writers wait for
+    /// what the writer's thread does. Of many operations the writer does it, since here other
+    /// requests wait.
+    pub fn encode_bodies(&mut self, encode_row: EncodeRow) {
+        if self.ops.len() > BODIES_ENCODED_MAX {
+            return;
+        }
+        for op in &mut self.ops {
+            if let Op::Row(op) = op {
+                op.encode_body(encode_row);
+            }
+        }
+    }
+
     /// About so many bytes of values it brings along.
     pub fn bytes(&self) -> usize {
         let bytes = |op: &Op| match op {

@@ -67,7 +67,7 @@ pub use postgres::{
     DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, UrlFault, Verdict, examine_database,
 };
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
-pub use row_op::{Guard, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
+pub use row_op::{Guard, InsertedBody, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};
 pub use schema_record::{SchemaAct, SchemaRecord};
 pub use sqlite::disk::directory::accept_loss;
 pub use sqlite::history::{HistoryCount, HistoryFault, HistoryImport, HistoryMembers};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use model::history::{Range, Until};
 use model::{Action, Mark, Patch, Permission, RoleSet, RowId, Table, Timestamp, Value};
 
+use crate::EncodeRow;
+use crate::laws::body::body_to_keep;
 use crate::refusal::Refusal;
 
 /// An operation on one row. Where its period reaches into what the row is now, the current row
@@ -26,7 +28,13 @@ pub struct RowOp {
     /// equal values leaves them, and an update or a deletion that meets no piece is
     /// [`Refusal::RowNotFound`].
     pub is_literal: bool,
+    /// See [`crate::WriteBatch::encode_bodies`].
+    pub body: Option<InsertedBody>,
 }
+
+/// The columns of a row that is inserted as readers copy them, or that none are kept of it.
+#[derive(Clone, Debug)]
+pub struct InsertedBody(pub(crate) Option<Box<[u8]>>);
 
 impl RowOp {
     /// An operation from the batch's mark until further notice.
@@ -37,6 +45,7 @@ impl RowOp {
             range: None,
             act,
             is_literal: false,
+            body: None,
         }
     }
 
@@ -68,15 +77,26 @@ impl RowOp {
         self.range.unwrap_or_default()
     }
 
+    /// Encodes the body, if this inserts a row from now on.
+    pub(crate) fn encode_body(&mut self, encode_row: EncodeRow) {
+        if let (RowAct::Insert { values, .. }, None) = (&self.act, self.range) {
+            let body = body_to_keep(encode_row, &self.table, values);
+            self.body = Some(InsertedBody(body));
+        }
+    }
+
     /// About so many bytes of values it brings along.
     pub(crate) fn size_bytes(&self) -> usize {
-        match &self.act {
+        let body = self.body.as_ref().and_then(|body| body.0.as_ref());
+        let of_body = body.map_or(0, |body| body.len());
+        let of_values = match &self.act {
             RowAct::Insert { values, .. } | RowAct::Replace { values, .. } => {
                 values.iter().map(Value::size_bytes).sum()
             }
             RowAct::Update { patch, .. } | RowAct::Put { patch, .. } => patch.size_bytes(),
             RowAct::Resize { .. } | RowAct::Delete { .. } | RowAct::Erase | RowAct::Assert(_) => 0,
-        }
+        };
+        of_values + of_body
     }
 }
 

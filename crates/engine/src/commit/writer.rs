@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use futures_channel::oneshot;
 use model::Timestamp;
-use store::{Op, Outcome, Refusal, SpaceLimit, StoreError, WriteBatch};
+use store::{EncodeRow, Op, Outcome, Refusal, SpaceLimit, StoreError, WriteBatch};
 
 use crate::commit::dry_runs::DryRun;
 use crate::commit::group::GroupCommit;
@@ -33,6 +33,7 @@ pub(crate) struct Writer {
     queue: Arc<WriteQueue>,
     waiting_max: usize,
     held: Arc<Held>,
+    encode_row: EncodeRow,
     written: Arc<Written>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -44,6 +45,7 @@ impl Writer {
         shared: Arc<Shared>,
         waiting_max: usize,
         held: Arc<Held>,
+        encode_row: EncodeRow,
     ) -> std::io::Result<Writer> {
         let queue = Arc::<WriteQueue>::default();
         let written = Arc::<Written>::default();
@@ -57,6 +59,7 @@ impl Writer {
             queue,
             waiting_max,
             held,
+            encode_row,
             written,
             thread: Mutex::new(Some(thread)),
         })
@@ -79,6 +82,7 @@ impl Writer {
             }
             batch.space = SpaceLimit::None(full);
         }
+        batch.encode_bodies(self.encode_row);
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Write { batch, reply })?;
         Ok(answer)

@@ -25,7 +25,7 @@ use super::permissions::{grants, permissions_text};
 use super::run::{RowStore, Run};
 use crate::error::corrupt;
 use crate::refusal::Refusal;
-use crate::row_op::{Guard, RowAct, RowOp, Stamps};
+use crate::row_op::{Guard, InsertedBody, RowAct, RowOp, Stamps};
 use crate::written::WrittenRow;
 
 /// A row that an operation is about.
@@ -91,7 +91,11 @@ impl<D: RowStore> Run<'_, D> {
                 stamps,
                 // No grant of a row that is there makes room for another of its id.
                 guard: _,
-            } => self.insert(&target, values, permissions, *stamps).map(Some),
+            } => {
+                let body = op.body.as_ref();
+                self.insert(&target, values, permissions, *stamps, body)
+                    .map(Some)
+            }
             RowAct::Update {
                 patch,
                 permissions,
@@ -188,7 +192,7 @@ impl<D: RowStore> Run<'_, D> {
                     let values = patch
                         .operate(target.table, values.clone(), now)
                         .map_err(Refusal::Invalid)?;
-                    self.insert(target, &values, insert_permissions, *stamps)
+                    self.insert(target, &values, insert_permissions, *stamps, None)
                 }
                 Err(refusal) => Err(Refusal::clone(refusal).into()),
             },
@@ -290,6 +294,7 @@ impl<D: RowStore> Run<'_, D> {
         values: &[Value],
         permissions: &[Permission],
         stamps: Stamps,
+        encoded: Option<&InsertedBody>,
     ) -> Step<Row> {
         let seq = self.new_seq(target)?;
         let now = self.mark.timestamp();
@@ -303,7 +308,10 @@ impl<D: RowStore> Run<'_, D> {
         };
         let whole = Damaged::default();
         let version = self.append_piece(target, seq, (&image, &whole))?;
-        let body = self.body(target.table, &image.values);
+        let body = match encoded {
+            Some(InsertedBody(body)) => body.clone(),
+            None => self.body(target.table, &image.values),
+        };
         self.write_now(
             target,
             RowToShow {
@@ -311,6 +319,7 @@ impl<D: RowStore> Run<'_, D> {
                 version,
                 image: &image,
                 values: &image.values,
+                stored: None,
                 left: &whole,
                 body: body.as_deref(),
                 how: NowWrite::New,
@@ -319,7 +328,6 @@ impl<D: RowStore> Run<'_, D> {
         self.add_grants(target, seq, permissions)?;
         let row = row(target.id, seq, &image, body);
         self.touched
-                stored: None,
             .record(target.table, target.id, seq, None, Some(image));
         Ok(row)
     }
@@ -420,6 +428,7 @@ impl<D: RowStore> Run<'_, D> {
         self.end_piece(target, row)?;
         let version = self.append_piece(target, row.seq, (after, left))?;
         let body = self.body(target.table, &after.values);
+        let is_known = !row.is_damaged() && !self.parked.holds(target.table.number, row.seq);
         self.write_now(
             target,
             RowToShow {
@@ -427,8 +436,8 @@ impl<D: RowStore> Run<'_, D> {
                 version,
                 image: after,
                 values: &after.values,
+                stored: is_known.then_some(&*row.image.values),
                 left,
-        let is_known = !row.is_damaged() && !self.parked.holds(target.table.number, row.seq);
                 body: body.as_deref(),
                 how: NowWrite::Again,
             },
@@ -436,7 +445,6 @@ impl<D: RowStore> Run<'_, D> {
         Ok(body)
     }
 
-                stored: is_known.then_some(&*row.image.values),
     /// The same, of a row of which more is known than that it is there until further notice.
     fn update_elsewhere(
         &mut self,
@@ -559,6 +567,7 @@ impl<D: RowStore> Run<'_, D> {
         let (parked, values) = self.parked(target, seq, whole)?;
         let shown = RowToShow {
             values: &values,
+            stored: None,
             ..row
         };
         if !self.rows().show(table, id, &shown)? {
@@ -567,7 +576,6 @@ impl<D: RowStore> Run<'_, D> {
         }
         self.part_twin(target)?;
         self.parked.park(number, seq, parked);
-            stored: None,
         Ok(())
     }
 

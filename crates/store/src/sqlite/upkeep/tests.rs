@@ -241,6 +241,31 @@ fn a_change_writes_the_indexes_of_versions_and_not_those_of_rows_whose_values_st
     assert_eq!(three - one, 2);
 }
 
+fn encode_early(_: &Table, _: &[Value], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"early");
+}
+
+#[test]
+fn bodies_of_few_inserted_rows_are_those_that_the_batch_brings_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(directory.path(), &table(1));
+    let inserts = |numbers: std::ops::Range<i64>| {
+        let mut batch = batch(numbers.map(|number| insert(&table(1), number)).collect());
+        let rows = batch.ops.len();
+        let before = batch.bytes();
+        batch.encode_bodies(encode_early);
+        ((batch.bytes() - before) / rows, batch)
+    };
+    let ((of_few, few), (of_many, many)) = (inserts(0..3), inserts(100..300));
+    assert_eq!((of_few, of_many), ("early".len(), 0));
+    let outcomes = writer.apply(&[few, many], Mark(1)).unwrap();
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    writer.commit().unwrap();
+    let early = "SELECT count(*) FROM t1 WHERE CAST(body AS TEXT) = 'early'";
+    assert_eq!(count(&writer, early), 3);
+    assert_eq!(count(&writer, "SELECT count(*) FROM t1"), 203);
+}
+
 #[test]
 fn a_slice_of_upkeep_ends_with_the_row_that_fills_its_bytes() {
     let directory = tempfile::tempdir().unwrap();
