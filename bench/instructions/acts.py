@@ -1,4 +1,4 @@
-"""The requests that are counted, on one small table."""
+"""The requests that are counted, on small tables."""
 
 import json
 import urllib.parse
@@ -8,13 +8,15 @@ from served import Call
 
 ROWS = 200
 TABLE = "/tablesdb/d/tables/t"
+#: A table of the same columns and indexes, of which no history is kept.
+BARE_TABLE = "/tablesdb/d/tables/b"
 
 #: Sends one request.
 Act = Callable[[], object]
 
 
 def fill(call: Call) -> None:
-    """One table with an index of each kind, and its rows."""
+    """Two tables with an index of each kind, and their rows; of one no history is kept."""
     call("POST", "/tablesdb", {"databaseId": "d", "name": "d"})
     columns = [
         {"key": "n", "type": "integer", "required": False},
@@ -24,16 +26,24 @@ def fill(call: Call) -> None:
         {"key": "i", "type": "key", "attributes": ["n"]},
         {"key": "u", "type": "unique", "attributes": ["s"]},
     ]
-    table = {"tableId": "t", "name": "t", "columns": columns, "indexes": indexes}
-    call("POST", "/tablesdb/d/tables", table)
-    for number in range(ROWS):
-        insert(call, number)
+    for path in (TABLE, BARE_TABLE):
+        name = path.rpartition("/")[2]
+        table = {"tableId": name, "name": name, "columns": columns, "indexes": indexes}
+        call("POST", "/tablesdb/d/tables", table)
+        for number in range(ROWS):
+            insert(call, number, path)
+    call("PATCH", "/tidemark/databases/d/tables/b/options", {"history": "none"})
 
 
-def insert(call: Call, number: int) -> None:
+def insert(call: Call, number: int, path: str = TABLE) -> None:
     """A row of two columns."""
     data = {"n": number, "s": f"text {number}"}
-    call("POST", f"{TABLE}/rows", {"rowId": f"r{number}", "data": data})
+    call("POST", f"{path}/rows", {"rowId": f"r{number}", "data": data})
+
+
+def change(call: Call, number: int, path: str = TABLE) -> None:
+    """Another value of one column."""
+    call("PATCH", f"{path}/rows/r5", {"data": {"n": number}})
 
 
 def listing(*queries: dict[str, object]) -> str:
@@ -65,7 +75,7 @@ def both_caches(call: Call) -> dict[str, Act]:
         "25 rows, no query": lambda: call("GET", listing()),
         "row by a unique key": lambda: call("GET", by_key),
         "insert": lambda: insert(call, next(numbers)),
-        "change": lambda: call("PATCH", f"{TABLE}/rows/r5", {"data": {"n": next(numbers)}}),
+        "change": lambda: change(call, next(numbers)),
     }
 
 
@@ -97,5 +107,6 @@ def each_kind(call: Call) -> dict[str, Act]:
         "batch of 100 keys": lambda: call("POST", batch, {"reads": [keys]}),
         "batch of 100 ids": lambda: call("POST", batch, {"reads": [ids]}),
         "insert": lambda: insert(call, next(numbers)),
-        "change": lambda: call("PATCH", f"{TABLE}/rows/r5", {"data": {"n": next(numbers)}}),
+        "change": lambda: change(call, next(numbers)),
+        "change, no history": lambda: change(call, next(numbers), BARE_TABLE),
     }

@@ -30,6 +30,8 @@ WARM_UP = 30
 RUNS = 3
 #: Kinds that the lean responder is asked as well, by their paths.
 LEAN = {"point": f"{acts.TABLE}/rows/r7", "exact hit": acts.SORTED_25}
+#: A kind, another one, and how many times the instructions of that it may take at most.
+RATIOS = [("change", "change, no history", 1.1)]
 #: What the counts of a kind are called in a file of bounds.
 TOTALS = ("instructions", "allocations", "system_calls")
 
@@ -90,6 +92,10 @@ def exceeded(found: dict[str, Counted], bounds: dict[str, dict[str, float]]) -> 
                 faults.append(f"{name}: {what} has no bound")
             elif count > bound:
                 faults.append(f"{name}: {count:,.1f} {what}, more than {bound:,}")
+    for name, other, most in RATIOS:
+        ratio = found[name].instructions / found[other].instructions
+        if ratio > most:
+            faults.append(f"{name}: {ratio:.2f} times the instructions of {other}, not {most}")
     return faults
 
 

@@ -100,7 +100,7 @@ pub fn targets(options: &Options, measured: &Measured) -> Vec<Target> {
     ));
     all.push(Target::new(
         "a change, CPU of the server, to one without history",
-        Limit::Times(2.5),
+        Limit::Times(1.1),
         measured.change.ratio(),
         "not measured here: too short for the kernel's clock",
     ));
