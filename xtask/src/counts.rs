@@ -1,4 +1,4 @@
-//! What requests cost by counting, held within bounds that stand in a file.
+//! What requests cost by counting, and what one of each takes of memory, held within bounds.
 
 use anyhow::Result;
 
@@ -10,6 +10,8 @@ use crate::tally::Runner;
 const NAME: &str = "counts of requests";
 const PROFILE: &str = "bench/instructions/profile.py";
 const BOUNDS: &str = "bench/instructions/bounds.json";
+const BYTES_NAME: &str = "bytes of one of each";
+const BYTES: &str = "bench/instructions/bytes.py";
 
 /// Counts instructions, allocations and system calls of so many requests of each kind in the
 /// release binary, if it is built. Where `valgrind` is not installed it says so.
@@ -25,5 +27,21 @@ pub fn step(checkout: &Checkout, lane: &mut Lane, requests: &str, is_built: bool
     command.arg(PROFILE).arg(checkout.binary()?);
     command.args(["--bounds", BOUNDS, "--requests", requests]);
     lane.run(NAME, Runner::None, &mut command);
+    Ok(())
+}
+
+/// Weighs a cached list, an idle connection and a row in each index of the release binary, if it is
+/// built. The bounds stand in the program.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn bytes_step(checkout: &Checkout, lane: &mut Lane, is_built: bool) -> Result<()> {
+    if !is_built {
+        lane.not_run(BYTES_NAME);
+        return Ok(());
+    }
+    let mut command = checkout.command(install::python(checkout)?);
+    command.arg(BYTES).arg(checkout.binary()?);
+    lane.run(BYTES_NAME, Runner::None, &mut command);
     Ok(())
 }

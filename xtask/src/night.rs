@@ -14,8 +14,8 @@ use crate::{
 
 /// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
 /// of PHP, what is known against the dependencies, ten minutes of fuzzing for each target, hundreds
-/// of requests of each kind that the OpenAPI document describes, what requests cost by counting,
-/// then the benchmarks (hours; for the night).
+/// of requests of each kind that the OpenAPI document describes, what requests cost by counting and
+/// how many bytes one of each takes, then the benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -86,11 +86,13 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         lane.run("long black-box tests", Runner::Cargo, &mut tests);
         full::document(checkout, &mut lane, (LANE_VARIABLE, "night"))?;
         counts::step(checkout, &mut lane, "400", true)?;
+        counts::bytes_step(checkout, &mut lane, true)?;
         bench::steps(checkout, &mut lane, &benches, &[]);
     } else {
         lane.not_run("long black-box tests");
         lane.not_run("requests from the OpenAPI document");
         counts::step(checkout, &mut lane, "400", false)?;
+        counts::bytes_step(checkout, &mut lane, false)?;
         lane.not_run("benchmarks");
     }
     Ok(lane.finish())
