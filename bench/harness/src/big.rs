@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use measure::awake::Awake;
-use measure::connection::Access;
+use measure::connection::{Access, Connection};
 use measure::live::LiveServer;
 use model::counted;
 use scenarios::answer;
 use scenarios::seed::table;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::big_table::{PATIENCE, Sizes, list};
 use crate::contrast::{Contrast, Turn};
@@ -35,6 +35,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..))]
     rows: Option<u32>,
+    /// Leave out changes of the schema, which are half of the time
+    #[arg(long)]
+    only_reads: bool,
 }
 
 const FULL: Sizes = Sizes {
@@ -53,8 +56,8 @@ const QUICK: Sizes = Sizes {
 };
 /// The table of the published benchmark.
 const SMALL_ROWS: u32 = 10_000;
-/// As the issue that asked for these figures states it.
-const GOAL: Goal = Goal::AtMost(2.0);
+/// As the issue that asked for these figures states it, of every indexed one.
+const GOAL: Goal = Goal::AtMost(1.2);
 /// Requests before the first timed one of a slice.
 const WARMUP_MS: u64 = 100;
 
@@ -77,7 +80,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     run.take("seeding", |run| seed(run, servers, sizes.rows));
     let awake = Awake::begin()?;
     run.take("reads", |_| reads(servers, &sizes));
-    run.take("changes of the schema", |_| change::measure(&large, &sizes));
+    if !arguments.only_reads {
+        run.take("changes of the schema", |_| change::measure(&large, &sizes));
+    }
     awake.end()?;
     small.stop()?;
     large.stop()?;
@@ -105,7 +110,10 @@ fn seed(run: &Run, [small, large]: [&LiveServer; 2], rows: u32) -> Result<Vec<Fi
 #[derive(Clone, Copy)]
 enum Subject {
     List,
+    /// Counted each time.
     ListWithTotal,
+    /// After a change of its first row: the rows are read again, and the total is kept.
+    ListAfterChange,
     Point,
 }
 
@@ -116,6 +124,11 @@ impl Subject {
             Subject::ListWithTotal => {
                 ("list_total", "the same list with its total", Goal::Reported)
             }
+            Subject::ListAfterChange => (
+                "list_kept_total",
+                "the same through the cache, after a change of its first row",
+                GOAL,
+            ),
             Subject::Point => ("point_read", "point read", GOAL),
         };
         Contrast {
@@ -131,7 +144,12 @@ impl Subject {
 
 fn reads([small, large]: [&LiveServer; 2], sizes: &Sizes) -> Result<Vec<Contrast>> {
     let mut contrasts = Vec::new();
-    for subject in [Subject::List, Subject::ListWithTotal, Subject::Point] {
+    for subject in [
+        Subject::List,
+        Subject::ListWithTotal,
+        Subject::ListAfterChange,
+        Subject::Point,
+    ] {
         let base = || slice(subject, &small.access, SMALL_ROWS, sizes.slice_ms);
         let turn = |_| {
             let before = base()?;
@@ -147,19 +165,45 @@ fn reads([small, large]: [&LiveServer; 2], sizes: &Sizes) -> Result<Vec<Contrast
 /// Asks over one connection for `ms`; every answer must be a success.
 fn slice(subject: Subject, access: &Access, rows: u32, ms: u64) -> Result<Vec<u64>> {
     let (list, listed) = (list(access), list_with_total(access));
+    let kept = access.request("GET", &answer::route(None), "");
     let mut requests = |number| match subject {
         Subject::List => list.clone(),
         Subject::ListWithTotal => listed.clone(),
+        Subject::ListAfterChange => kept.clone(),
         Subject::Point => catalog::point_read(access, table::TABLE, rows, number),
     };
     let mut client = Client::new(access, PATIENCE);
+    if let Subject::ListAfterChange = subject {
+        let mut changes = changes_of_the_first_row(access)?;
+        client.ask_while(for_ms(WARMUP_MS), &mut [&mut requests, &mut changes]);
+        let seen = client.ask_while(for_ms(ms), &mut [&mut requests, &mut changes]);
+        return Ok(flawless(seen)?.swap_remove(0));
+    }
     client.ask_while(for_ms(WARMUP_MS), &mut [&mut requests]);
     let seen = client.ask_while(for_ms(ms), &mut [&mut requests]);
-    flawless(seen)
+    Ok(flawless(seen)?.concat())
 }
 
-/// The samples of a client that must not have seen anything but success.
-fn flawless(seen: Vec<Seen>) -> Result<Vec<u64>> {
+/// Changes of a column that the list shows and does not ask for, each to another value than before.
+fn changes_of_the_first_row(access: &Access) -> Result<impl FnMut(u64) -> Vec<u8>> {
+    let mut connection = Connection::open(access.address)?;
+    let body = connection
+        .call(access, "GET", &answer::route(None), "")?
+        .body;
+    let answer: Value = serde_json::from_slice(body)?;
+    let id = answer["rows"][0]["$id"]
+        .as_str()
+        .context("the list is empty")?;
+    let route = format!("{}/{id}", table::rows_route());
+    let stock = answer["rows"][0]["stock"].as_u64().unwrap_or_default();
+    Ok(move |number| {
+        let body = json!({ "data": { "stock": (stock + number + 1) % 1_000 } }).to_string();
+        access.request("PATCH", &route, &body)
+    })
+}
+
+/// The samples of each kind of a client that must not have seen anything but success.
+fn flawless(seen: Vec<Seen>) -> Result<Vec<Vec<u64>>> {
     let mut samples_ns = Vec::new();
     for seen in seen {
         let (failures, first) = (seen.failures(), seen.first_error.unwrap_or_default());
@@ -168,7 +212,7 @@ fn flawless(seen: Vec<Seen>) -> Result<Vec<u64>> {
             "{} failed, the first: {first}",
             counted(failures, "request")
         );
-        samples_ns.extend(seen.samples_ns);
+        samples_ns.push(seen.samples_ns);
     }
     Ok(samples_ns)
 }
@@ -187,7 +231,7 @@ mod tests {
             samples_ns: vec![1, 2],
             ..Seen::default()
         };
-        assert_eq!(flawless(vec![good.clone()]).unwrap(), [1, 2]);
+        assert_eq!(flawless(vec![good.clone()]).unwrap(), [[1, 2]]);
         let refused = Seen {
             refused: 1,
             first_error: Some("status 503: no".into()),
