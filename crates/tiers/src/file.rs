@@ -31,7 +31,8 @@ mod survey;
 
 pub use map::SharedBytes;
 pub use mapped::{
-    MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen,
+    KnownKey, MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket, MappedTier,
+    MappedWhen, MissedKeys,
 };
 pub use notices::FILE_NOTICE_BYTES_MAX;
 pub use survey::FileSurvey;

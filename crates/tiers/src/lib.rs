@@ -34,8 +34,9 @@ mod tokens;
 pub use leases::LEASE_MS;
 
 pub use file::{
-    FILE_NOTICE_BYTES_MAX, FileSettings, FileSurvey, FileTier, MappedEntry, MappedHit,
-    MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen, SharedBytes, VALUE_SHARE,
+    FILE_NOTICE_BYTES_MAX, FileSettings, FileSurvey, FileTier, KnownKey, MappedEntry, MappedHit,
+    MappedLookup, MappedStored, MappedTicket, MappedTier, MappedWhen, MissedKeys, SharedBytes,
+    VALUE_SHARE,
 };
 pub use host::Host;
 pub use memcached::MemcachedStore;

@@ -182,12 +182,8 @@ impl Bucket {
     }
 
     fn check(&self, index: usize) -> u32 {
-        let slot = &self.bytes[slot(index)];
-        let mut bytes = [0; SLOT_BYTES + 4];
-        bytes[..8].copy_from_slice(&slot[..8]);
-        bytes[8..12].copy_from_slice(&slot[12..]);
-        bytes[12..].copy_from_slice(&(self.at + index as u64).to_le_bytes());
-        XxHash3_64::oneshot_with_seed(self.seed, &bytes) as u32
+        let at = self.at + index as u64;
+        slot_check(self.word(index), self.tag(index), at, self.seed)
     }
 
     fn is_right(&self, index: usize) -> bool {
@@ -221,11 +217,7 @@ impl Bucket {
 
     /// The record that a slot names.
     pub fn record(&self, index: usize) -> Option<RecordPlace> {
-        let word = self.word(index);
-        let place = RecordPlace {
-            position: word >> LENGTH_BITS,
-            units: word & UNITS_MAX,
-        };
+        let place = record_in_word(self.word(index));
         (place.units != 0 && self.is_right(index)).then_some(place)
     }
 
@@ -284,6 +276,38 @@ impl Bucket {
     }
 }
 
+fn record_in_word(word: u64) -> RecordPlace {
+    RecordPlace {
+        position: word >> LENGTH_BITS,
+        units: word & UNITS_MAX,
+    }
+}
+
+/// The check of a slot at `at`, by its first word and its tag.
+fn slot_check(word: u64, tag: u32, at: u64, seed: u64) -> u32 {
+    let mut bytes = [0; SLOT_BYTES + 4];
+    bytes[..8].copy_from_slice(&word.to_le_bytes());
+    bytes[8..12].copy_from_slice(&tag.to_le_bytes());
+    bytes[12..].copy_from_slice(&at.to_le_bytes());
+    XxHash3_64::oneshot_with_seed(seed, &bytes) as u32
+}
+
+/// The record that the two words of a slot name; `at` is the place of its bucket and its number.
+pub fn record_in_words(words: [u64; 2], at: u64, seed: u64) -> Option<RecordPlace> {
+    let place = record_in_word(words[0]);
+    let tag = (words[1] >> 32) as u32;
+    let is_right = place.units != 0 && slot_check(words[0], tag, at, seed) == words[1] as u32;
+    is_right.then_some(place)
+}
+
+/// As [`Bucket::deletions`], of the first two words of the bucket at `at`.
+pub fn deletions_in_words(words: [u64; 2], at: u64, seed: u64) -> Option<u64> {
+    // What is above the check in a mapped file is no part of the count.
+    let check = words[1] as u32;
+    let is_new = words[0] == 0 && check == 0;
+    (is_new || slot_check(words[0], 0, at, seed) == check).then_some(words[0])
+}
+
 fn slot(index: usize) -> std::ops::Range<usize> {
     index * SLOT_BYTES..(index + 1) * SLOT_BYTES
 }
@@ -311,9 +335,14 @@ pub fn head_word(head: u64, stripe: u32, seed: u64) -> u64 {
     head | check << POSITION_BITS
 }
 
+/// The head in a word that is known to be right.
+pub fn head_in_word(word: u64) -> u64 {
+    word & ((1 << POSITION_BITS) - 1)
+}
+
 /// `None` if damaged.
 pub fn read_head_word(word: u64, stripe: u32, seed: u64) -> Option<u64> {
-    let head = word & ((1 << POSITION_BITS) - 1);
+    let head = head_in_word(word);
     (head_word(head, stripe, seed) == word && head < 1 << (63 - LENGTH_BITS)).then_some(head)
 }
 

@@ -18,6 +18,8 @@ use super::super::tier::{TierError, TierFault};
 
 /// How long a writer waits.
 pub const WAIT_MS: u64 = 50;
+/// How long who opens a file waits for another process that makes it: a disk may be slow.
+const MAKE_WAIT_MS: u64 = 2_000;
 /// How long sets wait only [`BUSY_WAIT_MS`] for a stripe that one of them has waited for in vain.
 /// Its owner may be stopped, and each set would cost its caller [`WAIT_MS`].
 const BUSY_MS: u64 = 1_000;
@@ -36,6 +38,8 @@ pub enum Patience {
     Set,
     /// Up to [`WAIT_MS`]: a value that should be gone may not stay for the sake of speed.
     Delete,
+    /// Up to [`MAKE_WAIT_MS`].
+    Make,
 }
 
 /// The lock of one stripe in this process.
@@ -69,6 +73,7 @@ impl StripeLock {
         let wait_ms = match patience {
             Patience::Set if is_busy => BUSY_WAIT_MS,
             Patience::Set | Patience::Delete => WAIT_MS,
+            Patience::Make => MAKE_WAIT_MS,
         };
         let mut tries = 0;
         loop {

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use twox_hash::XxHash3_64;
@@ -24,12 +25,14 @@ use reads::SeenRecords;
 mod eviction;
 mod index;
 mod keys;
+mod missed;
 mod reads;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod writes;
 
+pub use missed::{KnownKey, MissedKeys};
 pub use reads::MappedHit;
 
 /// What a read finds.
@@ -40,15 +43,22 @@ pub enum MappedLookup<'a> {
     Miss(MappedTicket),
 }
 
-/// What was known of the deletions of a key before its value was computed.
+/// What was known of the deletions of a key before its value was computed: which file it was, which
+/// flushes it had seen, and how many deletions that may have been of this key. All in one word,
+/// since a process may hold hundreds of thousands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappedTicket {
-    /// Which file.
-    seed: u64,
-    /// Which flushes it had seen.
-    generations: Generations,
-    /// How many deletions it had seen that may have been of this key.
-    deletions: u64,
+pub struct MappedTicket(u64);
+
+impl MappedTicket {
+    fn new(seed: u64, generations: Generations, deletions: u64) -> MappedTicket {
+        // Each step is one to one, so tickets that differ in one part alone always differ; those of
+        // other parts differ by chance, because a seed and a generation are random.
+        let parts = [generations.all, generations.group, deletions];
+        MappedTicket(parts.into_iter().fold(seed, |word, part| {
+            let mixed = (word ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^ mixed >> 32
+        }))
+    }
 }
 
 /// A value to be stored.
@@ -127,7 +137,7 @@ impl MappedTier {
     /// # Errors
     /// As those of [`super::FileTier`]: `Off` until the settings or the machine change.
     pub fn check(&self) -> Result<(), TierError> {
-        self.opened().map(drop)
+        self.opened((self.host.now_ms)()).map(drop)
     }
 
     /// The value of a key, in its place, or a ticket with which the one computed instead is stored.
@@ -135,7 +145,8 @@ impl MappedTier {
     /// # Errors
     /// `Off`, or `Damaged`: after a second there is a new file.
     pub fn get(&self, group: &[u8], key: &[u8]) -> Result<MappedLookup<'_>, TierError> {
-        self.with(|file| file.get(group, key, &self.host))
+        let now_ms = (self.host.now_ms)();
+        self.with_at(now_ms, |file| file.get(group, key, now_ms))
     }
 
     /// A ticket whether or not there is a value.
@@ -262,11 +273,10 @@ impl MappedTier {
         Some(last)
     }
 
-    fn opened(&self) -> Result<&MapOpening, TierError> {
-        let now_ms = (self.host.now_ms)();
+    fn opened(&self, now_ms: u64) -> Result<&MapOpening, TierError> {
         let last = self.last();
         if let Some(opening) = last
-            && opening.is_usable(&self.host, now_ms)
+            && opening.is_usable(&self.settings.path, &self.host, now_ms)
         {
             return Ok(opening);
         }
@@ -324,7 +334,16 @@ impl MappedTier {
         &'a self,
         act: impl FnOnce(&'a MappedFile) -> Result<T, TierError>,
     ) -> Result<T, TierError> {
-        let opening = self.opened()?;
+        self.with_at((self.host.now_ms)(), act)
+    }
+
+    /// As [`MappedTier::with`], for who has read the host's clock.
+    fn with_at<'a, T>(
+        &'a self,
+        now_ms: u64,
+        act: impl FnOnce(&'a MappedFile) -> Result<T, TierError>,
+    ) -> Result<T, TierError> {
+        let opening = self.opened(now_ms)?;
         let mut done = act(&opening.file);
         if opening.file.map.is_lost() {
             done = Err(damaged("a page of the cache file is missing"));
@@ -363,7 +382,7 @@ impl MappedTier {
 }
 
 impl MapOpening {
-    fn is_usable(&self, host: &Host, now_ms: u64) -> bool {
+    fn is_usable(&self, path: &Path, host: &Host, now_ms: u64) -> bool {
         let is_bad = self.is_damaged.get() || self.file.is_over() || self.file.map.is_lost();
         if is_bad || self.forks != (host.forks)() {
             return false;
@@ -372,7 +391,9 @@ impl MapOpening {
         if checked_ms != 0 && now_ms < checked_ms.saturating_add(CHECK_MS) {
             return true;
         }
-        if !self.file.opened.is_current() {
+        // A folder that was moved takes its file along, which has a name still.
+        let opened = &self.file.opened;
+        if !opened.is_current() || !opened.is_named(path) {
             return false;
         }
         self.checked_ms.set(now_ms);
@@ -387,6 +408,8 @@ struct MappedFile {
     /// What the file's clock shows more than the host's; see [`clean`].
     offset_ms: u64,
     seen: SeenRecords,
+    /// The word of each head that was last found to be right.
+    heads: Box<[Cell<u64>]>,
 }
 
 impl MappedFile {
@@ -401,6 +424,7 @@ impl MappedFile {
         let offset_ms = offset_ms.ok_or_else(|| damaged("the clock of the file is damaged"));
         Ok(MappedFile {
             offset_ms: offset_ms?,
+            heads: (0..opened.layout.stripes).map(|_| Cell::new(0)).collect(),
             opened,
             map,
             seen: SeenRecords::new(),
@@ -435,8 +459,15 @@ impl MappedFile {
     fn head(&self, stripe: u32) -> Result<u64, TierError> {
         let at = self.opened.layout.head_at(stripe);
         let word = u64::from_le(self.map.word(at).load(Ordering::Acquire));
+        let known = &self.heads[stripe as usize];
+        if known.get() == word && word != 0 {
+            return Ok(super::layout::head_in_word(word));
+        }
         let head = super::layout::read_head_word(word, stripe, self.opened.seed);
-        head.ok_or_else(|| damaged("the head of a ring of the cache file is damaged"))
+        let head =
+            head.ok_or_else(|| damaged("the head of a ring of the cache file is damaged"))?;
+        known.set(word);
+        Ok(head)
     }
 
     /// Raises the head. What is written afterwards over older records is seen by no reader

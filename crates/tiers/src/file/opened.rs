@@ -143,7 +143,7 @@ impl OpenedFile {
         }
         let guard = place::open_guard(&beside(&settings.path, ".lock"))?;
         let lock = StripeLock::default();
-        let _alone = lock.lock(&guard, 0, Patience::Delete, host.now_ms)?;
+        let _alone = lock.lock(&guard, 0, Patience::Make, host.now_ms)?;
         // Another process may have made it meanwhile.
         let sought = Sought {
             may_adopt: true,
@@ -183,6 +183,12 @@ impl OpenedFile {
     pub fn is_current(&self) -> bool {
         let found = self.file.metadata();
         found.is_ok_and(|found| found.nlink() > 0 && found.len() == self.bytes)
+    }
+
+    /// Whether this is the file of that name.
+    pub fn is_named(&self, path: &Path) -> bool {
+        let found = fs::symlink_metadata(path);
+        found.is_ok_and(|found| found.ino() == self.inode)
     }
 
     /// Size of the whole file.

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::libc;
 
-/// Maps that one process may have at the same time. One that was replaced stays until its last
-/// reader has ended.
-const MAPS_MAX: usize = 64;
+/// Maps that one process may have at the same time: of a server with threads each has its own. One
+/// that was replaced stays until its last reader has ended.
+const MAPS_MAX: usize = 1_024;
 
 /// One map. A place is free while its size is 0.
 struct WatchedMap {

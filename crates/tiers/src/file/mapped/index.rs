@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::layout::{BUCKET_BYTES, Bucket, KeyPlace, SLOT_BYTES};
+use super::super::layout::{self, BUCKET_BYTES, Bucket, KeyPlace, RecordPlace, SLOT_BYTES, SLOTS};
 use super::MappedFile;
 
 const WORDS: usize = BUCKET_BYTES / 8;
@@ -24,14 +24,43 @@ pub struct MappedBucket {
 }
 
 impl MappedFile {
-    fn bucket_words(&self, at: u64) -> impl Iterator<Item = &AtomicU64> {
-        (0..WORDS as u64).map(move |index| self.word(at + index * 8))
+    fn bucket_words(&self, at: u64) -> &[AtomicU64; WORDS] {
+        self.map.words(at)
+    }
+
+    fn words_of(&self, place: KeyPlace) -> (&[AtomicU64; WORDS], u64) {
+        let at = self.opened.layout.bucket_at(place.stripe, place.bucket);
+        (self.bucket_words(at), at)
+    }
+
+    /// The slot of the place's tag, and its record. Reads no more of the bucket than it needs.
+    pub fn find(&self, place: KeyPlace) -> Option<(usize, RecordPlace)> {
+        let (words, at) = self.words_of(place);
+        (1..=SLOTS).find_map(|slot| {
+            // With the store of a slot comes the record that it names.
+            let second = u64::from_le(words[slot * 2 + 1].load(Ordering::Acquire));
+            if (second >> 32) as u32 != place.tag {
+                return None;
+            }
+            let first = u64::from_le(words[slot * 2].load(Ordering::Acquire));
+            let at = at + slot as u64;
+            let record = layout::record_in_words([first, second], at, self.opened.seed)?;
+            Some((slot, record))
+        })
+    }
+
+    /// Deletions that may have been of the place's key; `None` while they are being counted.
+    pub fn deletions(&self, place: KeyPlace) -> Option<u64> {
+        let (words, at) = self.words_of(place);
+        let [first, second] = [0, 1].map(|word| u64::from_le(words[word].load(Ordering::Acquire)));
+        layout::deletions_in_words([first, second], at, self.opened.seed)
     }
 
     pub fn bucket(&self, place: KeyPlace) -> MappedBucket {
         let at = self.opened.layout.bucket_at(place.stripe, place.bucket);
         let mut found = [0; WORDS];
-        for (found, word) in found.iter_mut().zip(self.bucket_words(at)) {
+        let (words, _) = self.words_of(place);
+        for (found, word) in found.iter_mut().zip(words) {
             // With the store of a slot comes the record that it names.
             *found = u64::from_le(word.load(Ordering::Acquire));
         }
@@ -53,7 +82,7 @@ impl MappedFile {
     pub fn store_bucket(&self, bucket: &MappedBucket) {
         let (bytes, _) = bucket.bucket.bytes().as_chunks::<8>();
         let visits = u64::from(bucket.visited) << VISITS_BITS;
-        for (index, word) in self.bucket_words(bucket.at).enumerate() {
+        for (index, word) in self.bucket_words(bucket.at).iter().enumerate() {
             let wanted = u64::from_le_bytes(bytes[index]);
             if index != VISITS && wanted == bucket.found[index] {
                 continue;
@@ -71,13 +100,12 @@ impl MappedFile {
 
     /// Notes that a slot was read. It needs no lock; another note that is lost costs a value its
     /// second turn.
-    pub fn visit(&self, bucket: &MappedBucket, slot: usize) {
-        if bucket.is_visited(slot) {
-            return;
+    pub fn visit(&self, place: KeyPlace, slot: usize) {
+        let bit = (1_u64 << VISITS_BITS << slot).to_le();
+        let word = &self.words_of(place).0[VISITS];
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
         }
-        let bit = 1_u64 << VISITS_BITS << slot;
-        let word = self.word(bucket.at + VISITS as u64 * 8);
-        word.fetch_or(bit.to_le(), Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,7 @@
 //! A flush changes a generation, so that no key made before it is ever looked for again. It is a
 //! random number and no count: damage cannot bring an earlier one back.
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 
 use twox_hash::XxHash3_64;
@@ -26,13 +27,57 @@ pub fn key_hash(name: &[u8]) -> u64 {
 /// That of all keys, and that of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generations {
-    all: u64,
-    group: u64,
+    pub all: u64,
+    pub group: u64,
+}
+
+/// Names up to so many bytes take no memory of their own.
+const SHORT_BYTES: usize = 224;
+
+/// Bytes that are joined: short ones in their place, since every look-up makes some.
+pub struct NameBytes {
+    short: [u8; SHORT_BYTES],
+    length: usize,
+    /// All of them, where they are too many.
+    long: Vec<u8>,
+}
+
+impl NameBytes {
+    fn joined(parts: [&[u8]; 5]) -> NameBytes {
+        let length = parts.iter().map(|part| part.len()).sum();
+        let mut short = [0; SHORT_BYTES];
+        if length > SHORT_BYTES {
+            let long = parts.concat();
+            return NameBytes {
+                short,
+                length,
+                long,
+            };
+        }
+        let mut at = 0;
+        for part in parts {
+            short[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        NameBytes {
+            short,
+            length,
+            long: Vec::new(),
+        }
+    }
+}
+
+impl Deref for NameBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.short.get(..self.length).unwrap_or(&self.long)
+    }
 }
 
 /// The whole key of a record, and where it belongs.
 pub struct KeyName {
-    pub bytes: Vec<u8>,
+    pub bytes: NameBytes,
     pub generations: Generations,
     pub place: KeyPlace,
 }
@@ -40,13 +85,14 @@ pub struct KeyName {
 impl MappedFile {
     pub fn name(&self, group: &[u8], key: &[u8]) -> KeyName {
         let generations = self.generations(group);
-        let mut bytes = Vec::with_capacity(GROUP_AT + group.len() + key.len());
-        bytes.extend_from_slice(&generations.all.to_le_bytes());
-        bytes.extend_from_slice(&generations.group.to_le_bytes());
-        // So that no group and key together are those of another pair.
-        bytes.extend_from_slice(&(group.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(group);
-        bytes.extend_from_slice(key);
+        let bytes = NameBytes::joined([
+            &generations.all.to_le_bytes(),
+            &generations.group.to_le_bytes(),
+            // So that no group and key together are those of another pair.
+            &(group.len() as u32).to_le_bytes(),
+            group,
+            key,
+        ]);
         KeyName {
             place: self.place_of(key_hash(&bytes)),
             bytes,

@@ -4,10 +4,9 @@
 //! afterwards, that the head has not reached them. A record's checksum is compared once in each
 //! process: a position is used once, so what was right there stays right until it is overwritten.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{Ordering, fence};
 
-use super::super::super::host::Host;
 use super::super::super::tier::TierError;
 use super::super::layout::{self, RECORD_HEADER_BYTES, RecordPlace, UNIT};
 use super::super::map::SharedBytes;
@@ -20,19 +19,42 @@ const TRIES: u32 = 3;
 const SEEN: usize = 1 << SEEN_BITS;
 const SEEN_BITS: u32 = 15;
 
+/// What a checksum is computed of is copied to memory that is kept, up to so many bytes.
+const COPY_BYTES: usize = 64 << 10;
+
 /// Positions of records that were found to be right, some of them.
-pub struct SeenRecords(Box<[Cell<u64>]>);
+pub struct SeenRecords {
+    places: Box<[Cell<u64>]>,
+    copy: RefCell<Vec<u8>>,
+}
 
 impl SeenRecords {
     pub fn new() -> SeenRecords {
-        SeenRecords((0..SEEN).map(|_| Cell::new(0)).collect())
+        SeenRecords {
+            places: (0..SEEN).map(|_| Cell::new(0)).collect(),
+            copy: RefCell::default(),
+        }
+    }
+
+    /// What `act` says of a copy of these bytes.
+    fn with_copy<T>(&self, bytes: SharedBytes<'_>, act: impl FnOnce(&[u8]) -> T) -> T {
+        if bytes.len() > COPY_BYTES {
+            return act(&bytes.to_vec());
+        }
+        let mut copy = self.copy.borrow_mut();
+        if copy.len() < bytes.len() {
+            copy.resize(bytes.len(), 0);
+        }
+        let copy = &mut copy[..bytes.len()];
+        bytes.copy_to(copy);
+        act(copy)
     }
 
     fn cell(&self, stripe: u32, position: u64) -> (&Cell<u64>, u64) {
         // Positions have 44 bits; 0 is no record.
         let record = (u64::from(stripe) + 1) << 44 | position;
         let place = record.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_BITS);
-        (&self.0[place as usize % SEEN], record)
+        (&self.places[place as usize % SEEN], record)
     }
 
     /// Notes that this record is right: its checksum was compared, or this process has written it.
@@ -60,9 +82,16 @@ pub struct MappedHit<'a> {
     pub written_ms: u64,
     /// When it expires, in milliseconds of the host's clock, or [`super::super::super::NEVER_MS`].
     pub until_ms: u64,
+    now_ms: u64,
 }
 
 impl<'a> MappedHit<'a> {
+    /// Milliseconds from the look-up until it expires; `None` if it never does.
+    pub fn left_ms(&self) -> Option<u64> {
+        let has_end = self.until_ms != super::super::super::tier::NEVER_MS;
+        has_end.then(|| self.until_ms.saturating_sub(self.now_ms))
+    }
+
     /// The value's bytes, which may become others at any time. Whatever was made of them counts
     /// only if [`MappedHit::is_whole`] says so afterwards, and must have had no effect before.
     pub fn bytes(&self) -> SharedBytes<'a> {
@@ -90,17 +119,16 @@ impl MappedFile {
         &self,
         group: &[u8],
         key: &[u8],
-        host: &Host,
+        host_ms: u64,
     ) -> Result<MappedLookup<'_>, TierError> {
         let name = self.name(group, key);
-        let now_ms = self.now_ms(host);
-        let mut bucket = self.bucket(name.place);
+        let now_ms = host_ms.wrapping_add(self.offset_ms);
         for _ in 0..TRIES {
-            let Some((slot, record)) = bucket.bucket.slot_of(name.place.tag) else {
+            let Some((slot, record)) = self.find(name.place) else {
                 break;
             };
             if let Some(hit) = self.hit(&name, record, now_ms) {
-                self.visit(&bucket, slot);
+                self.visit(name.place, slot);
                 return Ok(MappedLookup::Hit(hit));
             }
             let head = self.head(name.place.stripe)?;
@@ -108,26 +136,20 @@ impl MappedFile {
                 // It is damaged, expired or of another key, and not being replaced.
                 break;
             }
-            bucket = self.bucket(name.place);
         }
-        Ok(MappedLookup::Miss(
-            self.ticket_of(&name, bucket.bucket.deletions()),
-        ))
+        let deletions = self.deletions(name.place);
+        Ok(MappedLookup::Miss(self.ticket_of(&name, deletions)))
     }
 
     pub fn ticket(&self, group: &[u8], key: &[u8]) -> MappedTicket {
         let name = self.name(group, key);
-        let deletions = self.bucket(name.place).bucket.deletions();
-        self.ticket_of(&name, deletions)
+        self.ticket_of(&name, self.deletions(name.place))
     }
 
     /// A ticket of a torn count is void: the number before the first deletion comes last.
     pub fn ticket_of(&self, name: &KeyName, deletions: Option<u64>) -> MappedTicket {
-        MappedTicket {
-            seed: self.opened.seed,
-            generations: name.generations,
-            deletions: deletions.unwrap_or(u64::MAX),
-        }
+        let deletions = deletions.unwrap_or(u64::MAX);
+        MappedTicket::new(self.opened.seed, name.generations, deletions)
     }
 
     /// The record if it is of this name, right, and not expired.
@@ -149,6 +171,7 @@ impl MappedFile {
             value,
             written_ms: found.written_ms.wrapping_sub(self.offset_ms),
             until_ms: self.host_ms(found.until_ms),
+            now_ms: now_ms.wrapping_sub(self.offset_ms),
         };
         // Everything so far was read from this record, or is nothing.
         hit.is_whole().then_some(hit)
@@ -189,8 +212,10 @@ impl MappedFile {
         if cell.get() == record {
             return true;
         }
-        let is_right = layout::read_record(&bytes.to_vec(), self.opened.seed)
-            .is_some_and(|(head, ..)| head.position == position);
+        let is_right = self.seen.with_copy(bytes, |copy| {
+            layout::read_record(copy, self.opened.seed)
+                .is_some_and(|(head, ..)| head.position == position)
+        });
         if is_right {
             self.seen.note(stripe, position);
         }

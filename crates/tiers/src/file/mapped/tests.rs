@@ -265,6 +265,18 @@ fn file_outlives_a_start_of_the_host_only_with_a_clean_mark() {
 }
 
 #[test]
+fn file_whose_folder_was_moved_is_left_for_the_one_that_has_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = tier(folder.path(), 1);
+    before.set(&entry(b"g", b"k", b"moved")).unwrap();
+    fs::rename(folder.path().join("own"), folder.path().join("away")).unwrap();
+    let after = tier(folder.path(), 1);
+    after.set(&entry(b"g", b"k", b"new")).unwrap();
+    NOW_MS.fetch_add(CHECK_MS, Ordering::Relaxed);
+    assert_eq!(read(&before, b"g", b"k").unwrap(), b"new");
+}
+
+#[test]
 fn file_is_never_opened_in_both_ways() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path(), MIB, 2);
@@ -501,7 +513,7 @@ fn file_that_is_replaced_says_so_to_those_who_have_it_open() {
     let new = tier(folder.path(), 2);
     assert_eq!(read(&new, b"g", b"k"), None);
     let opening = old.last().unwrap();
-    assert!(opening.file.is_over() && !opening.is_usable(&host(1), now_ms()));
+    assert!(opening.file.is_over() && !opening.is_usable(Path::new(""), &host(1), now_ms()));
     assert!(!opening.file.map.is_lost());
 }
 
