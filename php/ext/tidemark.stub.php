@@ -68,7 +68,7 @@ namespace Tidemark {
 }
 
 namespace {
-	// For the drop-in of WordPress. Null is a fault; `tidemark_fault` explains it, but for a value that has no bytes.
+	// For the drop-in of WordPress. Null is a fault, which `tidemark_fault` explains.
 
 	/** Raised when one of these changes its meaning. */
 	function tidemark_interface(): int {}
@@ -78,14 +78,17 @@ namespace {
 
 	function tidemark_fault( int $table ): string {}
 
-	/** `$found` is null after a fault; `$expires` is a Unix time, 0 for never. */
-	function tidemark_get( int $table, string $group, string $key, mixed &$found = null, mixed &$expires = null ): mixed {}
+	/** @return array{mixed, int}|false|null The value, and the Unix time at which it expires, 0 for never; false for a miss. */
+	function tidemark_get( int $table, string $group, string $key ): array|false|null {}
 
 	/**
+	 * Leaves the older value where it does not store this one.
+	 *
 	 * @param int $when 0 always, 1 if there is no value, 2 if there is one.
-	 * @return int|null 1 stored, 0 not by `$when`, -1 the key was deleted since it was missed.
+	 * @return int|false|null 1 stored, 0 not by `$when`, -1 the key was deleted since it was missed,
+	 *     -2 a lock was not to be had or the disk refused; false for a value without bytes or with too many.
 	 */
-	function tidemark_put( int $table, string $group, string $key, mixed $value, int $expires, int $when ): ?int {}
+	function tidemark_put( int $table, string $group, string $key, mixed $value, int $expires, int $when ): int|false|null {}
 
 	function tidemark_delete( int $table, string $group, string $key ): ?bool {}
 
@@ -104,6 +107,11 @@ namespace {
 
 	/** Forgets what was missed, as PHP does at the end of each request: for one that serves several. */
 	function tidemark_end( int $table ): void {}
+
+	/** A text that this thread keeps from one request to the next, for programs of the same `open_basedir`: the last 16. */
+	function tidemark_recall( string $name ): ?string {}
+
+	function tidemark_remember( string $name, string $text ): void {}
 
 	/** @return array{entries: int, bytes: int, damaged: int, file: int}|null Of the whole file, which it reads. */
 	function tidemark_counts( int $table ): ?array {}

@@ -171,6 +171,12 @@ Suite::check( 'object is copied in and out', array(
 	'return get_class( wp_cache_get( "e" ) );',
 ), array( 1, 1, null, 'ArrayObject' ) );
 
+Suite::check( 'replace by a value that cannot be serialized says whether there was one', array(
+	'wp_cache_set( "a", 1 );',
+	'return array( wp_cache_replace( "a", function () {} ), wp_cache_replace( "b", function () {} ), is_object( wp_cache_get( "a" ) ) );',
+	'return wp_cache_get( "a" );',
+), array( null, array( true, false, true ), false ) );
+
 Suite::check( 'value that cannot be serialized stays in the request', array(
 	'wp_cache_set( "c", "old" ); wp_cache_set( "r", "old" );',
 	'$a = wp_cache_set( "c", function () { return 5; } ); $b = wp_cache_set( "r", $m = fopen( "php://memory", "r" ) );

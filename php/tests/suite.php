@@ -47,7 +47,11 @@ class Suite {
 	}
 
 	public static function store( $site ) {
-		return self::store_folder( $site ) . ( self::$extension ? '/values.table' : '/store.sqlite' );
+		return self::store_folder( $site ) . '/' . self::store_file();
+	}
+
+	public static function store_file() {
+		return self::$extension ? 'values.table' : 'store.sqlite';
 	}
 
 	/** The settings of PHP that load the extension. */
@@ -57,8 +61,8 @@ class Suite {
 
 	/** Code that gives when an entry of the group `default` expires, as the store has it. */
 	public static function expiry( $key ) {
-		return self::$extension ? "( function () { tidemark_get( \$this->table, ':7:default:', '$key', \$found, \$expires );
-			return \$expires; } )->call( Tidemark_Tiers::shared() )"
+		return self::$extension ? "( function () { return tidemark_get( \$this->table, ':7:default:', '$key' )[1]; } )
+			->call( Tidemark_Tiers::shared() )"
 			: "( new SQLite3( Tidemark_Tiers::shared()->place->file( 'store.sqlite' ) ) )
 			->querySingle( \"SELECT x FROM entry WHERE CAST(k AS TEXT) = ':7:default:$key'\" )";
 	}
@@ -156,11 +160,11 @@ class Suite {
 	}
 
 	/** A master of PHP-FPM where there is one, named by its socket; else as `master`. */
-	public static function fpm_master( $workers ) {
+	public static function fpm_master( $workers, array $php = array() ) {
 		if ( ! Fpm::program() ) {
-			return self::master( $workers );
+			return self::master( $workers, $php );
 		}
-		list( $process, $socket ) = Fpm::start( self::bare_site(), $workers, self::php() );
+		list( $process, $socket ) = Fpm::start( self::bare_site(), $workers, array_merge( self::php(), $php ) );
 
 		self::$masters[ $socket ] = $process;
 		return $socket;
@@ -223,16 +227,18 @@ class Suite {
 
 	public static function clean() {
 		array_map( array( 'Suite', 'end_master' ), array_keys( self::$masters ) );
-		foreach ( self::$folders as $folder ) {
-			$files = new RecursiveIteratorIterator(
-				new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ),
-				RecursiveIteratorIterator::CHILD_FIRST
-			);
-			foreach ( $files as $file ) {
-				$file->isDir() && ! $file->isLink() ? rmdir( $file ) : unlink( $file );
-			}
-			rmdir( $folder );
-		}
+		array_map( array( 'Suite', 'remove' ), self::$folders );
 		self::$folders = array();
+	}
+
+	public static function remove( $folder ) {
+		$files = new RecursiveIteratorIterator(
+			new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ),
+			RecursiveIteratorIterator::CHILD_FIRST
+		);
+		foreach ( $files as $file ) {
+			$file->isDir() && ! $file->isLink() ? rmdir( $file ) : unlink( $file );
+		}
+		rmdir( $folder );
 	}
 }

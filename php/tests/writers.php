@@ -39,8 +39,8 @@ foreach ( array_map( array( 'Suite', 'finish' ), $requests ) as $found ) {
 	list( $own, $refused, $faults ) = is_array( $found ) ? $found : array( array(), $found, null );
 	array_push( $times, ...$own );
 	// The native form drops a set after 50 ms, which is one whose owner of the lock got no processor for so long.
-	$dropped += Suite::$extension ? (int) ( $faults['failed'] ?? 0 ) : 0;
-	$ended[]  = array( count( $own ) > 0, $refused, Suite::$extension ? array_diff_key( (array) $faults, array( 'failed' => 0 ) ) : $faults );
+	$dropped += Suite::$extension ? (int) ( $faults['dropped'] ?? 0 ) : 0;
+	$ended[]  = array( count( $own ) > 0, $refused, Suite::$extension ? array_diff_key( (array) $faults, array( 'dropped' => 0 ) ) : $faults );
 }
 Suite::same( 'sixteen writers meet no refusal and no lock that is given up', $ended,
 	array_fill( 0, 16, array( true, 0, array() ) ) );

@@ -24,7 +24,13 @@ pub fn caught<T: Copy>(otherwise: T, act: impl FnOnce() -> T) -> T {
 pub mod said {
     use std::ffi::c_int;
 
-    pub const FAULT: c_int = -2;
+    /// The table cannot be used.
+    pub const FAULT: c_int = -4;
+    /// The value has no bytes, or too many.
+    pub const UNFIT: c_int = -3;
+    /// A lock was not to be had in time, or the disk refused: nothing is known of the key.
+    pub const BUSY: c_int = -2;
+    /// The key was deleted since the request missed it.
     pub const OVERTAKEN: c_int = -1;
     pub const NO: c_int = 0;
     pub const YES: c_int = 1;

@@ -1,7 +1,7 @@
 //! What C calls of the tables.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::slice;
+use std::{ptr, slice};
 
 use tiers::{MappedTier, MappedWhen};
 
@@ -179,6 +179,30 @@ unsafe extern "C" fn tm_renew(
     if let Some(at) = key_of(table, (group, group_length), (key, key_length)) {
         at.table.take_ticket(at.group, at.key);
     }
+}
+
+/// The text that the thread remembers under a name; null if none. It stays until the next call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tm_recall(
+    name: *const c_char,
+    length: usize,
+    text_length: *mut usize,
+) -> *const c_char {
+    let Some((text, found)) = worker().recall(bytes_at(name, length)) else {
+        return ptr::null();
+    };
+    *text_length = found;
+    text.cast()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tm_remember(
+    name: *const c_char,
+    length: usize,
+    text: *const c_char,
+    text_length: usize,
+) {
+    worker().remember(bytes_at(name, length), bytes_at(text, text_length));
 }
 
 #[unsafe(no_mangle)]

@@ -1,16 +1,13 @@
 //! One table of a thread, and what a request knows of it.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, c_int};
-use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiers::{
-    FileSettings, Host, MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket,
-    MappedTier, MappedWhen, NEVER_MS, TierError, TierFault,
+    FileSettings, Host, KnownKey, MappedEntry, MappedHit, MappedLookup, MappedStored, MappedTicket,
+    MappedTier, MappedWhen, MissedKeys, TierError, TierFault,
 };
 
 use crate::border::{caught, said};
@@ -23,9 +20,6 @@ const CODEC: [u8; 8] = *b"php-0001";
 const STRIPES: u32 = 4;
 /// How often a value that is overwritten meanwhile is looked for again.
 const TRIES: u32 = 3;
-/// Keys whose deletions one request remembers. With more it forgets them. Then it deletes a key of
-/// which it knows nothing in place of storing it, once: the value may be of before a deletion.
-const TICKETS_MAX: usize = 50_000;
 const PANICKED: &str = "the extension panicked, which is a defect";
 
 /// A mapped file, and what was missed in it.
@@ -35,11 +29,7 @@ pub struct SharedTable {
     host: Option<Host>,
     tier: Option<UnsafeCell<MappedTier>>,
     /// Of each key that this request missed, what was known of its deletions then.
-    tickets: RefCell<HashMap<u64, MappedTicket>>,
-    /// Which key a ticket is of: seeded, so that nothing outside can find two of one hash.
-    ticket_hash: RandomState,
-    /// Whether it has forgotten some of them.
-    has_forgotten: Cell<bool>,
+    missed: RefCell<MissedKeys>,
     /// hits, misses, stored, refused, faults.
     counts: [Cell<u64>; 5],
     fault: RefCell<String>,
@@ -70,9 +60,7 @@ impl SharedTable {
             bytes,
             tier: host.map(|host| UnsafeCell::new(MappedTier::new(settings, host))),
             host,
-            tickets: RefCell::default(),
-            ticket_hash: RandomState::new(),
-            has_forgotten: Cell::new(false),
+            missed: RefCell::default(),
             counts: Default::default(),
             fault: RefCell::new(fault.unwrap_or_default()),
         }
@@ -120,12 +108,7 @@ impl SharedTable {
     }
 
     fn remember(&self, group: &[u8], key: &[u8], ticket: MappedTicket) {
-        let mut tickets = self.tickets.borrow_mut();
-        if tickets.len() >= TICKETS_MAX {
-            tickets.clear();
-            self.has_forgotten.set(true);
-        }
-        tickets.insert(self.ticket_hash.hash_one((group, key)), ticket);
+        self.missed.borrow_mut().remember(group, key, ticket);
     }
 
     pub fn fetch(&self, group: &[u8], key: &[u8], build: ZendBuild, expires: &mut i64) -> c_int {
@@ -138,7 +121,7 @@ impl SharedTable {
             match caught(ReadEnd::Panicked, || read(&hit, build)) {
                 ReadEnd::Built => {
                     self.count(0);
-                    *expires = self.unix_time(hit.until_ms);
+                    *expires = self.unix_time(hit.left_ms());
                     return said::YES;
                 }
                 ReadEnd::Unreadable => break,
@@ -160,13 +143,12 @@ impl SharedTable {
         }
     }
 
-    /// Seconds since 1970, for a time of the host's clock; 0 is never. To the nearest: the clocks
-    /// are read one after the other, and only whole seconds were stored.
-    fn unix_time(&self, until_ms: u64) -> i64 {
-        let Some(host) = self.host.filter(|_| until_ms != NEVER_MS) else {
+    /// Seconds since 1970, for so many milliseconds from now; 0 is never. To the nearest: the
+    /// clocks are read one after the other, and only whole seconds were stored.
+    fn unix_time(&self, left_ms: Option<u64>) -> i64 {
+        let (Some(host), Some(left_ms)) = (self.host, left_ms) else {
             return 0;
         };
-        let left_ms = until_ms.saturating_sub((host.now_ms)());
         ((host.wall_ms)().saturating_add(left_ms).saturating_add(500) / 1_000) as i64
     }
 
@@ -184,27 +166,22 @@ impl SharedTable {
         when: MappedWhen,
         expires: i64,
     ) -> c_int {
-        let hash = self.ticket_hash.hash_one((group, key));
-        let ticket = self.tickets.borrow().get(&hash).copied();
-        if ticket.is_none() && self.has_forgotten.get() && when != MappedWhen::Present {
-            self.count(3);
-            if when == MappedWhen::Absent {
-                // What is there may be another one's, and stays.
-                self.take_ticket(group, key);
-                return said::OVERTAKEN;
-            }
-            return match self.delete(group, key) {
-                said::FAULT => said::FAULT,
-                _ => said::OVERTAKEN,
-            };
-        }
+        // What is there needs no lease to be replaced.
+        let known = match when {
+            MappedWhen::Present => KnownKey::Unmissed,
+            MappedWhen::Always | MappedWhen::Absent => self.missed.borrow().known(group, key),
+        };
+        let ticket = match known {
+            KnownKey::Unmissed => None,
+            KnownKey::Ticket(ticket) => Some(ticket),
+            KnownKey::Forgotten => return self.leave(group, key, when),
+        };
         let entry = MappedEntry {
             group,
             key,
             value,
             lifetime_ms: self.lifetime_ms(expires),
-            // What is there needs no lease to be replaced.
-            ticket: ticket.filter(|_| when != MappedWhen::Present),
+            ticket,
             when,
         };
         let mut fault = None;
@@ -222,13 +199,25 @@ impl SharedTable {
                 self.count(3);
                 said::OVERTAKEN
             }
-            // Whether it is there is not known, so no caller may take itself for the first.
-            None if when == MappedWhen::Absent
-                && matches!(fault, Some(TierFault::Busy | TierFault::Io)) =>
-            {
-                said::OVERTAKEN
-            }
-            None => said::FAULT,
+            None => match fault {
+                Some(TierFault::Busy | TierFault::Io) => said::BUSY,
+                Some(TierFault::TooLarge) => said::UNFIT,
+                _ => said::FAULT,
+            },
+        }
+    }
+
+    /// A value may be of before a deletion: it is not stored, and none stays that may be older.
+    fn leave(&self, group: &[u8], key: &[u8], when: MappedWhen) -> c_int {
+        self.count(3);
+        if when == MappedWhen::Absent {
+            // What is there may be another one's, and stays.
+            self.take_ticket(group, key);
+            return said::OVERTAKEN;
+        }
+        match self.delete(group, key) {
+            said::FAULT => said::FAULT,
+            _ => said::OVERTAKEN,
         }
     }
 
@@ -254,11 +243,11 @@ impl SharedTable {
         if stored != MappedStored::Kept {
             return Some(None);
         }
-        let until_ms = match self.find(group, key) {
-            TableFound::Hit(hit) => hit.until_ms,
-            TableFound::Miss | TableFound::Fault => NEVER_MS,
+        let left_ms = match self.find(group, key) {
+            TableFound::Hit(hit) => hit.left_ms(),
+            TableFound::Miss | TableFound::Fault => None,
         };
-        Some(Some((made.get(), self.unix_time(until_ms))))
+        Some(Some((made.get(), self.unix_time(left_ms))))
     }
 
     /// Why it could not be used the last time.
@@ -274,8 +263,7 @@ impl SharedTable {
 
     /// Forgets what the request missed.
     pub fn forget_tickets(&self) {
-        self.tickets.borrow_mut().clear();
-        self.has_forgotten.set(false);
+        self.missed.borrow_mut().clear();
     }
 
     /// Ends the request, and lets files go that were replaced.

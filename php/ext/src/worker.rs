@@ -1,7 +1,8 @@
 //! What one thread of PHP keeps from one request to the next: its tables, and the buffers in which
-//! values are encoded. It is never freed, so that no jump can skip its end.
+//! values are encoded. It is freed where the thread ends, which no jump can skip; that of the main
+//! thread ends with the process.
 
-use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
 use std::ffi::c_int;
 use std::ptr;
 
@@ -10,11 +11,38 @@ use crate::table::SharedTable;
 
 /// Tables of one thread; each has a map of its own.
 const TABLES: usize = 16;
+/// Texts that one thread remembers, and bytes of one with its name.
+const TEXTS: usize = 16;
+const TEXT_BYTES: usize = 16 << 10;
 /// How often encoding may come to encode again, by a class that uses the cache in `__serialize`.
 const ENCODINGS: usize = 8;
 
 thread_local! {
     static WORKER: Cell<*const PhpWorker> = const { Cell::new(ptr::null()) };
+}
+
+unsafe extern "C" {
+    fn tm_has_threads() -> bool;
+    fn tm_keys_free();
+}
+
+/// Of a thread of a server that has many.
+struct ThreadEnd;
+
+impl Drop for ThreadEnd {
+    fn drop(&mut self) {
+        let worker = WORKER.replace(ptr::null()).cast_mut();
+        // SAFETY: the thread has ended its last request, so no value refers to a key.
+        unsafe { tm_keys_free() };
+        if !worker.is_null() {
+            // SAFETY: made by `worker` from a box, and nothing of this thread refers to it now.
+            drop(unsafe { Box::from_raw(worker) });
+        }
+    }
+}
+
+thread_local! {
+    static END: ThreadEnd = const { ThreadEnd };
 }
 
 pub struct PhpWorker {
@@ -25,13 +53,15 @@ pub struct PhpWorker {
     encodings: [UnsafeCell<Encoding>; ENCODINGS],
     /// Encodings in use, a bit each: with fibers they end in any order.
     used: Cell<u8>,
+    /// Names with texts of programs, the oldest first.
+    texts: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 /// That of this thread.
 pub fn worker() -> &'static PhpWorker {
     let known = WORKER.get();
     if !known.is_null() {
-        // SAFETY: made below, and never freed.
+        // SAFETY: made below, and freed where the thread ends.
         return unsafe { &*known };
     }
     let made: &'static PhpWorker = Box::leak(Box::new(PhpWorker {
@@ -39,8 +69,13 @@ pub fn worker() -> &'static PhpWorker {
         allowed: Cell::new(0),
         encodings: [const { UnsafeCell::new(Encoding::new()) }; ENCODINGS],
         used: Cell::new(0),
+        texts: RefCell::default(),
     }));
     WORKER.set(made);
+    // SAFETY: only says what was compiled.
+    if unsafe { tm_has_threads() } {
+        END.with(|_| ());
+    }
     made
 }
 
@@ -82,6 +117,25 @@ impl PhpWorker {
         let place = self.encodings.iter().position(|one| one.get() == encoding);
         self.used
             .set(self.used.get() & !place.map_or(0, |place| 1 << place));
+    }
+
+    /// Where the text of a name is, until another one is remembered.
+    pub fn recall(&self, name: &[u8]) -> Option<(*const u8, usize)> {
+        let texts = self.texts.borrow();
+        let (_, text) = texts.iter().find(|(known, _)| known == name)?;
+        Some((text.as_ptr(), text.len()))
+    }
+
+    pub fn remember(&self, name: &[u8], text: &[u8]) {
+        let mut texts = self.texts.borrow_mut();
+        texts.retain(|(known, _)| known != name);
+        if name.len().saturating_add(text.len()) > TEXT_BYTES {
+            return;
+        }
+        if texts.len() >= TEXTS {
+            texts.remove(0);
+        }
+        texts.push((name.to_vec(), text.to_vec()));
     }
 
     /// Where all tables are taken, the files of a next request would have no place.

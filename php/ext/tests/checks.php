@@ -29,7 +29,7 @@ class Checks {
 	/** The code with `$cache`, a table in the folder, before it. */
 	private static function whole( $folder, $code ) {
 		return 'require ' . var_export( __DIR__ . '/classes.php', true ) . ';'
-			. '$cache = new Tidemark\Cache(' . var_export( "$folder/table", true ) . ', 16 << 20);' . $code;
+			. '$cache = new Tidemark\Cache( $file = ' . var_export( "$folder/table", true ) . ', 16 << 20);' . $code;
 	}
 
 	/** Starts code in a process; `finish` gives what it prints. */

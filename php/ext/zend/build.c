@@ -48,6 +48,13 @@ void tm_keys_free(void)
 	}
 }
 
+static void tm_row_begin(tm_row *row)
+{
+	row->items = row->few;
+	row->count = 0;
+	row->room  = TM_ROW;
+}
+
 void tm_build_begin(tm_build *build)
 {
 	ZVAL_UNDEF(&build->result);
@@ -55,15 +62,20 @@ void tm_build_begin(tm_build *build)
 	build->key   = NULL;
 	build->copy  = NULL;
 	build->depth = 0;
-	memset(&build->objects, 0, sizeof(tm_row));
-	memset(&build->references, 0, sizeof(tm_row));
+	tm_row_begin(&build->objects);
+	tm_row_begin(&build->references);
 }
 
 static void tm_row_add(tm_row *row, void *item)
 {
 	if (row->count == row->room) {
-		uint32_t room = row->room ? row->room * 2 : 16;
-		row->items = safe_erealloc(row->items, room, sizeof(void *), 0);
+		uint32_t room = row->room * 4;
+		void **items = safe_erealloc(row->items == row->few ? NULL : row->items, room,
+			sizeof(void *), 0);
+		if (row->items == row->few) {
+			memcpy(items, row->few, sizeof(row->few));
+		}
+		row->items = items;
 		row->room  = room;
 	}
 	GC_ADDREF((zend_refcounted *)item);
@@ -80,10 +92,10 @@ static void tm_rows_drop(tm_build *build)
 		ZVAL_REF(&reference, (zend_reference *)build->references.items[at]);
 		zval_ptr_dtor(&reference);
 	}
-	if (build->objects.items) {
+	if (build->objects.items != build->objects.few) {
 		efree(build->objects.items);
 	}
-	if (build->references.items) {
+	if (build->references.items != build->references.few) {
 		efree(build->references.items);
 	}
 }
@@ -356,6 +368,10 @@ char *tm_copy_room(tm_build *build, size_t length)
 /* The loader of classes may run what the program says. An exception in it leaves the call. */
 static zend_class_entry *tm_class(const char *bytes, size_t length)
 {
+	/* That of most objects of a site; no program can declare another one of this name. */
+	if (zend_string_equals_cstr(zend_standard_class_def->name, bytes, length)) {
+		return EG(exception) ? NULL : zend_standard_class_def;
+	}
 	zend_string *name = zend_string_init(bytes, length, 0);
 	zend_class_entry *class = EG(exception) ? NULL : zend_lookup_class(name);
 	zend_string_release(name);

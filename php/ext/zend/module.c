@@ -10,7 +10,7 @@
 #include "zend_exceptions.h"
 
 /* Raised when the meaning of a `tidemark_…` function changes: the drop-in compares it. */
-#define TM_INTERFACE 1
+#define TM_INTERFACE 2
 #define TM_BYTES_MIN (8LL << 20)
 #define TM_BYTES_MAX (64LL << 30)
 #define TM_FAULT_BYTES 512
@@ -18,8 +18,8 @@
 #define TM_COUNTS 4
 
 enum tm_when { TM_ALWAYS, TM_ABSENT, TM_PRESENT };
-/* What a call of Rust says; a fault is reported by `tm_fault`. */
-enum tm_said { TM_FAULT = -2, TM_OVERTAKEN = -1, TM_NO = 0, TM_YES = 1 };
+/* What a call of Rust says, as `said` of border.rs; a fault is reported by `tm_fault`. */
+enum tm_said { TM_FAULT = -4, TM_UNFIT = -3, TM_BUSY = -2, TM_OVERTAKEN = -1, TM_NO = 0, TM_YES = 1 };
 
 static zend_class_entry *tm_cache_class;
 static zend_object_handlers tm_cache_handlers;
@@ -74,22 +74,28 @@ static int tm_get(int table, zend_string *group, zend_string *key, zval *to, int
 	return tm_build_finish(&build, to) ? TM_YES : TM_NO;
 }
 
-/* Stores a value. What has no bytes is not stored, and an older value does not stay. */
+/* Stores a value. One that cannot be stored leaves the older one. */
 static int tm_put(int table, zend_string *group, zend_string *key, zval *value, int when,
 	int64_t expires)
 {
-	int said = TM_NO;
+	int said = TM_UNFIT;
 	void *encoding = tm_encoding_begin();
-	bool has_bytes = encoding && tm_encode(encoding, value);
-	if (has_bytes) {
+	if (encoding && tm_encode(encoding, value)) {
 		said = tm_store(table, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key), ZSTR_LEN(key),
 			encoding, when, expires);
 	}
 	if (encoding) {
 		tm_encoding_end(encoding);
 	}
-	said = has_bytes ? said : TM_FAULT;
-	if (said == TM_FAULT && when != TM_ABSENT) {
+	return said;
+}
+
+/* As `tm_put`, and an older value does not stay. */
+static int tm_put_new(int table, zend_string *group, zend_string *key, zval *value, int when,
+	int64_t expires)
+{
+	int said = tm_put(table, group, key, value, when, expires);
+	if (said < TM_OVERTAKEN && when != TM_ABSENT) {
 		tm_delete(table, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key), ZSTR_LEN(key));
 	}
 	return said;
@@ -109,8 +115,6 @@ ZEND_BEGIN_ARG_INFO_EX(tm_arguments_get, 0, 0, 3)
 	ZEND_ARG_TYPE_INFO(0, table, IS_LONG, 0)
 	ZEND_ARG_TYPE_INFO(0, group, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
-	ZEND_ARG_INFO(1, found)
-	ZEND_ARG_INFO(1, expires)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(tm_arguments_put, 0, 0, 6)
 	ZEND_ARG_TYPE_INFO(0, table, IS_LONG, 0)
@@ -136,11 +140,27 @@ ZEND_BEGIN_ARG_INFO_EX(tm_arguments_flush, 0, 0, 1)
 	ZEND_ARG_TYPE_INFO(0, group, IS_STRING, 1)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_INFO_EX(tm_arguments_recall, 0, 0, 1)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_INFO_EX(tm_arguments_remember, 0, 0, 2)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, text, IS_STRING, 0)
+ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(tm_arguments_forget, 0, 0, 3)
 	ZEND_ARG_TYPE_INFO(0, table, IS_LONG, 0)
 	ZEND_ARG_TYPE_INFO(0, hash, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, is_group, _IS_BOOL, 0)
 ZEND_END_ARG_INFO()
+
+static void tm_return_known(zval *return_value, int said)
+{
+	if (said == TM_FAULT) {
+		ZVAL_NULL(return_value);
+	} else {
+		ZVAL_BOOL(return_value, said == TM_YES);
+	}
+}
 
 PHP_FUNCTION(tidemark_interface)
 {
@@ -178,28 +198,30 @@ PHP_FUNCTION(tidemark_get)
 {
 	zend_long table;
 	zend_string *group, *key;
-	zval *found = NULL, *expires = NULL;
+	zval value;
 	int64_t until = 0;
-	ZEND_PARSE_PARAMETERS_START(3, 5)
+	ZEND_PARSE_PARAMETERS_START(3, 3)
 		Z_PARAM_LONG(table)
 		Z_PARAM_STR(group)
 		Z_PARAM_STR(key)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_ZVAL(found)
-		Z_PARAM_ZVAL(expires)
 	ZEND_PARSE_PARAMETERS_END();
-	int said = tm_get(TM_NUMBER(table), group, key, return_value, &until);
+	int said = tm_get(TM_NUMBER(table), group, key, &value, &until);
 	if (EG(exception)) {
 		RETURN_THROWS();
 	}
-	if (found && said == TM_FAULT) {
-		ZEND_TRY_ASSIGN_REF_NULL(found);
-	} else if (found) {
-		ZEND_TRY_ASSIGN_REF_BOOL(found, said == TM_YES);
+	if (said != TM_YES) {
+		tm_return_known(return_value, said);
+		return;
 	}
-	if (expires) {
-		ZEND_TRY_ASSIGN_REF_LONG(expires, until);
-	}
+	/* An array costs less than two parameters that are references. */
+	array_init_size(return_value, 2);
+	zend_hash_real_init_packed(Z_ARRVAL_P(return_value));
+	ZEND_HASH_FILL_PACKED(Z_ARRVAL_P(return_value)) {
+		zval expires;
+		ZVAL_LONG(&expires, (zend_long)until);
+		ZEND_HASH_FILL_ADD(&value);
+		ZEND_HASH_FILL_ADD(&expires);
+	} ZEND_HASH_FILL_END();
 }
 
 PHP_FUNCTION(tidemark_put)
@@ -226,16 +248,10 @@ PHP_FUNCTION(tidemark_put)
 	if (said == TM_FAULT) {
 		RETURN_NULL();
 	}
-	RETURN_LONG(said);
-}
-
-static void tm_return_known(zval *return_value, int said)
-{
-	if (said == TM_FAULT) {
-		ZVAL_NULL(return_value);
-	} else {
-		ZVAL_BOOL(return_value, said == TM_YES);
+	if (said == TM_UNFIT) {
+		RETURN_FALSE;
 	}
+	RETURN_LONG(said);
 }
 
 PHP_FUNCTION(tidemark_delete)
@@ -366,6 +382,41 @@ PHP_FUNCTION(tidemark_stats)
 	tm_return_stats(return_value, TM_NUMBER(table));
 }
 
+/* One thread may serve programs that must not reach each other's files, and which differ in this
+ * setting alone: none of them tells another one where its files are. */
+static zend_string *tm_name_within(zend_string *name)
+{
+	const char *within = PG(open_basedir) ? PG(open_basedir) : "";
+	return zend_string_concat3(within, strlen(within), "\0", 1, ZSTR_VAL(name), ZSTR_LEN(name));
+}
+
+PHP_FUNCTION(tidemark_recall)
+{
+	zend_string *name;
+	size_t length = 0;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_STR(name)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_string *within = tm_name_within(name);
+	const char *text = tm_recall(ZSTR_VAL(within), ZSTR_LEN(within), &length);
+	zend_string_release(within);
+	if (text) {
+		RETURN_STRINGL(text, length);
+	}
+}
+
+PHP_FUNCTION(tidemark_remember)
+{
+	zend_string *name, *text;
+	ZEND_PARSE_PARAMETERS_START(2, 2)
+		Z_PARAM_STR(name)
+		Z_PARAM_STR(text)
+	ZEND_PARSE_PARAMETERS_END();
+	zend_string *within = tm_name_within(name);
+	tm_remember(ZSTR_VAL(within), ZSTR_LEN(within), ZSTR_VAL(text), ZSTR_LEN(text));
+	zend_string_release(within);
+}
+
 static const zend_function_entry tm_functions[] = {
 	ZEND_NAMED_FE(tidemark_interface, ZEND_FN(tidemark_interface), tm_arguments_none)
 	ZEND_NAMED_FE(tidemark_open, ZEND_FN(tidemark_open), tm_arguments_open)
@@ -377,6 +428,8 @@ static const zend_function_entry tm_functions[] = {
 	ZEND_NAMED_FE(tidemark_flush, ZEND_FN(tidemark_flush), tm_arguments_flush)
 	ZEND_NAMED_FE(tidemark_forget, ZEND_FN(tidemark_forget), tm_arguments_forget)
 	ZEND_NAMED_FE(tidemark_end, ZEND_FN(tidemark_end), tm_arguments_table)
+	ZEND_NAMED_FE(tidemark_recall, ZEND_FN(tidemark_recall), tm_arguments_recall)
+	ZEND_NAMED_FE(tidemark_remember, ZEND_FN(tidemark_remember), tm_arguments_remember)
 	ZEND_NAMED_FE(tidemark_counts, ZEND_FN(tidemark_counts), tm_arguments_table)
 	ZEND_NAMED_FE(tidemark_sync, ZEND_FN(tidemark_sync), tm_arguments_table)
 	ZEND_NAMED_FE(tidemark_stats, ZEND_FN(tidemark_stats), tm_arguments_table)
@@ -505,7 +558,7 @@ static void tm_put_by(INTERNAL_FUNCTION_PARAMETERS, int when)
 		Z_PARAM_LONG(ttl)
 		Z_PARAM_STR(group)
 	ZEND_PARSE_PARAMETERS_END();
-	int said = tm_put(TM_TABLE, group, key, value, when, tm_expires(ttl));
+	int said = tm_put_new(TM_TABLE, group, key, value, when, tm_expires(ttl));
 	if (said == TM_OVERTAKEN && when == TM_ABSENT) {
 		/* Who tries again wants the key, and not a value that was computed before. */
 		tm_renew(TM_TABLE, ZSTR_VAL(group), ZSTR_LEN(group), ZSTR_VAL(key), ZSTR_LEN(key));
@@ -616,7 +669,7 @@ ZEND_METHOD(Tidemark_Cache, setMultiple)
 	ZEND_HASH_FOREACH_KEY_VAL(values, index, name, value) {
 		zval stored;
 		zend_string *key = name ? zend_string_copy(name) : zend_long_to_str((zend_long)index);
-		int said = tm_put(TM_TABLE, group, key, value, TM_ALWAYS, tm_expires(ttl));
+		int said = tm_put_new(TM_TABLE, group, key, value, TM_ALWAYS, tm_expires(ttl));
 		ZVAL_BOOL(&stored, said == TM_YES);
 		zend_symtable_update(Z_ARRVAL_P(return_value), key, &stored);
 		zend_string_release(key);
@@ -760,6 +813,16 @@ static zend_module_entry tm_module = {
 	tm_after_request,
 	STANDARD_MODULE_PROPERTIES_EX
 };
+
+/* Whether threads begin and end while PHP runs. */
+bool tm_has_threads(void)
+{
+#ifdef ZTS
+	return true;
+#else
+	return false;
+#endif
+}
 
 zend_module_entry *tm_module_entry(void)
 {

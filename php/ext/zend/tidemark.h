@@ -23,11 +23,15 @@ typedef struct {
 	zval state;
 } tm_frame;
 
+#define TM_ROW 4
+
 /* Objects and references by their number; each is held until the value is finished. */
 typedef struct {
 	void **items;
 	uint32_t count;
 	uint32_t room;
+	/* The first ones, as most values have few. */
+	void *few[TM_ROW];
 } tm_row;
 
 /* A value that is being built. All its memory but this is Zend's, so that nothing is left of it
@@ -50,6 +54,7 @@ void tm_build_begin(tm_build *build);
 void tm_build_drop(tm_build *build);
 bool tm_build_finish(tm_build *build, zval *to);
 void tm_keys_free(void);
+bool tm_has_threads(void);
 zend_uchar tm_encode(void *encoding, zval *value);
 
 /* Of Rust. None of these calls Zend but `tm_fetch`, through the functions of build.c. */
@@ -66,6 +71,8 @@ int tm_forget(int table, uint64_t hash, bool is_group);
 void tm_end(int table);
 void tm_renew(int table, const char *group, size_t group_length, const char *key,
 	size_t key_length);
+const char *tm_recall(const char *name, size_t length, size_t *text_length);
+void tm_remember(const char *name, size_t length, const char *text, size_t text_length);
 int tm_counts(int table, uint64_t *numbers);
 int tm_sync(int table);
 void tm_stats(int table, uint64_t *numbers);

@@ -6,7 +6,21 @@ function wp_cache_init() {
 }
 
 function wp_cache_get( $key, $group = '', $force = false, &$found = null ) {
-	return $GLOBALS['wp_object_cache']->get( $key, $group, $force, $found );
+	$cache = $GLOBALS['wp_object_cache'];
+	// What `get` does for a key that this request has, without the call: most calls are of this kind.
+	if ( ! $force && ( is_string( $key ) || is_int( $key ) ) && isset( $cache->cache[ $group ][ $key ] )
+		&& WP_Object_Cache::class === get_class( $cache ) && '' === $cache->blog_prefix
+		&& ! isset( $cache->expires[ $group ][ $key ] ) ) {
+		$found = true;
+		++$cache->cache_hits;
+		$value = $cache->cache[ $group ][ $key ];
+		try {
+			return is_object( $value ) ? clone $value : $value;
+		} catch ( Throwable $refused ) {
+			return $value;
+		}
+	}
+	return $cache->get( $key, $group, $force, $found );
 }
 
 function wp_cache_get_multiple( $keys, $group = '', $force = false ) {

@@ -47,7 +47,8 @@ class Tidemark_Invalidation {
 	 */
 	public function look() {
 		clearstatcache( true, $this->path );
-		$found = is_link( $this->path ) ? false : @stat( $this->path );
+		// As a rule there is none, and a failed `stat` would make a warning, if a silent one.
+		$found = is_file( $this->path ) && ! is_link( $this->path ) ? @stat( $this->path ) : false;
 		return $found ? self::shape( $found ) : '0:0:0';
 	}
 
@@ -63,7 +64,8 @@ class Tidemark_Invalidation {
 	/** What a reader keeps: what `look` says, and the name of the file. */
 	public function position() {
 		$file = $this->open( $this->path );
-		return $file ? $file['position'] : '0:0:0:';
+		// One that is being made is none yet.
+		return $file && $file['size'] > 0 ? $file['position'] : '0:0:0:';
 	}
 
 	private function open( $path ) {
@@ -182,7 +184,7 @@ class Tidemark_Invalidation {
 	public function since( $known ) {
 		for ( $tries = 0; $tries < 3; ++$tries ) {
 			$file = $this->open( $this->path );
-			if ( ! $file ) {
+			if ( ! $file || 0 === $file['size'] ) {
 				return array( '0:0:0:' === $known ? array() : null, '0:0:0:' );
 			}
 			$bytes = $this->bytes_since( $known, $file );

@@ -10,13 +10,17 @@ class Tidemark_Native {
 	use Tidemark_Notify;
 
 	/** What the functions of the extension must mean. */
-	const INTERFACE = 1;
+	const INTERFACE = 2;
 	const FILE      = 'values.table';
 	const STATE     = 'tidemark';
 	/** When a value is stored, as `tidemark_put` takes it. */
 	const ALWAYS  = 0;
 	const ABSENT  = 1;
 	const PRESENT = 2;
+	/** What `tidemark_put` answers where a lock was not to be had, or the disk refused. */
+	const BUSY = -2;
+	/** How often a lock is waited for, 50 ms each time, without which this request has no store. */
+	const TRIES = 4;
 
 	public $place;
 	public $notices;
@@ -81,14 +85,11 @@ class Tidemark_Native {
 			return null;
 		}
 		try {
-			$value = tidemark_get( $this->table, $prefix, (string) $key, $found, $expires );
+			$found = tidemark_get( $this->table, $prefix, $key );
 		} catch ( Throwable $refused ) {
 			$this->notices->note( 'unreadable', $refused->getMessage() );
 			$this->delete( $prefix, $key );
 			return false;
-		}
-		if ( $found ) {
-			return array( $value, $expires );
 		}
 		if ( null === $found ) {
 			$this->notices->note( 'failed', tidemark_fault( $this->table ) );
@@ -108,7 +109,7 @@ class Tidemark_Native {
 	/** Stores each, or deletes what cannot be stored: an older copy must not stay. */
 	public function set( $prefix, array $values, $expires ) {
 		foreach ( $values as $key => $value ) {
-			if ( null === $this->put( $prefix, $key, $value, $expires, self::ALWAYS ) ) {
+			if ( self::is_unstored( $this->put( $prefix, $key, $value, $expires, self::ALWAYS ) ) ) {
 				$this->delete( $prefix, $key );
 			}
 		}
@@ -118,32 +119,47 @@ class Tidemark_Native {
 	public function add( $prefix, array $values, $expires ) {
 		$added = array();
 		foreach ( $values as $key => $value ) {
-			$added[ $key ] = $this->put( $prefix, $key, $value, $expires, self::ABSENT )
-				?? (int) ! is_array( $this->get( $prefix, $key, false ) );
+			$stored = $this->put( $prefix, $key, $value, $expires, self::ABSENT );
+			if ( self::BUSY === $stored ) {
+				// Whether it is there is not known: no caller may take itself for the first.
+				$stored = Tidemark_Tiers::REFUSED;
+			} elseif ( ! is_int( $stored ) ) {
+				$stored = (int) ! is_array( $this->get( $prefix, $key, false ) );
+			}
+			$added[ $key ] = $stored;
 		}
 		return $added;
 	}
 
 	public function replace( $prefix, $key, $value, $expires ) {
 		$stored = $this->put( $prefix, $key, $value, $expires, self::PRESENT );
-		return null === $stored ? true === $this->delete( $prefix, $key ) : 1 === $stored;
+		return self::is_unstored( $stored ) ? true === $this->delete( $prefix, $key ) : 1 === $stored;
 	}
 
-	/** @return int|null As `tidemark_put`; null also for a value that has no bytes. */
+	/** Whether an older value may be there still, which must not stay. */
+	private static function is_unstored( $stored ) {
+		return ! is_int( $stored ) || self::BUSY === $stored;
+	}
+
+	/** @return int|false|null As `tidemark_put`. */
 	private function put( $prefix, $key, $value, $expires, $when ) {
 		if ( time() !== $this->ready_at && ! $this->is_ready( false ) ) {
 			return null;
 		}
 		try {
-			return tidemark_put( $this->table, $prefix, (string) $key, $value, $expires, $when );
+			$stored = tidemark_put( $this->table, $prefix, $key, $value, $expires, $when );
 		} catch ( Throwable $refused ) {
-			return null;
+			return false;
 		}
+		if ( null === $stored || self::BUSY === $stored ) {
+			$this->notices->note( 'dropped', tidemark_fault( $this->table ) );
+		}
+		return $stored;
 	}
 
 	/** @return bool|null Whether it was there. */
 	public function delete( $prefix, $key ) {
-		$deleted = $this->is_ready( false ) ? tidemark_delete( $this->table, $prefix, (string) $key ) : null;
+		$deleted = $this->is_ready( false ) ? tidemark_delete( $this->table, $prefix, $key ) : null;
 		if ( null === $deleted ) {
 			$this->give_up( Tidemark_Invalidation::KEY, $prefix . $key );
 		}
@@ -153,8 +169,9 @@ class Tidemark_Native {
 	/** @return array|false|null The new number and its expiry. */
 	public function incr( $prefix, $key, $offset ) {
 		$is_ready = $this->is_ready( false );
-		$number   = $is_ready ? tidemark_raise( $this->table, $prefix, (string) $key, $offset ) : null;
+		$number   = $is_ready ? tidemark_raise( $this->table, $prefix, $key, $offset ) : null;
 		if ( null === $number ) {
+			$is_ready && $this->notices->note( 'dropped', tidemark_fault( $this->table ) );
 			$this->delete( $prefix, $key );
 		}
 		return $number;
@@ -247,7 +264,10 @@ class Tidemark_Native {
 		}
 		$obey = function () use ( $records ) {
 			foreach ( $records as list( $kind, $hash ) ) {
-				if ( ! tidemark_forget( $this->table, pack( 'q', $hash ), Tidemark_Invalidation::GROUP === $kind ) ) {
+				$is_gone = self::patiently( function () use ( $kind, $hash ) {
+					return tidemark_forget( $this->table, pack( 'q', $hash ), Tidemark_Invalidation::GROUP === $kind );
+				} );
+				if ( ! $is_gone ) {
 					return false;
 				}
 			}
@@ -265,31 +285,56 @@ class Tidemark_Native {
 		$this->end_other_form();
 		$position = $this->invalidation->position();
 		$token    = $this->state( 'token' );
-		if ( ! tidemark_flush( $this->table ) || ( $token && ! $this->keep( 'token', $token ) ) ) {
+		$flushed  = self::patiently( function () {
+			return tidemark_flush( $this->table );
+		} );
+		if ( ! $flushed || ( $token && ! $this->keep( 'token', $token ) ) ) {
 			return false;
 		}
 		$origin = bin2hex( random_bytes( Tidemark_Invalidation::ORIGIN ) );
 		return $this->keep( 'position', array( $this->place->boot_id, $origin, $position ) );
 	}
 
-	/** A process that still writes to the store of the pure form finds its name gone, and is a guest. */
+	/**
+	 * A process that still writes to the store of the pure form finds its name gone, and is a guest.
+	 * One that runs a drop-in of before there was this form does not know of it. While its lock is a
+	 * folder it can make no store, and notifies the others of what it writes.
+	 */
 	private function end_other_form() {
+		$lock = $this->place->file( 'store.sqlite.lock' );
+		if ( ! is_dir( $lock ) ) {
+			@unlink( $lock );
+			@mkdir( $lock, 0700 );
+		}
 		foreach ( array( '', '-wal', '-shm', '.origin' ) as $end ) {
 			$path = $this->place->file( "store.sqlite$end" );
 			is_file( $path ) && @unlink( $path );
 		}
 	}
 
+	/** What an act says that is tried again while it says null, as where others hold a lock. */
+	private static function patiently( $act ) {
+		$said = null;
+		for ( $tries = 0; null === $said && $tries < self::TRIES; ++$tries ) {
+			$said = $act();
+		}
+		return $said;
+	}
+
 	/** @return mixed False where there is none, null where the file cannot be used. */
 	private function state( $name ) {
-		$value = tidemark_get( $this->table, self::STATE, $name, $found );
-		return $found ? $value : $found;
+		$found = tidemark_get( $this->table, self::STATE, $name );
+		return $found ? $found[0] : $found;
 	}
 
 	/** Other processes may renew the lease again and again while they begin, each once. */
 	private function keep( $name, array $value ) {
+		$ends = hrtime( true ) + self::TRIES * 50000000;
 		for ( $tries = 0; $tries < 1000; ++$tries ) {
 			$stored = tidemark_put( $this->table, self::STATE, $name, $value, 0, self::ALWAYS );
+			if ( self::BUSY === $stored && hrtime( true ) < $ends ) {
+				continue;
+			}
 			if ( Tidemark_Tiers::REFUSED !== $stored ) {
 				return Tidemark_Tiers::STORED === $stored;
 			}
@@ -322,6 +367,8 @@ class Tidemark_Native {
 			|| 1 !== tidemark_put( $this->table, self::STATE, 'checked', 1, $now + 60, self::ABSENT ) ) {
 			return false;
 		}
+		// A process that took its lock before that was a folder may have made a store since.
+		$this->end_other_form();
 		$row = Tidemark_Site_Row::read();
 		if ( false !== $row ) {
 			$this->compare_token( $row, $now );

@@ -10,6 +10,8 @@ class Tidemark_Place {
 	public $identity = '';
 	/** @var Tidemark_Site_File */
 	public $site;
+	/** What this site is called in the memory of the thread; empty where none is used. */
+	private $name = '';
 	/** True where this process must not use the store, and only notifies the others of its writes. */
 	public $is_guest = false;
 
@@ -24,6 +26,9 @@ class Tidemark_Place {
 			: ( defined( 'WP_CONTENT_DIR' ) ? WP_CONTENT_DIR : '' );
 		$base  = rtrim( (string) $base, '/' );
 
+		if ( $place->recall( $base, $names ) ) {
+			return $place;
+		}
 		if ( '' !== (string) ini_get( 'open_basedir' ) && ! @is_dir( $base ) ) {
 			// PHP would print a warning for each look at a file there.
 			$place->refusal = 'the folder is outside of open_basedir';
@@ -42,7 +47,49 @@ class Tidemark_Place {
 			$is_known       = null !== $id || ! $place->may_create();
 			$place->refusal = $is_known ? $place->check() : 'the options table cannot be read';
 		}
+		$place->remember();
 		return $place;
+	}
+
+	/** What an earlier request of this thread found, where the folder and the file of the site are still as they were. */
+	private function recall( $base, array $names ) {
+		if ( ! Tidemark_Native::is_loaded() || ( defined( 'TIDEMARK_CACHE_GUEST' ) && TIDEMARK_CACHE_GUEST ) ) {
+			return false;
+		}
+		$names[]    = defined( 'DB_HOST' ) ? DB_HOST : '';
+		$names[]    = defined( 'WP_CONTENT_DIR' ) ? WP_CONTENT_DIR : '';
+		$this->name = $base . "\0" . implode( "\0", $names );
+		$known      = explode( "\0", (string) tidemark_recall( $this->name ) );
+		if ( 5 !== count( $known ) ) {
+			return false;
+		}
+		list( $shape, $folder, $boot_id, $identity, $site ) = $known;
+		$this->folder  = $folder;
+		$this->site    = new Tidemark_Site_File( $base, array(), $site );
+		if ( $shape !== $this->shape() ) {
+			$this->folder = '';
+			return false;
+		}
+		$this->boot_id  = $boot_id;
+		$this->identity = $identity;
+		return true;
+	}
+
+	private function remember() {
+		if ( '' !== $this->name && '' === $this->refusal ) {
+			$known = array( $this->shape(), $this->folder, $this->boot_id, $this->identity, $this->site->known() );
+			tidemark_remember( $this->name, implode( "\0", $known ) );
+		}
+	}
+
+	/** Changes where another folder or file takes the place of one, or other users get rights. */
+	private function shape() {
+		clearstatcache( true, $this->folder );
+		if ( is_link( $this->folder ) || ! is_dir( $this->folder ) ) {
+			return '';
+		}
+		return fileinode( $this->folder ) . ':' . fileperms( $this->folder ) . ':' . fileowner( $this->folder )
+			. ':' . $this->site->shape();
 	}
 
 	/** Whether this process may create what does not exist yet. */

@@ -13,9 +13,10 @@ class WP_Object_Cache {
 	public $cache_misses = 0;
 	protected $global_groups = array();
 	protected $non_persistent_groups = array();
-	protected $blog_prefix = '';
+	/** Empty on a single site. Public for `wp_cache_get`, as the next one. */
+	public $blog_prefix = '';
 	/** Group => id => Unix time; of entries that expire. */
-	private $expires = array();
+	public $expires = array();
 	/** Group => prefix of its keys in the tiers below. */
 	private $prefixes = array();
 	private $multisite;
@@ -80,7 +81,13 @@ class WP_Object_Cache {
 			$found = true;
 		} elseif ( $is_persistent ) {
 			$prefix = $this->prefixes[ $group ] ?? $this->prefix( $group );
-			$found  = $this->take( $group, $id, $this->tiers->get( $prefix, $key, $force ) );
+			$below  = $this->tiers->get( $prefix, $key, $force );
+			if ( $below && 0 === $below[1] && ! isset( $this->expires[ $group ][ $id ] ) ) {
+				$found = true;
+				$this->cache[ $group ][ $id ] = $below[0]; // `take`, inlined for what does not expire.
+			} else {
+				$found = $this->take( $group, $id, $below );
+			}
 		}
 		if ( ! $found ) {
 			++$this->cache_misses;

@@ -14,7 +14,12 @@ class Tidemark_Site_File {
 	private $id;
 	private $local;
 
-	public function __construct( $base, array $names ) {
+	/** @param string|null $known What `known` said in an earlier request. */
+	public function __construct( $base, array $names, $known = null ) {
+		if ( null !== $known ) {
+			list( $this->path, $this->id, $this->local ) = explode( "\n", $known );
+			return;
+		}
 		// The path only tells files apart: sites whose names are equal may share the folder.
 		$names[]    = defined( 'DB_HOST' ) ? DB_HOST : '';
 		$names[]    = defined( 'WP_CONTENT_DIR' ) ? WP_CONTENT_DIR : '';
@@ -23,6 +28,17 @@ class Tidemark_Site_File {
 		$lines      = explode( "\n", (string) $text );
 		$this->id    = preg_match( self::ID, $lines[0] ) ? $lines[0] : '';
 		$this->local = $lines[1] ?? '';
+	}
+
+	public function known() {
+		return "{$this->path}\n{$this->id}\n{$this->local}";
+	}
+
+	/** Changes where another file takes its place. Empty where there is none. */
+	public function shape() {
+		clearstatcache( true, $this->path );
+		return is_file( $this->path ) && ! is_link( $this->path )
+			? fileinode( $this->path ) . ':' . filesize( $this->path ) . ':' . filemtime( $this->path ) : '';
 	}
 
 	/**

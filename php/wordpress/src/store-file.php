@@ -129,6 +129,8 @@ trait Tidemark_Store_File {
 
 	/** The right to give the name to another file; null where another process keeps it too long. */
 	private static function lock_name( $path ) {
+		// A folder is there where the native form kept a store, which is gone.
+		is_dir( "$path.lock" ) && @rmdir( "$path.lock" );
 		$lock = @fopen( "$path.lock", 'c' );
 		$ends = hrtime( true ) + self::WAIT_SECONDS * 1e9;
 		while ( $lock && ! flock( $lock, LOCK_EX | LOCK_NB ) ) {
