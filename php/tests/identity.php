@@ -22,7 +22,7 @@ $shared = $host + array( 'constants' => $constants );
 Suite::request( $left, sprintf( $write, 1 ), $shared );
 Suite::request( $right, sprintf( $write, 2 ), $shared );
 Suite::same( 'sites of equal names in one folder share nothing', array( Suite::request( $left, $read, $shared ),
-	Suite::request( $right, $read, $shared ), count( glob( "$base/.ht-tidemark-*/store.sqlite" ) ) ), array( 1, 2, 2 ) );
+	Suite::request( $right, $read, $shared ), count( glob( "$base/.ht-tidemark-*/" . Suite::store_file() ) ) ), array( 1, 2, 2 ) );
 Suite::same( 'site is found by another path', Suite::request( Suite::bare_site(), $read,
 	array( 'table' => $left ) + $shared ), 1 );
 
@@ -73,6 +73,9 @@ Suite::same( 'site without file and table wrote nothing', array( Suite::request(
 
 /** The minute of the check is moved instead of waited for; it is kept in the shared memory, too. */
 function age_check( $site ) {
+	if ( Suite::$extension ) {
+		return '( function () { tidemark_delete( $this->table, "tidemark", "checked" ); } )->call( Tidemark_Tiers::shared() ); ';
+	}
 	foreach ( glob( "$site/.ht-tidemark-*/store.sqlite" ) as $store ) {
 		$db = new SQLite3( $store );
 		$db->exec( 'UPDATE mark SET checked = checked - 61' );
@@ -119,6 +122,10 @@ Suite::request( $site, sprintf( $write, 1 ), $salted( 'one' ) );
 Suite::request( $site, sprintf( $write, 2 ), $salted( 'two' ) );
 $kept = array();
 for ( $i = 0; $i < 4; ++$i ) {
+	foreach ( Suite::$extension ? array( 'one', 'two' ) : array() as $salt ) {
+		Suite::request( $site, '( function () { tidemark_delete( $this->table, "tidemark", "checked" ); $token = $this->state( "token" );
+			$token[2] -= 601; $this->keep( "token", $token ); } )->call( Tidemark_Tiers::shared() );', $salted( $salt ) );
+	}
 	foreach ( glob( "$site/.ht-tidemark-*/store.sqlite" ) as $store ) {
 		$db = new SQLite3( $store );
 		$db->exec( 'UPDATE mark SET checked = checked - 61, changed = changed - 601' );

@@ -19,8 +19,8 @@ $parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'replaced'
 $parts = array_merge( $parts, array( 'apcu', 'sync', 'ahead', 'processes', 'writers', 'churn',
 	'history' ) );
 if ( Suite::$extension ) {
-	$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command', 'sync', 'processes', 'writers',
-		'history' );
+	$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command', 'identity', 'sync', 'processes',
+		'writers', 'many', 'churn', 'history' );
 }
 /** These also hold where tier 1 is. */
 $with_apcu = array( 'contract', 'multisite' );
