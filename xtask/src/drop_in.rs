@@ -62,6 +62,14 @@ pub fn native_steps(
         Runner::Pytest,
         &mut command,
     );
+    if is_night {
+        let mut session = checkout.command("php");
+        session.arg("native.php").arg(dist::drop_in(checkout)?);
+        session.arg(library).env(LANE_VARIABLE, "night");
+        session.current_dir(checkout.root.join(SESSION));
+        let name = format!("{} with the extension", name(SESSION));
+        lane.run(&name, Runner::Pytest, &mut session);
+    }
     Ok(())
 }
 
