@@ -1,7 +1,7 @@
 //! Any bytes as a frame: opened within the limit, or refused. The same bytes as a payload: sealed
 //! and opened, they are as before.
 
-use tiers::envelope::{HEADER_BYTES_MAX, open, seal};
+use tiers::envelope::{FrameCheck, HEADER_BYTES_MAX, ROOM_BYTES, Sealing, open, seal};
 
 /// Most bytes that a frame may open to here.
 const BYTES_MAX: usize = 1 << 16;
@@ -9,16 +9,30 @@ const BYTES_MAX: usize = 1 << 16;
 const TIMES: [usize; 3] = [1, 7, 300];
 
 pub fn check(bytes: &[u8]) {
-    if let Ok(payload) = open(bytes, BYTES_MAX) {
-        assert!(payload.bytes.len() <= BYTES_MAX);
+    for check in [FrameCheck::InFrame, FrameCheck::ByStore] {
+        if let Ok(payload) = open(check, bytes, BYTES_MAX) {
+            assert!(payload.bytes.len() <= BYTES_MAX);
+        }
+        check_sealed(check, bytes);
     }
+}
+
+fn check_sealed(check: FrameCheck, bytes: &[u8]) {
+    let sealing = Sealing {
+        check,
+        ..Sealing::default()
+    };
+    let open = |frame, bytes_max| open(check, frame, bytes_max);
     for times in TIMES {
         let payload = bytes.repeat(times);
-        let mut frame = Vec::new();
-        seal(times as u8, &payload, &mut frame);
+        let with_room = [&[0; ROOM_BYTES], &payload[..]].concat();
+        let mut frame = seal(sealing, times as u8, with_room);
         assert!(frame.len() <= payload.len() + HEADER_BYTES_MAX);
         let opened = open(&frame, payload.len()).expect("what was sealed opens");
         assert_eq!((opened.codec, &*opened.bytes), (times as u8, &payload[..]));
+        if check == FrameCheck::ByStore {
+            continue;
+        }
         // Cut off, or with one byte of the input over one of its own.
         assert!(open(&frame[..frame.len() - 1], payload.len()).is_err());
         if let [place, change, ..] = bytes

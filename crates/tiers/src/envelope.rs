@@ -3,10 +3,10 @@
 //! | bytes | |
 //! |---|---|
 //! | 1 | [`MAGIC`] |
-//! | 1 | version in the upper four bits, 1 in the lower ones if compressed |
+//! | 1 | version in the upper four bits; in the lower ones 1 if compressed, 2 if without checksum |
 //! | 1 | the caller's number for its codec |
 //! | 1 | 0 |
-//! | 8 | XXH3-64, little endian, of all that follows; seeded with the four bytes before |
+//! | 8 | XXH3-64, little endian, of all that follows, seeded with the four bytes before; or 0 |
 //! | 4 | only if compressed: length of the payload, little endian |
 //! | | the payload, or an LZ4 block of it |
 //!
@@ -25,6 +25,7 @@ pub const HEADER_BYTES_MAX: usize = COMPRESSED_BYTES;
 
 const VERSION: u8 = 1;
 const COMPRESSED: u8 = 1;
+const UNCHECKED: u8 = 2;
 const CHECK: std::ops::Range<usize> = 4..12;
 const PLAIN_BYTES: usize = 12;
 const COMPRESSED_BYTES: usize = 16;
@@ -32,6 +33,35 @@ const COMPRESSED_BYTES: usize = 16;
 pub const COMPRESS_FROM_BYTES: usize = 1_024;
 /// No LZ4 block says more than this with one byte, so a longer claim is a lie.
 const EXPANSION_MAX: usize = 256;
+
+/// Who finds out that a frame is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameCheck {
+    /// Who opens it, by the checksum in the frame.
+    InFrame,
+    /// The store, by one of its own over all its bytes. A second one would be the dearest part of
+    /// a read.
+    ByStore,
+}
+
+/// How payloads become frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sealing {
+    /// Payloads shorter than this are kept as they are.
+    pub compress_from: usize,
+    /// Whether the frames have a checksum.
+    pub check: FrameCheck,
+}
+
+impl Default for Sealing {
+    /// For any store.
+    fn default() -> Self {
+        Sealing {
+            compress_from: COMPRESS_FROM_BYTES,
+            check: FrameCheck::InFrame,
+        }
+    }
+}
 
 /// A payload and the codec that wrote it.
 #[derive(Debug, PartialEq)]
@@ -65,56 +95,80 @@ impl fmt::Display for EnvelopeError {
 
 impl std::error::Error for EnvelopeError {}
 
-/// Appends the frame of a payload to `to`.
-pub fn seal(codec: u8, payload: &[u8], to: &mut Vec<u8>) {
-    seal_from(COMPRESS_FROM_BYTES, codec, payload, to);
-}
+/// Room for a header in front of a payload.
+pub const ROOM_BYTES: usize = PLAIN_BYTES;
 
-/// As [`seal`], but payloads shorter than `compress_from` bytes are kept as they are.
-pub fn seal_from(compress_from: usize, codec: u8, payload: &[u8], to: &mut Vec<u8>) {
-    let start = to.len();
-    let length = u32::try_from(payload.len()).ok();
-    let compressed = length.filter(|_| payload.len() >= compress_from);
-    let is_smaller = compressed.is_some_and(|length| compress(codec, payload, length, to));
-    if !is_smaller {
-        to.truncate(start);
-        to.reserve(PLAIN_BYTES + payload.len());
-        to.extend_from_slice(&[MAGIC, VERSION << 4, codec, 0]);
-        to.extend_from_slice(&[0; CHECK.end - CHECK.start]);
-        to.extend_from_slice(payload);
-    }
-    let frame = &mut to[start..];
-    let check = checksum(frame);
-    frame[CHECK].copy_from_slice(&check.to_le_bytes());
-}
-
-/// Appends the compressed frame without its checksum; false if that saves less than an eighth.
-fn compress(codec: u8, payload: &[u8], length: u32, to: &mut Vec<u8>) -> bool {
-    to.extend_from_slice(&[MAGIC, VERSION << 4 | COMPRESSED, codec, 0]);
-    to.extend_from_slice(&[0; CHECK.end - CHECK.start]);
-    to.extend_from_slice(&length.to_le_bytes());
-    let start = to.len();
-    to.resize(start + block::get_maximum_output_size(payload.len()), 0);
-    let Ok(written) = block::compress_into(payload, &mut to[start..]) else {
-        return false;
+/// The frame of a payload, which stands after [`ROOM_BYTES`] of anything.
+///
+/// # Panics
+/// Where there is no such room.
+pub fn seal(sealing: Sealing, codec: u8, mut payload: Vec<u8>) -> Vec<u8> {
+    let flags = match sealing.check {
+        FrameCheck::InFrame => VERSION << 4,
+        FrameCheck::ByStore => VERSION << 4 | UNCHECKED,
     };
-    to.truncate(start + written);
-    written <= payload.len() - payload.len() / 8
+    let length = payload.len() - ROOM_BYTES;
+    let compressed = if length < sealing.compress_from {
+        None
+    } else {
+        compress(
+            [MAGIC, flags | COMPRESSED, codec, 0],
+            &payload[ROOM_BYTES..],
+        )
+    };
+    let mut frame = compressed.unwrap_or_else(|| {
+        payload[..CHECK.start].copy_from_slice(&[MAGIC, flags, codec, 0]);
+        payload[CHECK].fill(0);
+        payload
+    });
+    if sealing.check == FrameCheck::InFrame {
+        let check = checksum(&frame);
+        frame[CHECK].copy_from_slice(&check.to_le_bytes());
+    }
+    frame
+}
+
+/// The compressed frame without its checksum; `None` if that saves less than an eighth.
+fn compress(head: [u8; 4], payload: &[u8]) -> Option<Vec<u8>> {
+    let length = u32::try_from(payload.len()).ok()?;
+    let mut frame = head.to_vec();
+    frame.extend_from_slice(&[0; CHECK.end - CHECK.start]);
+    frame.extend_from_slice(&length.to_le_bytes());
+    let start = frame.len();
+    let most = block::get_maximum_output_size(payload.len());
+    frame.resize(start + most, 0);
+    let written = block::compress_into(payload, &mut frame[start..]).ok()?;
+    frame.truncate(start + written);
+    (written <= payload.len() - payload.len() / 8).then_some(frame)
 }
 
 /// The payload of a frame, at most `bytes_max` long. Nothing is allocated before the checksum and
-/// all lengths are right.
+/// all lengths are right. A frame without a checksum is none, unless it comes from a store that
+/// has checked it.
 ///
 /// # Errors
 /// [`EnvelopeError`]: the frame counts as a miss.
-pub fn open(frame: &[u8], bytes_max: usize) -> Result<Payload<'_>, EnvelopeError> {
+pub fn open(
+    checked: FrameCheck,
+    frame: &[u8],
+    bytes_max: usize,
+) -> Result<Payload<'_>, EnvelopeError> {
     let header = frame.get(..4).ok_or(EnvelopeError::Damaged)?;
-    if header[0] != MAGIC || header[1] >> 4 != VERSION || header[1] & 0x0e != 0 || header[3] != 0 {
+    let foreign = match checked {
+        FrameCheck::InFrame => !COMPRESSED & 0x0f,
+        FrameCheck::ByStore => !(COMPRESSED | UNCHECKED) & 0x0f,
+    };
+    let is_ours = header[0] == MAGIC && header[1] >> 4 == VERSION && header[3] == 0;
+    if !is_ours || header[1] & foreign != 0 {
         return Err(EnvelopeError::Foreign);
     }
     let codec = header[2];
     let check = frame.get(CHECK).ok_or(EnvelopeError::Damaged)?;
-    if check != checksum(frame).to_le_bytes() {
+    let right = match header[1] & UNCHECKED {
+        0 => checksum(frame),
+        _ => 0,
+    };
+    if check != right.to_le_bytes() {
         return Err(EnvelopeError::Damaged);
     }
     if header[1] & COMPRESSED == 0 {
@@ -158,18 +212,54 @@ mod tests {
 
     use super::*;
 
+    fn sealed_by(sealing: Sealing, codec: u8, payload: &[u8]) -> Vec<u8> {
+        seal(sealing, codec, [&[7; ROOM_BYTES], payload].concat())
+    }
+
     fn sealed(codec: u8, payload: &[u8]) -> Vec<u8> {
-        let mut frame = b"before".to_vec();
-        seal(codec, payload, &mut frame);
-        assert!(frame.starts_with(b"before"));
-        frame.split_off(6)
+        sealed_by(Sealing::default(), codec, payload)
+    }
+
+    /// As any store gives it.
+    fn opened(frame: &[u8], bytes_max: usize) -> Result<Payload<'_>, EnvelopeError> {
+        open(FrameCheck::InFrame, frame, bytes_max)
+    }
+
+    #[test]
+    fn frame_without_a_checksum_opens_only_where_the_store_has_one() {
+        let sealing = Sealing {
+            check: FrameCheck::ByStore,
+            ..Sealing::default()
+        };
+        for payload in [vec![3; 40], vec![b'a'; 2_000]] {
+            let mut frame = sealed_by(sealing, 9, &payload);
+            assert_eq!(opened(&frame, usize::MAX), Err(EnvelopeError::Foreign));
+            let verified = open(FrameCheck::ByStore, &frame, usize::MAX).unwrap();
+            assert_eq!((verified.codec, &*verified.bytes), (9, &payload[..]));
+            let limit = payload.len() - 1;
+            let large = open(FrameCheck::ByStore, &frame, limit);
+            assert_eq!(large, Err(EnvelopeError::TooLarge));
+            for length in 0..COMPRESSED_BYTES.min(frame.len()) {
+                let cut = open(FrameCheck::ByStore, &frame[..length], usize::MAX);
+                assert!(cut.is_err() || length >= PLAIN_BYTES, "{length}");
+            }
+            frame[CHECK.start] = 1;
+            let changed = open(FrameCheck::ByStore, &frame, usize::MAX);
+            assert_eq!(changed, Err(EnvelopeError::Damaged));
+            // One that has a checksum is checked all the same.
+            let mut frame = sealed(9, &payload);
+            assert!(open(FrameCheck::ByStore, &frame, usize::MAX).is_ok());
+            *frame.last_mut().unwrap() ^= 1;
+            let changed = open(FrameCheck::ByStore, &frame, usize::MAX);
+            assert_eq!(changed, Err(EnvelopeError::Damaged));
+        }
     }
 
     #[test]
     fn frame_of_a_small_payload_has_twelve_bytes_of_header() {
         let frame = sealed(7, b"abc");
         assert_eq!(frame.len(), 12 + 3);
-        let payload = open(&frame, 3).unwrap();
+        let payload = opened(&frame, 3).unwrap();
         assert_eq!((payload.codec, &*payload.bytes), (7, &b"abc"[..]));
     }
 
@@ -178,17 +268,20 @@ mod tests {
         let payload = vec![b'a'; 10_000];
         let frame = sealed(0, &payload);
         assert!(frame.len() < 100, "{}", frame.len());
-        assert_eq!(&*open(&frame, 10_000).unwrap().bytes, payload);
+        assert_eq!(&*opened(&frame, 10_000).unwrap().bytes, payload);
     }
 
     #[test]
     fn frame_of_a_payload_below_the_size_asked_for_is_plain() {
         let payload = vec![b'a'; 10_000];
         for (from, is_plain) in [(10_000, false), (10_001, true)] {
-            let mut frame = Vec::new();
-            seal_from(from, 3, &payload, &mut frame);
+            let sealing = Sealing {
+                compress_from: from,
+                ..Sealing::default()
+            };
+            let frame = sealed_by(sealing, 3, &payload);
             assert_eq!(frame.len() == PLAIN_BYTES + payload.len(), is_plain);
-            assert_eq!(&*open(&frame, 10_000).unwrap().bytes, payload);
+            assert_eq!(&*opened(&frame, 10_000).unwrap().bytes, payload);
         }
     }
 
@@ -196,8 +289,8 @@ mod tests {
     fn frame_over_the_limit_is_refused() {
         for payload in [vec![b'a'; 10_000], vec![1; 11]] {
             let frame = sealed(0, &payload);
-            let opened = open(&frame, payload.len() - 1);
-            assert_eq!(opened, Err(EnvelopeError::TooLarge));
+            let found = opened(&frame, payload.len() - 1);
+            assert_eq!(found, Err(EnvelopeError::TooLarge));
         }
     }
 
@@ -208,8 +301,8 @@ mod tests {
             frame[PLAIN_BYTES..COMPRESSED_BYTES].copy_from_slice(&length.to_le_bytes());
             let check = checksum(&frame);
             frame[CHECK].copy_from_slice(&check.to_le_bytes());
-            let opened = open(&frame, usize::MAX);
-            assert_eq!(opened, Err(EnvelopeError::Damaged), "{length}");
+            let found = opened(&frame, usize::MAX);
+            assert_eq!(found, Err(EnvelopeError::Damaged), "{length}");
         }
     }
 
@@ -220,10 +313,10 @@ mod tests {
             for bit in 0..frame.len() * 8 {
                 let mut turned = frame.clone();
                 turned[bit / 8] ^= 1 << (bit % 8);
-                assert!(open(&turned, usize::MAX).is_err(), "bit {bit}");
+                assert!(opened(&turned, usize::MAX).is_err(), "bit {bit}");
             }
             for length in 0..frame.len() {
-                assert!(open(&frame[..length], usize::MAX).is_err(), "{length}");
+                assert!(opened(&frame[..length], usize::MAX).is_err(), "{length}");
             }
         }
     }
@@ -238,8 +331,8 @@ mod tests {
             let payload = unit.repeat(times);
             let frame = sealed(codec, &payload);
             prop_assert!(frame.len() <= payload.len() + HEADER_BYTES_MAX);
-            let opened = open(&frame, payload.len()).unwrap();
-            prop_assert_eq!((opened.codec, &*opened.bytes), (codec, &payload[..]));
+            let found = opened(&frame, payload.len()).unwrap();
+            prop_assert_eq!((found.codec, &*found.bytes), (codec, &payload[..]));
         }
     }
 }

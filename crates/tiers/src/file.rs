@@ -13,7 +13,9 @@ use crate::tier::{
     Stored, Tier, TierError, TierFault, TokenName,
 };
 use opened::{OpenWay, OpenedFile};
+use ring::NewRecord;
 
+mod buckets;
 mod clean;
 mod failed;
 mod joint;
@@ -225,6 +227,10 @@ impl JointReads for FileTier {
     fn get_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<JointHit>, TierError> {
         self.with(|opened| opened.get_under(key, names, (self.host.now_ms)()))
     }
+
+    fn key_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<Vec<u8>>, TierError> {
+        self.with(|opened| opened.key_under(key, names, (self.host.now_ms)()))
+    }
 }
 
 impl LeasingTier for FileTier {
@@ -258,7 +264,12 @@ impl Tier for FileTier {
         lifetime_ms: Option<u64>,
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError> {
-        self.with(|opened| opened.set(key, value, lifetime_ms, ticket, &self.host))
+        let record = NewRecord {
+            key,
+            value,
+            lifetime_ms,
+        };
+        self.with(|opened| opened.set(record, ticket, &self.host))
     }
 
     fn joint_reads(&self) -> Option<&dyn JointReads> {

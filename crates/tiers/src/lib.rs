@@ -42,10 +42,11 @@ pub use host::Host;
 pub use memcached::MemcachedStore;
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
 pub use redis::{LoopReads, NOTICE_BYTES_MAX, RedisTier, read_answer};
+pub use releases::ReleaseWaker;
 pub use server::TierServer;
 pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
-    HeardNotice, JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup,
+    JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, ListenEvent, Lookup,
     MissTicket, NAME_BYTES, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
 };
 pub use tls::TierTls;

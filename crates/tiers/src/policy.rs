@@ -398,11 +398,11 @@ impl TierGate {
         self.waiting -= 1;
     }
 
-    /// An operation that had entered is over.
-    pub fn leave(&mut self, failed: Option<TierFault>, now_ms: u64) {
+    /// An operation that had entered is over. The clock is read only if it has failed.
+    pub fn leave(&mut self, failed: Option<TierFault>, now_ms: impl FnOnce() -> u64) {
         self.running -= 1;
         if let Some(fault) = failed {
-            self.count_failure(fault, now_ms);
+            self.count_failure(fault, now_ms());
         }
     }
 
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(gate.enter(0), GateAnswer::Full);
         gate.begin_wait();
         assert_eq!(gate.enter(0), GateAnswer::Rejected);
-        gate.leave(None, 0);
+        gate.leave(None, || 0);
         gate.end_wait();
         assert_eq!(gate.enter(0), GateAnswer::Enter);
     }
@@ -476,11 +476,11 @@ mod tests {
         ];
         for fault in harmless.repeat(10) {
             assert_eq!(gate.enter(0), GateAnswer::Enter);
-            gate.leave(Some(fault), 0);
+            gate.leave(Some(fault), || 0);
         }
         for _ in 0..5 {
             assert_eq!(gate.enter(0), GateAnswer::Enter);
-            gate.leave(Some(TierFault::Io), 0);
+            gate.leave(Some(TierFault::Io), || 0);
         }
         assert_eq!(gate.enter(0), GateAnswer::Rejected);
         assert_eq!(gate.enter(30_000), GateAnswer::Check(1));
@@ -496,7 +496,7 @@ mod tests {
             while let CallStep::Ask(0) = call.next(0) {
                 assert_eq!(gate.enter(0), GateAnswer::Enter);
                 reads += 1;
-                gate.leave(Some(TierFault::Io), 0);
+                gate.leave(Some(TierFault::Io), || 0);
                 call.fail(TierFault::Io, &mut gate);
             }
             assert_eq!(call.next(0), CallStep::Run);

@@ -10,7 +10,7 @@ use super::breaker::BreakerAnswer;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
-use super::releases::ReleaseWait;
+use super::releases::{ReleaseWait, ReleaseWaker};
 use super::tier::{
     JointHit, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
 };
@@ -22,8 +22,8 @@ const CALL_MS: u64 = 5_000;
 const NEAREST: usize = 0;
 /// How long a call waits for another process between two looks, at first and at most.
 const PAUSE_MS: (u64, u64) = (1, 25);
-/// As that, where it hears that the other process is ready.
-const HEARING_PAUSE_MS: u64 = 100;
+/// As that, where it is notified when the other process is ready.
+const NOTIFIED_PAUSE_MS: u64 = 100;
 
 /// Tiers that many functions may share.
 pub struct TierStack {
@@ -53,14 +53,14 @@ pub struct TierCall {
     key: Vec<u8>,
     names: Vec<TokenName>,
     is_forced: bool,
+    /// Whether the value is known before the tiers are asked.
+    has_value: bool,
     has_own_tags: bool,
     own_tags: Vec<TokenName>,
     /// What each tier that missed the value gave to store it.
     rights: Vec<Option<StoreRight>>,
     lease: Option<HeldLease>,
     pause_ms: u64,
-    /// Whether the driver waits by [`TierStack::pause`].
-    is_woken: bool,
     wait: Option<ReleaseWait>,
     /// What tiers did not do.
     pub failures: Vec<TierError>,
@@ -99,7 +99,8 @@ pub enum AskAnswer {
 
 struct StoreRight {
     key: Vec<u8>,
-    ticket: MissTicket,
+    /// `None` for a value that no deletion until now can have made wrong.
+    ticket: Option<MissTicket>,
     /// Of a call whose values have tags.
     watch: Option<TagWatch>,
 }
@@ -184,12 +185,12 @@ impl TierStack {
             key: key.to_vec(),
             names,
             is_forced,
+            has_value: false,
             has_own_tags: false,
             own_tags: Vec::new(),
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
             pause_ms: PAUSE_MS.0,
-            is_woken: false,
             wait: None,
             failures: Vec::new(),
             rejected: 0,
@@ -202,11 +203,12 @@ impl TierStack {
 
     /// Asks the tiers until one has the value, or it is clear who computes it.
     pub fn ask(&self, call: &mut TierCall) -> AskAnswer {
-        if call.steps.next(self.now_ms()) == CallStep::Wait {
-            call.steps.waited(self.now_ms());
+        let mut now_ms = self.now_ms();
+        if call.steps.next(now_ms) == CallStep::Wait {
+            call.steps.waited(now_ms);
         }
         loop {
-            match call.steps.next(self.now_ms()) {
+            match call.steps.next(now_ms) {
                 CallStep::Ask(tier) => {
                     if let Some(hit) = self.ask_tier(call, tier) {
                         return AskAnswer::Hit(hit);
@@ -217,10 +219,12 @@ impl TierStack {
                 CallStep::Leave => return AskAnswer::Leave,
                 CallStep::Run | CallStep::Store(_) | CallStep::Done => return AskAnswer::Run,
             }
+            now_ms = self.now_ms();
         }
     }
 
-    /// Waits on this thread for another process, so long at most. Whether that one is ready.
+    /// Waits on this thread for another process, so long at most. Whether that one is ready. Who
+    /// cannot wait on a thread uses [`TierCall::wake_by`].
     pub fn pause(&self, call: &mut TierCall, limit: Duration) -> bool {
         if let Some(wait) = &mut call.wait {
             return wait.pause(limit);
@@ -269,7 +273,7 @@ impl TierStack {
                     let shared = self.shared.clone();
                     call.lease = Some(HeldLease { shared, tier, key });
                     self.shared.keep_renewed(tier);
-                } else if call.is_woken && call.wait.is_none() {
+                } else if call.wait.is_none() {
                     let leases = self.shared.tiers[tier].leases();
                     call.wait = leases.and_then(|leases| leases.wait_for(&key));
                 }
@@ -334,7 +338,7 @@ impl TierStack {
         };
         let taken = self.shared.operate(tier, |one| {
             let (key, watch) = call.key_in(one, &self.shared.host)?;
-            let ticket = one.ticket(&key)?;
+            let ticket = Some(one.ticket(&key)?);
             Ok(StoreRight { key, ticket, watch })
         });
         match taken {
@@ -442,18 +446,22 @@ impl TierCall {
         self.has_own_tags = true;
     }
 
-    /// The driver waits by [`TierStack::pause`], and not by itself.
-    pub fn wait_woken(&mut self) {
-        self.is_woken = true;
+    /// Has `waker` called when the other process is ready, if this process is notified of it. False
+    /// if it is ready already.
+    pub fn wake_by(&mut self, waker: ReleaseWaker) -> bool {
+        match &mut self.wait {
+            Some(wait) => wait.wake_by(waker),
+            None => true,
+        }
     }
 
-    /// The first one is short: who was ready before this call could hear of it is not heard.
+    /// The first one is short: of what was ready before there was a wait nothing is notified.
     fn next_pause_ms(&mut self) -> u64 {
         let pause_ms = self.pause_ms;
         self.pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
-        let hears = self.wait.as_ref().is_some_and(ReleaseWait::is_heard);
-        if hears && pause_ms > PAUSE_MS.0 {
-            HEARING_PAUSE_MS
+        let is_notified = self.wait.as_ref().is_some_and(ReleaseWait::is_notified);
+        if is_notified && pause_ms > PAUSE_MS.0 {
+            NOTIFIED_PAUSE_MS
         } else {
             pause_ms
         }
@@ -467,6 +475,13 @@ impl TierCall {
     /// Whether every tier that was asked has answered.
     pub fn is_without_trouble(&self) -> bool {
         self.failures.is_empty() && self.rejected == 0
+    }
+
+    /// The call asks no tier for a value and runs no body: the value is there already, so that
+    /// only what is deleted from now on can make it wrong, and no lease is taken for it.
+    pub fn bring_value(&mut self) {
+        self.is_forced = true;
+        self.has_value = true;
     }
 
     /// The tags of the value that the body has given, of a call that expects them.
@@ -499,14 +514,18 @@ impl TierCall {
     fn look(&self, tier: &dyn Tier, host: &Host) -> Result<Looked, TierError> {
         if self.is_forced {
             let (key, watch) = self.key_in(tier, host)?;
-            let ticket = tier.ticket(&key)?;
+            let ticket = if self.has_value {
+                None
+            } else {
+                Some(tier.ticket(&key)?)
+            };
             return Ok(Looked::Miss(StoreRight { key, ticket, watch }));
         }
         let watch = self.has_own_tags.then(|| TagWatch::begin(tier, host));
         let watch = watch.transpose()?;
         let (key, found) = self.find(tier, host)?;
         let ticket = match found {
-            Lookup::Miss(ticket) => ticket,
+            Lookup::Miss(ticket) => Some(ticket),
             Lookup::Hit(hit) if !self.has_own_tags => {
                 let tags = Vec::new();
                 return Ok(Looked::Hit(StackHit { hit, tags }));
@@ -516,7 +535,7 @@ impl TierCall {
                     let hit = hit.without_first(bytes);
                     return Ok(Looked::Hit(StackHit { hit, tags }));
                 }
-                None => tier.ticket(&key)?,
+                None => Some(tier.ticket(&key)?),
             },
         };
         Ok(Looked::Miss(StoreRight { key, ticket, watch }))
@@ -539,8 +558,7 @@ impl TierCall {
                 return Ok(false);
             }
         }
-        let ticket = Some(right.ticket);
-        let stored = tier.set(&right.key, &bytes, value.lifetime_ms, ticket)?;
+        let stored = tier.set(&right.key, &bytes, value.lifetime_ms, right.ticket)?;
         if stored == Stored::Overtaken {
             return Ok(false);
         }
@@ -548,6 +566,10 @@ impl TierCall {
             && !watch.is_current(tier)?
         {
             return Ok(false);
+        }
+        if self.has_value {
+            // It is no older than this call: the caller may keep it as long as any answer.
+            return Ok(true);
         }
         // No later call asks for this key if a name has another token, and the caller may not keep
         // the value either.
@@ -609,7 +631,7 @@ impl StackShared {
         let failed = done.as_ref().err().map(|error| error.fault);
         let is_waited_for = {
             let gate = &mut self.lock(own)[tier];
-            gate.leave(failed, (self.host.now_ms)());
+            gate.leave(failed, self.host.now_ms);
             gate.is_waited_for()
         };
         // To wake no one is a call of the system as well.

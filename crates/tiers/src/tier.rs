@@ -67,6 +67,11 @@ pub trait JointReads: Send + Sync {
     /// tier. `None` if it does not know one of them, or one is another by now: then they are read
     /// first.
     fn get_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<JointHit>, TierError>;
+
+    /// The key of the tier alone, where that costs less than to read the tokens. `None` as above.
+    fn key_under(&self, _key: &[u8], _names: &[TokenName]) -> Result<Option<Vec<u8>>, TierError> {
+        Ok(None)
+    }
 }
 
 /// The key of an entry in the tier, tokens included, and what is stored under it.
@@ -83,7 +88,7 @@ pub trait LeasingTier: Send + Sync {
         act: LeaseAct,
     ) -> Result<LeaseAnswer, TierError>;
 
-    /// What hears that the lease of `key` is given back; `None` if nothing does.
+    /// What is notified when the lease of `key` is given back; `None` if nothing is.
     fn wait_for(&self, _key: &[u8]) -> Option<ReleaseWait> {
         None
     }
@@ -205,8 +210,8 @@ pub enum Stored {
 
 /// What a listener is called with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeardNotice<'a> {
-    /// From now on it hears all. What was announced before it may have missed.
+pub enum ListenEvent<'a> {
+    /// From now on it receives all. What was announced before it may have missed.
     Began,
     /// There was none for a moment.
     Quiet,

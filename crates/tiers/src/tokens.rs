@@ -104,9 +104,24 @@ pub fn key_with(
     names: &[TokenName],
     host: &Host,
 ) -> Result<Vec<u8>, TierError> {
+    if let Some(full) = known_key(tier, key, names)? {
+        return Ok(full);
+    }
     let tokens = names.iter().map(|name| token(tier, name, host));
     let tokens = tokens.collect::<Result<Vec<Token>, TierError>>()?;
     Ok(joined(key, &tokens))
+}
+
+/// As [`key_with`], where the tier remembers the tokens and finds that they are still the same.
+fn known_key(
+    tier: &dyn Tier,
+    key: &[u8],
+    names: &[TokenName],
+) -> Result<Option<Vec<u8>>, TierError> {
+    match tier.joint_reads() {
+        Some(joint) => joint.key_under(key, names),
+        None => Ok(None),
+    }
 }
 
 /// Whether `full` is still the key that [`key_with`] gave for these names.
@@ -116,6 +131,9 @@ pub fn is_current(
     names: &[TokenName],
     full: &[u8],
 ) -> Result<bool, TierError> {
+    if let Some(known) = known_key(tier, key, names)? {
+        return Ok(known == full);
+    }
     let mut tokens = Vec::with_capacity(names.len());
     for name in names {
         match read(tier, &key_of(name))? {

@@ -1,11 +1,11 @@
-//! Notices on the first page of a cache file: who listens hears each, or that it has missed some.
+//! Notices on the first page of a cache file: who listens receives each, or that it has missed some.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc;
 use std::thread;
 
-use tiers::{FILE_NOTICE_BYTES_MAX, FileTier, HeardNotice, Stored, Tier, TierFault};
+use tiers::{FILE_NOTICE_BYTES_MAX, FileTier, ListenEvent, Stored, Tier, TierFault};
 
 mod support;
 
@@ -13,16 +13,16 @@ use support::{Numbers, read, settings, tier};
 
 const BYTES: u64 = 1 << 20;
 
-/// What a listener has heard; `None` for [`HeardNotice::Began`].
-fn heard(listener: FileTier, count: usize) -> mpsc::Receiver<Option<Vec<u8>>> {
+/// What a listener has received; `None` for [`ListenEvent::Began`].
+fn received(listener: FileTier, count: usize) -> mpsc::Receiver<Option<Vec<u8>>> {
     let (to, from) = mpsc::channel();
     thread::spawn(move || {
         let mut left = count;
         let ended = listener.listen(|notice| {
             let said = match notice {
-                HeardNotice::Began => None,
-                HeardNotice::Notice(bytes) => Some(bytes.to_vec()),
-                HeardNotice::Quiet => return true,
+                ListenEvent::Began => None,
+                ListenEvent::Notice(bytes) => Some(bytes.to_vec()),
+                ListenEvent::Quiet => return true,
             };
             left -= 1;
             to.send(said).is_ok() && left > 0
@@ -39,7 +39,7 @@ fn notices_of_a_file_reach_all_that_listen_in_their_order() {
     // Before any of them listens.
     sender.announce(b"early").unwrap();
     let listeners: Vec<_> = (0..3)
-        .map(|_| heard(tier(folder.path(), BYTES, 1), 4))
+        .map(|_| received(tier(folder.path(), BYTES, 1), 4))
         .collect();
     for listener in &listeners {
         assert_eq!(listener.recv().unwrap(), None);
@@ -69,7 +69,7 @@ fn listener_that_has_missed_notices_of_a_file_hears_that() {
     listener
         .listen(|notice| {
             match notice {
-                HeardNotice::Began => {
+                ListenEvent::Began => {
                     begun += 1;
                     // More than the page has room for, before the listener looks at it.
                     let count = if begun == 1 { 100 } else { 20 };
@@ -78,12 +78,12 @@ fn listener_that_has_missed_notices_of_a_file_hears_that() {
                         next += 1;
                     }
                 }
-                HeardNotice::Notice(bytes) => {
+                ListenEvent::Notice(bytes) => {
                     let number = u32::from_le_bytes(bytes.try_into().unwrap());
                     assert!((100..120).contains(&number), "{number}");
                     return number < 119;
                 }
-                HeardNotice::Quiet => {}
+                ListenEvent::Quiet => {}
             }
             true
         })
@@ -101,7 +101,7 @@ fn notices_of_many_writers_are_all_heard_or_missed_as_a_whole() {
     listener
         .listen(|notice| {
             match notice {
-                HeardNotice::Began if begun == 0 => {
+                ListenEvent::Began if begun == 0 => {
                     begun = 1;
                     for writer in 0..4_u8 {
                         let path = path.clone();
@@ -117,19 +117,19 @@ fn notices_of_many_writers_are_all_heard_or_missed_as_a_whole() {
                         }));
                     }
                 }
-                HeardNotice::Began => {
+                ListenEvent::Began => {
                     begun += 1;
                     last = [0; 4];
                 }
-                HeardNotice::Notice(&[writer, number]) => {
+                ListenEvent::Notice(&[writer, number]) => {
                     count += 1;
                     let last = &mut last[usize::from(writer)];
                     // Without a gap, unless it was said that there is one.
                     assert!(*last == 0 || number == *last + 1, "{number} after {last}");
                     *last = number;
                 }
-                HeardNotice::Notice(other) => panic!("{other:?} was never announced"),
-                HeardNotice::Quiet => return !writers.iter().all(thread::JoinHandle::is_finished),
+                ListenEvent::Notice(other) => panic!("{other:?} was never announced"),
+                ListenEvent::Quiet => return !writers.iter().all(thread::JoinHandle::is_finished),
             }
             true
         })
@@ -167,7 +167,7 @@ fn listener_of_a_file_outlives_damage_and_hears_of_another_file() {
     let listener = tier(folder.path(), BYTES, 1);
     listener
         .listen(|notice| {
-            if notice == HeardNotice::Began {
+            if notice == ListenEvent::Began {
                 begun += 1;
                 file.set_len(10).unwrap();
                 std::fs::remove_file(&path).unwrap_or_default();

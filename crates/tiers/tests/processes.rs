@@ -47,6 +47,7 @@ fn worker() {
         "lock" => lock_all(folder),
         "full" => fill_disk(folder, &words[2]),
         "fork" => preload_then_fork(&words[2], folder),
+        "other system" => refuse_other_system(folder),
         "signal" => meet_signals(folder, &words[2]),
         "history" => {
             let tier = opened(&words[4], folder, NARROW);
@@ -392,6 +393,32 @@ fn full_file_system_in_memory_stops_no_file_that_is_there_and_makes_no_other() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{way}: {said}");
     }
+}
+
+/// On a file system of a kind that is not known to be local.
+fn refuse_other_system(folder: &Path) {
+    for way in WAYS {
+        let tier = opened(way, folder, NARROW);
+        for error in [tier.check().unwrap_err(), tier.get(b"k").unwrap_err()] {
+            assert_eq!(error.fault, TierFault::Off, "{error}");
+            assert!(error.text.contains("0x958458f6"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn file_system_that_is_not_known_to_be_local_is_refused() {
+    if !has_namespaces(&["--mount"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let mount = "mount -t hugetlbfs -o mode=700 none \"$0\" && exec \"$@\"";
+    let runner = ["unshare", "--mount", "sh", "-c", mount, path];
+    let output = start_by(&runner, &["other system", path]).wait_with_output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
 }
 
 extern "C" fn of_the_program(_: i32) {

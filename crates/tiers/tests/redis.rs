@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tiers::policy::{GateSettings, LeaseRule};
 use tiers::{
-    AskAnswer, HeardNotice, LeaseAct, LeaseAnswer, Lookup, MissTicket, RedisTier, Stored,
+    AskAnswer, LeaseAct, LeaseAnswer, ListenEvent, Lookup, MissTicket, RedisTier, Stored,
     StoredInTiers, Tier, TierFault, TierStack,
 };
 
@@ -276,25 +276,24 @@ fn redis_wakes_who_waits_for_a_lease() {
     let server = RedisServer::start(&[]);
     let (holder, waiter) = (process(&server), process(&server));
     let listening = waiter.tier.clone();
-    let (sender, heard) = std::sync::mpsc::channel();
+    let (sender, received) = std::sync::mpsc::channel();
     let is_over = Arc::new(AtomicBool::new(false));
     let thread = {
         let is_over = is_over.clone();
         thread::spawn(move || {
             listening.listen(|notice| {
-                if notice == HeardNotice::Began {
+                if notice == ListenEvent::Began {
                     sender.send(()).unwrap();
                 }
                 !is_over.load(Ordering::SeqCst)
             })
         })
     };
-    heard.recv().unwrap();
+    received.recv().unwrap();
     let wait = LeaseRule::Wait { limit_ms: 600_000 };
     let mut first = holder.stack.begin(b"k", vec![[1; 32]], false, wait);
     assert!(matches!(holder.stack.ask(&mut first), AskAnswer::Run));
     let mut second = waiter.stack.begin(b"k", vec![[1; 32]], false, wait);
-    second.wait_woken();
     // It looks once more before it waits long.
     for _ in 0..2 {
         assert!(matches!(waiter.stack.ask(&mut second), AskAnswer::Wait(_)));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use tiers::{HeardNotice, LeaseAct, Lookup, NOTICE_BYTES_MAX, RedisTier, Tier, TierFault};
+use tiers::{LeaseAct, ListenEvent, Lookup, NOTICE_BYTES_MAX, RedisTier, Tier, TierFault};
 
 mod support;
 
@@ -242,21 +242,21 @@ fn notices_reach_all_that_listen_and_are_bounded() {
     let error = sender.announce(&vec![0; NOTICE_BYTES_MAX + 1]).unwrap_err();
     assert_eq!(error.fault, TierFault::TooLarge);
     let largest = vec![7; NOTICE_BYTES_MAX];
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let listener = tier(&server.url());
     let announced = listener.listen(|notice| {
         match notice {
-            HeardNotice::Began => {
+            ListenEvent::Began => {
                 sender.announce(b"").unwrap();
                 sender.announce(&largest).unwrap();
             }
-            HeardNotice::Notice(bytes) => heard.push(bytes.len()),
-            HeardNotice::Quiet => {}
+            ListenEvent::Notice(bytes) => received.push(bytes.len()),
+            ListenEvent::Quiet => {}
         }
-        heard.len() < 2
+        received.len() < 2
     });
     announced.unwrap();
-    assert_eq!(heard, [0, NOTICE_BYTES_MAX]);
+    assert_eq!(received, [0, NOTICE_BYTES_MAX]);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn listener_ends_with_its_connection() {
     let mut server = RedisServer::start(&[]);
     let listener = tier(&server.url());
     let ended = listener.listen(|notice| {
-        if notice == HeardNotice::Began {
+        if notice == ListenEvent::Began {
             server.stop();
         }
         true

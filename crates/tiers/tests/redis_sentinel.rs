@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{HeardNotice, Lookup, RedisTier, Stored, Tier, TierError, TierFault};
+use tiers::{ListenEvent, Lookup, RedisTier, Stored, Tier, TierError, TierFault};
 
 mod support;
 
@@ -168,17 +168,17 @@ fn redis_by_sentinel_is_left_when_it_becomes_a_copy() {
 fn redis_by_sentinel_passes_notices_on() {
     let watched = Watched::start();
     let (sender, listener) = (watched.tier("redis://cache"), watched.tier("redis://cache"));
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let ended = listener.listen(|notice| {
         match notice {
-            HeardNotice::Began => sender.announce(b"this").unwrap(),
-            HeardNotice::Notice(bytes) => heard.extend(bytes.to_vec()),
-            HeardNotice::Quiet => {}
+            ListenEvent::Began => sender.announce(b"this").unwrap(),
+            ListenEvent::Notice(bytes) => received.extend(bytes.to_vec()),
+            ListenEvent::Quiet => {}
         }
-        heard.is_empty()
+        received.is_empty()
     });
     ended.unwrap();
-    assert_eq!(heard, b"this");
+    assert_eq!(received, b"this");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{HeardNotice, RedisTier, Stored, Tier, TierFault, TierTls};
+use tiers::{ListenEvent, RedisTier, Stored, Tier, TierFault, TierTls};
 
 mod support;
 
@@ -114,23 +114,23 @@ fn redis_by_tls_passes_notices_on() {
     let tls = || server.tls(Some("authority"), Some("client"));
     let tier = server.tier("rediss", "127.0.0.1", tls());
     let mut quiet = 0;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let listener = server.tier("rediss", "127.0.0.1", tls());
     listener
         .listen(|notice| {
             match notice {
-                HeardNotice::Began => tier.announce(b"first").unwrap(),
-                HeardNotice::Notice(bytes) => heard.push(bytes.to_vec()),
-                HeardNotice::Quiet if quiet == 0 => {
+                ListenEvent::Began => tier.announce(b"first").unwrap(),
+                ListenEvent::Notice(bytes) => received.push(bytes.to_vec()),
+                ListenEvent::Quiet if quiet == 0 => {
                     quiet += 1;
                     tier.announce(b"second").unwrap();
                 }
-                HeardNotice::Quiet => {}
+                ListenEvent::Quiet => {}
             }
-            heard.len() < 2
+            received.len() < 2
         })
         .unwrap();
-    assert_eq!(heard, [b"first".to_vec(), b"second".to_vec()]);
+    assert_eq!(received, [b"first".to_vec(), b"second".to_vec()]);
 }
 
 #[test]

@@ -237,6 +237,35 @@ fn forced_call_asks_no_tier_and_replaces_what_is_there() {
 }
 
 #[test]
+fn value_that_is_brought_replaces_what_is_there_and_is_deleted_like_any() {
+    let stage = stage(2, GATE, at_start);
+    let bring = |between: &dyn Fn()| {
+        let mut call = stage.begin(b"k");
+        call.bring_value();
+        assert!(stage.ask(&mut call).is_none());
+        between();
+        stage.stack.store(&mut call, b"2", None)
+    };
+    stage.call(b"k", b"1");
+    let reads = || {
+        let tiers = stage.tiers.iter();
+        let reads = tiers.map(|tier| tier.reads.load(Ordering::SeqCst));
+        reads.sum::<u64>()
+    };
+    let before = reads();
+    assert_eq!(bring(&|| {}), StoredInTiers::Kept);
+    // The two tokens of each tier, once.
+    assert_eq!(reads() - before, 4);
+    assert_eq!(stage.read(b"k").unwrap(), b"2");
+    stage.stack.delete(b"k", &[FUNCTION, TAG]);
+    assert_eq!(stage.read(b"k"), None);
+    // What it depends on is forgotten before it is stored: no later call gets it.
+    let stack = &stage.stack;
+    bring(&|| drop(stack.forget(&TAG)));
+    assert_eq!(stage.read(b"k"), None);
+}
+
+#[test]
 fn hit_that_cannot_be_read_is_a_miss_of_that_tier() {
     let stage = stage(2, GATE, at_start);
     stage.call(b"k", b"1");

@@ -4,10 +4,13 @@
 //! page of the header and the notices │ stripe │ stripe │ …
 //!                                    └ page of its head │ buckets │ ring
 //! ```
-//! A stripe has the keys whose hash chooses it, and one lock. Its ring is written from front to end
-//! and again from the front. Positions in it count on and on, in units of [`UNIT`] bytes, so that
-//! no two records ever have the same one. A bucket holds the slots of some keys: each the position
-//! and length of a record and 32 bits of the key's hash.
+//! A stripe has the keys whose hash chooses it. Its ring is written from front to end and again
+//! from the front. Positions in it count on and on, in units of [`UNIT`] bytes, so that no two
+//! records ever have the same one. A bucket holds the slots of some keys: each the position and
+//! length of a record and 32 bits of the key's hash.
+//!
+//! In a mapped file a record is in the ring of its key's stripe, under one lock for both. In a
+//! copying one it is in any ring, and its slot has a [`Layout::position_in`] that names the ring.
 //!
 //! Header, heads, slots and records carry a checksum each; all but the header's are seeded with the
 //! file's random number, so that bytes of an older file are never taken for bytes of this one.
@@ -99,6 +102,20 @@ impl Layout {
     /// but a damaged length may.
     pub fn is_within(&self, position: u64, units: u64) -> bool {
         position % self.ring_units + units <= self.ring_units
+    }
+
+    /// The position in the whole of a copying file of what has this one in a ring. Positions that
+    /// are written at about the same time are about the same in all rings, so that of two records
+    /// the one with the smaller number is about the older one. `None` beyond what a slot can name.
+    pub fn position_in(&self, ring: u32, position: u64) -> Option<u64> {
+        let all = position.checked_mul(u64::from(self.stripes))? + u64::from(ring);
+        (all < 1 << POSITION_BITS).then_some(all)
+    }
+
+    /// The ring of such a position, and the position in it.
+    pub fn ring_of(&self, position: u64) -> (u32, u64) {
+        let stripes = u64::from(self.stripes);
+        ((position % stripes) as u32, position / stripes)
     }
 
     /// The position of a record of `units` written next, none of which passes the ring's end.
@@ -258,15 +275,13 @@ impl Bucket {
         self.bytes[SLOT_BYTES..].fill(0);
     }
 
-    /// Puts a record into the slot of its tag, else into one that names no whole record, else in
-    /// the place of the record written first. There is never more than one slot of a tag, so a key
-    /// that shares the tag of another loses it, and no key can have two values.
-    pub fn insert(&mut self, tag: u32, place: RecordPlace, head: u64, layout: &Layout) {
+    /// Puts a record into the slot of its tag, else into one that names none, else in the place of
+    /// the record written first, which is the first to be written over. There is never more than
+    /// one slot of a tag, so a key that shares the tag of another loses it, and no key can have two
+    /// values.
+    pub fn insert(&mut self, tag: u32, place: RecordPlace) {
         self.remove(tag);
-        let age = |index: &usize| match self.record(*index) {
-            Some(record) if layout.is_whole(head, record.position) => record.position + 1,
-            _ => 0,
-        };
+        let age = |index: &usize| self.record(*index).map(|record| record.position);
         let oldest = (1..=SLOTS).min_by_key(age).unwrap_or(1);
         self.put_record(oldest, tag, place);
     }
@@ -449,15 +464,14 @@ mod tests {
 
     #[test]
     fn bucket_has_one_slot_for_each_tag_and_drops_the_oldest() {
-        let layout = layout();
         let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
         let place = |position| RecordPlace { position, units: 1 };
         for number in 0..=SLOTS as u64 {
-            bucket.insert(number as u32, place(number), number + 1, &layout);
+            bucket.insert(number as u32, place(number));
         }
         assert_eq!(bucket.find(0), None);
         assert_eq!(bucket.find(1), Some(place(1)));
-        bucket.insert(1, place(99), 100, &layout);
+        bucket.insert(1, place(99));
         assert_eq!(bucket.find(1), Some(place(99)));
         assert_eq!(bucket.records().count(), SLOTS);
         assert!(bucket.remove(1) && !bucket.remove(1));
@@ -465,12 +479,29 @@ mod tests {
     }
 
     #[test]
+    fn position_in_the_file_names_its_ring_and_is_bounded() {
+        let layout = Layout::new(1 << 20, 3, 4).unwrap();
+        let mut last = None;
+        for position in 0..5 {
+            for ring in 0..3 {
+                let all = layout.position_in(ring, position).unwrap();
+                assert_eq!(layout.ring_of(all), (ring, position));
+                assert!(last < Some(all));
+                last = Some(all);
+            }
+        }
+        let end = (1 << POSITION_BITS) / 3;
+        assert!(layout.position_in(0, end).is_some());
+        assert_eq!(layout.position_in(1, end), None);
+        assert_eq!(layout.position_in(2, u64::MAX), None);
+    }
+
+    #[test]
     fn bucket_takes_no_damaged_slot_for_a_record() {
-        let layout = layout();
         let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
         let units = UNITS_MAX;
         let place = RecordPlace { position: 7, units };
-        bucket.insert(3, place, 8, &layout);
+        bucket.insert(3, place);
         bucket.count_deletion(4);
         assert_eq!((bucket.find(3), bucket.deletions()), (Some(place), Some(5)));
         for bit in 0..BUCKET_BYTES * 8 {

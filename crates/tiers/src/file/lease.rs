@@ -4,6 +4,7 @@ use super::super::host::Host;
 use super::super::tier::{LeaseAct, LeaseAnswer, LeaseHolder, TierError};
 use super::lock::Patience;
 use super::opened::OpenedFile;
+use super::ring::NewRecord;
 
 const PREFIX: &[u8] = b"lease";
 
@@ -18,10 +19,10 @@ impl OpenedFile {
         let name = [PREFIX, key].concat();
         let is_overdue = {
             let place = self.place(&name);
-            let _lock = self.lock(place.stripe, Patience::Set, host)?;
+            let _lock = self.lock_bucket(place, Patience::Set, host)?;
             let mut bucket = self.sound_bucket(place)?;
             let found = match bucket.find(place.tag) {
-                Some(record) => self.record(place.stripe, record, &name)?,
+                Some(record) => self.record(record, &name)?,
                 None => None,
             };
             let is_own = found.as_ref().is_some_and(|hit| hit.value() == holder);
@@ -40,7 +41,12 @@ impl OpenedFile {
                 }
                 _ => return Ok(LeaseAnswer::Other),
             };
-            self.write_record(place, &mut bucket, &name, holder, Some(lifetime_ms), host)?;
+            let record = NewRecord {
+                key: &name,
+                value: holder,
+                lifetime_ms: Some(lifetime_ms),
+            };
+            self.write_record(place, &mut bucket, record, host)?;
             is_over && !is_own
         };
         if is_overdue && let Err(error) = self.void_tickets(key, host) {
@@ -54,7 +60,7 @@ impl OpenedFile {
     /// Fences off the holder before: what it computes is not stored, whenever it comes.
     fn void_tickets(&self, key: &[u8], host: &Host) -> Result<(), TierError> {
         let place = self.place(key);
-        let _lock = self.lock(place.stripe, Patience::Delete, host)?;
+        let _lock = self.lock_bucket(place, Patience::Delete, host)?;
         let mut bucket = self.sound_bucket(place)?;
         if let Some(deletions) = bucket.deletions() {
             bucket.count_deletion(deletions);

@@ -1,4 +1,4 @@
-//! The lock of one stripe, against other threads and other processes.
+//! Locks of parts of the file, against other threads and other processes.
 //!
 //! An OFD byte lock belongs to the open file: it knows no process numbers, so that containers
 //! cannot mistake each other's, and the kernel frees it when its process dies. Threads share the
@@ -20,10 +20,10 @@ use super::super::tier::{TierError, TierFault};
 pub const WAIT_MS: u64 = 50;
 /// How long who opens a file waits for another process that makes it: a disk may be slow.
 const MAKE_WAIT_MS: u64 = 2_000;
-/// How long sets wait only [`BUSY_WAIT_MS`] for a stripe that one of them has waited for in vain.
+/// How long sets wait only [`BUSY_WAIT_MS`] for a part that one of them has waited for in vain.
 /// Its owner may be stopped, and each set would cost its caller [`WAIT_MS`].
 const BUSY_MS: u64 = 1_000;
-/// Longer than many writers in a row take, so that a stripe in much use is not taken for one whose
+/// Longer than many writers in a row take, so that a part in much use is not taken for one whose
 /// owner is stopped.
 const BUSY_WAIT_MS: u64 = 2;
 /// Tries before a waiter sleeps: a lock is held for some microseconds.
@@ -31,7 +31,7 @@ const TRIES_AWAKE: u32 = 32;
 /// Nothing wakes a waiter, so one that slept long would hardly ever find a busy lock free.
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// How a caller waits for a stripe.
+/// How a caller waits for a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// Up to [`WAIT_MS`], or [`BUSY_WAIT_MS`] if that was lately in vain.
@@ -42,32 +42,46 @@ pub enum Patience {
     Make,
 }
 
-/// The lock of one stripe in this process.
+/// Bytes of the file that stand for a part of it.
+#[derive(Clone, Copy, Debug)]
+pub struct LockedBytes {
+    pub at: u64,
+    pub length: u64,
+}
+
+impl LockedBytes {
+    /// The one at `at`.
+    pub fn one(at: u64) -> LockedBytes {
+        LockedBytes { at, length: 1 }
+    }
+}
+
+/// A lock in this process: of one part of a file, or of a few.
 #[derive(Default)]
-pub struct StripeLock {
+pub struct PartLock {
     threads: Mutex<()>,
     busy_until_ms: AtomicU64,
 }
 
-/// A stripe is locked while this lives.
-pub struct StripeGuard<'a> {
+/// A part is locked while this lives.
+pub struct PartGuard<'a> {
     file: &'a File,
-    at: u64,
+    bytes: LockedBytes,
     _threads: MutexGuard<'a, ()>,
 }
 
-impl StripeLock {
-    /// Locks the byte at `at`.
+impl PartLock {
+    /// Locks these bytes.
     ///
     /// # Errors
     /// `Busy` after the time of `patience`, `Io` if the kernel has no locks left.
     pub fn lock<'a>(
         &'a self,
         file: &'a File,
-        at: u64,
+        bytes: LockedBytes,
         patience: Patience,
         now_ms: fn() -> u64,
-    ) -> Result<StripeGuard<'a>, TierError> {
+    ) -> Result<PartGuard<'a>, TierError> {
         let begin = now_ms();
         let is_busy = begin < self.busy_until_ms.load(Ordering::Relaxed);
         let wait_ms = match patience {
@@ -77,7 +91,7 @@ impl StripeLock {
         };
         let mut tries = 0;
         loop {
-            if let Some(guard) = self.try_lock(file, at)? {
+            if let Some(guard) = self.try_lock(file, bytes)? {
                 return Ok(guard);
             }
             tries += 1;
@@ -93,20 +107,21 @@ impl StripeLock {
         }
     }
 
-    fn try_lock<'a>(
+    /// As [`PartLock::lock`]; `None` at once if another has it.
+    pub fn try_lock<'a>(
         &'a self,
         file: &'a File,
-        at: u64,
-    ) -> Result<Option<StripeGuard<'a>>, TierError> {
+        bytes: LockedBytes,
+    ) -> Result<Option<PartGuard<'a>>, TierError> {
         let threads = match self.threads.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        match fcntl(file, FcntlArg::F_OFD_SETLK(&range(at, libc::F_WRLCK))) {
-            Ok(_) => Ok(Some(StripeGuard {
+        match fcntl(file, FcntlArg::F_OFD_SETLK(&range(bytes, libc::F_WRLCK))) {
+            Ok(_) => Ok(Some(PartGuard {
                 file,
-                at,
+                bytes,
                 _threads: threads,
             })),
             Err(Errno::EAGAIN | Errno::EACCES | Errno::EINTR) => Ok(None),
@@ -118,22 +133,44 @@ impl StripeLock {
     }
 }
 
-impl Drop for StripeGuard<'_> {
+impl Drop for PartGuard<'_> {
     fn drop(&mut self) {
         // Unlocking a byte of an open file cannot fail.
         let _ = fcntl(
             self.file,
-            FcntlArg::F_OFD_SETLK(&range(self.at, libc::F_UNLCK)),
+            FcntlArg::F_OFD_SETLK(&range(self.bytes, libc::F_UNLCK)),
         );
     }
 }
 
-fn range(at: u64, kind: i32) -> libc::flock {
+/// Buckets in a row that threads of a process lock together.
+pub const BUCKETS_AT_ONCE: u32 = 64;
+/// Locks of a process for the buckets of one stripe.
+const LOCKS_OF_STRIPE: u32 = 64;
+
+/// The locks of a process for all buckets. Between processes each bucket has a lock of its own:
+/// where processes are many, most of those that have a lock are not running, and a caller that
+/// needs it waits until they are.
+pub struct BucketLocks(Box<[PartLock]>);
+
+impl BucketLocks {
+    pub fn new(stripes: u32) -> BucketLocks {
+        let locks = 0..stripes as usize * LOCKS_OF_STRIPE as usize;
+        BucketLocks(locks.map(|_| PartLock::default()).collect())
+    }
+
+    /// That of a bucket of a stripe.
+    pub fn of(&self, stripe: u32, bucket: u32) -> &PartLock {
+        &self.0[(stripe * LOCKS_OF_STRIPE + bucket / BUCKETS_AT_ONCE % LOCKS_OF_STRIPE) as usize]
+    }
+}
+
+fn range(bytes: LockedBytes, kind: i32) -> libc::flock {
     libc::flock {
         l_type: kind as i16,
         l_whence: libc::SEEK_SET as i16,
-        l_start: at as i64,
-        l_len: 1,
+        l_start: bytes.at as i64,
+        l_len: bytes.length as i64,
         l_pid: 0,
     }
 }

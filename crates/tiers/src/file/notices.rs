@@ -10,11 +10,11 @@ use std::time::Duration;
 use twox_hash::XxHash3_64;
 
 use super::super::host::Host;
-use super::super::tier::{HeardNotice, TierError, TierFault};
+use super::super::tier::{ListenEvent, TierError, TierFault};
 use super::FileTier;
 use super::failed::io;
 use super::layout::{PAGE, word};
-use super::lock::Patience;
+use super::lock::{LockedBytes, Patience};
 use super::opened::OpenedFile;
 
 /// Where they begin; the head of the file is before. A file of before there were any has zeros
@@ -85,8 +85,8 @@ impl OpenedFile {
     }
 
     fn announce(&self, bytes: &[u8], host: &Host) -> Result<(), TierError> {
-        let lock = &self.notices;
-        let _alone = lock.lock(&self.file, BEGIN, Patience::Delete, host.now_ms)?;
+        let (lock, page) = (&self.notices, LockedBytes::one(BEGIN));
+        let _alone = lock.lock(&self.file, page, Patience::Delete, host.now_ms)?;
         let page = self.notice_page()?;
         let last = notices(&page, self.seed)
             .last()
@@ -116,14 +116,14 @@ impl FileTier {
     }
 
     /// Calls `on_notice` with what is announced, on this thread, until it returns false. It is
-    /// called with [`HeardNotice::Began`] again after more were announced than the page has room
+    /// called with [`ListenEvent::Began`] again after more were announced than the page has room
     /// for, and for another file.
     ///
     /// # Errors
     /// When the file cannot be used.
     pub fn listen(
         &self,
-        mut on_notice: impl FnMut(HeardNotice<'_>) -> bool,
+        mut on_notice: impl FnMut(ListenEvent<'_>) -> bool,
     ) -> Result<(), TierError> {
         let mut last_heard = None;
         let mut quiet = 0;
@@ -140,13 +140,13 @@ impl FileTier {
             let news: Vec<_> = found.iter().filter(|one| one.number > after).collect();
             quiet = if after == last { quiet + 1 } else { 0 };
             let is_wanted = if after == u64::MAX || news.len() as u64 != last - after {
-                on_notice(HeardNotice::Began)
+                on_notice(ListenEvent::Began)
             } else if quiet == QUIET_PERIODS {
                 quiet = 0;
-                on_notice(HeardNotice::Quiet)
+                on_notice(ListenEvent::Quiet)
             } else {
                 let mut each = news.iter();
-                each.all(|one| on_notice(HeardNotice::Notice(one.bytes)))
+                each.all(|one| on_notice(ListenEvent::Notice(one.bytes)))
             };
             if !is_wanted {
                 return Ok(());

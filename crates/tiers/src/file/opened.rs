@@ -13,15 +13,15 @@ use super::super::known::KnownTokens;
 use super::super::tier::{TierError, TierFault};
 use super::super::tokens::Token;
 use super::failed::io;
-use super::layout::{self, Layout, RecordPlace, word};
-use super::lock::{Patience, StripeLock};
+use super::layout::{self, KeyPlace, Layout, RecordPlace, word};
+use super::lock::{BucketLocks, LockedBytes, PartLock, Patience};
 use super::place::{self, OtherWriters};
 use super::{FileSettings, VALUE_SHARE, clean};
 
 const MAGIC: [u8; 8] = *b"TMRKTIER";
 /// Of the whole file. An older one is discarded; a newer one belongs to a newer library, which may
 /// run beside this one for as long as an upgrade takes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const HEADER_BYTES: usize = 88;
 /// Where the disk refuses the room for a mapped file, one of half its size is made, down to this.
 const HALVED_BYTES_MIN: u64 = 8 << 20;
@@ -47,12 +47,13 @@ impl OpenWay {
     }
 }
 
-/// A token, when it was written, and where.
+/// A token, when it was written, and where its bucket and its record are.
 #[derive(Clone, Copy)]
 pub struct PlacedToken {
     pub token: Token,
     pub written_ms: u64,
-    pub place: RecordPlace,
+    pub place: KeyPlace,
+    pub record: RecordPlace,
 }
 
 /// A file that is right for this start of this host, and its locks.
@@ -61,9 +62,12 @@ pub struct OpenedFile {
     pub layout: Layout,
     /// Random, made with the file. Seeds its checksums and hashes.
     pub seed: u64,
-    pub stripes: Box<[StripeLock]>,
+    /// Of a mapped file those of stripes, of a copying one those of rings.
+    pub stripes: Box<[PartLock]>,
+    /// Of the buckets of a copying file.
+    pub buckets: BucketLocks,
     /// For the notices on the first page.
-    pub notices: StripeLock,
+    pub notices: PartLock,
     /// The tokens that this process has read.
     pub tokens: KnownTokens<PlacedToken>,
     bytes: u64,
@@ -142,8 +146,8 @@ impl OpenedFile {
             return Ok(opened);
         }
         let guard = place::open_guard(&beside(&settings.path, ".lock"))?;
-        let lock = StripeLock::default();
-        let _alone = lock.lock(&guard, 0, Patience::Make, host.now_ms)?;
+        let lock = PartLock::default();
+        let _alone = lock.lock(&guard, LockedBytes::one(0), Patience::Make, host.now_ms)?;
         // Another process may have made it meanwhile.
         let sought = Sought {
             may_adopt: true,
@@ -166,13 +170,14 @@ impl OpenedFile {
     }
 
     fn new(file: File, header: &Header, layout: Layout) -> OpenedFile {
-        let stripes = (0..header.stripes).map(|_| StripeLock::default()).collect();
+        let stripes = (0..header.stripes).map(|_| PartLock::default()).collect();
         OpenedFile {
             file,
-            layout,
             seed: header.seed,
             stripes,
-            notices: StripeLock::default(),
+            buckets: BucketLocks::new(layout.stripes),
+            layout,
+            notices: PartLock::default(),
             tokens: KnownTokens::default(),
             bytes: header.bytes,
             inode: header.inode,

@@ -1,10 +1,9 @@
-//! Reads, which lock nothing, and writes, which lock one stripe.
+//! Reads, which lock nothing, and records, which are written where no other process writes.
 //!
-//! A writer raises the head first, then writes the record, then the bucket that names it. Killed
-//! between any two of these, it leaves the old record of the key or none: a position is used once,
-//! so no bucket can come to name a record that was written later. Head and bucket are written under
-//! the lock; between them a large record is written without it, and in the end the bucket names it
-//! only if the ring has not gone round meanwhile.
+//! A writer raises the head of a ring, then writes the record, then the bucket that names it.
+//! Killed between any two of these, it leaves the old record of the key or none: a position is used
+//! once, so no bucket can come to name a record that was written later. The head is raised under
+//! the lock of its ring, and the bucket written under its own; the record is written with neither.
 
 use std::os::unix::fs::FileExt;
 
@@ -12,42 +11,24 @@ use super::super::host::Host;
 use super::super::tier::{Lookup, MissTicket, NEVER_MS, Stored, TierError, TierFault, TierHit};
 use super::failed::{damaged, io};
 use super::layout::{
-    self, BUCKET_BYTES, Bucket, HEAD_BYTES, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace,
-    UNIT,
+    self, Bucket, HEAD_BYTES, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace, UNIT,
 };
-use super::lock::Patience;
+use super::lock::{LockedBytes, PartGuard, Patience};
 use super::opened::OpenedFile;
 
 /// How often a reader looks again when a record was overwritten between its slot and its bytes.
 const TRIES: u32 = 3;
-/// A value of so many bytes is written while its stripe is not locked: where processes are many,
-/// one that has to stop in the middle would keep all others from the stripe until it goes on.
-const APART_FROM_BYTES: usize = 1_024;
-/// Buckets that [`OpenedFile::clear`] holds in memory at once.
-const BUCKETS_AT_ONCE: usize = 256;
+
+/// A record on its way into the file.
+#[derive(Clone, Copy)]
+pub struct NewRecord<'a> {
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    /// For ever if `None`.
+    pub lifetime_ms: Option<u64>,
+}
 
 impl OpenedFile {
-    /// The bucket, to be written again.
-    pub fn sound_bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
-        let bucket = self.bucket(place)?;
-        match bucket.deletions() {
-            Some(_) => Ok(bucket),
-            None => Err(damaged("a bucket of the cache file is damaged")),
-        }
-    }
-
-    pub fn bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
-        let at = self.layout.bucket_at(place.stripe, place.bucket);
-        let mut bytes = [0; BUCKET_BYTES];
-        self.file.read_exact_at(&mut bytes, at).map_err(io)?;
-        Ok(Bucket::new(bytes, at, self.seed))
-    }
-
-    pub fn write_bucket(&self, place: KeyPlace, bucket: &Bucket) -> Result<(), TierError> {
-        let at = self.layout.bucket_at(place.stripe, place.bucket);
-        self.file.write_all_at(bucket.bytes(), at).map_err(io)
-    }
-
     pub fn place(&self, key: &[u8]) -> KeyPlace {
         KeyPlace::new(key, self.seed, &self.layout)
     }
@@ -60,10 +41,10 @@ impl OpenedFile {
             let Some(record) = bucket.find(place.tag) else {
                 break;
             };
-            if let Some(hit) = self.record(place.stripe, record, key)? {
+            if let Some(hit) = self.record(record, key)? {
                 if now_ms < hit.until_ms {
                     let found = Lookup::Hit(hit);
-                    self.learn(key, &found, record);
+                    self.learn(key, &found, place, record);
                     return Ok(found);
                 }
                 break;
@@ -89,18 +70,19 @@ impl OpenedFile {
         }
     }
 
-    pub fn record(
-        &self,
-        stripe: u32,
-        place: RecordPlace,
-        key: &[u8],
-    ) -> Result<Option<TierHit>, TierError> {
+    /// Where the record at this position begins.
+    pub fn record_at(&self, position: u64) -> u64 {
+        let (ring, in_ring) = self.layout.ring_of(position);
+        self.layout.record_at(ring, in_ring)
+    }
+
+    pub fn record(&self, place: RecordPlace, key: &[u8]) -> Result<Option<TierHit>, TierError> {
         let length = (place.units * UNIT) as usize;
         if length > self.layout.record_bytes_max {
             return Ok(None);
         }
         let mut bytes = vec![0; length];
-        let at = self.layout.record_at(stripe, place.position);
+        let at = self.record_at(place.position);
         self.file.read_exact_at(&mut bytes, at).map_err(io)?;
         let Some((head, key_length, value_length)) = layout::read_record(&bytes, self.seed) else {
             return Ok(None);
@@ -120,105 +102,102 @@ impl OpenedFile {
 
     pub fn set(
         &self,
-        key: &[u8],
-        value: &[u8],
-        lifetime_ms: Option<u64>,
+        record: NewRecord<'_>,
         ticket: Option<MissTicket>,
         host: &Host,
     ) -> Result<Stored, TierError> {
-        self.check_size(key.len(), value.len())?;
-        let place = self.place(key);
-        let apart = if value.len() < APART_FROM_BYTES {
-            None
-        } else {
-            let units = layout::units(key.len(), value.len());
-            let position = {
-                let _lock = self.lock(place.stripe, Patience::Set, host)?;
-                self.reserve(place.stripe, units)?
-            };
-            Some(self.write_at(place.stripe, position, key, value, lifetime_ms, host))
-        };
-        let _lock = self.lock(place.stripe, Patience::Set, host)?;
+        let place = self.place(record.key);
+        let written = self.append(place.stripe, record, host)?;
+        let _lock = self.lock_bucket(place, Patience::Set, host)?;
         let mut bucket = self.sound_bucket(place)?;
         if ticket.is_some_and(|ticket| ticket != self.ticket_of(&bucket)) {
             return Ok(Stored::Overtaken);
         }
-        match apart {
-            None => self.write_record(place, &mut bucket, key, value, lifetime_ms, host)?,
-            Some(written) => {
-                let head = self.head(place.stripe)?;
-                self.name_record(place, &mut bucket, head, written)?;
-            }
-        }
+        self.name_record(place, &mut bucket, written)?;
         Ok(Stored::Kept)
     }
 
-    /// Writes a record and its slot. The stripe must be locked, and the bucket read since.
+    /// Writes a record and its slot. The bucket must be locked, and read since.
     pub fn write_record(
         &self,
         place: KeyPlace,
         bucket: &mut Bucket,
-        key: &[u8],
-        value: &[u8],
-        lifetime_ms: Option<u64>,
+        record: NewRecord<'_>,
         host: &Host,
     ) -> Result<(), TierError> {
-        let units = layout::units(key.len(), value.len());
-        let position = self.reserve(place.stripe, units)?;
-        let written = self.write_at(place.stripe, position, key, value, lifetime_ms, host);
-        self.name_record(place, bucket, position + units, written)
+        let written = self.append(place.stripe, record, host)?;
+        self.name_record(place, bucket, written)
     }
 
-    /// A position that no other record has. The stripe must be locked.
-    fn reserve(&self, stripe: u32, units: u64) -> Result<u64, TierError> {
-        let position = self.layout.place(self.head(stripe)?, units);
-        self.write_head(stripe, position + units)?;
-        Ok(position)
-    }
-
-    /// Writes a record at a position that is its own, whether or not the stripe is locked. Others
-    /// may have had the ring go round meanwhile: then this makes one of their records a miss, whose
-    /// checksum and position are not those of its slot any more.
-    fn write_at(
+    /// Writes a record that no slot names yet, into the ring of this stripe or another one. The
+    /// inner failure is one of the disk: what the record was to replace has to go.
+    fn append(
         &self,
         stripe: u32,
+        record: NewRecord<'_>,
+        host: &Host,
+    ) -> Result<Result<RecordPlace, TierError>, TierError> {
+        self.check_size(record.key.len(), record.value.len())?;
+        let units = layout::units(record.key.len(), record.value.len());
+        let position = self.reserve(stripe, units, host)?;
+        Ok(self.write_at(position, record, host))
+    }
+
+    /// A position that no other record has: in the ring of this stripe, or if another process
+    /// has that, in the next one that is free. Where processes are many, the one that has it is
+    /// hardly ever running.
+    fn reserve(&self, stripe: u32, units: u64, host: &Host) -> Result<u64, TierError> {
+        let stripes = self.layout.stripes;
+        for ring in (stripe..stripes).chain(0..stripe) {
+            if let Some(lock) = self.try_lock_ring(ring)? {
+                return self.raise_head(&lock, ring, units);
+            }
+        }
+        let lock = self.lock(stripe, Patience::Set, host)?;
+        self.raise_head(&lock, stripe, units)
+    }
+
+    fn raise_head(&self, _lock: &PartGuard<'_>, ring: u32, units: u64) -> Result<u64, TierError> {
+        let position = self.layout.place(self.head(ring)?, units);
+        let in_file = self.layout.position_in(ring, position);
+        let in_file = in_file.ok_or_else(|| damaged("the cache file has used up its positions"))?;
+        self.write_head(ring, position + units)?;
+        Ok(in_file)
+    }
+
+    /// Writes a record at a position that is its own. Others may have had the ring go round
+    /// meanwhile: then this makes one of their records a miss, whose checksum and position are not
+    /// those of its slot any more.
+    fn write_at(
+        &self,
         position: u64,
-        key: &[u8],
-        value: &[u8],
-        lifetime_ms: Option<u64>,
+        record: NewRecord<'_>,
         host: &Host,
     ) -> Result<RecordPlace, TierError> {
         let written_ms = (host.now_ms)();
-        let record = RecordHead {
+        let head = RecordHead {
             position,
-            until_ms: lifetime_ms.map_or(NEVER_MS, |life| written_ms.saturating_add(life)),
+            until_ms: (record.lifetime_ms)
+                .map_or(NEVER_MS, |life_ms| written_ms.saturating_add(life_ms)),
             written_ms,
         };
-        let bytes = layout::record_bytes(record, key, value, self.seed);
-        let at = self.layout.record_at(stripe, position);
+        let bytes = layout::record_bytes(head, record.key, record.value, self.seed);
+        let at = self.record_at(position);
         self.file.write_all_at(&bytes, at).map_err(io)?;
-        let units = layout::units(key.len(), value.len());
+        let units = layout::units(record.key.len(), record.value.len());
         Ok(RecordPlace { position, units })
     }
 
     /// Has the bucket name a record that was written, or nothing for its key if that failed. The
-    /// stripe must be locked, and the bucket and the head read since.
+    /// bucket must be locked, and read since.
     fn name_record(
         &self,
         place: KeyPlace,
         bucket: &mut Bucket,
-        head: u64,
         written: Result<RecordPlace, TierError>,
     ) -> Result<(), TierError> {
-        let written = written.and_then(|record| {
-            if self.layout.is_whole(head, record.position) {
-                return Ok(record);
-            }
-            let text = "the value was written over before it was whole";
-            Err(TierError::new(TierFault::Busy, text))
-        });
         match &written {
-            Ok(record) => bucket.insert(place.tag, *record, head, &self.layout),
+            Ok(record) => bucket.insert(place.tag, *record),
             // The value that the new one was to replace may not stay.
             Err(_) => drop(bucket.remove(place.tag)),
         }
@@ -249,62 +228,21 @@ impl OpenedFile {
         self.file.write_all_at(&bytes, at).map_err(io)
     }
 
-    pub fn lock<'a>(
-        &'a self,
+    fn try_lock_ring(&self, ring: u32) -> Result<Option<PartGuard<'_>>, TierError> {
+        let bytes = LockedBytes::one(self.layout.head_at(ring));
+        self.stripes[ring as usize].try_lock(&self.file, bytes)
+    }
+
+    /// Of a mapped file locks the whole stripe, of a copying one its ring.
+    pub fn lock(
+        &self,
         stripe: u32,
         patience: Patience,
         host: &Host,
-    ) -> Result<super::lock::StripeGuard<'a>, TierError> {
+    ) -> Result<PartGuard<'_>, TierError> {
+        let bytes = LockedBytes::one(self.layout.head_at(stripe));
         let lock = &self.stripes[stripe as usize];
-        lock.lock(
-            &self.file,
-            self.layout.head_at(stripe),
-            patience,
-            host.now_ms,
-        )
-    }
-
-    pub fn delete(&self, key: &[u8], host: &Host) -> Result<bool, TierError> {
-        let place = self.place(key);
-        let _lock = self.lock(place.stripe, Patience::Delete, host)?;
-        let mut bucket = self.sound_bucket(place)?;
-        if let Some(deletions) = bucket.deletions() {
-            bucket.count_deletion(deletions);
-        }
-        let was_there = bucket.remove(place.tag);
-        self.write_bucket(place, &bucket)?;
-        Ok(was_there)
-    }
-
-    pub fn clear(&self, host: &Host) -> Result<(), TierError> {
-        for stripe in 0..self.layout.stripes {
-            let _lock = self.lock(stripe, Patience::Delete, host)?;
-            let mut first = 0;
-            while first < self.layout.buckets {
-                let rest = (self.layout.buckets - first) as usize;
-                first += self.clear_buckets(stripe, first, rest.min(BUCKETS_AT_ONCE))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn clear_buckets(&self, stripe: u32, first: u32, count: usize) -> Result<u32, TierError> {
-        let start = self.layout.bucket_at(stripe, first);
-        let mut bytes = vec![0; count * BUCKET_BYTES];
-        self.file.read_exact_at(&mut bytes, start).map_err(io)?;
-        let (buckets, _) = bytes.as_chunks_mut::<BUCKET_BYTES>();
-        for (place, bytes) in buckets.iter_mut().enumerate() {
-            let at = start + (place * BUCKET_BYTES) as u64;
-            let mut bucket = Bucket::new(*bytes, at, self.seed);
-            let Some(deletions) = bucket.deletions() else {
-                return Err(damaged("a bucket of the cache file is damaged"));
-            };
-            bucket.empty();
-            bucket.count_deletion(deletions);
-            *bytes = *bucket.bytes();
-        }
-        self.file.write_all_at(&bytes, start).map_err(io)?;
-        Ok(count as u32)
+        lock.lock(&self.file, bytes, patience, host.now_ms)
     }
 }
 
@@ -314,46 +252,82 @@ mod tests {
     use super::super::opened::OpenWay;
     use super::*;
 
-    #[test]
-    fn record_that_the_ring_went_round_over_is_not_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let host = Host::of_this_machine(|| 0).unwrap();
+    fn opened(folder: &std::path::Path, stripes: u32, host: &Host) -> OpenedFile {
         let settings = FileSettings {
-            path: folder.path().join("own").join("values"),
+            path: folder.join("own").join("values"),
             bytes: 1 << 20,
-            stripes: 1,
+            stripes,
             codec: *b"test   1",
         };
-        let file = OpenedFile::open(&settings, OpenWay::Copying, &host, None).unwrap();
-        let found = |key: &[u8]| match file.get(key, 0).unwrap() {
+        OpenedFile::open(&settings, OpenWay::Copying, host, None).unwrap()
+    }
+
+    fn record<'a>(key: &'a [u8], value: &'a [u8]) -> NewRecord<'a> {
+        NewRecord {
+            key,
+            value,
+            lifetime_ms: None,
+        }
+    }
+
+    fn found(file: &OpenedFile, key: &[u8]) -> Option<Vec<u8>> {
+        match file.get(key, 0).unwrap() {
             Lookup::Hit(hit) => Some(hit.value().to_vec()),
             Lookup::Miss(_) => None,
-        };
-        file.set(b"slow", b"old", None, None, &host).unwrap();
+        }
+    }
+
+    #[test]
+    fn record_written_after_its_ring_went_round_makes_no_value_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::of_this_machine(|| 0).unwrap();
+        let file = opened(folder.path(), 1, &host);
+        file.set(record(b"slow", b"old"), None, &host).unwrap();
         // This writer stops after it has a position, and goes on when the ring has gone round.
         let (place, value) = (file.place(b"slow"), [7; 5_000]);
         let units = layout::units(b"slow".len(), value.len());
-        let position = file.reserve(place.stripe, units).unwrap();
-        let key = |number: u32| number.to_le_bytes();
-        for number in 0..400 {
+        let position = file.reserve(place.stripe, units, &host).unwrap();
+        for number in 0..400_u32 {
             let value = vec![number as u8; 5_000];
-            file.set(&key(number), &value, None, None, &host).unwrap();
+            let key = number.to_le_bytes();
+            file.set(record(&key, &value), None, &host).unwrap();
         }
-        let written = file.write_at(place.stripe, position, b"slow", &value, None, &host);
+        let written = file.write_at(position, record(b"slow", &value), &host);
         let mut bucket = file.sound_bucket(place).unwrap();
-        let head = file.head(place.stripe).unwrap();
-        let named = file.name_record(place, &mut bucket, head, written);
-        assert_eq!(named.unwrap_err().fault, TierFault::Busy);
-        assert_eq!(found(b"slow"), None);
+        file.name_record(place, &mut bucket, written).unwrap();
+        assert_eq!(found(&file, b"slow").unwrap(), value);
         // It may have cost others their records, and has made none wrong.
-        let kept = (0..400).filter(|number| match found(&key(*number)) {
-            Some(value) => value == vec![*number as u8; 5_000],
-            None => false,
-        });
-        let kept = kept.count();
-        let there = (0..400)
-            .filter(|number| found(&key(*number)).is_some())
-            .count();
-        assert!(kept == there && kept > 100, "{kept} {there}");
+        let kept: Vec<_> = (0..400_u32)
+            .filter_map(|number| Some((number, found(&file, &number.to_le_bytes())?)))
+            .collect();
+        assert!(kept.len() > 100, "{}", kept.len());
+        for (number, value) in kept {
+            assert_eq!(value, vec![number as u8; 5_000]);
+        }
+    }
+
+    #[test]
+    fn record_goes_into_another_ring_while_its_own_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::of_this_machine(|| 0).unwrap();
+        let (file, other) = (
+            opened(folder.path(), 3, &host),
+            opened(folder.path(), 3, &host),
+        );
+        let keys: Vec<[u8; 4]> = (0..60_u32).map(u32::to_le_bytes).collect();
+        let taken = [0, 2].map(|ring| other.lock(ring, Patience::Set, &host).unwrap());
+        for key in &keys {
+            file.set(record(key, key), None, &host).unwrap();
+        }
+        let heads = [0, 1, 2].map(|ring| file.head(ring).unwrap());
+        assert_eq!(heads, [0, 60, 0]);
+        for key in &keys {
+            assert_eq!(found(&other, key).unwrap(), key);
+            assert!(other.delete(key, &host).unwrap());
+            assert_eq!(found(&file, key), None);
+        }
+        drop(taken);
+        file.set(record(b"k", b"v"), None, &host).unwrap();
+        assert_eq!(found(&other, b"k").unwrap(), b"v");
     }
 }

@@ -46,7 +46,7 @@ impl FileSurvey {
                 let mut bytes = [0; BUCKET_BYTES];
                 opened.file.read_exact_at(&mut bytes, at).map_err(io)?;
                 for place in Bucket::new(bytes, at, opened.seed).records() {
-                    survey.count(&opened, stripe, place, (host.now_ms)())?;
+                    survey.count(&opened, place, (host.now_ms)())?;
                 }
             }
         }
@@ -56,25 +56,25 @@ impl FileSurvey {
     fn count(
         &mut self,
         opened: &OpenedFile,
-        stripe: u32,
         place: RecordPlace,
         now_ms: u64,
     ) -> Result<(), TierError> {
         let length = (place.units * UNIT) as usize;
         let mut bytes = vec![0; length.min(opened.layout.record_bytes_max)];
-        let at = opened.layout.record_at(stripe, place.position);
+        let (ring, in_ring) = opened.layout.ring_of(place.position);
+        let at = opened.layout.record_at(ring, in_ring);
         opened.file.read_exact_at(&mut bytes, at).map_err(io)?;
         let record = layout::read_record(&bytes, opened.seed);
         let record = record.filter(|(head, ..)| head.position == place.position);
         // Asked after the bytes were read: a writer raises the head before it writes over them.
-        let head = opened.head(stripe)?;
+        let head = opened.head(ring)?;
         match record {
             Some((head, ..)) if now_ms >= head.until_ms => self.expired += 1,
             Some(_) => {
                 self.entries += 1;
                 self.entry_bytes += place.units * UNIT;
             }
-            None if opened.layout.is_whole(head, place.position) => self.damaged += 1,
+            None if opened.layout.is_whole(head, in_ring) => self.damaged += 1,
             None => self.overwritten += 1,
         }
         Ok(())

@@ -9,7 +9,7 @@ use redis::{Msg, RedisResult};
 
 use super::RedisTier;
 use super::connection::ServerConnection;
-use crate::tier::{HeardNotice, TierError, TierFault};
+use crate::tier::{ListenEvent, TierError, TierFault};
 
 /// How often a listener is called while there is no notice.
 const SLICE: Duration = Duration::from_millis(200);
@@ -52,7 +52,7 @@ impl RedisTier {
     /// When there is no connection, or it has ended.
     pub fn listen(
         &self,
-        mut on_notice: impl FnMut(HeardNotice<'_>) -> bool,
+        mut on_notice: impl FnMut(ListenEvent<'_>) -> bool,
     ) -> Result<(), TierError> {
         let failure = |error| self.failure(&error);
         let mut connection = self.connect().map_err(failure)?;
@@ -62,7 +62,7 @@ impl RedisTier {
         subscribed.map_err(failure)?;
         let releases = self.releases.own();
         let _listener = releases.map(|releases| releases.listen());
-        let mut is_wanted = on_notice(HeardNotice::Began);
+        let mut is_wanted = on_notice(ListenEvent::Began);
         let (mut quiet, mut last_quiet) = (0, Instant::now());
         while is_wanted && quiet < QUIET_MAX {
             is_wanted = if let Some(message) = next(&mut connection).map_err(failure)? {
@@ -76,14 +76,14 @@ impl RedisTier {
                         continue;
                     }
                     last_quiet = Instant::now();
-                    is_wanted = on_notice(HeardNotice::Quiet);
+                    is_wanted = on_notice(ListenEvent::Quiet);
                     continue;
                 }
                 let notice = message.get_payload_bytes();
-                notice.len() > NOTICE_BYTES_MAX || on_notice(HeardNotice::Notice(notice))
+                notice.len() > NOTICE_BYTES_MAX || on_notice(ListenEvent::Notice(notice))
             } else {
                 quiet += 1;
-                on_notice(HeardNotice::Quiet)
+                on_notice(ListenEvent::Quiet)
             };
         }
         Ok(())
