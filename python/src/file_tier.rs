@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tiers::envelope::{self, COMPRESS_FROM_BYTES};
+use tiers::envelope::{self, FrameCheck, Sealing};
 use tiers::{FileSettings, FileSurvey, Host, Tier, TierError, TierFault};
 
 use crate::notices::pass_on;
@@ -109,10 +109,11 @@ impl SharedFile {
 
 /// The value in a frame, or a `ValueError`; and how many bytes it was decoded from.
 pub fn opened<'py>(
+    checked: FrameCheck,
     frame: &[u8],
     codec: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, usize)> {
-    let payload = envelope::open(frame, VALUE_BYTES_MAX);
+    let payload = envelope::open(checked, frame, VALUE_BYTES_MAX);
     let payload = payload.map_err(|error| damaged(&error.to_string()))?;
     if payload.codec != FRAME_CODEC {
         return Err(damaged("another codec"));
@@ -121,11 +122,9 @@ pub fn opened<'py>(
     Ok((value, payload.bytes.len()))
 }
 
-/// The frame of a value that is encoded already, compressed from so many bytes on.
-pub fn sealed(compress_from: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::new();
-    envelope::seal_from(compress_from, FRAME_CODEC, bytes, &mut frame);
-    frame
+/// The frame of a value that [`value_bytes::encode_with_room`] has encoded.
+pub fn sealed(sealing: Sealing, bytes: Vec<u8>) -> Vec<u8> {
+    envelope::seal(sealing, FRAME_CODEC, bytes)
 }
 
 /// A value as a tier stores it.
@@ -134,14 +133,15 @@ pub fn dumps<'py>(
     value: &Bound<'py, PyAny>,
     codec: &Bound<'_, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let frame = sealed(COMPRESS_FROM_BYTES, &value_bytes::encode(value, codec)?);
+    let bytes = value_bytes::encode_with_room(value, codec)?;
+    let frame = sealed(Sealing::default(), bytes);
     Ok(PyBytes::new(value.py(), &frame))
 }
 
 /// What `dumps` gave, as a value. Raises a `ValueError` for any other bytes.
 #[pyfunction]
 pub fn loads<'py>(frame: &[u8], codec: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    opened(frame, codec).map(|(value, _)| value)
+    opened(FrameCheck::InFrame, frame, codec).map(|(value, _)| value)
 }
 
 /// The value that these bytes stand for inside a frame.

@@ -2,23 +2,23 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tiers::{HeardNotice, TierError};
+use tiers::{ListenEvent, TierError};
 
-/// Calls `on_notice` with each notice that `listen` hears, with None when it begins to listen and
-/// with no bytes at times, until it returns false or raises, or the listening ends.
+/// Calls `on_notice` with each notice that `listen` receives, with None when it begins to listen
+/// and with no bytes at times, until it returns false or raises, or the listening ends.
 pub fn pass_on(
     py: Python<'_>,
     on_notice: &Py<PyAny>,
-    listen: impl FnOnce(&mut dyn FnMut(HeardNotice<'_>) -> bool) -> Result<(), TierError> + Send,
+    listen: impl FnOnce(&mut dyn FnMut(ListenEvent<'_>) -> bool) -> Result<(), TierError> + Send,
 ) -> PyResult<()> {
     let mut raised = None;
-    let mut call = |notice: HeardNotice<'_>| {
+    let mut call = |notice: ListenEvent<'_>| {
         // None where the interpreter ends.
         let wanted = Python::try_attach(|py| {
             let bytes = match notice {
-                HeardNotice::Began => None,
-                HeardNotice::Quiet => Some(PyBytes::new(py, b"")),
-                HeardNotice::Notice(bytes) => Some(PyBytes::new(py, bytes)),
+                ListenEvent::Began => None,
+                ListenEvent::Quiet => Some(PyBytes::new(py, b"")),
+                ListenEvent::Notice(bytes) => Some(PyBytes::new(py, bytes)),
             };
             on_notice.call1(py, (bytes,))?.is_truthy(py)
         });

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use tiers::breaker::BreakerSettings;
-use tiers::envelope::COMPRESS_FROM_BYTES;
+use tiers::envelope::{FrameCheck, Sealing};
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
     AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierFault,
@@ -35,12 +35,19 @@ struct TierAnswers {
     found_bytes: usize,
 }
 
+/// Operations that did not take place, and failures.
+type Troubles = (u32, Vec<FailureText>);
+
 /// What was found, an older value, how long to wait, and the call.
 type CallAnswer = (Found, Found, i64, StackedCall);
 
 /// In files alone, whose bytes travel nowhere, smaller values are kept as they are: to compress one
-/// of 10 KB takes longer than to write it, and to open it again longer than to read it.
-const COMPRESS_IN_FILES_FROM_BYTES: usize = 16 << 10;
+/// of 10 KB takes longer than to write it, and to open it again longer than to read it. Each record
+/// of a file has a checksum.
+const IN_FILES: Sealing = Sealing {
+    compress_from: 16 << 10,
+    check: FrameCheck::ByStore,
+};
 
 /// A thread that waits looks for signals this often.
 const SLICE_MS: u64 = 50;
@@ -70,8 +77,7 @@ enum SharedTier<'py> {
 pub struct StackOfTiers {
     stack: TierStack,
     host: Host,
-    /// Values are compressed from so many bytes on.
-    compress_from: usize,
+    sealing: Sealing,
 }
 
 /// One call, between its question to the tiers and what it stores in them.
@@ -114,15 +120,27 @@ impl StackedCall {
 
 #[pymethods]
 impl StackedCall {
+    /// Has `wake` called, on another thread, when the process that the call waits for gives its
+    /// lease back, if a thread of this process is notified of that. False if it has already.
+    fn wake_by(&self, wake: Py<PyAny>) -> PyResult<bool> {
+        let mut call = self.take()?;
+        let waits = call.wake_by(Box::new(move || {
+            // Not where the interpreter ends.
+            Python::try_attach(|py| {
+                if let Err(error) = wake.call0(py) {
+                    error.write_unraisable(py, Some(wake.bind(py)));
+                }
+            });
+        }));
+        self.put_back(call);
+        Ok(waits)
+    }
+
     /// What went wrong since this was asked for: operations that did not take place, and failures.
     /// None if nothing did.
-    fn troubles(&self) -> Option<(u32, Vec<FailureText>)> {
+    fn troubles(&self) -> Option<Troubles> {
         let mut held = self.call.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = held.as_mut()?;
-        let failures = std::mem::take(&mut call.failures);
-        let rejected = std::mem::take(&mut call.rejected);
-        let failures: Vec<FailureText> = failures.into_iter().map(failure_text).collect();
-        (rejected > 0 || !failures.is_empty()).then_some((rejected, failures))
+        troubles(held.as_mut()?)
     }
 }
 
@@ -167,9 +185,9 @@ impl StackOfTiers {
         Ok(StackOfTiers {
             stack: TierStack::new(tiers.collect(), settings, host),
             host,
-            compress_from: match are_files {
-                true => COMPRESS_IN_FILES_FROM_BYTES,
-                false => COMPRESS_FROM_BYTES,
+            sealing: match are_files {
+                true => IN_FILES,
+                false => Sealing::default(),
             },
         })
     }
@@ -239,13 +257,43 @@ impl StackOfTiers {
         lifetime_ms: Option<u64>,
         tags: &[u8],
     ) -> PyResult<Option<bool>> {
-        let bytes = value_bytes::encode(value, codec)?;
+        let bytes = value_bytes::encode_with_room(value, codec)?;
         let tags = names_in(tags);
         call.with(value.py(), |call| {
             call.tag(tags);
-            let frame = sealed(self.compress_from, &bytes);
+            let frame = sealed(self.sealing, bytes);
             is_kept(self.stack.store(call, &frame, lifetime_ms))
         })
+    }
+
+    /// Stores a value that no body has given as the answer to `key`, whatever is stored there. As
+    /// `store`; and what went wrong.
+    #[allow(clippy::too_many_arguments)]
+    fn put(
+        &self,
+        key: &[u8],
+        names: &[u8],
+        value: &Bound<'_, PyAny>,
+        codec: &Bound<'_, PyAny>,
+        lifetime_ms: Option<u64>,
+        own_tags: Option<&[u8]>,
+    ) -> PyResult<(Option<bool>, Option<Troubles>)> {
+        let bytes = value_bytes::encode_with_room(value, codec)?;
+        let names = names_in(names);
+        let mut call = self.stack.begin(key, names, true, LeaseRule::Run);
+        call.bring_value();
+        if let Some(tags) = own_tags {
+            call.expect_tags();
+            call.tag(names_in(tags));
+        }
+        let is_kept = value.py().detach(|| {
+            let frame = sealed(self.sealing, bytes);
+            let next = self.stack.ask(&mut call);
+            debug_assert!(matches!(next, AskAnswer::Run));
+            is_kept(self.stack.store(&mut call, &frame, lifetime_ms))
+        });
+        raise_what_was_raised()?;
+        Ok((is_kept, troubles(&mut call)))
     }
 
     /// The frame of a value for these tiers.
@@ -254,11 +302,8 @@ impl StackOfTiers {
         value: &Bound<'py, PyAny>,
         codec: &Bound<'_, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = value_bytes::encode(value, codec)?;
-        Ok(PyBytes::new(
-            value.py(),
-            &sealed(self.compress_from, &bytes),
-        ))
+        let bytes = value_bytes::encode_with_room(value, codec)?;
+        Ok(PyBytes::new(value.py(), &sealed(self.sealing, bytes)))
     }
 
     /// As `store`, with the frame of the value.
@@ -346,9 +391,6 @@ impl StackOfTiers {
             next: RUN,
             found_bytes: 0,
         };
-        if waiting.blocks {
-            call.wait_woken();
-        }
         loop {
             // The time of the answer, which waits here for the interpreter's lock.
             let (answer, now_ms) = py.detach(|| (self.stack.ask(call), (self.host.now_ms)()));
@@ -369,7 +411,7 @@ impl StackOfTiers {
                 }
                 AskAnswer::Hit(hit) => hit,
             };
-            let value = match opened(hit.value(), codec) {
+            let value = match opened(self.sealing.check, hit.value(), codec) {
                 Ok((value, bytes)) => {
                     answers.found_bytes = bytes;
                     value.unbind()
@@ -387,11 +429,10 @@ impl StackOfTiers {
             let found = Some((value, shown_ms, age_ms));
             if left_ms > least_ms {
                 // The nearest tier has it: there is nothing to store, and no lease.
-                match call.is_at_nearest() {
-                    true => self.stack.accept(call, &hit),
-                    false => py.detach(|| self.stack.accept(call, &hit)),
+                if !call.is_at_nearest() {
+                    py.detach(|| self.stack.accept(call, &hit));
+                    raise_what_was_raised()?;
                 }
-                raise_what_was_raised()?;
                 answers.found = found;
                 return Ok(answers);
             }
@@ -431,6 +472,14 @@ fn lease_rule(limit_ms: Option<u64>) -> LeaseRule {
         Some(limit_ms) => LeaseRule::Wait { limit_ms },
         None => LeaseRule::Run,
     }
+}
+
+/// What went wrong in a call since this was asked for; `None` if nothing did.
+fn troubles(call: &mut TierCall) -> Option<Troubles> {
+    let failures = std::mem::take(&mut call.failures);
+    let rejected = std::mem::take(&mut call.rejected);
+    let failures: Vec<FailureText> = failures.into_iter().map(failure_text).collect();
+    (rejected > 0 || !failures.is_empty()).then_some((rejected, failures))
 }
 
 fn is_kept(stored: StoredInTiers) -> Option<bool> {
@@ -604,7 +653,9 @@ impl TierReader {
         if left_ms <= self.least_ms {
             return Ok(None);
         }
-        let (value, bytes) = match opened(hit.value(), self.codec.bind(py)) {
+        // What a loop reads has no file.
+        let opened = opened(FrameCheck::InFrame, hit.value(), self.codec.bind(py));
+        let (value, bytes) = match opened {
             Ok((value, bytes)) => (value.unbind(), bytes),
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
             Err(error) => return Err(error),

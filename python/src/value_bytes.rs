@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyFrozenSet, PySet, PyString, PyTuple};
+use tiers::envelope::ROOM_BYTES;
 
 use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
@@ -79,9 +80,22 @@ impl NotWritten {
 /// # Errors
 /// A `TypeError` that names the place inside the value, if that holds what cannot be read back.
 pub fn encode(value: &Bound<'_, PyAny>, codec: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    encode_after(0, value, codec)
+}
+
+/// As [`encode`], after the room that the header of a frame takes.
+pub fn encode_with_room(value: &Bound<'_, PyAny>, codec: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    encode_after(ROOM_BYTES, value, codec)
+}
+
+fn encode_after(
+    room: usize,
+    value: &Bound<'_, PyAny>,
+    codec: &Bound<'_, PyAny>,
+) -> PyResult<Vec<u8>> {
     let py = value.py();
     let mut writer = ValueWriter {
-        bytes: Vec::new(),
+        bytes: vec![0; room],
         codec,
         // Without the interpreter's lock another thread may change them at any time.
         copies: cfg!(Py_GIL_DISABLED),
@@ -89,7 +103,7 @@ pub fn encode(value: &Bound<'_, PyAny>, codec: &Bound<'_, PyAny>) -> PyResult<Ve
     // This thread is attached, and `value` is held.
     let mut written = unsafe { writer.write(value.as_ptr(), 0) };
     if let Err(NotWritten::NeedsCopies) = written {
-        writer.bytes.clear();
+        writer.bytes.truncate(room);
         writer.copies = true;
         written = unsafe { writer.write(value.as_ptr(), 0) };
     }

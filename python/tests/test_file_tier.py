@@ -334,7 +334,7 @@ def test_tool_inspects_verifies_and_clears(backend: FileBackend, tmp_path: pathl
     file = tmp_path / "tier" / "python-1.tier"
     content = file.read_bytes()
     assert tool("verify", "--folder", folder)[0] == 0
-    at = content.rindex(b"\xd1\x10\x01\x00")
+    at = content.rindex(b"\xd1\x12\x01\x00")
     with open(file, "r+b") as damaged:
         damaged.seek(at)
         damaged.write(b"\x00\x00")

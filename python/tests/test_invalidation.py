@@ -11,6 +11,7 @@ import pytest
 from tidemark_cache import (
     FileBackend,
     _backed,
+    _functions,
     _decorator,
     _invalidation,
     cache,
@@ -23,7 +24,7 @@ from tidemark_cache import (
 
 @pytest.fixture(autouse=True)
 def no_functions_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
     known: dict[str, Any] = {}
     for module in (_decorator, _invalidation):
         monkeypatch.setattr(module, "namespaces", known)
@@ -115,7 +116,7 @@ def test_tags_of_results_with_writes_behind_and_a_refresh(tmp_path: pathlib.Path
     behind, _ = counted(backend, result_tags=team_of, write_behind=True)
     behind(1)
     again, runs = counted(backend, result_tags=team_of)
-    while again._backed._ask((1,), {}, _backed.Wish()).found is None:
+    while again._backed._look_up((1,), {}, _backed.ReadOptions()).found is None:
         pass
     assert again(1) == [1, 1] and runs == []
     assert again.cache_refresh(1) == [1, 1] and runs == [1]

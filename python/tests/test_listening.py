@@ -19,6 +19,7 @@ from test_redis import Server
 from tidemark_cache import (
     RedisBackend,
     _backed,
+    _functions,
     _listening,
     _native,
     _recent,
@@ -60,7 +61,7 @@ for line in sys.stdin:
 def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     import weakref
 
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
     server = Server(tmp_path)
     yield server
     server.stop()
@@ -78,7 +79,7 @@ def place(
 ) -> Iterator[Server | FilePlace]:
     import weakref
 
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
     if request.param == "file":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         yield FilePlace()
@@ -206,7 +207,7 @@ def test_notices_that_are_none_are_ignored(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_listening.Listeners, "start", lambda *_: None)
-    heard = _backed._MemoryListener()
+    listener = _functions.MemoryListener()
     function = here(server, "plain")
     function(1)
     backend = RedisBackend(server.url)
@@ -220,12 +221,12 @@ def test_notices_that_are_none_are_ignored(
     for right in rights:
         found = _listening.opened(right, own)
         assert found is not None and found[0] == right[:1]
-        heard.hear(backend, *found)
+        listener.on_invalidation(backend, *found)
     assert function.cache_contains(1)
-    heard.hear(backend, b"c", [function._backed._identity, bytes(32)])
+    listener.on_invalidation(backend, b"c", [function._backed._identity, bytes(32)])
     assert function.cache_contains(1)
     key = _native.CallKey.of(function, (1,), {}).digest(function._backed._identity)
-    heard.hear(backend, b"c", [function._backed._identity, key])
+    listener.on_invalidation(backend, b"c", [function._backed._identity, key])
     assert not function.cache_contains(1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tidemark_cache import MemcachedBackend, _backed, cache, invalidate_tags
+from tidemark_cache import MemcachedBackend, _functions, cache, invalidate_tags
 
 
 class Server:
@@ -42,7 +42,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     # Tags reach the tiers of every function, those of other tests included.
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
     server = Server(tmp_path)
     yield server
     server.stop()

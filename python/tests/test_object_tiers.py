@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from tidemark_cache import FileBackend, _backed, cache, invalidate_tags
+from tidemark_cache import FileBackend, _functions, cache, invalidate_tags
 
 GUIDE = pathlib.Path(__file__).parents[2] / "docs/guides/python-cache.md"
 
 
 @pytest.fixture(autouse=True)
 def no_functions_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
 
 
 class Records:

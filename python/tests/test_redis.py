@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tidemark_cache import FileBackend, RedisBackend, _backed, cache, invalidate_tags
+from tidemark_cache import FileBackend, RedisBackend, _backed, _functions, cache, invalidate_tags
 
 
 class Server:
@@ -53,7 +53,7 @@ class Server:
 def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     import weakref
 
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
     server = Server(tmp_path)
     yield server
     server.stop()
@@ -101,7 +101,7 @@ def test_redis_behind_a_file(server: Server, tmp_path: pathlib.Path) -> None:
     first, _ = counted([near, server.url], write_behind=True)
     first(1)
     end = time.monotonic() + 30
-    while counted(server.url)[0]._backed._ask((1,), {}, _backed.Wish()).found is None:
+    while counted(server.url)[0]._backed._look_up((1,), {}, _backed.ReadOptions()).found is None:
         assert time.monotonic() < end
     server.stop()
     again, runs = counted([near, server.url])
@@ -439,3 +439,57 @@ def test_loop_reads_nothing_while_its_breaker_is_open(
         assert function.cache_info().l2_rejected > rejected
 
     asyncio.run(calls())
+
+
+WAITING = """
+import asyncio, os, sys
+from tidemark_cache import RedisBackend, cache
+
+@cache(backend=RedisBackend(sys.argv[1]), namespace="waiting", version=1)
+async def slow(number):
+    print("began", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    return os.getpid()
+
+slow._backed._identity = slow._backed._names = bytes(32)
+print(asyncio.run(slow(1)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "trio"])
+def test_async_call_that_waits_for_another_process_is_woken(
+    server: Server, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    from tidemark_cache import _waiting
+
+    command = [sys.executable, "-c", WAITING, server.url]
+    pipe = subprocess.PIPE
+    leader = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    assert leader.stdin is not None and leader.stdout is not None
+    assert leader.stdout.readline() == "began\n"
+    pause, released = _waiting.pause, []
+
+    async def pause_long(call: Any, seconds: float) -> bool:
+        # A process that is notified of the release looks rarely, and here hardly ever.
+        is_notified = seconds >= 0.1
+        if is_notified and not released:
+            released.append(seconds)
+            leader.stdin.write("\n")
+            leader.stdin.flush()
+        return await pause(call, 600.0 if is_notified else seconds)
+
+    monkeypatch.setattr(_waiting, "pause", pause_long)
+
+    @cache(backend=RedisBackend(server.url), namespace="waiting", version=1)
+    async def slow(number: int) -> int:
+        pytest.fail("another process runs the body")
+
+    slow._backed._identity = slow._backed._names = bytes(32)
+    if kind == "trio":
+        import trio
+
+        answer = trio.run(slow, 1)
+    else:
+        answer = asyncio.run(slow(1))
+    assert answer == leader.pid and released
+    assert leader.wait() == 0

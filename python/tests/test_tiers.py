@@ -20,6 +20,7 @@ from tidemark_cache import (
     CircuitBreaker,
     FileBackend,
     _backed,
+    _functions,
     cache,
     invalidate_tags,
 )
@@ -31,7 +32,7 @@ def file(folder: pathlib.Path, name: str) -> FileBackend:
 
 @pytest.fixture(autouse=True)
 def no_functions_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_backed, "_functions", weakref.WeakSet())
+    monkeypatch.setattr(_functions, "all_of_process", weakref.WeakSet())
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_run_that_a_tag_overtakes_is_not_stored(backend: FileBackend) -> None:
         runs.append(number)
         if len(runs) == 1:
             # As another process would: in the tiers, and not in this memory.
-            _backed.forget_tags(["red"])
+            _functions.forget_tags(["red"])
         return len(runs)
 
     assert slow(1) == 1
@@ -199,7 +200,7 @@ def test_writes_behind_the_caller_arrive(backend: FileBackend) -> None:
     for number in range(100):
         while True:
             again, runs = counted(backend, key=None)
-            found = again._backed._ask((number,), {}, _backed.Wish()).found
+            found = again._backed._look_up((number,), {}, _backed.ReadOptions()).found
             if found is not None:
                 break
             assert time.monotonic() < end

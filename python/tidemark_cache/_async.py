@@ -263,16 +263,6 @@ async def in_thread(function: Callable[..., T], *args: Any) -> T:
     return result
 
 
-async def pause(seconds: float) -> bool:
-    """Let others run for that long; False if the kind of loop is unknown."""
-    loop = _loop()
-    if isinstance(loop, _TrioLoop):
-        await sys.modules["trio"].sleep(seconds)
-    elif loop is not None:
-        await sys.modules["asyncio"].sleep(seconds)
-    return loop is not None
-
-
 def start_apart(coroutine: Coroutine[Any, Any, None]) -> bool:
     """Run it in a task that no call waits for; False if the kind of loop is unknown."""
     loop = _loop()

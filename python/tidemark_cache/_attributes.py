@@ -212,7 +212,7 @@ def _cache_set(self: Any, value: Any, /, *args: Any, **kwargs: Any) -> None:
     key = _key_of(self, args, kwargs)
     key.begin(False)
     if self._backed is not None:
-        self._backed.put(args, kwargs, value)
+        self._backed.put(key, args, kwargs, value)
     key.keep(value)
 
 

@@ -7,15 +7,14 @@ and stores what the body gives. A failing tier never reaches the caller.
 import contextvars
 import functools
 import math
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidemark_cache import (
     _async,
+    _functions,
     _listening,
     _loop_reads,
     _native,
@@ -23,10 +22,10 @@ from tidemark_cache import (
     _refresh,
     _tags,
     _tiers,
-    _watching,
+    _waiting,
 )
 from tidemark_cache._codec import Codec
-from tidemark_cache._reading import Reading, Wish
+from tidemark_cache._reading import Reading, ReadOptions
 
 #: An invalidation by one process counts for all others after this time at the latest: so long an
 #: answer of a tier, or one that no tier has, is handed out from memory.
@@ -49,10 +48,6 @@ OF_MEMORY: dict[str, Any] = {
     "stale_us": 0,
     "error_us": 0,
 }
-
-#: Those of this process, for what reaches all of them.
-_functions: "weakref.WeakSet[BackedFunction]" = weakref.WeakSet()
-
 
 def refuse_ambiguous(function: Any, config: Any) -> None:
     """Two functions of one name must not read each other's entries, in this process or another."""
@@ -114,17 +109,18 @@ class BackedFunction:
         least_ms = self._kept_ms - stale_ms
         # With a share, each answer is looked at once more: it may be due.
         is_usual = self._refresh_share is None
-        self._wish = Wish(False, least_ms, limit_ms, serves_old=config.lease == "stale")
-        self._wish = self._wish._replace(is_usual=is_usual)
-        self._wish_async = self._wish._replace(blocks=False)
+        serves_old = config.lease == "stale"
+        options = ReadOptions(False, least_ms, limit_ms, serves_old=serves_old, is_usual=is_usual)
+        self._sync_options = options
+        self._async_options = self._sync_options._replace(blocks=False)
         self._is_async = is_async
         #: Whether a tier may take longer than a loop should wait.
         self._is_slow = any(not isinstance(one, _tiers.FileBackend) for one in self.rules[0])
         #: The tiers whose notices make memory forget.
-        self._heard = _tiers.with_notices(self.rules[0])
+        self._notifying = _tiers.with_notices(self.rules[0])
         #: By which a notice of one call is known. For a file alone it would cost each call more
         #: than it costs to read the other calls again.
-        self._recent = _recent.RecentCalls(STALE_S) if self._heard and self._is_slow else None
+        self._recent = _recent.RecentCalls(STALE_S) if self._notifying and self._is_slow else None
         self._listeners: _listening.Listeners | None = None
         #: What a loop reads itself: hits of the nearest tier that need nothing more.
         reads_in_loop = is_async and is_usual and config.result_tags is None
@@ -146,7 +142,7 @@ class BackedFunction:
         self._tags_of: Callable[..., Iterable[str]] | None = settings["tags_of"]
         self._names = self._identity + self._names_of(settings["tags"])
         self._logged: dict[str, float] = {}
-        _functions.add(self)
+        _functions.all_of_process.add(self)
 
     def begin_process(self) -> None:
         """In the child of a fork: another thread may have held its locks."""
@@ -156,8 +152,8 @@ class BackedFunction:
 
     def _listen(self) -> None:
         self._listeners = _listening.listeners
-        for backend in self._heard:
-            self._listeners.start(backend, _MemoryListener())
+        for backend in self._notifying:
+            self._listeners.start(backend, _functions.MemoryListener())
 
     def tidy(self) -> None:
         """Some seconds have passed."""
@@ -169,20 +165,20 @@ class BackedFunction:
         function = self.function
         if is_async:
 
-            async def ask_async(*args: Any, **kwargs: Any) -> Any:
+            async def look_up_async(*args: Any, **kwargs: Any) -> Any:
                 apart = _async.in_thread if self._is_slow else _async.at_once
                 call = (args, kwargs)
-                wish = self._wish_now(False)
-                if self._in_loop is not None and wish.is_usual:
-                    answer = await self._ask_in_loop(self._in_loop, args, kwargs)
+                options = self._options_now(False)
+                if self._in_loop is not None and options.is_usual:
+                    answer = await self._look_up_in_loop(self._in_loop, args, kwargs)
                     if answer is not None:
                         _native.decide(*answer)
                         return answer[0]
-                reading = await apart(self._ask, args, kwargs, wish)
+                reading = await apart(self._look_up, args, kwargs, options)
                 if isinstance(reading, tuple):
                     _native.decide(*reading)
                     return reading[0]
-                while reading.wait_s and await _async.pause(reading.wait_s):
+                while reading.wait_s and await _waiting.pause(reading.call, reading.wait_s):
                     await apart(self._go_on, reading)
                 if reading.found is not None:
                     return self._answer(reading, call)
@@ -195,10 +191,10 @@ class BackedFunction:
                 _native.decide(value, await apart(self._kept_until, reading, value))
                 return value
 
-            return functools.wraps(function)(ask_async)
+            return functools.wraps(function)(look_up_async)
 
-        def ask(*args: Any, **kwargs: Any) -> Any:
-            reading = self._ask(args, kwargs, self._wish_now(True))
+        def look_up(*args: Any, **kwargs: Any) -> Any:
+            reading = self._look_up(args, kwargs, self._options_now(True))
             if isinstance(reading, tuple):
                 _native.decide(*reading)
                 return reading[0]
@@ -213,7 +209,7 @@ class BackedFunction:
             self._write(reading, value)
             return value
 
-        return functools.wraps(function)(ask)
+        return functools.wraps(function)(look_up)
 
     def _fallen_back(self, reading: Reading, error: BaseException) -> Any:
         """The old value, if one may answer for a body that failed; others need not wait for it."""
@@ -271,49 +267,49 @@ class BackedFunction:
         key = _native.CallKey.of(self.cached, args, kwargs)
         return None if key is None else key.canonical()
 
-    def _wish_now(self, blocks: bool) -> Wish:
+    def _options_now(self, blocks: bool) -> ReadOptions:
         if _tiers.forced.get():
             # For this call, and not for those that its body makes.
             _tiers.forced.set(False)
-            return Wish(is_forced=True)
-        return self._wish if blocks else self._wish_async
+            return ReadOptions(is_forced=True)
+        return self._sync_options if blocks else self._async_options
 
-    def _ask(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: Wish
+    def _look_up(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], options: ReadOptions
     ) -> Reading | _Answer:
-        """What the tiers say; of a usual wish the answer itself, if there is nothing to do."""
+        """What the tiers say; with usual options the answer itself, if there is nothing to do."""
         key = _native.CallKey.of(self.cached, args, kwargs)
         if key is None:
-            return Reading(wish)
+            return Reading(options)
         # An argument without canonical bytes is the caller's error, and raised.
         digest = key.digest(self._identity)
         names = self._names if self._tags_of is None else self._names_for(args, kwargs)
-        if self._heard and self._listeners is not _listening.listeners:
+        if self._notifying and self._listeners is not _listening.listeners:
             self._listen()
         if self._recent is not None:
             self._recent.begin(digest, key)
-        if not wish.is_usual:
-            return self._asked(key, digest, names, wish)
+        if not options.is_usual:
+            return self._read_all(key, digest, names, options)
         reader = self._reader
         began_s = time.monotonic()
         try:
             if reader is None:
                 reader = self._new_reader()
-            answer = reader.answer(digest, names, wish.blocks)
+            answer = reader.answer(digest, names, options.blocks)
         except Exception as error:
-            self._failed(*_words(error))
-            return Reading(wish, key, digest)
+            self._failed(*_failure_of(error))
+            return Reading(options, key, digest)
         if len(answer) == 3:
             self.hits += 1
             if self._recent is not None:
                 self._recent.end(digest, key)
             return answer
-        reading = Reading(wish, key, digest)
+        reading = Reading(options, key, digest)
         reading.read_s = began_s
         self._take_all(reading, answer)
         return reading
 
-    async def _ask_in_loop(
+    async def _look_up_in_loop(
         self, nearest: _tiers.RedisBackend, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> _Answer | None:
         """The answer, if it is a hit that the loop itself can read."""
@@ -329,14 +325,14 @@ class BackedFunction:
             return None
         digest = key.digest(self._identity)
         names = self._names if self._tags_of is None else self._names_for(args, kwargs)
-        if self._heard and self._listeners is not _listening.listeners:
+        if self._notifying and self._listeners is not _listening.listeners:
             self._listen()
         if self._recent is not None:
             self._recent.begin(digest, key)
         try:
             future = reads.ask(self._reader or self._new_reader(), digest, names)
         except Exception as error:
-            self._failed(*_words(error))
+            self._failed(*_failure_of(error))
             return None
         try:
             answer: Any = None if future is None else await future
@@ -360,42 +356,42 @@ class BackedFunction:
         self._reader = _native.TierReader(
             self._opened(),
             self._codec,
-            self._wish.limit_ms,
-            self._wish.least_ms,
+            self._sync_options.limit_ms,
+            self._sync_options.least_ms,
             self._kept_ms,
             STALE_S,
             self._own_tags_of is not None,
-            self._wish.serves_old,
+            self._sync_options.serves_old,
         )
         return self._reader
 
     def _read(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], wish: Wish
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], options: ReadOptions
     ) -> Reading:
-        """As ``_ask``, of a wish that is not usual."""
-        reading = self._ask(args, kwargs, wish)
+        """As ``_look_up``, with options that are not usual."""
+        reading = self._look_up(args, kwargs, options)
         assert isinstance(reading, Reading)
         return reading
 
-    def _asked(
-        self, key: _native.CallKey, digest: bytes, names: bytes, wish: Wish
+    def _read_all(
+        self, key: _native.CallKey, digest: bytes, names: bytes, options: ReadOptions
     ) -> Reading:
-        reading = Reading(wish, key, digest)
+        reading = Reading(options, key, digest)
         try:
             answer = self._opened().read(
                 digest,
                 names,
                 self._codec,
-                wish.is_forced,
-                wish.least_ms,
-                wish.limit_ms,
-                wish.leaves,
-                wish.blocks,
+                options.is_forced,
+                options.least_ms,
+                options.limit_ms,
+                options.leaves,
+                options.blocks,
                 self._own_tags_of is not None,
-                wish.serves_old,
+                options.serves_old,
             )
         except Exception as error:
-            self._failed(*_words(error))
+            self._failed(*_failure_of(error))
             return reading
         self._take_all(reading, answer)
         return reading
@@ -417,10 +413,10 @@ class BackedFunction:
         reading.read_s = time.monotonic()
         try:
             found, old, next_ms = self._opened().go_on(
-                reading.call, self._codec, reading.wish.least_ms, reading.wish.serves_old
+                reading.call, self._codec, reading.options.least_ms, reading.options.serves_old
             )
         except Exception as error:
-            self._failed(*_words(error))
+            self._failed(*_failure_of(error))
             return
         self._take(reading, found, old, next_ms)
         reading.begin_s = time.monotonic()
@@ -433,7 +429,7 @@ class BackedFunction:
         next_ms: int,
     ) -> None:
         assert reading.call is not None
-        self._count(reading.call)
+        self._count(reading.call.troubles())
         if old is not None:
             reading.old = (old[0],)
         if found is None:
@@ -443,7 +439,7 @@ class BackedFunction:
         value, left_ms, age_ms = found
         reading.found = (value,)
         reading.call = None
-        if not reading.wish.is_counted:
+        if not reading.options.is_counted:
             return
         self.hits += 1
         if left_ms is None:
@@ -489,14 +485,14 @@ class BackedFunction:
                 self._claimed.clear()
             self._claimed[content] = now_s + _RETRY_S
         # Only one that is fresher than what was found is as good as running the body.
-        wish = Wish(least_ms=least_ms, leaves=True, is_counted=False)
+        options = ReadOptions(least_ms=least_ms, leaves=True, is_counted=False)
         if self._is_async:
-            _refresh.start(self, lambda: self._refreshed_async(call, wish))
+            _refresh.start(self, lambda: self._refreshed_async(call, options))
             return
         args, kwargs = _refresh.private(call)
 
         def refresh() -> None:
-            reading = self._read(args, kwargs, wish)
+            reading = self._read(args, kwargs, options)
             if reading.found is not None or reading.is_elsewhere:
                 self._no_longer(reading)
                 return
@@ -512,10 +508,10 @@ class BackedFunction:
         _refresh.submit(self, lambda: context.run(refresh))
 
     async def _refreshed_async(
-        self, call: tuple[tuple[Any, ...], dict[str, Any]], wish: Wish
+        self, call: tuple[tuple[Any, ...], dict[str, Any]], options: ReadOptions
     ) -> None:
         apart = _async.in_thread if self._is_slow else _async.at_once
-        reading = await apart(self._read, *call, wish)
+        reading = await apart(self._read, *call, options)
         if reading.found is not None or reading.is_elsewhere:
             self._no_longer(reading)
             return
@@ -561,10 +557,7 @@ class BackedFunction:
         self, reading: Reading, call: _native.StackedCall, value: Any, lifetime_s: float | None
     ) -> bool | None:
         """Whether it was stored; None if no tier has it, or not yet."""
-        lifetime_ms = None
-        if lifetime_s is not None:
-            # Its old age included.
-            lifetime_ms = max(1, round(lifetime_s * 1_000)) + self._kept_ms
+        lifetime_ms = self._lifetime_ms(lifetime_s)
         # A mistake in it is the caller's error, and raised.
         tags = b"" if self._own_tags_of is None else self._names_of(self._own_tags_of(value))
         try:
@@ -578,9 +571,9 @@ class BackedFunction:
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
-            self._failed(*_words(error))
+            self._failed(*_failure_of(error))
             return None
-        self._count(call)
+        self._count(call.troubles())
         return is_kept
 
     def _store_later(
@@ -590,13 +583,17 @@ class BackedFunction:
             try:
                 is_kept = self._opened().store_frame(call, frame, lifetime_ms, tags)
             except Exception as error:
-                self._failed(*_words(error))
+                self._failed(*_failure_of(error))
                 return None
-            self._count(call)
+            self._count(call.troubles())
             return is_kept
 
         # Where too many wait already, the caller is slowed down to what the tier can take.
         return None if _refresh.submit(self, store) else store()
+
+    def _lifetime_ms(self, lifetime_s: float | None) -> int | None:
+        """What tiers are given, old age included."""
+        return None if lifetime_s is None else max(1, round(lifetime_s * 1_000)) + self._kept_ms
 
     def _lifetime(self, value: Any) -> float | None:
         """Seconds, 0 not to store it, None for no end."""
@@ -613,9 +610,50 @@ class BackedFunction:
 
         return lifetime_s * (1 - self._jitter * random())
 
-    def put(self, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> None:
+    def put(
+        self,
+        key: _native.CallKey,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        value: Any,
+    ) -> None:
         """Stores a value that no body has given."""
-        self._write(self._read(args, kwargs, Wish(is_forced=True)), value)
+        if self._is_behind:
+            self._write(self._read(args, kwargs, ReadOptions(is_forced=True)), value)
+            return
+        digest = key.digest(self._identity)
+        names = self._names if self._tags_of is None else self._names_for(args, kwargs)
+        if self._notifying and self._listeners is not _listening.listeners:
+            self._listen()
+        if self._recent is not None:
+            self._recent.begin(digest, key)
+        try:
+            until_s = self._put(digest, names, value)
+        finally:
+            if self._recent is not None:
+                self._recent.end(digest, key)
+        _native.decide(value, until_s)
+
+    def _put(self, digest: bytes, names: bytes, value: Any) -> float:
+        """Until when memory may have the value."""
+        lifetime_s = self._lifetime(value)
+        if lifetime_s == 0:
+            return 0.0
+        now_s = time.monotonic()
+        tags = None if self._own_tags_of is None else self._names_of(self._own_tags_of(value))
+        is_kept = None
+        try:
+            is_kept, troubles = self._opened().put(
+                digest, names, value, self._codec, self._lifetime_ms(lifetime_s), tags
+            )
+            self._count(troubles)
+        except TypeError as error:
+            raise TypeError(f"{self.function.__qualname__}: {error}") from None
+        except Exception as error:
+            self._failed(*_failure_of(error))
+        if is_kept is False:
+            return 0.0
+        return now_s + (STALE_S if lifetime_s is None else min(STALE_S, lifetime_s))
 
     def deletion(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -632,7 +670,7 @@ class BackedFunction:
             try:
                 was_there, failures = self._opened().delete(digest, names)
             except Exception as error:
-                was_there, failures = False, [_words(error)]
+                was_there, failures = False, [_failure_of(error)]
             if not self._are_none(failures):
                 return None
             self._announce(_listening.CALL, self._identity + digest)
@@ -652,17 +690,17 @@ class BackedFunction:
         try:
             failures = self._opened().forget(names, are_tags)
         except Exception as error:
-            failures = [_words(error)]
+            failures = [_failure_of(error)]
         if not self._are_none(failures):
             return False
         self._announce(_listening.TAGS if are_tags else _listening.FUNCTIONS, names)
         return True
 
     def _announce(self, kind: bytes, names: bytes) -> None:
-        for backend in self._heard:
+        for backend in self._notifying:
             _listening.announce(backend, kind, names)
 
-    def hear(self, kind: bytes, names: list[bytes]) -> None:
+    def on_invalidation(self, kind: bytes, names: list[bytes]) -> None:
         """Forgets in memory what another process has invalidated."""
         if kind != _listening.CALL:
             if self._depends_on(kind, names):
@@ -687,15 +725,14 @@ class BackedFunction:
         try:
             states = self._opened().states()
         except Exception as error:
-            states = [_words(error)[1]] * len(self.rules[0])
+            states = [_failure_of(error)[1]] * len(self.rules[0])
         names = _tiers.names_of(self.rules[0])
         return {
             name: "healthy" if why is None else f"degraded: {why}"
             for name, why in zip(names, states, strict=True)
         }
 
-    def _count(self, call: _native.StackedCall) -> None:
-        troubles = call.troubles()
+    def _count(self, troubles: "_native.Troubles | None") -> None:
         if troubles is not None:
             self.rejected += troubles[0]
             self._are_none(troubles[1])
@@ -717,74 +754,7 @@ class BackedFunction:
         log.warning("a tier of %s failed (%s): %s", self.function.__qualname__, kind, text)
 
 
-def _all_functions() -> list[BackedFunction]:
-    """Those of this process. Another thread may decorate one meanwhile."""
-    while True:
-        try:
-            return list(_functions)
-        except RuntimeError:
-            # The set has changed while it was gone through.
-            continue
-
-
-def forget_tags(tags: Iterable[str]) -> bool:
-    """In the tiers of every function of this process; whether each tier did it."""
-    names = b"".join(map(_tags.name_of, tags))
-    # One function for each stack is enough.
-    users = {user.rules: user for user in _all_functions()}
-    return all([user.forget_tags(names) for user in users.values()])
-
-
-class _MemoryListener:
-    """Has the memory of every function forget what other processes invalidate."""
-
-    def hear(self, backend: _tiers.NotingBackend, kind: bytes, names: list[bytes]) -> None:
-        for function in _all_functions():
-            if backend in function.rules[0] and function.cached is not None:
-                function.hear(kind, names)
-
-    def miss(self) -> None:
-        # Memory may have anything of it.
-        for function in _all_functions():
-            if function._heard and function.cached is not None:
-                function.cached._forget_in_memory()
-
-    def tidy(self, backend: _tiers.NotingBackend) -> None:
-        for function in _all_functions():
-            function.tidy()
-        if isinstance(backend, _tiers.FileBackend):
-            _write_counts(backend)
-
-
-#: Of this process, beside its files.
-_counts = _watching.ProcessCounts()
-
-
-def _write_counts(backend: _tiers.FileBackend) -> None:
-    """For who watches the file; nothing as the process ends."""
-    process = _listening.listeners.sender
-    if _listening.listeners.is_over.is_set():
-        _counts.remove(backend, process)
-        return
-    counts = [
-        (function.function, function.cached.cache_info())
-        for function in _all_functions()
-        if backend in function.rules[0] and function.cached is not None
-    ]
-    _counts.write(backend, process, counts)
-
-
-def _begin_process() -> None:
-    _counts.forget()
-    for function in _all_functions():
-        function.begin_process()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_process)
-
-
-def _words(error: Exception) -> tuple[str, str]:
+def _failure_of(error: Exception) -> tuple[str, str]:
     text = str(error.args[-1]) if error.args else repr(error)
     is_tier = isinstance(error, _native.TierFailure)
     return (error.args[0] if is_tier else type(error).__name__, text)

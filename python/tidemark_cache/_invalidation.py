@@ -25,7 +25,7 @@ def invalidate_tags(*tags: str) -> bool:
 
 def _forget_tags(tags: tuple[str, ...]) -> bool:
     # First, so that no run that begins now finds in a tier what is to be forgotten.
-    backed = sys.modules.get("tidemark_cache._backed")
+    backed = sys.modules.get("tidemark_cache._functions")
     is_whole = backed is None or bool(backed.forget_tags(tags))
     for tag in tags:
         _native.invalidate_tag(tag)

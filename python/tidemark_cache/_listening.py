@@ -1,8 +1,8 @@
 """Notices of what other processes have invalidated, so that memory forgets it at once.
 
-A thread for each Redis server and cache file hears them. They are bytes that are not to be trusted:
-all they can do is to make memory forget. One that is lost leaves an answer in memory for its 3
-seconds.
+A thread for each Redis server and cache file receives them. They are bytes that are not to be
+trusted: all they can do is to make memory forget. One that is lost leaves an answer in memory for
+its 3 seconds.
 """
 
 import atexit
@@ -31,15 +31,17 @@ _TIDY_CALLS = 5
 
 
 class Listener(Protocol):
-    """What is called on the thread that hears."""
+    """What is called on the thread that listens."""
 
-    def hear(self, backend: _tiers.NotingBackend, kind: bytes, names: list[bytes]) -> None:
+    def on_invalidation(
+        self, backend: _tiers.NotingBackend, kind: bytes, names: list[bytes]
+    ) -> None:
         """Another process has invalidated these."""
 
-    def miss(self) -> None:
+    def on_gap(self) -> None:
         """What was announced since a connection ended was missed."""
 
-    def tidy(self, backend: _tiers.NotingBackend) -> None:
+    def on_tick(self, backend: _tiers.NotingBackend) -> None:
         """About a second has passed, or the thread ends."""
 
 
@@ -54,7 +56,7 @@ class Listeners:
         self.is_over = threading.Event()
 
     def start(self, backend: _tiers.NotingBackend, listener: Listener) -> None:
-        """Have a thread hear what is announced, if this process has none for this tier."""
+        """Have a thread listen to what is announced, if this process has none for this tier."""
         with self.lock:
             if backend in self.threads or self.is_over.is_set():
                 return
@@ -85,16 +87,16 @@ class Listeners:
                 pause_s = _PAUSE_S[0]
                 connections += 1
                 if connections > 1:
-                    listener.miss()
+                    listener.on_gap()
             elif (found := opened(notice, self.sender)) is not None:
-                listener.hear(backend, *found)
+                listener.on_invalidation(backend, *found)
             if calls % _TIDY_CALLS == 0:
-                listener.tidy(backend)
+                listener.on_tick(backend)
             return True
 
         while not self.is_over.is_set():
             server.listen(take)
-            listener.tidy(backend)
+            listener.on_tick(backend)
             self.is_over.wait(pause_s)
             pause_s = min(pause_s * 2, _PAUSE_S[1])
 

@@ -73,8 +73,12 @@ class SharedFile:
 # A value, the milliseconds it has left, None for no end, and those it has had already.
 FoundValue = tuple[Any, int | None, int]
 
+# Operations that did not take place, and failures: their kind, and what happened.
+Troubles = tuple[int, list[tuple[str, str]]]
+
 class StackedCall:
-    def troubles(self) -> tuple[int, list[tuple[str, str]]] | None: ...
+    def troubles(self) -> Troubles | None: ...
+    def wake_by(self, wake: Callable[[], object]) -> bool: ...
 
 # Address, prefix, milliseconds to connect and for a call, connections kept, bytes of an answer, and
 # in PEM the authorities and this client's certificates and key.
@@ -120,6 +124,15 @@ class StackOfTiers:
     def store(
         self, call: StackedCall, value: Any, codec: Any, lifetime_ms: int | None, tags: bytes
     ) -> bool | None: ...
+    def put(
+        self,
+        key: bytes,
+        names: bytes,
+        value: Any,
+        codec: Any,
+        lifetime_ms: int | None,
+        own_tags: bytes | None,
+    ) -> tuple[bool | None, Troubles | None]: ...
     def frame(self, value: Any, codec: Any) -> bytes: ...
     def store_frame(
         self, call: StackedCall, frame: bytes, lifetime_ms: int | None, tags: bytes

@@ -22,13 +22,13 @@ class Reading:
         "old",
         "read_s",
         "wait_s",
-        "wish",
+        "options",
     )
 
     def __init__(
-        self, wish: "Wish", key: _native.CallKey | None = None, digest: bytes = b""
+        self, options: "ReadOptions", key: _native.CallKey | None = None, digest: bytes = b""
     ) -> None:
-        self.wish = wish
+        self.options = options
         self.begin_s = time.monotonic()
         #: When the tiers were read last.
         self.read_s = self.begin_s
@@ -51,7 +51,7 @@ class Reading:
         self.is_elsewhere = False
 
 
-class Wish(NamedTuple):
+class ReadOptions(NamedTuple):
     """How a call asks the tiers."""
 
     #: Run the body whatever they hold.

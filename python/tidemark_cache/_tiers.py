@@ -7,7 +7,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from tidemark_cache import _native
 
@@ -20,7 +20,7 @@ _COUNT_MAX = 1 << 20
 _FILE = "python-1.tier"
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+unix://")
 _MEMCACHED_SCHEMES = ("memcached://", "memcacheds://", "memcached+unix://")
-#: What users of other clients may try.
+#: Parts of schemes of other clients.
 _OTHER_SCHEMES = ("sentinel", "cluster")
 #: Bytes of a file with certificates or a key.
 _PEM_MAX = 1 << 20
@@ -45,7 +45,7 @@ class FileBackend:
             cache folder. It must belong to this user, and no other may write to it.
         megabytes: Size of the whole file, taken when it is made. One that is there keeps its
             size. An entry may take a 64th of it.
-        listen: Hear within some milliseconds what other processes have invalidated.
+        listen: Be notified within some milliseconds of what other processes have invalidated.
     """
 
     folder: str | os.PathLike[str] | None = None
@@ -60,7 +60,47 @@ class FileBackend:
 
 
 @dataclasses.dataclass(frozen=True)
-class RedisBackend:
+class _ServerBackend:
+    """What servers of any kind are named by."""
+
+    _schemes: ClassVar[tuple[str, ...]]
+
+    url: str = dataclasses.field(repr=False)
+    prefix: str = dataclasses.field(default="tidemark", kw_only=True)
+    timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
+    connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
+    connections: int = dataclasses.field(default=50, kw_only=True)
+    megabytes: int = dataclasses.field(default=100, kw_only=True)
+    tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("url", "prefix"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} must be a text, not {type(value).__name__}")
+        if not self.url.startswith(self._schemes):
+            raise ValueError(f"url must begin with {', '.join(self._schemes)}")
+        if len(self.prefix) > _PREFIX_MAX:
+            raise ValueError(f"prefix may have {_PREFIX_MAX} characters, not {len(self.prefix)}")
+        _check_pair(self.tls_certificate, self.tls_key)
+
+    def _settings(self) -> "_native.GivenServer":
+        """What the native side makes a tier on a server with."""
+        return (
+            self.url,
+            f"{self.prefix}:python-1:",
+            _milliseconds("connect_timeout", self.connect_timeout),
+            _milliseconds("timeout", self.timeout),
+            _count("connections", self.connections, 1, 10_000),
+            _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
+            *_pems(self.tls_ca, self.tls_certificate, self.tls_key),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class RedisBackend(_ServerBackend):
     """A Redis server shared by processes of many hosts.
 
     Args:
@@ -76,54 +116,36 @@ class RedisBackend:
         tls_certificate: File in PEM with the certificates that this client shows.
         tls_key: File in PEM with the key to them.
         sentinels: Addresses of Sentinels, of the form of ``url``, which know where the server is.
-        listen: Hear at once what other processes have invalidated, on one more connection.
+        listen: Be notified at once of what other processes have invalidated, on one more
+            connection.
     """
 
-    url: str = dataclasses.field(repr=False)
-    prefix: str = dataclasses.field(default="tidemark", kw_only=True)
-    timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
-    connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
-    connections: int = dataclasses.field(default=50, kw_only=True)
-    megabytes: int = dataclasses.field(default=100, kw_only=True)
-    tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
-    tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
-    tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    _schemes = _REDIS_SCHEMES
+
     sentinels: Iterable[str] = dataclasses.field(default=(), repr=False, kw_only=True)
     listen: bool = dataclasses.field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("url", "prefix"):
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise TypeError(f"{name} must be a text, not {type(value).__name__}")
-        scheme = self.url.partition("://")[0]
-        if "redis" in scheme and any(other in scheme for other in _OTHER_SCHEMES):
-            raise ValueError(
-                "name the service as redis://service and the Sentinels by sentinels=[…]; a Cluster "
-                "is not supported"
-            )
-        if not self.url.startswith(_REDIS_SCHEMES):
-            raise ValueError(f"url must begin with {', '.join(_REDIS_SCHEMES)}")
+        if isinstance(self.url, str):
+            _refuse_other_forms(self.url)
+        super().__post_init__()
         if isinstance(self.sentinels, str) or not all(
             isinstance(one, str) for one in self.sentinels
         ):
             raise TypeError("sentinels must be addresses: several texts")
         # A list is as good, and cannot be hashed.
         object.__setattr__(self, "sentinels", tuple(self.sentinels))
-        _check_pair(self.tls_certificate, self.tls_key)
         _bool("listen", self.listen)
-        if len(self.prefix) > _PREFIX_MAX:
-            raise ValueError(f"prefix may have {_PREFIX_MAX} characters, not {len(self.prefix)}")
         # All that can be wrong with the address is found here, without connecting.
         self.open()
 
     def open(self) -> _native.SharedRedis:
         """One more object for this server."""
-        return _native.SharedRedis(_server_of(self), list(self.sentinels))
+        return _native.SharedRedis(self._settings(), list(self.sentinels))
 
 
 @dataclasses.dataclass(frozen=True)
-class MemcachedBackend:
+class MemcachedBackend(_ServerBackend):
     """A Memcached server shared by processes of many hosts.
 
     Args:
@@ -140,30 +162,16 @@ class MemcachedBackend:
         tls_key: File in PEM with the key to them.
     """
 
-    url: str = dataclasses.field(repr=False)
-    prefix: str = dataclasses.field(default="tidemark", kw_only=True)
-    timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
-    connect_timeout: float | datetime.timedelta = dataclasses.field(default=1.0, kw_only=True)
-    connections: int = dataclasses.field(default=50, kw_only=True)
-    megabytes: int = dataclasses.field(default=100, kw_only=True)
-    tls_ca: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
-    tls_certificate: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
-    tls_key: str | os.PathLike[str] | None = dataclasses.field(default=None, kw_only=True)
+    _schemes = _MEMCACHED_SCHEMES
 
     def __post_init__(self) -> None:
-        for name in ("url", "prefix"):
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise TypeError(f"{name} must be a text, not {type(value).__name__}")
-        if not self.url.startswith(_MEMCACHED_SCHEMES):
-            raise ValueError(f"url must begin with {', '.join(_MEMCACHED_SCHEMES)}")
-        _check_pair(self.tls_certificate, self.tls_key)
+        super().__post_init__()
         # All that can be wrong with the address is found here, without connecting.
         self.open()
 
     def open(self) -> _native.SharedMemcached:
         """One more object for this server."""
-        return _native.SharedMemcached(_server_of(self))
+        return _native.SharedMemcached(self._settings())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -301,17 +309,14 @@ def _pems(
     return None if ca is None else _pem("tls_ca", ca), shown
 
 
-def _server_of(backend: "RedisBackend | MemcachedBackend") -> "_native.GivenServer":
-    """What the native side makes a tier on a server with."""
-    return (
-        backend.url,
-        f"{backend.prefix}:python-1:",
-        _milliseconds("connect_timeout", backend.connect_timeout),
-        _milliseconds("timeout", backend.timeout),
-        _count("connections", backend.connections, 1, 10_000),
-        _count("megabytes", backend.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
-        *_pems(backend.tls_ca, backend.tls_certificate, backend.tls_key),
-    )
+def _refuse_other_forms(url: str) -> None:
+    """Addresses that users of other clients may try."""
+    scheme = url.partition("://")[0]
+    if "redis" in scheme and any(other in scheme for other in _OTHER_SCHEMES):
+        raise ValueError(
+            "name the service as redis://service and the Sentinels by sentinels=[…]; a Cluster "
+            "is not supported"
+        )
 
 
 def backends_of(backend: object) -> tuple[Backend, ...]:
