@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import runpy
 import sys
 import types
 from typing import Any
@@ -41,6 +42,20 @@ def test_guide_names_every_setting_and_attribute() -> None:
     ]
     missing = [name for name in (*settings, *attributes) if f"`{name}" not in guide]
     assert not missing
+
+
+def test_client_passes_its_command_on_to_the_cache(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = runpy.run_path(str(ROOT / "clients/python/src/tidemark/__main__.py"))["main"]
+    backend = tidemark_cache.FileBackend(folder=tmp_path / "tier", megabytes=1, listen=False)
+    tidemark_cache.cache(backend=backend, namespace="tool", version=1)(lambda: 1)()
+    assert main(["cache", "inspect", "--folder", str(backend.folder)]) == 0
+    assert "entries: " in capsys.readouterr().out
+    assert main(["rows"]) == 2 and "tidemark cache" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "tidemark_cache.__main__", None)
+    assert main(["cache", "inspect"]) == 2
+    assert "tidemark[cache]" in capsys.readouterr().err
 
 
 def test_client_offers_the_cache_when_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
