@@ -22,6 +22,8 @@ TURNS = "f(1); f(2)"
 CONTENT = b"".join(b'{"id": %d, "tags": ["new", "paid"], "zip": 3000}' % n for n in range(210))
 #: Writes of each process.
 WRITES = 300
+#: Async hits that run at once.
+AT_ONCE = 50
 #: What the raw connection reads at once.
 PIECE = 65_536
 
@@ -175,7 +177,7 @@ def servers() -> list[Row]:
 
 
 def asynchronous(path: str, client: Callable[[], Any]) -> list[Row]:
-    """Hits of an async function, one after another."""
+    """Hits of an async function, one after another and many at once."""
     backend = RedisBackend(f"redis+unix://{path}", listen=False)
 
     @cache(backend=backend, maxsize=1, namespace="async", version=1)
@@ -194,10 +196,26 @@ def asynchronous(path: str, client: Callable[[], Any]) -> list[Row]:
                 await connection.get("k")
                 await connection.get("k")
 
-    def side(run: Callable[[int], Any]) -> Side:
-        return waited(Side(lambda count: asyncio.run(run(count)) or 0.0))
+    async def ours_at_once(count: int) -> None:
+        await function(1)
+        for _ in range(count):
+            await asyncio.gather(*map(function, range(1, AT_ONCE + 1)))
 
+    async def theirs_at_once(count: int) -> None:
+        async with client() as connection:
+            await connection.get("k")
+            for _ in range(count):
+                await asyncio.gather(*(connection.get("k") for _ in range(AT_ONCE)))
+
+    def side(run: Callable[[int], Any], calls: int = 1_000) -> Side:
+        timed = waited(Side(lambda count: asyncio.run(run(count)) or 0.0)).timed
+        return Side(timed, calls)
+
+    many = f"Redis: {AT_ONCE} async hits at once"
     return [
         Row("Redis: two async hits", "the same twice", None, side(ours), side(ours)),
         Row("Redis: two async hits", "two GET of redis.asyncio", 0.7, side(ours), side(theirs)),
+        Row(many, "the same twice", None, side(ours_at_once, 50), side(ours_at_once, 50)),
+        Row(many, "as many GET of redis.asyncio", None, side(ours_at_once, 50),
+            side(theirs_at_once, 50)),
     ]
