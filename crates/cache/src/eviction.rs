@@ -39,19 +39,22 @@ impl Eviction {
     /// Places a new entry.
     pub fn push<T>(&mut self, slots: &mut EntrySlots<T>, slot: u32) {
         let hash = slots[slot].hash.spread();
-        let len = self.probation.len + self.main.len;
-        // A tenth of the range for a tenth of the entries that come back.
-        let step = (2_000 / len.max(1)).clamp(1, 20);
         let queue = if self.left_probation.take(hash) {
-            self.share = (self.share + step).min(SHARE_MAX);
+            self.share = (self.share + self.step()).min(SHARE_MAX);
             EvictionQueue::Main
         } else if self.left_main.take(hash) {
-            self.share = self.share.saturating_sub(step).max(SHARE_MIN);
+            self.share = self.share.saturating_sub(self.step()).max(SHARE_MIN);
             EvictionQueue::Main
         } else {
             EvictionQueue::Probation
         };
         self.enqueue(slots, slot, queue);
+    }
+
+    /// By how much the share adapts: a tenth of the range for a tenth of the entries that return.
+    fn step(&self) -> u32 {
+        let len = self.probation.len + self.main.len;
+        (2_000 / len.max(1)).clamp(1, 20)
     }
 
     /// Takes an entry out of its queue.

@@ -2,6 +2,7 @@
 //! dropped: an interpreter's objects.
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::eviction::Eviction;
 use crate::short_hash::ShortHash;
@@ -144,6 +145,8 @@ pub struct ObjectTable<T> {
     eviction: Eviction,
     bytes: u64,
     edition: u64,
+    /// Whether any entry may have had a lifetime since the last drain.
+    has_lifetimes: bool,
     sweep_from: u32,
     counters: TableCounters,
 }
@@ -159,6 +162,7 @@ impl<T: Clone> ObjectTable<T> {
             eviction: Eviction::default(),
             bytes: 0,
             edition: 0,
+            has_lifetimes: false,
             sweep_from: 0,
             counters: TableCounters::default(),
         }
@@ -235,7 +239,10 @@ impl<T: Clone> ObjectTable<T> {
             gone.push(Removed { item, why });
             return gone;
         }
-        self.sweep(now_us, SWEEP_STEPS, &mut gone);
+        self.has_lifetimes |= new.expires_us != NEVER_US;
+        if self.has_lifetimes {
+            self.sweep(now_us, SWEEP_STEPS, &mut gone);
+        }
         let bytes_free = self.limits.bytes_max - u64::from(new.weight);
         while self.slots.taken() >= self.limits.entries_max || self.bytes > bytes_free {
             let slot = self.eviction.victim(&mut self.slots);
@@ -272,6 +279,7 @@ impl<T: Clone> ObjectTable<T> {
         let is_held = self.confirm(place);
         if is_held {
             self.slots[place.slot].expires_us = expires_us;
+            self.has_lifetimes |= expires_us != NEVER_US;
         }
         is_held
     }
@@ -282,6 +290,7 @@ impl<T: Clone> ObjectTable<T> {
         self.index = HashTable::new();
         self.eviction = Eviction::default();
         self.bytes = 0;
+        self.has_lifetimes = false;
         self.sweep_from = 0;
         self.edition += 1;
         items
@@ -368,12 +377,13 @@ impl<T: Clone> ObjectTable<T> {
     fn put_into_index(&mut self, hash: ShortHash, slot: u32) {
         let slots = &mut self.slots;
         let is_head = |held: &u32| slots[*held].hash == hash;
-        if let Some(head) = self.index.find_mut(hash.spread(), is_head) {
-            slots[slot].same_hash = std::mem::replace(head, slot);
-            return;
+        let spread = |held: &u32| slots[*held].hash.spread();
+        match self.index.entry(hash.spread(), is_head, spread) {
+            Entry::Occupied(mut head) => {
+                slots[slot].same_hash = std::mem::replace(head.get_mut(), slot);
+            }
+            Entry::Vacant(free) => drop(free.insert(slot)),
         }
-        self.index
-            .insert_unique(hash.spread(), slot, |held| slots[*held].hash.spread());
     }
 
     fn unlink(&mut self, slot: u32) -> T {
