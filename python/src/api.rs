@@ -26,7 +26,9 @@ unsafe extern "C" {
         variable: *mut ffi::PyObject,
         value: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
-    pub fn PyContext_CopyCurrent() -> *mut ffi::PyObject;
+    pub fn PyContext_New() -> *mut ffi::PyObject;
+    pub fn PyContext_Enter(context: *mut ffi::PyObject) -> c_int;
+    pub fn PyContext_Exit(context: *mut ffi::PyObject) -> c_int;
 }
 
 /// The items of a tuple.

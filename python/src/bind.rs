@@ -30,7 +30,7 @@ pub struct CachePlan {
     pub is_async: bool,
     /// The lifetime, if there is one for all.
     pub lifetime_us: Option<u64>,
-    /// The isolation asked for.
+    /// The setting `copy`.
     pub copy_mode: CopyMode,
     /// Where values are kept as bytes: the function's `Codec`.
     pub codec: Option<HeldObject>,
@@ -146,6 +146,14 @@ impl CachePlan {
     #[inline]
     pub fn takes_anything(&self) -> bool {
         self.takes_more || self.takes_names || self.is_ignored.iter().any(|ignored| *ignored)
+    }
+
+    /// Whether a call whose hash no fresh entry has is a miss, to be run on this thread. Not where
+    /// there may be an old entry; and not where the interpreter has no lock, since another run may
+    /// have stored its value after the table was looked at.
+    #[inline(always)]
+    pub fn knows_absence(&self) -> bool {
+        !(self.reads_clock || self.is_async || cfg!(Py_GIL_DISABLED))
     }
 
     /// Binds a call of a simple function without asking the interpreter. `None` when a name is

@@ -149,7 +149,7 @@ impl CallKey {
 impl CallKey {
     /// Binds the call; None when the function itself must refuse it.
     #[staticmethod]
-    fn of(
+    pub fn of(
         cached: &Bound<'_, PyAny>,
         arguments: &Bound<'_, PyTuple>,
         names: &Bound<'_, PyDict>,
@@ -217,7 +217,7 @@ impl CallKey {
     }
 
     /// Whether the call would be answered, without a copy of the answer.
-    fn contains(&self, py: Python<'_>) -> PyResult<bool> {
+    pub fn contains(&self, py: Python<'_>) -> PyResult<bool> {
         let inner = self.inner();
         let found = unsafe { self.with_entry(|_, entry| Ok(inner.use_of(entry, inner.now_us()))) };
         Ok(raised(py, found)?.is_some_and(|good_for| good_for != EntryUse::OnError))
@@ -392,7 +392,7 @@ impl CallKey {
     }
 }
 
-/// A value that every waiter gets a copy of his own of.
+/// A value of which every waiter gets a copy of its own.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct KeptValue(PlainRc<KeptEntry>);
 
@@ -421,7 +421,7 @@ unsafe fn with_store_of<R>(
 #[pyfunction]
 #[pyo3(signature = (cached, instance=None))]
 pub fn clear(cached: &Bound<'_, PyAny>, instance: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let cleared = unsafe { with_store_of(cached, instance, |store| store.clear_telling()) };
+    let cleared = unsafe { with_store_of(cached, instance, |store| store.clear_notifying()) };
     raised(cached.py(), cleared)
 }
 

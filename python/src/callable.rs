@@ -31,7 +31,8 @@ pub struct Inner {
     pub plan: CachePlan,
     /// The entries, unless this is a method.
     pub store: CallStore,
-    /// The name of the table in an instance's `__dict__`, once this is known to be a method.
+    /// The name of the table in an instance's `__dict__`, if it has one, once this is known to be a
+    /// method.
     /// Held for ever: a call may be reading it while a second class takes the method.
     slot_name: AtomicPtr<ffi::PyObject>,
     /// Whether every parameter can be given by position and counts, and there are no others.
@@ -46,6 +47,27 @@ pub struct Inner {
     pub refreshes: SharedCount,
     /// Refreshes that did not.
     pub refresh_failures: SharedCount,
+}
+
+/// What the newest entry under the hash of plain arguments comes to.
+enum NewestAnswer {
+    /// It is the one.
+    Given(Outcome<HeldObject>),
+    /// There is none, and the table was in this edition.
+    Absent { hash: u64, edition: u64 },
+    /// The whole way has to be taken.
+    Unknown,
+}
+
+impl NewestAnswer {
+    /// The answer, if there is one.
+    #[inline(always)]
+    fn given(self) -> Option<Outcome<HeldObject>> {
+        match self {
+            NewestAnswer::Given(answer) => Some(answer),
+            NewestAnswer::Absent { .. } | NewestAnswer::Unknown => None,
+        }
+    }
 }
 
 /// The layout the interpreter sees.
@@ -141,26 +163,34 @@ impl Inner {
     }
 
     /// The answer to a call whose arguments are plain and that is bound by comparing pointers, if
-    /// the first entry of its hash is the one: what nearly every hit is. `None` says nothing: the
-    /// whole way has to be taken.
+    /// the first entry of its hash is the one, or no entry has it: what nearly every call is.
+    /// `None` says nothing: the whole way has to be taken.
     #[inline(always)]
-    unsafe fn answer_at_once(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
+    unsafe fn answer_at_once(
+        &self,
+        cached: *mut ffi::PyObject,
+        call: &GivenCall,
+    ) -> Option<Outcome<HeldObject>> {
         if !self.is_simple {
             return None;
         }
         let is_in_order = call.names.is_null() && call.count == self.plan.names.len();
         if !is_in_order {
-            return self.answer_in_order(call);
+            return self.answer_in_order(cached, call);
         }
         match self.is_method() {
-            false => self.answer_from(&self.store, call.slice(0)),
+            false => self.answer_of_function(cached, call, call.slice(0)),
             true => self.answer_of_method(call.slice(0)),
         }
     }
 
     /// Apart, so that the shortest way stays short.
     #[inline(never)]
-    unsafe fn answer_in_order(&self, call: &GivenCall) -> Option<Outcome<HeldObject>> {
+    unsafe fn answer_in_order(
+        &self,
+        cached: *mut ffi::PyObject,
+        call: &GivenCall,
+    ) -> Option<Outcome<HeldObject>> {
         let wanted = self.plan.names.len();
         if wanted > DIRECT_MAX {
             return None;
@@ -169,8 +199,24 @@ impl Inner {
         self.plan.order(call, &mut ordered)?;
         let arguments = &ordered[..wanted];
         match self.is_method() {
-            false => self.answer_from(&self.store, arguments),
+            false => self.answer_of_function(cached, call, arguments),
             true => self.answer_of_method(arguments),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn answer_of_function(
+        &self,
+        cached: *mut ffi::PyObject,
+        call: &GivenCall,
+        arguments: &[*mut ffi::PyObject],
+    ) -> Option<Outcome<HeldObject>> {
+        match self.answer_from(&self.store, arguments) {
+            NewestAnswer::Given(answer) => Some(answer),
+            NewestAnswer::Absent { hash, edition } => {
+                Some(self.miss_of_plain(cached, call, arguments, hash, edition))
+            }
+            NewestAnswer::Unknown => None,
         }
     }
 
@@ -182,7 +228,7 @@ impl Inner {
         let (instance, arguments) = arguments.split_first()?;
         // Not held: nothing that could end the table runs before its last use.
         match InstanceTable::recent_store(&self.store, *instance) {
-            Some(store) => self.answer_from(store, arguments),
+            Some(store) => self.answer_from(store, arguments).given(),
             None => self.answer_of_other_instance(*instance, arguments),
         }
     }
@@ -196,7 +242,7 @@ impl Inner {
         let slot_name = self.slot_name.load(Ordering::Acquire);
         let table = InstanceTable::existing(&self.store, slot_name, instance)?;
         let store = InstanceTable::store(&table, &self.store);
-        self.answer_from(store, arguments)
+        self.answer_from(store, arguments).given()
     }
 
     #[inline(always)]
@@ -204,24 +250,36 @@ impl Inner {
         &self,
         store: &CallStore,
         arguments: &[*mut ffi::PyObject],
-    ) -> Option<Outcome<HeldObject>> {
-        let (hash, now_us) = (hash_if_plain(arguments)?, self.now_us());
+    ) -> NewestAnswer {
+        let Some(hash) = hash_if_plain(arguments) else {
+            return NewestAnswer::Unknown;
+        };
+        let now_us = self.now_us();
         let mut table = store.table.lock();
-        let entry = table.newest(hash, now_us)?;
+        let Some(entry) = table.newest(hash, now_us) else {
+            let edition = table.edition();
+            return match self.plan.knows_absence() {
+                true => NewestAnswer::Absent { hash, edition },
+                false => NewestAnswer::Unknown,
+            };
+        };
         let item = entry.item();
         if !item.key.is_of_plain(arguments) {
-            return None;
+            return NewestAnswer::Unknown;
         }
         if item.isolation != Isolation::Same || item.extras.is_some() {
             let (item, place) = (item.clone(), entry.place());
             drop(table);
-            return self.answer_apart(store, &item, place, now_us);
+            return match self.answer_apart(store, &item, place, now_us) {
+                Some(answer) => NewestAnswer::Given(answer),
+                None => NewestAnswer::Unknown,
+            };
         }
         let value = item.value.clone();
         entry.hit();
         drop(table);
         self.hits.raise();
-        Some(match self.plan.is_async {
+        NewestAnswer::Given(match self.plan.is_async {
             true => ready::awaitable(value),
             false => Ok(value),
         })
@@ -268,6 +326,7 @@ impl Inner {
         ];
         optional.into_iter().flatten().for_each(&mut *show);
         self.store.visit(show);
+        self.store.shared.by_address.visit(show);
     }
 }
 
@@ -300,7 +359,7 @@ unsafe extern "C" fn vectorcall(
         count,
         names,
     };
-    let answer = match inner(cached).answer_at_once(&call) {
+    let answer = match inner(cached).answer_at_once(cached, &call) {
         Some(answer) => answer,
         None => answer_by_the_whole_way(cached, &call),
     };
@@ -360,6 +419,7 @@ unsafe extern "C" fn clear(cached: *mut ffi::PyObject) -> c_int {
     // that one is broken by the function's own clear.
     if let Some(inner) = (*object).inner.as_ref() {
         drop(inner.store.clear());
+        drop(inner.store.shared.by_address.take_all());
     }
     0
 }

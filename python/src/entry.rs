@@ -9,7 +9,7 @@ use crate::object::{HasHolders, HeldObject, Outcome};
 
 /// A key, its value, and how a hit hands the value out.
 pub struct KeptEntry {
-    /// Who asks for it.
+    /// The key of its call.
     pub key: HeldKey,
     /// Isolated from every caller.
     pub value: HeldObject,

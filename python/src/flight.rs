@@ -52,11 +52,11 @@ struct RunClaim {
     node: HeldNode,
     /// A child of `fork` inherits the list of runs and none of the threads that lead them.
     forks: u32,
-    /// What its tags were before its body ran: who calls after one was invalidated must not join.
+    /// What its tags were before its body ran: a call made after one was invalidated must not join.
     tokens: Option<TagTokens>,
 }
 
-/// What the callers share who wait for a run.
+/// What the waiters of a run share.
 pub struct FlightRun {
     /// Its place in the list.
     pub number: ClaimNumber,
@@ -126,7 +126,7 @@ impl FlightRuns {
     }
 }
 
-/// A run that this thread leads. Ends with it, if it has not ended: who waits starts again then.
+/// A run that this thread leads. Ends with it, if it has not ended: waiters start again then.
 pub struct LedRun<'a> {
     runs: &'a FlightRuns,
     number: ClaimNumber,
@@ -199,7 +199,7 @@ impl<'a> LedRun<'a> {
         shared.is_some_and(|shared| Arc::strong_count(shared) > 1)
     }
 
-    /// Ends the run and wakes who waits; without an ending they start again.
+    /// Ends the run and wakes its waiters; without an ending they start again.
     #[inline]
     pub fn end(mut self, ending: Option<RunEnding>) {
         self.finish(ending);
@@ -208,11 +208,11 @@ impl<'a> LedRun<'a> {
     #[inline]
     fn finish(&mut self, ending: Option<RunEnding>) {
         self.is_over = true;
-        // First, with its edition: who finds it no more must not begin a run without a look at
-        // what this one has stored.
+        // First, with its edition: a caller that no longer finds it must look at what this run
+        // has stored before it begins another.
         let ended = self.runs.all.lock().end(self.number);
         self.led.node().end();
-        // Those who wait are woken before the key is dropped, which may run code of the user's.
+        // Waiters are woken before the key is dropped, which may run code of the user's.
         if let Some(shared) = ended.as_ref().and_then(|run| run.shared.as_ref()) {
             shared.end(ending);
         }

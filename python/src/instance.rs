@@ -1,14 +1,18 @@
 //! The table of one instance's method. It lives in the instance's `__dict__`, where the collector
 //! finds it: held anywhere else, a value that refers to `self` would keep the instance for ever.
+//! The function itself holds those of instances that have no `__dict__`.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
+use crate::owned;
 use crate::python;
 use crate::store::CallStore;
 
@@ -31,11 +35,13 @@ impl InstanceTable {
         slot_name: *mut ffi::PyObject,
         instance: *mut ffi::PyObject,
     ) -> Outcome<HeldObject> {
-        let dict = HeldObject::owned(ffi::PyObject_GenericGetDict(instance, std::ptr::null_mut()))?;
+        let Some(dict) = dict_of(instance) else {
+            return InstanceTable::by_address(of_function, instance);
+        };
         let mut held = api::dict_item(dict.as_ptr(), slot_name)?;
         if held.is_none() {
             // One step, so that of several threads that make a table one table stays.
-            let new = create(of_function, instance)?;
+            let new = create(of_function, instance, std::ptr::null_mut())?;
             held = Some(api::dict_item_or(dict.as_ptr(), slot_name, new)?);
         }
         if let Some(held) = held.filter(|held| is_table_of(held.as_ptr(), instance)) {
@@ -43,12 +49,38 @@ impl InstanceTable {
             return Ok(held);
         }
         // Another instance's, copied with the `__dict__`, or what unpickling left in its place.
-        let table = create(of_function, instance)?;
+        let table = create(of_function, instance, std::ptr::null_mut())?;
         if ffi::PyDict_SetItem(dict.as_ptr(), slot_name, table.as_ptr()) != 0 {
             return Err(Raised);
         }
         remember(of_function, instance, &table);
         Ok(table)
+    }
+
+    /// As `of`, for an instance without a `__dict__`.
+    #[cold]
+    unsafe fn by_address(
+        of_function: &CallStore,
+        instance: *mut ffi::PyObject,
+    ) -> Outcome<HeldObject> {
+        let tables = &of_function.shared.by_address;
+        loop {
+            let known = tables.get(instance);
+            if let Some(table) = &known
+                && is_table_of(table.as_ptr(), instance)
+            {
+                remember(of_function, instance, table);
+                return Ok(table.clone());
+            }
+            let at_end = at_end_of(of_function, instance)?;
+            let table = create(of_function, instance, at_end.as_ptr())?;
+            let owner = (*table.as_ptr().cast::<InstanceTable>()).owner;
+            // Else another thread was first.
+            if tables.replace(instance, known, &table, owner) {
+                remember(of_function, instance, &table);
+                return Ok(table);
+            }
+        }
     }
 
     /// The entries of `instance`, if its table was used lately and need not be cleared first. They
@@ -72,27 +104,17 @@ impl InstanceTable {
         slot_name: *mut ffi::PyObject,
         instance: *mut ffi::PyObject,
     ) -> Option<HeldObject> {
-        let found = InstanceTable::in_dict(slot_name, instance)?;
-        remember(of_function, instance, &found);
-        Some(found)
-    }
-
-    unsafe fn in_dict(
-        slot_name: *mut ffi::PyObject,
-        instance: *mut ffi::PyObject,
-    ) -> Option<HeldObject> {
-        let dict = ffi::PyObject_GenericGetDict(instance, std::ptr::null_mut());
-        let Ok(dict) = HeldObject::owned(dict) else {
+        let held = match dict_of(instance) {
+            Some(dict) => api::dict_item(dict.as_ptr(), slot_name),
+            None => Ok(of_function.shared.by_address.get(instance)),
+        };
+        let Ok(held) = held else {
             ffi::PyErr_Clear();
             return None;
         };
-        match api::dict_item(dict.as_ptr(), slot_name) {
-            Ok(held) => held.filter(|held| is_table_of(held.as_ptr(), instance)),
-            Err(Raised) => {
-                ffi::PyErr_Clear();
-                None
-            }
-        }
+        let found = held.filter(|held| is_table_of(held.as_ptr(), instance))?;
+        remember(of_function, instance, &found);
+        Some(found)
     }
 
     /// Its entries, none of them from before the function was cleared.
@@ -101,10 +123,20 @@ impl InstanceTable {
         let store = &*(*table.as_ptr().cast::<InstanceTable>()).store;
         let (cleared, generation) = (store.cleared.get(), of_function.generation.get());
         if cleared != generation && store.cleared.exchange(cleared, generation) {
-            store.clear_telling();
+            store.clear_notifying();
         }
         store
     }
+}
+
+/// The `__dict__` of an instance, if it has one.
+unsafe fn dict_of(instance: *mut ffi::PyObject) -> Option<HeldObject> {
+    let dict = ffi::PyObject_GenericGetDict(instance, std::ptr::null_mut());
+    let dict = HeldObject::owned(dict);
+    if dict.is_err() {
+        ffi::PyErr_Clear();
+    }
+    dict.ok()
 }
 
 /// Whether `object` is the table of that very instance.
@@ -132,8 +164,33 @@ unsafe fn is_owned_by(table: *mut ffi::PyObject, instance: *mut ffi::PyObject) -
     !owner.is_null() && api::weak_target(owner) == instance
 }
 
-unsafe fn create(of_function: &CallStore, instance: *mut ffi::PyObject) -> Outcome<HeldObject> {
-    let owner = HeldObject::owned(ffi::PyWeakref_NewRef(instance, std::ptr::null_mut()))?;
+/// What the weak reference to an instance calls when the instance ends. It keeps neither the
+/// function nor the table.
+unsafe fn at_end_of(of_function: &CallStore, instance: *mut ffi::PyObject) -> Outcome<HeldObject> {
+    let shared = Arc::downgrade(&of_function.shared);
+    let address = instance as usize;
+    let forget = move |arguments: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+        if let (Some(shared), Ok(reference)) = (shared.upgrade(), arguments.get_item(0)) {
+            shared.by_address.forget(address, reference.as_ptr());
+        }
+    };
+    let py = Python::assume_attached();
+    match PyCFunction::new_closure(py, None, None, forget) {
+        Ok(function) => Ok(owned(function.as_any())),
+        Err(error) => {
+            error.restore(py);
+            Err(Raised)
+        }
+    }
+}
+
+/// A table for an instance, at the end of which `at_end` is called if it is not null.
+unsafe fn create(
+    of_function: &CallStore,
+    instance: *mut ffi::PyObject,
+    at_end: *mut ffi::PyObject,
+) -> Outcome<HeldObject> {
+    let owner = HeldObject::owned(ffi::PyWeakref_NewRef(instance, at_end))?;
     let table = ffi::PyType_GenericAlloc(TYPE.load(Ordering::Acquire), 0);
     let table = HeldObject::owned(table)?;
     let store = CallStore::new(of_function.shared.clone());
@@ -235,9 +292,9 @@ pub unsafe fn create_type() -> Outcome<()> {
 }
 
 /// Says in words what a class lacks.
-pub fn refuse(class: &str, what: &str) -> Raised {
+pub fn refuse(class: &str) -> Raised {
     python::raise_type(&format!(
-        "a cached method keeps its answers in its instance, and instances of {class} have no \
-         {what}; add it to __slots__"
+        "a cached method keeps answers for each instance, and those of {class} cannot be \
+         referenced weakly; add '__weakref__' to __slots__"
     ))
 }

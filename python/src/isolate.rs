@@ -527,7 +527,7 @@ impl<'a> Copier<'a> {
             return Ok(new);
         }
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-        // Over the copy, which no code of the user's can reach: `object` may be his, and change.
+        // Over the copy, which no code of the user's can reach: `object` may change meanwhile.
         let of_copy = new.as_ptr();
         while ffi::PyDict_Next(of_copy, &raw mut position, &raw mut key, &raw mut value) != 0 {
             if self.copies(value) {
@@ -544,7 +544,7 @@ impl<'a> Copier<'a> {
         let slice = ffi::PyList_GetSlice(object, 0, api::list_len(object));
         let new = HeldObject::owned(slice)?;
         self.remember(object, &new);
-        // Over the copy, which no code of the user's can reach: `object` may be his, and change.
+        // Over the copy, which no code of the user's can reach: `object` may change meanwhile.
         for index in 0..api::list_len(new.as_ptr()) {
             let item = api::list_item(new.as_ptr(), index);
             if self.copies(item) {

@@ -147,7 +147,7 @@ impl LookupKey<'_> {
         matches!(self, LookupKey::Built(key) if !key.opaque.is_empty())
     }
 
-    /// Whether the entry is the one asked for.
+    /// Whether the entry is the wanted one.
     #[inline]
     pub unsafe fn equals(&self, held: &HeldKey) -> Outcome<bool> {
         match (self, held) {
@@ -205,7 +205,7 @@ impl HeldKey {
         }
     }
 
-    /// The same key, asked for again: `use_it` gets it with its arguments borrowed.
+    /// The same key, to be looked up: `use_it` gets it with its arguments borrowed.
     pub unsafe fn with_lookup<R>(&self, use_it: impl FnOnce(&LookupKey<'_>) -> R) -> R {
         match self {
             HeldKey::One(one) => use_it(&LookupKey::Plain(&[one.as_ptr()])),

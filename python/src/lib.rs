@@ -40,6 +40,7 @@ mod run_graph;
 mod run_node;
 mod server;
 mod store;
+mod tables_by_address;
 mod task_run;
 mod tier_stack;
 mod value_bytes;
@@ -113,6 +114,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decided::lifetime_in_memory, module)?)?;
     module.add_function(wrap_pyfunction!(add_immutable, module)?)?;
     module.add_function(wrap_pyfunction!(invalidate_tag, module)?)?;
+    module.add_function(wrap_pyfunction!(task_run::lead, module)?)?;
     module.add_function(wrap_pyfunction!(plan::make, module)?)?;
     module.add_function(wrap_pyfunction!(predicate::invalidate_where, module)?)?;
     module.add_function(wrap_pyfunction!(plan::mark_method, module)?)?;

@@ -193,6 +193,30 @@ impl Inner {
         python::call(function, parts.as_ptr(), parts.len(), std::ptr::null_mut())
     }
 
+    /// Runs the body of a call that no entry has the hash of.
+    #[inline(never)]
+    pub unsafe fn miss_of_plain(
+        &self,
+        cached: *mut ffi::PyObject,
+        call: &GivenCall,
+        arguments: &[*mut ffi::PyObject],
+        hash: u64,
+        edition: u64,
+    ) -> Outcome<HeldObject> {
+        // Held for the call: the body may drop the last name of its own function.
+        let _held = HeldObject::borrowed(cached);
+        self.miss(MissedCall {
+            store: &self.store,
+            lookup: &LookupKey::Plain(arguments),
+            hash,
+            call,
+            // No other thread has run since the table was looked at.
+            runs_seen: Some(self.store.runs.edition()),
+            absent_at: Some(edition),
+        })
+    }
+
+    /// Waits for a run of the same key, or runs the body.
     unsafe fn miss(&self, missed: MissedCall<'_>) -> Outcome<HeldObject> {
         let MissedCall {
             store,
@@ -247,9 +271,9 @@ impl Inner {
         }
     }
 
-    /// Runs the body for everybody who waits, and stores what it gave; if `only` names an entry,
-    /// in the place of that one or not at all. No entry comes of what goes to this caller alone:
-    /// who begins to wait now asks again.
+    /// Runs the body for all waiters, and stores its value; if `only` names an entry, in the place
+    /// of that one or not at all. A value that goes to this caller alone makes no entry: a waiter
+    /// that comes now starts again.
     unsafe fn lead(
         &self,
         missed: MissedCall<'_>,
@@ -275,7 +299,7 @@ impl Inner {
             };
             self.store_entry(missed.store, missed.hash, entry, lifetime, place, may_keep)?;
         }
-        // Who misses gets what a hit would get: of a large array, a view that cannot be changed.
+        // A miss gets what a hit would get: of a large array, a view that cannot be changed.
         let value = match entry.isolation {
             Isolation::OwnWay => entry.answer()?,
             _ => value,
@@ -295,7 +319,7 @@ impl Inner {
 
     /// Whether nothing that the run began with was invalidated since.
     pub fn is_current(&self, store: &CallStore, start: &BodyStart) -> bool {
-        // A method's instances notice it when their table is next asked for, which may be later.
+        // A method's instances notice it when their table is next used, which may be later.
         let of_function = self.store.generation.get();
         let is_cleared = self.is_method() && store.cleared.get() != of_function;
         let tokens = start.tokens.as_ref();
@@ -522,7 +546,7 @@ impl Inner {
                 Ok(Some(value))
             }
             Err(Raised) => {
-                // Who has joined meanwhile runs the body himself, by his own rules for failures.
+                // Waiters that have joined meanwhile run the body themselves.
                 let raised = python::take_exception();
                 run.end(None);
                 self.refresh_failures.raise();

@@ -1,7 +1,7 @@
 //! Which runs the code of a context belongs to, wherever it goes on: in a task, or in a thread that
 //! was given a copy of the context.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pyo3::ffi;
 
@@ -11,6 +11,12 @@ use crate::run_node::HeldNode;
 
 /// The context variable that names the run a call belongs to.
 static VARIABLE: AtomicPtr<ffi::PyObject> = AtomicPtr::new(std::ptr::null_mut());
+
+/// So many words of a thread's state are looked through for its context.
+const WORDS: usize = 40;
+
+/// The word of a thread's state that is its context; [`WORDS`] where it is not known.
+static CONTEXT_WORD: AtomicUsize = AtomicUsize::new(WORDS);
 
 /// The context variable's value, if it has one of ours.
 unsafe fn current() -> Outcome<Option<HeldNode>> {
@@ -76,19 +82,47 @@ unsafe fn is_of_this_context_alone(node: &HeldNode) -> bool {
     if cfg!(Py_GIL_DISABLED) || ffi::Py_REFCNT(node.as_ptr()) != 2 {
         return false;
     }
-    let copied = without_collections(|| HeldObject::owned(api::PyContext_CopyCurrent()));
-    let Ok(copy) = copied else {
-        ffi::PyErr_Clear();
-        return false;
-    };
-    let map = api::parts(copy.as_ptr(), std::ptr::null_mut());
-    if map.count != 1 || ffi::Py_REFCNT(map.last) != 2 {
+    let word = CONTEXT_WORD.load(Ordering::Relaxed);
+    if word == WORDS {
         return false;
     }
-    let root = api::parts(map.last, std::ptr::null_mut());
+    let none = std::ptr::null_mut();
+    let context = *ffi::PyThreadState_Get()
+        .cast::<*mut ffi::PyObject>()
+        .add(word);
+    if context.is_null() {
+        return false;
+    }
+    // Before the map it shows the context that it was entered from, if it was.
+    let map = api::parts(context, none).last;
+    if map.is_null() || ffi::Py_REFCNT(map) != 1 {
+        return false;
+    }
+    let root = api::parts(map, none);
     root.count == 1
         && ffi::Py_REFCNT(root.last) == 1
         && api::parts(root.last, node.as_ptr()).has_wanted
+}
+
+/// Finds the word of a thread's state that is its context. The interpreter gives out copies of it
+/// alone, and making one at each miss costs as much as looking it up in the table.
+unsafe fn find_context_word() -> Outcome<()> {
+    let context = HeldObject::owned(api::PyContext_New())?;
+    let words = ffi::PyThreadState_Get().cast::<*mut ffi::PyObject>();
+    let is_context = |word: &usize| *words.add(*word) == context.as_ptr();
+    if api::PyContext_Enter(context.as_ptr()) != 0 {
+        return Err(Raised);
+    }
+    let inside: Vec<usize> = (0..WORDS).filter(is_context).collect();
+    if api::PyContext_Exit(context.as_ptr()) != 0 {
+        return Err(Raised);
+    }
+    if let [word] = inside[..]
+        && !is_context(&word)
+    {
+        CONTEXT_WORD.store(word, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// Until 3.12 an allocation may begin a collection, and a destructor of the user's that has the
@@ -116,6 +150,7 @@ fn living(from: Option<HeldNode>) -> Option<HeldNode> {
 
 /// Makes the context variable, once.
 pub unsafe fn create() -> Outcome<HeldObject> {
+    find_context_word()?;
     let name = c"tidemark_cache_ownership".as_ptr();
     let variable = HeldObject::owned(api::PyContextVar_New(name, std::ptr::null_mut()))?;
     VARIABLE.store(variable.clone().into_ptr(), Ordering::Release);

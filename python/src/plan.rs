@@ -14,6 +14,7 @@ use crate::isolate::CopyMode;
 use crate::object::HeldObject;
 use crate::recent_tables::RecentTables;
 use crate::store::StoreShared;
+use crate::tables_by_address::TablesByAddress;
 use crate::{instance, owned, raised, to_python};
 
 fn optional(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<HeldObject>> {
@@ -70,6 +71,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
         },
         on_evict: optional(settings, "on_evict")?,
         recent: RecentTables::default(),
+        by_address: TablesByAddress::default(),
         bytes: SharedCount::new(0),
         evicted: SharedCount::new(0),
         expired: SharedCount::new(0),
@@ -111,19 +113,14 @@ pub fn mark_method(
     name: &str,
 ) -> PyResult<()> {
     let py = cached.py();
-    for (offset, what) in [
-        ("__dictoffset__", "__dict__"),
-        ("__weakrefoffset__", "__weakref__"),
-    ] {
-        if class.getattr(offset)?.extract::<isize>()? == 0 {
-            let class = class.getattr("__qualname__")?.extract::<String>()?;
-            return raised(py, Err(instance::refuse(&class, what)));
-        }
+    if class.getattr("__weakrefoffset__")?.extract::<isize>()? == 0 {
+        let class = class.getattr("__qualname__")?.extract::<String>()?;
+        return raised(py, Err(instance::refuse(&class)));
     }
     let name = owned(PyString::intern(py, name).as_any());
     unsafe { callable::inner(cached.as_ptr()) }.become_method(name);
-    // The offset of the instances' own `__dict__` is what the table needs; a class may still
-    // refuse to have entries set in it, and then the first call says so.
+    // A class may refuse to have entries set in the `__dict__` of its instances, and then the
+    // first call says so.
     debug_assert!(unsafe { ffi::PyType_Check(class.as_ptr()) } != 0);
     Ok(())
 }

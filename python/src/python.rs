@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::api;
 use crate::object::{HeldObject, Outcome, Raised};
@@ -24,6 +26,8 @@ pub enum PythonFunction {
     AsyncMiss,
     /// As above.
     Refresh,
+    /// The loop of asyncio that runs the code of this thread, or None.
+    AsyncioLoop,
     /// A coroutine that awaits something.
     Awaited,
     /// Ends the run of a body that raised; gets the run, the exception, and whether it refreshes.
@@ -43,7 +47,7 @@ pub enum PythonFunction {
 type PlaceOfFunction = (PythonFunction, &'static CStr, &'static CStr);
 
 /// Module and name of each, in the order above.
-const PLACES: [PlaceOfFunction; 13] = {
+const PLACES: [PlaceOfFunction; 14] = {
     use PythonFunction::*;
     [
         (PartsOf, c"tidemark_cache._encoders", c"parts_of"),
@@ -52,6 +56,7 @@ const PLACES: [PlaceOfFunction; 13] = {
         (Bound, c"tidemark_cache._bound", c"BoundCached"),
         (AsyncMiss, c"tidemark_cache._async", c"miss"),
         (Refresh, c"tidemark_cache._refresh", c"begin"),
+        (AsyncioLoop, c"tidemark_cache._async", c"asyncio_loop"),
         (Awaited, c"tidemark_cache._async", c"awaited"),
         (RunFailed, c"tidemark_cache._async", c"run_failed"),
         (
@@ -104,6 +109,12 @@ unsafe fn import(function: PythonFunction) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a module is imported, or is being imported.
+pub fn is_imported(name: &Bound<'_, PyString>) -> bool {
+    // Fails for what is no dict alone, and then nothing is known to be imported.
+    unsafe { ffi::PyDict_Contains(ffi::PyImport_GetModuleDict(), name.as_ptr()) == 1 }
 }
 
 /// Calls a function of ours with one argument.

@@ -75,6 +75,11 @@ impl WaitEdges {
         Ok(WaitEdges::between(from, run))
     }
 
+    /// Whether no run waits by them.
+    pub fn is_empty(&self) -> bool {
+        self.from.is_empty()
+    }
+
     fn between(from: Vec<HeldNode>, run: &HeldNode) -> Option<WaitEdges> {
         if from.iter().any(|owned| run.leads_to(owned)) {
             return None;

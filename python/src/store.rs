@@ -13,6 +13,7 @@ use crate::key::LookupKey;
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::python;
 use crate::recent_tables::RecentTables;
+use crate::tables_by_address::TablesByAddress;
 
 /// What all stores of one function share: its own, or those of a method's instances.
 pub struct StoreShared {
@@ -24,6 +25,8 @@ pub struct StoreShared {
     pub bytes: SharedCount,
     /// Of a method: its instances' tables.
     pub recent: RecentTables,
+    /// Of a method: the tables of instances without a `__dict__`.
+    pub by_address: TablesByAddress,
     /// Entries that left for want of space.
     pub evicted: SharedCount,
     /// Entries that left because their time was over.
@@ -207,7 +210,7 @@ impl CallStore {
             gone
         };
         if let Some(entry) = &gone {
-            self.shared.tell(c"invalidated", entry);
+            self.shared.notify(c"invalidated", entry);
         }
         gone.is_some()
     }
@@ -221,10 +224,10 @@ impl CallStore {
         table.drain()
     }
 
-    /// As `clear`, and says of each entry that it left.
-    pub unsafe fn clear_telling(&self) {
+    /// As `clear`, and notifies the function of the user's of each entry.
+    pub unsafe fn clear_notifying(&self) {
         for entry in self.clear() {
-            self.shared.tell(c"cleared", &entry);
+            self.shared.notify(c"cleared", &entry);
         }
     }
 
@@ -263,12 +266,12 @@ impl StoreShared {
             Removal::Replaced => c"replaced",
             Removal::Refused => c"too large",
         };
-        self.tell(reason, entry);
+        self.notify(reason, entry);
     }
 
-    /// Tells the function of the user's. What it raises goes to `sys.unraisablehook`: who
-    /// called the cache did not ask for this entry.
-    unsafe fn tell(&self, reason: &std::ffi::CStr, entry: &KeptEntry) {
+    /// Notifies the function of the user's. What it raises goes to `sys.unraisablehook`: the
+    /// caller of the cache has nothing to do with this entry.
+    unsafe fn notify(&self, reason: &std::ffi::CStr, entry: &KeptEntry) {
         let Some(on_evict) = &self.on_evict else {
             return;
         };

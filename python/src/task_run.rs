@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::call_key::CallKey;
+use crate::callable;
 use crate::entry::KeptEntry;
 use crate::flight::forks;
 use crate::guard::{Guarded, SharedCount};
@@ -19,7 +20,7 @@ use crate::run_graph::WaitEdges;
 use crate::run_node::HeldNode;
 use crate::{owned, raised, to_python};
 
-/// Who is woken at the end of a run.
+/// What is woken at the end of a run.
 enum TaskWaiter {
     /// A future of an asyncio loop, or of one that stands in for it, as uvloop does.
     Future { loop_: Py<PyAny>, future: Py<PyAny> },
@@ -68,12 +69,7 @@ impl TaskWaiter {
             TaskWaiter::Call(wake) => return wake.call0(py).map(drop),
             TaskWaiter::Future { loop_, future } => (loop_.bind(py), future),
         };
-        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let running = RUNNING.get_or_try_init(py, || {
-            let events = py.import("asyncio.events")?;
-            events.getattr("_get_running_loop").map(Bound::unbind)
-        })?;
-        if running.call0(py)?.is(loop_) {
+        if running_loop(py)?.is(loop_) {
             return resolve(future.bind(py));
         }
         let resolve = wrap_pyfunction!(resolve, py)?;
@@ -93,6 +89,30 @@ impl TaskWaiter {
                 visit.call(future)
             }
         }
+    }
+}
+
+/// The loop that says that it runs the code of this thread: one of asyncio, or None. Imports
+/// asyncio.
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let running = RUNNING.get_or_try_init(py, || {
+        let events = py.import("asyncio.events")?;
+        events.getattr("_get_running_loop").map(Bound::unbind)
+    })?;
+    running.bind(py).call0()
+}
+
+/// The loop of asyncio that runs the code of this thread, or None. Imports nothing.
+fn asyncio_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    if python::is_imported(intern!(py, "trio")) {
+        // It may run inside a loop of asyncio.
+        let ask = raised(py, unsafe { python::known(PythonFunction::AsyncioLoop) })?;
+        return unsafe { Bound::from_borrowed_ptr(py, ask) }.call0();
+    }
+    match python::is_imported(intern!(py, "asyncio.events")) {
+        true => running_loop(py),
+        false => Ok(py.None().into_bound(py)),
     }
 }
 
@@ -144,6 +164,29 @@ impl TaskRun {
     fn is_it(&self, held: &Bound<'_, PyAny>) -> bool {
         held.cast::<TaskRun>()
             .is_ok_and(|held| std::ptr::eq(held.get(), self))
+    }
+
+    /// Has the body run in a task of the run's loop, for a future of that loop. None if the run is
+    /// over already.
+    fn begin_task<'py>(
+        this: &Bound<'py, TaskRun>,
+        body: RunBody,
+    ) -> PyResult<Option<LedTask<'py>>> {
+        let (py, run) = (this.py(), this.get());
+        let loop_ = run.loop_.bind(py);
+        let future = loop_.call_method0(intern!(py, "create_future"))?;
+        let waiter = TaskWaiter::Future {
+            loop_: run.loop_.clone_ref(py),
+            future: future.clone().unbind(),
+        };
+        let Some(number) = run.wait(waiter) else {
+            return Ok(None);
+        };
+        let task = loop_.call_method1(intern!(py, "create_task"), (body,))?;
+        run.set_task(task.unbind());
+        let edges = raised(py, unsafe { WaitEdges::of_task(&run.node) })?;
+        let edges = edges.filter(|edges| !edges.is_empty());
+        Ok(Some((this.clone(), future, number, edges)))
     }
 
     /// Says in the current context that its code belongs to this run, and that the body begins.
@@ -361,6 +404,60 @@ impl TaskRun {
     }
 }
 
+/// A run that is a task of the current loop, a future of that loop which is resolved at its end,
+/// the number of this waiter, and what is to be held while waiting, if anything.
+type LedTask<'py> = (
+    Bound<'py, TaskRun>,
+    Bound<'py, PyAny>,
+    u64,
+    Option<WaitEdges>,
+);
+
+/// Begins the run of a call in a task. One function, since each step in Python costs every miss.
+/// None where another way has to be taken: there is an entry by now, another run is in progress, or
+/// no loop of asyncio runs here.
+#[pyfunction]
+pub fn lead<'py>(
+    cached: &Bound<'py, PyAny>,
+    arguments: &Bound<'py, PyTuple>,
+    names: &Bound<'py, PyDict>,
+) -> PyResult<Option<LedTask<'py>>> {
+    let py = cached.py();
+    let loop_ = asyncio_loop(py)?;
+    if loop_.is_none() {
+        return Ok(None);
+    }
+    let Some(key) = CallKey::of(cached, arguments, names)? else {
+        return Ok(None);
+    };
+    if key.contains(py)? {
+        return Ok(None);
+    }
+    let runs = cached
+        .getattr(intern!(py, "_runs"))?
+        .cast_into::<PyDict>()?;
+    let key = Py::new(py, key)?;
+    let run = TaskRun::new(py, runs.clone().unbind(), key.clone_ref(py), loop_.unbind())?;
+    let run = Bound::new(py, run)?;
+    // One step, so that of several threads one leads.
+    let held = runs.call_method1(intern!(py, "setdefault"), (key, &run))?;
+    if !held.is(&run) {
+        return Ok(None);
+    }
+    let body = RunBody::new(
+        run.clone().unbind(),
+        cached.clone().unbind(),
+        arguments.clone().unbind(),
+        names.clone().unbind(),
+        false,
+    );
+    let led = TaskRun::begin_task(&run, body);
+    if led.is_err() {
+        run.get().give_up(py)?;
+    }
+    led
+}
+
 /// The coroutine in which a run's body runs, and that stores what it gives. It ends the run however
 /// it ends itself: a task that is cancelled before its first step enters no `finally`.
 #[pyclass(frozen, module = "tidemark_cache._native")]
@@ -384,7 +481,8 @@ impl RunBody {
     fn begin(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static COROUTINE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         self.run.get().begin(py, !self.only_there)?;
-        let body = self.cached.bind(py).getattr(intern!(py, "_body"))?;
+        let body = unsafe { &callable::inner(self.cached.as_ptr()).function };
+        let body = unsafe { Bound::from_borrowed_ptr(py, body.as_ptr()) };
         let awaited = body.call(self.arguments.bind(py), Some(self.names.bind(py)))?;
         let coroutine =
             match awaited

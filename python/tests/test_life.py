@@ -4,6 +4,7 @@ import asyncio
 import copy
 import gc
 import inspect
+import os
 import pickle
 import random
 import subprocess
@@ -206,14 +207,84 @@ def test_class_without_room_for_answers_is_refused_when_it_is_made() -> None:
     with pytest.raises((TypeError, RuntimeError)) as refused:
 
         class Tight:
-            __slots__ = ("__weakref__",)
+            __slots__ = ()
 
             @cache
             def method(self) -> int:
                 return 1
 
     cause = refused.value.__cause__ or refused.value
-    assert "__dict__" in str(cause) and "Tight" in str(cause)
+    assert "__weakref__" in str(cause) and "Tight" in str(cause)
+
+
+class Slim:
+    __slots__ = ("name", "__weakref__")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cache(copy="share")
+    def give(self, kind: type) -> Any:
+        return kind()
+
+    @cache
+    def named(self, number: int) -> str:
+        return f"{self.name} {number}"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_instance_without_a_dict_has_answers_of_its_own_for_its_life() -> None:
+    class Answer:
+        pass
+
+    one, other = Slim("one"), Slim("other")
+    assert [one.named(1), other.named(1), one.named(number=1)] == ["one 1", "other 1", "one 1"]
+    assert one.named.cache_info().currsize == 1
+    for make in (copy.copy, copy.deepcopy, lambda slim: pickle.loads(pickle.dumps(slim))):
+        copied = make(one)
+        copied.name = "copied"
+        assert (copied.named(1), one.named(1)) == ("copied 1", "one 1")
+    assert one.named.invalidate_cache(1) and not one.named.invalidate_cache(1)
+    Slim.named.cache_clear()
+    assert not one.named.cache_contains(1) and not other.named.cache_contains(1)
+    answer = one.give(Answer)
+    assert one.give(Answer) is answer is not other.give(Answer)
+    reference = weakref.ref(answer)
+    del answer, one
+    gc.collect()
+    assert reference() is None
+
+
+def test_instance_without_a_dict_at_the_address_of_another_sees_none_of_its_answers() -> None:
+    addresses = set()
+    for number in range(2_000):
+        slim = Slim(str(number))
+        assert slim.named(1) == slim.named(1) == f"{number} 1"
+        addresses.add(id(slim))
+        del slim
+    assert len(addresses) < 2_000, "no address was used again"
+
+
+def test_function_that_holds_answers_of_instances_without_a_dict_is_collected() -> None:
+    def build() -> Any:
+        class Local:
+            __slots__ = ("__weakref__",)
+
+            @cache(copy="share")
+            def itself(self) -> Any:
+                return self
+
+        local = Local()
+        assert local.itself() is local.itself() is local
+        return weakref.ref(local), weakref.ref(Local)
+
+    references = build()
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_destructors_and_comparisons_that_call_the_cache_meet_no_lock() -> None:
@@ -483,3 +554,34 @@ def test_hits_and_misses_leave_no_reference_behind() -> None:
     gc.collect()
     assert sys.getrefcount(thing) == before[0]
     assert abs(sys.getrefcount(None) - before[1]) < 100
+
+
+FORK_OF_C = """
+import ctypes, os, signal, threading
+from tidemark_cache import cache
+began, go_on = threading.Event(), threading.Event()
+parent = os.getpid()
+@cache
+def slow(number):
+    if os.getpid() == parent:
+        began.set()
+        go_on.wait(20)
+    return [number]
+leader = threading.Thread(target=slow, args=(1,))
+leader.start()
+began.wait(20)
+# As a server does that is written in C: no hook of Python runs, and this thread has its lock.
+child = ctypes.PyDLL(None).fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(0 if [slow(1), slow(2), slow(1)] == [[1], [2], [1]] else 1)
+print(os.waitpid(child, 0)[1])
+go_on.set()
+leader.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_child_of_a_fork_without_hooks_waits_for_no_thread_of_its_parent() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK_OF_C], capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr) == (b"0\n", b"")

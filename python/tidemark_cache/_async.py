@@ -2,8 +2,8 @@
 
 Under asyncio a run is a task of its own, in a copy of the first caller's context: cancelling one
 caller cancels no other call, and cancelling the last one cancels the run. Under Trio the
-first caller runs the body itself; if it is cancelled, one of those who wait begins again. Who waits
-in another loop or another kind of loop is woken through that loop's own thread-safe call.
+first caller runs the body itself; if it is cancelled, one of the waiters begins again. A waiter in
+another loop or another kind of loop is woken through that loop's own thread-safe call.
 
 asyncio is imported where it runs already: it is most of what importing this package would cost.
 """
@@ -14,7 +14,7 @@ import contextlib
 import sys
 import weakref
 
-from tidemark_cache._native import CallKey, RunBody, TaskRun, ownership
+from tidemark_cache._native import CallKey, RunBody, TaskRun, lead, ownership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,67 +64,76 @@ class _OldValue:
 
 async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a call that found no entry when it was made."""
+    while True:
+        led = lead(cached, args, kwargs)
+        if led is None:
+            answer = await _joined(cached, args, kwargs)
+            if answer is not None:
+                return answer[0]
+            continue
+        # In this very coroutine: one more costs every miss.
+        run, future, number, edges = led
+        del led
+        try:
+            # No limit and no look at the loop: the run is a task of this very loop.
+            await future
+        except BaseException:
+            run.leave(number)
+            raise
+        finally:
+            del edges
+        if not run.is_answered:
+            # The body itself was cancelled, from inside.
+            raise sys.modules["asyncio"].CancelledError
+        return run.answer()
+
+
+async def _joined(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+    """The answer to a call that begins no run in a task; None if it has to begin again."""
     key = CallKey.of(cached, args, kwargs)
     if key is None:
-        return await cached.__wrapped__(*args, **kwargs)
+        return (await cached.__wrapped__(*args, **kwargs),)
     loop = _loop()
     if loop is None:
-        # A loop of no kind we know: the answer is stored, and each caller runs the body.
+        # A loop of an unknown kind: the answer is stored, and each caller runs the body.
         key.begin(True)
         with _lone_body(cached, key):
             value = await cached._body(*args, **kwargs)
-            return key.keep(value).answer()
-    while True:
-        found = key.find(True)
-        if found is not None:
-            return found[0]
+            return (key.keep(value).answer(),)
+    found = key.find(True)
+    if found is not None:
+        return found
+    if isinstance(loop, _TrioLoop):
         new = TaskRun(cached._runs, key, loop)
-        # One step, so that of several threads one leads.
         run = cached._runs.setdefault(key, new)
         if run is new:
-            if isinstance(loop, _TrioLoop):
-                return await _lead_in_trio(run, cached, (args, kwargs))
-            # In this very coroutine: one more costs every miss.
-            future = loop.create_future()
-            number = run.add_future(loop, future)
-            assert number is not None
-            run.task = loop.create_task(RunBody(run, cached, args, kwargs, False))
-            edges = run.wait_edges()
-            try:
-                # No limit and no look at the loop: the run is a task of this very loop.
-                await future
-            except BaseException:
-                run.leave(number)
-                raise
-            finally:
-                del edges
-            if not run.is_answered:
-                # The body itself was cancelled, from inside.
-                raise sys.modules["asyncio"].CancelledError
-            return run.answer()
-        if not run.is_joinable():
-            run.discard()
-            continue
-        edges = run.wait_edges()
-        if edges is None:
-            # The run waits for this very code.
-            return await cached.__wrapped__(*args, **kwargs)
-        try:
-            if isinstance(loop, _TrioLoop):
-                is_ended = await _wait_in_trio(run, cached._flight_wait_s)
-            else:
-                is_ended = await _wait_in_asyncio(loop, run, cached._flight_wait_s)
-        finally:
-            del edges
-        if not is_ended:
-            return await cached.__wrapped__(*args, **kwargs)
-        if run.is_answered:
-            error = run.error
-            if error is not None:
-                from tidemark_cache._values import error_for_caller
+            return (await _lead_in_trio(run, cached, (args, kwargs)),)
+    else:
+        run = cached._runs.get(key)
+        if run is None:
+            return None
+    if not run.is_joinable():
+        run.discard()
+        return None
+    edges = run.wait_edges()
+    if edges is None:
+        # The run waits for this very code.
+        return (await cached.__wrapped__(*args, **kwargs),)
+    try:
+        if isinstance(loop, _TrioLoop):
+            is_ended = await _wait_in_trio(run, cached._flight_wait_s)
+        else:
+            is_ended = await _wait_in_asyncio(loop, run, cached._flight_wait_s)
+    finally:
+        del edges
+    if not is_ended:
+        return (await cached.__wrapped__(*args, **kwargs),)
+    error = run.error
+    if error is not None:
+        from tidemark_cache._values import error_for_caller
 
-                raise error_for_caller(error)
-            return run.answer()
+        raise error_for_caller(error)
+    return (run.answer(),) if run.is_answered else None
 
 
 async def _wait_in_asyncio(loop: asyncio.AbstractEventLoop, run: TaskRun, limit_s: float) -> bool:
