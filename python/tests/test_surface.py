@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+import tidemark_cache
 from tidemark_cache import CacheConfig, cache, invalidate_namespace
 
-PACKAGE = str(pathlib.Path(__file__).parents[1])
+PACKAGE = str(pathlib.Path(tidemark_cache.__file__ or "").parents[1])
 GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
 
 
@@ -41,10 +42,11 @@ GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
         ({"config": {"ttl": 1}}, "config must be a CacheConfig, not dict"),
         ({"cache_errors": 3}, "cache_errors"),
         ({"cache_errors": KeyboardInterrupt}, "cache_errors"),
-        ({"namespace": 3}, "namespace must be a text"),
+        ({"namespace": 3}, "namespace must be a str"),
         ({"version": 1.5}, "version"),
         ({"on_evict": 3}, "on_evict must be callable"),
         ({"max_bytes": "1"}, "max_bytes must be an int"),
+        ({"materialise": 1}, "materialise must be a bool, not int"),
         ({"refresh_ttl_on_get": 1, "ttl": 1}, "refresh_ttl_on_get must be a bool"),
     ],
 )

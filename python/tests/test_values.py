@@ -1,10 +1,12 @@
 """What callers get: equal, of the same type, and shared with no other caller."""
 
+import asyncio
 import copy
 import dataclasses
 import datetime
 import decimal
 import enum
+import inspect
 import pickle
 import threading
 from collections import OrderedDict, defaultdict, deque
@@ -265,3 +267,50 @@ def test_generated_graphs_come_back_with_the_same_aliases_and_cycles(nodes: Any)
     answers = [give() for _ in range(3)]
     assert [pickle.dumps(answer) for answer in answers] == [kept] * 3
     assert give.cache_info().misses == 1
+
+
+def test_iterators_are_materialised_on_request() -> None:
+    runs: list[int] = []
+
+    @cache(materialise=True)
+    def squares(count: int, power: int = 2) -> Any:
+        for number in range(count):
+            runs.append(number)
+            yield number**power
+
+    for answer in (squares(3), squares(count=3, power=2), squares(3)):
+        assert answer == [0, 1, 4]
+        answer.append(9)
+    assert runs == [0, 1, 2]
+    assert not inspect.isgeneratorfunction(squares)
+    assert str(inspect.signature(squares)) == "(count: int, power: int = 2) -> Any"
+    assert squares.cache_bypass(2) == [0, 1]
+    mapped = cache(materialise=True)(lambda texts: map(str.upper, texts))
+    assert mapped(("a", "b")) == mapped(("a", "b")) == ["A", "B"]
+    plain = cache(materialise=True)(lambda: {"a": (1, 2)})
+    assert plain() == plain() == {"a": (1, 2)}
+    with pytest.raises(TypeError, match="uses up"):
+        cache(materialise=True)(lambda: open("/dev/null"))()
+
+
+def test_async_iterators_are_materialised_on_request() -> None:
+    class Shop:
+        @cache(materialise=True)
+        async def items(self, count: int) -> Any:
+            for number in range(count):
+                await asyncio.sleep(0)
+                yield [number]
+
+    @cache(materialise=True)
+    async def numbers() -> Any:
+        return iter([1, 2])
+
+    async def main() -> None:
+        shop = Shop()
+        for _ in range(2):
+            assert await shop.items(2) == [[0], [1]]
+            assert await numbers() == [1, 2]
+        assert inspect.iscoroutinefunction(Shop.items)
+        assert shop.items.cache_info()[:2] == (1, 1)
+
+    asyncio.run(main())

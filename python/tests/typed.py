@@ -1,8 +1,8 @@
 """Checked by mypy and pyright, not run: what a decorated function's types are. See test_types.py.
 """
 
-from collections.abc import Callable
-from typing import TypeVar, assert_type
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar, assert_type, overload
 
 from tidemark_cache import (
     CacheConfig,
@@ -66,6 +66,25 @@ def of_object(number: int) -> int:
     return number
 
 
+@overload
+def doubled(value: int) -> int: ...
+@overload
+def doubled(value: str) -> str: ...
+@cache
+def doubled(value: int | str) -> int | str:
+    return value * 2
+
+
+@cache(materialise=True, ttl=5)
+def rows(number: int) -> Iterator[str]:
+    yield str(number)
+
+
+@cache(materialise=True)
+async def rows_async(number: int) -> AsyncIterator[str]:
+    yield str(number)
+
+
 @invalidates(bare, tags=lambda number: [str(number)], calls=lambda number: [(bare, number)])
 def writer(number: int) -> str:
     return ""
@@ -78,6 +97,10 @@ async def writer_async(number: int) -> bytes:
 
 async def main() -> None:
     assert_type(of_object(1), int)
+    assert_type(doubled(1), int)
+    assert_type(doubled("a"), str)
+    assert_type(rows(1), list[str])
+    assert_type(await rows_async(1), list[str])
     assert_type(writer(1), str)
     assert_type(await writer_async(1), bytes)
     async with defer_invalidations() as block:

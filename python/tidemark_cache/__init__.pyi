@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import (
     Any,
@@ -148,6 +148,7 @@ class CacheConfig:
         namespace: str | None = None,
         version: str | int | None = None,
         copy: _Copy = "auto",
+        materialise: bool = False,
         key: Callable[..., Any] | None = None,
         ignore: Iterable[str] = (),
         when: Callable[[Any], Any] | None = None,
@@ -235,6 +236,7 @@ class _Preset:
         namespace: str | None = None,
         version: str | int | None = None,
         copy: _Copy = "auto",
+        materialise: Literal[False] = False,
         key: Callable[..., Any] | None = None,
         ignore: Iterable[str] = (),
         when: Callable[[Any], Any] | None = None,
@@ -257,6 +259,25 @@ class _Preset:
         lease: Literal["wait", "stale", "run"] = "wait",
         l1_enabled: bool = True,
     ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]: ...
+    # The other settings are those above.
+    @overload
+    def __call__(self, *, materialise: Literal[True], **settings: Any) -> _Materialised: ...
+
+class _Materialised:
+    """The decorator of functions whose iterators become lists."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, Iterator[_T] | AsyncIterator[_T]]], /
+    ) -> CachedFunction[P, Coroutine[Any, Any, list[_T]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, AsyncIterator[_T]], /
+    ) -> CachedFunction[P, Coroutine[Any, Any, list[_T]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Iterator[_T]], /
+    ) -> CachedFunction[P, list[_T]]: ...
 
 class _Local:
     @overload

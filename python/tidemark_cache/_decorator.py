@@ -48,9 +48,11 @@ def cache(function: Any = None, /, **settings: Any) -> Any:
         copy: ``"auto"`` (default) isolates callers at the least cost, ``"share"`` hands out the
             same object, ``"deep"`` always uses ``copy.deepcopy``, ``"bytes"`` keeps bytes and makes
             a value from them for each caller.
+        materialise: True for functions that return iterators, generator functions among them:
+            callers get a list of the items.
         key: Callable that gets the call's arguments and returns what stands for them.
         ignore: Names of parameters left out of the key.
-        tags: Texts, or a callable that gets the call's arguments and returns texts;
+        tags: Strings, or a callable that gets the call's arguments and returns strings;
             ``invalidate_tags`` makes every entry with one of them invalid.
         result_tags: Callable that gets the result and returns further tags.
         refresh_ahead: Share of the lifetime after which a hit has the body run again in the
@@ -107,6 +109,12 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
         return type(function)(_decorated(function.__func__, config))
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"cache decorates functions, not {type(function).__name__}")
+    # What the arguments are bound to, whatever stands around it.
+    bound = function
+    if config.materialise:
+        from tidemark_cache import _materialise
+
+        function = _materialise.materialised(function)
     is_async = _is_async(function)
     settings = _settings.native(config)
     if config.copy == "bytes":
@@ -118,7 +126,7 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     if config.backend is not None:
         from tidemark_cache import _backed
 
-        # Where the environment names none as well: it may name one elsewhere.
+        # Even if the environment names no tier here: on another machine it may.
         _backed.refuse_ambiguous(function, config)
     if _settings.in_environment(config.backend):
         from tidemark_cache import _environment
@@ -129,7 +137,7 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
         backed = _backed.BackedFunction(function, config, settings, is_async)
         settings |= _backed.OF_MEMORY
     body = function if backed is None else backed.body(is_async)
-    parameters = _parameters(function, settings["ignore"])
+    parameters = _parameters(bound, settings["ignore"])
     cached = _native.make(body, settings | parameters | {"is_async": is_async})
     functools.update_wrapper(cached, function)
     # With these, `inspect.iscoroutinefunction` sees what kind of function it is.
@@ -162,8 +170,8 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
 
 
 def _is_simple(function: Any) -> bool:
-    """Whether all there is to know of a function stands in its code: it wraps no other one, and
-    is marked as nothing else."""
+    """Whether the code of a function says how it is called: it wraps no other one, and nothing
+    marks it as another kind."""
     return type(function) is type(_is_simple) and not function.__dict__
 
 
@@ -179,7 +187,7 @@ def _is_async(function: Any) -> bool:
     if is_generator:
         raise TypeError(
             f"{name_of(function)} is a generator function: its first caller would use up the "
-            "result; return a list instead"
+            "result; return a list instead, or give materialise=True"
         )
     return bool(is_async)
 
@@ -191,7 +199,7 @@ def _put(sets: dict[str, weakref.WeakSet[Any]], name: str, cached: Any) -> None:
 
 
 def deferred(key: Hashable, work: Callable[[], bool]) -> bool:
-    """Does the work, or has it done at the end of the block that this code is in."""
+    """Does the work now, or at the end of the block of deferred invalidations around this code."""
     current = getattr(sys.modules.get("tidemark_cache._deferral"), "current", None)
     deferral = None if current is None else current.get()
     return bool(work() if deferral is None else deferral.add(key, work))

@@ -23,7 +23,7 @@ _BYTES_MAX = 2**48
 _NAMESPACE_MAX = 200
 _LEASES = ("wait", "stale", "run")
 _COPY_MODES = ("auto", "share", "deep", "bytes")
-#: Share of the lifetime after which a hit has its entry refreshed, when only asked to do so.
+#: Share of the lifetime after which a hit has its entry refreshed, where none is given.
 _REFRESH_SHARE = 0.5
 
 #: Settings of tiers below memory, which this version does not have.
@@ -52,6 +52,7 @@ class CacheConfig:
     namespace: str | None = None
     version: str | int | None = None
     copy: str = "auto"
+    materialise: bool = False
     key: Callable[..., Any] | None = None
     ignore: Iterable[str] = ()
     when: Callable[[Any], Any] | None = None
@@ -165,8 +166,8 @@ def _check_name(name: str) -> None:
         return
     if name in _OF_OTHER_TIERS:
         raise TypeError(
-            f"cache() does not support {name!r} yet: it is for tiers below memory other "
-            "than the file"
+            f"cache() does not support {name!r} yet: it is for tiers below memory that this "
+            "version does not have"
         )
     import difflib
 
@@ -183,12 +184,14 @@ def native(config: CacheConfig) -> dict[str, Any]:
             raise TypeError(f"{name} must be callable, not {type(value).__name__}")
     _backend(config)
     if config.l1_enabled is not True:
-        raise TypeError("l1_enabled must be True: a tier below memory is asked through it")
+        raise TypeError("l1_enabled must be True: a tier below memory is read through it")
     if config.copy not in _COPY_MODES:
         raise ValueError(f"copy must be one of {', '.join(_COPY_MODES)}, not {config.copy!r}")
+    if not isinstance(config.materialise, bool):
+        raise TypeError(f"materialise must be a bool, not {type(config.materialise).__name__}")
     _namespace(config.namespace)
     if config.version is not None and not isinstance(config.version, (str, int)):
-        raise TypeError(f"version must be a text or an int, not {type(config.version).__name__}")
+        raise TypeError(f"version must be a str or an int, not {type(config.version).__name__}")
     ttl = config.ttl
     lifetime_s = None if ttl is None or callable(ttl) else seconds("ttl", ttl)
     max_bytes = config.max_bytes
@@ -200,10 +203,10 @@ def native(config: CacheConfig) -> dict[str, Any]:
         else _whole("max_bytes", max_bytes, _BYTES_MAX, "bytes"),
         "copy": config.copy,
         "key": config.key,
-        "ignore": _texts("ignore", config.ignore),
+        "ignore": _strings("ignore", config.ignore),
         "policy": _policy(ttl if callable(ttl) else None, config.when, config.unless),
         "errors": _errors(config.cache_errors, seconds("error_ttl", config.error_ttl)),
-        "tags": () if callable(config.tags) else _texts("tags", config.tags),
+        "tags": () if callable(config.tags) else _strings("tags", config.tags),
         "tags_of": config.tags if callable(config.tags) else None,
         "on_evict": config.on_evict,
         "flight_wait": seconds("flight_wait", config.flight_wait),
@@ -310,21 +313,21 @@ def _namespace(name: object) -> None:
     if name is None:
         return
     if not isinstance(name, str):
-        raise TypeError(f"namespace must be a text, not {type(name).__name__}")
+        raise TypeError(f"namespace must be a str, not {type(name).__name__}")
     if not 1 <= len(name) <= _NAMESPACE_MAX:
         raise ValueError(f"namespace must have from 1 to {_NAMESPACE_MAX} characters")
     if name == "ck" or name.startswith("ck:"):
         raise ValueError(f"namespace {name!r} is reserved")
 
 
-def _texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
+def _strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise TypeError(f"{name} must be several texts, not one: write [{values!r}]")
-    texts = tuple(values)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"{name} must hold texts, not {type(text).__name__}")
-    return texts
+        raise TypeError(f"{name} must be several str, not one: write [{values!r}]")
+    strings = tuple(values)
+    for string in strings:
+        if not isinstance(string, str):
+            raise TypeError(f"{name} must hold str, not {type(string).__name__}")
+    return strings
 
 
 def _policy(
@@ -332,7 +335,8 @@ def _policy(
     when: Callable[[Any], Any] | None,
     unless: Callable[[Any], Any] | None,
 ) -> Callable[[Any], float | None] | None:
-    """What the native side asks about each result: seconds, 0 not to store it, None for `ttl`."""
+    """A function that the native side calls with each result: it returns the lifetime in seconds,
+    0 not to store the result, None for `ttl`."""
     if ttl is None and when is None and unless is None:
         return None
 
@@ -350,7 +354,8 @@ def _policy(
 
 
 def _errors(kinds: object, lifetime_s: float) -> Callable[[BaseException], float | None] | None:
-    """What the native side asks about each exception: how long it is stored, or None."""
+    """A function that the native side calls with each exception: it returns for how many seconds it
+    is stored, or None."""
     if kinds is False or kinds == ():
         return None
     given = (Exception,) if kinds is True else kinds

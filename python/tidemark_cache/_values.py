@@ -198,10 +198,10 @@ def _pandas(value: Any) -> tuple[Callable[[Any], Any], Any] | None:
         if column.dtype == object and not all(map(_is_unchangeable, column)):
             return _pickled_cells(value)
     stored = value.copy(deep=True)
-    return _SHALLOW, stored
+    return _shallow, stored
 
 
-def _SHALLOW(frame: Any) -> Any:
+def _shallow(frame: Any) -> Any:
     return frame.copy(deep=False)
 
 
@@ -248,7 +248,7 @@ def deep_copy(value: object) -> object:
     if isinstance(value, _ONCE_ONLY):
         raise TypeError(
             f"a cached function returned an object of type {type(value).__name__}, which the "
-            "first caller uses up; return a list, or a value that can be read again"
+            "first caller uses up; return a list, or give materialise=True"
         )
     if type(value) is memoryview:
         way, stored = _memory(value)
