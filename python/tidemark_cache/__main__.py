@@ -116,7 +116,7 @@ def _watch(backend: FileBackend, interval_s: float, count: int | None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        # Who read it has ended. Nothing is left to be written at this end.
+        # The reader of the pipe has ended. Python flushes once more as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

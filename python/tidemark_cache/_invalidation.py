@@ -75,7 +75,7 @@ def invalidates(
     Args:
         functions: Cached functions, of which every answer is forgotten.
         tags: As for ``invalidate_tags``; or a callable that gets the writer's arguments and
-            returns texts.
+            returns strings.
         calls: Gets the writer's arguments and returns the calls whose answers are forgotten, each
             a tuple of the cached function and its arguments.
         namespaces: As for ``invalidate_namespace``.
@@ -86,9 +86,7 @@ def invalidates(
     for function in functions:
         _check_cached(function)
     tags_of: _OfCall = tags if callable(tags) else _always(tags)
-    names = _texts(namespaces)
-    if not callable(tags):
-        _texts(tags)
+    names = _strings(namespaces)
     if calls is not None and not callable(calls):
         raise TypeError(f"calls must be callable, not {type(calls).__name__}")
     if not (functions or names or calls is not None or callable(tags) or tuple(tags_of())):
@@ -97,7 +95,7 @@ def invalidates(
     def work_of(args: Any, kwargs: Any) -> Callable[[], None]:
         # Before the writer runs, which may change its arguments: what is wrong with these
         # callables shall keep it from writing.
-        tags_now = _texts(tags_of(*args, **kwargs))
+        tags_now = _strings(tags_of(*args, **kwargs))
         calls_now = [_checked_call(one) for one in calls(*args, **kwargs)] if calls else []
 
         def work() -> None:
@@ -141,19 +139,19 @@ def _writer(writer: Any, work_of: Callable[[Any, Any], Callable[[], None]]) -> A
     return written
 
 
-def _always(texts: Iterable[str]) -> _OfCall:
-    kept = _texts(texts)
+def _always(tags: Iterable[str]) -> _OfCall:
+    kept = _strings(tags)
     return lambda *_, **__: kept
 
 
-def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+def _strings(values: Iterable[Any]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise TypeError(f"give several texts, not one: write [{values!r}]")
-    texts = tuple(values)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"a tag or namespace must be a str, not {type(text).__name__}")
-    return texts
+        raise TypeError(f"give several str, not one: write [{values!r}]")
+    strings = tuple(values)
+    for string in strings:
+        if not isinstance(string, str):
+            raise TypeError(f"a tag or namespace must be a str, not {type(string).__name__}")
+    return strings
 
 
 def _check_cached(function: Any) -> None:

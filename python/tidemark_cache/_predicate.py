@@ -1,4 +1,4 @@
-"""Where a predicate on the arguments can say what is to be forgotten."""
+"""Whether a predicate on the arguments can choose the calls to forget."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Bodies that run again before, or shortly after, the lifetime of their entry is over.
 
-Sync functions are refreshed on a few Python threads, async ones in a task of the loop that asks.
+Sync functions are refreshed on a few Python threads, async ones in a task of the caller's loop.
 The threads end a moment after their work does, and at the latest with the interpreter: what a
 refresh brings after that is dropped.
 """

@@ -1,4 +1,4 @@
-"""What the processes that share a cache file have counted, for who watches it.
+"""Counts of the processes that share a cache file, for ``python -m tidemark_cache watch``.
 
 Each process that listens on a file writes its counts beside it, once a second if they have changed,
 and takes them away at its end. They are numbers and names of functions, no keys and no values.
@@ -73,7 +73,7 @@ class CountsFile:
                 json.dump({"pid": os.getpid(), "counts": counts}, file)
             os.replace(unnamed, self._path)
         except OSError:
-            # The folder is gone or full: who watches sees older counts.
+            # The folder is gone or full: `watch` shows older counts.
             return
         self._last = counts
 
