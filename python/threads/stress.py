@@ -75,7 +75,18 @@ class Shop:
         return self
 
 
+class Slim:
+    """Has no dict: the function holds the answers."""
+
+    __slots__ = ("__weakref__",)
+
+    @cache(maxsize=8)
+    def twice(self, number: int) -> list[int]:
+        return [number, number]
+
+
 shops = [Shop() for _ in range(4)]
+slims = [Slim() for _ in range(4)]
 
 
 async def many_at_once(chance: random.Random) -> None:
@@ -101,6 +112,7 @@ def disturb(chance: random.Random, number: int) -> None:
             plain.cache_info()
         case 6:
             shops[number % 4] = Shop()
+            slims[number % 4] = Slim()
         case 7:
 
             @cache
@@ -119,6 +131,7 @@ def use(seed: int, end_s: float) -> None:
         assert as_bytes(number) == {"number": [number] * 5}
         shop = shops[number % 4]
         assert shop.itself(number % 12) is shop
+        assert slims[number % 4].twice(number % 12) == [number % 12] * 2
         try:
             assert failing(number) == number and number % 5
         except ValueError:
