@@ -62,6 +62,11 @@ pub enum StoreError {
     Memory,
     /// The statement was stopped from outside.
     Interrupted,
+    /// The database cannot be reached, or has ended the connection.
+    Unreachable {
+        /// What came in place of an answer.
+        detail: String,
+    },
     /// Reading or writing failed.
     Io {
         /// What the database or the system said.
@@ -156,7 +161,8 @@ impl StoreError {
             StoreError::CatalogueMoved
             | StoreError::Timeout { .. }
             | StoreError::ReadersBusy { .. }
-            | StoreError::Interrupted => true,
+            | StoreError::Interrupted
+            | StoreError::Unreachable { .. } => true,
             StoreError::CursorNotFound { .. }
             | StoreError::CursorNull { .. }
             | StoreError::HistoryGone(_)
@@ -226,6 +232,7 @@ impl fmt::Display for StoreError {
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),
             StoreError::Interrupted => f.write_str("The statement was interrupted."),
+            StoreError::Unreachable { detail } => write!(f, "No database to reach: {detail}."),
             StoreError::Io { detail } => write!(f, "Reading or writing failed: {detail}."),
             StoreError::OutcomeUnknown { detail } => write!(
                 f,

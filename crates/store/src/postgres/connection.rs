@@ -13,6 +13,7 @@ use tokio_postgres::{
 };
 
 use super::address::{DatabaseHost, DatabaseUrl, SslMode, cause};
+use super::fault::is_outage_code;
 use super::password_file::password_for;
 use super::tls::{self, Encryption};
 
@@ -23,8 +24,8 @@ pub(super) const SESSION: [(&str, &str); 4] = [
     ("client_connection_check_interval", "250ms"),
     ("TimeZone", "UTC"),
 ];
-/// After connecting, a host has so long to say that it takes writes.
-const FIRST_ANSWER_MAX: Duration = Duration::from_secs(5);
+/// After connecting, a host has so long to say that it takes writes, and how its store stands.
+pub(super) const FIRST_ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// An open connection.
 pub(super) struct DatabaseConnection {
@@ -76,6 +77,16 @@ impl DatabaseNotices {
 pub(super) struct ConnectFault {
     /// What each host said, in the order of the URL; at least one.
     pub(super) tried: Vec<(String, HostFault)>,
+}
+
+impl ConnectFault {
+    /// Whether a later try may find a host that takes writes, as after a restart or a promotion.
+    pub(super) fn is_outage(&self) -> bool {
+        self.tried.iter().any(|(_, fault)| match fault {
+            HostFault::ReadsOnly => true,
+            HostFault::Failed { code, .. } => code.as_ref().is_none_or(is_outage_code),
+        })
+    }
 }
 
 /// Why one host was not taken.

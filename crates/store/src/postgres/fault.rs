@@ -1,5 +1,8 @@
 //! What the database says when a statement fails, as an error of a store.
 
+use std::error::Error as _;
+use std::io;
+
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
@@ -9,6 +12,10 @@ use crate::error::corrupt;
 
 impl From<Error> for StoreError {
     fn from(error: Error) -> StoreError {
+        if is_outage(&error) {
+            let detail = cause(&error);
+            return StoreError::Unreachable { detail };
+        }
         let code = error.code();
         match code {
             Some(&SqlState::QUERY_CANCELED) => StoreError::Interrupted,
@@ -28,6 +35,32 @@ impl From<Error> for StoreError {
             },
         }
     }
+}
+
+/// Whether the connection has ended, or none could be made, and not one statement failed: the same
+/// may succeed on another connection, now or later.
+pub(super) fn is_outage(error: &Error) -> bool {
+    match error.code() {
+        Some(code) => is_outage_code(code),
+        None => {
+            let is_io = <dyn std::error::Error>::is::<io::Error>;
+            error.is_closed() || error.source().is_some_and(is_io)
+        }
+    }
+}
+
+/// The same of what a server says.
+pub(super) fn is_outage_code(code: &SqlState) -> bool {
+    const CONNECTION_EXCEPTIONS: &str = "08";
+    let others = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::IDLE_SESSION_TIMEOUT,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    code.code().starts_with(CONNECTION_EXCEPTIONS) || others.contains(code)
 }
 
 /// The same code says that transaction numbers are about to run out (`varsup.c`, `multixact.c`):

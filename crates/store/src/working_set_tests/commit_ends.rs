@@ -334,7 +334,11 @@ fn a_commit_that_is_never_sent_comes_to_nothing() {
     let end = place.writer.commit(group);
     assert!(!matches!(end, GroupEnd::Done(_)), "{end:?}");
     assert_eq!(place.rows(), "a=x1");
-    assert!(place.writer.apply(&batches, Mark(60_000)).is_err());
+    let gone = place.writer.apply(&batches, Mark(60_000)).err().unwrap();
+    assert!(
+        matches!(gone, StoreError::Unreachable { .. }) && gone.is_retryable(),
+        "{gone:?}"
+    );
 }
 
 #[test]

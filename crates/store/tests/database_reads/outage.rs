@@ -14,15 +14,18 @@ impl Relayed {
         self.copied.cluster.run_sql(database, &[end]).unwrap();
     }
 
-    /// Reads are refused by this sentence.
+    /// Reads are refused by this sentence; whether they may be tried again.
     #[track_caller]
-    fn need_refused(&self, said: &str) {
+    fn need_refused(&self, said: &str, is_retryable: bool) {
         for found in self.read_all() {
             let refused = found.unwrap_err();
-            assert!(
-                matches!(refused, StoreError::DatabaseUnfit(_)),
-                "{refused:?}"
-            );
+            let is_meant = match refused {
+                StoreError::Unreachable { .. } => is_retryable,
+                StoreError::DatabaseUnfit(_) => !is_retryable,
+                _ => false,
+            };
+            assert!(is_meant, "{refused:?}");
+            assert_eq!(refused.is_retryable(), is_retryable, "{refused:?}");
             assert!(refused.to_string().contains(said), "{refused}");
         }
         let (_, error) = self.reads.outage().unwrap();
@@ -43,7 +46,7 @@ fn reads_go_on_by_themselves_when_the_database_is_back() {
     relayed.need_answers();
     for _ in 0..3 {
         relayed.relay.cut();
-        relayed.need_refused("No host takes writes");
+        relayed.need_refused("No host takes writes", true);
         relayed.relay.go_on();
         relayed.wait_for_answers();
     }
@@ -78,7 +81,7 @@ fn a_database_that_went_back_or_holds_another_store_is_refused() {
         ),
     ] {
         set(away);
-        relayed.need_refused(said);
+        relayed.need_refused(said, false);
         set(back);
         relayed.wait_for_answers();
     }

@@ -15,7 +15,7 @@ use super::reachable::Reachability;
 use crate::StoreError;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
-use crate::postgres::connection::{DatabaseConnection, connect};
+use crate::postgres::connection::{ConnectFault, DatabaseConnection, connect};
 
 /// A connection on which nothing runs any more answers within a few milliseconds.
 const IDLE_WITHIN: Duration = Duration::from_millis(50);
@@ -140,8 +140,7 @@ impl Lending {
         // Its messages are read and sent on a thread of the runtime, and not here.
         let opened = self.handle.spawn(async move {
             let connection = connect(&url, file.as_deref()).await;
-            let refused = |fault| StoreError::DatabaseUnfit(checks::refused(&url, &fault));
-            let connection = connection.map_err(refused)?;
+            let connection = connection.map_err(|fault| refused(&url, &fault))?;
             connection.client.batch_execute(&settings).await?;
             let primary = Primary::of(&connection.client).await?;
             Ok::<_, StoreError>((connection, primary))
@@ -181,6 +180,16 @@ impl Lending {
     fn lock(&self) -> MutexGuard<'_, Vec<ReadConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the caller of a read learns where no host takes connections.
+fn refused(url: &DatabaseUrl, fault: &ConnectFault) -> StoreError {
+    let finding = checks::refused(url, fault);
+    if fault.is_outage() {
+        let detail = finding.found.trim_end_matches('.').to_owned();
+        return StoreError::Unreachable { detail };
+    }
+    StoreError::DatabaseUnfit(finding)
 }
 
 impl ReadConnection {

@@ -4,6 +4,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
+use crate::postgres::fault::is_outage;
 
 /// Why.
 pub(super) enum ReadHalt {
@@ -35,11 +36,7 @@ impl ReadHalt {
 
     /// Whether the connection has ended, and not the statement alone.
     pub(super) fn is_of_connection(&self) -> bool {
-        let ReadHalt::Database(error) = self else {
-            return false;
-        };
-        let ended = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
-        error.code().is_none_or(|code| ended.contains(code))
+        matches!(self, ReadHalt::Database(error) if is_outage(error))
     }
 
     /// Whether a statement made for one schema met another.

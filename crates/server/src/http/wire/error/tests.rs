@@ -357,6 +357,10 @@ fn store_cases() -> Vec<(StoreError, Kind)> {
         (StoreError::Panicked { detail: text() }, Kind::Unknown),
         (StoreError::Memory, Kind::Unknown),
         (StoreError::Interrupted, Kind::ServiceUnavailable),
+        (
+            StoreError::Unreachable { detail: text() },
+            Kind::ServiceUnavailable,
+        ),
         (StoreError::CatalogueMoved, Kind::ServiceUnavailable),
     ]
 }
