@@ -88,6 +88,22 @@ fn a_database_that_went_back_or_holds_another_store_is_refused() {
 }
 
 #[test]
+fn a_connection_is_admitted_however_long_its_primary_takes_to_say_how_it_stands() {
+    let _turn = turn();
+    let relayed = Relayed::new("admitted");
+    // Longer than a short read may take.
+    let slow = [
+        "ALTER TABLE tidemark.meta RENAME TO standing",
+        "CREATE VIEW tidemark.meta AS SELECT * FROM tidemark.standing \
+         WHERE pg_sleep(0.1) IS NOT NULL",
+    ];
+    relayed.copied.cluster.run_sql("admitted", &slow).unwrap();
+    let reads = &relayed.copied.reads;
+    assert_eq!(block_on(reads.deployments(1)), Ok(Vec::new()));
+    assert_eq!(reads.outage(), None);
+}
+
+#[test]
 fn reads_need_no_right_but_to_read() {
     let _turn = turn();
     let relayed = Relayed::new("rights");

@@ -15,7 +15,7 @@ use super::reachable::Reachability;
 use crate::StoreError;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
-use crate::postgres::connection::{ConnectFault, DatabaseConnection, connect};
+use crate::postgres::connection::{ConnectFault, DatabaseConnection, FIRST_ANSWER_MAX, connect};
 
 /// A connection on which nothing runs any more answers within a few milliseconds.
 const IDLE_WITHIN: Duration = Duration::from_millis(50);
@@ -124,8 +124,7 @@ impl Lending {
                 reachability.succeeded();
                 Ok(opened)
             }
-            // The store was closed meanwhile.
-            Err(StoreError::Interrupted) => Err(StoreError::Interrupted),
+            Err(error) if self.permits.is_closed() => Err(error),
             Err(error) => {
                 reachability.failed(Instant::now(), error.clone());
                 Err(error)
@@ -141,10 +140,15 @@ impl Lending {
         let opened = self.handle.spawn(async move {
             let connection = connect(&url, file.as_deref()).await;
             let connection = connection.map_err(|fault| refused(&url, &fault))?;
-            connection.client.batch_execute(&settings).await?;
-            let primary = Primary::of(&connection.client).await?;
+            let primary = admission(&connection.client, &settings);
+            let primary = tokio::time::timeout(FIRST_ANSWER_MAX, primary).await;
+            let silent = |_| StoreError::Unreachable {
+                detail: "it does not say how its store stands".to_owned(),
+            };
+            let primary = primary.map_err(silent)??;
             Ok::<_, StoreError>((connection, primary))
         });
+        // It is given up with the thread for messages alone.
         let opened = opened.await.map_err(|_| StoreError::Interrupted)?;
         let (connection, primary) = opened?;
         Ok(ReadConnection {
@@ -180,6 +184,14 @@ impl Lending {
     fn lock(&self) -> MutexGuard<'_, Vec<ReadConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How the primary stands that a session is on, which then has its settings: what is asked here is
+/// no short read.
+async fn admission(client: &Client, settings: &str) -> Result<Primary, StoreError> {
+    let primary = Primary::of(client).await?;
+    client.batch_execute(settings).await?;
+    Ok(primary)
 }
 
 /// What the caller of a read learns where no host takes connections.
