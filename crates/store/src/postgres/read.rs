@@ -50,6 +50,8 @@ mod snapshot;
 mod staged;
 mod stored_reads;
 mod tested;
+#[cfg(test)]
+mod tests;
 
 use lending::{DatabaseStanding, Lending, LentConnection};
 use point::OwnedPoint;
@@ -281,9 +283,15 @@ impl SharedReads {
         read: &R,
         mut limit: Pin<&mut Sleep>,
     ) -> Step<R::Answer> {
+        let turn = tokio::select! {
+            biased;
+            turn = self.short_ones.turn() => turn?,
+            // The database was asked for nothing yet.
+            () = &mut limit => return Err(self.over().into()),
+        };
         let mut lent = tokio::select! {
             biased;
-            lent = self.short_ones.lend() => lent?,
+            lent = self.short_ones.lend(turn) => lent?,
             () = &mut limit => return Err(self.silent()),
         };
         let answer = tokio::select! {
@@ -305,11 +313,16 @@ impl SharedReads {
         })
     }
 
+    /// The read has taken as long as it may.
+    fn over(&self) -> StoreError {
+        StoreError::Timeout {
+            limit_ms: self.limit_ms,
+        }
+    }
+
     /// The database has not answered for as long as a read may take.
     fn silent(&self) -> ReadHalt {
-        let error = StoreError::Timeout {
-            limit_ms: self.limit_ms,
-        };
+        let error = self.over();
         let reachability = &self.standing.reachability;
         reachability.was_silent(Instant::now(), error.clone());
         error.into()
@@ -326,6 +339,7 @@ impl SharedReads {
     fn take_note<R: DatabaseRead>(&self, lent: &mut LentConnection, answer: &Step<R::Answer>) {
         match answer {
             Ok(answer) => {
+                self.standing.reachability.answered();
                 if let Some(mark) = R::mark_of(answer) {
                     self.standing.primary.note(mark);
                 }
@@ -341,7 +355,7 @@ impl SharedReads {
         let limit_ms = self.limit_ms;
         let limit = Duration::from_millis(limit_ms);
         let reading = async {
-            let mut lent = self.long_ones.lend().await?;
+            let mut lent = self.long_ones.lend(self.long_ones.turn().await?).await?;
             let until = Instant::now() + limit;
             let answer = read.read(self, &mut lent, ReadPace::Long { until });
             let Ok(answer) = tokio::time::timeout(limit, answer).await else {

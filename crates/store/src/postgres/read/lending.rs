@@ -86,11 +86,18 @@ impl Lending {
         }
     }
 
-    /// Waits for a connection, and opens one where all that are open are in use.
-    pub(super) async fn lend(self: &Arc<Self>) -> Result<LentConnection, StoreError> {
+    /// Waits until there may be one connection more in use: for other reads, not for the database.
+    pub(super) async fn turn(&self) -> Result<OwnedSemaphorePermit, StoreError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         // It is closed with the store.
-        let permit = permit.map_err(|_| StoreError::Interrupted)?;
+        permit.map_err(|_| StoreError::Interrupted)
+    }
+
+    /// Lends a connection to whose turn it is, and opens one where all that are open are in use.
+    pub(super) async fn lend(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<LentConnection, StoreError> {
         let idle = self.take_idle();
         let used = match idle {
             Some(idle) => idle,

@@ -1,5 +1,6 @@
 //! Whether a database can be reached, and when it is tried again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(400);
 
 /// What is known of it.
 #[derive(Default)]
-pub(super) struct Reachability(Mutex<Option<Outage>>);
+pub(super) struct Reachability {
+    outage: Mutex<Option<Outage>>,
+    /// Whether an answer on any connection ends the outage: looked at after each read.
+    ends_with_answer: AtomicBool,
+}
 
 struct Outage {
     since: Instant,
@@ -44,6 +49,8 @@ impl Reachability {
             Some(outage) => (outage.pause * 2).min(PAUSE_MAX),
             None => FIRST_PAUSE,
         };
+        // What is open may still answer, and others be refused.
+        self.ends_with_answer.store(false, Ordering::Relaxed);
         *outage = Some(Outage {
             since: outage.as_ref().map_or(now, |outage| outage.since),
             error,
@@ -54,17 +61,30 @@ impl Reachability {
 
     /// A connection was silent for as long as a read may take: it is tried at once.
     pub(super) fn was_silent(&self, now: Instant, error: StoreError) {
-        self.lock().get_or_insert(Outage {
-            since: now,
-            error,
-            pause: FIRST_PAUSE,
-            next: now,
-        });
+        let mut outage = self.lock();
+        if outage.is_none() {
+            self.ends_with_answer.store(true, Ordering::Relaxed);
+            *outage = Some(Outage {
+                since: now,
+                error,
+                pause: FIRST_PAUSE,
+                next: now,
+            });
+        }
     }
 
     /// A try has succeeded.
     pub(super) fn succeeded(&self) {
-        *self.lock() = None;
+        let mut outage = self.lock();
+        self.ends_with_answer.store(false, Ordering::Relaxed);
+        *outage = None;
+    }
+
+    /// A read was answered, on a connection that was there, say.
+    pub(super) fn answered(&self) {
+        if self.ends_with_answer.load(Ordering::Relaxed) {
+            self.succeeded();
+        }
     }
 
     /// Since when it cannot be reached, and what the last try came to.
@@ -76,7 +96,7 @@ impl Reachability {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Outage>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,5 +139,22 @@ mod tests {
         assert_eq!(reachability.outage(), Some((now, silent)));
         assert_eq!(reachability.may_try(now), Ok(()));
         assert!(reachability.may_try(now).is_err());
+    }
+
+    #[test]
+    fn an_answer_ends_a_silence_and_no_refusal_of_connections() {
+        let reachability = Reachability::default();
+        let (now, silent) = (Instant::now(), StoreError::Timeout { limit_ms: 1 });
+        reachability.was_silent(now, silent.clone());
+        reachability.answered();
+        assert_eq!(reachability.outage(), None);
+        reachability.was_silent(now, silent);
+        reachability.failed(now, StoreError::Interrupted);
+        reachability.answered();
+        assert_eq!(
+            reachability.outage(),
+            Some((now, StoreError::Interrupted)),
+            "a read that needs another connection gets none"
+        );
     }
 }
