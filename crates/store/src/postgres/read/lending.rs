@@ -2,6 +2,7 @@
 //! it is idle, or cancelled and closed.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ use crate::postgres::connection::{ConnectFault, DatabaseConnection, FIRST_ANSWER
 const IDLE_WITHIN: Duration = Duration::from_millis(50);
 /// A server that does not take a cancellation so long is given up.
 const CANCELLED_MAX: Duration = Duration::from_secs(5);
+/// One that is there takes it within a few milliseconds. One that is not has nothing to do for a
+/// connection any more, which counts as lent no longer.
+const CANCELLED_SOON: Duration = Duration::from_millis(250);
 
 /// What is known of the database that all connections go to.
 #[derive(Default)]
@@ -212,21 +216,33 @@ fn refused(url: &DatabaseUrl, fault: &ConnectFault) -> StoreError {
 }
 
 impl ReadConnection {
-    /// Ends whatever runs; whether the connection can be lent again.
-    ///
-    /// One that was cancelled is not: the driver does not wait until a cancellation has arrived,
-    /// and one that comes late would end the next read.
-    async fn settle(&self) -> bool {
-        let client = &self.connection.client;
-        let rollback = client.batch_execute("ROLLBACK");
-        if let Ok(Ok(())) = tokio::time::timeout(IDLE_WITHIN, rollback).await {
-            return true;
-        }
-        let cancel = client.cancel_token();
+    /// Whether nothing runs on it any more, so that it can be lent again.
+    async fn is_idle(&self) -> bool {
+        let rollback = self.connection.client.batch_execute("ROLLBACK");
+        let idle = tokio::time::timeout(IDLE_WITHIN, rollback).await;
+        matches!(idle, Ok(Ok(())))
+    }
+
+    /// Ends whatever runs. It is not lent again: the driver does not wait until a cancellation has
+    /// arrived, and one that comes late would end the next read.
+    async fn cancel(self) {
+        let cancel = self.connection.client.cancel_token();
         let cancelled = cancel.cancel_query(self.connection.connector.clone());
         // Where it cannot be cancelled, it ends by its own limit.
         drop(tokio::time::timeout(CANCELLED_MAX, cancelled).await);
-        false
+    }
+}
+
+/// Holds a permit until the end, and no longer than this.
+async fn hold_until(
+    end: impl Future<Output = ()>,
+    held_max: Duration,
+    permit: Option<OwnedSemaphorePermit>,
+) {
+    let mut end = pin!(end);
+    if tokio::time::timeout(held_max, end.as_mut()).await.is_err() {
+        drop(permit);
+        end.await;
     }
 }
 
@@ -272,11 +288,36 @@ impl Drop for LentConnection {
         }
         let (home, permit) = (Arc::clone(&self.home), self.permit.take());
         self.home.handle.spawn(async move {
-            if used.settle().await {
+            if used.is_idle().await {
                 home.take_back(used);
+            } else {
+                hold_until(used.cancel(), CANCELLED_SOON, permit).await;
             }
-            // Until now it counts as lent.
-            drop(permit);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_channel::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn a_cancellation_that_no_server_takes_holds_up_no_other_read() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().unwrap();
+        runtime.block_on(async {
+            let permits = Arc::new(Semaphore::new(1));
+            let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
+            let (taken, is_taken) = oneshot::channel::<()>();
+            let end = async move { is_taken.await.unwrap() };
+            let held_max = Duration::from_millis(1);
+            let held = tokio::spawn(hold_until(end, held_max, Some(permit)));
+            drop(permits.acquire().await.unwrap());
+            assert!(!held.is_finished(), "it goes on beside that");
+            taken.send(()).unwrap();
+            held.await.unwrap();
         });
     }
 }
