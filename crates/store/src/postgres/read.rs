@@ -352,25 +352,35 @@ impl SharedReads {
     /// Reads on this thread, which waits. The limit counts from when there is a connection: one
     /// that was cancelled may have to be replaced first.
     fn long<R: DatabaseRead>(&self, read: &R, stop: &AtomicBool) -> Result<R::Answer, StoreError> {
-        let limit_ms = self.limit_ms;
-        let limit = Duration::from_millis(limit_ms);
         let reading = async {
-            let mut lent = self.long_ones.lend(self.long_ones.turn().await?).await?;
-            let until = Instant::now() + limit;
-            let answer = read.read(self, &mut lent, ReadPace::Long { until });
-            let Ok(answer) = tokio::time::timeout(limit, answer).await else {
-                lent.begin();
-                return Err(StoreError::Timeout { limit_ms });
-            };
-            self.take_note::<R>(&mut lent, &answer);
-            answer.map_err(|halt| halt.explain(limit_ms))
+            match self.long_once(read).await {
+                // As of a short one.
+                Err(halt) if halt.is_of_connection() => {
+                    self.long_ones.forget_idle();
+                    self.long_once(read).await
+                }
+                answer => answer,
+            }
         };
         self.handle.block_on(async {
             tokio::select! {
-                answer = reading => answer,
+                answer = reading => answer.map_err(|halt| halt.explain(self.limit_ms)),
                 () = raised(stop) => Err(StoreError::Interrupted),
             }
         })
+    }
+
+    async fn long_once<R: DatabaseRead>(&self, read: &R) -> Step<R::Answer> {
+        let mut lent = self.long_ones.lend(self.long_ones.turn().await?).await?;
+        let limit = Duration::from_millis(self.limit_ms);
+        let until = Instant::now() + limit;
+        let answer = read.read(self, &mut lent, ReadPace::Long { until });
+        let Ok(answer) = tokio::time::timeout(limit, answer).await else {
+            lent.begin();
+            return Err(self.over().into());
+        };
+        self.take_note::<R>(&mut lent, &answer);
+        answer
     }
 }
 

@@ -1,9 +1,10 @@
 //! A database that is gone for a while, or comes back as another one.
 
 use futures_executor::block_on;
-use store::{DatabaseReads, DatabaseUrl, StoreError, StoreFunctions};
+use store::{DatabaseReads, DatabaseUrl, LongReads, Options, StoreError, StoreFunctions};
 
 use crate::copied::{data_of, options, turn};
+use crate::db;
 use crate::relayed::Relayed;
 
 impl Relayed {
@@ -54,6 +55,7 @@ fn reads_go_on_by_themselves_when_the_database_is_back() {
     for _ in 0..5 {
         relayed.end_sessions("back");
         relayed.need_answers();
+        relayed.need_long_answer();
     }
     assert_eq!(relayed.reads.promotions(), 0);
 }
@@ -98,7 +100,16 @@ fn a_connection_is_admitted_however_long_its_primary_takes_to_say_how_it_stands(
          WHERE pg_sleep(0.1) IS NOT NULL",
     ];
     relayed.copied.cluster.run_sql("admitted", &slow).unwrap();
-    let reads = &relayed.copied.reads;
+    let url = DatabaseUrl::parse(&relayed.copied.cluster.url("admitted")).unwrap();
+    let hurried = Options {
+        long_reads: LongReads {
+            after_us: 1,
+            ..db::LONG_READS
+        },
+        ..options(&url)
+    };
+    let keys = data_of(&relayed.copied.directory);
+    let reads = DatabaseReads::open(&hurried, None, &keys).unwrap();
     assert_eq!(block_on(reads.deployments(1)), Ok(Vec::new()));
     assert_eq!(reads.outage(), None);
 }

@@ -1,13 +1,13 @@
 //! Reads of a store with one row, by way of a relay.
 
 use futures_executor::block_on;
-use model::Selection;
-use query::Visibility;
+use model::{Field, Selection};
+use query::{Filter, Pattern, Query, Test, Visibility};
 use store::{DatabaseReads, DatabaseUrl, Options, Point, StoreError, StoreFunctions, StoreReads};
 use testing_postgres::Relay;
 
 use crate::copied::{Copied, data_of, options};
-use crate::db::{self, Db, Directory, note};
+use crate::db::{self, Db, Directory, TITLE, note};
 
 /// How long a read may take, in milliseconds.
 pub const LIMIT_MS: u64 = 500;
@@ -61,6 +61,28 @@ impl Relayed {
             listed.map(|found| found.answer.rows.len()),
             deployments.map(|found| found.len()),
         ]
+    }
+
+    /// A list that has a thread for long reads to itself.
+    fn read_long(&self) -> Result<usize, StoreError> {
+        let pattern = Test::Matches(Pattern::parse("^fir").unwrap());
+        let query = Query {
+            filter: Filter::Field(Field::Column(TITLE), pattern),
+            ..self.copied.db.all()
+        };
+        let listing = db::listing(&query, self.copied.db.catalogue.epoch);
+        block_on(self.reads.list(listing)).map(|found| found.answer.rows.len())
+    }
+
+    /// A busy machine may hold it up.
+    #[track_caller]
+    pub fn need_long_answer(&self) {
+        let stopped = Err(StoreError::Timeout { limit_ms: LIMIT_MS });
+        let mut found = self.read_long();
+        while found == stopped {
+            found = self.read_long();
+        }
+        assert_eq!(found, Ok(1));
     }
 
     /// A busy machine may hold up a short read, too.
