@@ -234,3 +234,35 @@ fn a_store_that_needs_its_operator_is_found() {
         }
     }
 }
+
+#[test]
+fn an_index_that_is_being_built_is_not_taken_for_one_that_was_given_up() {
+    let cluster = cluster();
+    database(&cluster, "building");
+    let place = url(&cluster.url("building"));
+    open(&place).unwrap().close();
+    let run = |sql: &str| cluster.run_sql("building", &[sql]).unwrap();
+    run("CREATE TABLE tidemark.t8 (seq bigint)");
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND query LIKE '%pg_sleep%' \
+               AND pid <> pg_backend_pid()";
+    thread::scope(|scope| {
+        // It waits for the session that has written to the table.
+        let writes = "BEGIN; INSERT INTO tidemark.t8 VALUES (1); SELECT pg_sleep(600)";
+        let writing = scope.spawn(|| cluster.run_sql("building", &[writes]));
+        let build = "CREATE INDEX CONCURRENTLY waits ON tidemark.t8 (seq)";
+        let is_held = "SELECT count(*) FROM pg_locks WHERE relation = 'tidemark.t8'::regclass";
+        while run(is_held) == "0\n" {}
+        let building = scope.spawn(|| cluster.run_sql("building", &[build]));
+        let is_begun = "SELECT count(*) FROM pg_stat_progress_create_index p \
+                        JOIN pg_class c ON c.oid = p.index_relid WHERE c.relname = 'waits'";
+        while run(is_begun) == "0\n" {
+            assert!(!building.is_finished(), "it waited for nothing");
+        }
+        let said = said_of(&place, "indexes");
+        run(end);
+        writing.join().unwrap().unwrap_err();
+        building.join().unwrap().unwrap();
+        assert_eq!(said.0, Verdict::Good, "{}", said.1);
+    });
+}

@@ -17,12 +17,14 @@ pub(super) async fn findings(client: &Client, schema: &str) -> Result<Vec<Databa
     ])
 }
 
-/// Indexes whose building did not end.
+/// Indexes whose building did not end, and does not go on.
 async fn invalid_indexes(client: &Client, schema: &str) -> Result<Vec<String>, Error> {
     let sql = format!(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
          JOIN pg_namespace n ON n.oid = c.relnamespace \
-         WHERE n.nspname = {} AND NOT i.indisvalid ORDER BY 1 LIMIT 5",
+         WHERE n.nspname = {} AND NOT i.indisvalid AND NOT EXISTS (SELECT 1 \
+         FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) \
+         ORDER BY 1 LIMIT 5",
         literal(schema)
     );
     let found = rows(client, &sql).await?;
