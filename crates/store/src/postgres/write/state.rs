@@ -11,6 +11,7 @@ use super::writer::DatabaseWriter;
 use crate::laws::constraints::Constraints;
 use crate::laws::growth::{Growth, Totals};
 use crate::laws::state::State;
+use crate::postgres::finding::DatabaseFinding;
 use crate::postgres::opening::DatabaseStore;
 use crate::stored_constraint;
 use crate::{EncodeRow, Loaded, StoreError};
@@ -19,8 +20,10 @@ impl DatabaseStore {
     /// Goes on as the writer of the store.
     ///
     /// # Errors
-    /// What the database says; [`StoreError::Corrupt`] when it holds what no store has written.
+    /// What the database says; [`StoreError::Corrupt`] when it holds what no store has written;
+    /// [`StoreError::DatabaseUnfit`] when it holds what is encrypted: this writer seals nothing.
     pub(crate) fn into_writer(self, encode_row: EncodeRow) -> Result<DatabaseWriter, StoreError> {
+        self.runtime.block_on(need_unsealed(&self.owner))?;
         let loaded = self.load()?;
         let state = self.runtime.block_on(state(&self.owner, loaded))?;
         let counters = self.runtime.block_on(counters(&self.owner))?;
@@ -28,6 +31,17 @@ impl DatabaseStore {
         let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
         Ok(DatabaseWriter::new(session, encode_row, state, totals))
     }
+}
+
+async fn need_unsealed(client: &Client) -> Result<(), StoreError> {
+    let meta = client.query_one("SELECT key_id FROM meta", &[]).await?;
+    if meta.try_get::<_, &str>(0)?.is_empty() {
+        return Ok(());
+    }
+    let found = "The store has encrypted columns, which cannot be written to PostgreSQL yet.";
+    let advice = "Keep it in its data directory";
+    let finding = DatabaseFinding::bad("encryption", found, advice);
+    Err(StoreError::DatabaseUnfit(finding))
 }
 
 async fn state(client: &Client, loaded: Loaded) -> Result<State, StoreError> {
