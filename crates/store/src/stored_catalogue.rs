@@ -21,7 +21,7 @@ use crate::stored::row::{
     Read, StoredCell, StoredRow, count, flag, id, instant, int, maybe_int, other, string, text,
 };
 
-mod functions;
+pub(crate) mod functions;
 
 /// A table of the catalogue.
 #[derive(Clone, Copy, Debug)]

@@ -509,7 +509,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     both.collect()
 }
 
-fn unhex(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(digits: &str) -> Option<Vec<u8>> {
     let is_hex = digits.len().is_multiple_of(2) && digits.bytes().all(|c| c.is_ascii_hexdigit());
     let pairs = digits.as_bytes().chunks(2).filter(|_| is_hex);
     let bytes = pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());

@@ -9,24 +9,21 @@ use super::past::PastRows;
 use super::requests::RequestStore;
 use super::run::{RowStore, Run};
 use super::state::State;
+use super::stored_tables::StoredTables;
 use super::transaction_store::TransactionStore;
 use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
-use crate::function_op::FunctionOp;
 use crate::refusal::Refusal;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
 
-/// A database, as a batch sees it: rows, their past, requests and transactions of clients; and what
-/// else a batch does, of which each method runs one part as its operation says, or as the law that
-/// calls it does.
+/// A database, as a batch sees it: rows, their past, requests, transactions of clients, and the
+/// tables of what belongs to functions; and what else a batch does, of which each method runs one
+/// part as its operation says, or as the law that calls it does.
 pub(crate) trait BatchStore:
-    RowStore + PastRows + RequestStore + TransactionStore + Sized
+    RowStore + PastRows + RequestStore + TransactionStore + StoredTables + Sized
 {
     /// Changes the catalogue, and takes note of it for the record of the commit.
     fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()>;
-
-    /// Changes what belongs to functions.
-    fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()>;
 
     /// Writes the record of the commit with the rows it touched. Snapshots of it are stamped with
     /// the state that follows, by the end of the transaction.
@@ -167,7 +164,7 @@ impl<D: BatchStore> Run<'_, D> {
                 D::catalogue_op(self, op)?;
             }
             Op::Transaction(op) => self.transaction_op(op)?,
-            Op::Function(op) => D::function_op(self, op)?,
+            Op::Function(op) => self.function_op(op)?,
             Op::Since(since) => self.hold_since(*since),
             Op::Once(once) => self.need_first_time(once)?,
         }

@@ -179,6 +179,17 @@ impl<'w, D> Run<'w, D> {
         body_to_keep(self.encode_row, table, values)
     }
 
+    /// The time a commit leaves on what it changes.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.mark.timestamp().cut_to_ms()
+    }
+
+    /// The epoch of the catalogue after this batch. Epochs of tables take it as their number, so
+    /// that a table that is created again under its old id shares none with the one before.
+    pub(crate) fn next_epoch(&self) -> u64 {
+        self.state.catalogue.epoch + 1
+    }
+
     pub(crate) fn project(&self, id: &ProjectId) -> Result<Arc<Project>, Refusal> {
         let project = self.state.catalogue.project(id.as_str()).cloned();
         project.ok_or_else(|| Refusal::NotFound(Container::Project, id.to_string()))

@@ -1,6 +1,6 @@
 //! What a group does beside rows, over a working set: it holds none of this. Requests are the
-//! database's own to keep until the group is sent; transactions of clients are changed there at
-//! once, behind what can be taken back.
+//! database's own to keep until the group is sent; transactions of clients and what belongs to
+//! functions are changed there at once, behind what can be taken back.
 
 use model::{ProjectId, RowId, Table, Timestamp};
 
@@ -8,6 +8,7 @@ use super::bulk_rows::BulkRows;
 use super::growth::Growth;
 use super::past::PastRows;
 use super::requests::{RanRequest, RequestStore, RequestToKeep};
+use super::stored_tables::StoredTables;
 use super::transaction_store::{
     AddedOperations, GoneTransactions, HeldShare, NewTransaction, TransactionOwner,
     TransactionStore,
@@ -15,6 +16,9 @@ use super::transaction_store::{
 use super::working_set::WorkingSet;
 use crate::StoreError;
 use crate::staged::{Once, Transaction, TransactionStatus};
+use crate::stored::change::StoredChange;
+use crate::stored::read::StoredRead;
+use crate::vault::Vault;
 
 impl<B: BulkRows + PastRows> PastRows for WorkingSet<B> {
     fn forget_below(
@@ -43,6 +47,27 @@ impl<B: BulkRows + RequestStore> RequestStore for WorkingSet<B> {
 
     fn bound_answers(&self, once: &Once) -> Result<(), StoreError> {
         self.database().bound_answers(once)
+    }
+}
+
+impl<B: BulkRows + StoredTables> StoredTables for WorkingSet<B> {
+    fn read_stored<T>(&self, read: &StoredRead<T>) -> Result<Vec<T>, StoreError> {
+        self.database().read_stored(read)
+    }
+
+    fn change_stored(&self, change: &StoredChange) -> Result<usize, StoreError> {
+        self.beside()?.change_stored(change)
+    }
+
+    fn change_in_order(
+        &self,
+        changes: impl IntoIterator<Item = StoredChange>,
+    ) -> Result<(), StoreError> {
+        self.beside()?.change_in_order(changes)
+    }
+
+    fn vault_of_functions(&self) -> &Vault {
+        self.database().vault_of_functions()
     }
 }
 

@@ -15,6 +15,14 @@ const KEY_FILE: &str = "tidemark.key";
 /// A parameter of a statement.
 pub(super) type SqlParameter = Box<dyn ToSql + Sync + Send>;
 
+/// Parameters as a statement is given them.
+pub(super) fn borrowed(parameters: &[SqlParameter]) -> Vec<&(dyn ToSql + Sync)> {
+    parameters
+        .iter()
+        .map(|parameter| &**parameter as &(dyn ToSql + Sync))
+        .collect()
+}
+
 /// What a field holds, which stands in this column of a result.
 pub(super) fn field_value(
     row: &Row,

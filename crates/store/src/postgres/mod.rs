@@ -21,6 +21,7 @@ pub(crate) mod row_tables;
 #[cfg(test)]
 mod statement_tests;
 mod stored_health;
+mod stored_parameters;
 mod tls;
 #[cfg_attr(
     not(test),

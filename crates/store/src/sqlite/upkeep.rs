@@ -19,20 +19,18 @@ use super::schema::tasks::{Freed, Task};
 use super::write::forget::forget_slice;
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::function_op::PIECE_BYTES_MAX;
+use crate::laws::left_of_functions;
 use crate::laws::slices::{SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS};
 
 impl Writer {
     /// Does one slice; says whether more is waiting.
-    pub(super) fn run_upkeep(&mut self) -> Result<bool, StoreError> {
-        if has_pieces_gone(&self.connection)? {
+    pub(crate) fn run_upkeep(&mut self) -> Result<bool, StoreError> {
+        if left_of_functions::is_any(&self.rows())? {
             return self.in_own_transaction(|writer| {
-                remove_pieces(&writer.connection)?;
-                remove_executions(&writer.connection)?;
-                remove_calls(&writer.connection)?;
-                remove_old_executions(&writer.connection)?;
-                let connection = &writer.connection;
-                Ok(has_pieces_gone(connection)? || next_task(connection)?.is_some())
+                let rows = writer.rows();
+                left_of_functions::remove_slice(&rows)?;
+                let is_more = left_of_functions::is_any(&rows)?;
+                Ok(is_more || next_task(&writer.connection)?.is_some())
             });
         }
         if next_task(&self.connection)?.is_none() {
@@ -179,137 +177,6 @@ fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>
     found
         .map(|(number, task, from)| Ok((TableNumber(number), Task::parse(&task)?, from)))
         .transpose()
-}
-
-fn has_pieces_gone(connection: &Connection) -> Result<bool, StoreError> {
-    let any = "SELECT 1 FROM pieces_gone UNION ALL SELECT 1 FROM executions_gone \
-               UNION ALL SELECT 1 FROM calls_gone UNION ALL SELECT 1 FROM executions_old LIMIT 1";
-    let mut any = connection.prepare_cached(any)?;
-    Ok(any.exists(())?)
-}
-
-/// Removes pieces of a deployment that is gone, at most [`SLICE_BYTES_MAX`] of them.
-fn remove_pieces(connection: &Connection) -> Result<(), StoreError> {
-    let pieces = SLICE_BYTES_MAX / PIECE_BYTES_MAX;
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM deployment_piece WHERE rowid IN (SELECT rowid FROM deployment_piece \
-             WHERE deployment = (SELECT min(deployment) FROM pieces_gone) LIMIT ?1)",
-        )?
-        .execute(params![pieces as i64])?;
-    if removed < pieces {
-        let gone = "DELETE FROM pieces_gone \
-                    WHERE deployment = (SELECT min(deployment) FROM pieces_gone)";
-        connection.prepare_cached(gone)?.execute(())?;
-    }
-    Ok(())
-}
-
-/// Removes records of executions of a function that is gone, of at most about
-/// [`SLICE_BYTES_MAX`]: the row that passes it is the last one.
-fn remove_executions(connection: &Connection) -> Result<(), StoreError> {
-    let gone = "SELECT min(function) FROM executions_gone";
-    let Some(function) = connection
-        .prepare_cached(gone)?
-        .query_row((), |row| row.get::<_, Option<i64>>(0))?
-    else {
-        return Ok(());
-    };
-    let (mut bytes, mut count) = (0, 0);
-    while bytes < SLICE_BYTES_MAX as i64 && count < SLICE_ROWS_MAX {
-        let removed: Option<i64> = connection
-            .prepare_cached(
-                "DELETE FROM execution WHERE seq = (SELECT seq FROM execution \
-                 WHERE function = ?1 ORDER BY seq LIMIT 1) RETURNING bytes",
-            )?
-            .query_row([function], |row| row.get(0))
-            .optional()?;
-        let Some(removed) = removed else {
-            connection
-                .prepare_cached("DELETE FROM executions_gone WHERE function = ?1")?
-                .execute([function])?;
-            return Ok(());
-        };
-        bytes += removed;
-        count += 1;
-    }
-    Ok(())
-}
-
-/// Removes the oldest records of a function that keeps them no longer: at most
-/// [`SLICE_ROWS_MAX`], and at most about [`SLICE_BYTES_MAX`].
-fn remove_old_executions(connection: &Connection) -> Result<(), StoreError> {
-    let next = "SELECT function, count_max, bytes_max, since, count, bytes FROM executions_old \
-                JOIN execution_kept USING (function) ORDER BY function LIMIT 1";
-    let next = connection
-        .prepare_cached(next)?
-        .query_row((), |row| {
-            let limits: (i64, i64, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            Ok((row.get(0)?, limits, row.get(4)?, row.get(5)?))
-        })
-        .optional()?;
-    let Some((function, (count_max, bytes_max, since), count, bytes)) = next else {
-        return Ok(());
-    };
-    let (function, count, bytes): (i64, i64, i64) = (function, count, bytes);
-    let mut oldest = connection.prepare_cached(
-        "SELECT seq, bytes, created FROM execution WHERE function = ?1 ORDER BY seq LIMIT 1",
-    )?;
-    let mut remove = connection.prepare_cached("DELETE FROM execution WHERE seq = ?1")?;
-    let (mut removed, mut removed_bytes, mut is_more) = (0, 0, true);
-    while removed < SLICE_ROWS_MAX as i64 && removed_bytes < SLICE_BYTES_MAX as i64 {
-        let oldest: Option<(i64, i64, i64)> = oldest
-            .query_row([function], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
-            .optional()?;
-        let is_kept = |created| {
-            count - removed <= count_max && bytes - removed_bytes <= bytes_max && created >= since
-        };
-        let Some((seq, of_it, _)) = oldest.filter(|(_, _, created)| !is_kept(*created)) else {
-            is_more = false;
-            break;
-        };
-        remove.execute([seq])?;
-        removed += 1;
-        removed_bytes += of_it;
-    }
-    connection
-        .prepare_cached(
-            "UPDATE execution_kept SET count = count - ?2, bytes = bytes - ?3 WHERE function = ?1",
-        )?
-        .execute([function, removed, removed_bytes])?;
-    if !is_more {
-        connection
-            .prepare_cached("DELETE FROM executions_old WHERE function = ?1")?
-            .execute([function])?;
-    }
-    Ok(())
-}
-
-/// Removes what the handlers of a deleted function were to be given, of at most about
-/// [`SLICE_BYTES_MAX`]: the one that passes it is the last one.
-fn remove_calls(connection: &Connection) -> Result<(), StoreError> {
-    let (mut bytes, mut count) = (0, 0);
-    while bytes < SLICE_BYTES_MAX as i64 && count < SLICE_ROWS_MAX {
-        let next = "DELETE FROM calls_gone WHERE seq = (SELECT min(seq) FROM calls_gone) \
-                    RETURNING seq";
-        let next: Option<i64> = connection
-            .prepare_cached(next)?
-            .query_row((), |row| row.get(0))
-            .optional()?;
-        let Some(seq) = next else {
-            return Ok(());
-        };
-        let removed = "DELETE FROM queued_call WHERE seq = ?1 RETURNING length(call)";
-        let removed: Option<i64> = connection
-            .prepare_cached(removed)?
-            .query_row([seq], |row| row.get(0))
-            .optional()?;
-        bytes += removed.unwrap_or_default();
-        count += 1;
-    }
-    Ok(())
 }
 
 /// Removes rows of a deleted table, and in the end its physical tables; whether any are left.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use model::{Coordinates, Mark, RowId, Table, Timestamp};
 use query::{Dialect, names};
 
-use super::read::{ReadParameter, StoredRead, join_of};
+use super::parameter::StoredParameter;
+use super::read::{StoredRead, join_of};
 use super::row::maybe_int;
 use crate::{BoundaryOf, StoreError, history_line};
 
@@ -42,7 +43,7 @@ impl BoundaryRead {
         let (table, at) = (&*self.table, self.at);
         history_line::check(table, at, mark)?;
         let is_of_now = at.system >= mark && at.valid >= activated;
-        let mut parameters: Vec<ReadParameter> = vec![at.valid.0.into(), at.system.0.into()];
+        let mut parameters: Vec<StoredParameter> = vec![at.valid.0.into(), at.system.0.into()];
         let sql = if let Some(id) = &self.id {
             parameters.push(id.as_str().into());
             of_row(table)

@@ -4,7 +4,9 @@
 use model::{Mark, ProjectId, TableNumber};
 use query::Dialect;
 
-use super::read::{ReadParameter, StoredRead, join_of};
+use super::change::StoredChange;
+use super::parameter::StoredParameter;
+use super::read::{StoredRead, join_of};
 use super::row::{Read, StoredCell, StoredRow, int, other, string, text};
 use crate::error::corrupt;
 use crate::execution_queue::{ChangedRow, ChangedRows, EventCursor};
@@ -76,11 +78,7 @@ impl ChangesBetween {
             join_of(dialect)
         );
         let bounds = std::iter::once(&self.from).chain(&self.until);
-        let mut parameters: Vec<ReadParameter> = bounds
-            .flat_map(|EventCursor { mark, table, row }| {
-                [mark.0.into(), table.0.into(), row.as_str().into()]
-            })
-            .collect();
+        let mut parameters: Vec<StoredParameter> = bounds.flat_map(place).collect();
         parameters.push((self.limit as i64).into());
         StoredRead {
             sql,
@@ -126,4 +124,83 @@ fn changed_row(row: &dyn StoredRow) -> Read<ChangedRow> {
             cell => return Err(other(cell)),
         },
     })
+}
+
+/// Moves the cursor of all projects that have none of their own, if it is where it is thought.
+pub(crate) fn move_front(from: &EventCursor, to: &EventCursor) -> StoredChange {
+    StoredChange::new(
+        "UPDATE event_cursor SET tt = $1, tab = $2, id = $3 WHERE tt = $4 AND tab = $5 AND id = $6",
+        [place(to), place(from)].concat(),
+    )
+}
+
+/// Moves the cursor of a project's own, if it is where it is thought.
+pub(crate) fn move_own(of: &ProjectId, from: &EventCursor, to: &EventCursor) -> StoredChange {
+    let mut parameters = [place(to), place(from)].concat();
+    parameters.push(of.as_str().into());
+    StoredChange::new(
+        "UPDATE event_apart SET tt = $1, tab = $2, id = $3 \
+         WHERE tt = $4 AND tab = $5 AND id = $6 AND project = $7",
+        parameters,
+    )
+}
+
+/// Ends the cursor of a project's own where it has reached that of the rest.
+pub(crate) fn join(of: &ProjectId) -> StoredChange {
+    StoredChange::new(
+        "DELETE FROM event_apart WHERE project = $1 AND \
+         (tt, tab, id) >= (SELECT tt, tab, id FROM event_cursor)",
+        [of.as_str().into()],
+    )
+}
+
+/// Gives a project a cursor of its own.
+pub(crate) fn set_apart(of: &ProjectId, at: &EventCursor) -> StoredChange {
+    let mut parameters = vec![of.as_str().into()];
+    parameters.extend(place(at));
+    let sql = "INSERT INTO event_apart (project, tt, tab, id) VALUES ($1, $2, $3, $4)";
+    StoredChange::new(sql, parameters)
+}
+
+/// Lets the cursor of all projects begin behind this commit.
+pub(crate) fn begin_front(mark: Mark) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO event_cursor (one, tt, tab, id) VALUES (1, $1, $2, '') \
+         ON CONFLICT (one) DO UPDATE SET tt = excluded.tt, tab = excluded.tab, id = excluded.id",
+        [mark.0.into(), i64::MAX.into()],
+    )
+}
+
+/// Ends all cursors.
+pub(crate) fn end_all() -> [StoredChange; 2] {
+    ["DELETE FROM event_cursor", "DELETE FROM event_apart"]
+        .map(|sql| StoredChange::new(sql, Vec::new()))
+}
+
+/// Lets a function listen from this commit on.
+pub(crate) fn listen(function: i64, mark: Mark) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO listening (function, tt) VALUES ($1, $2) \
+         ON CONFLICT (function) DO UPDATE SET tt = excluded.tt",
+        [function.into(), mark.0.into()],
+    )
+}
+
+/// Lets a function listen no more.
+pub(crate) fn listen_no_more(function: i64) -> StoredChange {
+    let sql = "DELETE FROM listening WHERE function = $1";
+    StoredChange::new(sql, [function.into()])
+}
+
+/// One function that listens.
+pub(crate) fn any_listening() -> StoredRead<i64> {
+    StoredRead {
+        sql: "SELECT function FROM listening LIMIT 1".to_owned(),
+        parameters: Vec::new(),
+        read: |row| int(row, 0),
+    }
+}
+
+fn place(EventCursor { mark, table, row }: &EventCursor) -> [StoredParameter; 3] {
+    [mark.0.into(), table.0.into(), row.as_str().into()]
 }

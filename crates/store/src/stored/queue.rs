@@ -1,15 +1,16 @@
 //! Executions that wait, as they are stored.
 
-use model::{DeploymentId, Timestamp};
+use model::{DeploymentId, ProjectId, Timestamp};
 use query::Dialect;
 
+use super::change::StoredChange;
 use super::executions::{headers, headers_text};
 use super::read::{StoredRead, numbers_of};
 use super::row::{Read, StoredCell, StoredRow, count, flag, instant, int, other, string, text};
 use super::variables::{SealedOfFunction, sealed_of_function};
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::execution_queue::{QueuedCall, QueuedExecution};
+use crate::execution_queue::{NewExecution, QueuedCall, QueuedExecution};
 use crate::execution_record::ExecutionTrigger;
 use crate::vault::{Place, Vault};
 
@@ -143,4 +144,151 @@ pub(crate) fn schedule_minute(function: i64) -> StoredRead<Timestamp> {
         parameters: vec![function.into()],
         read: |row| instant(row, 0),
     }
+}
+
+/// How many executions of a project wait, and how many bytes of them; no row where none did yet.
+pub(crate) fn size_of(project: &ProjectId) -> StoredRead<(i64, i64)> {
+    StoredRead {
+        sql: "SELECT count, bytes FROM queue_size WHERE project = $1".to_owned(),
+        parameters: vec![project.as_str().into()],
+        read: |row| Ok((int(row, 0)?, int(row, 1)?)),
+    }
+}
+
+/// Queues an execution with what its handler is given, which is sealed, and counts it.
+pub(crate) fn put(new: &NewExecution, sealed: Vec<u8>, bytes: i64) -> [StoredChange; 3] {
+    let (queued, function) = (&new.queued, new.function_seq);
+    let put = StoredChange::new(
+        "INSERT INTO queued (function, project, id, cause, deployment, due, scheduled, attempt, \
+         lease, method, path, depth, bytes, created, updated) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8, $9, $10, $11, $12, $12)",
+        [
+            function.into(),
+            new.function.project.as_str().into(),
+            queued.id.as_str().into(),
+            queued.trigger.as_str().into(),
+            queued.deployment.as_str().into(),
+            queued.due.0.into(),
+            queued.is_scheduled.into(),
+            queued.method.as_str().into(),
+            queued.path.as_str().into(),
+            i64::from(queued.depth).into(),
+            bytes.into(),
+            queued.created.0.into(),
+        ],
+    );
+    let call = StoredChange::new(
+        "INSERT INTO queued_call (seq, call) \
+         VALUES ((SELECT seq FROM queued WHERE function = $1 AND id = $2), $3)",
+        [function.into(), queued.id.as_str().into(), sealed.into()],
+    );
+    [
+        put,
+        call,
+        count_more(new.function.project.as_str(), 1, bytes),
+    ]
+}
+
+/// Counts what waits of a project.
+pub(crate) fn count_more(project: &str, count: i64, bytes: i64) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO queue_size (project, count, bytes) VALUES ($1, $2, $3) \
+         ON CONFLICT (project) DO UPDATE SET count = queue_size.count + excluded.count, \
+         bytes = queue_size.bytes + excluded.bytes",
+        [project.into(), count.into(), bytes.into()],
+    )
+}
+
+/// Takes a lease on one that waits, or whose lease is over, and counts a start.
+pub(crate) fn start(seq: i64, until: Timestamp, now: Timestamp) -> StoredChange {
+    StoredChange::new(
+        "UPDATE queued SET lease = $1, attempt = attempt + 1, updated = $2 \
+         WHERE seq = $3 AND lease <= $2",
+        [until.0.into(), now.0.into(), seq.into()],
+    )
+}
+
+/// Moves the end of a lease.
+pub(crate) fn renew(seq: i64, until: Timestamp) -> StoredChange {
+    StoredChange::new(
+        "UPDATE queued SET lease = $1 WHERE seq = $2 AND lease > 0",
+        [until.0.into(), seq.into()],
+    )
+}
+
+/// Ends a lease, and takes so many starts back.
+pub(crate) fn give_back(seq: i64, uncounted: i64, now: Timestamp) -> StoredChange {
+    StoredChange::new(
+        "UPDATE queued SET lease = 0, attempt = attempt - $1, updated = $2 \
+         WHERE seq = $3 AND lease > 0",
+        [uncounted.into(), now.0.into(), seq.into()],
+    )
+}
+
+/// Ends all leases.
+pub(crate) fn release() -> StoredChange {
+    StoredChange::new("UPDATE queued SET lease = 0 WHERE lease > 0", Vec::new())
+}
+
+/// The project of one that waits, and its bytes.
+pub(crate) fn held(seq: i64) -> StoredRead<(String, i64)> {
+    StoredRead {
+        sql: "SELECT project, bytes FROM queued WHERE seq = $1".to_owned(),
+        parameters: vec![seq.into()],
+        read: |row| Ok((string(row, 0)?, int(row, 1)?)),
+    }
+}
+
+/// Removes one of so many bytes.
+pub(crate) fn remove(seq: i64, project: &str, bytes: i64) -> [StoredChange; 3] {
+    [
+        StoredChange::new("DELETE FROM queued WHERE seq = $1", [seq.into()]),
+        StoredChange::new("DELETE FROM queued_call WHERE seq = $1", [seq.into()]),
+        count_more(project, -1, -bytes),
+    ]
+}
+
+/// What waits of a function: its project, how many, and how many bytes; no row where nothing does.
+pub(crate) fn held_of(function: i64) -> StoredRead<(String, i64, i64)> {
+    let sql = "SELECT project, count(*), CAST(sum(bytes) AS bigint) FROM queued \
+               WHERE function = $1 GROUP BY project";
+    StoredRead {
+        sql: sql.to_owned(),
+        parameters: vec![function.into()],
+        read: |row| Ok((string(row, 0)?, int(row, 1)?, int(row, 2)?)),
+    }
+}
+
+/// Removes what waits of a function, and notes that what its handlers are given is to go.
+pub(crate) fn leave_calls(function: i64) -> [StoredChange; 2] {
+    let left = "INSERT INTO calls_gone (seq) SELECT seq FROM queued WHERE function = $1";
+    let gone = "DELETE FROM queued WHERE function = $1";
+    [left, gone].map(|sql| StoredChange::new(sql, [function.into()]))
+}
+
+/// Moves the schedule of a function on to a minute that was queued, unless it is as far.
+pub(crate) fn pass_minute(function: i64, minute: Timestamp) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO schedule (function, minute) VALUES ($1, $2) \
+         ON CONFLICT (function) DO UPDATE SET minute = excluded.minute \
+         WHERE schedule.minute < excluded.minute",
+        [function.into(), minute.0.into()],
+    )
+}
+
+/// Lets the schedule of a function begin.
+pub(crate) fn begin_schedule(function: i64, now: Timestamp) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO schedule (function, minute) VALUES ($1, $2) \
+         ON CONFLICT (function) DO UPDATE SET minute = excluded.minute",
+        [function.into(), now.0.into()],
+    )
+}
+
+/// Ends the schedule of a function.
+pub(crate) fn end_schedule(function: i64) -> StoredChange {
+    StoredChange::new(
+        "DELETE FROM schedule WHERE function = $1",
+        [function.into()],
+    )
 }

@@ -2,26 +2,8 @@
 
 use query::Dialect;
 
+use super::parameter::StoredParameter;
 use super::row::{Read, StoredRow};
-
-/// What stands for a parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ReadParameter {
-    Int(i64),
-    Text(String),
-}
-
-impl From<i64> for ReadParameter {
-    fn from(number: i64) -> ReadParameter {
-        ReadParameter::Int(number)
-    }
-}
-
-impl From<&str> for ReadParameter {
-    fn from(text: &str) -> ReadParameter {
-        ReadParameter::Text(text.to_owned())
-    }
-}
 
 /// A statement, and what its rows are.
 ///
@@ -29,7 +11,7 @@ impl From<&str> for ReadParameter {
 /// before it: SQLite takes these for names, which it numbers as they come.
 pub(crate) struct StoredRead<T> {
     pub(crate) sql: String,
-    pub(crate) parameters: Vec<ReadParameter>,
+    pub(crate) parameters: Vec<StoredParameter>,
     pub(crate) read: fn(&dyn StoredRow) -> Read<T>,
 }
 

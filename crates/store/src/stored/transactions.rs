@@ -3,7 +3,8 @@
 use model::{Mark, ProjectId};
 use query::Dialect;
 
-use super::read::{ReadParameter, StoredRead, texts_of};
+use super::parameter::StoredParameter;
+use super::read::{StoredRead, texts_of};
 use super::row::{Read, StoredCell, StoredRow, id, instant, int, other, string, text};
 use crate::StoreError;
 use crate::error::corrupt;
@@ -72,7 +73,7 @@ pub(crate) fn operations(
     seq: i64,
     places: Option<&[String]>,
 ) -> StoredRead<StoredOperation> {
-    let mut parameters: Vec<ReadParameter> = vec![seq.into()];
+    let mut parameters: Vec<StoredParameter> = vec![seq.into()];
     let mut about = String::new();
     if let Some(places) = places {
         about = format!("AND place IN {}", texts_of(dialect, 2));

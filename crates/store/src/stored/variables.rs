@@ -1,7 +1,8 @@
 //! Variables of functions, as they are stored: each value is sealed.
 
-use model::VariableId;
+use model::{Timestamp, VariableId};
 
+use super::change::StoredChange;
 use super::read::StoredRead;
 use super::row::{Read, flag, id, instant, int, string};
 use crate::StoreError;
@@ -108,4 +109,87 @@ pub(crate) fn prove_key(
         (place, one.sealed.as_slice())
     });
     vault.prove(values.chain(calls))
+}
+
+/// How many variables a function has, and whether one of them has this id or this key: one row.
+pub(crate) fn count_and_taken(
+    function: i64,
+    id: &VariableId,
+    key: &str,
+) -> StoredRead<(i64, bool)> {
+    let sql = "SELECT count(*), \
+               CAST(coalesce(max(CASE WHEN id = $1 OR key = $2 THEN 1 ELSE 0 END), 0) AS bigint) \
+               FROM variable WHERE function = $3";
+    StoredRead {
+        sql: sql.to_owned(),
+        parameters: vec![id.as_str().into(), key.into(), function.into()],
+        read: |row| Ok((int(row, 0)?, flag(row, 1)?)),
+    }
+}
+
+/// The variable of a function that has this key, unless it has this id.
+pub(crate) fn other_of_key(function: i64, id: &VariableId, key: &str) -> StoredRead<i64> {
+    let sql = "SELECT seq FROM variable WHERE function = $1 AND key = $2 AND id <> $3";
+    StoredRead {
+        sql: sql.to_owned(),
+        parameters: vec![function.into(), key.into(), id.as_str().into()],
+        read: |row| int(row, 0),
+    }
+}
+
+/// Adds a variable, whose value is sealed.
+pub(crate) fn insert(
+    function: i64,
+    id: &VariableId,
+    (key, sealed, secret): (&str, Vec<u8>, bool),
+    now: Timestamp,
+) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO variable (function, id, key, value, secret, created, updated) \
+         VALUES ($1, $2, $3, $4, $5, $6, $6)",
+        [
+            function.into(),
+            id.as_str().into(),
+            key.into(),
+            sealed.into(),
+            secret.into(),
+            now.0.into(),
+        ],
+    )
+}
+
+/// Changes a variable; `None` keeps, and a secret stays one.
+pub(crate) fn update(
+    function: i64,
+    id: &VariableId,
+    (key, sealed, secret): (Option<&str>, Option<Vec<u8>>, bool),
+    now: Timestamp,
+) -> StoredChange {
+    StoredChange::new(
+        "UPDATE variable SET key = coalesce($1, key), value = coalesce($2, value), \
+         secret = CASE WHEN CAST($3 AS bigint) = 1 THEN 1 ELSE secret END, updated = $4 \
+         WHERE function = $5 AND id = $6",
+        [
+            key.into(),
+            sealed.into(),
+            secret.into(),
+            now.0.into(),
+            function.into(),
+            id.as_str().into(),
+        ],
+    )
+}
+
+/// Removes a variable.
+pub(crate) fn delete(function: i64, id: &VariableId) -> StoredChange {
+    let sql = "DELETE FROM variable WHERE function = $1 AND id = $2";
+    StoredChange::new(sql, [function.into(), id.as_str().into()])
+}
+
+/// Removes all variables of a function.
+pub(crate) fn delete_all(function: i64) -> StoredChange {
+    StoredChange::new(
+        "DELETE FROM variable WHERE function = $1",
+        [function.into()],
+    )
 }

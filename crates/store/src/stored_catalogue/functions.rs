@@ -3,11 +3,13 @@
 use model::function::FunctionOptions;
 use model::{
     ActiveDeployment, DeploymentId, Function, FunctionDefinition, FunctionId, FunctionNetwork,
-    ProjectId, Role, Scope, Timestamp,
+    Mark, ProjectId, Role, Scope, Timestamp,
 };
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::error::corrupt;
+use crate::stored::change::StoredChange;
+use crate::stored::read::StoredRead;
 use crate::stored::row::{Read, StoredRow, instant, int, text};
 
 /// The columns of a function, as [`function`] reads them.
@@ -78,4 +80,82 @@ fn definition(body: &Json) -> Option<FunctionDefinition> {
             records_bytes_max: body.get("recordsBytesMax")?.as_u64()?,
         },
     })
+}
+
+/// The highest number that was given to a function. Rows of the catalogue are closed and never
+/// removed, so no number comes back.
+pub(crate) fn last_number() -> StoredRead<i64> {
+    StoredRead {
+        sql: "SELECT coalesce(max(seq), 0) FROM function_".to_owned(),
+        parameters: Vec::new(),
+        read: |row| int(row, 0),
+    }
+}
+
+/// Writes a function as it is known from this mark on.
+pub(crate) fn put(function: &Function, mark: Mark) -> StoredChange {
+    StoredChange::new(
+        "INSERT INTO function_ (seq, project, id, body, created, updated, sf) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        [
+            function.seq.into(),
+            function.project.as_str().into(),
+            function.id.as_str().into(),
+            body(function).to_string().as_str().into(),
+            function.created.0.into(),
+            function.updated.0.into(),
+            mark.0.into(),
+        ],
+    )
+}
+
+/// Closes what is known of a function at this mark.
+pub(crate) fn close(seq: i64, mark: Mark) -> StoredChange {
+    let end = Timestamp::END.0;
+    StoredChange::new(
+        format!("UPDATE function_ SET st = $1 WHERE st = {end} AND seq = $2"),
+        [mark.0.into(), seq.into()],
+    )
+}
+
+/// Written to disk: members may be added, none may change.
+fn body(function: &Function) -> Json {
+    let definition = &function.definition;
+    let execute: Json = definition.execute.iter().map(Role::as_str).collect();
+    let scopes: Json = definition
+        .scopes
+        .iter()
+        .map(|scope| scope.as_str())
+        .collect();
+    let options = &definition.options;
+    let mut body = json!({
+        "name": definition.name,
+        "runtime": definition.runtime,
+        "execute": execute,
+        "events": definition.events,
+        "schedule": definition.schedule,
+        "timeout": definition.timeout_s,
+        "enabled": definition.enabled,
+        "logging": definition.logging,
+        "entrypoint": definition.entrypoint,
+        "commands": definition.commands,
+        "scopes": scopes,
+        "buildSpecification": definition.build_specification,
+        "runtimeSpecification": definition.runtime_specification,
+        "deploymentRetention": definition.deployment_retention_days,
+        "concurrency": options.concurrency,
+        "network": options.network.as_str(),
+        "recordsMax": options.records_max,
+        "recordsDays": options.records_days,
+        "recordsBytesMax": options.records_bytes_max,
+    });
+    // Absent from what earlier versions wrote, and of functions without one.
+    if let Some(active) = &function.active {
+        body["deployment"] = json!({
+            "id": active.id.as_str(),
+            "seq": active.seq,
+            "created": active.created.0,
+        });
+    }
+    body
 }

@@ -1,5 +1,6 @@
 //! How commits in PostgreSQL end, and how many round trips a group takes.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use model::{Catalogue, Mark, RowId, Table, TableNumber, Value};
@@ -12,6 +13,7 @@ use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::sqlite::upkeep::tests::{catalogue, encode};
+use crate::vault::Vault;
 use crate::{DatabaseStore, DatabaseUrl, StoreError};
 
 struct Place {
@@ -26,7 +28,7 @@ impl Place {
     fn new(name: &'static str) -> Place {
         let cluster = Cluster::shared().unwrap();
         let catalogue: Arc<Catalogue> = catalogue(&table());
-        let writer = writer(&cluster, name, &catalogue);
+        let writer = writer(&cluster, name, &catalogue, Path::new("unused"));
         let table = catalogue.table_by_number(TableNumber(1)).unwrap();
         Place {
             table: Arc::clone(table),
@@ -364,7 +366,8 @@ fn a_store_with_encrypted_columns_has_no_writer_that_would_write_them_openly() {
     let store = DatabaseStore::open(&url, None).unwrap();
     let seal = "UPDATE tidemark.meta SET key_id = 'k'";
     cluster.run_sql("sealed", &[seal]).unwrap();
-    let refused = store.into_writer(encode).err();
+    let variables = Arc::new(Vault::of_variables(Path::new("unused")));
+    let refused = store.into_writer(encode, variables).err();
     assert!(
         matches!(refused, Some(StoreError::DatabaseUnfit(_))),
         "{refused:?}"

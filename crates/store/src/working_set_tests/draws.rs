@@ -32,6 +32,8 @@ pub(super) struct BatchDraws {
     later: i64,
     /// Whether batches do something beside rows.
     has_more: bool,
+    /// How many ids were given that are given once.
+    ids: u64,
 }
 
 /// A table with a unique column and a plain one.
@@ -72,6 +74,7 @@ impl BatchDraws {
             random: TestRng::from_seed(RngAlgorithm::ChaCha, &[sequence; 32]),
             later,
             has_more: false,
+            ids: 0,
         }
     }
 
@@ -81,6 +84,18 @@ impl BatchDraws {
             has_more: true,
             ..self
         }
+    }
+
+    /// The number of an id that was not given before.
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// The number of one that was given lately, if any was.
+    pub(super) fn below_ids(&mut self) -> i64 {
+        let back = self.below(8);
+        self.ids.saturating_sub(back) as i64
     }
 
     pub(super) fn below(&mut self, count: u64) -> u64 {

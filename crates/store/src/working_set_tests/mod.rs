@@ -4,6 +4,8 @@
 mod beside_draws;
 mod commit_ends;
 mod draws;
+mod function_draws;
+mod functions;
 mod postgres;
 mod sqlite_rows;
 
@@ -14,7 +16,6 @@ use rusqlite::types::Value as Cell;
 
 use self::draws::{BatchDraws, NEVER_DUE, table};
 use crate::batch::{Applied, CatalogueOp, WriteBatch};
-use crate::function_op::FunctionOp;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::named::named;
 use crate::laws::perform::{BatchStore, RecordToWrite};
@@ -42,10 +43,6 @@ const MANNER: RunManner = RunManner {
 /// Batches of these tests have rows alone.
 impl BatchStore for WorkingSet<SqliteRows<'_>> {
     fn catalogue_op(_: &mut Run<'_, Self>, _: &CatalogueOp) -> Step<()> {
-        Err(Refusal::CatalogueMoved.into())
-    }
-
-    fn function_op(_: &mut Run<'_, Self>, _: &FunctionOp) -> Step<()> {
         Err(Refusal::CatalogueMoved.into())
     }
 
@@ -185,20 +182,25 @@ fn held(nth: &str) -> [String; 13] {
 
 /// What the database holds, in the text form of PostgreSQL.
 fn dump(writer: &Writer) -> Vec<String> {
-    let mut all = Vec::new();
-    for sql in held("rowid") {
-        let mut statement = writer.connection.prepare(&sql).unwrap();
-        let count = statement.column_count();
-        let mut rows = statement.query(()).unwrap();
-        let mut lines = Vec::new();
-        while let Some(row) = rows.next().unwrap() {
-            let cells = (0..count).map(|at| cell_text(&row.get(at).unwrap()));
-            lines.push(cells.collect::<Vec<_>>().join("|"));
-        }
+    let lines = held("rowid").map(|sql| {
+        let mut lines = lines_of(writer, &sql);
         lines.sort_unstable();
-        all.extend(lines);
+        lines
+    });
+    lines.concat()
+}
+
+/// What a statement gives, a line a row, in the text form of PostgreSQL.
+fn lines_of(writer: &Writer, sql: &str) -> Vec<String> {
+    let mut statement = writer.connection.prepare(sql).unwrap();
+    let count = statement.column_count();
+    let mut rows = statement.query(()).unwrap();
+    let mut lines = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        let cells = (0..count).map(|at| cell_text(&row.get(at).unwrap()));
+        lines.push(cells.collect::<Vec<_>>().join("|"));
     }
-    all
+    lines
 }
 
 fn cell_text(cell: &Cell) -> String {

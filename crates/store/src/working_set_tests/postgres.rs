@@ -1,5 +1,6 @@
 //! The same of a real PostgreSQL, against changes that SQLite does one by one.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use model::{Catalogue, Mark, Timestamp};
@@ -12,13 +13,19 @@ use crate::postgres::row_tables::{create_indexes, create_tables};
 use crate::postgres::write::writer::{AppliedGroup, DatabaseWriter, GroupEnd};
 use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::upkeep::tests::encode;
+use crate::vault::Vault;
 use crate::{DatabaseStore, DatabaseUrl};
 
 /// Each group takes some round trips and a commit.
 const SEQUENCES: u8 = 6;
 
 /// A store of a database of its own, with the table of these tests.
-pub(super) fn writer(cluster: &Cluster, name: &str, catalogue: &Arc<Catalogue>) -> DatabaseWriter {
+pub(super) fn writer(
+    cluster: &Cluster,
+    name: &str,
+    catalogue: &Arc<Catalogue>,
+    keys: &Path,
+) -> DatabaseWriter {
     let made = format!("CREATE DATABASE {name}");
     cluster.run_sql("postgres", &[&made]).unwrap();
     let url = DatabaseUrl::parse(&cluster.url(name)).unwrap();
@@ -31,12 +38,13 @@ pub(super) fn writer(cluster: &Cluster, name: &str, catalogue: &Arc<Catalogue>) 
     ];
     let script = format!("SET search_path = tidemark; {}", statements.join(";"));
     cluster.run_sql(name, &[&script]).unwrap();
-    let writer = store.into_writer(encode).unwrap();
+    let variables = Arc::new(Vault::of_variables(keys));
+    let writer = store.into_writer(encode, variables).unwrap();
     writer.with_catalogue(Arc::clone(catalogue))
 }
 
 /// What became of the batches, and what became due before them.
-fn run(writer: &mut DatabaseWriter, batches: &[WriteBatch], first: Mark) -> Vec<String> {
+pub(super) fn run(writer: &mut DatabaseWriter, batches: &[WriteBatch], first: Mark) -> Vec<String> {
     let group = writer.apply(batches, first).unwrap();
     end(writer, group)
 }
@@ -50,7 +58,11 @@ fn end(writer: &mut DatabaseWriter, group: AppliedGroup) -> Vec<String> {
 }
 
 /// The same, done by single changes.
-fn run_in_sqlite(writer: &mut Writer, batches: &[WriteBatch], first: Mark) -> Vec<String> {
+pub(super) fn run_in_sqlite(
+    writer: &mut Writer,
+    batches: &[WriteBatch],
+    first: Mark,
+) -> Vec<String> {
     let outcomes = writer.apply(batches, first).unwrap();
     let due = format!("{:?}", writer.take_due());
     writer.commit().unwrap();
@@ -67,7 +79,7 @@ fn activate(postgres: &mut DatabaseWriter, sqlite: &mut Writer, instant: Timesta
     expected != "[]"
 }
 
-fn dump_of(writer: &DatabaseWriter) -> Vec<String> {
+pub(super) fn dump_of(writer: &DatabaseWriter) -> Vec<String> {
     let lines = held("nth").map(|sql| {
         let mut lines = writer.lines(&sql);
         lines.sort_unstable();
@@ -85,7 +97,8 @@ fn compare(name: &str, draws: impl Fn(u8) -> BatchDraws) -> (usize, usize, usize
         let directory = tempfile::tempdir().unwrap();
         let mut sqlite = writer_in(directory.path());
         let catalogue = Arc::clone(&sqlite.state().catalogue);
-        let mut postgres = writer(&cluster, &format!("{name}_{sequence}"), &catalogue);
+        let name = format!("{name}_{sequence}");
+        let mut postgres = writer(&cluster, &name, &catalogue, directory.path());
         let mut draws = draws(sequence);
         for group in 0..GROUPS {
             let first = Mark(FIRST_MARK + 1_000 * group as i64);

@@ -88,9 +88,9 @@ pub(super) async fn fill(
         let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
         let statement = emit::contents(shape.table, &seqs);
         let parameters: Vec<_> = statement.parameters.iter().map(cells::parameter).collect();
-        let parameters = parameters.iter().map(|one| &**one as _);
-        let parameters: Vec<_> = parameters.collect();
-        let found = client.query(&statement.sql, &parameters).await?;
+        let found = client
+            .query(&statement.sql, &cells::borrowed(&parameters))
+            .await?;
         if found.len() != rows.len() {
             return Err(corrupt("a row went away inside its snapshot").into());
         }

@@ -1,29 +1,14 @@
 //! Statements that every database runs (`store/stored`), run here.
 
 use tokio_postgres::Client;
-use tokio_postgres::types::{ToSql, Type};
 
 use super::kept_statements::KeptStatements;
 use super::lending::LentConnection;
 use super::read_halt::Step;
 use super::{DatabaseRead, ReadFuture, ReadPace, SharedReads};
-use crate::stored::read::{ReadParameter, StoredRead};
-
-impl ReadParameter {
-    fn as_sql(&self) -> &(dyn ToSql + Sync) {
-        match self {
-            ReadParameter::Int(number) => number,
-            ReadParameter::Text(text) => text,
-        }
-    }
-
-    fn sql_type(&self) -> Type {
-        match self {
-            ReadParameter::Int(_) => Type::INT8,
-            ReadParameter::Text(_) => Type::TEXT,
-        }
-    }
-}
+use crate::postgres::cells::borrowed;
+use crate::postgres::stored_parameters;
+use crate::stored::read::StoredRead;
 
 /// By itself it needs no transaction: a statement has a snapshot of its own.
 impl<T: Send + 'static> DatabaseRead for StoredRead<T> {
@@ -56,8 +41,8 @@ pub(super) async fn all<T>(
     read: &StoredRead<T>,
 ) -> Step<Vec<T>> {
     let statement = kept.keep(client, &read.sql).await?;
-    let parameters: Vec<_> = read.parameters.iter().map(ReadParameter::as_sql).collect();
-    let rows = client.query(&statement, &parameters).await?;
+    let parameters = stored_parameters::all(&read.parameters);
+    let rows = client.query(&statement, &borrowed(&parameters)).await?;
     let found = rows.iter().map(|row| (read.read)(row));
     Ok(found.collect::<Result<Vec<T>, _>>()?)
 }
@@ -73,9 +58,9 @@ pub(super) async fn first<T>(
 
 /// What the one row is of a statement that is planned for its parameters.
 pub(super) async fn one_planned<T>(client: &Client, read: &StoredRead<T>) -> Step<T> {
-    let parameters = read.parameters.iter();
-    let parameters = parameters.map(|one| (one.as_sql(), one.sql_type()));
-    let parameters: Vec<_> = parameters.collect();
+    let types = read.parameters.iter().map(stored_parameters::sql_type);
+    let parameters = stored_parameters::all(&read.parameters);
+    let parameters: Vec<_> = borrowed(&parameters).into_iter().zip(types).collect();
     let row = client.query_typed_one(&read.sql, &parameters).await?;
     Ok((read.read)(&row)?)
 }

@@ -4,19 +4,19 @@ use super::records::RecordToSend;
 use super::rows::PostgresRows;
 use crate::StoreError;
 use crate::batch::CatalogueOp;
-use crate::function_op::FunctionOp;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
 use crate::laws::working_set::WorkingSet;
 
 impl BatchStore for WorkingSet<PostgresRows<'_>> {
-    fn catalogue_op(_: &mut Run<'_, Self>, _: &CatalogueOp) -> Step<()> {
-        Err(not_yet("The catalogue"))
-    }
-
-    fn function_op(_: &mut Run<'_, Self>, _: &FunctionOp) -> Step<()> {
-        Err(not_yet("What belongs to functions"))
+    fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()> {
+        match op {
+            CatalogueOp::CreateFunction(name, definition) => run.create_function(name, definition),
+            CatalogueOp::UpdateFunction(name, change) => run.update_function(name, change),
+            CatalogueOp::DeleteFunction(name) => run.delete_function(name),
+            _ => Err(not_yet("This of the catalogue")),
+        }
     }
 
     /// It is sent with what is left of the group, as is the stamp of snapshots.

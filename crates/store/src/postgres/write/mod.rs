@@ -17,5 +17,6 @@ mod row_search;
 mod rows;
 mod session;
 mod state;
+mod stored_tables;
 mod transactions;
 pub(crate) mod writer;

@@ -21,6 +21,7 @@ use crate::laws::held_row::HeldVersion;
 use crate::laws::ledger::SingleRows;
 use crate::laws::versions::{Asserted, Stored, VersionsRead, VersionsWanted};
 use crate::postgres::cells;
+use crate::vault::Vault;
 
 /// The end of what has none.
 pub(super) const END: i64 = Timestamp::END.0;
@@ -42,6 +43,8 @@ pub(crate) struct PostgresRows<'w> {
     pub(super) records: &'w RefCell<UnsentRecords>,
     pub(super) requests: &'w RefCell<GroupRequests>,
     pub(super) bytes: &'w RefCell<ByteTexts>,
+    /// The key of variables of functions.
+    pub(super) variables: &'w Vault,
 }
 
 /// A version, and of which row.

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Error, Row, Statement};
 
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::postgres::cells::SqlParameter;
+use crate::postgres::cells::{SqlParameter, borrowed};
 use crate::postgres::connection::DatabaseNotices;
 
 /// What the session sets next to what all do. A warning says that a commit is not on the standby
@@ -324,13 +324,6 @@ impl WriterSession {
             .map(|call| known[call.sql.as_str()].clone())
             .collect())
     }
-}
-
-fn borrowed(parameters: &[SqlParameter]) -> Vec<&(dyn tokio_postgres::types::ToSql + Sync)> {
-    parameters
-        .iter()
-        .map(|parameter| &**parameter as &(dyn tokio_postgres::types::ToSql + Sync))
-        .collect()
 }
 
 /// What a burst came to.

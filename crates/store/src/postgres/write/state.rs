@@ -14,22 +14,28 @@ use crate::laws::state::State;
 use crate::postgres::finding::DatabaseFinding;
 use crate::postgres::opening::DatabaseStore;
 use crate::stored_constraint;
+use crate::vault::Vault;
 use crate::{EncodeRow, Loaded, StoreError};
 
 impl DatabaseStore {
-    /// Goes on as the writer of the store.
+    /// Goes on as the writer of the store, with the key of variables of functions.
     ///
     /// # Errors
     /// What the database says; [`StoreError::Corrupt`] when it holds what no store has written;
     /// [`StoreError::DatabaseUnfit`] when it holds what is encrypted: this writer seals nothing.
-    pub(crate) fn into_writer(self, encode_row: EncodeRow) -> Result<DatabaseWriter, StoreError> {
+    pub(crate) fn into_writer(
+        self,
+        encode_row: EncodeRow,
+        variables: Arc<Vault>,
+    ) -> Result<DatabaseWriter, StoreError> {
         self.runtime.block_on(need_unsealed(&self.owner))?;
         let loaded = self.load()?;
         let state = self.runtime.block_on(state(&self.owner, loaded))?;
         let counters = self.runtime.block_on(counters(&self.owner))?;
         let totals = Totals::new(&state.catalogue, counters.into_iter());
         let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
-        Ok(DatabaseWriter::new(session, encode_row, state, totals))
+        let parts = (encode_row, variables);
+        Ok(DatabaseWriter::new(session, parts, state, totals))
     }
 }
 

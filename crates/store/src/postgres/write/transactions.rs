@@ -6,13 +6,13 @@ use super::array_lists::ArrayLists;
 use super::rows::PostgresRows;
 use super::session::SqlCall;
 use crate::StoreError;
+use crate::laws::stored_tables::StoredTables as _;
 use crate::laws::transaction_store::{
     AddedOperations, GoneTransactions, HeldShare, NewTransaction, REMOVED_MAX, TransactionOwner,
     TransactionStore,
 };
 use crate::postgres::cells::SqlParameter;
 use crate::staged::{Transaction, TransactionStatus, class_of};
-use crate::stored::read::ReadParameter;
 use crate::stored::transactions;
 
 /// Whether a transaction's owner is of the class `$4`.
@@ -25,17 +25,7 @@ impl TransactionStore for PostgresRows<'_> {
         id: &str,
     ) -> Result<Option<Transaction>, StoreError> {
         let read = transactions::of_id(project, id);
-        let all = read
-            .parameters
-            .into_iter()
-            .map(|parameter| -> SqlParameter {
-                match parameter {
-                    ReadParameter::Int(number) => Box::new(number),
-                    ReadParameter::Text(text) => Box::new(text),
-                }
-            });
-        let found = self.session.call(SqlCall::new(read.sql, all.collect()))?;
-        found.first().map(|row| (read.read)(row)).transpose()
+        Ok(self.read_stored(&read)?.into_iter().next())
     }
 
     fn open_transaction(&self, new: &NewTransaction<'_>) -> Result<(), StoreError> {

@@ -17,6 +17,7 @@ use crate::laws::due::DueRows;
 use crate::laws::group_bytes::GroupBytes;
 use crate::laws::growth::Totals;
 use crate::laws::halt::{Halt, Step};
+use crate::laws::left_of_functions;
 use crate::laws::named::named;
 use crate::laws::run::{Run, RunManner};
 use crate::laws::settled::{BatchEnd, SettledGroup, run_settled};
@@ -24,12 +25,15 @@ use crate::laws::state::State;
 use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
 use crate::refusal::Refusal;
+use crate::vault::Vault;
 use crate::{DUE_ROWS_MAX, EncodeRow, StoreError};
 
 /// The connection that writes, and what it knows.
 pub(crate) struct DatabaseWriter {
     session: WriterSession,
     encode_row: EncodeRow,
+    /// The key of variables of functions.
+    variables: Arc<Vault>,
     /// As of the latest commit.
     committed: State,
     totals: Totals,
@@ -69,13 +73,14 @@ impl DatabaseWriter {
     /// A writer that goes on from this state.
     pub(crate) fn new(
         session: WriterSession,
-        encode_row: EncodeRow,
+        (encode_row, variables): (EncodeRow, Arc<Vault>),
         state: State,
         totals: Totals,
     ) -> DatabaseWriter {
         DatabaseWriter {
             session,
             encode_row,
+            variables,
             committed: state,
             totals,
             bytes: RefCell::default(),
@@ -164,6 +169,40 @@ impl DatabaseWriter {
         group.into_applied(Vec::new())
     }
 
+    /// Removes a slice of what is left of functions and deployments that are gone, and of records
+    /// that are kept no longer; whether there is more.
+    ///
+    /// # Errors
+    /// What the database says. It may be tried again.
+    pub(crate) fn remove_left_of_functions(&mut self) -> Result<bool, StoreError> {
+        let beside = BesideRows::default();
+        let rows = self.rows(&beside);
+        if !left_of_functions::is_any(&rows)? {
+            return Ok(false);
+        }
+        self.session.begin_at(self.committed.mark.0, Vec::new());
+        let removed = left_of_functions::remove_slice(&rows);
+        let is_more = removed.and_then(|()| left_of_functions::is_any(&rows));
+        let ended = is_more.and_then(|is_more| match self.session.commit(Vec::new()) {
+            BurstEnd::Done => Ok(is_more),
+            BurstEnd::Nothing(error) | BurstEnd::Unknown(error) => Err(error),
+        });
+        ended.inspect_err(|_| {
+            // What was said first tells more.
+            let _ = self.session.rollback();
+        })
+    }
+
+    fn rows<'g>(&'g self, beside: &'g BesideRows) -> PostgresRows<'g> {
+        PostgresRows {
+            session: &self.session,
+            records: &beside.records,
+            requests: &beside.requests,
+            bytes: &self.bytes,
+            variables: &self.variables,
+        }
+    }
+
     /// A group that begins at the mark, with what its batches name.
     fn begin<'g>(
         &'g self,
@@ -171,12 +210,7 @@ impl DatabaseWriter {
         beside: &'g BesideRows,
         batches: &[WriteBatch],
     ) -> Result<OpenGroup<'g>, StoreError> {
-        let rows = PostgresRows {
-            session: &self.session,
-            records: &beside.records,
-            requests: &beside.requests,
-            bytes: &self.bytes,
-        };
+        let rows = self.rows(beside);
         let reads = GroupRequests::reads(batches);
         self.session.begin_at(self.committed.mark.0, reads);
         let set = WorkingSet::new(rows, first);

@@ -4,7 +4,6 @@ use model::TableNumber;
 use rusqlite::{ToSql, params};
 
 use crate::batch::CatalogueOp;
-use crate::function_op::FunctionOp;
 use crate::laws::halt::Step;
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
@@ -15,10 +14,6 @@ use crate::vault::Place;
 impl BatchStore for SqliteRows<'_> {
     fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()> {
         run.recorded_op(op)
-    }
-
-    fn function_op(run: &mut Run<'_, Self>, op: &FunctionOp) -> Step<()> {
-        run.function_op(op)
     }
 
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()> {

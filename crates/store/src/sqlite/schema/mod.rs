@@ -16,7 +16,6 @@ pub(crate) mod migrate;
 pub(crate) mod row_sql;
 pub(crate) mod sizes;
 pub(crate) mod state;
-pub(crate) mod stored_functions;
 pub(crate) mod stored_reads;
 pub(crate) mod tables;
 pub(crate) mod tasks;

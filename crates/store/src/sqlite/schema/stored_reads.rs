@@ -4,13 +4,17 @@ use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ToSql, params_from_iter};
 
 use crate::StoreError;
-use crate::stored::read::{ReadParameter, StoredRead};
+use crate::stored::change::StoredChange;
+use crate::stored::parameter::StoredParameter;
+use crate::stored::read::StoredRead;
 
-impl ToSql for ReadParameter {
+impl ToSql for StoredParameter {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match self {
-            ReadParameter::Int(number) => number.to_sql(),
-            ReadParameter::Text(text) => text.to_sql(),
+            StoredParameter::Int(number) => number.to_sql(),
+            StoredParameter::Text(text) => text.to_sql(),
+            StoredParameter::Bytes(bytes) => bytes.to_sql(),
+            StoredParameter::Printed(text) => text.to_sql(),
         }
     }
 }
@@ -34,4 +38,10 @@ pub(crate) fn first<T>(
     let mut statement = connection.prepare_cached(&read.sql)?;
     let mut rows = statement.query(params_from_iter(&read.parameters))?;
     rows.next()?.map(|row| (read.read)(row)).transpose()
+}
+
+/// Runs a change; how many rows it has changed.
+pub(crate) fn change(connection: &Connection, change: &StoredChange) -> Result<usize, StoreError> {
+    let mut statement = connection.prepare_cached(&change.sql)?;
+    Ok(statement.execute(params_from_iter(&change.parameters))?)
 }

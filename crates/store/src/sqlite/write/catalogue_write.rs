@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
-    Project, ProjectId, Retention, Table, TableId, TableNumber, TableOptions, Timestamp,
+    Project, ProjectId, Retention, Table, TableId, TableNumber, TableOptions,
 };
 use rusqlite::params;
 
@@ -99,17 +99,6 @@ impl SqliteRun<'_, '_> {
                 self.constrain(table, change)
             }
         }
-    }
-
-    /// The time a commit leaves on what it changes.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.mark.timestamp().cut_to_ms()
-    }
-
-    /// The epoch of the catalogue after this batch. Epochs of tables take it as their number, so
-    /// that a table that is created again under its old id shares none with the one before.
-    pub(crate) fn next_epoch(&self) -> u64 {
-        self.state.catalogue.epoch + 1
     }
 
     fn create_project(&mut self, id: &ProjectId, name: &str) -> Step<()> {

@@ -1,13 +1,9 @@
 //! The operations of a batch: each changes rows or containers inside the open transaction.
 
 pub(crate) mod catalogue_write;
-pub(crate) mod deployment_write;
 pub(crate) mod erased;
-pub(crate) mod execution_write;
 pub(crate) mod forget;
-pub(crate) mod function_write;
 pub(crate) mod period_search;
-pub(crate) mod queue_write;
 pub(crate) mod relation_write;
 pub(crate) mod requests;
 pub(crate) mod row_ledger;
@@ -16,4 +12,5 @@ pub(crate) mod run;
 pub(crate) mod schema_records;
 pub(crate) mod schema_write;
 pub(crate) mod stored_rows;
+pub(crate) mod stored_tables;
 pub(crate) mod transactions;

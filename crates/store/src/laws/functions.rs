@@ -5,18 +5,19 @@ use std::sync::Arc;
 use model::{
     ActiveDeployment, CatalogueChange, Function, FunctionChange, FunctionDefinition, VariableId,
 };
-use rusqlite::params;
 
-use super::run::SqliteRun;
+use super::halt::{Halt, Step};
+use super::run::Run;
+use super::stored_tables::StoredTables;
 use crate::function_name::FunctionName;
 use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
-use crate::laws::halt::Step;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::schema::functions_key::need_functions_key;
-use crate::sqlite::schema::stored_functions::insert_function;
+use crate::stored::deployments::GoneDeployments;
+use crate::stored::{queue, variables};
+use crate::stored_catalogue::functions;
 use crate::vault::{Place, Vault};
 
-impl SqliteRun<'_, '_> {
+impl<D> Run<'_, D> {
     pub(super) fn function(&self, name: &FunctionName) -> Result<Arc<Function>, Refusal> {
         let found = self
             .project(&name.project)?
@@ -26,6 +27,14 @@ impl SqliteRun<'_, '_> {
         found.ok_or_else(|| Refusal::NotFound(Container::Function, name.id.to_string()))
     }
 
+    /// The function, unless another one has its name by now, or none.
+    pub(super) fn same_function(&self, (name, seq): (&FunctionName, i64)) -> Option<Arc<Function>> {
+        let function = self.function(name).ok();
+        function.filter(|function| function.seq == seq)
+    }
+}
+
+impl<D: StoredTables> Run<'_, D> {
     pub(crate) fn create_function(
         &mut self,
         name: &FunctionName,
@@ -39,13 +48,11 @@ impl SqliteRun<'_, '_> {
             let (kind, max) = (Container::Function, FUNCTIONS_MAX);
             return Err(Refusal::TooMany { kind, max }.into());
         }
-        // Rows of the catalogue are closed and never removed, so no number comes back.
-        let last = "SELECT coalesce(max(seq), 0) FROM function_";
-        let last: i64 = self.statement(last)?.query_row((), |row| row.get(0))?;
+        let last = self.rows().first_stored(&functions::last_number())?;
         self.put_function(Function {
             project: name.project.clone(),
             id: name.id.clone(),
-            seq: last + 1,
+            seq: last.unwrap_or_default() + 1,
             created: self.now(),
             updated: self.now(),
             definition: definition.clone(),
@@ -86,17 +93,19 @@ impl SqliteRun<'_, '_> {
     }
 
     fn replace_function(&mut self, before: &Function, after: Function) -> Step<()> {
-        self.begin_schedule(Some(before), &after)?;
-        self.begin_listening(Some(before), &after)?;
+        self.begin_schedule(before, &after)?;
+        self.begin_listening(before, &after)?;
         if before.definition.options != after.definition.options {
             self.leave_old_executions(&after)?;
         }
-        self.close("function_", "seq = ?2", params![self.mark.0, after.seq])?;
+        let close = functions::close(after.seq, self.mark);
+        self.rows().change_stored(&close)?;
         self.put_function(after)
     }
 
     fn put_function(&mut self, function: Function) -> Step<()> {
-        insert_function(self.rows.connection, &function, self.mark)?;
+        let put = functions::put(&function, self.mark);
+        self.rows().change_stored(&put)?;
         self.change_catalogue(CatalogueChange::FunctionPut(Arc::new(function)));
         Ok(())
     }
@@ -111,18 +120,19 @@ impl SqliteRun<'_, '_> {
 
     /// Closes what the catalogue knows of a function, and removes what belongs to it.
     pub(crate) fn close_function(&self, function: &Function) -> Step<()> {
-        self.close("function_", "seq = ?2", params![self.mark.0, function.seq])?;
-        self.statement("DELETE FROM variable WHERE function = ?1")?
-            .execute([function.seq])?;
-        self.statement("DELETE FROM schedule WHERE function = ?1")?
-            .execute([function.seq])?;
-        self.end_listening(function.seq)?;
-        self.leave_queued(function.seq)?;
-        self.leave_executions(function.seq)?;
-        self.remove_deployments("function = ?1", &[&function.seq])
+        let seq = function.seq;
+        self.rows().change_in_order([
+            functions::close(seq, self.mark),
+            variables::delete_all(seq),
+            queue::end_schedule(seq),
+        ])?;
+        self.end_listening(seq)?;
+        self.leave_queued(seq)?;
+        self.leave_executions(seq)?;
+        self.remove_deployments(GoneDeployments::Of(seq))
     }
 
-    pub(crate) fn function_op(&mut self, op: &FunctionOp) -> Step<()> {
+    pub(super) fn function_op(&mut self, op: &FunctionOp) -> Step<()> {
         self.of_functions.is_any = true;
         match op {
             FunctionOp::CreateVariable {
@@ -141,10 +151,8 @@ impl SqliteRun<'_, '_> {
             } => self.update_variable(function, id, (key.as_deref(), value.as_deref(), *secret)),
             FunctionOp::DeleteVariable { function, id } => {
                 let function = self.function(function)?.seq;
-                let removed = self
-                    .statement("DELETE FROM variable WHERE function = ?1 AND id = ?2")?
-                    .execute(params![function, id.as_str()])?;
-                match removed {
+                let delete = variables::delete(function, id);
+                match self.rows().change_stored(&delete)? {
                     0 => Err(no_variable(id)),
                     _ => Ok(()),
                 }
@@ -176,13 +184,8 @@ impl SqliteRun<'_, '_> {
         (key, value, secret): (&str, &str, bool),
     ) -> Step<()> {
         let function = self.function(function)?.seq;
-        let sql = "SELECT count(*), coalesce(max(id = ?2 OR key = ?3), 0) FROM variable \
-                   WHERE function = ?1";
-        let (count, is_taken): (i64, bool) = self
-            .statement(sql)?
-            .query_row(params![function, id.as_str(), key], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
+        let read = variables::count_and_taken(function, id, key);
+        let (count, is_taken) = self.rows().first_stored(&read)?.unwrap_or_default();
         if is_taken {
             return Err(Refusal::Exists(Container::Variable).into());
         }
@@ -190,19 +193,9 @@ impl SqliteRun<'_, '_> {
             let (kind, max) = (Container::Variable, VARIABLES_MAX);
             return Err(Refusal::TooMany { kind, max }.into());
         }
-        let sealed = self.sealed(function, id, value)?;
-        self.statement(
-            "INSERT INTO variable (function, id, key, value, secret, created, updated) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-        )?
-        .execute(params![
-            function,
-            id.as_str(),
-            key,
-            sealed,
-            secret,
-            self.now().0
-        ])?;
+        let sealed = self.sealed_variable(function, id, value)?;
+        let insert = variables::insert(function, id, (key, sealed, secret), self.now());
+        self.rows().change_stored(&insert)?;
         Ok(())
     }
 
@@ -214,29 +207,15 @@ impl SqliteRun<'_, '_> {
     ) -> Step<()> {
         let function = self.function(function)?.seq;
         if let Some(key) = key {
-            let taken = "SELECT 1 FROM variable WHERE function = ?1 AND key = ?2 AND id <> ?3";
-            if self
-                .statement(taken)?
-                .exists(params![function, key, id.as_str()])?
-            {
+            let other = variables::other_of_key(function, id, key);
+            if self.rows().first_stored(&other)?.is_some() {
                 return Err(Refusal::Exists(Container::Variable).into());
             }
         }
-        let sealed = value.map(|value| self.sealed(function, id, value));
-        let changed = self
-            .statement(
-                "UPDATE variable SET key = coalesce(?3, key), value = coalesce(?4, value), \
-                 secret = secret OR ?5, updated = ?6 WHERE function = ?1 AND id = ?2",
-            )?
-            .execute(params![
-                function,
-                id.as_str(),
-                key,
-                sealed.transpose()?,
-                secret,
-                self.now().0
-            ])?;
-        match changed {
+        let sealed = value.map(|value| self.sealed_variable(function, id, value));
+        let change = (key, sealed.transpose()?, secret);
+        let update = variables::update(function, id, change, self.now());
+        match self.rows().change_stored(&update)? {
             0 => Err(no_variable(id)),
             _ => Ok(()),
         }
@@ -244,20 +223,24 @@ impl SqliteRun<'_, '_> {
 
     /// What seals variables and what handlers are given. Where any were sealed by a key that is not
     /// there any more, no other key is made or used in its place: it may be brought back.
-    pub(super) fn vault_of_functions(&self) -> Step<&Vault> {
-        let vault = &self.rows.coding.variables;
-        need_functions_key(self.rows.connection, vault)?;
+    pub(super) fn ready_vault(&self) -> Step<&Vault> {
+        let vault = self.rows().vault_of_functions();
+        if !vault.is_proven() {
+            let values = self.rows().read_stored(&variables::newest())?;
+            let calls = self.rows().read_stored(&queue::newest_calls())?;
+            variables::prove_key(vault, &values, &calls)?;
+        }
         vault.ready()?;
         Ok(vault)
     }
 
     /// A value as it is stored.
-    fn sealed(&self, function: i64, id: &VariableId, value: &str) -> Step<Vec<u8>> {
-        let vault = self.vault_of_functions()?;
-        Ok(vault.seal(Place::Variable(function, id.as_str()), value.as_bytes())?)
+    fn sealed_variable(&self, function: i64, id: &VariableId, value: &str) -> Step<Vec<u8>> {
+        let place = Place::Variable(function, id.as_str());
+        Ok(self.ready_vault()?.seal(place, value.as_bytes())?)
     }
 }
 
-fn no_variable(id: &VariableId) -> crate::laws::halt::Halt {
+fn no_variable(id: &VariableId) -> Halt {
     Refusal::NotFound(Container::Variable, id.to_string()).into()
 }
