@@ -60,23 +60,64 @@ impl Cluster {
     /// When the programs are not installed (the message names the package), or do not do it within
     /// a minute each; then the end of what they printed is quoted.
     pub fn start(settings: &ClusterSettings<'_>) -> Result<Cluster> {
+        let mut cluster = Cluster::new(settings)?;
+        cluster.make()?;
+        cluster.run(settings)?;
+        Ok(cluster)
+    }
+
+    /// Makes a standby that follows this one, and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn standby(&self, settings: &ClusterSettings<'_>) -> Result<Cluster> {
+        let mut standby = Cluster::new(settings)?;
+        standby.copy(self)?;
+        standby.run(settings)?;
+        Ok(standby)
+    }
+
+    fn new(settings: &ClusterSettings<'_>) -> Result<Cluster> {
         let programs = Programs::find()?;
         let account = Account::choose()?;
         let folder = tempfile::Builder::new()
             .prefix("tidemark-pg-")
             .tempdir_in(FOLDERS)?;
         account.own(folder.path())?;
-        let mut cluster = Cluster {
+        Ok(Cluster {
             folder,
             programs,
             account,
             port: settings.port.unwrap_or(PORT),
             end: None,
             keeper: None,
-        };
-        cluster.make()?;
-        cluster.run(settings)?;
-        Ok(cluster)
+        })
+    }
+
+    /// Lets a standby take writes, and waits until it does.
+    ///
+    /// # Errors
+    /// What the server says, or that it does not.
+    pub fn promote(&self) -> Result<()> {
+        let promoted = self.run_sql("postgres", &["SELECT pg_promote()"])?;
+        ensure!(promoted == "t\n", "the standby is not promoted");
+        Ok(())
+    }
+
+    /// Kills the server: it ends no session, and writes nothing any more.
+    pub fn kill(&mut self) {
+        if let Some(end) = self.end.take() {
+            // It has ended already where this is not taken.
+            let _ = end.send(());
+        }
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            // It has printed why, if it panicked.
+            let _ = keeper.join();
+        }
     }
 
     /// One that the tests of this process share, without syncs. It ends with the last holder.
@@ -104,9 +145,18 @@ impl Cluster {
         Cluster::url_in(self.socket_folder(), self.port, database)
     }
 
+    /// Where a client finds a database on the first of these clusters that takes writes.
+    pub fn url_of(clusters: &[&Cluster], database: &str) -> String {
+        let folder = |one: &&Cluster| escaped(one.socket_folder());
+        let hosts: Vec<String> = clusters.iter().map(folder).collect();
+        let ports: Vec<String> = clusters.iter().map(|one| one.port.to_string()).collect();
+        let (hosts, ports) = (hosts.join(","), ports.join(","));
+        format!("postgres://{OWNER}@/{database}?host={hosts}&port={ports}")
+    }
+
     /// The same through a socket in another folder.
     pub(crate) fn url_in(folder: &Path, port: u16, database: &str) -> String {
-        let host = folder.display().to_string().replace('/', "%2F");
+        let host = escaped(folder);
         format!("postgres://{OWNER}@/{database}?host={host}&port={port}")
     }
 
@@ -147,10 +197,29 @@ impl Cluster {
             .logged(initdb)?
             .spawn()
             .context("setpriv does not start")?;
-        match ended(&mut child, READY_MAX)? {
+        self.done("initdb", ended(&mut child, READY_MAX)?)
+    }
+
+    /// Copies a cluster that runs.
+    fn copy(&self, primary: &Cluster) -> Result<()> {
+        let program = self.programs.path("pg_basebackup");
+        let mut copy = self.account.command(&program, false);
+        copy.arg("--pgdata").arg(self.data());
+        copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
+        copy.arg("--host").arg(primary.socket_folder());
+        copy.args(["--port", &primary.port.to_string(), "--username", OWNER]);
+        let mut child = self
+            .logged(copy)?
+            .spawn()
+            .context("setpriv does not start")?;
+        self.done("pg_basebackup", ended(&mut child, READY_MAX)?)
+    }
+
+    fn done(&self, program: &str, ended: Option<bool>) -> Result<()> {
+        match ended {
             Some(true) => Ok(()),
-            Some(false) => Err(self.failed("initdb failed")),
-            None => Err(self.failed("initdb does not end")),
+            Some(false) => Err(self.failed(&format!("{program} failed"))),
+            None => Err(self.failed(&format!("{program} does not end"))),
         }
     }
 
@@ -240,21 +309,33 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.end.take());
-        if let Some(keeper) = self.keeper.take() {
-            // It has printed why, if it panicked.
-            let _ = keeper.join();
-        }
+        self.wait();
     }
 }
 
-/// Starts the server and keeps it until the other end of `ends` is dropped; reports it if the
-/// server ends before.
+/// A folder as a part of a URL.
+fn escaped(folder: &Path) -> String {
+    folder.display().to_string().replace('/', "%2F")
+}
+
+/// Starts the server and keeps it until the other end of `ends` is dropped, or asks for it to be
+/// killed; reports it if the server ends before.
 fn keep(mut server: Command, ends: &Receiver<()>, report: &Sender<()>) {
     let Ok(mut child) = server.spawn() else {
         let _ = report.send(());
         return;
     };
-    while let Err(mpsc::RecvTimeoutError::Timeout) = ends.recv_timeout(LOOK_EVERY) {
+    loop {
+        match ends.recv_timeout(LOOK_EVERY) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Ok(()) => {
+                // Its own processes end when they find it gone.
+                let _ = child.kill();
+                let _ = child.wait();
+                return;
+            }
+        }
         if !matches!(child.try_wait(), Ok(None)) {
             let _ = report.send(());
             return;

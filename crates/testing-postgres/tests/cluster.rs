@@ -90,6 +90,32 @@ fn a_cluster_ends_with_the_process_that_started_it() {
     std::fs::remove_dir_all(folder.unwrap()).unwrap();
 }
 
+#[test]
+fn a_standby_has_what_was_committed_and_goes_on_when_its_primary_is_killed() {
+    let settings = ClusterSettings::default();
+    let mut primary = Cluster::start(&settings).unwrap();
+    let standby = primary.standby(&settings).unwrap();
+    let recovers = ["SELECT pg_is_in_recovery()"];
+    assert_eq!(primary.run_sql("postgres", &recovers).unwrap(), "f\n");
+    assert_eq!(standby.run_sql("postgres", &recovers).unwrap(), "t\n");
+    let waits = [
+        "ALTER SYSTEM SET synchronous_standby_names = '*'",
+        "SELECT pg_reload_conf()",
+    ];
+    primary.run_sql("postgres", &waits).unwrap();
+    // A setting that is read again counts some time later.
+    let is_waited_for = ["SHOW synchronous_standby_names"];
+    while primary.run_sql("postgres", &is_waited_for).unwrap() != "*\n" {}
+    let write = ["CREATE TABLE t (n int)", "INSERT INTO t VALUES (7)"];
+    primary.run_sql("postgres", &write).unwrap();
+    let process = process_of(&primary);
+    primary.kill();
+    assert!(!process.exists());
+    standby.promote().unwrap();
+    let found = ["SELECT n FROM t", "INSERT INTO t VALUES (8)"];
+    assert_eq!(standby.run_sql("postgres", &found).unwrap(), "7\n");
+}
+
 /// The server's process, as long as it is there.
 fn process_of(cluster: &Cluster) -> PathBuf {
     let file = cluster.socket_folder().join("data/postmaster.pid");
