@@ -6,6 +6,7 @@ mod copied;
 #[path = "../suite/db.rs"]
 #[allow(dead_code, reason = "written for the conformance suite, too")]
 mod db;
+mod failover;
 mod outage;
 mod relayed;
 mod silence;
