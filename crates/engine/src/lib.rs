@@ -75,7 +75,8 @@ pub use store::{
     ExecutionRecord, ExecutionStatus, ExecutionTrigger, HistoryCount, HistoryFault, HistoryImport,
     HistoryMembers, Inspection, LongReadCounts, LongReads, QUEUED_BYTES_MAX, QUEUED_MAX,
     QueueBounds, QueuedExecution, SchemaAct, SchemaRecord, StoreError, StorePlace, UrlFault,
-    Variable, Verdict, Violation, Violations, accept_loss, examine_database, inspect,
+    Variable, Verdict, Violation, Violations, accept_loss, accept_restore, examine_database,
+    inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

@@ -64,7 +64,8 @@ pub use moving::StoreCopy;
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
 pub use postgres::{
-    DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, UrlFault, Verdict, examine_database,
+    DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, UrlFault, Verdict, accept_restore,
+    examine_database,
 };
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, InsertedBody, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 
 use model::Timestamp;
-use store::{DatabaseStore, DatabaseUrl, StoreError, Verdict, examine_database};
-use testing_postgres::Cluster;
+use store::{DatabaseStore, DatabaseUrl, StoreError, Verdict, accept_restore, examine_database};
+use testing_postgres::{Cluster, ClusterSettings};
 
 fn cluster() -> Arc<Cluster> {
     Cluster::shared().unwrap()
@@ -170,6 +170,91 @@ fn a_store_of_a_newer_format_is_left_alone() {
         matches!(refused, StoreError::Format { found, newest } if found == newest + 1),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_store_that_was_taken_elsewhere_is_refused_until_that_is_accepted() {
+    let cluster = cluster();
+    database(&cluster, "restored");
+    let place = url(&cluster.url("restored"));
+    let run = |sql: &str| cluster.run_sql("restored", &[sql]).unwrap();
+    let is_kept = "SELECT system = (SELECT system_identifier::text FROM pg_control_system()), \
+                   timeline FROM tidemark.meta";
+    let store = open(&place).unwrap();
+    let first = store.lineage().to_owned();
+    store.close();
+    assert_eq!(run(is_kept), "t|1\n");
+    assert_eq!(said_of(&place, "lineage").0, Verdict::Good);
+    // As if a backup of another cluster, or of a later timeline, had been put here.
+    for (taken, said) in [
+        ("system = '17'", "and was in 17."),
+        ("timeline = 3", "another one was on 3."),
+    ] {
+        run(&format!("UPDATE tidemark.meta SET {taken}"));
+        check_refused(&place, said, "doctor --accept-restore");
+        let (verdict, found) = said_of(&place, "lineage");
+        assert!(verdict == Verdict::Bad && found.contains(said), "{found}");
+        let lineage = accept_restore(&place, None).unwrap();
+        let store = open(&place).unwrap();
+        assert_eq!(store.lineage(), lineage);
+        assert_ne!(lineage, first);
+        store.close();
+        assert_eq!(run(is_kept), "t|1\n");
+    }
+    // A promotion is no loss.
+    let store = open(&place).unwrap();
+    let last = store.lineage().to_owned();
+    store.close();
+    run("UPDATE tidemark.meta SET timeline = 0");
+    let promoted = said_of(&place, "lineage");
+    assert!(promoted.1.contains("promoted"), "{}", promoted.1);
+    let store = open(&place).unwrap();
+    assert_eq!(store.lineage(), last);
+    let refused = accept_restore(&place, None).err().unwrap();
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
+    store.close();
+    assert_eq!(run(is_kept), "t|1\n");
+}
+
+#[test]
+fn a_store_goes_on_in_a_standby_that_is_promoted() {
+    let settings = ClusterSettings::default();
+    let mut primary = Cluster::start(&settings).unwrap();
+    database(&primary, "followed");
+    let standby = primary.standby(&settings).unwrap();
+    let place = url(&Cluster::url_of(&[&primary, &standby], "followed"));
+    let store = open(&place).unwrap();
+    let lineage = store.lineage().to_owned();
+    store.close();
+    let written = primary.run_sql("postgres", &["SELECT pg_current_wal_lsn()"]);
+    let behind = format!(
+        "SELECT pg_last_wal_replay_lsn() < '{}'::pg_lsn",
+        written.unwrap().trim()
+    );
+    while standby.run_sql("postgres", &[&behind]).unwrap() == "t\n" {}
+    primary.kill();
+    // Until it is promoted it takes no writes.
+    check_refused(&place, "is a standby", "Look at the host");
+    standby.promote().unwrap();
+    let store = open(&place).unwrap();
+    assert_eq!(store.lineage(), lineage);
+    store.close();
+    let timeline = "SELECT timeline FROM tidemark.meta";
+    assert_eq!(standby.run_sql("followed", &[timeline]).unwrap(), "2\n");
+}
+
+#[test]
+fn a_restore_is_accepted_only_where_a_store_is() {
+    let cluster = cluster();
+    database(&cluster, "unrestored");
+    let place = url(&cluster.url("unrestored"));
+    let refused = accept_restore(&place, None).err().unwrap().to_string();
+    assert!(
+        refused.contains("holds no store that was restored"),
+        "{refused}"
+    );
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'tidemark'";
+    assert_eq!(cluster.run_sql("unrestored", &[schemas]).unwrap(), "0\n");
 }
 
 #[test]

@@ -258,6 +258,10 @@ pub struct DoctorArgs {
     /// A file with the password of the database, in the form of libpq's password files
     #[arg(long, env = "PGPASSFILE", value_name = "PATH")]
     password_file: Option<PathBuf>,
+    /// First let the store in the database, which was restored, go on from what is there, as
+    /// another history. No node may have it open
+    #[arg(long)]
+    pub accept_restore: bool,
     /// Do not read the whole database to see whether it is whole
     #[arg(long)]
     pub no_check: bool,

@@ -115,6 +115,21 @@ fn a_server_that_could_lose_writes_or_stop_them_is_found() {
 }
 
 #[test]
+fn a_restore_is_accepted_only_of_a_store_in_a_database() {
+    let cluster = cluster();
+    let make = "CREATE DATABASE unrestored";
+    cluster.run_sql("postgres", &[make]).unwrap();
+    let accept = |url: &str| {
+        let mut accept = tidemark("doctor --accept-restore");
+        accept.env("TIDEMARK_DATABASE", url);
+        accept
+    };
+    let (mut nowhere, mut empty) = (accept(""), accept(&cluster.url("unrestored")));
+    assert_refused(&mut nowhere, "`--accept-restore` needs `--database`");
+    assert_refused(&mut empty, "`tidemark` holds no store that was restored");
+}
+
+#[test]
 fn a_database_that_cannot_hold_a_store_is_found_with_what_to_do() {
     let cluster = cluster();
     let made = [

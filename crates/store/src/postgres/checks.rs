@@ -195,6 +195,20 @@ pub(super) fn schema(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
     }
 }
 
+/// Whether there is a store to go on from.
+pub(super) fn restored(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
+    const CHECK: &str = "schema";
+    let name = &url.schema;
+    match seen.holds {
+        SchemaContent::Store => DatabaseFinding::good(CHECK, format!("`{name}` holds a store.")),
+        _ => DatabaseFinding::bad(
+            CHECK,
+            format!("`{name}` holds no store that was restored."),
+            "Restore one, or name its schema by `?schema=` in the URL",
+        ),
+    }
+}
+
 /// What a store in a schema holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreContent {

@@ -14,6 +14,7 @@ use super::checks::{self, SchemaContent};
 use super::connection::{DatabaseConnection, connect, row, rows};
 use super::finding::DatabaseFinding;
 use super::look;
+use super::primary;
 use super::stored_health;
 
 /// How long all of it may take.
@@ -89,6 +90,7 @@ impl Examination<'_> {
         if schema.holds == SchemaContent::Store {
             let found = stored_health::findings(client, &url.schema).await?;
             self.findings.extend(found);
+            self.say(primary::finding(client).await);
         }
         self.say(checks::session(&settings));
         let is_far = matches!(connection.host.host, Host::Tcp(_));

@@ -7,7 +7,14 @@
 
 /// What leads from each format to the next; the first one starts from an empty schema. Steps are
 /// never edited once released: schemas out there were made by them.
-pub(super) const STEPS: &[&str] = &[STORE_TABLES];
+pub(super) const STEPS: &[&str] = &[STORE_TABLES, STANDING];
+
+/// Where the store was when it was opened last: the cluster, whose standbys have the same, and the
+/// timeline, which rises with each promotion. Empty before the first time.
+const STANDING: &str = r#"
+ALTER TABLE meta ADD system text COLLATE "C" NOT NULL DEFAULT '',
+  ADD timeline bigint NOT NULL DEFAULT 0
+"#;
 
 /// The format this binary writes.
 pub(super) const FORMAT: i64 = STEPS.len() as i64;

@@ -16,6 +16,7 @@ mod opening;
 mod password_file;
 #[cfg(test)]
 mod plan_tests;
+mod primary;
 mod read;
 pub(crate) mod row_tables;
 #[cfg(test)]
@@ -36,5 +37,5 @@ pub use address::{DatabaseUrl, UrlFault};
 pub use examine::examine_database;
 pub(crate) use filling::{StoreFilling, TypedColumns};
 pub use finding::{DatabaseFinding, Verdict};
-pub use opening::DatabaseStore;
+pub use opening::{DatabaseStore, accept_restore};
 pub use read::DatabaseReads;

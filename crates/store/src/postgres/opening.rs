@@ -13,6 +13,7 @@ use super::finding::{DatabaseFinding, Verdict};
 use super::format::{FORMAT, STEPS};
 use super::loading::load;
 use super::look;
+use super::primary;
 use crate::error::corrupt;
 use crate::{Loaded, StoreError, StorePlace};
 
@@ -35,6 +36,23 @@ pub struct DatabaseStore {
 enum OpenedFor {
     Serve,
     Copy,
+    /// To go on from what is there, whatever was there before.
+    Restore,
+}
+
+/// Lets the store in a schema go on from what is there, after a restore say: as another history,
+/// so that no reader takes what was read before for a part of it. Its lineage from now on.
+///
+/// # Errors
+/// As [`DatabaseStore::open`]; [`StoreError::DatabaseUnfit`] also when no store is there.
+pub fn accept_restore(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+) -> Result<String, StoreError> {
+    let store = DatabaseStore::open_as(url, password_file, OpenedFor::Restore)?;
+    let lineage = store.lineage.clone();
+    store.close();
+    Ok(lineage)
 }
 
 impl DatabaseStore {
@@ -43,7 +61,8 @@ impl DatabaseStore {
     /// lacks is looked for in the file.
     ///
     /// # Errors
-    /// [`StoreError::DatabaseUnfit`] when no store can be there, with what is missing;
+    /// [`StoreError::DatabaseUnfit`] when no store can be there, with what is missing, or when the
+    /// one that is there is in another cluster than before, or on an earlier timeline;
     /// [`StoreError::Locked`] when another process holds it; [`StoreError::Format`] when a newer
     /// Tidemark made it; [`StoreError::Io`] when it cannot be read or written.
     pub fn open(
@@ -145,6 +164,9 @@ async fn take(
     need(checks::session(&settings))?;
     let seen = look::schema(client, &url.schema).await?;
     need(checks::schema(url, &seen))?;
+    if purpose == OpenedFor::Restore {
+        need(checks::restored(url, &seen))?;
+    }
     if !seen.is_there {
         make_schema(client, url).await?;
     }
@@ -155,8 +177,13 @@ async fn take(
     migrate(client, &seen).await?;
     let is_copying = purpose == OpenedFor::Copy;
     need(checks::content(url, content(client).await?, is_copying))?;
-    if is_copying {
-        client.batch_execute("UPDATE meta SET moving = 1").await?;
+    match purpose {
+        OpenedFor::Serve => primary::admit(client).await?,
+        OpenedFor::Restore => primary::begin_anew(client).await?,
+        OpenedFor::Copy => {
+            primary::admit(client).await?;
+            client.batch_execute("UPDATE meta SET moving = 1").await?;
+        }
     }
     let lineage = lineage(client).await?;
     Ok((connection, lineage))

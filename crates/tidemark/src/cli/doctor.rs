@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::command::serve_settings;
@@ -17,7 +17,7 @@ use crate::doctor::{Finding, Health, Patient, database, examine};
 pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
     let mut findings = Vec::new();
     let mut failed = None;
-    let say = |finding: Finding| {
+    let mut say = |finding: Finding| {
         if !args.json
             && let Err(error) = say(&line(&finding))
         {
@@ -26,7 +26,13 @@ pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
         findings.push(finding);
     };
     match args.database()? {
-        Some((url, file)) => database::examine(&url, file, &*outside.clock, say),
+        Some((url, file)) => {
+            if args.accept_restore {
+                say(database::accept(&url, file)?);
+            }
+            database::examine(&url, file, &*outside.clock, say);
+        }
+        None if args.accept_restore => bail!("`--accept-restore` needs `--database`"),
         None => examine_directory(args, outside, say)?,
     }
     if let Some(error) = failed {

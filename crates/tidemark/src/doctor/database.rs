@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use engine::{Clock, DatabaseFinding, DatabaseUrl, Verdict, examine_database};
+use anyhow::Result;
+use engine::{Clock, DatabaseFinding, DatabaseUrl, Verdict, accept_restore, examine_database};
 
 use super::{Finding, Health};
 
@@ -15,6 +16,16 @@ pub fn examine(
 ) {
     let findings = examine_database(url, password_file, &|| clock.now());
     findings.into_iter().map(finding).for_each(say);
+}
+
+/// Lets the store that was restored go on.
+///
+/// # Errors
+/// What the store says.
+pub fn accept(url: &DatabaseUrl, password_file: Option<&Path>) -> Result<Finding> {
+    let lineage = accept_restore(url, password_file)?;
+    let found = format!("The store goes on from what is there, as the history {lineage}.");
+    Ok(Finding::good("restore", found))
 }
 
 fn finding(found: DatabaseFinding) -> Finding {

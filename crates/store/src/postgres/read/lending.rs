@@ -11,12 +11,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Client;
 
 use super::kept_statements::KeptStatements;
-use super::primary::{Primary, PrimarySeen};
+use super::primary::PrimarySeen;
 use super::reachable::Reachability;
 use crate::StoreError;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
 use crate::postgres::connection::{ConnectFault, DatabaseConnection, FIRST_ANSWER_MAX, connect};
+use crate::postgres::primary::Primary;
 
 /// A connection on which nothing runs any more answers within a few milliseconds.
 const IDLE_WITHIN: Duration = Duration::from_millis(50);
