@@ -8,6 +8,7 @@ use tokio_postgres::error::SqlState;
 use super::address::DatabaseUrl;
 use super::connection::{ConnectFault, HostFault, SESSION, identifier};
 use super::finding::DatabaseFinding;
+use crate::StoreError;
 
 /// The oldest version that a store runs on, as `server_version_num` has it.
 const VERSION_MIN: u32 = 150_000;
@@ -97,6 +98,16 @@ pub(super) fn refused(url: &DatabaseUrl, fault: &ConnectFault) -> DatabaseFindin
         format!("No host takes writes. {}.", said.join("; ")),
         advice,
     )
+}
+
+/// What a caller learns where no host takes the connection.
+pub(super) fn not_connected(url: &DatabaseUrl, fault: &ConnectFault) -> StoreError {
+    let finding = refused(url, fault);
+    if fault.is_outage() {
+        let detail = finding.found.trim_end_matches('.').to_owned();
+        return StoreError::Unreachable { detail };
+    }
+    StoreError::DatabaseUnfit(finding)
 }
 
 pub(super) fn version(settings: &ServerSettings) -> DatabaseFinding {

@@ -89,11 +89,33 @@ pub(crate) fn create_indexes(table: &Table) -> String {
     sql
 }
 
-/// An index that a user made: over the rows of now, and over the versions that have no twin there.
-/// One of words has no table of its own here: the rows that are read are looked through.
+/// An index that a user made.
 fn create_index(table: &Table, index: &Index) -> String {
+    let both = user_indexes(table, index);
+    both.iter().map(|one| one.create("")).collect()
+}
+
+/// An index in the database that stands for one that a user made.
+pub(super) struct UserIndex {
+    pub(super) name: String,
+    unique: &'static str,
+    /// The table, the key and which rows.
+    over: String,
+}
+
+impl UserIndex {
+    /// The statement that makes it; `manner` stands before its name.
+    pub(super) fn create(&self, manner: &str) -> String {
+        let UserIndex { name, unique, over } = self;
+        format!("CREATE {unique}INDEX {manner}{name} ON {over};")
+    }
+}
+
+/// Over the rows of now, and over the versions that have no twin there. One of words has no table
+/// of its own here: the rows that are read are looked through.
+pub(super) fn user_indexes(table: &Table, index: &Index) -> Vec<UserIndex> {
     if index.kind == IndexKind::Fulltext {
-        return String::new();
+        return Vec::new();
     }
     let parts = key_texts(table, index).join(", ");
     let number = table.number;
@@ -101,14 +123,19 @@ fn create_index(table: &Table, index: &Index) -> String {
         IndexKind::Unique => ("UNIQUE ", ""),
         IndexKind::Key | IndexKind::Fulltext => ("", ", seq"),
     };
-    format!(
-        "CREATE {unique}INDEX {} ON {} ({parts}{tie});
-         CREATE INDEX {} ON {} ({parts}, sf, vf) WHERE twin = 0;",
-        names::index(number, index.number),
-        names::now(number),
-        names::versions_index(number, index.number),
-        names::versions(number),
-    )
+    let (now, versions) = (names::now(number), names::versions(number));
+    vec![
+        UserIndex {
+            name: names::index(number, index.number),
+            unique,
+            over: format!("{now} ({parts}{tie})"),
+        },
+        UserIndex {
+            name: names::versions_index(number, index.number),
+            unique: "",
+            over: format!("{versions} ({parts}, sf, vf) WHERE twin = 0"),
+        },
+    ]
 }
 
 /// What finds the rows of now that hold a link, where no index that users see does.

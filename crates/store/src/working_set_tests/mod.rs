@@ -6,6 +6,7 @@ mod commit_ends;
 mod draws;
 mod function_draws;
 mod functions;
+mod index_builds;
 mod postgres;
 mod sqlite_rows;
 

@@ -16,7 +16,7 @@ use super::reachable::Reachability;
 use crate::StoreError;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
-use crate::postgres::connection::{ConnectFault, DatabaseConnection, FIRST_ANSWER_MAX, connect};
+use crate::postgres::connection::{DatabaseConnection, FIRST_ANSWER_MAX, connect};
 use crate::postgres::primary::Primary;
 
 /// A connection on which nothing runs any more answers within a few milliseconds.
@@ -151,7 +151,7 @@ impl Lending {
         // Its messages are read and sent on a thread of the runtime, and not here.
         let opened = self.handle.spawn(async move {
             let connection = connect(&url, file.as_deref()).await;
-            let connection = connection.map_err(|fault| refused(&url, &fault))?;
+            let connection = connection.map_err(|fault| checks::not_connected(&url, &fault))?;
             let primary = admission(&connection.client, &settings);
             let primary = tokio::time::timeout(FIRST_ANSWER_MAX, primary).await;
             let silent = |_| StoreError::Unreachable {
@@ -204,16 +204,6 @@ async fn admission(client: &Client, settings: &str) -> Result<Primary, StoreErro
     let primary = Primary::of(client).await?;
     client.batch_execute(settings).await?;
     Ok(primary)
-}
-
-/// What the caller of a read learns where no host takes connections.
-fn refused(url: &DatabaseUrl, fault: &ConnectFault) -> StoreError {
-    let finding = checks::refused(url, fault);
-    if fault.is_outage() {
-        let detail = finding.found.trim_end_matches('.').to_owned();
-        return StoreError::Unreachable { detail };
-    }
-    StoreError::DatabaseUnfit(finding)
 }
 
 impl ReadConnection {
