@@ -121,12 +121,11 @@ fn a_restore_is_accepted_only_of_a_store_in_a_database() {
     cluster.run_sql("postgres", &[make]).unwrap();
     let accept = |url: &str| {
         let mut accept = tidemark("doctor --accept-restore");
-        accept.env("TIDEMARK_DATABASE", url);
-        accept
+        accept.env("TIDEMARK_DATABASE", url).output().unwrap()
     };
-    let (mut nowhere, mut empty) = (accept(""), accept(&cluster.url("unrestored")));
-    assert_refused(&mut nowhere, "`--accept-restore` needs `--database`");
-    assert_refused(&mut empty, "`tidemark` holds no store that was restored");
+    assert_refused(&accept(""), 2, "`--accept-restore` needs `--database`");
+    let empty = accept(&cluster.url("unrestored"));
+    assert_refused(&empty, 2, "`tidemark` holds no store that was restored");
 }
 
 #[test]

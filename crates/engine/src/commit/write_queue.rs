@@ -313,7 +313,7 @@ mod tests {
         let queue = Arc::<WriteQueue>::default();
         let sleeping = Arc::clone(&queue);
         let writer = thread::spawn(move || {
-            let longest = Duration::from_secs(60);
+            let longest = Duration::from_mins(1);
             sleeping.group(sleeping.lock(), count, longest).len()
         });
         let mut notified = 0;

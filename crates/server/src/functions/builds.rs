@@ -40,9 +40,9 @@ const LIMITS: BuildLimits = BuildLimits {
 const OUTPUT_BYTES_MAX: u64 = 100_000_000;
 /// What builds have fetched is kept so far.
 const CACHES: CacheBounds = CacheBounds {
-    project_bytes_max: 256 << 20,
-    project_files_max: 20_000,
-    bytes_max: 1 << 30,
+    project_bytes: 256 << 20,
+    project_files: 20_000,
+    bytes: 1 << 30,
 };
 /// Of what it says.
 const LOG_LETTERS_MAX: usize = 1_000_000;

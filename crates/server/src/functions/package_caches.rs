@@ -25,10 +25,10 @@ const LOOKED_AT: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct CacheBounds {
     /// Of one project: beyond, what was written the longest ago goes.
-    pub project_bytes_max: u64,
-    pub project_files_max: usize,
+    pub project_bytes: u64,
+    pub project_files: usize,
     /// Of all projects: beyond, the one goes that was built the longest ago.
-    pub bytes_max: u64,
+    pub bytes: u64,
 }
 
 /// A project. One that is created later under the same id is another one.
@@ -121,22 +121,24 @@ impl PackageCaches {
         };
         let before = known.places.insert(owner.clone(), place);
         let mut gone: Vec<CachePlace> = before.into_iter().collect();
-        while known.bytes() > self.bounds.bytes_max {
+        while known.bytes() > self.bounds.bytes {
             gone.extend(known.take_oldest());
         }
         drop(known);
-        gone.iter().for_each(|place| remove_folder(&place.folder));
+        for place in &gone {
+            remove_folder(&place.folder);
+        }
     }
 
     /// Moves files, the newest first, up to the bounds of a project; their bytes.
     fn take(&self, from: &Path, to: &Path) -> u64 {
         let bounds = &self.bounds;
-        let mut fetched = files(from, bounds.project_files_max.saturating_mul(LOOKED_AT));
+        let mut fetched = files(from, bounds.project_files.saturating_mul(LOOKED_AT));
         fetched.sort_by(|a, b| (b.written, &a.path).cmp(&(a.written, &b.path)));
         let (mut bytes, mut count) = (0, 0);
         for file in fetched {
-            let fits = bytes + file.bytes <= bounds.project_bytes_max;
-            if !fits || count == bounds.project_files_max {
+            let fits = bytes + file.bytes <= bounds.project_bytes;
+            if !fits || count == bounds.project_files {
                 continue;
             }
             if take_over(&from.join(&file.path), &to.join(&file.path)).is_ok() {
@@ -152,7 +154,9 @@ impl PackageCaches {
         let gone = known.places.extract_if(|owner, _| !living.contains(owner));
         let gone: Vec<CachePlace> = gone.map(|(_, place)| place).collect();
         drop(known);
-        gone.iter().for_each(|place| remove_folder(&place.folder));
+        for place in &gone {
+            remove_folder(&place.folder);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, KnownCaches> {
@@ -227,9 +231,9 @@ mod tests {
     use super::*;
 
     const BOUNDS: CacheBounds = CacheBounds {
-        project_bytes_max: 20_000,
-        project_files_max: 4,
-        bytes_max: 30_000,
+        project_bytes: 20_000,
+        project_files: 4,
+        bytes: 30_000,
     };
 
     /// A folder with caches, in which builds leave files.

@@ -189,11 +189,11 @@ fn unseen(fault: ExecutionFault, attempt: u32) -> Result<StartEnd, String> {
     match fault {
         ExecutionFault::Refused(
             RunRefusal::QueueFull { .. } | RunRefusal::BodiesFull { .. } | RunRefusal::Closing,
-        ) => Ok(StartEnd::Again { counts, rests }),
-        ExecutionFault::Refused(refusal) => Err(format!("Not executed: {refusal}.")),
-        ExecutionFault::Engine(EngineError::Function(
+        )
+        | ExecutionFault::Engine(EngineError::Function(
             engine::FunctionError::NoActiveDeployment,
         )) => Ok(StartEnd::Again { counts, rests }),
+        ExecutionFault::Refused(refusal) => Err(format!("Not executed: {refusal}.")),
         ExecutionFault::Engine(error) if is_last => Err(format!("Not executed: {error}")),
         ExecutionFault::Broken(detail) if is_last => Err(format!("Not executed: {detail}")),
         ExecutionFault::WaitedTooLong { .. }

@@ -40,13 +40,9 @@ impl From<Error> for StoreError {
 /// Whether the connection has ended, or none could be made, and not one statement failed: the same
 /// may succeed on another connection, now or later.
 pub(super) fn is_outage(error: &Error) -> bool {
-    match error.code() {
-        Some(code) => is_outage_code(code),
-        None => {
-            let is_io = <dyn std::error::Error>::is::<io::Error>;
-            error.is_closed() || error.source().is_some_and(is_io)
-        }
-    }
+    let is_io = <dyn std::error::Error>::is::<io::Error>;
+    let is_closed = || error.is_closed() || error.source().is_some_and(is_io);
+    error.code().map_or_else(is_closed, is_outage_code)
 }
 
 /// The same of what a server says.

@@ -42,7 +42,9 @@ pub(super) fn with_numbers(batch: &WriteBatch, number: impl Fn(i64) -> i64) -> W
         };
         match op {
             QueueOp::Start { seqs, .. } | QueueOp::Renew { seqs, .. } => {
-                seqs.iter_mut().for_each(|seq| *seq = number(*seq));
+                for seq in seqs.iter_mut() {
+                    *seq = number(*seq);
+                }
             }
             QueueOp::Return { seq, .. } | QueueOp::End { seq, .. } => *seq = number(*seq),
             _ => {}
@@ -236,7 +238,7 @@ impl BatchDraws {
         if self.is_one_in(3) {
             return FunctionOp::TrimExecutions([(function, seq)].into());
         }
-        let records = (0..1 + self.below(4)).map(|_| self.record(first));
+        let records = (0..=self.below(4)).map(|_| self.record(first));
         let records = records.map(|record| (function.clone(), seq, record));
         FunctionOp::KeepExecutions(records.collect())
     }

@@ -10,7 +10,7 @@ use rusqlite::{Row, Statement};
 
 use super::bind::{Bound, json_text};
 use super::codec;
-use super::row_sql::LeftOut;
+use super::row_sql::UnchangedColumns;
 use crate::laws::body::body_to_keep;
 use crate::laws::damaged::{Damaged, SealedValue};
 use crate::laws::growth::NUMBER_BYTES;
@@ -133,13 +133,19 @@ impl Coding {
         (table, row): (&Table, &str),
         values: &[Value],
     ) -> Result<usize, StoreError> {
-        self.bind_without(LeftOut::NONE, statement, first, (table, row), values)
+        self.bind_without(
+            UnchangedColumns::NONE,
+            statement,
+            first,
+            (table, row),
+            values,
+        )
     }
 
     /// The same, of a statement that lacks some columns.
     pub(crate) fn bind_without(
         &self,
-        left_out: LeftOut,
+        left_out: UnchangedColumns,
         statement: &mut Statement<'_>,
         first: usize,
         (table, row): (&Table, &str),

@@ -138,15 +138,19 @@ impl RowSql {
 /// stay. SQLite writes an entry of each index again that has a column which is set, whether or
 /// not its value changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LeftOut(u64);
+pub(crate) struct UnchangedColumns(u64);
 
-impl LeftOut {
-    pub(crate) const NONE: LeftOut = LeftOut(0);
+impl UnchangedColumns {
+    pub(crate) const NONE: UnchangedColumns = UnchangedColumns(0);
 
     /// `stored` are the values that stand there, where they are known.
-    pub(crate) fn of(table: &Table, stored: Option<&[Value]>, values: &[Value]) -> LeftOut {
+    pub(crate) fn of(
+        table: &Table,
+        stored: Option<&[Value]>,
+        values: &[Value],
+    ) -> UnchangedColumns {
         let Some(stored) = stored else {
-            return LeftOut::NONE;
+            return UnchangedColumns::NONE;
         };
         let parts = table.indexes.iter().flat_map(|index| &index.columns);
         let of_indexes = parts.filter_map(|part| match part.field {
@@ -158,7 +162,7 @@ impl LeftOut {
             *position < u64::BITS as usize && stored[*position] == values[*position]
         };
         let positions = of_indexes.chain(of_links).filter(stays);
-        LeftOut(positions.fold(0, |all, position| all | 1 << position))
+        UnchangedColumns(positions.fold(0, |all, position| all | 1 << position))
     }
 
     pub(crate) fn has(self, position: usize) -> bool {
@@ -179,14 +183,18 @@ pub(crate) struct RowTexts {
 #[derive(Default)]
 struct UpdateTexts {
     schema_epoch: u64,
-    texts: HashMap<LeftOut, Arc<str>>,
+    texts: HashMap<UnchangedColumns, Arc<str>>,
 }
 
 impl RowTexts {
     /// The statement that gives a row of now other values, and what it does not set: no more than
     /// `may_lack`, and nothing where there are many texts already. The parameters are those of
     /// `insert_now`; it has no use for the id.
-    pub(crate) fn update_now(&self, table: &Table, may_lack: LeftOut) -> (Arc<str>, LeftOut) {
+    pub(crate) fn update_now(
+        &self,
+        table: &Table,
+        may_lack: UnchangedColumns,
+    ) -> (Arc<str>, UnchangedColumns) {
         let mut updates = self.updates.borrow_mut();
         let known = updates.entry(table.number).or_default();
         if known.schema_epoch != table.schema_epoch {
@@ -195,7 +203,7 @@ impl RowTexts {
         }
         let is_full = known.texts.len() >= UPDATES_MAX;
         let left_out = if is_full && !known.texts.contains_key(&may_lack) {
-            LeftOut::NONE
+            UnchangedColumns::NONE
         } else {
             may_lack
         };
@@ -254,15 +262,16 @@ fn parameters(before: usize, count: usize) -> String {
         .collect()
 }
 
-fn update_now(table: &Table, left_out: LeftOut) -> String {
+fn update_now(table: &Table, left_out: UnchangedColumns) -> String {
     let columns = table.columns.iter().enumerate();
-    let set: String = columns
+    let set: Vec<String> = columns
         .filter(|(position, _)| !left_out.has(*position))
         .map(|(position, column)| {
             let number = NOW_PARAMETERS + 1 + position;
             format!(", {} = ?{number}", names::column(column.number))
         })
         .collect();
+    let set = set.concat();
     format!(
         "UPDATE {} SET vf = ?3, sf = ?3, origin = ?3, created = ?4, updated = ?5, \
          perms = ?6, body = ?7, body_epoch = ?8, rid = ?9, twin = 1{set} \
@@ -309,7 +318,8 @@ mod tests {
         let texts = |of: [&str; 2]| of.map(|text| Value::Text(text.to_owned()));
         let stored = stored.map(texts);
         let table = table();
-        let may_lack = LeftOut::of(&table, stored.as_ref().map(|all| &all[..]), &texts(values));
+        let may_lack =
+            UnchangedColumns::of(&table, stored.as_ref().map(|all| &all[..]), &texts(values));
         let (sql, _) = RowTexts::default().update_now(&table, may_lack);
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(&create_table(&table)).unwrap();
@@ -336,7 +346,7 @@ mod tests {
     #[test]
     fn an_update_leaves_out_nothing_once_there_are_many_texts() {
         let (texts, table) = (RowTexts::default(), table());
-        let lacks = |mask| texts.update_now(&table, LeftOut(mask)).1.0;
+        let lacks = |mask| texts.update_now(&table, UnchangedColumns(mask)).1.0;
         let kept: Vec<u64> = (1..=UPDATES_MAX as u64).map(lacks).collect();
         assert_eq!(kept, (1..=UPDATES_MAX as u64).collect::<Vec<_>>());
         assert_eq!((lacks(100), lacks(1)), (0, 1));

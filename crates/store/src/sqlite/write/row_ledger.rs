@@ -15,7 +15,7 @@ use crate::sqlite::disk::fault::is_unique_violation;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::coding::bind_damaged;
 use crate::sqlite::schema::columns::column_list;
-use crate::sqlite::schema::row_sql::{LeftOut, NOW_PARAMETERS, PIECE_PARAMETERS};
+use crate::sqlite::schema::row_sql::{NOW_PARAMETERS, PIECE_PARAMETERS, UnchangedColumns};
 use crate::sqlite::schema::sizes;
 use crate::sqlite::schema::tables::END;
 
@@ -164,11 +164,11 @@ impl RowLedger for SqliteRows<'_> {
 
     fn show(&self, table: &Table, id: &str, row: &RowToShow<'_>) -> Result<bool, StoreError> {
         let texts = self.texts.of(table);
-        let mut left_out = LeftOut::NONE;
+        let mut left_out = UnchangedColumns::NONE;
         let (mut statement, first) = match row.how {
             NowWrite::New => (self.statement(&texts.insert_now)?, NOW_PARAMETERS + 1),
             NowWrite::Again => {
-                let may_lack = LeftOut::of(table, row.stored, row.values);
+                let may_lack = UnchangedColumns::of(table, row.stored, row.values);
                 let (sql, lacks) = self.texts.update_now(table, may_lack);
                 left_out = lacks;
                 (self.statement(&sql)?, NOW_PARAMETERS + 1)
