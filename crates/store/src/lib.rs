@@ -23,6 +23,7 @@ mod function_name;
 pub mod function_op;
 mod history_line;
 mod json_list;
+mod json_value;
 mod laws;
 mod list_read;
 mod moving;

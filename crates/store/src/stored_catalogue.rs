@@ -1,7 +1,8 @@
 //! The catalogue as it is stored: which columns its tables have, and what they say. Every database
 //! has the same ones, whose rows each gives in its own way.
 //!
-//! How functions are stored stands in `stored_catalogue/functions.rs`.
+//! How functions are stored stands in `stored_catalogue/functions.rs`, and how rows are written in
+//! `stored_catalogue/rows.rs`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::stored::row::{
 };
 
 pub(crate) mod functions;
+pub(crate) mod rows;
 
 /// A table of the catalogue.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::function_op::{FUNCTIONS_MAX, FunctionOp, VARIABLES_MAX};
 use crate::refusal::{Container, Refusal};
 use crate::stored::deployments::GoneDeployments;
 use crate::stored::{queue, variables};
-use crate::stored_catalogue::functions;
+use crate::stored_catalogue::{functions, rows};
 use crate::vault::{Place, Vault};
 
 impl<D> Run<'_, D> {
@@ -98,7 +98,7 @@ impl<D: StoredTables> Run<'_, D> {
         if before.definition.options != after.definition.options {
             self.leave_old_executions(&after)?;
         }
-        let close = functions::close(after.seq, self.mark);
+        let close = rows::close("function_", "seq = $2", self.mark, [after.seq.into()]);
         self.rows().change_stored(&close)?;
         self.put_function(after)
     }
@@ -122,7 +122,7 @@ impl<D: StoredTables> Run<'_, D> {
     pub(crate) fn close_function(&self, function: &Function) -> Step<()> {
         let seq = function.seq;
         self.rows().change_in_order([
-            functions::close(seq, self.mark),
+            rows::close("function_", "seq = $2", self.mark, [seq.into()]),
             variables::delete_all(seq),
             queue::end_schedule(seq),
         ])?;

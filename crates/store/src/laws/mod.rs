@@ -1,12 +1,14 @@
-//! The laws of writing, which know no database: what a batch does to rows is decided here, once.
-//! What they read of rows and do to them passes through [`ledger`], and what they look for through
-//! [`row_search`] and [`period_search`]; each database keeps these in its own way.
+//! The laws of writing, which know no database: what a batch does to rows and containers is decided
+//! here, once. What they read of rows and do to them passes through [`ledger`], what they look for
+//! through [`row_search`] and [`period_search`], and what they do to containers through
+//! [`table_layout`] and [`stored_tables`]; each database keeps these in its own way.
 
 pub(crate) mod awaited;
 pub(crate) mod body;
 pub(crate) mod bulk_rows;
 pub(crate) mod claims;
 pub(crate) mod constraints;
+pub(crate) mod containers;
 pub(crate) mod damaged;
 pub(crate) mod deployments;
 pub(crate) mod due;
@@ -34,17 +36,22 @@ pub(crate) mod permissions;
 pub(crate) mod present;
 pub(crate) mod probes;
 pub(crate) mod related;
+pub(crate) mod relations;
 pub(crate) mod requests;
 pub(crate) mod resize;
 pub(crate) mod row_search;
 pub(crate) mod row_write;
 pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod schema_notes;
 pub(crate) mod search_time;
 pub(crate) mod settled;
 pub(crate) mod slices;
 pub(crate) mod staged_run;
 pub(crate) mod state;
 pub(crate) mod stored_tables;
+pub(crate) mod table_layout;
+pub(crate) mod tasks;
 pub(crate) mod ties_over_time;
 pub(crate) mod timed_rows;
 pub(crate) mod touched;
@@ -58,3 +65,4 @@ pub(crate) mod working_beside;
 pub(crate) mod working_rows;
 pub(crate) mod working_search;
 pub(crate) mod working_set;
+pub(crate) mod working_tables;

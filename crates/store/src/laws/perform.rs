@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::Mark;
+use model::{Mark, Table};
 
 use super::halt::{Halt, Step};
 use super::past::PastRows;
@@ -10,20 +10,23 @@ use super::requests::RequestStore;
 use super::run::{RowStore, Run};
 use super::state::State;
 use super::stored_tables::StoredTables;
+use super::table_layout::TableLayout;
 use super::transaction_store::TransactionStore;
-use crate::batch::{Applied, BATCH_ROWS_MAX, CatalogueOp, Changes, Op, SpaceLimit, WriteBatch};
+use crate::batch::{
+    Applied, BATCH_ROWS_MAX, Changes, ConstraintChange, Op, SpaceLimit, WriteBatch,
+};
 use crate::refusal::Refusal;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
 
-/// A database, as a batch sees it: rows, their past, requests, transactions of clients, and the
-/// tables of what belongs to functions; and what else a batch does, of which each method runs one
+/// A database, as a batch sees it: rows, their past, the tables of rows, those beside them,
+/// requests and transactions of clients; and what else a batch does, of which each method runs one
 /// part as its operation says, or as the law that calls it does.
 pub(crate) trait BatchStore:
-    RowStore + PastRows + RequestStore + TransactionStore + StoredTables + Sized
+    RowStore + PastRows + StoredTables + TableLayout + RequestStore + TransactionStore + Sized
 {
-    /// Changes the catalogue, and takes note of it for the record of the commit.
-    fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()>;
+    /// Changes what must hold of a table's rows over valid time.
+    fn constrain(run: &mut Run<'_, Self>, table: &Table, change: &ConstraintChange) -> Step<()>;
 
     /// Writes the record of the commit with the rows it touched. Snapshots of it are stamped with
     /// the state that follows, by the end of the transaction.
@@ -161,7 +164,7 @@ impl<D: BatchStore> Run<'_, D> {
             Op::Catalogue(op) => {
                 // An index, say, is made of the rows as they are shown.
                 self.show_parked().map_err(|(.., halt)| halt)?;
-                D::catalogue_op(self, op)?;
+                self.catalogue_op(op)?;
             }
             Op::Transaction(op) => self.transaction_op(op)?,
             Op::Function(op) => self.function_op(op)?,

@@ -52,7 +52,8 @@ impl<B: BulkRows + RequestStore> RequestStore for WorkingSet<B> {
 
 impl<B: BulkRows + StoredTables> StoredTables for WorkingSet<B> {
     fn read_stored<T>(&self, read: &StoredRead<T>) -> Result<Vec<T>, StoreError> {
-        self.database().read_stored(read)
+        // It may look at rows, and at the records of the batches before.
+        self.behind_to_change()?.read_stored(read)
     }
 
     fn change_stored(&self, change: &StoredChange) -> Result<usize, StoreError> {

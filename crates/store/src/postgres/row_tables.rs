@@ -14,8 +14,8 @@ const END: i64 = Timestamp::END.0;
 pub(crate) fn create_tables(number: TableNumber, columns: &[Column]) -> String {
     let (now, versions) = (names::now(number), names::versions(number));
     let (grants, schedule) = (names::grants(number), names::schedule(number));
-    let columns: Vec<String> = columns.iter().map(column_text).collect();
-    let columns = columns.concat();
+    let columns = columns.iter().map(column_text);
+    let columns = columns.fold(String::new(), |all, column| all + ", " + &column);
     format!(
         r#"CREATE TABLE {versions} (
              rid bigint PRIMARY KEY,
@@ -139,7 +139,7 @@ pub(super) fn user_indexes(table: &Table, index: &Index) -> Vec<UserIndex> {
 }
 
 /// What finds the rows of now that hold a link, where no index that users see does.
-fn create_links_index(table: &Table, position: usize, kind: RelationKind) -> String {
+pub(super) fn create_links_index(table: &Table, position: usize, kind: RelationKind) -> String {
     let column = &table.columns[position];
     let (name, now) = (
         names::links(table.number, column.number),
@@ -154,6 +154,35 @@ fn create_links_index(table: &Table, position: usize, kind: RelationKind) -> Str
         RelationKind::ManyToOne | RelationKind::OneToMany | RelationKind::ManyToMany => "",
     };
     format!("CREATE {unique}INDEX {name} ON {now} ({held});")
+}
+
+/// The statements that make room for one more column in both tables of rows.
+pub(super) fn add_column(table: TableNumber, column: &Column) -> String {
+    let declared = column_text(column);
+    [names::now(table), names::versions(table)]
+        .map(|name| format!("ALTER TABLE {name} ADD COLUMN {declared};"))
+        .concat()
+}
+
+/// The statements that drop an index that a user made, if it stands.
+pub(super) fn drop_index(table: TableNumber, number: u32) -> String {
+    [
+        names::index(table, number),
+        names::versions_index(table, number),
+    ]
+    .map(|name| format!("DROP INDEX IF EXISTS {name};"))
+    .concat()
+}
+
+/// The statement that drops the tables of a table, and with them their indexes.
+pub(super) fn drop_tables(number: TableNumber) -> String {
+    let tables = [
+        names::now(number),
+        names::versions(number),
+        names::grants(number),
+        names::schedule(number),
+    ];
+    format!("DROP TABLE {};", tables.join(", "))
 }
 
 /// Tests that a row has values in the columns of an index: `value` writes the one for each part. Of
@@ -202,7 +231,7 @@ fn order_of(part: &IndexColumn) -> &'static str {
 }
 
 fn column_text(column: &Column) -> String {
-    format!(", {} {}", names::column(column.number), column_type(column))
+    format!("{} {}", names::column(column.number), column_type(column))
 }
 
 /// The type of a column. What is encrypted is bytes, of a list as well.

@@ -6,21 +6,24 @@ use std::sync::Arc;
 
 use model::{Table, TableNumber, Value};
 use query::names;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::commit::writer::Writer;
 use super::schema::coding::Coding;
 use super::schema::columns::column_list;
+use super::schema::freed::Freed;
 use super::schema::fulltext;
 use super::schema::links;
 use super::schema::sizes;
+use super::schema::stored_reads;
 use super::schema::tables::{drop_table, physical_tables};
-use super::schema::tasks::{Freed, Task};
 use super::write::forget::forget_slice;
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::left_of_functions;
 use crate::laws::slices::{SLICE_BYTES_MAX, SLICE_ROWS_MAX, STEP_ROWS};
+use crate::laws::tasks::Task;
+use crate::stored::upkeep;
 
 impl Writer {
     /// Does one slice; says whether more is waiting.
@@ -165,18 +168,11 @@ fn slice(
     Ok((found, is_full))
 }
 
-/// The next task. How far indexes of words are filled stands in the same table (`fulltext.rs`).
+/// The next task.
 fn next_task(connection: &Connection) -> Result<Option<(TableNumber, Task, i64)>, StoreError> {
-    let found: Option<(i64, String, i64)> = connection
-        .prepare_cached(
-            "SELECT tab, task, seq FROM upkeep WHERE task NOT GLOB 'words*' \
-             ORDER BY tab, task LIMIT 1",
-        )?
-        .query_row((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    found
-        .map(|(number, task, from)| Ok((TableNumber(number), Task::parse(&task)?, from)))
-        .transpose()
+    let left = stored_reads::first(connection, &upkeep::next_task())?;
+    let left = left.map(|left| Ok((left.table, Task::parse(&left.task)?, left.from)));
+    left.transpose()
 }
 
 /// Removes rows of a deleted table, and in the end its physical tables; whether any are left.

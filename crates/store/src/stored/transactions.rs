@@ -1,8 +1,9 @@
 //! Transactions of clients and the requests that ran, as they are stored.
 
-use model::{Mark, ProjectId};
+use model::{Mark, ProjectId, Table};
 use query::Dialect;
 
+use super::change::StoredChange;
 use super::parameter::StoredParameter;
 use super::read::{StoredRead, texts_of};
 use super::row::{Read, StoredCell, StoredRow, id, instant, int, other, string, text};
@@ -30,6 +31,40 @@ pub(crate) fn of_id(project: &ProjectId, id: &str) -> StoredRead<Transaction> {
         parameters: vec![project.as_str().into(), id.into()],
         read: transaction,
     }
+}
+
+/// The numbers of open ones with operations on the database of a table that were staged while there
+/// was no key.
+pub(crate) fn open_and_plain(dialect: Dialect, table: &Table) -> StoredRead<i64> {
+    let is_plain = match dialect {
+        Dialect::Sqlite => "typeof(o.body) = 'text'",
+        // As `StoredText` tells them apart.
+        Dialect::Postgres => "NOT starts_with(o.body, chr(1))",
+    };
+    let database = format!("{}/", table.database);
+    StoredRead {
+        sql: format!(
+            "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
+             WHERE s.project = $1 AND s.status = $2 AND {is_plain} \
+             AND substr(o.place, 1, length($3)) = $3 ORDER BY s.seq"
+        ),
+        parameters: vec![
+            table.project.as_str().into(),
+            TransactionStatus::Pending.as_str().into(),
+            (&*database).into(),
+        ],
+        read: |row| int(row, 0),
+    }
+}
+
+/// Removes the transactions of a project that goes, and the keys of its requests.
+pub(crate) fn remove_of_project(project: &ProjectId) -> [StoredChange; 3] {
+    [
+        "DELETE FROM request_key WHERE project = $1",
+        "DELETE FROM kept_bytes WHERE project = $1",
+        "DELETE FROM staged WHERE project = $1",
+    ]
+    .map(|sql| StoredChange::new(sql, vec![project.as_str().into()]))
 }
 
 fn transaction(row: &dyn StoredRow) -> Read<Transaction> {

@@ -109,15 +109,6 @@ pub(crate) fn put(function: &Function, mark: Mark) -> StoredChange {
     )
 }
 
-/// Closes what is known of a function at this mark.
-pub(crate) fn close(seq: i64, mark: Mark) -> StoredChange {
-    let end = Timestamp::END.0;
-    StoredChange::new(
-        format!("UPDATE function_ SET st = $1 WHERE st = {end} AND seq = $2"),
-        [mark.0.into(), seq.into()],
-    )
-}
-
 /// Written to disk: members may be added, none may change.
 fn body(function: &Function) -> Json {
     let definition = &function.definition;

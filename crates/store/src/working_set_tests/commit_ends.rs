@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
-use model::{Catalogue, Mark, RowId, Table, TableNumber, Value};
+use model::{Catalogue, ColumnKind, Mark, RowId, Table, TableNumber, Value};
+use testing::{plain_column, plain_table};
 use testing_postgres::Cluster;
 
 use super::draws::{matching, table};
 use super::postgres::writer;
-use crate::batch::{Op, Outcome, SpaceLimit, WriteBatch};
+use crate::batch::{CatalogueOp, Op, Outcome, SchemaChange, SpaceLimit, WriteBatch};
 use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
@@ -317,10 +319,12 @@ fn a_commit_with_a_warning_is_not_acknowledged() {
          FOR EACH ROW EXECUTE FUNCTION warn()",
     );
     let end = place.run(&[place.put("a", "x1")]);
-    let GroupEnd::Unknown(StoreError::OutcomeUnknown { detail }) = end else {
+    let GroupEnd::Unknown(end) = end else {
         panic!("{end:?}");
     };
-    assert_eq!(detail, "not replicated");
+    let detail = "not replicated".to_owned();
+    assert_eq!(end.cause, StoreError::OutcomeUnknown { detail });
+    assert!(end.outcomes.iter().all(Result::is_ok), "{end:?}");
 }
 
 #[test]
@@ -372,4 +376,46 @@ fn a_store_with_encrypted_columns_has_no_writer_that_would_write_them_openly() {
         matches!(refused, Some(StoreError::DatabaseUnfit(_))),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_change_of_a_table_that_is_read_for_long_is_put_aside() {
+    let mut place = Place::new("read_for_long");
+    // The first table is known to the writer alone.
+    let made = plain_table("u", vec![plain_column(1, "x", ColumnKind::Text)]);
+    let made = place.batch(Op::Catalogue(CatalogueOp::CreateTable(Box::new(made))));
+    assert!(place.done(&[made])[0].is_ok());
+    let known = &place.writer.committed().catalogue;
+    let table = Arc::clone(known.table_by_number(TableNumber(2)).unwrap());
+    let change = SchemaChange::AddColumn(plain_column(0, "z", ColumnKind::Text));
+    let change = CatalogueOp::ChangeSchema { table, change };
+    let change = place.batch(Op::Catalogue(change));
+    let batches = [place.put("a", "x1"), change.clone(), place.put("b", "x2")];
+    // The reader ends when the writer lets go of this lock.
+    place.writer.lines("SELECT pg_advisory_lock(7)");
+    let cluster = Arc::clone(&place.cluster);
+    let reader = thread::spawn(move || {
+        let all = [
+            "BEGIN",
+            "LOCK TABLE tidemark.t2 IN ACCESS SHARE MODE",
+            "SELECT pg_advisory_xact_lock(7)",
+            "COMMIT",
+        ];
+        cluster.run_sql("read_for_long", &all).unwrap()
+    });
+    let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
+                 WHERE l.locktype = 'advisory' AND NOT l.granted \
+                 AND d.datname = current_database()";
+    while place.sql(waits) != "1" {}
+    let outcomes = place.done(&batches);
+    assert!(
+        matches!(outcomes[..], [Ok(_), Err(Refusal::Deferred), Ok(_)]),
+        "{outcomes:?}"
+    );
+    assert_eq!(place.rows(), "a=x1 b=x2");
+    place.writer.lines("SELECT pg_advisory_unlock(7)");
+    reader.join().unwrap();
+    let outcomes = place.done(&[change]);
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    assert_eq!(place.sql("SELECT count(c2) FROM t2"), "0");
 }

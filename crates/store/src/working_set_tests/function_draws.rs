@@ -42,7 +42,7 @@ pub(super) fn with_numbers(batch: &WriteBatch, number: impl Fn(i64) -> i64) -> W
         };
         match op {
             QueueOp::Start { seqs, .. } | QueueOp::Renew { seqs, .. } => {
-                for seq in seqs.iter_mut() {
+                for seq in seqs {
                     *seq = number(*seq);
                 }
             }

@@ -8,7 +8,7 @@ use testing_postgres::Cluster;
 use super::draws::{BatchDraws, NEVER_DUE};
 use super::function_draws::{EventsSeen, project, with_numbers};
 use super::postgres::{dump_of, run, run_in_sqlite, writer};
-use super::{FIRST_MARK, GROUPS, dump, lines_of, writer_in};
+use super::{FIRST_MARK, GROUPS, dump, lines_of, sorted, writer_in};
 use crate::batch::WriteBatch;
 use crate::postgres::write::writer::DatabaseWriter;
 use crate::sqlite::commit::writer::Writer;
@@ -51,11 +51,6 @@ const CALLS: &str = "SELECT 'call', q.function, q.id, c.call FROM queued AS q \
                      JOIN queued_call AS c ON c.seq = q.seq";
 const VALUES: &str = "SELECT 'variable', function, id, value FROM variable";
 const PRINTED: &str = "SELECT function, id, logs, errors FROM execution";
-
-fn sorted(mut lines: Vec<String>) -> Vec<String> {
-    lines.sort_unstable();
-    lines
-}
 
 /// What was sealed, opened: of rows with the kind of its place, a function, an id and what stands
 /// there.

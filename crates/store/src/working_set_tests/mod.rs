@@ -3,6 +3,8 @@
 
 mod beside_draws;
 mod commit_ends;
+mod container_draws;
+mod containers;
 mod draws;
 mod function_draws;
 mod functions;
@@ -12,11 +14,11 @@ mod sqlite_rows;
 
 use std::path::Path;
 
-use model::{Mark, Timestamp};
+use model::{Mark, Table, Timestamp};
 use rusqlite::types::Value as Cell;
 
 use self::draws::{BatchDraws, NEVER_DUE, table};
-use crate::batch::{Applied, CatalogueOp, WriteBatch};
+use crate::batch::{Applied, ConstraintChange, WriteBatch};
 use crate::laws::halt::{Halt, Step};
 use crate::laws::named::named;
 use crate::laws::perform::{BatchStore, RecordToWrite};
@@ -43,7 +45,7 @@ const MANNER: RunManner = RunManner {
 
 /// Batches of these tests have rows alone.
 impl BatchStore for WorkingSet<SqliteRows<'_>> {
-    fn catalogue_op(_: &mut Run<'_, Self>, _: &CatalogueOp) -> Step<()> {
+    fn constrain(_: &mut Run<'_, Self>, _: &Table, _: &ConstraintChange) -> Step<()> {
         Err(Refusal::CatalogueMoved.into())
     }
 
@@ -183,12 +185,14 @@ fn held(nth: &str) -> [String; 13] {
 
 /// What the database holds, in the text form of PostgreSQL.
 fn dump(writer: &Writer) -> Vec<String> {
-    let lines = held("rowid").map(|sql| {
-        let mut lines = lines_of(writer, &sql);
-        lines.sort_unstable();
-        lines
-    });
-    lines.concat()
+    let all = held("rowid");
+    let all = all.iter().map(|sql| sorted(lines_of(writer, sql)));
+    all.flatten().collect()
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort_unstable();
+    lines
 }
 
 /// What a statement gives, a line a row, in the text form of PostgreSQL.

@@ -35,6 +35,7 @@ pub(super) fn writer(
         create_tables(table.number, &table.columns),
         create_indexes(&table),
         "INSERT INTO table_bytes (tab, bytes) VALUES (1, 0)".to_owned(),
+        "UPDATE meta SET next_table = 2, next_database = 2".to_owned(),
     ];
     let script = format!("SET search_path = tidemark; {}", statements.join(";"));
     cluster.run_sql(name, &[&script]).unwrap();

@@ -8,6 +8,7 @@ use query::names;
 use rusqlite::{OptionalExtension as _, params};
 
 use crate::StoreError;
+use crate::json_value::json_text;
 use crate::laws::bulk_rows::{BulkRows, RowsRead, RowsWanted, TableCounts};
 use crate::laws::damaged::Damaged;
 use crate::laws::growth::NUMBER_BYTES;
@@ -19,7 +20,6 @@ use crate::laws::ledger::{
 use crate::laws::row_search::{HoldersWanted, MarkOf, RowSearch as _};
 use crate::laws::unsent::{AddedVersionOf, UnsentTable};
 use crate::laws::versions::{Stored, VersionsWanted};
-use crate::sqlite::schema::bind::json_text;
 use crate::sqlite::schema::columns::column_list;
 use crate::sqlite::schema::sizes;
 use crate::sqlite::write::stored_rows::SqliteRows;

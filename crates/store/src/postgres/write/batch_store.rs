@@ -1,22 +1,19 @@
 //! What PostgreSQL does of a batch next to rows, and the record of its commit.
 
+use model::Table;
+
 use super::records::RecordToSend;
 use super::rows::PostgresRows;
 use crate::StoreError;
-use crate::batch::CatalogueOp;
+use crate::batch::ConstraintChange;
 use crate::laws::halt::{Halt, Step};
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
 use crate::laws::working_set::WorkingSet;
 
 impl BatchStore for WorkingSet<PostgresRows<'_>> {
-    fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()> {
-        match op {
-            CatalogueOp::CreateFunction(name, definition) => run.create_function(name, definition),
-            CatalogueOp::UpdateFunction(name, change) => run.update_function(name, change),
-            CatalogueOp::DeleteFunction(name) => run.delete_function(name),
-            _ => Err(not_yet("This of the catalogue")),
-        }
+    fn constrain(_: &mut Run<'_, Self>, _: &Table, _: &ConstraintChange) -> Step<()> {
+        Err(not_yet("What must hold over valid time"))
     }
 
     /// It is sent with what is left of the group, as is the stamp of snapshots.
@@ -31,6 +28,7 @@ impl BatchStore for WorkingSet<PostgresRows<'_>> {
             erased: (record.erased > 0).then_some(record.erased as i64),
             noted_in: record.noted_in,
             rows: rows.map(|(table, id)| (table, id.clone())).collect(),
+            schema: run.noted.clone(),
         };
         run.rows.database().records.borrow_mut().add(record);
         Ok(())

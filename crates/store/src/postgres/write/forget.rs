@@ -18,20 +18,39 @@ impl PastRows for PostgresRows<'_> {
         line: Timestamp,
         growth: &Growth,
     ) -> Result<(), StoreError> {
-        let bytes = self.bytes_of_version(table)?;
         let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let which = "v.id = ANY($2::text[])";
+        let all = || -> Vec<SqlParameter> { vec![Box::new(ids.clone())] };
+        self.forget(table, (which, &all), line, growth)
+    }
+}
+
+impl PostgresRows<'_> {
+    /// Lets go of what lies below the line among the versions that `which` names, with parameters
+    /// from `$2` on.
+    pub(super) fn forget(
+        &self,
+        table: &Table,
+        (which, parameters): (&str, &dyn Fn() -> Vec<SqlParameter>),
+        line: Timestamp,
+        growth: &Growth,
+    ) -> Result<(), StoreError> {
+        let bytes = self.bytes_of_version(table)?;
         let table = table.number;
         let (versions, schedule) = (names::versions(table), names::schedule(table));
-        let all = || -> Vec<SqlParameter> { vec![Box::new(line.0), Box::new(ids.clone())] };
+        let all = || -> Vec<SqlParameter> {
+            let first: SqlParameter = Box::new(line.0);
+            std::iter::once(first).chain(parameters()).collect()
+        };
         let gone = format!(
-            "DELETE FROM {versions} v WHERE v.id = ANY($2::text[]) AND v.twin = 0 \
+            "DELETE FROM {versions} v WHERE {which} AND v.twin = 0 \
              AND (v.st <= $1 OR CASE WHEN v.cut_tt <= $1 THEN v.cut_vt ELSE v.vt END <= $1) \
              AND NOT EXISTS (SELECT 1 FROM {schedule} s WHERE s.id = v.id AND s.at <= $1) \
              RETURNING v.rid, {bytes}, v.seq"
         );
         let rewritten = format!(
             "UPDATE {versions} v SET sf = cut_tt, vt = cut_vt, cut_tt = {END}, cut_vt = {END} \
-             WHERE v.id = ANY($2::text[]) AND v.twin = 0 AND v.cut_tt <= $1"
+             WHERE {which} AND v.twin = 0 AND v.cut_tt <= $1"
         );
         let found = self
             .session

@@ -19,5 +19,6 @@ mod rows;
 mod session;
 mod state;
 mod stored_tables;
+mod table_layout;
 mod transactions;
 pub(crate) mod writer;

@@ -4,12 +4,13 @@ use model::{Field, Period, RowId, Table, Value};
 use query::names;
 use tokio_postgres::Row;
 
-use super::rows::{BELIEVED_END, END, PostgresRows, row_id, stored_period};
+use super::rows::{END, PostgresRows, row_id, stored_period};
 use super::session::SqlCall;
 use crate::StoreError;
 use crate::laws::period_search::{PeriodSearch, SharedKey};
 use crate::postgres::cells::{self, SqlParameter};
 use crate::postgres::row_tables::index_tests;
+use crate::stored::overlaps::BELIEVED_END;
 
 /// The number of the parameter that holds the first value of a key: the row and the period come
 /// before it.

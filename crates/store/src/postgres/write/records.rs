@@ -7,6 +7,7 @@ use super::session::SqlCall;
 use crate::laws::growth::Growth;
 use crate::laws::state::State;
 use crate::postgres::cells::SqlParameter;
+use crate::schema_record::SchemaRecord;
 
 /// The record of one commit.
 pub(super) struct RecordToSend {
@@ -18,6 +19,8 @@ pub(super) struct RecordToSend {
     pub(super) erased: Option<i64>,
     pub(super) noted_in: Option<i64>,
     pub(super) rows: Vec<(TableNumber, RowId)>,
+    /// How it changed databases, each by [`model::Database::seq`].
+    pub(super) schema: Vec<(i64, SchemaRecord)>,
 }
 
 /// Those of the batches that are done, and of the one that runs, which were not sent.
@@ -80,7 +83,34 @@ fn calls_of(records: &[RecordToSend]) -> Vec<SqlCall> {
         );
         calls.push(SqlCall::new(sql, lists.into_parameters()));
     }
+    calls.extend(schema(records));
     calls
+}
+
+/// What was noted of databases.
+fn schema(records: &[RecordToSend]) -> Option<SqlCall> {
+    let of_record = |record: &'_ RecordToSend| {
+        let numbered = (0..).zip(record.schema.clone());
+        let mark = record.mark;
+        numbered.map(move |(nth, (database, noted))| (mark, nth, database, noted))
+    };
+    let all: Vec<(Mark, i64, i64, SchemaRecord)> = records.iter().flat_map(of_record).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let mut lists = ArrayLists::default();
+    lists.numbers("tt", all.iter().map(|one| one.0.0));
+    lists.numbers("n", all.iter().map(|one| one.1));
+    lists.numbers("database", all.iter().map(|one| one.2));
+    lists.maybe_texts("tab", all.iter().map(|one| one.3.table.clone()));
+    lists.texts("act", all.iter().map(|one| one.3.act.as_str().to_owned()));
+    lists.maybe_texts("key", all.iter().map(|one| one.3.key.clone()));
+    let sql = format!(
+        "INSERT INTO tx_schema ({}) SELECT * FROM {}",
+        lists.names(),
+        lists.rows()
+    );
+    Some(SqlCall::new(sql, lists.into_parameters()))
 }
 
 fn commits(records: &[RecordToSend]) -> SqlCall {

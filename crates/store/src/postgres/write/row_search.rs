@@ -6,7 +6,7 @@ use model::{ColumnNumber, Field, Index, Mark, RowId, Table, Timestamp, Value};
 use query::{Dialect, Query, RowTest, Side, Undecided, Unmatched, emit, field, names, undecided};
 use tokio_postgres::Row;
 
-use super::rows::{BELIEVED_END, END, PostgresRows, row_id, stored_period};
+use super::rows::{END, PostgresRows, row_id, stored_period};
 use super::session::SqlCall;
 use crate::StoreError;
 use crate::laws::row_search::{
@@ -15,6 +15,7 @@ use crate::laws::row_search::{
 use crate::laws::search_time::SEARCH_MAX;
 use crate::postgres::cells::{self, SqlParameter};
 use crate::postgres::row_tables::index_tests;
+use crate::stored::overlaps::BELIEVED_END;
 
 /// Most rows that are tested here for what the database does not decide; a search with more of
 /// them takes too long.

@@ -25,9 +25,6 @@ use crate::vault::Vault;
 
 /// The end of what has none.
 pub(super) const END: i64 = Timestamp::END.0;
-/// The end of a version as it is believed now.
-pub(super) const BELIEVED_END: &str =
-    "CASE cut_tt WHEN 9223372036854775807 THEN vt ELSE cut_vt END";
 /// The columns of a version, before what it counts and the columns of the user.
 const VERSION: &str = "v.id, v.seq, v.rid, v.vf, v.vt, v.sf, v.cut_tt, v.cut_vt, v.st, v.origin, \
                        v.created, v.updated, v.twin";

@@ -13,6 +13,7 @@ use crate::laws::growth::{Growth, Totals};
 use crate::laws::state::State;
 use crate::postgres::finding::DatabaseFinding;
 use crate::postgres::opening::DatabaseStore;
+use crate::postgres::primary::Primary;
 use crate::stored_constraint;
 use crate::vault::Vault;
 use crate::{EncodeRow, Loaded, StoreError};
@@ -33,9 +34,11 @@ impl DatabaseStore {
         let state = self.runtime.block_on(state(&self.owner, loaded))?;
         let counters = self.runtime.block_on(counters(&self.owner))?;
         let totals = Totals::new(&state.catalogue, counters.into_iter());
+        let primary = self.runtime.block_on(Primary::of(&self.owner))?;
         let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
-        let parts = (encode_row, variables);
-        Ok(DatabaseWriter::new(session, parts, state, totals))
+        let parts = (session, primary);
+        let manner = (encode_row, variables);
+        Ok(DatabaseWriter::new(parts, manner, state, totals))
     }
 }
 

@@ -24,13 +24,17 @@ use crate::laws::settled::{BatchEnd, SettledGroup, run_settled};
 use crate::laws::state::State;
 use crate::laws::touched::Touched;
 use crate::laws::working_set::WorkingSet;
+use crate::postgres::cells::SqlParameter;
+use crate::postgres::primary::Primary;
 use crate::refusal::Refusal;
 use crate::vault::Vault;
-use crate::{DUE_ROWS_MAX, EncodeRow, StoreError};
+use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
 
 /// The connection that writes, and what it knows.
 pub(crate) struct DatabaseWriter {
     session: WriterSession,
+    /// Where the store stood when it was taken.
+    primary: Primary,
     encode_row: EncodeRow,
     /// The key of variables of functions.
     variables: Arc<Vault>,
@@ -51,6 +55,24 @@ pub(crate) struct AppliedGroup {
     left: Vec<SqlCall>,
 }
 
+impl AppliedGroup {
+    /// What was done between commits, which leaves this.
+    pub(super) fn of_upkeep(state: State) -> AppliedGroup {
+        AppliedGroup {
+            outcomes: Vec::new(),
+            due: Vec::new(),
+            state,
+            shown: Timestamp(i64::MIN),
+            left: Vec::new(),
+        }
+    }
+
+    /// The next valid-time boundary of each table that has one, once this is committed.
+    pub(super) fn boundaries(&self) -> Boundaries {
+        Arc::clone(&self.state.boundaries)
+    }
+}
+
 /// How the commit of a group ended.
 #[derive(Debug)]
 pub(crate) enum GroupEnd {
@@ -58,8 +80,21 @@ pub(crate) enum GroupEnd {
     Done(Vec<Outcome>),
     /// Nothing of it is, nor will be: why.
     Nothing(StoreError),
-    /// It is there whole or not at all: what came in place of an answer.
-    Unknown(StoreError),
+    /// It is there whole or not at all.
+    Unknown(UnknownEnd),
+}
+
+/// A commit that is there whole or not at all.
+#[derive(Debug)]
+pub(crate) struct UnknownEnd {
+    /// What came in place of an answer.
+    pub(crate) cause: StoreError,
+    /// What became of the batches, if it is there.
+    pub(crate) outcomes: Vec<Outcome>,
+    /// Where the store stands then, unless it stood there before.
+    pub(super) mark: Option<Mark>,
+    /// The database's own number of it.
+    pub(super) transaction: i64,
 }
 
 /// What one pass over the batches of a group came to.
@@ -71,14 +106,15 @@ enum GroupRound {
 
 impl DatabaseWriter {
     /// A writer that goes on from this state.
-    pub(crate) fn new(
-        session: WriterSession,
+    pub(super) fn new(
+        (session, primary): (WriterSession, Primary),
         (encode_row, variables): (EncodeRow, Arc<Vault>),
         state: State,
         totals: Totals,
     ) -> DatabaseWriter {
         DatabaseWriter {
             session,
+            primary,
             encode_row,
             variables,
             committed: state,
@@ -102,6 +138,7 @@ impl DatabaseWriter {
     }
 
     /// How often it has waited for the database.
+    #[cfg(test)]
     pub(crate) fn round_trips(&self) -> u64 {
         self.session.round_trips()
     }
@@ -193,7 +230,8 @@ impl DatabaseWriter {
         })
     }
 
-    fn rows<'g>(&'g self, beside: &'g BesideRows) -> PostgresRows<'g> {
+    /// The rows of the open transaction.
+    pub(super) fn rows<'g>(&'g self, beside: &'g BesideRows) -> PostgresRows<'g> {
         PostgresRows {
             session: &self.session,
             records: &beside.records,
@@ -201,6 +239,14 @@ impl DatabaseWriter {
             bytes: &self.bytes,
             variables: &self.variables,
         }
+    }
+
+    pub(super) fn session(&self) -> &WriterSession {
+        &self.session
+    }
+
+    pub(super) fn encode_row(&self) -> EncodeRow {
+        self.encode_row
     }
 
     /// A group that begins at the mark, with what its batches name.
@@ -290,14 +336,107 @@ impl DatabaseWriter {
                 let _ = self.session.rollback();
                 GroupEnd::Nothing(error)
             }
-            BurstEnd::Unknown(error) => GroupEnd::Unknown(error),
+            BurstEnd::Unknown(cause) => GroupEnd::Unknown(UnknownEnd {
+                cause,
+                outcomes,
+                mark: (state.mark > self.committed.mark).then_some(state.mark),
+                transaction: self.session.transaction(),
+            }),
         }
+    }
+}
+
+impl DatabaseWriter {
+    /// Ends the transaction of a group that comes to nothing.
+    pub(super) fn give_up_group(&mut self) {
+        // Where that fails, the next one to begin finds it open, or the session gone.
+        let _ = self.session.rollback();
+    }
+
+    /// Stores the horizon, durably.
+    pub(super) fn store_horizon(&mut self, horizon: Mark) -> Result<(), StoreError> {
+        let horizon = horizon.max(self.committed.mark);
+        let all: Vec<SqlParameter> = vec![Box::new(horizon.0)];
+        let store = SqlCall::new("UPDATE meta SET horizon = $1", all);
+        self.in_own_transaction(vec![store])?;
+        self.committed.horizon = horizon;
+        Ok(())
+    }
+
+    /// See [`crate::WriteTurn::rewind`].
+    pub(super) fn rewind(&mut self) -> Result<(), StoreError> {
+        let all = [
+            "DELETE FROM tx",
+            "DELETE FROM tx_row",
+            "DELETE FROM tx_schema",
+            "DELETE FROM erasure",
+            "UPDATE meta SET mark = 0, x_at = 0, horizon = 0",
+        ];
+        self.in_own_transaction(all.map(SqlCall::plain).into())?;
+        self.committed.mark = Mark::ZERO;
+        self.committed.horizon = Mark::ZERO;
+        self.committed.number = 0;
+        Ok(())
+    }
+
+    /// Begins a transaction that takes no mark.
+    pub(super) fn begin_alone(&self) -> Result<(), StoreError> {
+        self.session.begin_at(self.committed.mark.0, Vec::new());
+        self.session.burst(&[]).map(drop)
+    }
+
+    /// Runs statements in a transaction that takes no mark. Done twice, they do the same.
+    fn in_own_transaction(&mut self, calls: Vec<SqlCall>) -> Result<(), StoreError> {
+        let begun = self.begin_alone();
+        let ended = begun.map(|()| self.session.commit(calls));
+        match ended {
+            Ok(BurstEnd::Done) => Ok(()),
+            Ok(BurstEnd::Nothing(error) | BurstEnd::Unknown(error)) | Err(error) => {
+                self.give_up_group();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether its session takes no more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.session.has_ended()
+    }
+
+    /// Where the store stands, as far as it knows.
+    pub(super) fn last_seen(&self) -> Primary {
+        Primary {
+            mark: self.committed.mark,
+            ..self.primary.clone()
+        }
+    }
+
+    /// Whether the transaction of this number, of a session that has ended, was committed.
+    ///
+    /// # Errors
+    /// What the database says; it may not say yet.
+    pub(super) fn was_committed(&self, transaction: i64) -> Result<bool, StoreError> {
+        let sql = "SELECT pg_xact_status($1::bigint::text::xid8)";
+        let found = self.session.once(sql, &[Box::new(transaction)])?;
+        let status = found.first().map(|row| row.try_get::<_, Option<&str>>(0));
+        match status.transpose()?.flatten() {
+            Some("committed") => Ok(true),
+            Some("aborted") => Ok(false),
+            status => Err(StoreError::Io {
+                detail: format!("the transaction {transaction} is {status:?}"),
+            }),
+        }
+    }
+
+    /// Lets another process own the store. Unlike a drop, it waits until the server knows.
+    pub(super) fn give_up_store(self) {
+        self.session.end();
     }
 }
 
 /// What a group writes beside rows, until it is sent.
 #[derive(Default)]
-struct BesideRows {
+pub(super) struct BesideRows {
     records: RefCell<UnsentRecords>,
     requests: RefCell<GroupRequests>,
 }
@@ -389,7 +528,15 @@ impl<'g> OpenGroup<'g> {
             }
             Err(Halt::Failed(error)) if self.outlives(&error) => {
                 self.drop_batch()?;
-                Err(Refusal::Failed(error).into())
+                let session = self.set.database().session;
+                // Others may write before it tries again.
+                let is_put_aside = session.take_tables_busy();
+                let refusal = if is_put_aside {
+                    Refusal::Deferred
+                } else {
+                    Refusal::Failed(error)
+                };
+                Err(refusal.into())
             }
             Err(failed) => Err(failed),
         }

@@ -1,19 +1,20 @@
 //! What SQLite does of a batch next to rows, and the record of a commit.
 
-use model::TableNumber;
+use model::{Table, TableNumber};
 use rusqlite::{ToSql, params};
 
-use crate::batch::CatalogueOp;
+use crate::batch::ConstraintChange;
 use crate::laws::halt::Step;
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
+use crate::schema_record::SchemaRecord;
 use crate::sqlite::write::run::SqliteRun;
 use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::vault::Place;
 
 impl BatchStore for SqliteRows<'_> {
-    fn catalogue_op(run: &mut Run<'_, Self>, op: &CatalogueOp) -> Step<()> {
-        run.recorded_op(op)
+    fn constrain(run: &mut Run<'_, Self>, table: &Table, change: &ConstraintChange) -> Step<()> {
+        run.constrain(table, change)
     }
 
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()> {
@@ -22,17 +23,6 @@ impl BatchStore for SqliteRows<'_> {
 }
 
 impl SqliteRun<'_, '_> {
-    /// Changes the catalogue, and takes note of it for the commit's record if that is a change.
-    fn recorded_op(&mut self, op: &CatalogueOp) -> Step<()> {
-        let changes = self.catalogue.len();
-        self.catalogue_op(op)?;
-        let constrains = matches!(op, CatalogueOp::Constrain { .. });
-        if self.catalogue.len() > changes || constrains {
-            self.note_schema(op);
-        }
-        Ok(())
-    }
-
     /// Writes the commit's own row, and the rows it touched. Snapshots are stamped once for all
     /// batches of the transaction, at its end (`Writer::stamp`).
     fn write_record(&mut self, record: &RecordToWrite<'_>) -> Step<()> {
@@ -65,6 +55,23 @@ impl SqliteRun<'_, '_> {
         }
         drop(row);
         self.record_schema()?;
+        Ok(())
+    }
+
+    /// Writes what was noted beside the commit's own row.
+    fn record_schema(&self) -> Step<()> {
+        if self.noted.is_empty() {
+            return Ok(());
+        }
+        let mut insert = self.statement(
+            "INSERT INTO tx_schema (tt, n, database, tab, act, key) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        for (nth, (database, record)) in self.noted.iter().enumerate() {
+            let SchemaRecord { act, table, key } = record;
+            let act = act.as_str();
+            insert.execute(params![self.mark.0, nth as i64, database, table, act, key])?;
+        }
         Ok(())
     }
 }

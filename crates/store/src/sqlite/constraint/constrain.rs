@@ -168,9 +168,9 @@ mod tests {
     use testing::{plain_column, plain_table};
 
     use super::*;
-    use crate::sqlite::constraint::violations::overlap_sql;
     use crate::sqlite::schema::tables::create_table;
     use crate::sqlite::write::period_search::key_sql;
+    use crate::stored::overlaps::overlap_sql;
 
     fn table() -> Table {
         let kinds = [

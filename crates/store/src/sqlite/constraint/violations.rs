@@ -16,31 +16,13 @@ use crate::laws::period_search::SharedKey;
 use crate::laws::versions::VersionsWanted;
 use crate::refusal::{Refusal, VIOLATIONS_MAX, Violation, Violations};
 use crate::sqlite::schema::constraints::{beginnings, held};
-use crate::sqlite::schema::tables::{BELIEVED_END, END};
+use crate::sqlite::schema::tables::END;
 use crate::sqlite::write::run::SqliteRun;
 use crate::sqlite::write::stored_rows::stored_period;
+use crate::stored::overlaps::{BELIEVED_END, overlap_sql};
 
 /// How long further violations are looked for. No other writer can go on meanwhile.
 const FURTHER_MAX: Duration = Duration::from_millis(200);
-
-/// Looks for `few` pieces of rows that share values in these columns, and an instant, with others.
-/// One pass along each key: pieces of one row never overlap, so what begins before all that came
-/// before it has ended belongs to another row.
-pub(crate) fn overlap_sql(table: TableNumber, columns: &[String], few: usize) -> String {
-    let key = columns.join(", ");
-    let has_value = columns
-        .iter()
-        .map(|name| format!(" AND {name} IS NOT NULL"));
-    let has_value: String = has_value.collect();
-    format!(
-        "SELECT id, rid FROM (\
-           SELECT id, rid, vf, max({BELIEVED_END}) OVER (\
-             PARTITION BY {key} ORDER BY vf \
-             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
-           FROM {} WHERE st = {END}{has_value}) WHERE vf < before LIMIT {few}",
-        names::versions(table)
-    )
-}
 
 /// So much of a text that refers is shown: an id is no longer.
 const SHOWN_CHARS_MAX: usize = 36;
@@ -49,13 +31,6 @@ const SHOWN_CHARS_MAX: usize = 36;
 type Found = (i64, RowId);
 
 impl SqliteRun<'_, '_> {
-    /// Whether rows share equal values in these columns and an instant, as known now.
-    pub(crate) fn overlaps(&self, table: TableNumber, columns: &[String]) -> Step<bool> {
-        let mut found = Vec::new();
-        self.find_overlaps(&overlap_sql(table, columns, 1), &mut found)?;
-        Ok(!found.is_empty())
-    }
-
     fn find_overlaps(&self, sql: &str, found: &mut Vec<Found>) -> Step<()> {
         let mut statement = self.rows.connection.prepare(sql)?;
         let mut rows = statement.query(())?;

@@ -12,7 +12,8 @@ use crate::laws::halt::Halt;
 use crate::laws::permissions::{grants, permissions_text};
 use crate::sqlite::SqliteStore;
 use crate::sqlite::commit::writer::Writer;
-use crate::sqlite::schema::tables::{BELIEVED_END, END};
+use crate::sqlite::schema::tables::END;
+use crate::stored::overlaps::BELIEVED_END;
 use crate::{StoreError, refusal::Refusal};
 
 /// Derives all of it in the store that `options` name, which is closed in the end.

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::building::HistoryBuild;
 use super::fault::HistoryFault;
 use crate::sqlite::schema::sizes;
-use crate::sqlite::schema::tables::{BELIEVED_END, END};
+use crate::sqlite::schema::tables::END;
+use crate::stored::overlaps::BELIEVED_END;
 
 /// Checks what the entries say together, and notes which rows are to be shown.
 pub(super) fn settle(building: &mut HistoryBuild) -> Result<(), HistoryFault> {

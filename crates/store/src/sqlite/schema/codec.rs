@@ -56,7 +56,7 @@ mod tests {
     use model::{ColumnKey, ColumnKind, ColumnNumber};
 
     use super::*;
-    use crate::sqlite::schema::bind::json_text;
+    use crate::json_value::json_text;
 
     fn column(kind: ColumnKind, array: bool) -> Column {
         Column {

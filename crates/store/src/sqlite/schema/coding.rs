@@ -8,9 +8,10 @@ use model::{Column, Table, TableNumber, Value};
 use rusqlite::types::{Null, ValueRef};
 use rusqlite::{Row, Statement};
 
-use super::bind::{Bound, json_text};
+use super::bind::Bound;
 use super::codec;
 use super::row_sql::UnchangedColumns;
+use crate::json_value::json_text;
 use crate::laws::body::body_to_keep;
 use crate::laws::damaged::{Damaged, SealedValue};
 use crate::laws::growth::NUMBER_BYTES;

@@ -3,12 +3,12 @@
 
 pub(crate) mod bind;
 pub(crate) mod catalogue_read;
-pub(crate) mod catalogue_rows;
 pub(crate) mod codec;
 pub(crate) mod coding;
 pub(crate) mod columns;
 pub(crate) mod constraints;
 pub(crate) mod format_steps;
+pub(crate) mod freed;
 pub(crate) mod fulltext;
 pub(crate) mod functions_key;
 pub(crate) mod links;
@@ -18,4 +18,3 @@ pub(crate) mod sizes;
 pub(crate) mod state;
 pub(crate) mod stored_reads;
 pub(crate) mod tables;
-pub(crate) mod tasks;

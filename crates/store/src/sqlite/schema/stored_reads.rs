@@ -15,6 +15,8 @@ impl ToSql for StoredParameter {
             StoredParameter::Text(text) => text.to_sql(),
             StoredParameter::Bytes(bytes) => bytes.to_sql(),
             StoredParameter::Printed(text) => text.to_sql(),
+            StoredParameter::WholeBound(number) => number.to_sql(),
+            StoredParameter::RealBound(number) => number.to_sql(),
         }
     }
 }

@@ -20,10 +20,6 @@ use super::fulltext;
 /// stands in the query literally.
 pub(crate) const END: &str = "9223372036854775807";
 
-/// The end of a version as it is believed now.
-pub(crate) const BELIEVED_END: &str =
-    "CASE cut_tt WHEN 9223372036854775807 THEN vt ELSE cut_vt END";
-
 /// The statements that make the physical tables and indexes of `table`.
 pub(crate) fn create_table(table: &Table) -> String {
     let number = table.number;

@@ -10,7 +10,8 @@ use crate::StoreError;
 use crate::laws::period_search::{PeriodSearch, SharedKey};
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::constraints::key_tests;
-use crate::sqlite::schema::tables::{BELIEVED_END, END};
+use crate::sqlite::schema::tables::END;
+use crate::stored::overlaps::BELIEVED_END;
 
 impl PeriodSearch for SqliteRows<'_> {
     fn sharer(

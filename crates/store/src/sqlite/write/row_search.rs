@@ -16,7 +16,8 @@ use crate::laws::search_time::SEARCH_MAX;
 use crate::sqlite::disk::sorts;
 use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
-use crate::sqlite::schema::tables::{BELIEVED_END, END};
+use crate::sqlite::schema::tables::END;
+use crate::stored::overlaps::BELIEVED_END;
 
 impl RowSearch for SqliteRows<'_> {
     fn value_holders(

@@ -1,12 +1,10 @@
 //! Transactions of clients as SQLite keeps them.
 
-use model::{ProjectId, Table, Timestamp};
+use model::{ProjectId, Timestamp};
 use rusqlite::params;
 
-use super::run::SqliteRun;
 use super::stored_rows::SqliteRows;
 use crate::StoreError;
-use crate::laws::halt::Step;
 use crate::laws::transaction_store::{
     AddedOperations, GoneTransactions, HeldShare, NewTransaction, REMOVED_MAX, TransactionOwner,
     TransactionStore,
@@ -167,40 +165,5 @@ impl SqliteRows<'_> {
             })
         };
         Ok(self.statement(sql)?.query_row(&*all, share)?)
-    }
-}
-
-impl SqliteRun<'_, '_> {
-    /// Removes the transactions of a project that goes, and the keys of its requests.
-    pub(crate) fn delete_transactions(&self, project: &ProjectId) -> Step<()> {
-        self.statement("DELETE FROM request_key WHERE project = ?1")?
-            .execute([project.as_str()])?;
-        self.statement("DELETE FROM staged WHERE project = ?1")?
-            .execute([project.as_str()])?;
-        Ok(())
-    }
-
-    /// Fails every open transaction with operations on the table's database that were staged while
-    /// there was no key, and forgets their operations: content is judged by the commit, so they may
-    /// hold values of a column that is only now created as an encrypted one.
-    pub(crate) fn fail_plain_transactions(&mut self, table: &Table) -> Step<()> {
-        let sql = "SELECT DISTINCT s.seq FROM staged AS s JOIN staged_op AS o ON o.tx = s.seq \
-                   WHERE s.project = ?1 AND s.status = ?2 AND typeof(o.body) = 'text' \
-                   AND substr(o.place, 1, length(?3)) = ?3";
-        let database = format!("{}/", table.database);
-        let pending = TransactionStatus::Pending.as_str();
-        let mut statement = self.statement(sql)?;
-        let parameters = params![table.project.as_str(), pending, database];
-        let found = statement.query_map(parameters, |row| row.get::<_, i64>(0))?;
-        let found = found.collect::<Result<Vec<_>, _>>()?;
-        drop(statement);
-        for seq in &found {
-            let now = self.mark.timestamp();
-            self.rows()
-                .end_transaction(*seq, TransactionStatus::Failed, now)?;
-        }
-        // So the log is cut, in which they stand, too.
-        self.state.erased += found.len() as u64;
-        Ok(())
     }
 }

@@ -2,17 +2,15 @@
 //! schema finds it where changes of rows stand.
 
 use model::{ColumnNumber, DatabaseId, ProjectId, Table};
-use rusqlite::params;
 
-use super::run::SqliteRun;
+use super::run::Run;
 use crate::batch::{CatalogueOp, SchemaChange};
-use crate::laws::halt::Step;
 use crate::schema_record::{SchemaAct, SchemaRecord};
 
-impl SqliteRun<'_, '_> {
+impl<D> Run<'_, D> {
     /// Takes note of an operation that has changed something in a database. The end of a project
     /// or a database is not noted: with it goes whatever could show it.
-    pub(crate) fn note_schema(&mut self, op: &CatalogueOp) {
+    pub(super) fn note_schema(&mut self, op: &CatalogueOp) {
         let (project, database, record) = match op {
             CatalogueOp::CreateProject { .. }
             | CatalogueOp::DeleteProject(_)
@@ -70,23 +68,6 @@ impl SqliteRun<'_, '_> {
         if let Ok(database) = self.database(project, database) {
             self.noted.push((database.seq, record));
         }
-    }
-
-    /// Writes what was noted beside the commit's own row.
-    pub(crate) fn record_schema(&self) -> Step<()> {
-        if self.noted.is_empty() {
-            return Ok(());
-        }
-        let mut insert = self.statement(
-            "INSERT INTO tx_schema (tt, n, database, tab, act, key) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?;
-        for (nth, (database, record)) in self.noted.iter().enumerate() {
-            let SchemaRecord { act, table, key } = record;
-            let act = act.as_str();
-            insert.execute(params![self.mark.0, nth as i64, database, table, act, key])?;
-        }
-        Ok(())
     }
 }
 

@@ -7,18 +7,18 @@ use model::{
     IndexKind, IndexStatus, OnDelete, Relation, RelationKind, Table,
 };
 
-use super::run::SqliteRun;
-use super::schema_write::position_of;
+use super::halt::Step;
+use super::perform::BatchStore;
+use super::run::Run;
+use super::schema::position_of;
+use super::table_layout::{IndexPace, TablesChange};
 use crate::batch::INDEXED_AT_ONCE_MAX;
-use crate::laws::halt::Step;
-use crate::sqlite::schema::catalogue_rows::{insert_column, insert_index};
-use crate::sqlite::schema::links;
-use crate::sqlite::schema::tables::drop_index;
+use crate::stored_catalogue::rows;
 
-impl SqliteRun<'_, '_> {
+impl<D: BatchStore> Run<'_, D> {
     /// Adds a column to `table` and its partner to `related`; see
     /// [`crate::SchemaChange::AddRelationship`].
-    pub(crate) fn add_relationship(
+    pub(super) fn add_relationship(
         &mut self,
         table: Table,
         related: &Table,
@@ -53,15 +53,13 @@ impl SqliteRun<'_, '_> {
         self.put_reshaped(table)
     }
 
-    /// Makes what finds the rows that hold a link: a table of links for lists; else an index,
-    /// for which a table of links stands in until it is built, if the table has many rows.
+    /// Makes what finds the rows that hold a link: something of its own for lists; else an index,
+    /// for which that stands in until it is built, if the table has many rows.
     fn index_links(&mut self, table: &mut Table, position: usize, relation: &Relation) -> Step<()> {
-        let column = table.columns[position].number;
         let is_large = self.versions_at_most(table.number)? > INDEXED_AT_ONCE_MAX;
         if relation.is_list() || is_large {
-            self.rows
-                .connection
-                .execute_batch(&links::create(table.number, column, relation))?;
+            let links = TablesChange::AddLinks(table, position);
+            self.rows().reshape(links)?;
         }
         if relation.is_list() {
             return Ok(());
@@ -89,15 +87,15 @@ impl SqliteRun<'_, '_> {
             updated: self.now(),
         };
         if !is_large {
-            self.build(table, &index)?;
+            self.build(table, &index, IndexPace::AtOnce)?;
         }
-        insert_index(self.rows.connection, table, &index, self.mark)?;
+        self.write(&rows::index(table, &index, self.mark))?;
         table.indexes.push(index);
         Ok(())
     }
 
     /// Changes the key of one end, and the behaviour of both.
-    pub(crate) fn update_relationship(
+    pub(super) fn update_relationship(
         &mut self,
         table: Table,
         number: ColumnNumber,
@@ -136,13 +134,13 @@ impl SqliteRun<'_, '_> {
         column.kind = ColumnKind::Relationship(relation);
         column.updated = self.now();
         self.close_numbered("column_", table.number, number.0)?;
-        insert_column(self.rows.connection, table.number, &column, self.mark)?;
+        self.write(&rows::column(table.number, &column, self.mark))?;
         table.columns[position] = column;
         self.put_reshaped(table)
     }
 
     /// Removes both ends of the relationship that `number` is an end of.
-    pub(crate) fn drop_relationship(&mut self, table: Table, number: ColumnNumber) -> Step<()> {
+    pub(super) fn drop_relationship(&mut self, table: Table, number: ColumnNumber) -> Step<()> {
         let relation = relation_of(&table.columns[position_of(&table, number)]).clone();
         let place = Arc::new(table);
         self.drop_end(Table::clone(&place), number)?;
@@ -157,21 +155,17 @@ impl SqliteRun<'_, '_> {
         while let Some(at) = table.indexes.iter().position(over) {
             let index = table.indexes.remove(at);
             self.close_numbered("index_", table.number, index.number)?;
-            self.rows.connection.execute_batch(&drop_index(
-                table.number,
-                index.number,
-                index.kind,
-            ))?;
+            let gone = TablesChange::DropIndex(table.number, &index);
+            self.rows().reshape(gone)?;
         }
-        self.rows
-            .connection
-            .execute_batch(&links::drop(table.number, number))?;
+        let gone = TablesChange::DropLinks(table.number, number);
+        self.rows().reshape(gone)?;
         self.drop_plain_column(table, number)
     }
 
     /// Takes the other ends of a table's relationships from the tables they are in, because the
     /// table goes.
-    pub(crate) fn leave_relationships(&mut self, table: &Table) -> Step<()> {
+    pub(super) fn leave_relationships(&mut self, table: &Table) -> Step<()> {
         for (_, relation) in table.relations() {
             if relation.related == table.id {
                 continue;

@@ -1,10 +1,10 @@
-//! What the table `upkeep` may ask for, and how much of it one slice does.
+//! What containers leave to be done between commits.
 
-use rusqlite::Connection;
+use model::TableNumber;
 
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::laws::slices::SLICE_BYTES_MAX;
+use crate::stored::change::StoredChange;
 
 /// What the table `upkeep` may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,33 +40,13 @@ impl Task {
             other => Err(corrupt(format!("unknown upkeep {other:?}"))),
         }
     }
-}
 
-/// How much a slice has removed, by the pages that came free.
-pub(crate) struct Freed<'c> {
-    connection: &'c Connection,
-    pages_before: i64,
-    page_bytes: i64,
-}
-
-impl Freed<'_> {
-    /// Counts from now on.
-    pub(crate) fn watch(connection: &Connection) -> Result<Freed<'_>, StoreError> {
-        Ok(Freed {
-            connection,
-            pages_before: free_pages(connection)?,
-            page_bytes: connection.pragma_query_value(None, "page_size", |row| row.get(0))?,
-        })
+    /// Leaves it to the upkeep, from the table's first row on.
+    pub(crate) fn leave(self, table: TableNumber) -> StoredChange {
+        StoredChange::new(
+            "INSERT INTO upkeep (tab, task, seq) VALUES ($1, $2, 0) \
+             ON CONFLICT (tab, task) DO UPDATE SET seq = 0",
+            vec![table.0.into(), self.as_str().into()],
+        )
     }
-
-    /// Whether the slice is to end.
-    pub(crate) fn is_enough(&self) -> Result<bool, StoreError> {
-        let pages = free_pages(self.connection)? - self.pages_before;
-        Ok(pages * self.page_bytes >= SLICE_BYTES_MAX as i64)
-    }
-}
-
-fn free_pages(connection: &Connection) -> rusqlite::Result<i64> {
-    let mut count = connection.prepare_cached("PRAGMA freelist_count")?;
-    count.query_row((), |row| row.get(0))
 }

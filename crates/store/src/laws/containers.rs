@@ -8,18 +8,19 @@ use model::{
     ApiKey, CatalogueChange, Database, DatabaseId, DatabaseKind, IndexStatus, KeyId, Permission,
     Project, ProjectId, Retention, Table, TableId, TableNumber, TableOptions,
 };
-use rusqlite::params;
 
-use super::run::SqliteRun;
+use super::halt::Step;
+use super::perform::BatchStore;
+use super::permissions::permissions_text;
+use super::run::Run;
+use super::table_layout::TablesChange;
+use super::tasks::Task;
 use crate::batch::CatalogueOp;
-use crate::laws::halt::Step;
-use crate::laws::permissions::permissions_text;
 use crate::refusal::{Container, Refusal};
-use crate::sqlite::schema::catalogue_rows::{
-    insert_column, insert_database, insert_index, insert_key, insert_table,
-};
-use crate::sqlite::schema::tables::create_table;
-use crate::sqlite::schema::tasks::Task;
+use crate::stored::change::StoredChange;
+use crate::stored::parameter::StoredParameter;
+use crate::stored::transactions;
+use crate::stored_catalogue::rows;
 
 /// What an update asks of a table; `None` keeps.
 struct TableChanges<'a> {
@@ -29,8 +30,19 @@ struct TableChanges<'a> {
     enabled: Option<bool>,
 }
 
-impl SqliteRun<'_, '_> {
+impl<D: BatchStore> Run<'_, D> {
+    /// Changes a container, and takes note of it for the commit's record if that is a change.
     pub(crate) fn catalogue_op(&mut self, op: &CatalogueOp) -> Step<()> {
+        let changes = self.catalogue.len();
+        self.container_op(op)?;
+        let constrains = matches!(op, CatalogueOp::Constrain { .. });
+        if self.catalogue.len() > changes || constrains {
+            self.note_schema(op);
+        }
+        Ok(())
+    }
+
+    fn container_op(&mut self, op: &CatalogueOp) -> Step<()> {
         match op {
             CatalogueOp::CreateProject { id, name } => self.create_project(id, name),
             CatalogueOp::DeleteProject(id) => self.delete_project(id),
@@ -96,7 +108,7 @@ impl SqliteRun<'_, '_> {
                 if known.is_none_or(|known| known.schema_epoch != table.schema_epoch) {
                     return Err(Refusal::CatalogueMoved.into());
                 }
-                self.constrain(table, change)
+                D::constrain(self, table, change)
             }
         }
     }
@@ -112,8 +124,7 @@ impl SqliteRun<'_, '_> {
             databases: HashMap::new(),
             functions: HashMap::new(),
         };
-        self.statement("INSERT INTO project (id, name, created, sf) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![id.as_str(), name, project.created.0, self.mark.0])?;
+        self.write(&rows::project(&project, self.mark))?;
         self.change_catalogue(CatalogueChange::ProjectPut(project));
         Ok(())
     }
@@ -126,9 +137,11 @@ impl SqliteRun<'_, '_> {
         for function in project.functions.values() {
             self.close_function(function)?;
         }
-        self.close("api_key", "project = ?2", params![self.mark.0, id.as_str()])?;
-        self.close("project", "id = ?2", params![self.mark.0, id.as_str()])?;
-        self.delete_transactions(id)?;
+        self.close("api_key", "project = $2", [id.as_str().into()])?;
+        self.close("project", "id = $2", [id.as_str().into()])?;
+        for write in transactions::remove_of_project(id) {
+            self.write(&write)?;
+        }
         self.change_catalogue(CatalogueChange::ProjectGone(id.clone()));
         Ok(())
     }
@@ -147,7 +160,7 @@ impl SqliteRun<'_, '_> {
             created: self.now(),
             ..key.clone()
         };
-        insert_key(self.rows.connection, &key, self.mark)?;
+        self.write(&rows::key(&key, self.mark))?;
         self.change_catalogue(CatalogueChange::KeyPut(Arc::new(key)));
         Ok(())
     }
@@ -158,7 +171,8 @@ impl SqliteRun<'_, '_> {
         let key = self.state.catalogue.keys().find(is_meant);
         let key = key.ok_or_else(|| Refusal::NotFound(Container::Key, id.to_string()))?;
         let hash = key.secret_hash;
-        self.close("api_key", "hash = ?2", params![self.mark.0, hash])?;
+        let secret = StoredParameter::from(hash.to_vec());
+        self.close("api_key", "hash = $2", [secret])?;
         self.change_catalogue(CatalogueChange::KeyGone(hash));
         Ok(())
     }
@@ -186,7 +200,7 @@ impl SqliteRun<'_, '_> {
             tables: HashMap::new(),
         };
         self.state.next_database += 1;
-        insert_database(self.rows.connection, &database, self.mark)?;
+        self.write(&rows::database(&database, self.mark))?;
         self.change_catalogue(CatalogueChange::DatabasePut(database));
         Ok(())
     }
@@ -210,8 +224,8 @@ impl SqliteRun<'_, '_> {
             updated: self.now(),
             ..Database::clone(&before)
         };
-        self.close("database_", "seq = ?2", params![self.mark.0, before.seq])?;
-        insert_database(self.rows.connection, &after, self.mark)?;
+        self.close("database_", "seq = $2", [before.seq.into()])?;
+        self.write(&rows::database(&after, self.mark))?;
         self.change_catalogue(CatalogueChange::DatabasePut(after));
         Ok(())
     }
@@ -227,7 +241,7 @@ impl SqliteRun<'_, '_> {
         for table in database.tables.values() {
             self.close_table(table.number)?;
         }
-        self.close("database_", "seq = ?2", params![self.mark.0, database.seq])
+        self.close("database_", "seq = $2", [database.seq.into()])
     }
 
     fn create_table(&mut self, definition: &Table) -> Step<()> {
@@ -238,16 +252,16 @@ impl SqliteRun<'_, '_> {
         let table = self.stamped(definition);
         self.state.next_table += 1;
         self.need_key(&table, &table.columns)?;
-        insert_table(self.rows.connection, &table, self.mark)?;
+        self.write(&rows::table(&table, self.mark))?;
         for column in &table.columns {
-            insert_column(self.rows.connection, table.number, column, self.mark)?;
+            self.write(&rows::column(table.number, column, self.mark))?;
         }
         for index in &table.indexes {
-            insert_index(self.rows.connection, &table, index, self.mark)?;
+            self.write(&rows::index(&table, index, self.mark))?;
         }
-        self.rows.connection.execute_batch(&create_table(&table))?;
-        self.statement("INSERT INTO table_bytes (tab, bytes) VALUES (?1, 0)")?
-            .execute(params![table.number.0])?;
+        self.rows().reshape(TablesChange::Make(&table))?;
+        let bytes = "INSERT INTO table_bytes (tab, bytes) VALUES ($1, 0)";
+        self.write_of(bytes, table.number)?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(table)));
         Ok(())
     }
@@ -341,9 +355,8 @@ impl SqliteRun<'_, '_> {
     }
 
     fn replace_table(&mut self, after: Table) -> Step<()> {
-        let number = after.number.0;
-        self.close("table_", "number = ?2", params![self.mark.0, number])?;
-        insert_table(self.rows.connection, &after, self.mark)?;
+        self.close("table_", "number = $2", [after.number.0.into()])?;
+        self.write(&rows::table(&after, self.mark))?;
         self.change_catalogue(CatalogueChange::TablePut(Arc::new(after)));
         Ok(())
     }
@@ -384,47 +397,48 @@ impl SqliteRun<'_, '_> {
         others.map(|other| other.id.clone()).collect()
     }
 
-    /// Closes what the catalogue knows of a table, and leaves its rows to the upkeep.
+    /// Closes what the catalogue knows of a table, and lets its rows go.
     fn close_table(&mut self, number: TableNumber) -> Step<()> {
         for table in ["column_", "index_"] {
-            self.close(table, "tab = ?2", params![self.mark.0, number.0])?;
+            self.close(table, "tab = $2", [number.0.into()])?;
         }
-        self.close("table_", "number = ?2", params![self.mark.0, number.0])?;
-        // Whatever else was left to do for it is so no more.
-        self.statement("DELETE FROM upkeep WHERE tab = ?1")?
-            .execute(params![number.0])?;
-        self.statement("DELETE FROM table_bytes WHERE tab = ?1")?
-            .execute(params![number.0])?;
-        self.statement("DELETE FROM erasure WHERE tab = ?1")?
-            .execute(params![number.0])?;
-        self.statement("DELETE FROM over_time WHERE tab = ?1 OR related = ?1")?
-            .execute(params![number.0])?;
+        self.close("table_", "number = $2", [number.0.into()])?;
+        for delete in [
+            // Whatever else was left to do for it is so no more.
+            "DELETE FROM upkeep WHERE tab = $1",
+            "DELETE FROM table_bytes WHERE tab = $1",
+            "DELETE FROM erasure WHERE tab = $1",
+            "DELETE FROM over_time WHERE tab = $1 OR related = $1",
+        ] {
+            self.write_of(delete, number)?;
+        }
         Arc::make_mut(&mut self.state.constraints).forget(number);
         Arc::make_mut(&mut self.state.boundaries).remove(&number);
-        self.leave(number, Task::Drop)?;
-        self.rows.texts.forget(number);
-        Ok(())
+        Ok(self.rows().reshape(TablesChange::Drop(number))?)
     }
 
-    /// Leaves a task to the upkeep, from the table's first row on.
+    /// Leaves a task to the upkeep.
     pub(crate) fn leave(&self, number: TableNumber, task: Task) -> Step<()> {
-        self.statement("INSERT OR REPLACE INTO upkeep (tab, task, seq) VALUES (?1, ?2, 0)")?
-            .execute(params![number.0, task.as_str()])?;
-        Ok(())
+        self.write(&task.leave(number))
     }
 
-    /// Ends the open rows of a catalogue table for which `condition` holds; `?1` is the mark.
+    /// Ends the open rows of a catalogue table for which `condition` holds, whose parameters go on
+    /// from `$2`.
     pub(crate) fn close(
         &self,
         table: &str,
         condition: &str,
-        parameters: &[&dyn rusqlite::ToSql],
+        parameters: impl IntoIterator<Item = StoredParameter>,
     ) -> Step<()> {
-        let end = crate::sqlite::schema::tables::END;
-        self.statement(&format!(
-            "UPDATE {table} SET st = ?1 WHERE st = {end} AND {condition}"
-        ))?
-        .execute(parameters)?;
-        Ok(())
+        self.write(&rows::close(table, condition, self.mark, parameters))
+    }
+
+    pub(crate) fn write(&self, change: &StoredChange) -> Step<()> {
+        Ok(self.rows().change_stored(change).map(drop)?)
+    }
+
+    /// Runs a statement on what is stored of a table beside its rows.
+    fn write_of(&self, sql: &'static str, table: TableNumber) -> Step<()> {
+        self.write(&StoredChange::new(sql, vec![table.0.into()]))
     }
 }

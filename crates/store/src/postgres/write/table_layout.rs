@@ -1,0 +1,80 @@
+//! The tables of rows as PostgreSQL has them. What changes them waits but shortly for those who
+//! read them: all that write wait behind it.
+
+use model::{Index, Table};
+use query::{Dialect, names};
+
+use super::rows::PostgresRows;
+use crate::StoreError;
+use crate::laws::table_layout::{IndexBuilt, IndexPace, TableLayout, TablesChange};
+use crate::postgres::row_tables::{
+    UserIndex, add_column, create_indexes, create_links_index, create_tables, drop_index,
+    drop_tables, user_indexes,
+};
+
+impl TableLayout for PostgresRows<'_> {
+    const DIALECT: Dialect = Dialect::Postgres;
+
+    fn reshape(&self, change: TablesChange<'_>) -> Result<(), StoreError> {
+        let statements = match change {
+            TablesChange::Make(table) => {
+                create_tables(table.number, &table.columns) + &create_indexes(table)
+            }
+            TablesChange::Drop(table) => drop_tables(table),
+            TablesChange::AddColumn(table, column) => add_column(table, column),
+            TablesChange::AddLinks(table, position) => {
+                let relation = table.columns[position].relation();
+                let relation = relation.expect("only relationships have links");
+                create_links_index(table, position, relation.kind)
+            }
+            TablesChange::DropLinks(table, column) => {
+                format!("DROP INDEX IF EXISTS {};", names::links(table, column))
+            }
+            TablesChange::DropIndex(table, index) => drop_index(table, index.number),
+        };
+        self.session.reshape(&statements)
+    }
+
+    /// One that was built outside of any commit is there already.
+    fn build_index(
+        &self,
+        table: &Table,
+        index: &Index,
+        pace: IndexPace,
+    ) -> Result<IndexBuilt, StoreError> {
+        let both = user_indexes(table, index);
+        if both.is_empty() {
+            return Ok(IndexBuilt::Whole);
+        }
+        if pace == IndexPace::InParts {
+            self.remove_half_built(&both)?;
+        }
+        let missing = both.iter().map(|one| one.create("IF NOT EXISTS "));
+        let is_free = self.session.simple_if_free(&missing.collect::<String>())?;
+        Ok(if is_free {
+            IndexBuilt::Whole
+        } else {
+            IndexBuilt::NotUnique
+        })
+    }
+
+    fn sealing_key(&self) -> Result<String, StoreError> {
+        let detail = "Encrypted columns cannot be written to PostgreSQL yet.".to_owned();
+        Err(StoreError::Io { detail })
+    }
+}
+
+impl PostgresRows<'_> {
+    /// Removes what a build outside of any commit has left half-way: it is there, but no read uses
+    /// it, and it does not keep values apart.
+    fn remove_half_built(&self, indexes: &[UserIndex]) -> Result<(), StoreError> {
+        let names: Vec<String> = indexes.iter().map(|one| one.name.clone()).collect();
+        let sql = "SELECT n FROM unnest($1::text[]) AS n \
+                   JOIN pg_index ON indexrelid = to_regclass(n) WHERE NOT indisvalid";
+        for row in self.session.once(sql, &[Box::new(names)])? {
+            let name: String = row.try_get(0)?;
+            self.session.reshape(&format!("DROP INDEX {name};"))?;
+        }
+        Ok(())
+    }
+}
