@@ -19,18 +19,12 @@ mod plan_tests;
 mod primary;
 mod read;
 pub(crate) mod row_tables;
+mod served;
 #[cfg(test)]
 mod statement_tests;
 mod stored_health;
 mod stored_parameters;
 mod tls;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "no store serves from PostgreSQL before all of it writes"
-    )
-)]
 pub(crate) mod write;
 
 pub use address::{DatabaseUrl, UrlFault};

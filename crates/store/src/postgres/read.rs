@@ -29,9 +29,9 @@ use crate::stored::read::StoredRead;
 use crate::stored::{constraints, names_then};
 use crate::vault::Vault;
 use crate::{
-    BoundaryOf, EncodeRow, Listed, Listing, OffloadKind, Options, Point, Recorded, RecordsOf,
-    Snapshot, StoreConstraints, StoreError, StoreFuture, StorePlace, StoreReads, TableConstraints,
-    Work,
+    BoundaryOf, EncodeRow, Listed, Listing, Loaded, OffloadKind, Options, Point, Recorded,
+    RecordsOf, Snapshot, StoreConstraints, StoreError, StoreFuture, StorePlace, StoreReads,
+    TableConstraints, Work,
 };
 
 mod boundary;
@@ -52,10 +52,12 @@ mod stored_reads;
 mod tested;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use lending::{DatabaseStanding, Lending, LentConnection};
 use point::OwnedPoint;
 use read_halt::{ReadHalt, Step};
+use whole::WholeStore;
 
 /// Connections for short reads: each serves some thousand points a second, and a server has room
 /// for a hundred connections unless it is set otherwise.
@@ -89,7 +91,7 @@ struct SharedReads {
     /// The key of encrypted columns, and of what may hold their values.
     vault: Vault,
     /// The key of variables of functions.
-    variables: Vault,
+    variables: Arc<Vault>,
     /// Longest time of a short read.
     short: Duration,
     limit_ms: u64,
@@ -165,7 +167,7 @@ impl DatabaseReads {
                 handle,
                 encode_row: options.encode_row,
                 vault: Vault::of_values(keys),
-                variables: Vault::of_variables(keys),
+                variables: Arc::new(Vault::of_variables(keys)),
                 short: Duration::from_millis(short_ms),
                 limit_ms: options.read_limit_ms,
                 slow: SlowShapes::new(),
@@ -199,6 +201,16 @@ impl DatabaseReads {
             let _ = end.send(());
             drop(thread.join());
         }
+    }
+
+    /// The key of variables of functions, of which the writer has the same.
+    pub(super) fn variables_key(&self) -> Arc<Vault> {
+        Arc::clone(&self.shared.variables)
+    }
+
+    /// All containers, and the marks to go on from, as of the latest commit.
+    pub(super) fn load(&self) -> StoreFuture<'_, Loaded> {
+        self.run(WholeStore, false)
     }
 
     fn run<R: DatabaseRead>(&self, read: R, of_guest: bool) -> StoreFuture<'_, R::Answer> {

@@ -17,7 +17,6 @@ use crate::laws::due::DueRows;
 use crate::laws::group_bytes::GroupBytes;
 use crate::laws::growth::Totals;
 use crate::laws::halt::{Halt, Step};
-use crate::laws::left_of_functions;
 use crate::laws::named::named;
 use crate::laws::run::{Run, RunManner};
 use crate::laws::settled::{BatchEnd, SettledGroup, run_settled};
@@ -204,30 +203,6 @@ impl DatabaseWriter {
         }
         group.shows(instant);
         group.into_applied(Vec::new())
-    }
-
-    /// Removes a slice of what is left of functions and deployments that are gone, and of records
-    /// that are kept no longer; whether there is more.
-    ///
-    /// # Errors
-    /// What the database says. It may be tried again.
-    pub(crate) fn remove_left_of_functions(&mut self) -> Result<bool, StoreError> {
-        let beside = BesideRows::default();
-        let rows = self.rows(&beside);
-        if !left_of_functions::is_any(&rows)? {
-            return Ok(false);
-        }
-        self.session.begin_at(self.committed.mark.0, Vec::new());
-        let removed = left_of_functions::remove_slice(&rows);
-        let is_more = removed.and_then(|()| left_of_functions::is_any(&rows));
-        let ended = is_more.and_then(|is_more| match self.session.commit(Vec::new()) {
-            BurstEnd::Done => Ok(is_more),
-            BurstEnd::Nothing(error) | BurstEnd::Unknown(error) => Err(error),
-        });
-        ended.inspect_err(|_| {
-            // What was said first tells more.
-            let _ = self.session.rollback();
-        })
     }
 
     /// The rows of the open transaction.

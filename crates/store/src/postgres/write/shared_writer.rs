@@ -1,0 +1,269 @@
+//! The one writer, handed from call to call, and taken again where its session has ended.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::Mark;
+
+use super::writer::{DatabaseWriter, UnknownEnd};
+use crate::batch::Outcome;
+use crate::postgres::address::DatabaseUrl;
+use crate::postgres::opening::DatabaseStore;
+use crate::postgres::primary::Primary;
+use crate::vault::Vault;
+use crate::{EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
+
+/// After a try to take the store again, the next one comes so much later: what waits to be written
+/// goes on within a second of the database's first answer.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Where the store is, for a writer that takes it again.
+pub(in crate::postgres) struct WriterPlace {
+    pub(in crate::postgres) url: DatabaseUrl,
+    pub(in crate::postgres) password_file: Option<PathBuf>,
+    pub(in crate::postgres) encode_row: EncodeRow,
+    /// The key of variables of functions.
+    pub(in crate::postgres) variables: Arc<Vault>,
+}
+
+/// The writer, and where it comes from.
+pub(in crate::postgres) struct SharedWriter {
+    place: WriterPlace,
+    slot: Mutex<WriterSlot>,
+}
+
+/// Where the writer is.
+enum WriterSlot {
+    /// Here, with no transaction open.
+    Free(Box<DatabaseWriter>),
+    /// With a call, a [`crate::Pending`] or an [`InDoubt`].
+    Taken,
+    /// Its session has ended, and the store is to be taken again.
+    Lost(LostWriter),
+    /// How a commit ended is not known, and no caller asks any more.
+    Stopped,
+    /// Gone for good.
+    Closed,
+}
+
+struct LostWriter {
+    seen: Primary,
+    /// The last try to take the store again, and what it came to.
+    tried: Option<(Instant, StoreError)>,
+}
+
+impl SharedWriter {
+    pub(in crate::postgres) fn new(place: WriterPlace, writer: DatabaseWriter) -> SharedWriter {
+        SharedWriter {
+            place,
+            slot: Mutex::new(WriterSlot::Free(Box::new(writer))),
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, WriterSlot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer, which is taken again where its session has ended.
+    ///
+    /// # Errors
+    /// When the store is closed, writes no more, or cannot be taken again yet.
+    pub(super) fn take(&self) -> Result<Box<DatabaseWriter>, StoreError> {
+        let slot = std::mem::replace(&mut *self.slot(), WriterSlot::Taken);
+        let lost = match slot {
+            WriterSlot::Free(writer) if !writer.has_ended() => return Ok(writer),
+            WriterSlot::Free(writer) => LostWriter {
+                seen: writer.last_seen(),
+                tried: None,
+            },
+            WriterSlot::Lost(lost) => lost,
+            WriterSlot::Taken => panic!("one writer at a time, and no call while a Pending exists"),
+            WriterSlot::Stopped => {
+                *self.slot() = WriterSlot::Stopped;
+                return Err(StoreError::Stopped);
+            }
+            WriterSlot::Closed => {
+                *self.slot() = WriterSlot::Closed;
+                return Err(StoreError::Io {
+                    detail: "the store is closed".to_owned(),
+                });
+            }
+        };
+        let taken = match &lost.tried {
+            Some((at, error)) if at.elapsed() < RETRY_AFTER => Err((*at, error.clone())),
+            _ => self
+                .take_again(&lost.seen)
+                .map_err(|error| (Instant::now(), error)),
+        };
+        taken.map_err(|(at, error)| {
+            let tried = Some((at, error.clone()));
+            self.leave(WriterSlot::Lost(LostWriter { tried, ..lost }));
+            error
+        })
+    }
+
+    /// Takes the store of which this was seen last.
+    ///
+    /// # Errors
+    /// When another process has it, it cannot be reached, or it holds less.
+    fn take_again(&self, seen: &Primary) -> Result<Box<DatabaseWriter>, StoreError> {
+        let WriterPlace {
+            url,
+            password_file,
+            encode_row,
+            variables,
+        } = &self.place;
+        let store = DatabaseStore::open(url, password_file.as_deref())?;
+        let writer = store.into_writer(*encode_row, Arc::clone(variables))?;
+        let succession = writer.last_seen().follows(seen, seen.mark);
+        succession.map_err(StoreError::DatabaseUnfit)?;
+        Ok(Box::new(writer))
+    }
+
+    /// Puts something in the place of the writer that was taken.
+    fn leave(&self, slot: WriterSlot) {
+        let mut place = self.slot();
+        if matches!(*place, WriterSlot::Taken) {
+            *place = slot;
+        }
+    }
+
+    pub(super) fn give_back(&self, writer: Box<DatabaseWriter>) {
+        self.leave(WriterSlot::Free(writer));
+    }
+
+    /// Lends the writer to one call.
+    pub(super) fn with_writer<T>(
+        &self,
+        call: impl FnOnce(&mut DatabaseWriter) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut lent = LentWriter::new(self)?;
+        call(lent.writer())
+    }
+
+    /// What stands.
+    pub(super) fn standing(&self) -> Result<Standing, StoreError> {
+        self.with_writer(|writer| {
+            let committed = writer.committed();
+            Ok(Standing {
+                mark: committed.mark,
+                catalogue_epoch: committed.catalogue.epoch,
+            })
+        })
+    }
+
+    /// Stores the highest mark that was ever read, and gives the store up.
+    pub(in crate::postgres) fn close(&self, horizon: Mark) -> Result<(), StoreError> {
+        let stored = self.with_writer(|writer| writer.store_horizon(horizon));
+        let slot = std::mem::replace(&mut *self.slot(), WriterSlot::Closed);
+        if let WriterSlot::Free(writer) = slot {
+            writer.give_up_store();
+        }
+        match stored {
+            // What was reserved stands higher.
+            Err(StoreError::Stopped) => Ok(()),
+            stored => stored,
+        }
+    }
+}
+
+/// The writer while a call has it. Where that panics, what it has begun is taken back.
+pub(super) struct LentWriter<'a> {
+    pub(super) writer: Option<Box<DatabaseWriter>>,
+    pub(super) shared: &'a SharedWriter,
+}
+
+impl<'a> LentWriter<'a> {
+    pub(super) fn new(shared: &'a SharedWriter) -> Result<LentWriter<'a>, StoreError> {
+        let writer = Some(shared.take()?);
+        Ok(LentWriter { writer, shared })
+    }
+
+    pub(super) fn writer(&mut self) -> &mut DatabaseWriter {
+        self.writer.as_mut().expect("taken by `keep` alone")
+    }
+
+    /// The writer, which is not given back.
+    pub(super) fn keep(mut self) -> Box<DatabaseWriter> {
+        self.writer.take().expect("taken by this alone")
+    }
+}
+
+impl Drop for LentWriter<'_> {
+    fn drop(&mut self) {
+        if let Some(mut writer) = self.writer.take() {
+            if std::thread::panicking() {
+                writer.give_up_group();
+            }
+            self.shared.give_back(writer);
+        }
+    }
+}
+
+/// A commit of which the database has not said how it ended. It says so once the store is taken
+/// again.
+pub(super) struct AskedCommit {
+    shared: Arc<SharedWriter>,
+    seen: Primary,
+    end: UnknownEnd,
+    answer: Option<bool>,
+}
+
+impl AskedCommit {
+    /// Of a writer that was taken, whose session ends with this.
+    pub(super) fn new(
+        shared: Arc<SharedWriter>,
+        writer: Box<DatabaseWriter>,
+        end: UnknownEnd,
+    ) -> AskedCommit {
+        AskedCommit {
+            shared,
+            seen: writer.last_seen(),
+            end,
+            answer: None,
+        }
+    }
+
+    fn look_for_it(&self) -> Result<bool, StoreError> {
+        let mut writer = self.shared.take_again(&self.seen)?;
+        let is_done = match self.end.mark {
+            Some(mark) => writer.committed().mark >= mark,
+            None => writer.was_committed(self.end.transaction)?,
+        };
+        // A commit that waits for a standby counts when one behind it has been heard of.
+        let horizon = writer.committed().horizon;
+        writer.store_horizon(horizon)?;
+        self.shared.give_back(writer);
+        Ok(is_done)
+    }
+}
+
+impl InDoubt for AskedCommit {
+    fn outcomes(&self) -> &[Outcome] {
+        &self.end.outcomes
+    }
+
+    fn cause(&self) -> &StoreError {
+        &self.end.cause
+    }
+
+    fn ask(&mut self) -> StoreFuture<'_, bool> {
+        let answer = match self.answer {
+            Some(answer) => Ok(answer),
+            None => self.look_for_it(),
+        };
+        if let Ok(is_done) = answer {
+            self.answer = Some(is_done);
+        }
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl Drop for AskedCommit {
+    fn drop(&mut self) {
+        if self.answer.is_none() {
+            self.shared.leave(WriterSlot::Stopped);
+        }
+    }
+}

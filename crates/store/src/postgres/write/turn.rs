@@ -1,0 +1,169 @@
+//! Turns to write to a store in a schema. A call does its work on the thread that polls it, which
+//! waits for the database meanwhile: that of the one writer.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use model::{Mark, Timestamp};
+
+use super::shared_writer::{AskedCommit, LentWriter, SharedWriter};
+use super::writer::{AppliedGroup, DatabaseWriter, GroupEnd};
+use crate::batch::{Changes, Outcome, WriteBatch};
+use crate::{
+    Boundaries, Committed, Pending, Preview, Standing, StoreError, StoreFuture, Trial, WriteTurn,
+};
+
+/// A turn. The store has one owner, so it costs nothing.
+pub(in crate::postgres) struct DatabaseTurn {
+    shared: Arc<SharedWriter>,
+    standing: Standing,
+}
+
+impl DatabaseTurn {
+    /// # Errors
+    /// When the store is closed, writes no more, or cannot be taken again yet.
+    pub(in crate::postgres) fn begin(shared: &Arc<SharedWriter>) -> Result<Self, StoreError> {
+        Ok(DatabaseTurn {
+            standing: shared.standing()?,
+            shared: Arc::clone(shared),
+        })
+    }
+
+    fn run(
+        &self,
+        run: impl Fn(&mut DatabaseWriter) -> Result<AppliedGroup, StoreError>,
+    ) -> Result<Box<dyn Pending>, StoreError> {
+        let mut lent = LentWriter::new(&self.shared)?;
+        let mut ran = run(lent.writer());
+        if ran.is_err() && lent.writer().has_ended() {
+            // A session that ended while it was idle is found out by its next call. Nothing of a
+            // group is committed before it has run.
+            drop(lent);
+            lent = LentWriter::new(&self.shared)?;
+            ran = run(lent.writer());
+        }
+        let group = ran?;
+        Ok(Box::new(AppliedPending {
+            open: Some((lent.keep(), group)),
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+}
+
+impl WriteTurn for DatabaseTurn {
+    fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    fn apply<'a>(
+        self: Box<Self>,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.run(|writer| writer.apply(batches, first))))
+    }
+
+    fn activate_due<'a>(self: Box<Self>, instant: Timestamp) -> StoreFuture<'a, Box<dyn Pending>>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.run(|writer| writer.activate_due(instant))))
+    }
+
+    fn preview<'a>(
+        self: Box<Self>,
+        _: &'a [Trial],
+        _: Mark,
+        _: u64,
+    ) -> StoreFuture<'a, Box<dyn Preview>>
+    where
+        Self: 'a,
+    {
+        let detail = "Nothing can be tried in PostgreSQL yet.".to_owned();
+        Box::pin(ready(Err(StoreError::Io { detail })))
+    }
+
+    fn reserve<'a>(self: Box<Self>, horizon: Mark) -> StoreFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        let stored = self.shared.with_writer(|writer| {
+            let horizon = horizon.max(writer.committed().horizon);
+            writer.store_horizon(horizon)
+        });
+        Box::pin(ready(stored))
+    }
+
+    fn rewind<'a>(self: Box<Self>) -> StoreFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.shared.with_writer(DatabaseWriter::rewind)))
+    }
+
+    fn run_upkeep<'a>(self: Box<Self>) -> StoreFuture<'a, bool>
+    where
+        Self: 'a,
+    {
+        Box::pin(ready(self.shared.with_writer(DatabaseWriter::run_upkeep)))
+    }
+}
+
+/// A group that ran, and the writer that ran it.
+struct AppliedPending {
+    /// `None` once it has ended.
+    open: Option<(Box<DatabaseWriter>, AppliedGroup)>,
+    shared: Arc<SharedWriter>,
+}
+
+impl AppliedPending {
+    fn group(&self) -> &AppliedGroup {
+        let (_, group) = self.open.as_ref().expect("it has not ended");
+        group
+    }
+}
+
+impl Pending for AppliedPending {
+    fn outcomes(&self) -> &[Outcome] {
+        &self.group().outcomes
+    }
+
+    fn due(&self) -> &[Changes] {
+        &self.group().due
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.group().boundaries()
+    }
+
+    fn commit(mut self: Box<Self>) -> StoreFuture<'static, Committed> {
+        let (writer, group) = self.open.take().expect("it has not ended");
+        let shared = Arc::clone(&self.shared);
+        let mut lent = LentWriter {
+            writer: Some(writer),
+            shared: &shared,
+        };
+        let committed = match lent.writer().commit(group) {
+            GroupEnd::Done(outcomes) => Ok(Committed::Done(outcomes)),
+            GroupEnd::Nothing(error) => Err(error),
+            GroupEnd::Unknown(end) => {
+                let doubt = AskedCommit::new(Arc::clone(&shared), lent.keep(), end);
+                Ok(Committed::Unknown(Box::new(doubt)))
+            }
+        };
+        Box::pin(ready(committed))
+    }
+}
+
+impl Drop for AppliedPending {
+    fn drop(&mut self) {
+        if let Some((mut writer, _)) = self.open.take() {
+            // An open transaction would end the session within a second.
+            writer.give_up_group();
+            self.shared.give_back(writer);
+        }
+    }
+}
