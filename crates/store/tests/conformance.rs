@@ -1,9 +1,11 @@
-//! Both stores keep one contract. PostgreSQL joins by a `Place` of its own.
+//! Both stores keep one contract, but for what PostgreSQL does not do yet.
 
 mod suite;
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_executor::block_on;
 use model::{
@@ -11,11 +13,12 @@ use model::{
     TableNumber, Value,
 };
 use query::{Filter, OrderKey, Query, Test};
-use store::{SchemaChange, Store, StoreError};
+use store::{DatabaseStore, DatabaseUrl, SchemaChange, Store, StoreError};
 use suite::db::{COUNT, Db, PRICE, Place, column, index, index_of, note, options};
 use suite::related::{delete, held, holders, insert, last, link, relate};
 use suite::schema::change;
 use testing::OwnTurn;
+use testing_postgres::Cluster;
 
 /// A data directory of the embedded store.
 struct Embedded {
@@ -40,22 +43,87 @@ impl Place for Embedded {
     }
 }
 
-/// Runs every case, each in a new place, and names all that fail.
-fn suite(new_place: impl Fn() -> Box<dyn Place>) {
-    let failed: Vec<&str> = suite::CASES
-        .iter()
-        .filter(|(_, case)| {
-            let place = new_place();
-            catch_unwind(AssertUnwindSafe(|| case(&*place))).is_err()
-        })
-        .map(|(name, _)| *name)
-        .collect();
-    assert!(failed.is_empty(), "failed: {failed:#?}");
+/// A store in a schema of a database.
+struct Served {
+    url: DatabaseUrl,
+    keys: tempfile::TempDir,
+}
+
+impl Served {
+    /// In the schema of this number, of a database that the cases share.
+    fn new(cluster: &Cluster, number: usize) -> Served {
+        let url = format!("{}&schema=case{number}", cluster.url(SHARED));
+        Served {
+            url: DatabaseUrl::parse(&url).unwrap(),
+            keys: tempfile::tempdir().unwrap(),
+        }
+    }
+}
+
+impl Place for Served {
+    fn open(&self) -> Arc<dyn Store> {
+        let options = store::Options {
+            place: store::StorePlace::from(self.url.clone()),
+            ..options(self.keys.path())
+        };
+        let store = DatabaseStore::open(&self.url, None).unwrap();
+        store.serve(&options, None, self.keys.path()).unwrap()
+    }
+}
+
+/// The database in which the cases have a schema each.
+const SHARED: &str = "conformance";
+
+/// What PostgreSQL does not do yet, and which cases need it.
+const NOT_YET: &[(&str, &[&str])] = &[
+    (
+        "previews",
+        &["matching::previews_look_at_the_clock_between_batches"],
+    ),
+    (
+        "slices of upkeep: a deleted table goes at once",
+        &["time::run_upkeep_removes_deleted_tables_in_slices"],
+    ),
+];
+
+/// What takes PostgreSQL minutes on a busy machine: it is asked for each of 10,000 rows, or finds
+/// as many within the time of a search.
+const TOO_LONG: &[&str] = &[
+    "matching::the_searches_of_a_batch_find_so_many_rows_together",
+    "related::deletions_go_no_further_than_a_commit_may",
+];
+
+/// Runs the cases but some, each in a new place; the names of those that fail.
+fn suite(left_out: &[&str], new_place: impl Fn() -> Box<dyn Place>) -> BTreeSet<&'static str> {
+    let mut cases = suite::CASES.to_vec();
+    cases.retain(|(name, _)| !left_out.contains(name));
+    assert_eq!(cases.len() + left_out.len(), suite::CASES.len());
+    let failed = cases.iter().filter(|(_, case)| {
+        let place = new_place();
+        catch_unwind(AssertUnwindSafe(|| case(&*place))).is_err()
+    });
+    failed.map(|(name, _)| *name).collect()
 }
 
 #[test]
 fn the_embedded_store_keeps_the_contract() {
-    suite(|| Box::new(Embedded::new()));
+    let failed = suite(&[], || Box::new(Embedded::new()));
+    assert!(failed.is_empty(), "failed: {failed:#?}");
+}
+
+#[test]
+fn a_store_in_postgresql_keeps_as_much_of_the_contract_as_it_says() {
+    let cluster = Cluster::shared().unwrap();
+    let made = format!("CREATE DATABASE {SHARED}");
+    cluster.run_sql("postgres", &[&made]).unwrap();
+    let schemas = AtomicUsize::new(0);
+    let failed = suite(TOO_LONG, || {
+        let number = schemas.fetch_add(1, Ordering::Relaxed);
+        Box::new(Served::new(&cluster, number))
+    });
+    let not_yet = NOT_YET.iter().flat_map(|(_, cases)| cases.iter().copied());
+    // One that is done is to leave the list.
+    assert_eq!(failed, not_yet.collect::<BTreeSet<_>>());
 }
 
 #[test]
