@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use model::{Catalogue, ColumnKind, Mark, RowId, Table, TableNumber, Value};
+use model::{Catalogue, ColumnKind, IndexStatus, Mark, RowId, Table, TableNumber, Value};
 use testing::{plain_column, plain_table};
 use testing_postgres::Cluster;
 
@@ -28,8 +28,12 @@ struct Place {
 
 impl Place {
     fn new(name: &'static str) -> Place {
+        Place::of(name, &table())
+    }
+
+    fn of(name: &'static str, table: &Table) -> Place {
         let cluster = Cluster::shared().unwrap();
-        let catalogue: Arc<Catalogue> = catalogue(&table());
+        let catalogue: Arc<Catalogue> = catalogue(table);
         let writer = writer(&cluster, name, &catalogue, Path::new("unused"));
         let table = catalogue.table_by_number(TableNumber(1)).unwrap();
         Place {
@@ -418,4 +422,31 @@ fn a_change_of_a_table_that_is_read_for_long_is_put_aside() {
     let outcomes = place.done(&[change]);
     assert!(outcomes[0].is_ok(), "{outcomes:?}");
     assert_eq!(place.sql("SELECT count(c2) FROM t2"), "0");
+}
+
+#[test]
+fn a_commit_takes_an_index_that_was_built_before_it_but_none_that_is_half_built() {
+    let mut waiting = table();
+    waiting.indexes[0].status = IndexStatus::Processing;
+    let number = waiting.indexes[0].number;
+    for (name, is_half_built) in [("built_before", false), ("half_built", true)] {
+        let mut place = Place::of(name, &waiting);
+        let made = "SELECT indexrelid FROM pg_index WHERE indexrelid = 't1_i1'::regclass \
+                    AND indisvalid";
+        let before = place.sql(made);
+        if is_half_built {
+            place
+                .sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't1_i1'::regclass");
+        }
+        let build = CatalogueOp::ChangeSchema {
+            table: Arc::clone(&place.table),
+            change: SchemaChange::BuildIndex(number),
+        };
+        let build = place.batch(Op::Catalogue(build));
+        let outcomes = place.done(&[build]);
+        assert!(outcomes[0].is_ok(), "{outcomes:?}");
+        let after = place.sql(made);
+        assert_ne!(after, "", "it can be used");
+        assert_eq!(after != before, is_half_built, "{name}");
+    }
 }
