@@ -210,3 +210,18 @@ fn a_commit_in_doubt_that_is_left_is_the_last_one() {
     assert_eq!(db.try_commit(&[batch]).unwrap_err(), StoreError::Stopped);
     db.close();
 }
+
+#[test]
+fn an_index_is_built_outside_of_commits() {
+    let place = Relayed::new("served_builds");
+    let db = Db::with_notes(&place);
+    let table = db.table();
+    let number = table.indexes[0].number;
+    place.sql(&format!("DROP INDEX t1_i{number}"));
+    let built = "SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = ";
+    let built = format!("{built} to_regclass('t1_i{number}')");
+    assert_eq!(place.sql(&built), "0");
+    block_on(db.store.build(&table, number)).unwrap();
+    assert_eq!(place.sql(&built), "1");
+    db.close();
+}

@@ -18,6 +18,7 @@ use futures_channel::oneshot;
 use model::{Mark, Row, Table, TableNumber, Timestamp};
 use query::Dialect;
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
 use crate::history_line;
@@ -206,6 +207,21 @@ impl DatabaseReads {
     /// The key of variables of functions, of which the writer has the same.
     pub(super) fn variables_key(&self) -> Arc<Vault> {
         Arc::clone(&self.shared.variables)
+    }
+
+    /// Runs beside reads what is no read. Dropped, it is called off.
+    pub(super) fn aside(
+        &self,
+        work: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) -> StoreFuture<'static, ()> {
+        let mut running = JoinSet::new();
+        running.spawn_on(work, &self.shared.handle);
+        Box::pin(async move {
+            match running.join_next().await {
+                Some(Ok(done)) => done,
+                Some(Err(_)) | None => Err(StoreError::Interrupted),
+            }
+        })
     }
 
     /// All containers, and the marks to go on from, as of the latest commit.

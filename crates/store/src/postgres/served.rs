@@ -10,6 +10,7 @@ use query::Query;
 use super::address::DatabaseUrl;
 use super::opening::DatabaseStore;
 use super::read::DatabaseReads;
+use super::write::index_builds::build_index;
 use super::write::shared_writer::{SharedWriter, WriterPlace};
 use super::write::turn::DatabaseTurn;
 use crate::batch::TableConstraints;
@@ -78,6 +79,21 @@ impl StoreWrites for ServedDatabase {
 impl StoreUpkeep for ServedDatabase {
     fn load(&self) -> StoreFuture<'_, Loaded> {
         self.reads.load()
+    }
+
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, ()> {
+        let mut indexes = table.indexes.iter();
+        let Some(index) = indexes.find(|one| one.number == index).cloned() else {
+            return Box::pin(ready(Ok(())));
+        };
+        let WriterPlace {
+            url, password_file, ..
+        } = self.writer.place();
+        let (url, password_file) = (url.clone(), password_file.clone());
+        let table = Arc::clone(table);
+        self.reads.aside(async move {
+            build_index(&url, password_file.as_deref(), (&table, &index)).await
+        })
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -9,13 +9,6 @@ mod bulk_rows;
 mod bulk_send;
 mod forget;
 mod group_requests;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "who runs it before the commit that makes an index available is not there yet"
-    )
-)]
 pub(crate) mod index_builds;
 mod period_search;
 mod records;

@@ -61,6 +61,10 @@ impl SharedWriter {
         }
     }
 
+    pub(in crate::postgres) fn place(&self) -> &WriterPlace {
+        &self.place
+    }
+
     fn slot(&self) -> MutexGuard<'_, WriterSlot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
