@@ -123,9 +123,9 @@ fn a_restore_is_accepted_only_of_a_store_in_a_database() {
         let mut accept = tidemark("doctor --accept-restore");
         accept.env("TIDEMARK_DATABASE", url).output().unwrap()
     };
-    assert_refused(&accept(""), 2, "`--accept-restore` needs `--database`");
+    assert_refused(&accept(""), 1, "`--accept-restore` needs `--database`");
     let empty = accept(&cluster.url("unrestored"));
-    assert_refused(&empty, 2, "`tidemark` holds no store that was restored");
+    assert_refused(&empty, 1, "`tidemark` holds no store that was restored");
 }
 
 #[test]
