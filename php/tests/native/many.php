@@ -113,6 +113,22 @@ touch( "$site/go" );
 Suite::finish( $flusher );
 Suite::same( 'a store begins while another process flushes it without a pause', $begun, 100 );
 
+// Between a miss of the state and its store another process may begin, and keep its own.
+$site   = Suite::site();
+$begins = 'return ( function () { return $this->begin(); } )->call( Tidemark_Tiers::shared() );';
+Suite::request( $site, $begins );
+$keeper = Suite::start( $site, 'return ( function () {
+	$missed = $this->state( "position" ) && tidemark_flush( $this->table ) && false === $this->state( "position" );
+	touch( WP_CONTENT_DIR . "/missed" );
+	while ( ! file_exists( WP_CONTENT_DIR . "/begun" ) ) { usleep( 1000 ); clearstatcache(); }
+	return array( $missed, $this->keep( "position", array( "boot", "own", "0" ) ), $this->state( "position" )[1] ?? null );
+} )->call( Tidemark_Tiers::shared() );' );
+wait_for_files( "$site/missed", 1 );
+$begun = Suite::request( $site, $begins );
+touch( "$site/begun" );
+Suite::same( 'a state is kept over that of a process that began meanwhile', array( $begun, Suite::finish( $keeper ) ),
+	array( true, array( true, true, 'own' ) ) );
+
 // As on a slow machine: all at once on one processor, where an owner of a lock may wait for its turn.
 $one = is_executable( '/usr/bin/taskset' ) ? array( 'before' => array( 'taskset', '-c', '0' ) ) : array();
 for ( $round = 0; $round < ( 'night' === getenv( 'TIDEMARK_LANE' ) ? 50 : 3 ); ++$round ) {
@@ -120,7 +136,7 @@ for ( $round = 0; $round < ( 'night' === getenv( 'TIDEMARK_LANE' ) ? 50 : 3 ); +
 	$started = array();
 	for ( $number = 0; $number < 8; ++$number ) {
 		$started[] = Suite::start( $site, "\$number = $number;" . WAITS . ' wp_cache_set( "k$number", 1 );
-			$tiers = Tidemark_Tiers::shared(); return array( array_diff_key( $tiers->notices->counts, array( "dropped" => 0, "failed" => 0 ) ), $tiers->place->refusal );', $one );
+			$tiers = Tidemark_Tiers::shared(); return array( array_diff_key( $tiers->notices->counts, array( "dropped" => 0 ) ), $tiers->place->refusal );', $one );
 	}
 	touch( "$site/go" );
 	Suite::same( 'a store is made by many at once on one processor', array_unique( array_map( array( 'Suite', 'finish' ), $started ), SORT_REGULAR ),

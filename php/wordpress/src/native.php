@@ -159,7 +159,10 @@ class Tidemark_Native {
 
 	/** @return bool|null Whether it was there. */
 	public function delete( $prefix, $key ) {
-		$deleted = $this->is_ready( false ) ? tidemark_delete( $this->table, $prefix, $key ) : null;
+		$delete  = function () use ( $prefix, $key ) {
+			return tidemark_delete( $this->table, $prefix, $key );
+		};
+		$deleted = $this->is_ready( false ) ? self::patiently( $delete ) : null;
 		if ( null === $deleted ) {
 			$this->give_up( Tidemark_Invalidation::KEY, $prefix . $key );
 		}
@@ -327,21 +330,29 @@ class Tidemark_Native {
 		return $found ? $found[0] : $found;
 	}
 
-	/** Other processes may renew the lease again and again while they begin, each once. */
+	/** Other processes may overtake it again and again while they begin, each once. */
 	private function keep( $name, array $value ) {
+		$when = self::ALWAYS;
 		$ends = hrtime( true ) + self::TRIES * 50000000;
 		for ( $tries = 0; $tries < 1000; ++$tries ) {
-			$stored = tidemark_put( $this->table, self::STATE, $name, $value, 0, self::ALWAYS );
+			$stored = tidemark_put( $this->table, self::STATE, $name, $value, 0, $when );
+			if ( Tidemark_Tiers::STORED === $stored ) {
+				return true;
+			}
 			if ( self::BUSY === $stored && hrtime( true ) < $ends ) {
 				continue;
 			}
-			if ( Tidemark_Tiers::REFUSED !== $stored ) {
-				return Tidemark_Tiers::STORED === $stored;
-			}
-			// The lease of an earlier miss is renewed: this value was not computed before that.
-			if ( null === $this->state( $name ) ) {
+			$is_gone = self::PRESENT === $when && Tidemark_Tiers::PRESENT === $stored;
+			if ( Tidemark_Tiers::REFUSED !== $stored && ! $is_gone ) {
 				return false;
 			}
+			// A miss renews the lease of an earlier one: this value was not computed before that. What
+			// another process has kept renews none, and needs none to be replaced.
+			$found = $this->state( $name );
+			if ( null === $found ) {
+				return false;
+			}
+			$when = false === $found ? self::ALWAYS : self::PRESENT;
 		}
 		return false;
 	}
