@@ -175,8 +175,8 @@ impl std::fmt::Display for RunRefusal {
             ),
             RunRefusal::BodiesFull { bytes_max } => write!(
                 formatter,
-                "the bodies of executions that have not ended hold as much of {bytes_max} bytes \
-                 as they may"
+                "the bodies of executions for which callers wait hold as much of {bytes_max} \
+                 bytes as they may"
             ),
             RunRefusal::RuntimeMissing { runtime } => {
                 write!(formatter, "the runtime `{runtime}` is not on this host")

@@ -42,7 +42,8 @@ pub const IMAGE_BYTES_MAX: usize = 16 << 20;
 /// images, before and after each change, the others of that kind are [`Refusal::Deferred`].
 pub const GROUP_IMAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Most operations of a batch whose bodies are encoded before it runs: a microsecond each.
+/// Most operations of a batch whose bodies are encoded before it runs: mostly a microsecond each,
+/// and never more than 16 KiB of values.
 const BODIES_ENCODED_MAX: usize = 100;
 
 /// Checked operations, applied all or none.

@@ -6,7 +6,7 @@ use model::history::{Range, Until};
 use model::{Action, Mark, Patch, Permission, RoleSet, RowId, Table, Timestamp, Value};
 
 use crate::EncodeRow;
-use crate::laws::body::body_to_keep;
+use crate::laws::body::{BODY_BYTES_MAX, body_to_keep};
 use crate::refusal::Refusal;
 
 /// An operation on one row. Where its period reaches into what the row is now, the current row
@@ -77,9 +77,12 @@ impl RowOp {
         self.range.unwrap_or_default()
     }
 
-    /// Encodes the body, if this inserts a row from now on.
+    /// Encodes the body, if this inserts a row from now on. Of a large one, which is hardly ever
+    /// kept, the writer sees to that.
     pub(crate) fn encode_body(&mut self, encode_row: EncodeRow) {
-        if let (RowAct::Insert { values, .. }, None) = (&self.act, self.range) {
+        if let (RowAct::Insert { values, .. }, None) = (&self.act, self.range)
+            && values.iter().map(Value::size_bytes).sum::<usize>() <= BODY_BYTES_MAX
+        {
             let body = body_to_keep(encode_row, &self.table, values);
             self.body = Some(InsertedBody(body));
         }

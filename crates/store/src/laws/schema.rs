@@ -282,7 +282,9 @@ impl<D: BatchStore> Run<'_, D> {
         let columns = columns.map(|part| names::field(table, part.field));
         let columns: Vec<String> = columns.collect();
         let shared = any_overlap(table.number, &columns);
-        Ok(!self.rows().read_stored(&shared)?.is_empty())
+        let rows = self.rows();
+        let found = rows.sorting(|| rows.read_stored(&shared))??;
+        Ok(!found.is_empty())
     }
 
     fn drop_index(&mut self, mut table: Table, number: u32) -> Step<()> {

@@ -26,6 +26,9 @@ pub(crate) trait TableLayout {
         pace: IndexPace,
     ) -> Result<IndexBuilt, StoreError>;
 
+    /// Runs a search that may have to sort a whole table.
+    fn sorting<T>(&self, search: impl FnOnce() -> T) -> Result<T, StoreError>;
+
     /// Sees to it that values can be sealed: by the key of this name.
     fn sealing_key(&self) -> Result<String, StoreError>;
 }

@@ -26,6 +26,10 @@ impl<B: BulkRows + TableLayout> TableLayout for WorkingSet<B> {
         self.directly()?.build_index(table, index, pace)
     }
 
+    fn sorting<T>(&self, search: impl FnOnce() -> T) -> Result<T, StoreError> {
+        self.beside()?.sorting(search)
+    }
+
     fn sealing_key(&self) -> Result<String, StoreError> {
         self.beside()?.sealing_key()
     }

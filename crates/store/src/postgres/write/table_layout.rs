@@ -58,6 +58,11 @@ impl TableLayout for PostgresRows<'_> {
         })
     }
 
+    /// The server has bounds of its own.
+    fn sorting<T>(&self, search: impl FnOnce() -> T) -> Result<T, StoreError> {
+        Ok(search())
+    }
+
     fn sealing_key(&self) -> Result<String, StoreError> {
         let detail = "Encrypted columns cannot be written to PostgreSQL yet.".to_owned();
         Err(StoreError::Io { detail })

@@ -13,7 +13,8 @@ use super::sorts;
 use super::wal_coalescing;
 use crate::Durability;
 
-/// Statements kept prepared by the writer: about eight for each table that is being written to.
+/// Statements kept prepared by the writer: about eight for each table that is being written to, and
+/// at most as many more for updates that leave out columns.
 const WRITER_STATEMENTS_MAX: usize = 1_024;
 /// Pages the writer keeps in memory, in KiB; negative is how the pragma says KiB. A commit that
 /// split a page looks through all of them: SQLite swaps page numbers by way of the lock page's,

@@ -61,7 +61,7 @@ pub(crate) struct RowSql {
 }
 
 /// Most texts of updates that leave out columns, of one table.
-const UPDATES_MAX: usize = 16;
+const UPDATES_MAX: usize = 8;
 
 /// Parameters before the columns of `append_piece`, and of `insert_now` and an update.
 pub(crate) const PIECE_PARAMETERS: usize = 5;

@@ -64,6 +64,18 @@ impl TableLayout for SqliteRows<'_> {
         }
     }
 
+    /// In files: a table need not fit in memory.
+    fn sorting<T>(&self, search: impl FnOnce() -> T) -> Result<T, StoreError> {
+        let keep = |store: &str, kib: i64| {
+            let sql = format!("PRAGMA temp_store = {store}; PRAGMA cache_size = {kib};");
+            self.connection.execute_batch(&sql)
+        };
+        keep("FILE", BUILD_CACHE_KIB)?;
+        let found = search();
+        keep("MEMORY", WRITER_CACHE_KIB)?;
+        Ok(found)
+    }
+
     fn sealing_key(&self) -> Result<String, StoreError> {
         self.coding.vault.ready().map(str::to_owned)
     }
@@ -76,14 +88,7 @@ impl SqliteRows<'_> {
     /// keeps it otherwise, all of it would have to fit. The page cache is small meanwhile: each
     /// page is read once, into one that the processor still has at hand.
     fn build_with_files(&self, table: &Table, index: &Index) -> Result<IndexBuilt, StoreError> {
-        let keep = |store: &str, kib: i64| {
-            let sql = format!("PRAGMA temp_store = {store}; PRAGMA cache_size = {kib};");
-            self.connection.execute_batch(&sql)
-        };
-        keep("FILE", BUILD_CACHE_KIB)?;
-        let built = self.build_half(table, index);
-        keep("MEMORY", WRITER_CACHE_KIB)?;
-        built
+        self.sorting(|| self.build_half(table, index))?
     }
 
     fn build_half(&self, table: &Table, index: &Index) -> Result<IndexBuilt, StoreError> {
