@@ -477,8 +477,8 @@ impl TierCall {
         self.failures.is_empty() && self.rejected == 0
     }
 
-    /// The call asks no tier for a value and runs no body: the value is there already, so that
-    /// only what is deleted from now on can make it wrong, and no lease is taken for it.
+    /// The call asks no tier for a value and runs no body: the value is there already, and no lease
+    /// is taken for it. A deletion while the call lasts may come before it or after it.
     pub fn bring_value(&mut self) {
         self.is_forced = true;
         self.has_value = true;

@@ -104,9 +104,9 @@ impl Layout {
         position % self.ring_units + units <= self.ring_units
     }
 
-    /// The position in the whole of a copying file of what has this one in a ring. Positions that
-    /// are written at about the same time are about the same in all rings, so that of two records
-    /// the one with the smaller number is about the older one. `None` beyond what a slot can name.
+    /// The position in the whole of a copying file of what has this one in a ring. Rings take about
+    /// as much each, so that of two records the one with the smaller number is about the older one.
+    /// `None` beyond what a slot can name.
     pub fn position_in(&self, ring: u32, position: u64) -> Option<u64> {
         let all = position.checked_mul(u64::from(self.stripes))? + u64::from(ring);
         (all < 1 << POSITION_BITS).then_some(all)
@@ -275,13 +275,15 @@ impl Bucket {
         self.bytes[SLOT_BYTES..].fill(0);
     }
 
-    /// Puts a record into the slot of its tag, else into one that names none, else in the place of
-    /// the record written first, which is the first to be written over. There is never more than
-    /// one slot of a tag, so a key that shares the tag of another loses it, and no key can have two
-    /// values.
-    pub fn insert(&mut self, tag: u32, place: RecordPlace) {
+    /// Puts a record into the slot of its tag, else into one that names none, or one that is gone,
+    /// else in the place of the record written first. There is never more than one slot of a tag,
+    /// so a key that shares the tag of another loses it, and no key can have two values.
+    pub fn insert(&mut self, tag: u32, place: RecordPlace, is_gone: impl Fn(u64) -> bool) {
         self.remove(tag);
-        let age = |index: &usize| self.record(*index).map(|record| record.position);
+        let age = |index: &usize| {
+            let position = self.record(*index)?.position;
+            (!is_gone(position)).then_some(position)
+        };
         let oldest = (1..=SLOTS).min_by_key(age).unwrap_or(1);
         self.put_record(oldest, tag, place);
     }
@@ -467,15 +469,32 @@ mod tests {
         let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
         let place = |position| RecordPlace { position, units: 1 };
         for number in 0..=SLOTS as u64 {
-            bucket.insert(number as u32, place(number));
+            bucket.insert(number as u32, place(number), |_| false);
         }
         assert_eq!(bucket.find(0), None);
         assert_eq!(bucket.find(1), Some(place(1)));
-        bucket.insert(1, place(99));
+        bucket.insert(1, place(99), |_| false);
         assert_eq!(bucket.find(1), Some(place(99)));
         assert_eq!(bucket.records().count(), SLOTS);
         assert!(bucket.remove(1) && !bucket.remove(1));
         assert_eq!(bucket.find(1), None);
+    }
+
+    #[test]
+    fn record_takes_the_slot_of_one_that_is_gone_before_that_of_an_older_one() {
+        let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
+        let place = |position| RecordPlace { position, units: 1 };
+        for number in 0..SLOTS as u64 {
+            bucket.insert(number as u32, place(number), |_| false);
+        }
+        // Of a ring that is ahead of the others, and has gone round.
+        let is_gone = |position| (5..10).contains(&position);
+        for number in 100..105 {
+            bucket.insert(number as u32, place(number), is_gone);
+        }
+        let kept = |tag| bucket.find(tag as u32).is_some();
+        assert!((0..5).chain(10..SLOTS).chain(100..105).all(kept));
+        assert!(!(5..10).any(kept));
     }
 
     #[test]
@@ -501,7 +520,7 @@ mod tests {
         let mut bucket = Bucket::new([0; BUCKET_BYTES], 512, SEED);
         let units = UNITS_MAX;
         let place = RecordPlace { position: 7, units };
-        bucket.insert(3, place);
+        bucket.insert(3, place, |_| false);
         bucket.count_deletion(4);
         assert_eq!((bucket.find(3), bucket.deletions()), (Some(place), Some(5)));
         for bit in 0..BUCKET_BYTES * 8 {

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use nix::fcntl::posix_fallocate;
 use twox_hash::XxHash3_64;
@@ -66,6 +67,9 @@ pub struct OpenedFile {
     pub stripes: Box<[PartLock]>,
     /// Of the buckets of a copying file.
     pub buckets: BucketLocks,
+    /// Of each ring of a copying file, the last head that this process has seen: the ring has come
+    /// so far at least.
+    pub heads: Box<[AtomicU64]>,
     /// For the notices on the first page.
     pub notices: PartLock,
     /// The tokens that this process has read.
@@ -176,6 +180,7 @@ impl OpenedFile {
             seed: header.seed,
             stripes,
             buckets: BucketLocks::new(layout.stripes),
+            heads: (0..header.stripes).map(|_| AtomicU64::new(0)).collect(),
             layout,
             notices: PartLock::default(),
             tokens: KnownTokens::default(),

@@ -6,6 +6,7 @@
 //! the lock of its ring, and the bucket written under its own; the record is written with neither.
 
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 
 use super::super::host::Host;
 use super::super::tier::{Lookup, MissTicket, NEVER_MS, Stored, TierError, TierFault, TierHit};
@@ -162,7 +163,16 @@ impl OpenedFile {
         let in_file = self.layout.position_in(ring, position);
         let in_file = in_file.ok_or_else(|| damaged("the cache file has used up its positions"))?;
         self.write_head(ring, position + units)?;
+        self.heads[ring as usize].fetch_max(position + units, Ordering::Relaxed);
         Ok(in_file)
+    }
+
+    /// Whether the record at this position is surely written over: by what this process knows of
+    /// its ring, without a look into the file.
+    fn is_gone(&self, position: u64) -> bool {
+        let (ring, in_ring) = self.layout.ring_of(position);
+        let head = self.heads[ring as usize].load(Ordering::Relaxed);
+        head > in_ring && !self.layout.is_whole(head, in_ring)
     }
 
     /// Writes a record at a position that is its own. Others may have had the ring go round
@@ -197,7 +207,7 @@ impl OpenedFile {
         written: Result<RecordPlace, TierError>,
     ) -> Result<(), TierError> {
         match &written {
-            Ok(record) => bucket.insert(place.tag, *record),
+            Ok(record) => bucket.insert(place.tag, *record, |position| self.is_gone(position)),
             // The value that the new one was to replace may not stay.
             Err(_) => drop(bucket.remove(place.tag)),
         }
