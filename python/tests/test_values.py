@@ -10,6 +10,7 @@ import inspect
 import pickle
 import threading
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -267,6 +268,14 @@ def test_generated_graphs_come_back_with_the_same_aliases_and_cycles(nodes: Any)
     answers = [give() for _ in range(3)]
     assert [pickle.dumps(answer) for answer in answers] == [kept] * 3
     assert give.cache_info().misses == 1
+
+
+def test_async_iterator_of_a_plain_function_is_refused_with_the_reason() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match="which only an async one can make a list of"):
+        cache(materialise=True)(lambda: numbers())()
 
 
 def test_iterators_are_materialised_on_request() -> None:

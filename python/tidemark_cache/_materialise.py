@@ -35,6 +35,11 @@ def materialised(function: Any) -> Callable[..., Any]:
 
 
 def _list(value: Any) -> Any:
+    if isinstance(value, AsyncIterator):
+        raise TypeError(
+            "the function is no async function and returns an async iterator, which only an async "
+            "one can make a list of"
+        )
     # A file would stay open.
     is_iterator = isinstance(value, Iterator) and not isinstance(value, io.IOBase)
     return list(value) if is_iterator else value

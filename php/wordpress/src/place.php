@@ -85,11 +85,11 @@ class Tidemark_Place {
 	/** Changes where another folder or file takes the place of one, or other users get rights. */
 	private function shape() {
 		clearstatcache( true, $this->folder );
-		if ( is_link( $this->folder ) || ! is_dir( $this->folder ) ) {
+		$found = is_link( $this->folder ) ? false : @stat( $this->folder );
+		if ( ! $found || 0040000 !== ( $found['mode'] & 0170000 ) ) {
 			return '';
 		}
-		return fileinode( $this->folder ) . ':' . fileperms( $this->folder ) . ':' . fileowner( $this->folder )
-			. ':' . $this->site->shape();
+		return "{$found['dev']}:{$found['ino']}:{$found['mode']}:{$found['uid']}:" . $this->site->shape();
 	}
 
 	/** Whether this process may create what does not exist yet. */
