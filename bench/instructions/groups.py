@@ -84,7 +84,7 @@ def insert(port: int, connections: int, numbers: range) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ready.register(client, selectors.EVENT_READ)
         client.sendall(insertion(number))
-    open_requests = connections
+    open_requests = len(ready.get_map())
     while open_requests:
         for key, _ in ready.select():
             client = key.fileobj
