@@ -189,7 +189,7 @@ Suite::check( 'value above 16 MB stays in the request', array(
 	'$a = wp_cache_set( "a", str_repeat( "x", 16777216 ) );
 		return array( $a, strlen( wp_cache_get( "a" ) ) );',
 	'return array( wp_cache_get( "a" ), strlen( wp_cache_get( "b" ) ) );',
-), array( null, array( true, 16777216 ), array( false, 5000000 ) ) );
+), array( null, array( true, 16777216 ), array( false, 5000000 ) ), array( 'constants' => array( 'TIDEMARK_CACHE_MB' => 128 ) ) );
 
 Suite::check( 'class that does not exist, or throws, is no fatal error', array(
 	'class Gone { public $a = 1; } class Angry { function __wakeup() { throw new Error( "no" ); } }

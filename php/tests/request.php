@@ -19,8 +19,8 @@ define( 'DB_NAME', $settings['database'] ?? 'site' );
 foreach ( $settings['constants'] ?? array() as $name => $value ) {
 	define( $name, $value );
 }
-// The file of the native form takes its whole size at once, and a part of the suite has many sites.
-extension_loaded( 'tidemark' ) && ! defined( 'TIDEMARK_CACHE_MB' ) && define( 'TIDEMARK_CACHE_MB', 128 );
+// The file of the native form takes its whole size at once, and a part of the suite has some forty sites.
+extension_loaded( 'tidemark' ) && ! defined( 'TIDEMARK_CACHE_MB' ) && define( 'TIDEMARK_CACHE_MB', 16 );
 $table_prefix = 'wp_';
 $suspended    = false;
 $wrong        = 0;

@@ -22,6 +22,14 @@ if ( Suite::$extension ) {
 	$parts = array( 'contract', 'multisite', 'lease', 'faults', 'guests', 'command', 'identity', 'sync', 'processes',
 		'writers', 'many', 'churn', 'history' );
 }
+if ( Suite::$extension ) {
+	// Where the disk has no room the drop-in goes on in its pure form, and most checks would pass in that.
+	Suite::same( 'the native form can be used', Suite::request( Suite::site(),
+		'$place = Tidemark_Tiers::shared()->place;
+		return Tidemark_Native::is_loaded()
+			? tidemark_fault( tidemark_open( $place->file( "values.table" ), Tidemark_Tiers::limit_bytes() ) )
+			: "the extension is of another interface";' ), '' );
+}
 /** These also hold where tier 1 is. */
 $with_apcu = array( 'contract', 'multisite' );
 foreach ( $parts as $part ) {

@@ -13,13 +13,14 @@ pub struct Checkout {
     builds_fast: bool,
 }
 
-/// Settings of cargo that halve the processor time of a build: no link-time optimisation (the
-/// released program has it), no line tables in test programs (a panic names its line all the
-/// same).
-const FAST_BUILD: [(&str, &str); 3] = [
+/// Settings of cargo that halve the processor time of a build and its room on the disk: no link-time
+/// optimisation (the released program has it), no line tables in test programs (a panic names its
+/// line all the same), nothing kept for an incremental build (13 GB for all test programs).
+const FAST_BUILD: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_DEV_DEBUG", "0"),
+    ("CARGO_INCREMENTAL", "0"),
 ];
 
 impl Checkout {

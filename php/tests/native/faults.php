@@ -248,4 +248,4 @@ $site = Suite::site();
 Suite::same( 'ten thousand transients all stay', Suite::request( $site, 'for ( $i = 0; $i < 10000; ++$i ) {
 	wp_cache_set( "t$i", str_repeat( "x", $i ), "transient" ); } wp_cache_flush_runtime(); $n = 0;
 	for ( $i = 0; $i < 10000; ++$i ) { $n += strlen( (string) wp_cache_get( "t$i", "transient" ) ) === $i; wp_cache_flush_runtime(); }
-	return $n;', array( 'php' => array( '-d', 'memory_limit=512M' ) ) ), 10000 );
+	return $n;', array( 'php' => array( '-d', 'memory_limit=512M' ), 'constants' => array( 'TIDEMARK_CACHE_MB' => 128 ) ) ), 10000 );
