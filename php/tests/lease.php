@@ -22,6 +22,16 @@ foreach ( array( 'add', 'set' ) as $write ) {
 	), array( array( false ), false ) );
 }
 
+// A purge of tombstones ends all leases; in the mapped file, keys of one bucket have one count of deletions.
+$ends = Suite::$extension ? 'for ( $i = 0; $i < 300000; ++$i ) { $other->delete( ":1:g:", "d$i" ); }'
+	: '( new SQLite3( $other->place->file( "store.sqlite" ) ) )->exec( "UPDATE mark SET stamp = stamp + 1" );';
+Suite::check( 'value that is refused by no deletion of its key leaves none that is older', array(
+	'$r = array( wp_cache_get( "a", "g" ), wp_cache_set( "a", 1, "g" ) ); $other = other_tiers(); ' . $ends . '
+		wp_cache_set( "a", 2, "g" ); $r[] = wp_cache_get( "a", "g" ); return $r;',
+	'return array( wp_cache_get( "a", "g" ), wp_cache_set( "a", 3, "g" ) );',
+	'return wp_cache_get( "a", "g" );',
+), array( array( false, true, 2 ), array( false, true ), 3 ) );
+
 $row   = 'array( "a" => 0, "b" => 0 )';
 $two   = 'array( steps_of( "", "a", 1 ), steps_of( "", "b", 2 ) )';
 $same  = 'array( steps_of( "", "a", 1 ), steps_of( "", "a", 2 ) )';

@@ -13,9 +13,9 @@ pub struct Checkout {
     builds_fast: bool,
 }
 
-/// Settings of cargo that halve the processor time of a build and its room on the disk: no link-time
-/// optimisation (the released program has it), no line tables in test programs (a panic names its
-/// line all the same), nothing kept for an incremental build (13 GB for all test programs).
+/// Settings of cargo that halve the processor time of a build and its room on the disk: no
+/// link-time optimisation (the released program has it), no line tables in test programs (a panic
+/// names its line all the same), nothing kept for an incremental build (13 GB for all of them).
 const FAST_BUILD: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),

@@ -171,9 +171,9 @@ impl SharedTable {
             MappedWhen::Present => KnownKey::Unmissed,
             MappedWhen::Always | MappedWhen::Absent => self.missed.borrow().known(group, key),
         };
-        let ticket = match known {
-            KnownKey::Unmissed => None,
-            KnownKey::Ticket(ticket) => Some(ticket),
+        let (ticket, is_used) = match known {
+            KnownKey::Unmissed => (None, false),
+            KnownKey::Ticket { ticket, is_used } => (Some(ticket), is_used),
             KnownKey::Forgotten => return self.leave(group, key, when),
         };
         let entry = MappedEntry {
@@ -192,7 +192,13 @@ impl SharedTable {
         match set {
             Some(MappedStored::Kept) => {
                 self.count(2);
+                if ticket.is_some() && !is_used {
+                    self.missed.borrow_mut().use_ticket(group, key);
+                }
                 said::YES
+            }
+            Some(MappedStored::Overtaken) if is_used && when == MappedWhen::Always => {
+                self.remove_older(group, key)
             }
             Some(MappedStored::Refused) => said::NO,
             Some(MappedStored::Overtaken) => {
@@ -204,6 +210,17 @@ impl SharedTable {
                 Some(TierFault::TooLarge) => said::UNFIT,
                 _ => said::FAULT,
             },
+        }
+    }
+
+    /// The deletion may have been of another key of the bucket. Then what this request had stored
+    /// is there still, and older than the value that is not stored now. The ticket stays void: the
+    /// next value may be of before a deletion, too.
+    fn remove_older(&self, group: &[u8], key: &[u8]) -> c_int {
+        self.count(3);
+        match self.with(|tier| tier.remove(group, key)) {
+            Some(_) => said::OVERTAKEN,
+            None => said::FAULT,
         }
     }
 

@@ -52,6 +52,10 @@ $other = function ( $code ) use ( $folder ) {
 Checks::same( 'a lock that others have held since can be had again', Checks::run( $folder,
 	'var_dump( $cache->add( "lock", 1 ), $cache->delete( "lock" ) );' . $other( '$c->add( "lock", 2 ); $c->delete( "lock" );' )
 	. '$tries = 0; while ( ! $cache->add( "lock", 3 ) && ++$tries < 5 ); var_dump( $tries < 2 );' ), str_repeat( "bool(true)\n", 3 ) );
+Checks::same( 'a value that a deletion of another key refuses leaves none that is older', Checks::run( $folder,
+	'$cache->delete( "v" ); $cache->get( "v" ); var_dump( $cache->set( "v", 1 ) );' . $other( 'for ( $i = 0; $i < 300000; ++$i ) { $c->delete( "d$i" ); }' )
+	. 'var_dump( $cache->set( "v", 2 ), $cache->get( "v" ), $cache->set( "v", 3 ), $cache->get( "v" ) );' ),
+	"bool(true)\nbool(false)\nNULL\nbool(true)\nint(3)\n" );
 Checks::same( 'a lock of another process stays where much was missed', Checks::run( $folder,
 	$other( '$c->set( "held", "theirs" );' ) . 'for ( $i = 0; $i <= 200000; ++$i ) { $cache->get( "m$i" ); } $cache->add( "held", "ours" ); var_dump( $cache->add( "held", "ours" ), $cache->get( "held" ) );' ),
 	"bool(false)\nstring(6) \"theirs\"\n" );

@@ -25,7 +25,7 @@ class Tidemark_Tiers {
 	/** @var Tidemark_Store|null */
 	private $store;
 	private $is_off = false;
-	/** Full key => lease of its last miss: stamp of the store and number of the key. */
+	/** Full key => lease of its last miss: stamp of the store, number of the key, and whether a value was stored since. */
 	private $leases = array();
 	private $writes = 0;
 	/** @var Tidemark_Invalidation */
@@ -211,7 +211,24 @@ class Tidemark_Tiers {
 				$this->delete( $prefix, $key );
 			}
 		}
-		$this->write( $prefix, $rows, $expires, false );
+		foreach ( $this->write( $prefix, $rows, $expires, false ) as $key => $is_stored ) {
+			$this->end_lease( $prefix, $key, $is_stored );
+		}
+	}
+
+	/**
+	 * A lease also ends by what deleted no value of its key, such as a purge of tombstones. Where it
+	 * refuses a value, the one that this request had stored before is older, and must not stay.
+	 */
+	private function end_lease( $prefix, $key, $is_stored ) {
+		$lease = $this->leases[ $prefix . $key ] ?? null;
+		if ( $lease && $is_stored ) {
+			$this->leases[ $prefix . $key ][2] = true;
+		} elseif ( false === $is_stored && isset( $lease[2] ) ) {
+			$this->delete( $prefix, $key );
+			// The value that was refused may be of before a deletion, and so may the next one.
+			$this->leases[ $prefix . $key ] = $lease;
+		}
 	}
 
 	/** @return array Key => STORED, PRESENT or REFUSED. */
@@ -228,6 +245,7 @@ class Tidemark_Tiers {
 			$added[ $key ] = is_array( $found ) ? self::PRESENT : self::STORED;
 		}
 		foreach ( $this->write( $prefix, $rows, $expires, true ) as $key => $is_stored ) {
+			$is_stored && $this->end_lease( $prefix, $key, true );
 			$added[ $key ] = false === $is_stored ? $this->why_not_added( $prefix, $key ) : self::STORED;
 		}
 		return $added;

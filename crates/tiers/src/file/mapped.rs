@@ -45,19 +45,21 @@ pub enum MappedLookup<'a> {
 
 /// What was known of the deletions of a key before its value was computed: which file it was, which
 /// flushes it had seen, and how many deletions that may have been of this key. All in one word,
-/// since a process may hold hundreds of thousands.
+/// since a process may hold hundreds of thousands; its last bit is 0, for who remembers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedTicket(u64);
 
 impl MappedTicket {
     fn new(seed: u64, generations: Generations, deletions: u64) -> MappedTicket {
-        // Each step is one to one, so tickets that differ in one part alone always differ; those of
-        // other parts differ by chance, because a seed and a generation are random.
+        // Each step is one to one, and without the last bit tickets of counts less than 2^31 apart
+        // still differ; those of other parts differ by chance, because a seed and a generation are
+        // random.
         let parts = [generations.all, generations.group, deletions];
-        MappedTicket(parts.into_iter().fold(seed, |word, part| {
+        let all = parts.into_iter().fold(seed, |word, part| {
             let mixed = (word ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             mixed ^ mixed >> 32
-        }))
+        });
+        MappedTicket(all << 1)
     }
 }
 

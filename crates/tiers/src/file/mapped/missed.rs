@@ -21,7 +21,12 @@ pub enum KnownKey {
     /// It was not missed.
     Unmissed,
     /// It was, with this ticket.
-    Ticket(MappedTicket),
+    Ticket {
+        /// What was known of its deletions then.
+        ticket: MappedTicket,
+        /// Whether a value was stored with it since.
+        is_used: bool,
+    },
     /// It was, or one of the same bit, and the ticket is forgotten: what was computed may be of
     /// before a deletion.
     Forgotten,
@@ -29,10 +34,25 @@ pub enum KnownKey {
 
 /// Tickets by the hash of their keys.
 pub struct MissedKeys {
-    tickets: HashMap<u64, MappedTicket, BuildHasherDefault<HashedKey>>,
+    tickets: HashMap<u64, RememberedTicket, BuildHasherDefault<HashedKey>>,
     forgotten: Vec<u64>,
     /// Seeds the hashes: nothing outside can find two keys of one.
     seed: u64,
+}
+
+/// A ticket, and whether it was used, in one word.
+#[derive(Clone, Copy)]
+struct RememberedTicket(u64);
+
+impl RememberedTicket {
+    const USED: u64 = 1;
+
+    fn known(self) -> KnownKey {
+        KnownKey::Ticket {
+            ticket: MappedTicket(self.0 & !Self::USED),
+            is_used: self.0 & Self::USED != 0,
+        }
+    }
 }
 
 /// What is a hash already.
@@ -76,7 +96,7 @@ impl MissedKeys {
         }
         let hash = self.hash(group, key);
         match self.tickets.get(&hash) {
-            Some(ticket) => KnownKey::Ticket(*ticket),
+            Some(ticket) => ticket.known(),
             None if self.is_forgotten(hash) => KnownKey::Forgotten,
             None => KnownKey::Unmissed,
         }
@@ -88,7 +108,16 @@ impl MissedKeys {
             self.forget_tickets();
         }
         let hash = self.hash(group, key);
-        self.tickets.insert(hash, ticket);
+        self.tickets.insert(hash, RememberedTicket(ticket.0));
+    }
+
+    /// Notes that a value was stored with the ticket of a key. The ticket stays: what is stored
+    /// later may have been computed before a deletion, too.
+    pub fn use_ticket(&mut self, group: &[u8], key: &[u8]) {
+        let hash = self.hash(group, key);
+        if let Some(ticket) = self.tickets.get_mut(&hash) {
+            ticket.0 |= RememberedTicket::USED;
+        }
     }
 
     fn is_forgotten(&self, hash: u64) -> bool {
@@ -129,6 +158,10 @@ mod tests {
         MappedTicket::new(3, generations, number)
     }
 
+    fn with(ticket: MappedTicket, is_used: bool) -> KnownKey {
+        KnownKey::Ticket { ticket, is_used }
+    }
+
     #[test]
     fn key_is_known_by_its_ticket_until_many_others_were_missed() {
         let mut missed = MissedKeys::default();
@@ -138,11 +171,14 @@ mod tests {
         for other in 1..TICKETS_MAX as u64 {
             missed.remember(b"g", &other.to_le_bytes(), ticket(9));
         }
-        assert_eq!(missed.known(b"g", b"k"), KnownKey::Ticket(ticket(2)));
+        assert_eq!(missed.known(b"g", b"k"), with(ticket(2), false));
+        missed.use_ticket(b"g", b"k");
+        missed.use_ticket(b"g", b"other");
+        assert_eq!(missed.known(b"g", b"k"), with(ticket(2), true));
         assert_eq!(missed.known(b"h", b"k"), KnownKey::Unmissed);
         missed.remember(b"g", b"last", ticket(9));
         assert_eq!(missed.known(b"g", b"k"), KnownKey::Forgotten);
-        assert_eq!(missed.known(b"g", b"last"), KnownKey::Ticket(ticket(9)));
+        assert_eq!(missed.known(b"g", b"last"), with(ticket(9), false));
         let unmissed = (0..10_000_u64).filter(|key| {
             let known = missed.known(b"others", &key.to_le_bytes());
             known == KnownKey::Unmissed
