@@ -20,12 +20,15 @@ use super::removal::remove_folder;
 const DEPTH_MAX: usize = 16;
 /// Files of a build's copy that are looked at, for each that may be kept.
 const LOOKED_AT: usize = 4;
+/// What a file or a folder takes at least: most file systems give each a block.
+const ENTRY_BYTES: u64 = 4_096;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheBounds {
     /// Of one project: beyond, what was written the longest ago goes.
     pub project_bytes: u64,
+    /// And as many folders.
     pub project_files: usize,
     /// Of all projects: beyond, the one goes that was built the longest ago.
     pub bytes: u64,
@@ -130,17 +133,27 @@ impl PackageCaches {
         }
     }
 
-    /// Moves files, the newest first, up to the bounds of a project; their bytes.
+    /// Moves files, the newest first, up to the bounds of a project; their bytes, and those of
+    /// their folders.
     fn take(&self, from: &Path, to: &Path) -> u64 {
         let bounds = &self.bounds;
         let mut fetched = files(from, bounds.project_files.saturating_mul(LOOKED_AT));
         fetched.sort_by(|a, b| (b.written, &a.path).cmp(&(a.written, &b.path)));
         let (mut bytes, mut count) = (0, 0);
+        let mut made: HashSet<PathBuf> = HashSet::new();
         for file in fetched {
-            let fits = bytes + file.bytes <= bounds.project_bytes;
-            if !fits || count == bounds.project_files {
+            let folders = file.path.ancestors().skip(1);
+            let new: Vec<&Path> = folders.filter(|folder| !made.contains(*folder)).collect();
+            let new_bytes = new.len() as u64 * ENTRY_BYTES;
+            let fits = bytes + new_bytes + file.bytes <= bounds.project_bytes
+                && made.len() + new.len() <= bounds.project_files
+                && count < bounds.project_files;
+            if !fits {
                 continue;
             }
+            // They stay where the file is not taken.
+            bytes += new_bytes;
+            made.extend(new.into_iter().map(Path::to_owned));
             if take_over(&from.join(&file.path), &to.join(&file.path)).is_ok() {
                 (bytes, count) = (bytes + file.bytes, count + 1);
             }
@@ -176,16 +189,18 @@ impl KnownCaches {
     }
 }
 
-/// The files of a folder, at most so many, by their paths in it. Links are not followed, and
-/// nothing but files is taken: a build was written to it.
+/// The files of a folder, by their paths in it; at most so many entries are looked at. Links are
+/// not followed, and nothing but files is taken: a build was written to it.
 fn files(folder: &Path, most: usize) -> Vec<FetchedFile> {
     let (mut found, mut waiting) = (Vec::new(), vec![(PathBuf::new(), 0)]);
+    let mut looked_at = 0;
     while let Some((inside, depth)) = waiting.pop() {
         let entries = fs::read_dir(folder.join(&inside));
         for entry in entries.into_iter().flatten().flatten() {
-            if found.len() + waiting.len() >= most {
+            if looked_at >= most {
                 return found;
             }
+            looked_at += 1;
             let Ok(status) = entry.metadata() else {
                 continue;
             };
@@ -195,7 +210,7 @@ fn files(folder: &Path, most: usize) -> Vec<FetchedFile> {
             } else if status.is_file() {
                 found.push(FetchedFile {
                     written: status.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-                    bytes: status.len().max(status.blocks() * 512),
+                    bytes: status.len().max(status.blocks() * 512).max(ENTRY_BYTES),
                     path,
                 });
             }
@@ -231,9 +246,9 @@ mod tests {
     use super::*;
 
     const BOUNDS: CacheBounds = CacheBounds {
-        project_bytes: 20_000,
+        project_bytes: 24_000,
         project_files: 4,
-        bytes: 30_000,
+        bytes: 34_000,
     };
 
     /// A folder with caches, in which builds leave files.
@@ -348,7 +363,7 @@ mod tests {
         }
         assert_eq!(builds.found(&own), ["b", "c", "d", "e"], "four files");
         builds.leave(&own, "f", (12_288, 9));
-        assert_eq!(builds.found(&own), ["e", "f"], "20,000 bytes");
+        assert_eq!(builds.found(&own), ["e", "f"], "24,000 bytes");
         builds.leave(&own, "g", (40_960, 10));
         assert_eq!(
             builds.found(&own),
@@ -358,13 +373,59 @@ mod tests {
     }
 
     #[test]
+    fn packages_that_are_empty_files_in_many_folders_are_bounded() {
+        let builds = Builds::new();
+        let own = owner("own", 1);
+        let (copy, _) = builds.begin(&own);
+        for (second, name) in ["e/e", "d/d", "c/c", "b/b", "a/a"].into_iter().enumerate() {
+            write(&copy.join(name), (0, second as u64));
+        }
+        builds.caches.keep(&own, &copy);
+        // Each takes a block, as do the folder of all and those inside.
+        assert_eq!(builds.found(&own), ["a/a", "b/b"], "24,000 bytes");
+        assert_eq!(builds.caches.lock().bytes(), 5 * ENTRY_BYTES);
+        let other = owner("other", 1);
+        builds.leave(&other, "x/x/x", (0, 1));
+        assert_eq!(builds.found(&other), ["x/x/x"]);
+        assert!(builds.found(&own).is_empty(), "34,000 bytes");
+        let (copy, _) = builds.begin(&own);
+        write(&copy.join("a/b/c/d/e"), (0, 2));
+        write(&copy.join("f"), (0, 1));
+        let roomy = CacheBounds {
+            project_bytes: u64::MAX,
+            ..BOUNDS
+        };
+        let roomy = PackageCaches::new(builds.data.path().join("roomy"), roomy).unwrap();
+        roomy.keep(&own, &copy);
+        let (found, place) = (builds.data.path().join("found"), &roomy);
+        place.lend(&own, &found).unwrap();
+        let found: Vec<PathBuf> = files(&found, 10)
+            .into_iter()
+            .map(|file| file.path)
+            .collect();
+        assert_eq!(found, [Path::new("f")], "four folders");
+    }
+
+    #[test]
+    fn packages_are_looked_for_in_a_bounded_number_of_folders() {
+        let data = tempfile::tempdir().unwrap();
+        for nth in 0..20 {
+            fs::create_dir(data.path().join(nth.to_string())).unwrap();
+        }
+        for nth in 0..20 {
+            fs::write(data.path().join(nth.to_string()).join("file"), "").unwrap();
+        }
+        assert_eq!(files(data.path(), 30).len(), 10);
+    }
+
+    #[test]
     fn packages_of_all_projects_are_bounded_and_go_with_their_project() {
         let builds = Builds::new();
         let owners = [1, 2, 3].map(|nth| owner(&format!("p{nth}"), nth));
         for owner in &owners {
             builds.leave(owner, "a", (12_288, 1));
         }
-        assert!(builds.found(&owners[0]).is_empty(), "30,000 bytes");
+        assert!(builds.found(&owners[0]).is_empty(), "34,000 bytes");
         assert_eq!(
             (builds.found(&owners[1]).len(), builds.kept_count()),
             (1, 2)
