@@ -6,7 +6,6 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, lchown};
 use std::os::unix::net::UnixStream as StandardStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::archive::{ArchiveBounds, unpack};
+use crate::build_folder::{FolderExcess, FolderSize, give_away, measure};
 use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
 use crate::launch::kill_all;
 use crate::log_tail::LogTail;
@@ -32,8 +32,6 @@ use crate::runtime::InstalledRuntime;
 const PACKAGES: &str = ".packages";
 /// Compiling takes no longer; what is not compiled by then is compiled by each process.
 const COMPILE_MAX: Duration = Duration::from_mins(1);
-/// What a file takes at least.
-const ENTRY_BYTES: u64 = 512;
 /// The size of a build is looked at this often.
 const LOOK: Duration = Duration::from_millis(200);
 /// What is written before the end of a build is read for so long.
@@ -52,6 +50,8 @@ pub struct BuildLimits {
     pub memory_mib: u32,
     /// Of the folder.
     pub disk_bytes_max: u64,
+    /// Files, folders and links in it.
+    pub disk_entries_max: usize,
 }
 
 /// One build.
@@ -123,82 +123,112 @@ pub async fn build(work: BuildWork, log: &BuildLog) -> bool {
 }
 
 async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
-    let (archive, folder, bounds) = (
-        work.archive.clone(),
-        work.folder.clone(),
-        work.limits.archive,
-    );
-    let unpacked = tokio::task::spawn_blocking(move || unpack(&archive[..], &folder, bounds));
-    let unpacked = unpacked.await.map_err(|error| error.to_string())?;
-    unpacked.map_err(|error| format!("{error}."))?;
+    let work = Arc::new(work);
     let has_commands = !work.commands.trim().is_empty();
-    if !has_commands && !work.runtime.compiles() {
+    let user = (has_commands || work.runtime.compiles()).then(next_user);
+    let prepared = work.clone();
+    let lent = apart(move || prepare(&prepared, user)).await??;
+    let Some(user) = user else {
         return Ok(());
+    };
+    if has_commands {
+        run(&work, &BuildStep::commands(&work, lent), user, log).await?;
     }
-    let user = next_user();
-    if rustix::process::geteuid().is_root() {
+    if work.runtime.compiles() {
+        compile(&work, user).await;
+    }
+    Ok(())
+}
+
+/// Does what blocks elsewhere: this thread may be the only one of its runtime.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| error.to_string())
+}
+
+/// Unpacks the archive, and gives what the build may write to its user. Returns what was lent to
+/// it. Blocks.
+fn prepare(work: &BuildWork, user: Option<u32>) -> Result<FolderSize, String> {
+    let unpacked = unpack(&work.archive[..], &work.folder, work.limits.archive);
+    unpacked.map_err(|error| format!("{error}."))?;
+    if let Some(user) = user.filter(|_| is_root()) {
         let mut folders = iter::once(&work.folder).chain(&work.cache);
         let given = folders.try_for_each(|folder| give_away(folder, user));
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
-    let mut lent = FolderRoom::default();
+    let mut lent = FolderSize::default();
     if let Some(cache) = &work.cache {
         // Its owner bounds it.
-        fits(cache, &mut lent);
+        let measured = measure(cache, &mut lent, FolderSize::MAX);
+        measured.map_err(|error| format!("The build's cache cannot be read: {error}."))?;
     }
-    let bytes_max = work.limits.disk_bytes_max + (u64::MAX - lent.bytes);
-    if has_commands {
-        let step = BuildStep::commands(&work, bytes_max);
-        run(&work, &step, user, log).await?;
-    }
-    compile(&work, bytes_max, user).await;
-    Ok(())
+    Ok(lent)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Compiles the code as its runtime does, so that no process has to. Where that fails the code runs
 /// all the same: some of it may be for another version of its language.
-async fn compile(work: &BuildWork, bytes_max: u64, user: u32) {
-    let bounds = work.limits.archive;
-    // What is compiled may take as much again.
-    let mut room = FolderRoom {
-        bytes: bounds.bytes_max / 2,
-        entries: bounds.entries_max / 2,
-    };
-    if work.runtime.compiles() && fits(&work.folder, &mut room) {
+async fn compile(work: &Arc<BuildWork>, user: u32) {
+    let measured = work.clone();
+    if let Ok(Ok(())) = apart(move || fits_to_compile(&measured)).await {
         let unread = BuildLog::new(0);
-        let _ = run(work, &BuildStep::compile(work, bytes_max), user, &unread).await;
+        let _ = run(work, &BuildStep::compile(work), user, &unread).await;
     }
 }
 
+/// Blocks.
+fn fits_to_compile(work: &BuildWork) -> Result<(), FolderExcess> {
+    let bounds = work.limits.archive;
+    // What is compiled may take as much again.
+    let max = FolderSize {
+        bytes: bounds.bytes_max / 2,
+        entries: bounds.entries_max / 2,
+    };
+    measure(&work.folder, &mut FolderSize::default(), max)
+}
+
 /// What runs in a jail of the build.
+#[derive(Clone, Debug)]
 struct BuildStep {
     program: PathBuf,
     arguments: Vec<String>,
     is_commands: bool,
+    folder: PathBuf,
+    cache: Option<PathBuf>,
     time_max: Duration,
-    /// Of the folders that it may write.
-    bytes_max: u64,
+    limits: BuildLimits,
+    /// What was lent to it does not count.
+    lent: FolderSize,
 }
 
 impl BuildStep {
-    fn commands(work: &BuildWork, bytes_max: u64) -> BuildStep {
+    fn commands(work: &BuildWork, lent: FolderSize) -> BuildStep {
         let shell = fs::canonicalize("/bin/sh").unwrap_or_else(|_| PathBuf::from("/bin/sh"));
         BuildStep {
             program: shell,
             arguments: vec!["-ec".into(), work.commands.clone()],
             is_commands: true,
+            folder: work.folder.clone(),
+            cache: work.cache.clone(),
             time_max: work.limits.time_max,
-            bytes_max,
+            limits: work.limits,
+            lent,
         }
     }
 
-    fn compile(work: &BuildWork, bytes_max: u64) -> BuildStep {
+    fn compile(work: &BuildWork) -> BuildStep {
         BuildStep {
             program: work.runtime.program.clone(),
             arguments: work.runtime.compile.clone(),
             is_commands: false,
+            folder: work.folder.clone(),
+            cache: None,
             time_max: work.limits.time_max.min(COMPILE_MAX),
-            bytes_max,
+            limits: work.limits,
+            lent: FolderSize::default(),
         }
     }
 }
@@ -226,7 +256,7 @@ async fn run(work: &BuildWork, step: &BuildStep, user: u32, log: &BuildLog) -> R
             .take()
             .map(|pipe| tokio::spawn(drain(pipe, log.clone()))),
     ];
-    let ended = watch(&mut child, work, step).await;
+    let ended = watch(&mut child, step).await;
     for stream in streams.into_iter().flatten() {
         let _ = tokio::time::timeout(LAST_WORDS_MAX, stream).await;
     }
@@ -237,9 +267,9 @@ fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
     let setup = JailSetup {
         level: JailLevel::Full,
         user,
-        code: work.folder.clone(),
+        code: step.folder.clone(),
         is_writable: true,
-        cache: work.cache.clone().filter(|_| step.is_commands),
+        cache: step.cache.clone(),
         adapter: step.program.clone(),
         folders: work.runtime.folders.clone(),
         program: step.program.clone(),
@@ -258,7 +288,7 @@ fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
         command.env("PIP_TARGET", Path::new(JailSetup::CODE).join(PACKAGES));
         // All is compiled when the commands have ended.
         command.env("PIP_NO_COMPILE", "1");
-        if work.cache.is_some() {
+        if step.cache.is_some() {
             command.env("XDG_CACHE_HOME", cache);
             command.env("npm_config_cache", cache.join("npm"));
         }
@@ -280,7 +310,7 @@ fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
 }
 
 /// Waits for the end of a step, or brings it about at a limit.
-async fn watch(child: &mut Child, work: &BuildWork, step: &BuildStep) -> Result<(), String> {
+async fn watch(child: &mut Child, step: &BuildStep) -> Result<(), String> {
     let pid = child.id().unwrap_or_default();
     let started = Instant::now();
     loop {
@@ -297,7 +327,9 @@ async fn watch(child: &mut Child, work: &BuildWork, step: &BuildStep) -> Result<
                 None => Err("The commands were killed.".into()),
             };
         }
-        if let Some(reason) = passed(pid, started, work, step) {
+        let left = step.time_max.saturating_sub(started.elapsed());
+        let reason = tokio::time::timeout(left, passed(pid, step)).await;
+        if let Some(reason) = reason.unwrap_or_else(|_| Some("Build timed out.".into())) {
             kill_all(child);
             let _ = child.wait().await;
             return Err(reason);
@@ -338,79 +370,42 @@ async fn reach_outside(socket: StandardStream, network: OutsideNetwork, log: Bui
 /// Refused connections that stand in a log.
 const REFUSALS_TOLD_MAX: usize = 20;
 
-/// The limit that a build has passed.
-fn passed(pid: u32, started: Instant, work: &BuildWork, step: &BuildStep) -> Option<String> {
-    let limits = &work.limits;
+/// The limit that a step has passed, but that of time.
+async fn passed(pid: u32, step: &BuildStep) -> Option<String> {
+    let step = step.clone();
+    let seen = apart(move || within_limits(pid, &step)).await;
+    seen.flatten().err()
+}
+
+/// Blocks.
+fn within_limits(pid: u32, step: &BuildStep) -> Result<(), String> {
+    let limits = &step.limits;
     let memory = u64::from(limits.memory_mib) * 1024 * 1024;
-    if started.elapsed() >= step.time_max {
-        return Some("Build timed out.".into());
-    }
     // Two launchers stand above the commands.
     if held_bytes(pid, 2, memory / 2) > memory {
         let limit = limits.memory_mib;
-        return Some(format!("The build ran out of memory ({limit} MiB)."));
+        return Err(format!("The build ran out of memory ({limit} MiB)."));
     }
-    let mut room = FolderRoom {
-        bytes: step.bytes_max,
-        ..FolderRoom::default()
+    let max = FolderSize {
+        bytes: limits.disk_bytes_max.saturating_add(step.lent.bytes),
+        entries: limits.disk_entries_max.saturating_add(step.lent.entries),
     };
-    let mut folders = iter::once(&work.folder).chain(&work.cache);
-    if !folders.all(|folder| fits(folder, &mut room)) {
-        let limit = limits.disk_bytes_max;
-        return Some(format!("The build wrote more than {limit} bytes."));
-    }
-    None
-}
-
-/// What is left of the bounds of a folder.
-struct FolderRoom {
-    bytes: u64,
-    entries: usize,
-}
-
-impl Default for FolderRoom {
-    /// Without bounds.
-    fn default() -> FolderRoom {
-        FolderRoom {
-            bytes: u64::MAX,
-            entries: usize::MAX,
+    let mut size = FolderSize::default();
+    let mut folders = iter::once(&step.folder).chain(&step.cache);
+    let measured = folders.try_for_each(|folder| measure(folder, &mut size, max));
+    measured.map_err(|excess| match excess {
+        FolderExcess::Bytes => {
+            let limit = limits.disk_bytes_max;
+            format!("The build wrote more than {limit} bytes.")
         }
-    }
-}
-
-/// Whether what lies in a folder takes no more than is left of `room`, and lessens that. What ends
-/// meanwhile counts nothing. Some file systems give a file its blocks late, so its length counts,
-/// too; and one that is empty still takes a place of the disk's.
-fn fits(folder: &Path, room: &mut FolderRoom) -> bool {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(status) = entry.metadata() else {
-            continue;
-        };
-        let bytes = status.len().max(status.blocks() * 512).max(ENTRY_BYTES);
-        let left = room.bytes.checked_sub(bytes);
-        let (Some(bytes), Some(entries)) = (left, room.entries.checked_sub(1)) else {
-            return false;
-        };
-        *room = FolderRoom { bytes, entries };
-        if status.is_dir() && !fits(&entry.path(), room) {
-            return false;
+        FolderExcess::Entries => {
+            let limit = limits.disk_entries_max;
+            format!("The build wrote more than {limit} files, folders and links.")
         }
-    }
-    true
-}
-
-/// Everything becomes the build's own; links are not followed.
-fn give_away(folder: &Path, user: u32) -> io::Result<()> {
-    lchown(folder, Some(user), Some(user))?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            give_away(&entry.path(), user)?;
-        } else {
-            lchown(entry.path(), Some(user), Some(user))?;
+        FolderExcess::Unreadable(error) => {
+            format!("The build wrote a folder that cannot be read: {error}.")
         }
-    }
-    Ok(())
+    })
 }
 
 /// Reads what the commands write, no more in a second than is worth reading: they wait meanwhile.
@@ -428,5 +423,55 @@ async fn drain(mut pipe: impl AsyncRead + Unpin, log: BuildLog) {
             tokio::time::sleep_until((second + Duration::from_secs(1)).into()).await;
             (second, taken) = (Instant::now(), 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn folders_are_measured_on_another_thread() {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("file"), "").unwrap();
+        let step = BuildStep {
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            is_commands: true,
+            folder: data.path().to_owned(),
+            cache: None,
+            time_max: Duration::MAX,
+            limits: BuildLimits {
+                archive: ArchiveBounds {
+                    bytes_max: 0,
+                    entries_max: 0,
+                    path_bytes_max: 0,
+                    ratio_max: 0,
+                },
+                time_max: Duration::MAX,
+                memory_mib: 1,
+                disk_bytes_max: u64::MAX,
+                disk_entries_max: 0,
+            },
+            lent: FolderSize::default(),
+        };
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).build().unwrap();
+        // The only thread that may block has something else to do.
+        let (free, busy) = channel::<()>();
+        runtime.spawn_blocking(move || busy.recv());
+        let _entered = runtime.enter();
+        let mut passed = pin!(passed(u32::MAX, &step));
+        let mut context = Context::from_waker(Waker::noop());
+        let early = passed.as_mut().poll(&mut context);
+        assert_eq!(early, Poll::Pending);
+        drop(free);
+        let reason = runtime.block_on(passed);
+        let words = "The build wrote more than 0 files, folders and links.";
+        assert_eq!(reason.as_deref(), Some(words));
     }
 }

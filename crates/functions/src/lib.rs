@@ -10,6 +10,7 @@
 mod api_listener;
 pub mod archive;
 pub mod build;
+mod build_folder;
 pub mod cgroup;
 mod conductor;
 mod executor;

@@ -35,6 +35,7 @@ const LIMITS: BuildLimits = BuildLimits {
     time_max: Duration::from_mins(15),
     memory_mib: 1_024,
     disk_bytes_max: 500 << 20,
+    disk_entries_max: 200_000,
 };
 /// Of what a build has made, packed (wire protocol, builds).
 const OUTPUT_BYTES_MAX: u64 = 100_000_000;

@@ -60,6 +60,7 @@ fn built_from(commands: &str, archive: Option<&[u8]>, time_max: Duration) -> Bui
             time_max,
             memory_mib: 256,
             disk_bytes_max: 20_000_000,
+            disk_entries_max: 2_000,
         },
     };
     let log = BuildLog::new(10_000);
@@ -155,6 +156,15 @@ fn builds_have_limits() {
     check_failed(write, "The build wrote more than 20000000 bytes.");
     let deep = "mkdir -p a/b/c; head -c 30000000 /dev/zero > a/b/c/d; sleep 60";
     check_failed(deep, "The build wrote more than 20000000 bytes.");
+    let many = "python3 -c 'for n in range(3000): open(str(n), \"w\")'; sleep 60";
+    check_failed(
+        many,
+        "The build wrote more than 2000 files, folders and links.",
+    );
+    let deep = "python3 -c 'import os
+for n in range(30): os.mkdir(\"d\" * 200); os.chdir(\"d\" * 200)
+open(\"large\", \"wb\").write(bytes(30_000_000))'; sleep 60";
+    check_failed(deep, "The build wrote a folder that cannot be read: ");
     let built = built("yes flood | head -c 3000000; echo end");
     assert!(
         built.is_ready && built.log.ends_with("flood\nend"),

@@ -174,6 +174,7 @@ fn built(
             time_max: Duration::from_mins(10),
             memory_mib: 1_024,
             disk_bytes_max: 100_000_000,
+            disk_entries_max: 200_000,
         },
     };
     let log = BuildLog::new(10_000);

@@ -1,0 +1,179 @@
+//! Walks of folders that builds write to. All of them block.
+//!
+//! None recurses, and none has more than one folder open: how deep users' code nests its folders
+//! costs neither stack nor descriptors.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::path::{Path, PathBuf};
+
+/// What a file takes at least.
+const ENTRY_BYTES: u64 = 512;
+
+/// What lies in a folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FolderSize {
+    pub bytes: u64,
+    /// Files, folders, links and the like.
+    pub entries: usize,
+}
+
+impl FolderSize {
+    pub const MAX: FolderSize = FolderSize {
+        bytes: u64::MAX,
+        entries: usize::MAX,
+    };
+}
+
+/// Why a folder does not fit.
+#[derive(Debug)]
+pub enum FolderExcess {
+    Bytes,
+    Entries,
+    /// What cannot be read cannot be counted.
+    Unreadable(io::Error),
+}
+
+impl fmt::Display for FolderExcess {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderExcess::Bytes => formatter.write_str("too many bytes"),
+            FolderExcess::Entries => formatter.write_str("too many files"),
+            FolderExcess::Unreadable(error) => error.fmt(formatter),
+        }
+    }
+}
+
+/// Adds what lies in a folder to `size`, up to `max`. What is removed or replaced meanwhile counts
+/// nothing. Some file systems give a file its blocks late, so its length counts, too; and one that
+/// is empty still takes a place of the disk's.
+///
+/// # Errors
+/// When `size` passes `max`, or something in the folder cannot be read: it is shut, or its path is
+/// too long.
+pub fn measure(folder: &Path, size: &mut FolderSize, max: FolderSize) -> Result<(), FolderExcess> {
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in there(fs::read_dir(folder))?.into_iter().flatten() {
+            let Some(entry) = there(entry)? else {
+                continue;
+            };
+            let Some(status) = there(entry.metadata())? else {
+                continue;
+            };
+            let bytes = status.len().max(status.blocks() * 512).max(ENTRY_BYTES);
+            size.bytes = size.bytes.saturating_add(bytes);
+            size.entries += 1;
+            if size.bytes > max.bytes {
+                return Err(FolderExcess::Bytes);
+            }
+            if size.entries > max.entries {
+                return Err(FolderExcess::Entries);
+            }
+            if status.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `None` for what was removed meanwhile, and for a folder in whose place is something else.
+fn there<T>(read: io::Result<T>) -> Result<Option<T>, FolderExcess> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(FolderExcess::Unreadable(error)),
+    }
+}
+
+/// Everything becomes the user's; links are not followed.
+pub fn give_away(folder: &Path, user: u32) -> io::Result<()> {
+    lchown(folder, Some(user), Some(user))?;
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            lchown(entry.path(), Some(user), Some(user))?;
+            if entry.file_type()?.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{Mode, OFlags, mkdirat, openat};
+
+    use super::*;
+
+    fn measured(folder: &Path, max: FolderSize) -> Result<FolderSize, FolderExcess> {
+        let mut size = FolderSize::default();
+        measure(folder, &mut size, max).map(|()| size)
+    }
+
+    /// A folder whose innermost one has a path that is too long to be opened by it.
+    fn nest(folder: &Path) {
+        let mut inner = rustix::fs::open(folder, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let name = "d".repeat(200);
+        for _ in 0..25 {
+            mkdirat(&inner, &name, Mode::RWXU).unwrap();
+            inner = openat(&inner, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_folder_is_measured_up_to_a_bound() {
+        let data = tempfile::tempdir().unwrap();
+        fs::create_dir_all(data.path().join("a/b")).unwrap();
+        fs::write(data.path().join("a/b/file"), vec![0; 100_000]).unwrap();
+        symlink("/", data.path().join("link")).unwrap();
+        let size = measured(data.path(), FolderSize::MAX).unwrap();
+        assert_eq!(size.entries, 4);
+        assert!((100_000..150_000).contains(&size.bytes), "{size:?}");
+        let max = FolderSize { entries: 3, ..size };
+        let refused = measured(data.path(), max);
+        assert!(matches!(refused, Err(FolderExcess::Entries)), "{refused:?}");
+        let max = FolderSize {
+            bytes: size.bytes - 1,
+            ..size
+        };
+        let refused = measured(data.path(), max);
+        assert!(matches!(refused, Err(FolderExcess::Bytes)), "{refused:?}");
+        let absent = measured(&data.path().join("absent"), FolderSize::default());
+        assert_eq!(absent.unwrap(), FolderSize::default());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_does_not_pass_for_an_empty_one() {
+        let data = tempfile::tempdir().unwrap();
+        nest(data.path());
+        let refused = measured(data.path(), FolderSize::MAX);
+        assert!(
+            matches!(refused, Err(FolderExcess::Unreadable(_))),
+            "{refused:?}"
+        );
+        // In the place of a folder that was seen before.
+        let file = data.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(
+            measured(&file, FolderSize::MAX).unwrap(),
+            FolderSize::default()
+        );
+        // No path leads to what is nested so deep: it is moved up until one does.
+        while fs::remove_dir_all(data.path()).is_err() {
+            let name = "d".repeat(200);
+            let inner = data.path().join(&name).join(&name);
+            fs::rename(&inner, data.path().join("inner")).unwrap();
+            fs::remove_dir(data.path().join(&name)).unwrap();
+            fs::rename(data.path().join("inner"), data.path().join(&name)).unwrap();
+        }
+    }
+}
