@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,9 +57,15 @@ const ROUND: Duration = Duration::from_secs(10);
 /// After a failure of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Below the folder of all builds, where each has one of its own.
+const PACKAGES: &str = "packages";
+
 /// What builds need, and the one that is at work.
 pub struct Builds {
     folder: PathBuf,
+    /// Names the folders of builds. What a build that was given up still writes never meets
+    /// another one.
+    begun: AtomicU64,
     caches: Arc<PackageCaches>,
     launcher: PathBuf,
     outside: OutsideNetwork,
@@ -90,10 +97,11 @@ impl Builds {
         counts: Arc<FunctionCounts>,
     ) -> std::io::Result<Builds> {
         fs::create_dir(&folder)?;
-        let caches = PackageCaches::new(folder.join("packages"), CACHES)?;
+        let caches = PackageCaches::new(folder.join(PACKAGES), CACHES)?;
         Ok(Builds {
             caches: Arc::new(caches),
             folder,
+            begun: AtomicU64::new(0),
             launcher,
             outside,
             variables,
@@ -126,7 +134,7 @@ impl Builds {
             tokio::time::sleep(PAUSE).await;
         }
         loop {
-            self.clear_caches(engine).await;
+            self.clear_folder(engine).await;
             match self.build_next(engine, runtimes).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -141,13 +149,18 @@ impl Builds {
         }
     }
 
-    /// Removes what was fetched for projects that are gone.
-    async fn clear_caches(&self, engine: &Engine) {
+    /// Removes what builds have left behind that were given up, and what was fetched for projects
+    /// that are gone. No build is at work.
+    async fn clear_folder(&self, engine: &Engine) {
         let projects = engine.list_projects();
         let living = projects.iter().map(|project| CacheOwner::from(&**project));
         let living: HashSet<CacheOwner> = living.collect();
-        let caches = self.caches.clone();
-        let _ = tokio::task::spawn_blocking(move || caches.clear(&living)).await;
+        let (caches, folder) = (self.caches.clone(), self.folder.clone());
+        let cleared = move || {
+            remove_left(&folder);
+            caches.clear(&living);
+        };
+        let _ = tokio::task::spawn_blocking(cleared).await;
     }
 
     /// Builds the next one; false where none waits.
@@ -185,16 +198,13 @@ impl Builds {
         log: &BuildLog,
     ) -> Result<(), EngineError> {
         let started = Instant::now();
+        let nth = self.begun.fetch_add(1, Ordering::Relaxed);
+        let place = BuildPlace(self.folder.join(nth.to_string()));
         let made = tokio::select! {
-            made = self.make(engine, runtimes, build, log) => made,
+            made = self.make((engine, runtimes), build, &place, log) => made,
             () = given_up(engine, build) => Ok(BuildEnd::GivenUp),
         };
-        let folder = self.folder.clone();
-        let emptied = move || {
-            for name in ["code", "cache", "output"] {
-                remove_folder_or_file(&folder.join(name));
-            }
-        };
+        let emptied = move || remove_folder(&place.0);
         let _ = tokio::task::spawn_blocking(emptied).await;
         let is_ready = match made? {
             BuildEnd::Ready => true,
@@ -226,24 +236,21 @@ impl Builds {
     /// Builds, and stores what was built.
     async fn make(
         &self,
-        engine: &Engine,
-        runtimes: &InstalledRuntimes,
+        (engine, runtimes): (&Engine, &InstalledRuntimes),
         build: &Build,
+        place: &BuildPlace,
         log: &BuildLog,
     ) -> Result<BuildEnd, EngineError> {
         let archive = read_archive(engine, build.deployment.seq, ArchivePart::Source).await?;
-        let code = self.folder.join("code");
-        if let Err(error) = fs::create_dir(&code) {
+        if let Err(error) = place.make() {
             log.push(&format!("The build has no folder: {error}.\n"));
             return Ok(BuildEnd::Failed);
         }
-        if !self
-            .run_commands((engine, runtimes), build, archive, log)
-            .await
-        {
+        let ran = self.run_commands((engine, runtimes), build, (place, archive), log);
+        let Some(cache) = ran.await else {
             return Ok(BuildEnd::Failed);
-        }
-        let packed = self.folder.join("output");
+        };
+        let (code, packed) = (place.code(), place.0.join("output"));
         let file = packed.clone();
         let pack = tokio::task::spawn_blocking(move || pack_output(&code, &file)).await;
         match pack.unwrap_or_else(|broken| Err(broken.to_string())) {
@@ -255,7 +262,7 @@ impl Builds {
         }
         match store_output(engine, build, &packed).await {
             Ok(()) => {
-                self.keep_fetched(engine, build).await;
+                self.keep_fetched(engine, build, cache).await;
                 Ok(BuildEnd::Ready)
             }
             // No room, or too large for the store: the same the next time.
@@ -267,31 +274,31 @@ impl Builds {
         }
     }
 
-    /// Unpacks an archive and runs the commands of its deployment; false when that failed.
+    /// Unpacks an archive and runs the commands of its deployment; the folder with packages that
+    /// was lent to them, if one was. `None` when that failed.
     async fn run_commands(
         &self,
         (engine, runtimes): (&Engine, &InstalledRuntimes),
         work: &Build,
-        archive: Vec<u8>,
+        (place, archive): (&BuildPlace, Vec<u8>),
         log: &BuildLog,
-    ) -> bool {
-        let code = self.folder.join("code");
+    ) -> Option<Option<PathBuf>> {
         let commands = &work.deployment.commands;
         let has_commands = !commands.trim().is_empty();
         let id = &work.function.definition.runtime;
         let runtime = runtimes.by_id(id);
         if !has_commands && !runtime.is_some_and(InstalledRuntime::compiles) {
+            let code = place.code();
             let unpacked =
                 move || unpack(&archive[..], &code, ARCHIVE).map_err(|why| why.to_string());
             let unpacked = tokio::task::spawn_blocking(unpacked).await;
             let unpacked = unpacked.unwrap_or_else(|broken| Err(broken.to_string()));
-            return unpacked
-                .inspect_err(|why| log.push(&format!("{why}.\n")))
-                .is_ok();
+            let unpacked = unpacked.inspect_err(|why| log.push(&format!("{why}.\n")));
+            return unpacked.ok().map(|_| None);
         }
         let Some(runtime) = runtime else {
             log.push(&format!("The runtime `{id}` is not on this host.\n"));
-            return false;
+            return None;
         };
         let (mut variables, mut cache) = (Vec::new(), None);
         if has_commands {
@@ -302,15 +309,15 @@ impl Builds {
                 Err(error) => {
                     tracing::warn!(%error, "a build has no variables");
                     log.push("The function's variables cannot be opened.\n");
-                    return false;
+                    return None;
                 }
             };
-            cache = self.lend_fetched(engine, work).await;
+            cache = self.lend_fetched(engine, work, place).await;
         }
         let work = BuildWork {
             archive: Bytes::from(archive),
-            folder: code,
-            cache,
+            folder: place.code(),
+            cache: cache.clone(),
             commands: commands.clone(),
             variables,
             runtime: runtime.clone(),
@@ -318,25 +325,55 @@ impl Builds {
             outside: self.outside.clone(),
             limits: LIMITS,
         };
-        build(work, log).await
+        build(work, log).await.then_some(cache)
     }
 
     /// A folder with what builds of this project have fetched; `None` where there cannot be one.
-    async fn lend_fetched(&self, engine: &Engine, build: &Build) -> Option<PathBuf> {
+    async fn lend_fetched(
+        &self,
+        engine: &Engine,
+        build: &Build,
+        place: &BuildPlace,
+    ) -> Option<PathBuf> {
         let owner = owner_of(engine, build)?;
-        let (caches, to) = (self.caches.clone(), self.folder.join("cache"));
+        let (caches, to) = (self.caches.clone(), place.0.join("cache"));
         let lent = tokio::task::spawn_blocking(move || caches.lend(&owner, &to).map(|()| to));
         let lent = lent.await.map_err(io::Error::other).flatten();
         lent.inspect_err(|error| tracing::warn!(%error, "a build has no cache of packages"))
             .ok()
     }
 
-    /// Keeps what a build has fetched.
-    async fn keep_fetched(&self, engine: &Engine, build: &Build) {
-        let (caches, from) = (self.caches.clone(), self.folder.join("cache"));
-        if let Some(owner) = owner_of(engine, build).filter(|_| from.is_dir()) {
+    /// Keeps what a build has fetched, in the folder that was lent to it.
+    async fn keep_fetched(&self, engine: &Engine, build: &Build, lent: Option<PathBuf>) {
+        if let (Some(owner), Some(from)) = (owner_of(engine, build), lent) {
+            let caches = self.caches.clone();
             let kept = move || caches.keep(&owner, &from);
             let _ = tokio::task::spawn_blocking(kept).await;
+        }
+    }
+}
+
+/// The folder of one build.
+#[derive(Debug)]
+struct BuildPlace(PathBuf);
+
+impl BuildPlace {
+    /// Blocks shortly.
+    fn make(&self) -> io::Result<()> {
+        fs::create_dir(&self.0)?;
+        fs::create_dir(self.code())
+    }
+
+    fn code(&self) -> PathBuf {
+        self.0.join("code")
+    }
+}
+
+/// Removes the folders of builds, which have ended. Blocks.
+fn remove_left(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name() != PACKAGES {
+            remove_folder_or_file(&entry.path());
         }
     }
 }
@@ -454,5 +491,23 @@ fn remove_folder_or_file(path: &Path) {
         remove_folder(path);
     } else {
         let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_of_builds_are_removed_and_packages_are_not() {
+        let data = tempfile::tempdir().unwrap();
+        fs::create_dir_all(data.path().join("7/cache/npm")).unwrap();
+        fs::create_dir_all(data.path().join("packages/1")).unwrap();
+        fs::write(data.path().join("file"), "").unwrap();
+        remove_left(data.path());
+        let left = fs::read_dir(data.path()).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [PACKAGES]);
+        assert!(data.path().join("packages/1").is_dir());
     }
 }

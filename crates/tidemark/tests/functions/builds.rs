@@ -176,6 +176,30 @@ fn a_build_finds_what_builds_of_its_project_have_fetched() {
 }
 
 #[test]
+fn a_build_never_keeps_what_another_one_has_left() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    host.deploy("f", &[("main.js", SHOW)], "true");
+    // As a copy that goes on makes it when its build was given up.
+    let folder = host.data().join("functions/now/build");
+    for left in ["cache/npm", "99/cache/npm"] {
+        std::fs::create_dir_all(folder.join(left)).unwrap();
+        std::fs::write(folder.join(left).join("package"), "another's").unwrap();
+    }
+    host.deploy("f", &[("main.js", SHOW)], "");
+    let id = host.deploy("f", &[("main.js", SHOW)], "ls /cache");
+    let built = host.make("GET", &format!("/f/deployments/{id}"), &Value::Null);
+    assert_eq!(built["buildLogs"], "", "{built}");
+    let left = std::fs::read_dir(folder).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<String> = left.filter(|name| name != "packages").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn a_build_compiles_python_so_that_no_start_does() {
     if !can() {
         return;
