@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::archive::{ArchiveBounds, unpack};
-use crate::build_folder::{FolderExcess, FolderSize, give_away, measure};
+use crate::build_folder::{FolderExcess, FolderSize, copy_linked, give_away, measure};
 use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
 use crate::launch::kill_all;
 use crate::log_tail::LogTail;
@@ -32,6 +32,8 @@ use crate::runtime::InstalledRuntime;
 const PACKAGES: &str = ".packages";
 /// Compiling takes no longer; what is not compiled by then is compiled by each process.
 const COMPILE_MAX: Duration = Duration::from_mins(1);
+/// The exit code of compiling when some of the code is for another version of its language.
+const COMPILED_IN_PART: i32 = 1;
 /// The size of a build is looked at this often.
 const LOOK: Duration = Duration::from_millis(200);
 /// What is written before the end of a build is read for so long.
@@ -61,6 +63,8 @@ pub struct BuildWork {
     pub archive: Bytes,
     /// An empty folder, which becomes that of the deployment.
     pub folder: PathBuf,
+    /// Where a copy of that folder is made to be compiled; nothing lies there yet.
+    pub compiled: PathBuf,
     /// What its commands find in [`JailSetup::CACHE`] and may change: packages that builds before
     /// have fetched, or nothing yet.
     pub cache: Option<PathBuf>,
@@ -76,6 +80,14 @@ pub struct BuildWork {
     pub outside: OutsideNetwork,
     /// How much it may use.
     pub limits: BuildLimits,
+}
+
+/// What a build has made in [`BuildWork::folder`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// Whether the same, compiled, lies in [`BuildWork::compiled`]. Else what lies there is of no
+    /// use.
+    pub is_compiled: bool,
 }
 
 /// What a build has written; can be read while it runs.
@@ -107,37 +119,40 @@ impl BuildLog {
     }
 }
 
-/// Builds; true when the folder is ready to run. The log says why it is not.
+/// Builds; `None` when that failed. The log says why.
 ///
 /// Commands run at level `full` alone: a jail without a root of its own has no folder to write.
 /// Elsewhere the code is not compiled either.
-pub async fn build(work: BuildWork, log: &BuildLog) -> bool {
+pub async fn build(work: BuildWork, log: &BuildLog) -> Option<Built> {
     match attempt(work, log).await {
-        Ok(()) => true,
+        Ok(built) => Some(built),
         Err(reason) => {
             log.push(&reason);
             log.push("\n");
-            false
+            None
         }
     }
 }
 
-async fn attempt(work: BuildWork, log: &BuildLog) -> Result<(), String> {
+async fn attempt(work: BuildWork, log: &BuildLog) -> Result<Built, String> {
     let work = Arc::new(work);
     let has_commands = !work.commands.trim().is_empty();
     let user = (has_commands || work.runtime.compiles()).then(next_user);
     let prepared = work.clone();
     let lent = apart(move || prepare(&prepared, user)).await??;
     let Some(user) = user else {
-        return Ok(());
+        return Ok(Built { is_compiled: false });
     };
     if has_commands {
-        run(&work, &BuildStep::commands(&work, lent), user, log).await?;
+        let code = run(&work, &BuildStep::commands(&work, lent), user, log).await?;
+        if code != 0 {
+            return Err(format!(
+                "The commands ended with exit code {code}.{NETWORK}"
+            ));
+        }
     }
-    if work.runtime.compiles() {
-        compile(&work, user).await;
-    }
-    Ok(())
+    let is_compiled = work.runtime.compiles() && compile(&work, user).await;
+    Ok(Built { is_compiled })
 }
 
 /// Does what blocks elsewhere: this thread may be the only one of its runtime.
@@ -169,25 +184,32 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Compiles the code as its runtime does, so that no process has to. Where that fails the code runs
-/// all the same: some of it may be for another version of its language.
-async fn compile(work: &Arc<BuildWork>, user: u32) {
-    let measured = work.clone();
-    if let Ok(Ok(())) = apart(move || fits_to_compile(&measured)).await {
-        let unread = BuildLog::new(0);
-        let _ = run(work, &BuildStep::compile(work), user, &unread).await;
+/// Compiles a copy of the code as its runtime does, so that no process has to; false where there is
+/// no such copy, or it may be broken. The code runs all the same.
+async fn compile(work: &Arc<BuildWork>, user: u32) -> bool {
+    let copied = work.clone();
+    let copied = apart(move || copy_to_compile(&copied, user)).await;
+    if !matches!(copied, Ok(Ok(()))) {
+        return false;
     }
+    let unread = BuildLog::new(0);
+    let code = run(work, &BuildStep::compile(work), user, &unread).await;
+    matches!(code, Ok(0 | COMPILED_IN_PART))
 }
 
 /// Blocks.
-fn fits_to_compile(work: &BuildWork) -> Result<(), FolderExcess> {
+fn copy_to_compile(work: &BuildWork, user: u32) -> io::Result<()> {
     let bounds = work.limits.archive;
     // What is compiled may take as much again.
     let max = FolderSize {
         bytes: bounds.bytes_max / 2,
         entries: bounds.entries_max / 2,
     };
-    measure(&work.folder, &mut FolderSize::default(), max)
+    measure(&work.folder, &mut FolderSize::default(), max).map_err(|error| match error {
+        FolderExcess::Unreadable(error) => error,
+        excess => io::Error::other(excess.to_string()),
+    })?;
+    copy_linked(&work.folder, &work.compiled, is_root().then_some(user))
 }
 
 /// What runs in a jail of the build.
@@ -224,7 +246,7 @@ impl BuildStep {
             program: work.runtime.program.clone(),
             arguments: work.runtime.compile.clone(),
             is_commands: false,
-            folder: work.folder.clone(),
+            folder: work.compiled.clone(),
             cache: None,
             time_max: work.limits.time_max.min(COMPILE_MAX),
             limits: work.limits,
@@ -233,8 +255,8 @@ impl BuildStep {
     }
 }
 
-/// Runs a step to its end, or to a limit.
-async fn run(work: &BuildWork, step: &BuildStep, user: u32, log: &BuildLog) -> Result<(), String> {
+/// Runs a step to its end, or to a limit; its exit code.
+async fn run(work: &BuildWork, step: &BuildStep, user: u32, log: &BuildLog) -> Result<i32, String> {
     let (ours, theirs) = StandardStream::pair().map_err(|error| error.to_string())?;
     let mut command = command(work, step, user);
     let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn();
@@ -310,20 +332,17 @@ fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
 }
 
 /// Waits for the end of a step, or brings it about at a limit.
-async fn watch(child: &mut Child, step: &BuildStep) -> Result<(), String> {
+async fn watch(child: &mut Child, step: &BuildStep) -> Result<i32, String> {
     let pid = child.id().unwrap_or_default();
     let started = Instant::now();
     loop {
         if let Ok(status) = tokio::time::timeout(LOOK, child.wait()).await {
             let status = status.map_err(|error| error.to_string())?;
             return match status.code() {
-                Some(0) => Ok(()),
                 Some(code) if code == i32::from(NO_JAIL) => {
                     Err("The commands were not run, or have said why they ended.".into())
                 }
-                Some(code) => Err(format!(
-                    "The commands ended with exit code {code}.{NETWORK}"
-                )),
+                Some(code) => Ok(code),
                 None => Err("The commands were killed.".into()),
             };
         }

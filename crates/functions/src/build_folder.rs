@@ -106,6 +106,26 @@ pub fn give_away(folder: &Path, user: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a folder with the same files. They are shared: who replaces one changes the copy alone,
+/// who writes into one changes both. Folders become the user's, where one is named.
+pub fn copy_linked(from: &Path, to: &Path, user: Option<u32>) -> io::Result<()> {
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(inside) = waiting.pop() {
+        let made = to.join(&inside);
+        fs::create_dir(&made)?;
+        lchown(&made, user, user)?;
+        for entry in fs::read_dir(from.join(&inside))? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                waiting.push(inside.join(entry.file_name()));
+            } else {
+                fs::hard_link(entry.path(), made.join(entry.file_name()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -175,5 +195,23 @@ mod tests {
             fs::remove_dir(data.path().join(&name)).unwrap();
             fs::rename(data.path().join("inner"), data.path().join(&name)).unwrap();
         }
+    }
+
+    #[test]
+    fn a_copy_shares_files_and_not_folders() {
+        let data = tempfile::tempdir().unwrap();
+        let (from, to) = (data.path().join("from"), data.path().join("to"));
+        fs::create_dir_all(from.join("a/empty")).unwrap();
+        fs::write(from.join("a/file"), "before").unwrap();
+        symlink("/nowhere", from.join("a/link")).unwrap();
+        copy_linked(&from, &to, None).unwrap();
+        assert!(to.join("a/empty").is_dir());
+        assert_eq!(
+            fs::read_link(to.join("a/link")).unwrap(),
+            Path::new("/nowhere")
+        );
+        fs::write(to.join("a/new"), "after").unwrap();
+        fs::rename(to.join("a/new"), to.join("a/file")).unwrap();
+        assert_eq!(fs::read_to_string(from.join("a/file")).unwrap(), "before");
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use engine::{ArchivePart, Build, Engine, EngineError, FunctionError, Specification};
 use functions::archive::{ArchiveBounds, unpack};
-use functions::build::{BuildLimits, BuildLog, BuildWork, build};
+use functions::build::{BuildLimits, BuildLog, BuildWork, Built, build};
 use functions::outside::OutsideNetwork;
 use functions::pack::pack;
 use functions::{InstalledRuntime, InstalledRuntimes};
@@ -247,19 +247,22 @@ impl Builds {
             return Ok(BuildEnd::Failed);
         }
         let ran = self.run_commands((engine, runtimes), build, (place, archive), log);
-        let Some(cache) = ran.await else {
+        let Some((built, cache)) = ran.await else {
             return Ok(BuildEnd::Failed);
         };
-        let (code, packed) = (place.code(), place.0.join("output"));
-        let file = packed.clone();
-        let pack = tokio::task::spawn_blocking(move || pack_output(&code, &file)).await;
-        match pack.unwrap_or_else(|broken| Err(broken.to_string())) {
-            Ok(words) => log.push(&words),
+        let packing = place.clone();
+        let pack = move || packing.pack(built, OUTPUT_BYTES_MAX);
+        let pack = tokio::task::spawn_blocking(pack).await;
+        let packed = match pack.unwrap_or_else(|broken| Err(broken.to_string())) {
+            Ok((packed, words)) => {
+                log.push(&words);
+                packed
+            }
             Err(why) => {
                 log.push(&format!("{why}.\n"));
                 return Ok(BuildEnd::Failed);
             }
-        }
+        };
         match store_output(engine, build, &packed).await {
             Ok(()) => {
                 self.keep_fetched(engine, build, cache).await;
@@ -274,15 +277,15 @@ impl Builds {
         }
     }
 
-    /// Unpacks an archive and runs the commands of its deployment; the folder with packages that
-    /// was lent to them, if one was. `None` when that failed.
+    /// Unpacks an archive and runs the commands of its deployment; what was built, and the folder
+    /// with packages that was lent to it. `None` when that failed.
     async fn run_commands(
         &self,
         (engine, runtimes): (&Engine, &InstalledRuntimes),
         work: &Build,
         (place, archive): (&BuildPlace, Vec<u8>),
         log: &BuildLog,
-    ) -> Option<Option<PathBuf>> {
+    ) -> Option<(Built, Option<PathBuf>)> {
         let commands = &work.deployment.commands;
         let has_commands = !commands.trim().is_empty();
         let id = &work.function.definition.runtime;
@@ -294,7 +297,8 @@ impl Builds {
             let unpacked = tokio::task::spawn_blocking(unpacked).await;
             let unpacked = unpacked.unwrap_or_else(|broken| Err(broken.to_string()));
             let unpacked = unpacked.inspect_err(|why| log.push(&format!("{why}.\n")));
-            return unpacked.ok().map(|_| None);
+            let built = Built { is_compiled: false };
+            return unpacked.ok().map(|_| (built, None));
         }
         let Some(runtime) = runtime else {
             log.push(&format!("The runtime `{id}` is not on this host.\n"));
@@ -317,6 +321,7 @@ impl Builds {
         let work = BuildWork {
             archive: Bytes::from(archive),
             folder: place.code(),
+            compiled: place.compiled(),
             cache: cache.clone(),
             commands: commands.clone(),
             variables,
@@ -325,7 +330,7 @@ impl Builds {
             outside: self.outside.clone(),
             limits: LIMITS,
         };
-        build(work, log).await.then_some(cache)
+        build(work, log).await.map(|built| (built, cache))
     }
 
     /// A folder with what builds of this project have fetched; `None` where there cannot be one.
@@ -354,7 +359,7 @@ impl Builds {
 }
 
 /// The folder of one build.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct BuildPlace(PathBuf);
 
 impl BuildPlace {
@@ -366,6 +371,27 @@ impl BuildPlace {
 
     fn code(&self) -> PathBuf {
         self.0.join("code")
+    }
+
+    fn compiled(&self) -> PathBuf {
+        self.0.join("compiled")
+    }
+
+    /// Packs what was built: compiled, where that has no more than so many bytes, else as it is.
+    /// Returns the file, and what the log is to say about it. Blocks.
+    fn pack(&self, built: Built, bytes_max: u64) -> Result<(PathBuf, String), String> {
+        let mut words = String::new();
+        if built.is_compiled {
+            let file = self.0.join("compiled-output");
+            match pack_output(&self.compiled(), &file, bytes_max) {
+                Ok(words) => return Ok((file, words)),
+                Err(why) => words = format!("The code is not compiled: {why}.\n"),
+            }
+            remove_folder_or_file(&file);
+        }
+        let file = self.0.join("output");
+        words += &pack_output(&self.code(), &file, bytes_max)?;
+        Ok((file, words))
     }
 }
 
@@ -435,14 +461,14 @@ pub async fn read_archive(
 }
 
 /// Packs what was built. Says what the log is to say about it.
-fn pack_output(code: &Path, file: &Path) -> Result<String, String> {
+fn pack_output(code: &Path, file: &Path, bytes_max: u64) -> Result<String, String> {
     let out = fs::File::create_new(file).map_err(|error| error.to_string())?;
     let out = std::io::BufWriter::new(out);
     let packed = pack(code, out, ARCHIVE).map_err(|why| why.to_string())?;
     let status = fs::metadata(file).map_err(|error| error.to_string())?;
-    if status.len() > OUTPUT_BYTES_MAX {
+    if status.len() > bytes_max {
         return Err(format!(
-            "What was built has {} bytes when it is packed; the limit is {OUTPUT_BYTES_MAX}",
+            "What was built has {} bytes when it is packed; the limit is {bytes_max}",
             status.len()
         ));
     }
@@ -497,6 +523,39 @@ fn remove_folder_or_file(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_that_gets_too_large_by_compiling_is_stored_as_it_is() {
+        let data = tempfile::tempdir().unwrap();
+        let place = BuildPlace(data.path().join("0"));
+        place.make().unwrap();
+        fs::write(place.code().join("main.py"), "WORD = 1").unwrap();
+        fs::create_dir(place.compiled()).unwrap();
+        fs::write(place.compiled().join("main.py"), "WORD = 1").unwrap();
+        fs::write(place.compiled().join("main.pyc"), "").unwrap();
+        let built = Built { is_compiled: true };
+        let names = |built: Built, bytes_max| {
+            let (file, words) = place.pack(built, bytes_max)?;
+            let to = tempfile::tempdir().unwrap();
+            unpack(fs::File::open(&file).unwrap(), to.path(), ARCHIVE).unwrap();
+            fs::remove_file(file).unwrap();
+            let names = fs::read_dir(to.path()).unwrap();
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> = names.collect();
+            names.sort_unstable();
+            Ok::<_, String>((names.join(" "), words))
+        };
+        let (packed, words) = names(built, 1_000).unwrap();
+        assert_eq!((packed.as_str(), words.as_str()), ("main.py main.pyc", ""));
+        let mut noise = vec![0; 100_000];
+        getrandom::fill(&mut noise).unwrap();
+        fs::write(place.compiled().join("main.pyc"), noise).unwrap();
+        let (packed, words) = names(built, 1_000).unwrap();
+        assert_eq!(packed, "main.py");
+        assert!(words.starts_with("The code is not compiled: "), "{words}");
+        assert!(words.contains("the limit is 1000"), "{words}");
+        assert!(names(built, 10).unwrap_err().contains("the limit is 10"));
+    }
 
     #[test]
     fn leftovers_of_builds_are_removed_and_packages_are_not() {

@@ -1,12 +1,14 @@
 //! Builds: what commands can do, and each limit they can pass.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use functions::archive::ArchiveBounds;
-use functions::build::{BuildLimits, BuildLog, BuildWork, build};
+use functions::build::{BuildLimits, BuildLog, BuildWork, Built as Ready, build};
 use functions::jail::JailLevel;
 
 use super::{BINARY, Host, can};
@@ -14,6 +16,7 @@ use super::{BINARY, Host, can};
 /// What came of a build: whether it is ready, its log, and its folder.
 struct Built {
     is_ready: bool,
+    is_compiled: bool,
     log: String,
     folder: PathBuf,
     _host: Host,
@@ -24,6 +27,15 @@ fn built(commands: &str) -> Built {
 }
 
 fn built_from(commands: &str, archive: Option<&[u8]>, time_max: Duration) -> Built {
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    built_by(&search_path, (commands, archive), time_max)
+}
+
+fn built_by(
+    search_path: &OsStr,
+    (commands, archive): (&str, Option<&[u8]>),
+    time_max: Duration,
+) -> Built {
     let host = Host::new();
     let packed = host.path("code.tar.gz");
     let mut tar = Command::new("tar");
@@ -36,11 +48,11 @@ fn built_from(commands: &str, archive: Option<&[u8]>, time_max: Duration) -> Bui
     let archive = archive.map_or_else(|| fs::read(&packed).unwrap(), <[u8]>::to_vec);
     let folder = host.path("built");
     fs::create_dir(&folder).unwrap();
-    let search_path = std::env::var_os("PATH").unwrap_or_default();
-    let runtimes = functions::InstalledRuntimes::find(&search_path, &[]);
+    let runtimes = functions::InstalledRuntimes::find(search_path, &[]);
     let work = BuildWork {
         archive: archive.into(),
         folder: folder.clone(),
+        compiled: host.path("compiled"),
         cache: None,
         commands: commands.replace("SECRET", &host.path("secret").display().to_string()),
         variables: vec![("ONE".into(), "1".into())],
@@ -68,9 +80,10 @@ fn built_from(commands: &str, archive: Option<&[u8]>, time_max: Duration) -> Bui
         .enable_all()
         .build()
         .unwrap();
-    let is_ready = runtime.block_on(build(work, &log));
+    let ready = runtime.block_on(build(work, &log));
     Built {
-        is_ready,
+        is_ready: ready.is_some(),
+        is_compiled: ready == Some(Ready { is_compiled: true }),
         log: log.text(),
         folder,
         _host: host,
@@ -172,4 +185,45 @@ open(\"large\", \"wb\").write(bytes(30_000_000))'; sleep 60";
         built.log
     );
     assert!(built.log.len() <= 10_000, "{}", built.log.len());
+}
+
+/// A build by a runtime whose compiling runs these commands of a shell.
+fn compiled_by(commands: &str) -> Built {
+    // The jail has its own /tmp, and any user may write here.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("python3");
+    let probed = serde_json::json!({
+        "version": "3.11.2", "program": program, "folders": [folder.path()],
+    });
+    let script =
+        format!("#!/bin/sh\ncase \"$*\" in *compileall*) {commands};; *) echo '{probed}';; esac\n");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().as_os_str();
+    built_by(path, ("", None), Duration::from_secs(2))
+}
+
+#[test]
+fn builds_run_as_they_are_where_they_are_not_compiled() {
+    if !can(JailLevel::Full, None) {
+        return;
+    }
+    for end in ["exit 0", "exit 1"] {
+        let built = compiled_by(&format!("echo whole > made.pyc; {end}"));
+        assert!(built.is_ready && built.is_compiled, "{end}: {}", built.log);
+        let made = built.folder.with_file_name("compiled");
+        assert_eq!(
+            fs::read_to_string(made.join("made.pyc")).unwrap(),
+            "whole\n"
+        );
+        assert!(made.join("escape.py").exists());
+    }
+    for end in ["kill -9 $$", "exit 2", "sleep 60"] {
+        let built = compiled_by(&format!("echo half > made.pyc; rm escape.py; {end}"));
+        assert!(built.is_ready && !built.is_compiled, "{end}: {}", built.log);
+        assert_eq!(built.log, "");
+        assert!(!built.folder.join("made.pyc").exists(), "{end}");
+        assert!(built.folder.join("escape.py").exists(), "{end}");
+    }
 }

@@ -160,6 +160,7 @@ fn built(
     let work = BuildWork {
         archive: packed(&source).into(),
         folder: host.path("code"),
+        compiled: host.path("compiled"),
         cache: Some(cache),
         commands: commands.into(),
         variables: variables.map(|(name, value)| (name.into(), value)).into(),
@@ -181,8 +182,8 @@ fn built(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let is_ready = runtime.unwrap().block_on(build(work, &log));
-    (is_ready, log.text())
+    let ready = runtime.unwrap().block_on(build(work, &log));
+    (ready.is_some(), log.text())
 }
 
 /// Where the packages are from that the code of both languages finds.
