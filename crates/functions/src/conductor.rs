@@ -28,6 +28,9 @@ pub const SWEEP: Duration = Duration::from_millis(100);
 /// An idle process that has worked so recently does not end for a deployment that has just lost
 /// its own by its own fault.
 const IN_USE: Duration = Duration::from_secs(5);
+/// Deployments that have just lost a process by their own fault get another one so often, all of
+/// them together: a start takes a core for some 60 to 100 ms.
+const FAULTY_STARTS: Duration = Duration::from_millis(200);
 /// Deployments without a process whose output is kept.
 const OUTPUTS_KEPT: usize = 64;
 
@@ -59,6 +62,8 @@ pub struct Conductor {
     /// The pool of each process.
     owners: HashMap<u64, String>,
     next_process: u64,
+    /// When a process was started for a deployment that had just lost one by its own fault.
+    last_faulty_start: Option<Instant>,
     closing: Option<Instant>,
 }
 
@@ -118,6 +123,7 @@ impl Conductor {
             outputs_of_before: VecDeque::new(),
             owners: HashMap::new(),
             next_process: 1,
+            last_faulty_start: None,
             closing: None,
         }
     }
@@ -396,13 +402,21 @@ impl Conductor {
     }
 
     /// The next process that a pool wants, within the memory of the host. Deployments that have
-    /// none come first, in the order in which their runs have come. Spares come last, and take no
-    /// memory from others.
+    /// none come first, those that have lost one by their own fault behind others, in the order in
+    /// which their runs have come. Spares come last, and take no memory from others.
     pub fn wanted(&mut self, now: Instant) -> Option<WantedProcess> {
         let mut wanting = self.wanting(|pool| pool.wants_process(now));
+        let last = self.last_faulty_start;
+        if last.is_some_and(|last| now.saturating_duration_since(last) < FAULTY_STARTS) {
+            let is_at_fault = |pool: &DeploymentPool| pool.is_at_fault(now);
+            wanting.retain(|(id, _)| !self.pools.get(id).is_some_and(is_at_fault));
+        }
         wanting.sort_by_key(|(id, _)| {
             let pool = self.pools.get(id);
-            pool.map(|pool| (pool.has_process(), pool.waits_since()))
+            pool.map(|pool| {
+                let after_others = (pool.has_process(), pool.is_at_fault(now));
+                (after_others, pool.waits_since())
+            })
         });
         let mut is_short = false;
         for (id, memory_mib) in &wanting {
@@ -435,6 +449,9 @@ impl Conductor {
 
     fn begin(&mut self, id: &str, is_spare: bool, now: Instant) -> Option<WantedProcess> {
         let pool = self.pools.get_mut(id)?;
+        if pool.is_at_fault(now) {
+            self.last_faulty_start = Some(now);
+        }
         pool.count_start(now);
         let number = self.next_process;
         self.next_process += 1;

@@ -16,6 +16,8 @@ pub struct RuntimeCounts {
     pub starts: u64,
     /// That have ended, by the word for why.
     pub ends: BTreeMap<&'static str, u64>,
+    /// How often another start had to wait because of how processes had ended.
+    pub start_pauses: u64,
     /// Connections to addresses that functions may not reach.
     pub refused_connections: u64,
     /// As last looked at.
@@ -48,6 +50,11 @@ impl ExecutorCounts {
         let mut all = self.lock();
         let counts = all.entry(runtime.to_owned()).or_default();
         *counts.ends.entry(why).or_default() += 1;
+    }
+
+    pub(crate) fn paused(&self, runtime: &str) {
+        let mut all = self.lock();
+        all.entry(runtime.to_owned()).or_default().start_pauses += 1;
     }
 
     pub(crate) fn refused(&self, runtime: &str) {

@@ -37,6 +37,7 @@ mod runtime;
 mod shared_conductor;
 pub mod source;
 mod spare;
+mod start_backoff;
 mod starts;
 mod tar_entry;
 mod work;

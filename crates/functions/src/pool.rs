@@ -13,6 +13,7 @@ use crate::outgoing::Outgoing;
 use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessStage, RunFailure, WarmProcess};
 use crate::runtime::InstalledRuntime;
 use crate::spare::SparePlan;
+use crate::start_backoff::{EndedProcess, StartBackoff};
 use crate::work::{RunCause, RunRefusal, UnpackedDeployment};
 
 /// Runs that wait.
@@ -23,9 +24,8 @@ const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A body of this size counts for nothing of that.
 const BODY_BYTES_FREE: usize = 16 * 1024;
-/// After so many ends before any answer, the next start waits.
-const EARLY_ENDS_MAX: u32 = 3;
-const BACKOFF_MAX: Duration = Duration::from_mins(1);
+/// A run that was in so many processes when they ended, before it was started, is not moved again.
+const MOVES_MAX: u32 = 3;
 /// A process is replaced after this time.
 const AGE_MAX: Duration = Duration::from_hours(1);
 /// A process is replaced after so many requests.
@@ -106,10 +106,7 @@ pub struct DeploymentPool {
     counts: Arc<ExecutorCounts>,
     queue: VecDeque<PendingRun>,
     queue_bytes: usize,
-    early_ends: u32,
-    not_before: Option<Instant>,
-    /// When a process ended last by its own fault.
-    last_fault: Option<Instant>,
+    backoff: StartBackoff,
     last_end: EndWords,
     /// What its processes wrote outside of any run.
     pub output: LogTail,
@@ -142,9 +139,7 @@ impl DeploymentPool {
             counts,
             queue: VecDeque::new(),
             queue_bytes: 0,
-            early_ends: 0,
-            not_before: None,
-            last_fault: None,
+            backoff: StartBackoff::default(),
             last_end: EndWords {
                 sentence: String::new(),
                 last_words: String::new(),
@@ -165,7 +160,7 @@ impl DeploymentPool {
     pub fn accept(&mut self, mut run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
         self.last_work = now;
         // One that is there takes it when it can.
-        if self.not_before.is_some_and(|instant| now < instant) && !self.has_process() {
+        if self.backoff.fails_runs(now) && !self.has_process() {
             let reason = self.last_end.whole();
             run.fail(RunCause::NeverStarted, RunFailure::because(reason));
             return Ok(());
@@ -245,15 +240,16 @@ impl DeploymentPool {
         all.filter(|outgoing| outgoing.has_waiting()).cloned()
     }
 
-    /// Whether what waits needs another process to be started.
+    /// Whether what waits needs another process to be started, and it may be.
     pub fn wants_process(&self, now: Instant) -> bool {
-        self.lacks_process(now) && !self.processes.iter().any(WarmProcess::is_usable_spare)
+        let has_spare = self.processes.iter().any(WarmProcess::is_usable_spare);
+        self.lacks_process() && !has_spare && self.backoff.is_due(now)
     }
 
     /// Whether what waits needs another process than those that are being started for it. Those
     /// that retire count only against twice the bound: one that takes an hour over its last run
     /// must not keep others waiting for so long.
-    fn lacks_process(&self, now: Instant) -> bool {
+    fn lacks_process(&self) -> bool {
         let (mut starting, mut ready, mut retiring) = (0, 0, 0);
         for process in self.processes.iter().filter(|process| !process.is_spare) {
             match process.stage {
@@ -265,13 +261,12 @@ impl DeploymentPool {
         }
         let (taking, processes_max) = (starting + ready, self.limits.processes);
         let has_place = taking < processes_max && taking + retiring < 2 * processes_max;
-        let is_due = self.not_before.is_none_or(|instant| now >= instant);
-        self.queue.len() > starting * self.deployment.concurrency && has_place && is_due
+        self.queue.len() > starting * self.deployment.concurrency && has_place
     }
 
     /// Has the spare take work if another process is needed; false where there is none.
     fn use_spare(&mut self, now: Instant) -> bool {
-        if !self.lacks_process(now) {
+        if !self.lacks_process() {
             return false;
         }
         let mut processes = self.processes.iter_mut();
@@ -288,7 +283,7 @@ impl DeploymentPool {
     /// Whether a spare is to be started. Not while work waits, which needs the cores first.
     pub fn wants_spare(&self, now: Instant) -> bool {
         let unused = now.saturating_duration_since(self.last_work);
-        let is_due = self.not_before.is_none_or(|instant| now >= instant);
+        let is_due = self.backoff.is_due(now);
         let has_one = self.processes.iter().any(|process| process.is_spare);
         let is_quiet = self.queue.is_empty() && unused < self.limits.spare_idle;
         is_quiet && is_due && !has_one && self.spares.is_due(now)
@@ -333,8 +328,7 @@ impl DeploymentPool {
 
     /// Whether it has lost a process by its own fault, and has not waited for its turn since.
     pub fn is_at_fault(&self, now: Instant) -> bool {
-        self.last_fault
-            .is_some_and(|last| now.saturating_duration_since(last) < TURN_MIN)
+        self.backoff.is_at_fault(TURN_MIN, now)
     }
 
     /// Lets the process that has had the longest turn make way, once it has had a while.
@@ -355,9 +349,7 @@ impl DeploymentPool {
             process.retire();
             process.tick(now);
         }
-        self.early_ends = 0;
-        self.not_before = None;
-        self.last_fault = None;
+        self.backoff = StartBackoff::default();
         self.spares = SparePlan::default();
     }
 
@@ -377,6 +369,7 @@ impl DeploymentPool {
     /// A process is about to be started.
     pub fn count_start(&mut self, now: Instant) {
         self.starts += 1;
+        self.backoff.began(now);
         self.spares.began(now);
         self.counts.started(&self.deployment.runtime);
     }
@@ -391,7 +384,7 @@ impl DeploymentPool {
     pub fn fail_start(&mut self, reason: &str, now: Instant) {
         self.counts.ended(&self.deployment.runtime, "not_started");
         if self.has_process() {
-            self.not_before = Some(now + START_AGAIN);
+            self.backoff.put_off(START_AGAIN, now);
             return;
         }
         let sentence = format!("The process could not be started: {reason}.");
@@ -405,12 +398,12 @@ impl DeploymentPool {
         }
     }
 
-    /// Whether it is kept beyond its last process: for its count of early ends, and for a spare
+    /// Whether it is kept beyond its last process: for what is known of its ends, and for a spare
     /// that is to be started.
     pub fn is_remembered(&self, now: Instant) -> bool {
         let unused = now.saturating_duration_since(self.last_work);
         let has_spares = self.spares.is_worthwhile() && unused < self.limits.spare_idle;
-        has_spares || unused < self.limits.idle
+        has_spares || unused < self.limits.idle || self.backoff.is_remembered(now)
     }
 
     /// Whether nothing of it runs or waits.
@@ -456,8 +449,15 @@ impl DeploymentPool {
             let is_loaded = process.stage != ProcessStage::Starting;
             if process.memory_bytes > memory_max {
                 process.end(ProcessEnd::Memory, now);
-            } else if is_loaded && (is_old || is_large || process.answered >= ANSWERS_MAX) {
+            } else if is_loaded && is_large {
+                process.is_large |= process.stage == ProcessStage::Ready;
                 process.retire();
+            } else if is_loaded && (is_old || process.answered >= ANSWERS_MAX) {
+                process.retire();
+            }
+            if process.answered > 0 {
+                let lasted = now.saturating_duration_since(process.takes_since);
+                self.backoff.answered(lasted, now);
             }
             let (last_work, idle_max) = if process.is_spare {
                 (self.last_work, self.limits.spare_idle)
@@ -528,24 +528,22 @@ impl DeploymentPool {
             last_words,
         };
         let was_expected = matches!(reason, ProcessEnd::Retired | ProcessEnd::ShutDown);
-        if !was_expected {
-            self.last_fault = Some(now);
-        }
-        if process.answered > 0 {
-            self.early_ends = 0;
-        } else if !was_expected {
-            self.early_ends += 1;
-        }
+        let ended = EndedProcess {
+            // One that has grown beyond its share has not failed.
+            has_answered: process.answered > 0 || process.is_large,
+            lasted: now.saturating_duration_since(process.takes_since),
+            is_at_fault: !was_expected || process.is_large,
+        };
         let moving = process.abandon(&reason, &words, now);
         self.last_end = words;
         self.take_back(moving, reason == ProcessEnd::ShutDown);
-        if self.early_ends >= EARLY_ENDS_MAX && !was_expected && process.answered == 0 {
-            let doubled = Duration::from_secs(1 << (self.early_ends - EARLY_ENDS_MAX).min(6));
-            self.not_before = Some(now + doubled.min(BACKOFF_MAX));
-            if !self.has_process() {
-                let reason = self.last_end.whole();
-                self.fail_queue(RunCause::NeverStarted, &reason);
-            }
+        if !self.backoff.ended(ended, now) {
+            return;
+        }
+        self.counts.paused(&self.deployment.runtime);
+        if self.backoff.fails_runs(now) && !self.has_process() {
+            let reason = self.last_end.whole();
+            self.fail_queue(RunCause::NeverStarted, &reason);
         }
     }
 
@@ -558,7 +556,7 @@ impl DeploymentPool {
                     RunCause::ShutDown,
                     RunFailure::because("The server is stopping."),
                 );
-            } else if run.moves >= EARLY_ENDS_MAX {
+            } else if run.moves >= MOVES_MAX {
                 run.fail(
                     RunCause::NeighbourStopped,
                     RunFailure::because("worker stopped"),

@@ -279,6 +279,8 @@ pub struct WarmProcess {
     pub is_closed: bool,
     /// Whether it waits until another process is needed.
     pub is_spare: bool,
+    /// Whether it takes no more work because it holds too much memory.
+    pub is_large: bool,
     /// How long it took until its code was loaded; taken out once it is counted.
     pub loaded_after: Option<Duration>,
     /// When its socket was closed while it seemed to live.
@@ -320,6 +322,7 @@ impl WarmProcess {
             exit: None,
             is_closed: false,
             is_spare: false,
+            is_large: false,
             loaded_after: None,
             closed_at: None,
             launched,

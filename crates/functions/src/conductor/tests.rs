@@ -415,15 +415,7 @@ fn lost_beside_good() -> World {
     let _first = ["good", "bad"].map(|name| world.run(name, 512));
     world.start_wanted();
     answer_good(&mut world, 1);
-    let process = world.conductor.pools["bad"].processes[0].number;
-    world.send(process, FrameKind::Started, 1, b"");
-    for what in [
-        Happening::Exited(crate::launch::ProcessExit::Code(3)),
-        Happening::Closed,
-    ] {
-        let event = ProcessEvent { process, what };
-        world.conductor.take_event(event, world.now);
-    }
+    crash(&mut world, "bad");
     let _beside = world.run("beside", 512);
     assert_eq!(world.start_wanted(), ["beside"]);
     let _again = world.run("bad", 512);
@@ -465,6 +457,134 @@ fn process_that_is_no_longer_in_use_ends_for_any_deployment() {
     assert!(world.start_wanted().is_empty(), "one ends first");
     world.bury();
     assert_eq!(world.start_wanted(), ["bad"]);
+}
+
+/// Lets the only process of a deployment begin its run and exit.
+fn crash(world: &mut World, id: &str) {
+    let process = world.conductor.pools[id].processes[0].number;
+    world.send(process, FrameKind::Started, 1, b"");
+    exit(world, process);
+}
+
+fn numbers(world: &World, id: &str) -> Vec<u64> {
+    let processes = world.conductor.pools[id].processes.iter();
+    processes.map(|process| process.number).collect()
+}
+
+fn exit(world: &mut World, process: u64) {
+    for what in [
+        Happening::Exited(crate::launch::ProcessExit::Code(3)),
+        Happening::Closed,
+    ] {
+        let event = ProcessEvent { process, what };
+        world.conductor.take_event(event, world.now);
+    }
+}
+
+/// Callers ask all the time, as many runs as three processes take.
+#[test]
+fn handler_that_exits_at_once_is_started_ever_less() {
+    let mut world = World::new(16_384, 3);
+    let (mut starts, mut failed, mut ended) = (Vec::new(), 0, 0);
+    for _ in 0..1_200 {
+        let runs: Vec<_> = (0..6).map(|_| world.run("f", 128)).collect();
+        starts.push(world.start_wanted().len());
+        for number in numbers(&world, "f") {
+            for request in [1, 2] {
+                world.send(number, FrameKind::Started, request, b"");
+            }
+            exit(&mut world, number);
+        }
+        world.tick(Duration::from_millis(100));
+        for mut run in runs {
+            let outcome = run.try_recv().expect("no caller waits");
+            match outcome.cause {
+                RunCause::NeverStarted => failed += 1,
+                RunCause::ProcessEnded => ended += 1,
+                cause => panic!("{cause:?}"),
+            }
+            assert_eq!(outcome.errors, "The process ended (exit code 3).");
+        }
+    }
+    // In two minutes: three free ones, and those after 1, 2, 4, 8, 16, 32 seconds.
+    let started: usize = starts.iter().sum();
+    assert!((9..=12).contains(&started), "{started}");
+    assert_eq!((ended, failed + ended), (2 * started, 7_200));
+    let counts = world.conductor.counts.read();
+    assert!(counts[RUNTIME].start_pauses >= 6, "{counts:?}");
+}
+
+#[test]
+fn handler_that_exits_after_an_answer_is_started_once_a_second_and_its_runs_wait() {
+    let mut world = World::new(1_024, 1);
+    let (mut starts, mut waiting) = (0, Vec::new());
+    for _ in 0..100 {
+        waiting.push(world.run("f", 128));
+        starts += world.start_wanted().len();
+        for number in numbers(&world, "f") {
+            world.answer(number, 1);
+            exit(&mut world, number);
+        }
+        world.tick(Duration::from_millis(100));
+    }
+    assert!((10..=14).contains(&starts), "{starts} in ten seconds");
+    let answered = waiting.iter_mut().filter_map(|run| run.try_recv().ok());
+    let answered: Vec<_> = answered.collect();
+    assert!(
+        answered
+            .iter()
+            .all(|outcome| outcome.cause != RunCause::NeverStarted)
+    );
+    assert!(answered.len() >= starts);
+}
+
+#[test]
+fn pause_outlives_an_idle_time_that_is_shorter() {
+    let mut world = World::new(1_024, 1);
+    world.conductor.limits.pool.idle = SECOND;
+    for _ in 0..6 {
+        loop {
+            let _run = world.run("f", 128);
+            if world.start_wanted() == ["f"] {
+                break;
+            }
+            world.tick(SECOND);
+        }
+        crash(&mut world, "f");
+    }
+    for _ in 0..7 {
+        world.tick(SECOND);
+        let mut run = world.run("f", 128);
+        let cause = run.try_recv().expect("eight seconds have to pass").cause;
+        assert_eq!(cause, RunCause::NeverStarted);
+    }
+    world.tick(SECOND);
+    let _run = world.run("f", 128);
+    assert_eq!(world.start_wanted(), ["f"]);
+}
+
+#[test]
+fn deployments_that_have_just_crashed_start_in_turns_and_behind_others() {
+    let mut world = World::new(16_384, 1);
+    let bad: Vec<String> = (0..20).map(|nth| format!("bad{nth}")).collect();
+    let mut runs: Vec<_> = bad.iter().map(|id| world.run(id, 128)).collect();
+    assert_eq!(world.start_wanted().len(), 20, "none has crashed before");
+    for id in &bad {
+        crash(&mut world, id);
+    }
+    runs.extend(bad.iter().map(|id| world.run(id, 128)));
+    runs.push(world.run("good", 128));
+    let mut started = world.start_wanted();
+    assert_eq!(started.len(), 2, "{started:?}");
+    assert_eq!(started[0], "good");
+    for _ in 0..19 {
+        assert!(world.start_wanted().is_empty());
+        world.tick(FAULTY_STARTS);
+        started.extend(world.start_wanted());
+    }
+    started.sort();
+    started.dedup();
+    assert_eq!(started.len(), 21, "each has its turn");
 }
 
 #[test]

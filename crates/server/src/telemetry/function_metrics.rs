@@ -86,6 +86,13 @@ pub fn of_processes(seen: &CountedRuns) -> Vec<Metric> {
             samples: ends.collect(),
         },
         Metric {
+            name: "tidemark_function_start_pauses_total",
+            kind: Kind::Counter,
+            labels: &["runtime"],
+            help: "Times that a function had to wait for a process because of how others had ended",
+            samples: each(|counts| counts.start_pauses),
+        },
+        Metric {
             name: "tidemark_function_addresses_refused_total",
             kind: Kind::Counter,
             labels: &["runtime"],

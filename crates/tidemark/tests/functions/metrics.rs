@@ -92,6 +92,7 @@ fn metrics_tell_of_executions_processes_builds_and_records() {
             "tidemark_function_connections_refused_total 0",
             r#"tidemark_function_duration_seconds_count{runtime="python-3.11",start="cold"} 1"#,
             r#"tidemark_function_process_starts_total{runtime="python-3.11"} 1"#,
+            r#"tidemark_function_start_pauses_total{runtime="python-3.11"} 0"#,
             // Without work a process ends.
             r#"tidemark_function_process_ends_total{runtime="python-3.11",cause="retired"} 1"#,
             r#"tidemark_function_processes{runtime="node-20.0"} 0"#,
