@@ -290,6 +290,9 @@ pub struct WarmProcess {
     /// Whether a body waits for credit until others have ended.
     has_waiting_bodies: bool,
     next_request: u32,
+    /// Requests that it was sent, and that it said to have started, of which there are no more.
+    sent_count: u64,
+    started_count: u64,
     limits: ProcessLimits,
     /// What the logs of its requests take their memory from.
     logs: Arc<MemoryBudget>,
@@ -329,6 +332,8 @@ impl WarmProcess {
             flights: BTreeMap::new(),
             has_waiting_bodies: false,
             next_request: 1,
+            sent_count: 0,
+            started_count: 0,
             limits,
             logs,
         }
@@ -371,6 +376,7 @@ impl WarmProcess {
         let request = self.next_request;
         // A number is free again long before four billion others are used up.
         self.next_request = self.next_request.checked_add(1).unwrap_or(1);
+        self.sent_count += 1;
         let mut bytes = Vec::new();
         let head = head::request(&run.work);
         write_pieces(&mut bytes, FrameKind::Request, request, &head, true);
@@ -550,8 +556,9 @@ impl WarmProcess {
 
     /// Looks which requests it says that it has started.
     fn take_starts(&mut self, now: Instant) {
-        let flights = &mut self.flights;
+        let (flights, started_count) = (&mut self.flights, &mut self.started_count);
         self.launched.starts.take(|request| {
+            *started_count += 1;
             // Most have been answered by now.
             if let Some(flight) = flights.get_mut(&request) {
                 flight.started.get_or_insert(now);
@@ -563,6 +570,11 @@ impl WarmProcess {
     pub fn tick(&mut self, now: Instant) {
         self.take_starts(now);
         if matches!(self.stage, ProcessStage::Ending(..)) {
+            return;
+        }
+        if self.started_count > self.sent_count {
+            let rule = "it said to have started more requests than it has got";
+            self.end(ProcessEnd::RuleBroken(rule.into()), now);
             return;
         }
         if self.stage == ProcessStage::Starting && now >= self.started + self.limits.start_max {

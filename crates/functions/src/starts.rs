@@ -40,6 +40,12 @@ pub struct Starts {
 }
 
 impl Starts {
+    /// What was handed over before.
+    #[cfg(test)]
+    pub fn of(pipe: OwnedFd) -> Starts {
+        Starts { pipe: pipe.into() }
+    }
+
     /// Takes it over; false when the process has ended before.
     pub async fn take_over(&self, socket: &UnixStream) -> io::Result<bool> {
         let handed = handed_descriptors::take_over::<1>(socket, HandedKind::Starts).await?;

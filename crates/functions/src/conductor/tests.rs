@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -11,6 +12,7 @@ use super::*;
 use crate::frame::FrameKind;
 use crate::memory_budget::HeldMemory;
 use crate::process::ProcessLimits;
+use crate::starts::Starts;
 use crate::work::{FunctionOutcome, FunctionWork, RunCause};
 
 const RUNTIME: &str = "node-20.0";
@@ -293,6 +295,34 @@ fn parts_of_nothing_end_the_process() {
         world.bury();
         let outcome = outcome.try_recv().expect("it has ended");
         assert_eq!(outcome.cause, RunCause::ProcessEnded, "{kind:?}");
+    }
+}
+
+#[test]
+fn process_that_says_to_have_started_more_than_it_has_got_is_ended() {
+    let (read, write) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+    let mut world = World::new(1_024, 1);
+    let mut outcomes = [world.run("f", 128), world.run("f", 128)];
+    world.start_wanted();
+    let pool = world.conductor.pools.get_mut("f").unwrap();
+    pool.processes[0].launched.starts = Arc::new(Starts::of(read));
+    let say = |request: u32| rustix::io::write(&write, &request.to_le_bytes()).unwrap();
+    say(1);
+    say(2);
+    world.tick(SECOND);
+    world.bury();
+    assert_eq!(outcomes[0].try_recv().unwrap_err(), TryRecvError::Empty);
+    say(2);
+    world.tick(SECOND);
+    world.bury();
+    for outcome in &mut outcomes {
+        let outcome = outcome.try_recv().expect("it has ended");
+        assert_eq!(outcome.cause, RunCause::ProcessEnded);
+        assert!(
+            outcome.errors.contains("more requests"),
+            "{}",
+            outcome.errors
+        );
     }
 }
 
