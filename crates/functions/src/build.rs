@@ -24,7 +24,7 @@ use crate::build_folder::{FolderExcess, FolderSize, copy_linked, give_away, meas
 use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
 use crate::launch::kill_all;
 use crate::log_tail::LogTail;
-use crate::memory::held_bytes;
+use crate::memory::MemoryLook;
 use crate::outside::{OutsideNetwork, WaysOut};
 use crate::runtime::InstalledRuntime;
 
@@ -401,7 +401,7 @@ fn within_limits(pid: u32, step: &BuildStep) -> Result<(), String> {
     let limits = &step.limits;
     let memory = u64::from(limits.memory_mib) * 1024 * 1024;
     // Two launchers stand above the commands.
-    if held_bytes(pid, 2, memory / 2) > memory {
+    if MemoryLook::default().held_bytes(pid, 2, memory / 2) > memory {
         let limit = limits.memory_mib;
         return Err(format!("The build ran out of memory ({limit} MiB)."));
     }

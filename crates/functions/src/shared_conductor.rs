@@ -3,6 +3,7 @@
 //! Runs are handed over and ended on the threads of those who are concerned: a queue between them
 //! and a thread of its own would cost each run several wake-ups.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::conductor::{Conductor, LeftToDo, SWEEP, WantedProcess};
 use crate::frame::PipeFrame;
 use crate::head::{self, AdapterLimits};
 use crate::launch::{Launched, Launcher, ProcessEvent};
-use crate::memory::held_bytes;
+use crate::memory::MemoryLook;
 use crate::outgoing::flush_all;
 use crate::pool::DeploymentReport;
 use crate::process::PendingRun;
@@ -31,6 +32,8 @@ pub struct SharedConductor {
     is_due: Notify,
     /// Whether the thread looks at the clock often enough for deadlines.
     is_watching: AtomicBool,
+    /// What was seen of the memory of each process.
+    looks: Mutex<HashMap<u64, MemoryLook>>,
 }
 
 impl SharedConductor {
@@ -39,6 +42,7 @@ impl SharedConductor {
             conductor: Mutex::new(conductor),
             is_due: Notify::new(),
             is_watching: AtomicBool::new(false),
+            looks: Mutex::default(),
         })
     }
 
@@ -153,9 +157,14 @@ impl SharedConductor {
     /// Looks at the memory of all processes, without holding up their runs.
     fn look_at_memory(&self) {
         let observed = self.lock().observed();
+        // There is one look at a time.
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *looks);
         for at in observed {
+            let mut look = before.remove(&at.process).unwrap_or_default();
             // Half of the limit leaves room to look closer in time.
-            let bytes = held_bytes(at.pid, at.depth, at.limit_bytes / 2);
+            let bytes = look.held_bytes(at.pid, at.depth, at.limit_bytes / 2);
+            looks.insert(at.process, look);
             self.lock().take_memory(at.process, bytes);
         }
     }
