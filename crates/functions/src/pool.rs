@@ -80,8 +80,6 @@ pub struct DeploymentReport {
     pub waiting: usize,
     /// Processes that were started since the executor was.
     pub starts: u64,
-    /// The end of what its processes wrote outside of any run.
-    pub output: String,
 }
 
 /// How many processes a deployment may have, and for how long.
@@ -582,7 +580,6 @@ impl DeploymentPool {
             processes: processes.collect(),
             waiting: self.queue.len(),
             starts: self.starts,
-            output: self.output.text().to_owned(),
         }
     }
 }
