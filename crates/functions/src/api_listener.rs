@@ -13,9 +13,13 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::mpsc;
 
 use crate::handed_descriptors::{self, HandedKind};
+use crate::outside::Pace;
 
 /// Where functions find the API (wire protocol, isolation).
 pub const API_PORT: u16 = 8280;
+/// Connections of one jail in a second. They are accepted by the thread that all functions share.
+const ACCEPTED_A_SECOND: u32 = 2_000;
+
 /// A connection of a function to the API. What is said on it is hostile input.
 #[derive(Debug)]
 pub struct ApiConnection {
@@ -44,13 +48,15 @@ fn listener(handed: OwnedFd) -> io::Result<TcpListener> {
 }
 
 /// Accepts for as long as the process lives: the caller drops this with it. While `connections` is
-/// full, connections wait in the jail.
+/// full, and above a pace, connections wait in the jail.
 pub async fn accept_all(
     listener: TcpListener,
     deployment: Arc<str>,
     connections: mpsc::Sender<ApiConnection>,
 ) {
+    let mut pace = Pace::new(ACCEPTED_A_SECOND);
     loop {
+        pace.step().await;
         let accepted = match listener.accept().await {
             Ok((stream, _)) => stream.into_std(),
             Err(error) => Err(error),
@@ -65,5 +71,41 @@ pub async fn accept_all(
         if connections.send(connection).await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn connections_of_a_jail_are_accepted_no_faster_than_they_may_be() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let (sender, mut accepted) = mpsc::channel(1);
+        let begun = Instant::now();
+        let count = runtime.block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(accept_all(listener, "f".into(), sender));
+            for count in 0..3 * u64::from(ACCEPTED_A_SECOND) {
+                let _client = TcpStream::connect(address).unwrap();
+                // Until it waits for the next second.
+                let next = tokio::time::timeout(Duration::from_millis(50), accepted.recv());
+                if next.await.is_err() {
+                    return count;
+                }
+            }
+            u64::MAX
+        });
+        let seconds = begun.elapsed().as_secs() + 1;
+        let is_slow = count == u64::MAX && seconds > 3;
+        let most = seconds * u64::from(ACCEPTED_A_SECOND);
+        assert!(is_slow || count <= most, "{count} in {seconds} s");
+        assert!(count > 0);
     }
 }

@@ -104,14 +104,14 @@ impl WaysOut {
 }
 
 /// Lets so many steps be taken in a second.
-struct Pace {
+pub(crate) struct Pace {
     a_second: u32,
     begun: Instant,
     taken: u32,
 }
 
 impl Pace {
-    fn new(a_second: u32) -> Pace {
+    pub(crate) fn new(a_second: u32) -> Pace {
         Pace {
             a_second,
             begun: Instant::now(),
@@ -119,7 +119,7 @@ impl Pace {
         }
     }
 
-    async fn step(&mut self) {
+    pub(crate) async fn step(&mut self) {
         let second = Duration::from_secs(1);
         if self.taken >= self.a_second {
             tokio::time::sleep_until((self.begun + second).into()).await;
