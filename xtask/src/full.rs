@@ -1,5 +1,7 @@
 //! `cargo xtask full`: every test there is. CI runs exactly this.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -23,6 +25,7 @@ use crate::{
 /// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
 /// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
 /// extension of PHP in `php/ext` and the cache for Python in `python/`, both of which it builds,
+/// the suites of functions as another user if this one is root,
 /// random sequences on two time axes at their
 /// night's length, what requests cost by counting (where `valgrind` is), threads in the orders
 /// their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
@@ -108,6 +111,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     drop_in::steps(checkout, &mut lane)?;
     php_ext::steps(checkout, &mut lane, false)?;
     black_box(checkout, &mut lane, binary_is_built)?;
+    functions_as_user(checkout, &mut lane);
     counts::step(checkout, &mut lane, "40", binary_is_built)?;
     over_time(checkout, &mut lane);
     interleavings::step(checkout, &mut lane, false)?;
@@ -187,6 +191,20 @@ pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) ->
     tests.env(live::BINARY_VARIABLE, checkout.binary()?);
     lane.run(name, Runner::Cargo, &mut tests);
     Ok(())
+}
+
+/// The suites of functions, once more without the rights of root where all others have them: a
+/// jail is made in another way then. The user has neither root's folders nor its interpreters.
+fn functions_as_user(checkout: &Checkout, lane: &mut Lane) {
+    if fs::metadata("/proc/self").map_or(0, |process| process.uid()) != 0 {
+        return;
+    }
+    let runner = "target.'cfg(unix)'.runner = ['env', 'PATH=/usr/local/bin:/usr/bin:/bin', \
+                  'HOME=/tmp', 'setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']";
+    let mut tests = checkout.cargo();
+    tests.args(["test", "--no-fail-fast", "--config", runner]);
+    tests.args(["-p", "tidemark", "--test", "jail", "--test", "functions"]);
+    lane.run("functions as another user", Runner::Cargo, &mut tests);
 }
 
 /// Random sequences on the live store, as many as at night; with optimisation, because without it
