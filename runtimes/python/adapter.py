@@ -19,6 +19,7 @@ import threading
 import time
 
 # The modules around these add names that are not needed here, and take as long as the rest.
+from _collections import deque
 from _queue import SimpleQueue
 from _socket import MSG_DONTWAIT
 from _socket import socket as Socket
@@ -41,8 +42,18 @@ HINT = "Native log detected. Use context.log() or context.error() for logging.\n
 # Code that is loaded from a file without this word needs no loop (PEP 492, asyncio).
 ASYNC = b"async"
 MISSING = "Return statement missing. return context.res.empty() if no response is expected."
+# In seconds: a handler that takes longer is not called by the thread that reads.
+QUICK = 0.0005
+# It is looked this often whether a handler holds up that thread.
+LOOK = 0.005
+# Each slow handler counts as much as so many quick ones; beyond the limit handlers are called in
+# threads, at first for so many runs.
+SLOW_WEIGHT = 16
+SLOW_MAX = 32
+APART_MIN, APART_MAX = 100, 10_000
 BINARY_TYPES = ("application/", "audio/", "font/", "image/", "video/")
 
+COMPACT = json.JSONEncoder(separators=(",", ":"))
 current = contextvars.ContextVar("current", default=None)
 
 
@@ -246,7 +257,7 @@ class Response:
 
     def json(self, value, status_code=200, headers=None):
         typed = {**(headers or {}), "content-type": "application/json"}
-        return self.text(json.dumps(value, separators=(",", ":")), status_code, typed)
+        return self.text(COMPACT.encode(value), status_code, typed)
 
     def empty(self):
         return self.text("", 204)
@@ -380,12 +391,121 @@ class Threads:
                 self.free += 1
 
 
+class Reader:
+    """Reads, and calls the handlers of what it has read, one after the other.
+
+    To hand a run to another thread costs more than a short handler does: both threads then take
+    the lock of the interpreter from each other at each call of the system. Handlers that take long
+    are called in threads, and where one holds up the thread that reads, another takes its place.
+    """
+
+    def __init__(self, adapter):
+        self.adapter = adapter
+        self.ready = deque()
+        self.slow = 0
+        # Runs that are called in threads before it is tried again, and how many it will be next.
+        self.apart = 0
+        self.apart_next = APART_MIN
+        # The thread that reads. What follows changes under the lock.
+        self.own = None
+        self.lock = threading.Lock()
+        self.count = 0
+        self.is_in_run = False
+        self.has_watch = False
+        self.is_parked = True
+        self.parked = threading.Lock()
+        self.parked.acquire()
+
+    def serve(self):
+        self.own = threading.get_ident()
+        try:
+            while self.own == threading.get_ident():
+                self.adapter.read(0)
+                self.call_ready()
+        except BaseException:
+            sys.__excepthook__(*sys.exc_info())
+            os._exit(1)
+
+    def take(self, run):
+        """A run whose request is complete."""
+        if self.apart == 0 and self.begin_watch():
+            self.ready.append(run)
+        else:
+            self.apart -= self.apart > 0
+            self.adapter.call_apart(run)
+
+    def begin_watch(self):
+        if not self.has_watch:
+            try:
+                threading.Thread(target=self.watch, daemon=True).start()
+            except RuntimeError:
+                return False  # As many threads as a function may have.
+            self.has_watch = True
+        return True
+
+    def call_ready(self):
+        took = None
+        while True:
+            with self.lock:
+                if self.own != threading.get_ident():
+                    return
+                if took is not None:
+                    self.ended(took)
+                self.is_in_run = len(self.ready) > 0
+                if not self.is_in_run:
+                    return
+                self.count += 1
+                run = self.ready.popleft()
+                if self.is_parked:
+                    self.is_parked = False
+                    self.parked.release()
+            began = time.monotonic()
+            contextvars.copy_context().run(self.adapter.execute, run)
+            took = time.monotonic() - began
+
+    def ended(self, took):
+        if took <= QUICK:
+            self.slow = max(self.slow - 1, 0)
+            if self.slow == 0:
+                self.apart_next = APART_MIN
+            return
+        self.slow += SLOW_WEIGHT
+        if self.slow >= SLOW_MAX:
+            self.give_up()
+
+    def give_up(self):
+        self.apart = self.apart_next
+        self.apart_next = min(2 * self.apart_next, APART_MAX)
+        # The next slow one is enough.
+        self.slow = SLOW_MAX - SLOW_WEIGHT
+        while self.ready:
+            self.adapter.call_apart(self.ready.popleft())
+
+    def watch(self):
+        """Takes the place of the thread that reads, once a handler holds it up."""
+        self.parked.acquire()
+        while True:
+            seen = self.count
+            time.sleep(LOOK)
+            with self.lock:
+                is_same = self.count == seen
+                if is_same and self.is_in_run:
+                    self.own = threading.get_ident()
+                    self.has_watch = self.is_in_run = False
+                    self.is_parked = True
+                    self.give_up()
+                    break
+                self.is_parked = is_same
+            if is_same:
+                self.parked.acquire()
+        self.serve()
+
+
 class Adapter:
     """Frames in, handlers called, frames out.
 
-    The main thread reads. A handler is called in a thread, which also answers. Code that says
-    `async` is loaded on a loop in the main thread, which then reads as well, and so are its
-    handlers called there.
+    A thread reads and calls handlers, others call those that take long. Code that says `async` is
+    loaded on a loop in the main thread, which then reads, and so are its handlers called there.
     """
 
     def __init__(self):
@@ -406,12 +526,21 @@ class Adapter:
         self.memory_mib = 0
         self.limits = {}
         self.threads = None
+        self.reader = Reader(self)
+        self.has_begun = False
 
     def serve(self):
-        while self.loop is None:
+        while not self.has_begun:
             self.read(0)
-        self.loop.add_reader(self.wire.socket.fileno(), self.read, MSG_DONTWAIT)
-        self.loop.run_forever()
+        if self.loop is not None:
+            self.loop.add_reader(self.wire.socket.fileno(), self.read, MSG_DONTWAIT)
+            self.loop.run_forever()
+        try:
+            # No handler is called by the main thread, which has rights that others lack.
+            threading.Thread(target=self.reader.serve, daemon=True).start()
+        except RuntimeError:
+            self.reader.serve()
+        threading.Event().wait()
 
     def read(self, flags):
         try:
@@ -429,17 +558,18 @@ class Adapter:
             end = at + HEAD.size + length
             if len(self.unread) < end:
                 break
-            payload = bytes(self.unread[at + HEAD.size : end])
+            with memoryview(self.unread) as view:
+                payload = bytes(view[at + HEAD.size : end])
             at = end
             self.take(kind, request, payload)
         del self.unread[:at]
 
     def gather(self, request, payload):
-        known = self.heads.setdefault(request, [])
-        known.append(payload[1:])
         if payload[0] == 0:
+            self.heads.setdefault(request, []).append(payload[1:])
             return None
-        return json.loads(b"".join(self.heads.pop(request)))
+        pieces = self.heads.pop(request, [])
+        return json.loads(b"".join([*pieces, payload[1:]]).decode("utf-8"))
 
     def take(self, kind, request, payload):
         run = self.runs.get(request)
@@ -465,16 +595,23 @@ class Adapter:
                 credit = struct.pack("<I", len(payload) - 1)
                 self.wire.send(frame(CREDIT, run.number, credit))
         if payload[0] == 1 and not run.is_done:
-            context = contextvars.copy_context()
-            context.run(current.set, run)
             if self.is_async:
+                context = contextvars.copy_context()
+                context.run(current.set, run)
                 run.loop = self.loop
                 run.task = context.run(self.loop.create_task, self.execute_on_loop(run))
-                return
-            try:
-                self.threads.run(lambda: context.run(self.execute, run))
-            except RuntimeError as error:
-                run.finish(500, {}, b"", reason(error))
+            elif self.loop is not None:
+                self.call_apart(run)
+            else:
+                self.reader.take(run)
+
+    def call_apart(self, run):
+        """Calls a handler in another thread."""
+        context = contextvars.copy_context()
+        try:
+            self.threads.run(lambda: context.run(self.execute, run))
+        except RuntimeError as error:
+            run.finish(500, {}, b"", reason(error))
 
     def cancel(self, run):
         # A thread cannot be stopped: without an answer the server ends the process.
@@ -494,6 +631,7 @@ class Adapter:
         sys.stdout = NativeStream(0, sys.stdout)
         sys.stderr = NativeStream(1, sys.stderr)
         self.threads = Threads(self.limits["concurrency"])
+        self.has_begun = True
         if not says_async(setup):
             self.load(setup)
             return
@@ -530,9 +668,10 @@ class Adapter:
         return Context(run, body)
 
     def execute(self, run):
-        """Calls a handler in this thread."""
+        """Calls a handler in this thread, and in a context of its own."""
         if not run.claim():
             return
+        current.set(run)
         try:
             output = self.handler(self.start(run))
             if not isinstance(output, dict) and is_awaitable(output):

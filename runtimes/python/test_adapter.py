@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import queue
 import sys
 import threading
 import time
@@ -86,6 +87,75 @@ class CancelledRun:
                 # It waits where this thread holds a lock.
                 self.canceller.join(HELD_S)
         return self.trace
+
+
+class ReadAdapter:
+    """Reads lists of runs, which are functions here."""
+
+    def __init__(self):
+        self.chunks = queue.SimpleQueue()
+        self.apart = 0
+        self.reader = ADAPTER.Reader(self)
+        threading.Thread(target=self.reader.serve, daemon=True).start()
+
+    def read(self, _):
+        for run in self.chunks.get():
+            self.reader.take(run)
+
+    def execute(self, run):
+        run()
+
+    def call_apart(self, run):
+        self.apart += 1
+        threading.Thread(target=run, daemon=True).start()
+
+
+class ReaderTurns(unittest.TestCase):
+    def setUp(self):
+        self.adapter = ReadAdapter()
+
+    def called(self, count, act=lambda: None):
+        """The threads that call so many runs, which come at once."""
+        threads = queue.SimpleQueue()
+
+        def run():
+            act()
+            threads.put(threading.get_ident())
+
+        self.adapter.chunks.put([run] * count)
+        return [threads.get(timeout=END_S) for _ in range(count)]
+
+    def test_quick_handlers_are_called_by_the_thread_that_reads(self):
+        ADAPTER.QUICK = END_S
+        threads = self.called(50) + self.called(50)
+        self.assertEqual((set(threads), self.adapter.apart), ({self.adapter.reader.own}, 0))
+
+    def test_slow_handlers_are_called_in_threads_for_a_while(self):
+        ADAPTER.QUICK = -1
+        seen = []
+        # Two of them show it, later one is enough.
+        for count in (1, 1, ADAPTER.APART_MIN, 1, 2 * ADAPTER.APART_MIN, 1):
+            self.called(count)
+            seen.append(self.adapter.apart // ADAPTER.APART_MIN)
+        self.assertEqual(seen, [0, 0, 1, 1, 3, 3])
+
+    def test_handler_that_waits_is_not_waited_for(self):
+        ADAPTER.QUICK = END_S
+        for _ in range(3):
+            reader, event = self.adapter.reader.own, threading.Event()
+            ended = queue.SimpleQueue()
+
+            def wait(event=event, ended=ended):
+                ended.put(event.wait(END_S))
+
+            # What lets it go on was read with it, or comes later.
+            self.adapter.chunks.put([wait, wait])
+            self.adapter.chunks.put([event.set])
+            self.assertEqual([ended.get(timeout=END_S) for _ in range(2)], [True, True])
+            self.assertNotEqual(self.adapter.reader.own, reader)
+            # Until it is tried again.
+            self.called(self.adapter.reader.apart)
+            self.assertEqual(self.called(1), [self.adapter.reader.own])
 
 
 class AdapterThreads(unittest.TestCase):
