@@ -58,6 +58,8 @@ const QUICK: Sizes = Sizes {
 const SMALL_ROWS: u32 = 10_000;
 /// As the issue that asked for these figures states it, of every indexed one.
 const GOAL: Goal = Goal::AtMost(1.2);
+/// Values that the column takes: 0 to 500.
+const STOCKS: u64 = 501;
 /// Requests before the first timed one of a slice.
 const WARMUP_MS: u64 = 100;
 
@@ -197,9 +199,14 @@ fn changes_of_the_first_row(access: &Access) -> Result<impl FnMut(u64) -> Vec<u8
     let route = format!("{}/{id}", table::rows_route());
     let stock = answer["rows"][0]["stock"].as_u64().unwrap_or_default();
     Ok(move |number| {
-        let body = json!({ "data": { "stock": (stock + number + 1) % 1_000 } }).to_string();
+        let body = json!({ "data": { "stock": stock_after(stock, number) } }).to_string();
         access.request("PATCH", &route, &body)
     })
+}
+
+/// The value of the change of this number, to a row that had this one at first.
+fn stock_after(stock: u64, number: u64) -> u64 {
+    (stock + number + 1) % STOCKS
 }
 
 /// The samples of each kind of a client that must not have seen anything but success.
@@ -224,6 +231,16 @@ fn list_with_total(access: &Access) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_change_is_another_value_that_the_column_takes() {
+        for stock in [0, 499, 500] {
+            let values: Vec<u64> = (0..2_000).map(|n| stock_after(stock, n)).collect();
+            assert!(values.iter().all(|value| *value <= 500), "{values:?}");
+            assert!(values.is_sorted_by(|one, next| one != next));
+            assert_ne!(values[0], stock);
+        }
+    }
 
     #[test]
     fn one_failure_spoils_a_slice() {

@@ -72,7 +72,7 @@ const MIXES: [Mix; 2] = [
     Mix {
         read_percent: 90,
         rate: Goal::Reported,
-        cpu: Goal::AtMost(0.35),
+        cpu: Goal::AtMost(0.1),
         hits: Goal::AtLeast(0.95),
     },
     Mix {
