@@ -198,7 +198,7 @@ impl SharedConductor {
 }
 
 /// Looks at memory, one after the other, on a thread of its own: a function with 64 children makes
-/// one take 25 to 40 ms, for which the runs of all others would wait.
+/// one take some 40 ms (0043), for which the runs of all others would wait.
 struct Sweep {
     last: Instant,
     looking: Option<JoinHandle<()>>,
