@@ -27,6 +27,10 @@ struct State {
     connection: Option<Connection>,
     /// How many callers want it released.
     released: usize,
+    /// Whether it may stay: not from the beginning of a transaction until the writer has nothing to
+    /// do. A checkpoint that ends meanwhile would have it stay at the commit before, which no later
+    /// reader shares.
+    may_stay: bool,
 }
 
 impl WalReaderPin {
@@ -36,6 +40,7 @@ impl WalReaderPin {
         let reader_pin = WalReaderPin(Mutex::new(State {
             connection,
             released: 0,
+            may_stay: true,
         }));
         reader_pin.stay();
         reader_pin
@@ -44,12 +49,16 @@ impl WalReaderPin {
     /// Goes to the latest commit, unless it has not left it. Where that fails it stays nowhere,
     /// which only costs time.
     pub(crate) fn stay(&self) {
-        self.lock().stay();
+        let mut state = self.lock();
+        state.may_stay = true;
+        state.stay();
     }
 
     /// Stays nowhere until it is to stay again.
     pub(crate) fn leave(&self) {
-        self.lock().leave();
+        let mut state = self.lock();
+        state.may_stay = false;
+        state.leave();
     }
 
     /// Stays nowhere while `work` is done.
@@ -74,7 +83,8 @@ impl WalReaderPin {
 impl State {
     /// Each commit lets it leave first, so where it is, is the latest one.
     fn stay(&mut self) {
-        if self.released == 0
+        if self.may_stay
+            && self.released == 0
             && let Some(connection) = &self.connection
             && connection.is_autocommit()
         {
@@ -110,5 +120,39 @@ fn open(location: Location<'_>) -> rusqlite::Result<Connection> {
     match location.vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(location.database, flags, vfs),
         None => Connection::open_with_flags(location.database, flags),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_ends_inside_a_transaction_leaves_it_free_for_the_next_commit() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = directory.path().join("pinned.db");
+        let writer = Connection::open(&database).unwrap();
+        let made = "PRAGMA journal_mode = WAL; CREATE TABLE commits (n INTEGER);";
+        writer.execute_batch(made).unwrap();
+        let location = Location {
+            database: &database,
+            vfs: None,
+        };
+        let pin = WalReaderPin::open(location);
+        let insert = "INSERT INTO commits VALUES (1)";
+        pin.leave();
+        writer.execute_batch("BEGIN").unwrap();
+        writer.execute(insert, ()).unwrap();
+        pin.without(|| ());
+        assert!(is_free(&pin), "the transaction is not committed yet");
+        writer.execute_batch("COMMIT").unwrap();
+        pin.stay();
+        assert!(!is_free(&pin));
+        pin.without(|| assert!(is_free(&pin)));
+        assert!(!is_free(&pin), "no transaction has begun since");
+    }
+
+    fn is_free(pin: &WalReaderPin) -> bool {
+        pin.lock().connection.as_ref().unwrap().is_autocommit()
     }
 }
