@@ -102,8 +102,16 @@ fn stumble(_: &Table, values: &[Value], out: &mut Vec<u8>) {
 }
 
 fn fragile(directory: &std::path::Path) -> (Arc<Hooked<Fragile>>, Arc<Engine>) {
+    fragile_with(directory, config(directory).writes_waiting_max)
+}
+
+fn fragile_with(
+    directory: &std::path::Path,
+    writes_waiting_max: usize,
+) -> (Arc<Hooked<Fragile>>, Arc<Engine>) {
     let config = Config {
         encode_row: stumble,
+        writes_waiting_max,
         ..config(directory)
     };
     engine_over(&config, TickingClock::at(NEW_YEAR_US), |inner| Fragile {
@@ -280,6 +288,27 @@ fn a_row_that_is_inserted_is_encoded_by_who_asks_for_it() {
     let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(create));
     assert!(asked.is_err(), "{asked:?}");
     assert_eq!(engine.writes().panics, 0);
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_row_is_not_encoded_that_a_full_queue_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, engine) = fragile_with(directory.path(), 1);
+    store.gate.close();
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| block_on(create(&engine, "held")).unwrap());
+        store.gate.wait_until_reached();
+        let waiting = enqueue(create(&engine, "waiting"));
+        // To encode this one panics.
+        let refused = block_on(engine.create_row(&key(), PLACE, row("a", &[("n", STUMBLE)])));
+        let full = EngineError::Unavailable(Unavailable::Overloaded);
+        store.gate.open();
+        assert_eq!(refused.map(drop), Err(full));
+        assert_eq!(engine.writes().refused, 1);
+        held.join().unwrap();
+        block_on(waiting).unwrap();
+    });
     engine.close().unwrap();
 }
 

@@ -11,7 +11,7 @@ use store::{EncodeRow, Op, Outcome, Refusal, SpaceLimit, StoreError, WriteBatch}
 use crate::commit::dry_runs::DryRun;
 use crate::commit::group::GroupCommit;
 use crate::commit::quota::Held;
-use crate::commit::write_queue::{Work, WriteQueue};
+use crate::commit::write_queue::{Queue, Work, WriteQueue};
 use crate::error::refused::refused;
 use crate::error::{EngineError, Unavailable};
 use crate::state::shared::Shared;
@@ -82,6 +82,8 @@ impl Writer {
             }
             batch.space = SpaceLimit::None(full);
         }
+        // Before bodies are encoded: a client could have that done for requests that are refused.
+        self.check_room(&self.queue.lock())?;
         batch.encode_bodies(self.encode_row);
         let (reply, answer) = oneshot::channel();
         self.enqueue(Work::Write { batch, reply })?;
@@ -136,6 +138,18 @@ impl Writer {
 
     fn enqueue(&self, work: Work) -> Result<(), EngineError> {
         let mut queue = self.queue.lock();
+        self.check_room(&queue)?;
+        let wakes = queue.push(work);
+        drop(queue);
+        if wakes {
+            self.queue.notify();
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// When another request may not wait now.
+    fn check_room(&self, queue: &Queue) -> Result<(), EngineError> {
         if queue.closing {
             return Err(self.closing());
         }
@@ -143,11 +157,6 @@ impl Writer {
         if queue.waiting() >= self.waiting_max {
             self.written.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Unavailable::Overloaded.into());
-        }
-        let wakes = queue.push(work);
-        drop(queue);
-        if wakes {
-            self.queue.notify();
         }
         Ok(())
     }
