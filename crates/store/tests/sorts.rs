@@ -1,13 +1,22 @@
 //! What SQLite sorts takes bounded memory, whichever caller asks and however far the page lies.
 
-#[path = "suite/db.rs"]
-#[allow(dead_code, reason = "written for the conformance suite, too")]
-mod db;
+mod suite;
+mod vfs;
 
-use db::{COUNT, Db, Directory, TITLE, note};
-use model::{Coordinates, Direction, Field, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use model::history::{Range, Until};
+use model::{Coordinates, Direction, Field, IndexKind, IndexStatus, Timestamp, Value};
 use query::{Cursor, OrderKey, Query, Side};
-use store::{MatchingAct, MatchingOp, Op, Refusal, StoreError};
+use store::{
+    Guard, MatchingAct, MatchingOp, Op, Options, Refusal, RowAct, RowOp, SchemaChange, Stamps,
+    Store, StoreError,
+};
+use suite::db::{self, COUNT, Db, Directory, Place, TITLE, index, note, row_id};
+use suite::schema::change;
+use tempfile::TempDir;
+use vfs::{Op as Call, RecordingVfs, Role};
 
 /// What a sort may take (`store/sqlite/disk/sorts.rs`).
 const BOUND: StoreError = StoreError::SortTooLarge {
@@ -20,13 +29,18 @@ const TITLE_BYTES: usize = 16_000;
 /// Rows `r0`, `r1` … in no order of their counts and titles, every fifth without a count.
 fn filled(rows: i64, title_bytes: usize) -> (Directory, Db) {
     let directory = Directory::new();
-    let mut db = Db::with_notes(&directory);
+    let db = filled_at(&directory, rows, title_bytes);
+    (directory, db)
+}
+
+fn filled_at(place: &dyn Place, rows: i64, title_bytes: usize) -> Db {
+    let mut db = Db::with_notes(place);
     for from in (0..rows).step_by(500) {
         let numbers = from..rows.min(from + 500);
         let rows = numbers.map(|n| db.insert(&format!("r{n}"), values(n, title_bytes)));
         db.ok(rows.collect());
     }
-    (directory, db)
+    db
 }
 
 fn values(n: i64, title_bytes: usize) -> Vec<Value> {
@@ -104,7 +118,7 @@ fn pages_far_from_the_beginning_hold_the_rows_that_the_order_says() {
         for (side, from, to) in [(Side::After, 701, 1_001), (Side::Before, 400, 700)] {
             let query = Query {
                 cursor: Some(Cursor {
-                    row: db::row_id(&all[700]),
+                    row: row_id(&all[700]),
                     version: None,
                     side,
                 }),
@@ -173,5 +187,61 @@ fn a_sort_of_more_than_its_bound_is_refused_on_every_path_and_leaves_nothing() {
     assert_eq!(db.load().mark, mark, "nothing was changed");
     let query = by(&db, TITLE, Direction::Asc, 1);
     assert_eq!(ids(&db, &query).unwrap(), ["r0"]);
+    db.close();
+}
+
+struct Watched {
+    root: TempDir,
+    vfs: RecordingVfs,
+}
+
+impl Place for Watched {
+    fn open(&self) -> Arc<dyn Store> {
+        let options = db::options(&self.root.path().join("data"));
+        let vfs = Some(self.vfs.name().to_owned());
+        store::open(Options { vfs, ..options }).unwrap()
+    }
+}
+
+#[test]
+fn values_that_scheduled_rows_will_share_are_sorted_in_files_and_not_in_memory() {
+    let root = tempfile::tempdir().unwrap();
+    let vfs = RecordingVfs::register("sorts-of-scheduled", root.path()).unwrap();
+    let place = Watched { root, vfs };
+    // 8 MB of titles, of which an index holds the first characters.
+    let mut db = filled_at(&place, 500, TITLE_BYTES);
+    let written = Arc::<AtomicUsize>::default();
+    let counter = Arc::clone(&written);
+    place.vfs.on_call(move |call| {
+        if call.op == Call::Write && call.file.role == Role::Other {
+            counter.fetch_add(call.length_bytes, Ordering::SeqCst);
+        }
+    });
+    let build = |db: &mut Db, key: &str| {
+        let unique = index(0, key, IndexKind::Unique, &[(TITLE, Direction::Asc)]);
+        written.store(0, Ordering::SeqCst);
+        let table = change(db, SchemaChange::AddIndex(unique));
+        let status = table.indexes.last().unwrap().status.clone();
+        assert_eq!(status, IndexStatus::Available);
+        written.load(Ordering::SeqCst)
+    };
+    assert_eq!(
+        build(&mut db, "before"),
+        0,
+        "so few rows are indexed in memory"
+    );
+    let act = RowAct::Insert {
+        values: note("later"),
+        permissions: Vec::new(),
+        stamps: Stamps::default(),
+        guard: Guard::Open,
+    };
+    let tomorrow = Range {
+        from: Some(Timestamp(db.next.0 + 86_400_000_000)),
+        until: Until::Open,
+    };
+    let later = RowOp::over(db.table(), row_id("later"), tomorrow, act);
+    db.ok(vec![Op::Row(later)]);
+    assert!(build(&mut db, "after") > 4 << 20, "all titles are sorted");
     db.close();
 }
