@@ -7,6 +7,7 @@ pub(crate) mod change_limit;
 pub(crate) mod doubt;
 pub(crate) mod dry_runs;
 pub(crate) mod group;
+pub(crate) mod mailbox;
 pub(crate) mod quota;
 pub(crate) mod retention;
 pub(crate) mod store_calls;

@@ -23,6 +23,7 @@ mod staged_transactions;
 mod state;
 mod write;
 
+pub use commit::mailbox::take_answers;
 pub use commit::quota::{Quotas, Taken};
 pub use error::{
     AccessError, ColumnFault, EngineError, FunctionError, IndexFault, PIECES_MAX, ReadError,

@@ -9,11 +9,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_channel::oneshot;
 use futures_executor::block_on;
 use model::Mark;
 use store::{Applied, Committed, InDoubt, Outcome, Pending, StoreError};
 
+use crate::commit::mailbox::Recipient;
 use crate::commit::store_calls::StoreCalls;
 use crate::error::{EngineError, Unavailable, WriteError};
 
@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Who waits for a batch; none once it was answered.
-pub(crate) type Reply = Option<oneshot::Sender<Result<Outcome, EngineError>>>;
+pub(crate) type Reply = Option<Recipient>;
 
 /// Answers those who wait for a commit with these outcomes with what is known of it by now, and
 /// those behind them, who wait for their turn, with that nothing was done.
@@ -34,8 +34,7 @@ fn leave(replies: &mut [Reply], outcomes: &[Outcome]) {
         let awaits = || Unavailable::AwaitsCommit.into();
         let error = outcomes.next().map_or_else(awaits, unknown);
         if let Some(reply) = reply.take() {
-            // A caller that went away needs no answer.
-            let _ = reply.send(Err(error));
+            reply.send(Err(error));
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::commit::builds::{
 };
 use crate::commit::change_limit;
 use crate::commit::doubt::{Reply, last_mark};
+use crate::commit::mailbox::GroupAnswers;
 use crate::commit::quota::Held;
 use crate::commit::retention::RetentionFloors;
 use crate::commit::store_calls::{StoreCalls, said};
@@ -274,6 +275,7 @@ impl GroupCommit {
             let outcomes = self.commit(&batches, &mut replies);
             leaves_upkeep = self.leaves_upkeep(&outcomes);
             let mut deferred = Vec::new();
+            let mut answers = GroupAnswers::default();
             for ((batch, reply), outcome) in batches.into_iter().zip(replies).zip(outcomes) {
                 let Some(reply) = reply else { continue };
                 match (outcome, self.recent_failure()) {
@@ -283,15 +285,16 @@ impl GroupCommit {
                     (Ok(Err(Refusal::Behind(table))), None) => {
                         self.defer(Until::TableActivated(table), Work::Write { batch, reply });
                     }
-                    (Ok(Err(Refusal::Behind(_))), Some(error)) => drop(reply.send(Err(error))),
+                    (Ok(Err(Refusal::Behind(_))), Some(error)) => answers.add(reply, Err(error)),
                     (outcome, _) => {
                         if let Ok(Err(Refusal::Full(full))) = &outcome {
                             self.held.refused(full);
                         }
-                        let _ = reply.send(outcome);
+                        answers.add(reply, outcome);
                     }
                 }
             }
+            drop(answers);
             self.queue.lock().put_back(deferred);
         }
         self.run_dry_runs();

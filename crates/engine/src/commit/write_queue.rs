@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_channel::oneshot;
 use model::{TableNumber, Timestamp};
-use store::{Op, Outcome, WriteBatch};
+use store::{Op, WriteBatch};
 
 use crate::commit::dry_runs::DryRuns;
+use crate::commit::mailbox::Recipient;
 use crate::error::EngineError;
 use crate::state::shared::Shared;
 
@@ -24,7 +25,7 @@ const ALONE_ROWS: usize = 1_000;
 pub(crate) enum Work {
     Write {
         batch: WriteBatch,
-        reply: oneshot::Sender<Result<Outcome, EngineError>>,
+        reply: Recipient,
     },
     Reserve {
         reply: oneshot::Sender<Result<(), EngineError>>,
@@ -60,7 +61,7 @@ impl Work {
     /// Answers that nothing was done. A caller that went away needs no answer.
     pub(crate) fn refuse(self, error: EngineError) {
         match self {
-            Work::Write { reply, .. } => drop(reply.send(Err(error))),
+            Work::Write { reply, .. } => reply.send(Err(error)),
             Work::Reserve { reply } | Work::Rewind { reply } | Work::ActivateDue { reply, .. } => {
                 drop(reply.send(Err(error)));
             }
@@ -288,7 +289,7 @@ mod tests {
                 noted_in: None,
                 space: store::SpaceLimit::Any,
             },
-            reply: oneshot::channel().0,
+            reply: Recipient::here().0,
         };
         let mut queue = Queue::default();
         let wakes = queue.push(work(None, 5));

@@ -10,6 +10,7 @@ use store::{EncodeRow, Op, Outcome, Refusal, SpaceLimit, StoreError, WriteBatch}
 
 use crate::commit::dry_runs::DryRun;
 use crate::commit::group::GroupCommit;
+use crate::commit::mailbox::{Answer, Recipient};
 use crate::commit::quota::Held;
 use crate::commit::write_queue::{Queue, Work, WriteQueue};
 use crate::error::refused::refused;
@@ -18,7 +19,7 @@ use crate::state::shared::Shared;
 use crate::state::tally::{Writes, Written};
 
 /// The answer to a batch that was submitted.
-pub(crate) type Submitted = oneshot::Receiver<Result<Outcome, EngineError>>;
+pub(crate) type Submitted = oneshot::Receiver<Answer>;
 
 /// What became of a batch that has got no answer: the writer broke down over its group.
 pub(crate) fn unanswered() -> EngineError {
@@ -85,7 +86,7 @@ impl Writer {
         // Before bodies are encoded: a client could have that done for requests that are refused.
         self.check_room(&self.queue.lock())?;
         batch.encode_bodies(self.encode_row);
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = Recipient::here();
         self.enqueue(Work::Write { batch, reply })?;
         Ok(answer)
     }

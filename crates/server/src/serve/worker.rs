@@ -122,6 +122,7 @@ async fn work(
         let turns = turns.clone();
         tokio::task::spawn_local(async move { turns.give().await })
     });
+    let answers = tokio::task::spawn_local(engine::take_answers());
     while let Some(order) = orders.recv().await {
         match order {
             WorkerOrder::Take(accepted) => connections.open(accepted, &app),
@@ -137,6 +138,7 @@ async fn work(
         tokio::task::yield_now().await;
     }
     sweeper.abort();
+    answers.abort();
     for turns in turns {
         turns.abort();
     }
