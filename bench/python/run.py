@@ -40,6 +40,8 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="install nothing from PyPI")
     parser.add_argument("--wheel", help="a built package, instead of building this checkout")
     parser.add_argument("--out", type=pathlib.Path, help="folder for SUMMARY.md and run.json")
+    parser.add_argument("--against", type=pathlib.Path, help="folder of an accepted run: exit with "
+                        "1 if a ratio is worse than there by 5 %% and by more than the noise")
     parser.add_argument("--environment", type=pathlib.Path, help="folder of the environment")
     arguments = parser.parse_args()
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -48,6 +50,8 @@ def main() -> None:
     command = [str(python), str(HERE / "rows.py")]
     if arguments.quick:
         command.append("--quick")
+    if arguments.against:
+        command += ["--against", str(arguments.against)]
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
         command += ["--out", str(arguments.out)]

@@ -84,6 +84,27 @@ def threads(function: Any, count_of_threads: int = 10) -> Side:
     return each_in_a_thread([function] * count_of_threads)
 
 
+def together(function: Any, count_of_threads: int) -> Side:
+    """Wall time of all calls that threads make together, by the number of calls."""
+
+    def timed(count: int) -> float:
+        ready = threading.Barrier(count_of_threads + 1)
+
+        def work() -> None:
+            ready.wait()
+            for _ in range(count // count_of_threads):
+                function()
+
+        running = [threading.Thread(target=work) for _ in range(count_of_threads)]
+        [thread.start() for thread in running]
+        ready.wait()
+        start = time.perf_counter_ns()
+        [thread.join() for thread in running]
+        return time.perf_counter_ns() - start
+
+    return Side(timed, 5_000)
+
+
 def growth(functions: Sequence[Any]) -> Side:
     """A call while each function is called in a thread, in percent of one by itself."""
     alone, together = each_in_a_thread(functions[:1]), each_in_a_thread(functions)
