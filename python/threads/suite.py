@@ -6,9 +6,12 @@ the tests that need no further package, with the arguments given to pytest, then
 threads with three seeds. An interpreter without the lock keeps it off, although the package asks
 for it.
 
-To build CPython 3.13 without the lock from Debian's source, on Debian::
+To build CPython 3.13 without the lock from Debian's source, on Debian 12 or 13, with a line
+``deb-src`` for trixie among apt's sources::
 
-    apt-get build-dep python3.13 && apt-get source python3.13
+    apt-get install build-essential libbz2-dev libffi-dev liblzma-dev libreadline-dev \\
+        libsqlite3-dev libssl-dev zlib1g-dev
+    apt-get source python3.13
     cd python3.13-*/ && ./configure -q --disable-gil --prefix=/opt/python3.13t
     make -s -j2 && make -s install
 
