@@ -45,9 +45,14 @@ mod task_run;
 mod tier_stack;
 mod value_bytes;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::object::{HeldObject, Outcome};
+
+/// The number of the interpreter in which the process began.
+const MAIN_INTERPRETER: i64 = 0;
 
 /// What PyO3 shall raise: the exception that is set already.
 fn raised<T>(py: Python<'_>, outcome: Outcome<T>) -> PyResult<T> {
@@ -76,10 +81,25 @@ fn invalidate_tag(tag: &str) {
     entry::invalidate_tag(cache::fingerprint(0, tag.as_bytes()) as u64);
 }
 
+/// What one interpreter made must not meet the objects of another, and it is kept once for the
+/// process: types, the context variable, functions of Python. PyO3 no longer looks.
+fn refuse_sub_interpreters(py: Python<'_>) -> PyResult<()> {
+    let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match id {
+        MAIN_INTERPRETER => Ok(()),
+        -1 => Err(PyErr::fetch(py)),
+        _ => Err(PyImportError::new_err(
+            "tidemark_cache works in the main interpreter alone, and this is a sub-interpreter; \
+             use threads or processes",
+        )),
+    }
+}
+
 // The interpreter's lock stays on: the guards for free-threaded interpreters are not tested yet.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    refuse_sub_interpreters(py)?;
     if !flight::watch_forks() {
         return Err(pyo3::exceptions::PyMemoryError::new_err(
             "no memory to watch forks",

@@ -515,6 +515,40 @@ time.sleep(0.05)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+SUB_INTERPRETER = """
+try:
+    import _interpreters as interpreters
+    other = interpreters.create("legacy")
+except ImportError:
+    # Until 3.12.
+    import _xxsubinterpreters as interpreters
+    other = interpreters.create(isolated=False)
+from tidemark_cache import cache
+@cache
+def own(number): return [number]
+own(1)
+interpreters.run_string(other, '''
+try:
+    import tidemark_cache
+except ImportError as error:
+    print(error, flush=True)
+else:
+    print("imported", flush=True)
+''')
+interpreters.destroy(other)
+print(own(1), own.cache_info().hits)
+"""
+
+
+def test_sub_interpreter_is_refused_and_the_main_one_goes_on() -> None:
+    program = [sys.executable, "-W", "ignore", "-c", SUB_INTERPRETER]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and done.returncode == 0
+    refused, answered = done.stdout.splitlines()
+    assert refused.startswith("tidemark_cache works in the main interpreter alone")
+    assert answered == "[1] 1"
+
+
 def test_misses_leave_no_object_behind() -> None:
     small = cache(maxsize=1)(lambda number: None)
 
