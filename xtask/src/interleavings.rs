@@ -15,7 +15,7 @@ pub fn step(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> 
     // Another folder: with other flags everything would be built again, now and later.
     tests.env("CARGO_TARGET_DIR", checkout.target()?.join("loom"));
     tests.env("RUSTFLAGS", "--cfg loom");
-    tests.args(["test", "-p", "cache", "--lib"]);
+    tests.args(["test", "-p", "cache", "-p", "tiers", "--lib"]);
     if is_night {
         tests.arg("--release");
     }

@@ -24,6 +24,8 @@ use reads::SeenRecords;
 
 mod eviction;
 mod index;
+#[cfg(all(loom, test))]
+mod interleavings;
 mod keys;
 mod missed;
 mod reads;
