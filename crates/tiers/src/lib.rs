@@ -22,6 +22,7 @@ mod leases;
 mod memcached;
 mod paced;
 pub mod policy;
+mod protocol;
 mod records;
 mod redis;
 mod releases;

@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use super::host::Host;
 use super::idle::IdleConnections;
 use super::paced::PacedChannel;
+use super::protocol::{self, END};
 use super::records::RecordStore;
 use super::server::TierServer;
 use super::tier::{TierError, TierFault};
@@ -23,12 +24,9 @@ const BUFFER_BYTES: usize = 16 << 10;
 const LINE_BYTES_MAX: u64 = 2_048;
 /// Bytes of a key, by the protocol.
 const KEY_BYTES_MAX: usize = 250;
-/// Memory for a record is taken as it comes, at first no more than this.
-const FIRST_BYTES_MAX: usize = 1 << 20;
 /// Characters of what a server says that an error repeats.
 const SAID_MAX: usize = 200;
 const PORT: u16 = 11_211;
-const END: &[u8] = b"\r\n";
 
 const UNREADABLE: &str = "the address of the Memcached server cannot be read; it is \
                           memcached://host[:port], memcacheds://host[:port] for TLS, or \
@@ -150,11 +148,7 @@ impl MemcachedStore {
     }
 
     fn key(&self, key: &[u8]) -> Result<String, TierError> {
-        let digit = |four: u8| char::from_digit(four.into(), 16).expect("four bits");
-        let mut name = self.settings.prefix.clone();
-        for byte in key {
-            name.extend([digit(byte >> 4), digit(byte & 15)]);
-        }
+        let name = [self.settings.prefix.as_str(), &protocol::digits(key)].concat();
         if name.len() > KEY_BYTES_MAX {
             let text = format!("{} bytes in a key, not {KEY_BYTES_MAX}", name.len());
             return Err(TierError::new(TierFault::TooLarge, text));
@@ -234,15 +228,9 @@ fn meta_answer(from: &mut impl BufRead, bytes_max: usize) -> io::Result<MetaAnsw
                     "{length} bytes in a record, not {bytes_max}"
                 )));
             }
-            let mut bytes = Vec::with_capacity(length.min(FIRST_BYTES_MAX));
-            from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
-            let mut end = [0; END.len()];
-            // Fails as well if the bytes before were too few.
-            from.read_exact(&mut end)?;
-            if end != END {
-                return Err(foreign("a record in an answer is longer than it says"));
-            }
-            Ok(MetaAnswer::Value(bytes))
+            let record = protocol::text(from, length)?;
+            let too_long = || foreign("a record in an answer is longer than it says");
+            record.map(MetaAnswer::Value).ok_or_else(too_long)
         }
         _ => {
             let said = String::from_utf8_lossy(line);

@@ -101,13 +101,14 @@ impl PacedSocket {
 
     /// From now on everything together may take so long.
     fn begin(&mut self, limit: Duration) -> io::Result<()> {
+        let now = Instant::now();
         self.limit = limit;
-        self.until = Instant::now() + limit;
-        self.pace()
+        self.until = now + limit;
+        self.pace(now)
     }
 
-    fn pace(&mut self) -> io::Result<()> {
-        let left = self.until.saturating_duration_since(Instant::now());
+    fn pace(&mut self, now: Instant) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(now);
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -122,14 +123,14 @@ impl PacedSocket {
 
 impl Read for PacedSocket {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.pace()?;
+        self.pace(Instant::now())?;
         self.socket.read(to)
     }
 }
 
 impl Write for PacedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pace()?;
+        self.pace(Instant::now())?;
         self.socket.write(bytes)
     }
 

@@ -28,6 +28,7 @@ use connection::{CallBounds, ServerConnection};
 use super::host::{ByProcess, Host};
 use super::idle::IdleConnections;
 use super::known::KnownTokens;
+use super::protocol;
 use super::releases::{ReleaseWait, Releases};
 use super::server::TierServer;
 use super::tier::{
@@ -39,7 +40,6 @@ use super::tokens::Token;
 /// Kind, token, lifetime in milliseconds.
 const HEADER_BYTES: usize = 1 + TOKEN_BYTES + 8;
 const TOKEN_BYTES: usize = 16;
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
 const PLACEHOLDER: u8 = 0;
 const ENTRY: u8 = 1;
 /// A run that takes longer than this is not stored: its placeholder has expired.
@@ -260,16 +260,8 @@ impl RedisTier {
 
     /// The braces keep the records of a key together where a server is one of many.
     fn key(&self, key: &[u8]) -> Vec<u8> {
-        let prefix = self.settings.prefix.as_bytes();
-        let mut name = Vec::with_capacity(prefix.len() + 2 * key.len() + 2);
-        name.extend(prefix);
-        name.push(b'{');
-        for byte in key {
-            let digits = [byte >> 4, byte & 15].map(|four| DIGITS[usize::from(four)]);
-            name.extend(digits);
-        }
-        name.push(b'}');
-        name
+        let digits = protocol::digits(key);
+        [&self.settings.prefix, "{", &digits, "}"].concat().into()
     }
 
     fn token(&self) -> u128 {
@@ -373,12 +365,8 @@ impl Tier for RedisTier {
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
         let place = self.key(key);
         self.with(|connection| {
-            let (bytes, left_ms): (Option<Vec<u8>>, i64) = redis::pipe()
-                .cmd("GET")
-                .arg(&place)
-                .cmd("PTTL")
-                .arg(&place)
-                .query(connection)?;
+            let read = self.joint_read(&place, &[]);
+            let (bytes, left_ms): (Option<Vec<u8>>, i64) = read.query(connection)?;
             if let Some(bytes) = &bytes {
                 self.learn(key, bytes);
             }

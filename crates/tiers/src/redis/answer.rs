@@ -8,6 +8,8 @@ use std::io::{self, BufRead, Read};
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
+use crate::protocol::{self, END};
+
 /// Arrays in arrays. Ours are one in another.
 const DEPTH_MAX: u32 = 8;
 /// Values in one answer, arrays included. The longest of ours is one of `SCAN`, which gives some
@@ -15,10 +17,6 @@ const DEPTH_MAX: u32 = 8;
 const PARTS_MAX: usize = 100_000;
 /// Bytes of one line: a number, or a text such as an error.
 pub const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Memory for a text is taken as it comes, at first no more than this.
-const FIRST_BYTES_MAX: usize = 1 << 20;
-/// What ends a line and a text.
-pub const END: &[u8] = b"\r\n";
 
 /// What begins the detail of the error for an answer above its bounds.
 const TOO_LARGE: &str = "the answer is too large: ";
@@ -87,47 +85,32 @@ impl<R: BufRead> AnswerReader<'_, R> {
         let parts_left = self.parts_left.checked_sub(1);
         self.parts_left = parts_left
             .ok_or_else(|| too_large(&format!("more than {PARTS_MAX} values in one answer")))?;
-        let line = self.line()?;
-        let (kind, text) = line
-            .split_first()
-            .ok_or_else(|| foreign("a line of an answer is empty"))?;
-        match kind {
-            b'+' if text == b"OK" => Ok(Value::Okay),
-            b'+' => {
-                let text = String::from_utf8(text.to_vec());
-                let text = text.map_err(|_| foreign("a line of an answer is no UTF-8"))?;
-                Ok(Value::SimpleString(text))
-            }
-            // Only the library can make its errors.
-            b'-' => {
-                let said = [line.as_slice(), END].concat();
-                let said = String::from_utf8_lossy(&said);
-                redis::parse_redis_value(said.as_bytes())
-            }
-            b':' => number(text).map(Value::Int),
-            b'$' => match length(text)? {
-                Some(length) => self.text(length),
-                None => Ok(Value::Nil),
-            },
-            b'*' if depth == DEPTH_MAX => Err(too_large(&format!(
+        match self.line(header_of)? {
+            ValueHeader::Whole(value) => Ok(value),
+            ValueHeader::Text(length) => self.text(length),
+            ValueHeader::Array(_) if depth == DEPTH_MAX => Err(too_large(&format!(
                 "more than {DEPTH_MAX} arrays in each other"
             ))),
-            b'*' => match length(text)? {
-                Some(length) => self.array(length, depth),
-                None => Ok(Value::Nil),
-            },
-            _ => Err(foreign("this is no answer of Redis")),
+            ValueHeader::Array(length) => self.array(length, depth),
         }
     }
 
-    /// A line without its end.
-    fn line(&mut self) -> RedisResult<Vec<u8>> {
+    /// What `act` makes of a line without its end.
+    fn line<T>(&mut self, act: impl FnOnce(&[u8]) -> RedisResult<T>) -> RedisResult<T> {
+        let bytes = protocol::buffered(self.from)?;
+        let within = &bytes[..bytes.len().min(LINE_BYTES_MAX as usize)];
+        let end = within.iter().position(|byte| *byte == b'\n');
+        if let Some(line) = end.and_then(|end| within[..=end].strip_suffix(END)) {
+            let (done, taken) = (act(line), line.len() + END.len());
+            self.from.consume(taken);
+            return done;
+        }
+        // It has not come as a whole yet.
         let mut line = Vec::new();
         let mut limited = self.from.by_ref().take(LINE_BYTES_MAX);
         limited.read_until(b'\n', &mut line)?;
-        if line.ends_with(END) {
-            line.truncate(line.len() - END.len());
-            return Ok(line);
+        if let Some(line) = line.strip_suffix(END) {
+            return act(line);
         }
         Err(match line.last() {
             Some(b'\n') => foreign("a line of an answer has no carriage return"),
@@ -144,16 +127,9 @@ impl<R: BufRead> AnswerReader<'_, R> {
             let left = self.bytes_left;
             too_large(&format!("{length} bytes, where {left} are left"))
         })?;
-        let mut bytes = Vec::with_capacity(length.min(FIRST_BYTES_MAX));
-        let mut limited = self.from.by_ref().take(length as u64);
-        limited.read_to_end(&mut bytes)?;
-        let mut end = [0; END.len()];
-        // Fails as well if the bytes before were too few.
-        self.from.read_exact(&mut end)?;
-        if end != END {
-            return Err(foreign("a text in an answer is longer than it says"));
-        }
-        Ok(Value::BulkString(bytes))
+        let text = protocol::text(self.from, length)?;
+        let text = text.ok_or_else(|| foreign("a text in an answer is longer than it says"))?;
+        Ok(Value::BulkString(text))
     }
 
     fn array(&mut self, length: usize, depth: u32) -> RedisResult<Value> {
@@ -167,6 +143,45 @@ impl<R: BufRead> AnswerReader<'_, R> {
         }
         Ok(Value::Array(values))
     }
+}
+
+/// What the first line of a value says.
+enum ValueHeader {
+    Whole(Value),
+    /// Of so many bytes.
+    Text(usize),
+    /// Of so many values.
+    Array(usize),
+}
+
+fn header_of(line: &[u8]) -> RedisResult<ValueHeader> {
+    let (kind, text) = line
+        .split_first()
+        .ok_or_else(|| foreign("a line of an answer is empty"))?;
+    let whole = match kind {
+        b'+' if text == b"OK" => Value::Okay,
+        b'+' => {
+            let text = String::from_utf8(text.to_vec());
+            Value::SimpleString(text.map_err(|_| foreign("a line of an answer is no UTF-8"))?)
+        }
+        // Only the library can make its errors.
+        b'-' => {
+            let said = [line, END].concat();
+            let said = String::from_utf8_lossy(&said);
+            redis::parse_redis_value(said.as_bytes())?
+        }
+        b':' => Value::Int(number(text)?),
+        b'$' => match length(text)? {
+            Some(length) => return Ok(ValueHeader::Text(length)),
+            None => Value::Nil,
+        },
+        b'*' => match length(text)? {
+            Some(length) => return Ok(ValueHeader::Array(length)),
+            None => Value::Nil,
+        },
+        _ => return Err(foreign("this is no answer of Redis")),
+    };
+    Ok(ValueHeader::Whole(whole))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use redis::{ErrorKind, RedisError, RedisResult};
 
-use super::answer::{self, END, LINE_BYTES_MAX};
+use super::answer::{self, LINE_BYTES_MAX};
+use crate::protocol::END;
 
 /// One answer that is no array.
 #[derive(Debug, PartialEq)]
