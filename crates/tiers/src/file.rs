@@ -18,6 +18,7 @@ use ring::NewRecord;
 mod buckets;
 mod clean;
 mod failed;
+mod fresh;
 mod joint;
 mod layout;
 mod lease;
@@ -111,20 +112,23 @@ impl FileTier {
         })
     }
 
-    fn opened(&self) -> Result<Arc<OpenedFile>, TierError> {
+    /// The open file, and what time it is.
+    fn opened(&self) -> Result<(Arc<OpenedFile>, u64), TierError> {
         let now_ms = (self.host.now_ms)();
         let generation = self.generation()?;
         let checked_ms = generation.checked_ms.load(Ordering::Relaxed);
         let is_fresh = checked_ms != 0 && now_ms < checked_ms.saturating_add(CHECK_MS);
         let state = generation.state.read();
         match &*state.unwrap_or_else(PoisonError::into_inner) {
-            FileState::Open(opened) if is_fresh => return Ok(opened.clone()),
+            FileState::Open(opened) if is_fresh => return Ok((opened.clone(), now_ms)),
             FileState::Refused { until_ms, why, .. } if now_ms < *until_ms => {
                 return Err(why.clone());
             }
             _ => {}
         }
-        self.reopen(generation, now_ms)
+        let opened = self.reopen(generation, now_ms)?;
+        // Another process may have been waited for that makes it.
+        Ok((opened, (self.host.now_ms)()))
     }
 
     fn reopen(&self, generation: &Generation, now_ms: u64) -> Result<Arc<OpenedFile>, TierError> {
@@ -170,14 +174,14 @@ impl FileTier {
         }
     }
 
-    /// Does something with the open file. Damage closes it, and after [`CHECK_MS`] a new one takes
-    /// its place.
+    /// Does something with the open file, which is told the time. Damage closes it, and after
+    /// [`CHECK_MS`] a new one takes its place.
     fn with<T>(
         &self,
-        act: impl FnOnce(&OpenedFile) -> Result<T, TierError>,
+        act: impl FnOnce(&OpenedFile, u64) -> Result<T, TierError>,
     ) -> Result<T, TierError> {
-        let opened = self.opened()?;
-        let done = act(&opened);
+        let (opened, now_ms) = self.opened()?;
+        let done = act(&opened, now_ms);
         if let Err(error) = &done
             && error.fault == TierFault::Damaged
         {
@@ -194,7 +198,7 @@ impl FileTier {
     ) -> Result<T, TierError> {
         for _ in 0..REPLACED_MAX {
             let mut is_current = true;
-            let done = self.with(|opened| {
+            let done = self.with(|opened, _| {
                 let done = act(opened)?;
                 is_current = opened.is_current();
                 Ok(done)
@@ -225,11 +229,11 @@ impl FileTier {
 
 impl JointReads for FileTier {
     fn get_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<JointHit>, TierError> {
-        self.with(|opened| opened.get_under(key, names, (self.host.now_ms)()))
+        self.with(|opened, now_ms| opened.get_under(key, names, now_ms))
     }
 
     fn key_under(&self, key: &[u8], names: &[TokenName]) -> Result<Option<Vec<u8>>, TierError> {
-        self.with(|opened| opened.key_under(key, names, (self.host.now_ms)()))
+        self.with(|opened, now_ms| opened.key_under(key, names, now_ms))
     }
 }
 
@@ -240,7 +244,7 @@ impl LeasingTier for FileTier {
         holder: &LeaseHolder,
         act: LeaseAct,
     ) -> Result<LeaseAnswer, TierError> {
-        self.with(|opened| opened.lease(key, holder, act, &self.host))
+        self.with(|opened, _| opened.lease(key, holder, act, &self.host))
     }
 }
 
@@ -250,11 +254,11 @@ impl Tier for FileTier {
     }
 
     fn get(&self, key: &[u8]) -> Result<Lookup, TierError> {
-        self.with(|opened| opened.get(key, (self.host.now_ms)()))
+        self.with(|opened, now_ms| opened.get(key, now_ms))
     }
 
     fn ticket(&self, key: &[u8]) -> Result<MissTicket, TierError> {
-        self.with(|opened| opened.ticket(key))
+        self.with(|opened, _| opened.ticket(key))
     }
 
     fn set(
@@ -269,7 +273,7 @@ impl Tier for FileTier {
             value,
             lifetime_ms,
         };
-        self.with(|opened| opened.set(record, ticket, &self.host))
+        self.with(|opened, _| opened.set(record, ticket, &self.host))
     }
 
     fn joint_reads(&self) -> Option<&dyn JointReads> {

@@ -353,8 +353,8 @@ impl TierGate {
         }
     }
 
-    /// Whether an operation may begin.
-    pub fn enter(&mut self, now_ms: u64) -> GateAnswer {
+    /// Whether an operation may begin. The clock is read only if the breaker is open.
+    pub fn enter(&mut self, now_ms: impl FnOnce() -> u64) -> GateAnswer {
         match self.ask_breaker(now_ms) {
             BreakerAnswer::Closed => {}
             BreakerAnswer::Open => return GateAnswer::Rejected,
@@ -375,10 +375,12 @@ impl TierGate {
         GateAnswer::Enter
     }
 
-    /// What the breaker says; without one it is closed.
-    pub fn ask_breaker(&mut self, now_ms: u64) -> BreakerAnswer {
-        let breaker = self.breaker.as_mut();
-        breaker.map_or(BreakerAnswer::Closed, |breaker| breaker.admit(now_ms))
+    /// What the breaker says; without one it is closed. The clock is read only if it is open.
+    pub fn ask_breaker(&mut self, now_ms: impl FnOnce() -> u64) -> BreakerAnswer {
+        match self.breaker.as_mut().filter(|breaker| breaker.is_open()) {
+            Some(breaker) => breaker.admit(now_ms()),
+            None => BreakerAnswer::Closed,
+        }
     }
 
     /// How long a caller waits for its turn.
@@ -451,14 +453,14 @@ mod tests {
             pressure: Some(pressure),
             ..OPEN_GATE
         });
-        assert_eq!(gate.enter(0), GateAnswer::Enter);
-        assert_eq!(gate.enter(0), GateAnswer::Enter);
-        assert_eq!(gate.enter(0), GateAnswer::Full);
+        assert_eq!(gate.enter(|| 0), GateAnswer::Enter);
+        assert_eq!(gate.enter(|| 0), GateAnswer::Enter);
+        assert_eq!(gate.enter(|| 0), GateAnswer::Full);
         gate.begin_wait();
-        assert_eq!(gate.enter(0), GateAnswer::Rejected);
+        assert_eq!(gate.enter(|| 0), GateAnswer::Rejected);
         gate.leave(None, || 0);
         gate.end_wait();
-        assert_eq!(gate.enter(0), GateAnswer::Enter);
+        assert_eq!(gate.enter(|| 0), GateAnswer::Enter);
     }
 
     #[test]
@@ -475,15 +477,15 @@ mod tests {
             TierFault::Damaged,
         ];
         for fault in harmless.repeat(10) {
-            assert_eq!(gate.enter(0), GateAnswer::Enter);
+            assert_eq!(gate.enter(|| 0), GateAnswer::Enter);
             gate.leave(Some(fault), || 0);
         }
         for _ in 0..5 {
-            assert_eq!(gate.enter(0), GateAnswer::Enter);
+            assert_eq!(gate.enter(|| 0), GateAnswer::Enter);
             gate.leave(Some(TierFault::Io), || 0);
         }
-        assert_eq!(gate.enter(0), GateAnswer::Rejected);
-        assert_eq!(gate.enter(30_000), GateAnswer::Check(1));
+        assert_eq!(gate.enter(|| 0), GateAnswer::Rejected);
+        assert_eq!(gate.enter(|| 30_000), GateAnswer::Check(1));
     }
 
     #[test]
@@ -494,7 +496,7 @@ mod tests {
             let leasing = Arc::from([true]);
             let mut call = CallPolicy::new(leasing, LeaseRule::Run, 100, 0);
             while let CallStep::Ask(0) = call.next(0) {
-                assert_eq!(gate.enter(0), GateAnswer::Enter);
+                assert_eq!(gate.enter(|| 0), GateAnswer::Enter);
                 reads += 1;
                 gate.leave(Some(TierFault::Io), || 0);
                 call.fail(TierFault::Io, &mut gate);

@@ -294,7 +294,9 @@ impl TierStack {
     /// share, of which the server does one read after another: those are no pressure.
     pub fn may_read(&self) -> bool {
         let answer = self.shared.with_gate(NEAREST, |gate| {
-            gate.map_or(BreakerAnswer::Open, |gate| gate.ask_breaker(self.now_ms()))
+            gate.map_or(BreakerAnswer::Open, |gate| {
+                gate.ask_breaker(self.shared.host.now_ms)
+            })
         });
         if let BreakerAnswer::Check(number) = answer {
             self.shared.check_beside(NEAREST, number);
@@ -646,21 +648,24 @@ impl StackShared {
     }
 
     fn enter(self: &Arc<Self>, own: &StackGates, tier: usize) -> bool {
-        let begin_ms = (self.host.now_ms)();
-        let mut now_ms = begin_ms;
+        let mut until_ms = None;
         let mut gates = self.lock(own);
         loop {
-            let left_ms = gates[tier].wait_ms().saturating_sub(now_ms - begin_ms);
-            match gates[tier].enter(now_ms) {
+            match gates[tier].enter(self.host.now_ms) {
                 GateAnswer::Enter => return true,
                 GateAnswer::Rejected => return false,
-                GateAnswer::Full if left_ms == 0 => return false,
                 GateAnswer::Full => {
+                    let now_ms = (self.host.now_ms)();
+                    let until_ms =
+                        until_ms.get_or_insert(now_ms.saturating_add(gates[tier].wait_ms()));
+                    let left_ms = until_ms.saturating_sub(now_ms);
+                    if left_ms == 0 {
+                        return false;
+                    }
                     gates[tier].begin_wait();
                     let waited = own.left.wait_timeout(gates, Duration::from_millis(left_ms));
                     gates = waited.unwrap_or_else(PoisonError::into_inner).0;
                     gates[tier].end_wait();
-                    now_ms = (self.host.now_ms)().max(now_ms);
                 }
                 GateAnswer::Check(number) => {
                     drop(gates);

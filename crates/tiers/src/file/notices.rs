@@ -128,8 +128,8 @@ impl FileTier {
         let mut last_heard = None;
         let mut quiet = 0;
         loop {
-            let opened = self.opened()?;
-            let page = self.with(OpenedFile::notice_page)?;
+            let (opened, _) = self.opened()?;
+            let page = self.with(|opened, _| opened.notice_page())?;
             let found = notices(&page, opened.seed);
             let last = found.last().map_or(0, |last| last.number);
             let after = match last_heard {

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use super::super::host::Host;
 use super::super::tier::{Lookup, MissTicket, NEVER_MS, Stored, TierError, TierFault, TierHit};
 use super::failed::{damaged, io};
+use super::fresh;
 use super::layout::{
     self, Bucket, HEAD_BYTES, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace, UNIT,
 };
@@ -82,9 +83,8 @@ impl OpenedFile {
         if length > self.layout.record_bytes_max {
             return Ok(None);
         }
-        let mut bytes = vec![0; length];
         let at = self.record_at(place.position);
-        self.file.read_exact_at(&mut bytes, at).map_err(io)?;
+        let bytes = fresh::read_at(&self.file, length, at).map_err(io)?;
         let Some((head, key_length, value_length)) = layout::read_record(&bytes, self.seed) else {
             return Ok(None);
         };
