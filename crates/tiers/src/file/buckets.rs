@@ -9,13 +9,15 @@ use super::layout::{BUCKET_BYTES, Bucket, KeyPlace};
 use super::lock::{BUCKETS_AT_ONCE, LockedBytes, PartGuard, Patience};
 use super::opened::OpenedFile;
 
+const DAMAGED: &str = "a bucket of the cache file is damaged";
+
 impl OpenedFile {
     /// The bucket, to be written again.
     pub fn sound_bucket(&self, place: KeyPlace) -> Result<Bucket, TierError> {
         let bucket = self.bucket(place)?;
         match bucket.deletions() {
             Some(_) => Ok(bucket),
-            None => Err(damaged("a bucket of the cache file is damaged")),
+            None => Err(damaged(DAMAGED)),
         }
     }
 
@@ -46,9 +48,7 @@ impl OpenedFile {
         let place = self.place(key);
         let _lock = self.lock_bucket(place, Patience::Delete, host)?;
         let mut bucket = self.sound_bucket(place)?;
-        if let Some(deletions) = bucket.deletions() {
-            bucket.count_deletion(deletions);
-        }
+        bucket.count_on();
         let was_there = bucket.remove(place.tag);
         self.write_bucket(place, &bucket)?;
         Ok(was_there)
@@ -85,11 +85,11 @@ impl OpenedFile {
         for (place, bytes) in buckets.iter_mut().enumerate() {
             let at = start + (place * BUCKET_BYTES) as u64;
             let mut bucket = Bucket::new(*bytes, at, self.seed);
-            let Some(deletions) = bucket.deletions() else {
-                return Err(damaged("a bucket of the cache file is damaged"));
-            };
+            if bucket.deletions().is_none() {
+                return Err(damaged(DAMAGED));
+            }
             bucket.empty();
-            bucket.count_deletion(deletions);
+            bucket.count_on();
             *bytes = *bucket.bytes();
         }
         self.file.write_all_at(&bytes, start).map_err(io)?;

@@ -38,6 +38,10 @@ pub const SLOT_BYTES: usize = 16;
 /// Bytes of a ring for each bucket: records of less than 273 bytes are crowded out by the lack of
 /// slots, larger ones by the lack of space.
 const RING_BYTES_PER_BUCKET: u64 = 4_096;
+/// A process that writes no more leaves no larger a part of a ring empty.
+const RING_PER_RUN: u64 = 32;
+/// Some ten records of 10 KB, so that the head is written for few of them.
+const RUN_BYTES_MAX: u64 = 128 << 10;
 const LENGTH_BITS: u32 = 20;
 const POSITION_BITS: u32 = 64 - LENGTH_BITS;
 const UNITS_MAX: u64 = (1 << LENGTH_BITS) - 1;
@@ -138,6 +142,16 @@ impl Layout {
         head.saturating_sub(self.ring_units)
     }
 
+    /// What a process takes of a ring at once, for its next small records.
+    pub fn run_units(&self) -> u64 {
+        (self.ring_units / RING_PER_RUN).min(RUN_BYTES_MAX / UNIT)
+    }
+
+    /// Whether less than half of the ring has been taken since this position was.
+    pub fn is_in_newer_half(&self, head: u64, position: u64) -> bool {
+        head - position <= self.ring_units / 2
+    }
+
     /// Whether nothing has been written over the record at this position.
     pub fn is_whole(&self, head: u64, position: u64) -> bool {
         position < head && head - position <= self.ring_units
@@ -222,11 +236,7 @@ impl Bucket {
         (is_new || self.is_right(0)).then(|| self.word(0))
     }
 
-    pub fn count_deletion(&mut self, deletions: u64) {
-        self.put(0, deletions + 1, 0);
-    }
-
-    /// Counts a deletion also where the number before it is torn, by a writer that was killed: no
+    /// Counts a deletion, also where the number before it is torn, by a writer that was killed: no
     /// ticket has a number that comes after it.
     pub fn count_on(&mut self) {
         self.put(0, self.word(0).wrapping_add(1), 0);
@@ -521,7 +531,7 @@ mod tests {
         let units = UNITS_MAX;
         let place = RecordPlace { position: 7, units };
         bucket.insert(3, place, |_| false);
-        bucket.count_deletion(4);
+        (0..5).for_each(|_| bucket.count_on());
         assert_eq!((bucket.find(3), bucket.deletions()), (Some(place), Some(5)));
         for bit in 0..BUCKET_BYTES * 8 {
             let mut bytes = *bucket.bytes();

@@ -62,9 +62,7 @@ impl OpenedFile {
         let place = self.place(key);
         let _lock = self.lock_bucket(place, Patience::Delete, host)?;
         let mut bucket = self.sound_bucket(place)?;
-        if let Some(deletions) = bucket.deletions() {
-            bucket.count_deletion(deletions);
-        }
+        bucket.count_on();
         self.write_bucket(place, &bucket)
     }
 }

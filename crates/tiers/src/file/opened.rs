@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use nix::fcntl::posix_fallocate;
@@ -57,6 +58,20 @@ pub struct PlacedToken {
     pub record: RecordPlace,
 }
 
+/// Positions of a ring that this process alone may write to, and has not used yet.
+#[derive(Debug, Default)]
+pub struct ReservedRun {
+    pub ring: u32,
+    pub next: u64,
+    pub end: u64,
+}
+
+impl ReservedRun {
+    pub fn units(&self) -> u64 {
+        self.end - self.next
+    }
+}
+
 /// A file that is right for this start of this host, and its locks.
 pub struct OpenedFile {
     pub file: File,
@@ -70,6 +85,8 @@ pub struct OpenedFile {
     /// Of each ring of a copying file, the last head that this process has seen: the ring has come
     /// so far at least.
     pub heads: Box<[AtomicU64]>,
+    /// For the next small records in a copying file.
+    pub run: Mutex<ReservedRun>,
     /// For the notices on the first page.
     pub notices: PartLock,
     /// The tokens that this process has read.
@@ -181,6 +198,7 @@ impl OpenedFile {
             stripes,
             buckets: BucketLocks::new(layout.stripes),
             heads: (0..header.stripes).map(|_| AtomicU64::new(0)).collect(),
+            run: Mutex::default(),
             layout,
             notices: PartLock::default(),
             tokens: KnownTokens::default(),

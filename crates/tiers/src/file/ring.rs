@@ -4,6 +4,8 @@
 //! Killed between any two of these, it leaves the old record of the key or none: a position is used
 //! once, so no bucket can come to name a record that was written later. The head is raised under
 //! the lock of its ring, and the bucket written under its own; the record is written with neither.
+//! A process raises a head by more than one small record needs, and has the positions between for
+//! its next ones.
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -16,10 +18,14 @@ use super::layout::{
     self, Bucket, HEAD_BYTES, KeyPlace, RECORD_HEADER_BYTES, RecordHead, RecordPlace, UNIT,
 };
 use super::lock::{LockedBytes, PartGuard, Patience};
-use super::opened::OpenedFile;
+use super::opened::{OpenedFile, ReservedRun};
 
 /// How often a reader looks again when a record was overwritten between its slot and its bytes.
 const TRIES: u32 = 3;
+
+/// A record that takes more than this part of a run has a position of its own: what is left at the
+/// end of a run stays empty.
+const SHARE_OF_RUN: u64 = 8;
 
 /// A record on its way into the file.
 #[derive(Clone, Copy)]
@@ -144,27 +150,63 @@ impl OpenedFile {
         Ok(self.write_at(position, record, host))
     }
 
-    /// A position that no other record has: in the ring of this stripe, or if another process
-    /// has that, in the next one that is free. Where processes are many, the one that has it is
-    /// hardly ever running.
+    /// A position that no other record has.
     fn reserve(&self, stripe: u32, units: u64, host: &Host) -> Result<u64, TierError> {
+        let run_units = self.layout.run_units();
+        let is_small = units <= run_units / SHARE_OF_RUN;
+        // Another thread may have the run.
+        let Some(mut run) = is_small.then(|| self.run.try_lock().ok()).flatten() else {
+            return self.position_in(&self.reserve_run(stripe, units, host)?);
+        };
+        if run.units() < units || !self.is_ahead(&run) {
+            // So that rings take about as much each.
+            let next = (run.ring + 1) % self.layout.stripes;
+            *run = self.reserve_run(next, run_units, host)?;
+        }
+        let position = self.position_in(&run)?;
+        run.next += units;
+        Ok(position)
+    }
+
+    fn position_in(&self, run: &ReservedRun) -> Result<u64, TierError> {
+        let position = self.layout.position_in(run.ring, run.next);
+        position.ok_or_else(|| damaged("the cache file has used up its positions"))
+    }
+
+    /// Whether the ring has not come round to a run so far that what is written there would soon be
+    /// written over, or would write over what is newer. Another process may be raising the head:
+    /// one that is half written, or damaged, is read again under its lock.
+    fn is_ahead(&self, run: &ReservedRun) -> bool {
+        let head = self.head(run.ring);
+        head.is_ok_and(|head| head >= run.end && self.layout.is_in_newer_half(head, run.next))
+    }
+
+    /// Positions of this ring, or if another process has that, of the next one that is free. Where
+    /// processes are many, the one that has it is hardly ever running.
+    fn reserve_run(&self, first: u32, units: u64, host: &Host) -> Result<ReservedRun, TierError> {
         let stripes = self.layout.stripes;
-        for ring in (stripe..stripes).chain(0..stripe) {
+        for ring in (first..stripes).chain(0..first) {
             if let Some(lock) = self.try_lock_ring(ring)? {
                 return self.raise_head(&lock, ring, units);
             }
         }
-        let lock = self.lock(stripe, Patience::Set, host)?;
-        self.raise_head(&lock, stripe, units)
+        let lock = self.lock(first, Patience::Set, host)?;
+        self.raise_head(&lock, first, units)
     }
 
-    fn raise_head(&self, _lock: &PartGuard<'_>, ring: u32, units: u64) -> Result<u64, TierError> {
-        let position = self.layout.place(self.head(ring)?, units);
-        let in_file = self.layout.position_in(ring, position);
-        let in_file = in_file.ok_or_else(|| damaged("the cache file has used up its positions"))?;
-        self.write_head(ring, position + units)?;
-        self.heads[ring as usize].fetch_max(position + units, Ordering::Relaxed);
-        Ok(in_file)
+    fn raise_head(
+        &self,
+        _lock: &PartGuard<'_>,
+        ring: u32,
+        units: u64,
+    ) -> Result<ReservedRun, TierError> {
+        let next = self.layout.place(self.head(ring)?, units);
+        let end = next + units;
+        let run = ReservedRun { ring, next, end };
+        self.position_in(&run)?;
+        self.write_head(ring, end)?;
+        self.heads[ring as usize].fetch_max(end, Ordering::Relaxed);
+        Ok(run)
     }
 
     /// Whether the record at this position is surely written over: by what this process knows of
@@ -330,7 +372,7 @@ mod tests {
             file.set(record(key, key), None, &host).unwrap();
         }
         let heads = [0, 1, 2].map(|ring| file.head(ring).unwrap());
-        assert_eq!(heads, [0, 60, 0]);
+        assert_eq!(heads, [0, file.layout.run_units(), 0]);
         for key in &keys {
             assert_eq!(found(&other, key).unwrap(), key);
             assert!(other.delete(key, &host).unwrap());
@@ -339,5 +381,85 @@ mod tests {
         drop(taken);
         file.set(record(b"k", b"v"), None, &host).unwrap();
         assert_eq!(found(&other, b"k").unwrap(), b"v");
+    }
+
+    /// Where the record of a key stands, as its slot says.
+    fn place_of(file: &OpenedFile, key: &[u8]) -> (u32, u64) {
+        let place = file.place(key);
+        let record = file.bucket(place).unwrap().find(place.tag).unwrap();
+        file.layout.ring_of(record.position)
+    }
+
+    #[test]
+    fn head_is_raised_once_for_many_small_records_and_for_each_large_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::of_this_machine(|| 0).unwrap();
+        let file = opened(folder.path(), 2, &host);
+        let run_units = file.layout.run_units();
+        let heads = || [0, 1].map(|ring| file.head(ring).unwrap());
+        for number in 0..run_units {
+            file.set(record(&number.to_le_bytes(), b"v"), None, &host)
+                .unwrap();
+            let place = place_of(&file, &number.to_le_bytes());
+            assert_eq!((place, heads()), ((1, number), [0, run_units]));
+        }
+        file.set(record(b"next", b"v"), None, &host).unwrap();
+        assert_eq!(
+            (place_of(&file, b"next"), heads()),
+            ((0, 0), [run_units; 2])
+        );
+        let large = vec![7; (run_units / SHARE_OF_RUN * UNIT) as usize];
+        file.set(record(b"large", &large), None, &host).unwrap();
+        let (ring, position) = place_of(&file, b"large");
+        assert_eq!(
+            (position, heads()[ring as usize]),
+            (run_units, run_units + layout::units(5, large.len()))
+        );
+        // Another process has positions of its own.
+        let other = opened(folder.path(), 2, &host);
+        other.set(record(b"other", b"v"), None, &host).unwrap();
+        file.set(record(b"more", b"v"), None, &host).unwrap();
+        assert_eq!(place_of(&file, b"more"), (0, 1));
+        assert_ne!(place_of(&file, b"other").1, 1);
+        for key in [&b"next"[..], b"other", b"more"] {
+            assert_eq!(found(&file, key).unwrap(), b"v");
+        }
+    }
+
+    #[test]
+    fn run_is_given_up_when_the_ring_has_gone_half_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::of_this_machine(|| 0).unwrap();
+        let (file, other) = (
+            opened(folder.path(), 1, &host),
+            opened(folder.path(), 1, &host),
+        );
+        file.set(record(b"first", b"v"), None, &host).unwrap();
+        let mut number = 0_u32;
+        let mut write_until = |end: u64| {
+            while file.head(0).unwrap() < end {
+                other
+                    .set(record(&number.to_le_bytes(), &[7; 300]), None, &host)
+                    .unwrap();
+                number += 1;
+            }
+        };
+        // 1 MiB has some 15,300 units.
+        write_until(7_000);
+        file.set(record(b"second", b"v"), None, &host).unwrap();
+        assert_eq!(place_of(&file, b"second"), (0, 1));
+        write_until(9_000);
+        let head = file.head(0).unwrap();
+        file.set(record(b"third", b"v"), None, &host).unwrap();
+        assert!(place_of(&file, b"third").1 >= head);
+        // A head that another process is writing is none yet.
+        let third = place_of(&file, b"third").1;
+        let at = file.layout.head_at(0);
+        let whole = layout::head_bytes(file.head(0).unwrap(), 0, file.seed);
+        file.file.write_all_at(&[0xff; 4], at).unwrap();
+        assert!(!file.is_ahead(&file.run.lock().unwrap()));
+        file.file.write_all_at(&whole, at).unwrap();
+        file.set(record(b"fourth", b"v"), None, &host).unwrap();
+        assert_eq!(place_of(&file, b"fourth").1, third + 1);
     }
 }
