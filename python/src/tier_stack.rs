@@ -78,6 +78,9 @@ pub struct StackOfTiers {
     stack: TierStack,
     host: Host,
     sealing: Sealing,
+    /// Who has checked what the nearest tier gives. A file may have what functions in files alone
+    /// have stored; from there it goes into no other tier.
+    nearest_check: FrameCheck,
 }
 
 /// One call, between its question to the tiers and what it stores in them.
@@ -174,7 +177,12 @@ impl StackOfTiers {
             waiting_max,
             wait_ms,
         });
-        let are_files = (tiers.iter()).all(|tier| matches!(tier, SharedTier::File(_)));
+        let is_file = |tier: &SharedTier<'_>| matches!(tier, SharedTier::File(_));
+        let nearest_check = match is_file(&tiers[0]) {
+            true => FrameCheck::ByStore,
+            false => FrameCheck::InFrame,
+        };
+        let are_files = tiers.iter().all(is_file);
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
@@ -189,6 +197,7 @@ impl StackOfTiers {
                 true => IN_FILES,
                 false => Sealing::default(),
             },
+            nearest_check,
         })
     }
 
@@ -411,7 +420,11 @@ impl StackOfTiers {
                 }
                 AskAnswer::Hit(hit) => hit,
             };
-            let value = match opened(self.sealing.check, hit.value(), codec) {
+            let check = match call.is_at_nearest() {
+                true => self.nearest_check,
+                false => self.sealing.check,
+            };
+            let value = match opened(check, hit.value(), codec) {
                 Ok((value, bytes)) => {
                     answers.found_bytes = bytes;
                     value.unbind()

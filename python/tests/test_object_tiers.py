@@ -164,6 +164,25 @@ def test_object_behind_a_file(tmp_path: pathlib.Path) -> None:
     assert list(first.get_health_status()["tiers"]) == ["memory", "file", "Records 2"]
 
 
+def test_file_is_shared_by_functions_with_and_without_an_object_behind_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    near, far = FileBackend(folder=tmp_path / "near", megabytes=8), Records()
+    first, _ = counted(near)
+    assert first(1) == [1, 1]
+    # What a file alone keeps has no checksum of its own, which no other tier may get.
+    both, runs = counted([near, far])
+    assert both(1) == [1, 1] and runs == [] and far.records == {}
+    assert both(2) == [2, 1]
+    again, runs = counted(near)
+    assert again(2) == [2, 1] and runs == []
+    # Where the object is nearer, what the file has is none, and computed again.
+    back, runs = counted([far, near])
+    assert back(1) == [1, 1] and runs == [1]
+    again, runs = counted(far)
+    assert again(1) == [1, 1] and runs == []
+
+
 def test_object_reads_two_records_for_a_hit_and_one_for_each_name() -> None:
     backend = Records()
     counted(backend, tags=["red"])[0](1)
