@@ -14,6 +14,7 @@ import weakref
 from typing import Any
 
 import pytest
+from test_redis import Server
 
 from tidemark_cache import (
     Backpressure,
@@ -418,13 +419,15 @@ LEADERS = '''
 import os, sys, time
 from tidemark_cache import FileBackend, cache
 
-@cache(backend=FileBackend(folder=os.environ["TIER_FOLDER"], megabytes=8), namespace="p", version=1)
+file = FileBackend(folder=os.environ["TIER_FOLDER"], megabytes=8)
+
+@cache(backend=file, namespace="p", version=1)
 def slow(number):
     print("began", flush=True)
     sys.stdin.readline()
     return [number, os.getpid()]
 
-@cache(backend=FileBackend(folder=os.environ["TIER_FOLDER"], megabytes=8), namespace="q", version=1)
+@cache(backend=os.environ.get("TIER_URL", file), namespace="q", version=1)
 def brief(number):
     with open(os.environ["TIER_FOLDER"] + "/runs", "a") as runs:
         runs.write(f"{number}\\n")
@@ -433,8 +436,8 @@ def brief(number):
 '''
 
 
-def start(folder: pathlib.Path, program: str) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "TIER_FOLDER": str(folder)}
+def start(folder: pathlib.Path, program: str, **variables: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "TIER_FOLDER": str(folder), **variables}
     command = [sys.executable, "-c", LEADERS + program]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
@@ -445,9 +448,17 @@ def line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def test_eight_processes_run_one_body_for_each_miss(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("kind", ["file", "redis"])
+def test_eight_processes_run_one_body_for_each_miss(
+    tmp_path: pathlib.Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    variables = {}
+    if kind == "redis":
+        server = Server(tmp_path)
+        request.addfinalizer(server.stop)
+        variables["TIER_URL"] = server.url
     program = "sys.stdin.readline()\nprint([brief(n) for n in range(20)] == list(range(20)))"
-    processes = [start(tmp_path, program) for _ in range(8)]
+    processes = [start(tmp_path, program, **variables) for _ in range(8)]
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
