@@ -5,6 +5,7 @@ nanoseconds of each of its writes.
 """
 
 import logging
+import os
 import random
 import sqlite3
 import sys
@@ -18,16 +19,21 @@ READS = 20
 Store = tuple[Callable[[int], object], Callable[[int], object]]
 
 
-def ours(folder: str) -> Store:
+def ours(folder: str, megabytes: int = 64) -> Store:
     from tidemark_cache import FileBackend, cache
 
     # A write that waited in vain for 50 ms is dropped and counts with its time.
     logging.getLogger("tidemark_cache").setLevel(logging.ERROR)
-    backend = FileBackend(folder=folder, megabytes=64, listen=False)
+    backend = FileBackend(folder=folder, megabytes=megabytes, listen=False)
     # Memory has room for one answer: the file is asked.
     rules = {"backend": backend, "maxsize": 1, "namespace": "bench", "version": 1}
     function = cache(**rules)(lambda key: VALUE)
     return function, lambda key: function.cache_set(VALUE, key)
+
+
+def apart(folder: str) -> Store:
+    """As ours, in a file that no other process has."""
+    return ours(f"{folder}/{os.getpid()}", megabytes=16)
 
 
 def sqlite(folder: str) -> Store:
@@ -47,7 +53,7 @@ def sqlite(folder: str) -> Store:
 
 def main() -> None:
     engine, folder, number, count = sys.argv[1:]
-    read, write = {"ours": ours, "sqlite": sqlite}[engine](folder)
+    read, write = {"ours": ours, "apart": apart, "sqlite": sqlite}[engine](folder)
     chance = random.Random(number)
     for key in range(KEYS):
         write(key)
