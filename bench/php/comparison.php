@@ -29,6 +29,17 @@ function drop_ins_of( array $arguments, $usage, $option = 'pairs', $count = 10 )
 	return array( $drop_ins, $count, $out );
 }
 
+/** The arguments without `--workers=N`, and that number. */
+function workers_of( array $arguments, $workers ) {
+	foreach ( $arguments as $at => $argument ) {
+		if ( preg_match( '/^--workers=(\d+)$/', $argument, $found ) ) {
+			$workers = max( 1, (int) $found[1] );
+			unset( $arguments[ $at ] );
+		}
+	}
+	return array( $arguments, $workers );
+}
+
 function has_apcu( $name ) {
 	return ':no-apcu' !== substr( $name, -8 ) && ! is_native( $name );
 }

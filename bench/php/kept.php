@@ -86,7 +86,7 @@ function lines_of( array $run ) {
 	$machine = $run['machine'];
 	$lines   = array( '', "## {$run['command']}", '', "PHP {$machine['php']}, APCu {$machine['apcu']} ("
 		. "{$machine['serializer']}), SQLite {$machine['sqlite']}; {$machine['processor']}, {$machine['cores']} cores; load "
-		. number_format( $machine['load'][0], 1 ) . ' before. '
+		. number_format( $machine['load'][0], 1 ) . ' before; stores on ' . ( $machine['files'] ?? 'a disk' ) . '. '
 		. implode( ', ', array_map( function ( $name, $version ) {
 			return "`$name`: $version";
 		}, array_keys( $run['drop_ins'] ), $run['drop_ins'] ) ) . '.', '',
@@ -109,7 +109,8 @@ function machine() {
 	preg_match_all( '/^processor/m', (string) @file_get_contents( '/proc/cpuinfo' ), $cores );
 	return array( 'php' => PHP_VERSION, 'apcu' => phpversion( 'apcu' ) ?: 'not there', 'sqlite' => SQLite3::version()['versionString'],
 		'serializer' => ini_get( 'apc.serializer' ) ?: 'none', 'igbinary' => phpversion( 'igbinary' ) ?: 'not there',
-		'processor' => $processor[1] ?? 'unknown', 'cores' => count( $cores[0] ), 'load' => sys_getloadavg() );
+		'processor' => $processor[1] ?? 'unknown', 'cores' => count( $cores[0] ), 'load' => sys_getloadavg(),
+		'files' => trim( (string) shell_exec( 'stat -f -c %T ' . escapeshellarg( sys_get_temp_dir() ) ) ) );
 }
 
 /** The version that the head of a drop-in names, and a digest of the file. */

@@ -1,17 +1,18 @@
 <?php
 // What is measured of a drop-in, in a process that has it: microseconds of CPU for each operation.
 
-/** Operation => CPU; `$count` entries of 5 KB and as many of 1 KB, built before the clock starts. */
-function measure( $count ) {
+/** Operation => CPU; `$count` entries of 5 KB and as many of 1 KB, built before the clock starts. Keys begin with `$own`. */
+function measure( $count, $own = '' ) {
 	$large = $small = array();
 	for ( $i = 0; $i < $count; ++$i ) {
-		$large[ "_transient_t$i" ] = str_repeat( md5( "t$i" ), 160 );
+		$large[ "_transient_{$own}t$i" ] = str_repeat( md5( "t$i" ), 160 );
 
-		$post           = new stdClass();
-		$post->ID       = $i;
-		$post->content  = str_repeat( md5( "p$i" ), 28 );
-		$post->title    = "Post $i";
-		$small[ "p$i" ] = $post;
+		$post          = new stdClass();
+		$post->ID      = $i;
+		$post->content = str_repeat( md5( "p$i" ), 28 );
+		$post->title   = "Post $i";
+
+		$small[ "{$own}p$i" ] = $post;
 	}
 	$times = array(
 		'set 5 KB' => clock( $large, function ( $key, $value ) {

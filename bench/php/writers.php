@@ -1,17 +1,19 @@
 <?php
 /**
- * Sixteen processes that write at once: how long a set of 5 KB takes, and what fails.
+ * Sixteen processes, or another number, that write at once: how long a set of 5 KB takes, and what fails.
  *
- *     php writers.php [--seconds=60] [--out=FOLDER] NAME=object-cache.php [NAME=object-cache.php …]
+ *     php writers.php [--seconds=60] [--workers=16] [--out=FOLDER] NAME=object-cache.php [NAME=object-cache.php …]
  *
  * These processes have no APCu: name them `ours:no-apcu`, `ours:native` and `sqlite:no-apcu`.
+ *
+ * Stores are in the folder of TMPDIR. The kernel writes their pages to a disk some 30 s after they have changed, and not those
+ * of a tmpfs: where the longest sets differ between the two, that is what it costs.
  *
  * Drop-ins of others are fetched by the person who runs this. Wall time in microseconds: it
  * says something where nothing else runs, and only beside the others of the same run.
  */
 require __DIR__ . '/comparison.php';
 require __DIR__ . '/kept.php';
-const WRITERS = 16;
 
 /** Runs in a process of its own: prints JSON of the times of its sets. */
 function write_for( $drop_in, $seconds, $number ) {
@@ -33,11 +35,11 @@ function write_for( $drop_in, $seconds, $number ) {
 }
 
 /** What is compared, and the line that says all. */
-function measure_writers( $name, $drop_in, $seconds ) {
+function measure_writers( $name, $drop_in, $seconds, $writers ) {
 	$folder = sys_get_temp_dir() . '/bench-php-' . bin2hex( random_bytes( 6 ) );
 	mkdir( $folder, 0700 );
 	$running = array();
-	for ( $i = 0; $i < WRITERS; ++$i ) {
+	for ( $i = 0; $i < $writers; ++$i ) {
 		$command   = array_merge( array( PHP_BINARY, '-d', 'memory_limit=-1' ), settings_of( $name, 'apc.enable_cli' ),
 			array( __FILE__, '--write', $drop_in, $seconds, $i ) );
 		$process   = proc_open( array_map( 'strval', $command ), array( 1 => array( 'pipe', 'w' ) ), $pipes,
@@ -78,13 +80,14 @@ if ( isset( $argv[4] ) && '--write' === $argv[1] ) {
 	write_for( $argv[2], (int) $argv[3], (int) $argv[4] );
 	exit( 0 );
 }
-list( $drop_ins, $seconds, $out ) = drop_ins_of( array_slice( $argv, 1 ),
-	'php writers.php [--seconds=60] NAME=object-cache.php …', 'seconds', 60 );
+list( $arguments, $writers ) = workers_of( array_slice( $argv, 1 ), 16 );
+list( $drop_ins, $seconds, $out ) = drop_ins_of( $arguments,
+	'php writers.php [--seconds=60] [--workers=16] NAME=object-cache.php …', 'seconds', 60 );
 $machine = machine();
 $all     = array();
 $notes   = array();
 foreach ( $drop_ins as $name => $path ) {
-	list( $values, $line ) = measure_writers( $name, $path, $seconds );
+	list( $values, $line ) = measure_writers( $name, $path, $seconds, $writers );
 
 	echo "$line\n";
 	$notes[] = "    $line";
@@ -92,5 +95,5 @@ foreach ( $drop_ins as $name => $path ) {
 		$all[ $what ][ $name ][] = $value;
 	}
 }
-keep( $out, "writers.php --seconds=$seconds", $drop_ins, $machine, rows_of( $drop_ins, $all, 'us' ),
+keep( $out, "writers.php --seconds=$seconds --workers=$writers", $drop_ins, $machine, rows_of( $drop_ins, $all, 'us' ),
 	array( implode( "\n", $notes ) ) );
