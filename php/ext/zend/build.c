@@ -191,9 +191,20 @@ static bool tm_declared(zend_class_entry *class, zend_string *name, zend_propert
 	return true;
 }
 
+/* Of the class of most objects of a site, which declares nothing and can be no other one. */
+static bool tm_is_plain(zend_object *object)
+{
+	return object->ce == zend_standard_class_def;
+}
+
 /* The place of a property, and its type. Null where there is none of this name. */
 static zval *tm_property(zend_object *object, zend_string *name, zend_property_info **info)
 {
+	if (tm_is_plain(object) && ZSTR_LEN(name) && ZSTR_VAL(name)[0]) {
+		zval null;
+		ZVAL_NULL(&null);
+		return zend_hash_add(zend_std_get_properties(object), name, &null);
+	}
 	HashTable *properties = zend_std_get_properties(object);
 	zval *place = zend_hash_find(properties, name);
 	if (!place) {
@@ -445,6 +456,9 @@ bool tm_add_begin(tm_build *build, int kind, const char *class_bytes, size_t cla
 				return false;
 			}
 			frame->object = Z_OBJ(value);
+			if (count && frame->kind == TM_OBJECT && tm_is_plain(frame->object)) {
+				frame->object->properties = zend_new_array((uint32_t)count);
+			}
 			tm_row_add(&build->objects, frame->object);
 			break;
 		case TM_REFERENCE:
@@ -489,6 +503,9 @@ bool tm_add_end(tm_build *build)
 	tm_frame *frame = &build->frames[--build->depth];
 	switch (frame->kind) {
 		case TM_OBJECT:
+			if (tm_is_plain(frame->object)) {
+				return true;
+			}
 			if (Z_TYPE(frame->state) == IS_ARRAY || zend_hash_str_exists(
 				&frame->object->ce->function_table, "__wakeup", sizeof("__wakeup") - 1)) {
 				tm_delay(build, frame->object, &frame->state);

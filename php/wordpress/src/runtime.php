@@ -72,7 +72,8 @@ class WP_Object_Cache {
 	/** What the fast path of `get` does not answer. */
 	private function get_from_tiers( $key, $group, $id, $force, &$found ) {
 		$found = false;
-		if ( is_string( $key ) && '' === trim( $key ) ) {
+		// A key that begins with a letter needs no look at all of it.
+		if ( is_string( $key ) && ( $key[0] ?? '' ) <= ' ' && '' === trim( $key ) ) {
 			return $this->refuse_key( $key, __METHOD__ );
 		}
 		// Few calls: a page comes here some hundred times.
@@ -82,10 +83,15 @@ class WP_Object_Cache {
 		} elseif ( $is_persistent ) {
 			$prefix = $this->prefixes[ $group ] ?? $this->prefix( $group );
 			$below  = $this->tiers->get( $prefix, $key, $force );
-			if ( $below && 0 === $below[1] && ! isset( $this->expires[ $group ][ $id ] ) ) {
-				$found = true;
-				$this->cache[ $group ][ $id ] = $below[0]; // `take`, inlined for what does not expire.
-			} else {
+			if ( $below ) {
+				$found = true; // `take`, inlined.
+				$this->cache[ $group ][ $id ] = $below[0];
+				if ( $below[1] > 0 ) {
+					$this->expires[ $group ][ $id ] = $below[1];
+				} elseif ( isset( $this->expires[ $group ][ $id ] ) ) {
+					unset( $this->expires[ $group ][ $id ] );
+				}
+			} elseif ( false !== $below || $force ) {
 				$found = $this->take( $group, $id, $below );
 			}
 		}

@@ -19,7 +19,7 @@ use super::layout::{OVER_AT, PAGE};
 use super::map::{FileMap, SharedBytes};
 use super::opened::{OpenWay, OpenedFile};
 use super::{CHECK_MS, FileSettings, FileSurvey, REPLACED_MAX, clean};
-use keys::Generations;
+use keys::{Generations, LastGroup};
 use reads::SeenRecords;
 
 mod eviction;
@@ -414,6 +414,7 @@ struct MappedFile {
     seen: SeenRecords,
     /// The word of each head that was last found to be right.
     heads: Box<[Cell<u64>]>,
+    last_group: RefCell<LastGroup>,
 }
 
 impl MappedFile {
@@ -432,6 +433,7 @@ impl MappedFile {
             opened,
             map,
             seen: SeenRecords::new(),
+            last_group: RefCell::default(),
         })
     }
 

@@ -82,9 +82,20 @@ pub struct KeyName {
     pub place: KeyPlace,
 }
 
+/// The group of the last look-up, and where its generation is: the next one is often of the same.
+#[derive(Default)]
+pub struct LastGroup {
+    name: Vec<u8>,
+    /// 0 before the first look-up.
+    at: u64,
+}
+
+/// A longer name is not remembered.
+const LAST_GROUP_BYTES: usize = 256;
+
 impl MappedFile {
     pub fn name(&self, group: &[u8], key: &[u8]) -> KeyName {
-        let generations = self.generations(group);
+        let generations = self.generations_at(self.last_group_at(group));
         let bytes = NameBytes::joined([
             &generations.all.to_le_bytes(),
             &generations.group.to_le_bytes(),
@@ -106,8 +117,26 @@ impl MappedFile {
         KeyPlace::new(&hash, self.opened.seed, &self.opened.layout)
     }
 
+    fn last_group_at(&self, group: &[u8]) -> u64 {
+        let mut last = self.last_group.borrow_mut();
+        if last.at != 0 && last.name == group {
+            return last.at;
+        }
+        let (at, _) = self.group_at(XxHash3_64::oneshot(group));
+        if group.len() <= LAST_GROUP_BYTES {
+            last.name.clear();
+            last.name.extend_from_slice(group);
+            last.at = at;
+        }
+        at
+    }
+
     fn generations(&self, group: &[u8]) -> Generations {
         let (at, _) = self.group_at(XxHash3_64::oneshot(group));
+        self.generations_at(at)
+    }
+
+    fn generations_at(&self, at: u64) -> Generations {
         Generations {
             all: self.word(GENERATION_AT).load(Ordering::Acquire),
             group: self.word(at).load(Ordering::Acquire),
