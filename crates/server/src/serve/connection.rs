@@ -13,6 +13,8 @@ use crate::http::reply::ReplyBody;
 /// Bytes that one connection takes from the system or hands to it before others of its thread have
 /// their turn, about a twentieth of a millisecond; the system would move megabytes at once.
 const MOVED_A_TURN: usize = 128 << 10;
+/// After so long between two requests a connection gives up the buffers for them.
+const REST_AFTER_MS: u64 = 1_000;
 
 /// What a connection is doing, with instants in milliseconds since its thread began.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +37,8 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ConnectionCommand {
     Nothing,
+    /// Nothing has come for a while: buffers are to be given up.
+    Rest,
     Drain,
     Close,
 }
@@ -50,6 +54,8 @@ pub struct Connection {
     pub(super) command: Cell<ConnectionCommand>,
     /// Whether the next answer is the last one.
     ends: Cell<bool>,
+    /// Whether it was told to rest since its last byte came.
+    rests: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     pub(super) turn: Turn,
     /// Whether it is one of a function to the API, which lasts as long as functions run.
@@ -113,6 +119,7 @@ impl Connection {
             sent_bytes: Cell::new(0),
             command: Cell::new(ConnectionCommand::Nothing),
             ends: Cell::new(false),
+            rests: Cell::new(false),
             waker: RefCell::new(None),
             turn: Turn::new(),
             is_from_jail: false,
@@ -161,7 +168,7 @@ impl Connection {
         self.moved_ms.get() >= self.now_ms.get()
     }
 
-    /// Closes it when a limit has passed.
+    /// Closes it when a limit has passed. Before that, one that nothing comes from is told to rest.
     pub fn look_over(&self, now_ms: u64, limits: &Limits) {
         self.now_ms.set(now_ms);
         let over = match self.phase.get() {
@@ -177,7 +184,14 @@ impl Connection {
                 let life_ms = limits.stream_ms.saturating_add(limits.idle_ms);
                 self.is_quiet(now_ms, limits) || now_ms.saturating_sub(since_ms) >= life_ms
             }
-            Phase::Quiet => self.is_quiet(now_ms, limits),
+            Phase::Quiet => {
+                let quiet_ms = now_ms.saturating_sub(self.moved_ms.get());
+                let is_free = self.command.get() == ConnectionCommand::Nothing;
+                if quiet_ms >= REST_AFTER_MS && is_free && !self.rests.replace(true) {
+                    self.tell(ConnectionCommand::Rest);
+                }
+                quiet_ms >= limits.idle_ms
+            }
         };
         if over {
             self.tell(ConnectionCommand::Close);
@@ -198,6 +212,7 @@ impl Connection {
     /// So many bytes have come.
     pub fn received(&self, bytes: usize) {
         self.turn.count(bytes);
+        self.rests.set(false);
         self.moved_ms.set(self.now_ms.get());
         if self.phase.get() == Phase::Quiet {
             self.phase.set(Phase::Head {
@@ -286,6 +301,37 @@ mod tests {
         connection.sent(1);
         assert!(!closes_at(&connection, 1_998));
         assert!(closes_at(&connection, 1_999));
+    }
+
+    #[test]
+    fn a_connection_is_told_once_to_rest_after_a_second_without_a_byte() {
+        let limits = Limits {
+            idle_ms: 60_000,
+            ..LIMITS
+        };
+        let connection = Connection::new(0);
+        let told_at = |now_ms| {
+            connection.look_over(now_ms, &limits);
+            connection.command.replace(ConnectionCommand::Nothing)
+        };
+        assert_eq!(told_at(1_000), ConnectionCommand::Close, "no head has come");
+        connection.answered();
+        connection.flushed();
+        assert_eq!(told_at(1_999), ConnectionCommand::Nothing);
+        assert_eq!(told_at(2_000), ConnectionCommand::Rest);
+        assert_eq!(told_at(3_000), ConnectionCommand::Nothing);
+        connection.received(1);
+        connection.answered();
+        assert_eq!(told_at(3_999), ConnectionCommand::Nothing);
+        connection.flushed();
+        assert_eq!(told_at(4_998), ConnectionCommand::Nothing);
+        connection.drain();
+        connection.look_over(5_000, &limits);
+        assert_eq!(
+            connection.command.get(),
+            ConnectionCommand::Drain,
+            "which comes before a rest"
+        );
     }
 
     #[test]

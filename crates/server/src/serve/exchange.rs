@@ -16,6 +16,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::connection::{Connection, ConnectionCommand, Phase};
 use super::shortcut::Shortcut;
@@ -64,7 +65,9 @@ async fn unless_ended<T>(
         connection.await_orders(cx.waker());
         connection.turn.begin();
         match connection.command.replace(ConnectionCommand::Nothing) {
-            ConnectionCommand::Nothing => Pin::new(&mut work).poll(cx).map(Some),
+            ConnectionCommand::Nothing | ConnectionCommand::Rest => {
+                Pin::new(&mut work).poll(cx).map(Some)
+            }
             ConnectionCommand::Drain | ConnectionCommand::Close => Poll::Ready(None),
         }
     })
@@ -84,12 +87,57 @@ fn library(limits: &Limits) -> http1::Builder {
     library
 }
 
+/// A stream that says when there is something to read, and takes nothing.
+trait Readable: AsyncRead + AsyncWrite + Unpin {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+impl Readable for Watched {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // The next read meets the error.
+        self.stream.poll_read_ready(cx).map(drop)
+    }
+}
+
+/// Nothing of a request is kept above the stream: the library has taken all there was.
+impl Readable for TlsStream<Watched> {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.get_ref().0.poll_readable(cx)
+    }
+}
+
 async fn exchange(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut stream: impl Readable,
     peer: Client,
     connection: &Rc<Connection>,
     app: &Rc<App>,
 ) {
+    while let Some(rests) = answer_all(stream, peer, connection, app).await {
+        stream = rests;
+        rest(&stream, connection).await;
+    }
+}
+
+/// Waits without the library, which has two buffers of 8 KiB for each connection, until something
+/// comes or the connection is told something.
+async fn rest(stream: &impl Readable, connection: &Connection) {
+    poll_fn(|cx| {
+        connection.await_orders(cx.waker());
+        match connection.command.get() {
+            ConnectionCommand::Nothing | ConnectionCommand::Rest => stream.poll_readable(cx),
+            ConnectionCommand::Drain | ConnectionCommand::Close => Poll::Ready(()),
+        }
+    })
+    .await;
+}
+
+/// Answers requests until the connection ends, or rests: then the stream is given back.
+async fn answer_all<S: Readable>(
+    stream: S,
+    peer: Client,
+    connection: &Rc<Connection>,
+    app: &Rc<App>,
+) -> Option<S> {
     // Of the one answer that leaves HTTP.
     let words: Cell<Option<Bytes>> = Cell::new(None);
     let stream = Shortcut::new(stream, peer, connection, app);
@@ -112,14 +160,7 @@ async fn exchange(
             let mut response = http::answer(app, peer, request).await;
             connection.answered();
             connection.mark_last(&mut response);
-            match response.body() {
-                ReplyBody::Whole(_) => {}
-                ReplyBody::Lines(_) => {
-                    let since_ms = connection.now_ms.get();
-                    connection.phase.set(Phase::Streaming { since_ms });
-                }
-                ReplyBody::Switched(last) => words.set(Some(last.clone())),
-            }
+            note_body(response.body(), connection, words);
             response
         }))
     });
@@ -129,25 +170,54 @@ async fn exchange(
         connection.turn.begin();
         match connection.command.replace(ConnectionCommand::Nothing) {
             ConnectionCommand::Nothing => {}
+            ConnectionCommand::Rest if handed.is_done(connection) => {
+                return Poll::Ready(Ok(Ended::Rests));
+            }
+            ConnectionCommand::Rest => {}
             ConnectionCommand::Drain => Pin::new(&mut serving).graceful_shutdown(),
-            ConnectionCommand::Close => return Poll::Ready(Ok(false)),
+            ConnectionCommand::Close => return Poll::Ready(Ok(Ended::Closed)),
         }
-        Pin::new(&mut serving).poll(cx).map_ok(|()| true)
+        Pin::new(&mut serving).poll(cx).map_ok(|()| Ended::Itself)
     });
     match ended.await {
+        Ok(Ended::Rests) => {
+            let parts = serving.into_parts();
+            // What the library has not made anything of could not be given back.
+            let is_whole = parts.read_buf.is_empty();
+            return is_whole.then(|| parts.io.into_inner().into_inner());
+        }
         // hyper leaves a connection that has left HTTP open. Its own upgrades would send it to
         // another task, for which it would have to be `Send`.
-        Ok(true) => {
+        Ok(Ended::Itself) => {
             if let Some(words) = words.take() {
                 let stream = serving.into_parts().io.into_inner().into_inner();
                 let saying = Box::pin(last_words::say(stream, &words));
                 unless_ended(connection, saying).await;
             }
         }
-        Ok(false) => {}
+        Ok(Ended::Closed) => {}
         // Clients vanish and send nonsense; no operator needs to act on that.
         Err(error) => tracing::debug!(%error, "a connection broke off"),
     }
+    None
+}
+
+fn note_body(body: &ReplyBody, connection: &Connection, words: &Cell<Option<Bytes>>) {
+    match body {
+        ReplyBody::Whole(_) => {}
+        ReplyBody::Lines(_) => {
+            let since_ms = connection.now_ms.get();
+            connection.phase.set(Phase::Streaming { since_ms });
+        }
+        ReplyBody::Switched(last) => words.set(Some(last.clone())),
+    }
+}
+
+/// Why the library has no more to do.
+enum Ended {
+    Itself,
+    Closed,
+    Rests,
 }
 
 /// An answer that is there, or is being worked on. hyper moves this about for each request, so

@@ -56,6 +56,11 @@ impl Handed {
         self.bytes.get() == 0
     }
 
+    /// Whether all that has come is answered, and the library holds nothing of it.
+    pub fn is_done(&self, connection: &Connection) -> bool {
+        connection.is_between_requests() && (self.is_nothing() || self.is_one_request())
+    }
+
     fn start(&self, first: &[u8]) {
         self.bytes.set(first.len());
         self.head_bytes.set(head_bytes(first));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fixture::{KEY, LIMITS, PROJECT, TestServer};
+use crate::transport::UNTIL_REST;
 use server::serve::tls::{TlsFiles, acceptor};
 use server::serve::{Drained, Limits};
 use tokio_rustls::rustls::crypto::ring;
@@ -73,6 +74,24 @@ fn requests_are_answered_over_tls() {
         assert_eq!(stream.conn.protocol_version(), Some(agreed));
     }
     assert_eq!(server.stop(), Drained { unfinished: 0 });
+}
+
+#[test]
+fn a_connection_that_rests_goes_on_over_tls() {
+    let server = TestServer::start_secret(LIMITS, files());
+    let mut stream = connect(&server, &[&version::TLS13]);
+    let request = b"GET /v1/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request).unwrap();
+    let mut read = Vec::new();
+    while !read.ends_with(b"Pong!") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        read.push(byte[0]);
+    }
+    std::thread::sleep(UNTIL_REST);
+    let answer = ask(&mut stream, "/v1/ping", "connection: close\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(answer.ends_with("Pong!"), "{answer}");
 }
 
 #[test]

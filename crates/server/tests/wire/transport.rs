@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::fixture::{KEY, LIMITS, PROJECT, ROWS_KEY, TestServer};
 use server::serve::{Drained, Limits};
@@ -408,6 +409,44 @@ fn one_connection_carries_many_requests() {
         let answer = connection.ask(&[], "GET", "/v1/ping", "").unwrap();
         assert_eq!(answer.text, "Pong!");
     }
+}
+
+/// Longer than a connection waits for the next request before it rests, and the sweep after that.
+pub const UNTIL_REST: Duration = Duration::from_millis(2_500);
+
+#[test]
+fn a_connection_that_rests_goes_on_where_it_stood_and_ends_with_the_server() {
+    let mut server = TestServer::start_with_row();
+    let path = "/v1/tablesdb/d/tables/t/rows/r";
+    {
+        let mut idle = server.connect();
+        for _ in 0..2 {
+            // The third answer is that to known bytes.
+            for _ in 0..3 {
+                let headers = [PROJECT_HEADER, KEY_HEADER];
+                let answer = idle.ask(&headers, "GET", path, "").unwrap();
+                assert_eq!(answer.json()["$id"], "r");
+            }
+            std::thread::sleep(UNTIL_REST);
+        }
+    }
+    // The rest of a body is no request, however late it comes.
+    let mut slow = TcpStream::connect(server.address).unwrap();
+    let head = format!(
+        "PATCH {path} HTTP/1.1\r\nhost: x\r\nx-appwrite-project: {PROJECT}\r\n\
+         x-appwrite-key: {KEY}\r\ncontent-length: 16\r\n\r\n{{\"data\":"
+    );
+    slow.write_all(head.as_bytes()).unwrap();
+    std::thread::sleep(UNTIL_REST);
+    slow.write_all(b"{\"n\":2}}").unwrap();
+    let mut first = [0; 15];
+    slow.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    std::thread::sleep(UNTIL_REST);
+    assert_eq!(server.stop(), Drained { unfinished: 0 });
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"}"), "the whole answer, and the end");
 }
 
 #[test]
