@@ -3,10 +3,13 @@
 
 mod fixture;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::{Engine, EngineError, ListAnswer, StoreError, Unavailable, View};
-use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, list_rows_of, row};
+use fixture::{
+    NEW_YEAR_US, PLACE, TickingClock, config, furnish, key, list_rows_of, new_table, row,
+};
 use futures_executor::block_on;
 use model::{Mark, RowId, Table, Value};
 use store::{
@@ -20,6 +23,8 @@ struct Shared {
     inner: Arc<dyn Store>,
     /// Held by who writes: upkeep comes whenever the engine has nothing else to do.
     alone: Mutex<()>,
+    /// [`Standing::others`].
+    others: AtomicU64,
 }
 
 impl StoreHooks for Shared {
@@ -75,7 +80,10 @@ impl Shared {
 
     fn stands(&self) -> Standing {
         let _alone = self.alone.lock().unwrap();
-        at_once(self.inner.turn()).unwrap().standing()
+        Standing {
+            others: self.others.load(Ordering::SeqCst),
+            ..at_once(self.inner.turn()).unwrap().standing()
+        }
     }
 }
 
@@ -91,6 +99,7 @@ fn site() -> Site {
     let store = Arc::new(Hooked(Shared {
         inner: fixture::open_store(&config),
         alone: Mutex::default(),
+        others: AtomicU64::new(0),
     }));
     let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
@@ -157,6 +166,25 @@ fn a_schema_of_another_process_is_taken_in_before_the_next_write() {
     create(engine, "b").unwrap();
     assert!(!indexes());
     assert_eq!(list(engine).total, 2);
+    engine.close().unwrap();
+}
+
+#[test]
+fn what_another_process_wrote_without_a_mark_is_in_the_lists_from_the_next_turn_on() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    create(engine, "a").unwrap();
+    let is_hit = || list(engine).cached.unwrap().is_hit;
+    let write_elsewhere = |id| block_on(engine.create_table(&key(), "d", new_table(id))).unwrap();
+    list(engine);
+    write_elsewhere("u");
+    assert!(is_hit());
+    // It has shown what was due, say.
+    store.others.store(1, Ordering::SeqCst);
+    write_elsewhere("v");
+    assert!(!is_hit());
+    write_elsewhere("w");
+    assert!(is_hit(), "taken in once");
     engine.close().unwrap();
 }
 

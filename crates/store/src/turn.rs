@@ -33,6 +33,9 @@ pub struct Standing {
     pub mark: Mark,
     /// [`model::Catalogue::epoch`] of the catalogue it left.
     pub catalogue_epoch: u64,
+    /// How often another process has written since this one opened the store: also what takes no
+    /// mark, as the activation of what is due.
+    pub others: u64,
 }
 
 /// A turn to write. It ends with what is done in it, or when it is dropped.

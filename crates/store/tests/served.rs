@@ -17,7 +17,7 @@ use store::{
     StorePlace, TransactionOp, WriteBatch,
 };
 use testing::OwnTurn;
-use testing_postgres::{Cluster, Relay};
+use testing_postgres::{Cluster, ClusterSettings, Relay};
 
 /// A database of a test's own, by way of a relay.
 struct Relayed {
@@ -49,12 +49,7 @@ impl Relayed {
 
     /// Whenever a row of this table is committed, this happens at the end of the transaction.
     fn at_commit(&self, table: &str, act: &str) {
-        self.sql(&format!(
-            "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS \
-             $$ BEGIN {act}; RETURN NULL; END $$; \
-             CREATE CONSTRAINT TRIGGER late AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED \
-             FOR EACH ROW EXECUTE FUNCTION act()"
-        ));
+        self.sql(&act_at_commit(table, act));
     }
 
     fn nothing_at_commit(&self) {
@@ -62,16 +57,28 @@ impl Relayed {
     }
 }
 
+fn act_at_commit(table: &str, act: &str) -> String {
+    format!(
+        "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN {act}; RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION act()"
+    )
+}
+
+fn open_at(url: &DatabaseUrl, keys: &Path) -> Arc<dyn Store> {
+    let options = Options {
+        place: StorePlace::from(url.clone()),
+        ..options(keys)
+    };
+    let store = DatabaseStore::open(url, None).unwrap();
+    store.serve(&options, None, keys).unwrap()
+}
+
 impl Place for Relayed {
     fn open(&self) -> Arc<dyn Store> {
         let url = DatabaseUrl::parse(&self.relay.url(self.database)).unwrap();
-        let keys: &Path = self.keys.path();
-        let options = Options {
-            place: StorePlace::from(url.clone()),
-            ..options(keys)
-        };
-        let store = DatabaseStore::open(&url, None).unwrap();
-        store.serve(&options, None, keys).unwrap()
+        open_at(&url, self.keys.path())
     }
 }
 
@@ -80,7 +87,7 @@ fn write_once_back(db: &mut Db, batch: &WriteBatch) {
     loop {
         match db.try_commit(std::slice::from_ref(batch)) {
             Ok(outcomes) => return assert!(outcomes[0].is_ok(), "{outcomes:?}"),
-            Err(error) => assert!(!matches!(error, StoreError::Corrupt { .. }), "{error:?}"),
+            Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
     }
 }
@@ -93,9 +100,13 @@ fn writes_go_on_by_themselves_when_the_database_is_back() {
         let id = format!("n{round}");
         let batch = db.batch(vec![db.insert(&id, note(&id))]);
         place.relay.cut();
-        let refused = db.try_commit(std::slice::from_ref(&batch));
-        assert!(refused.is_err(), "{refused:?}");
-        assert!(db.try_commit(std::slice::from_ref(&batch)).is_err());
+        for _ in 0..2 {
+            let refused = db.try_commit(std::slice::from_ref(&batch)).unwrap_err();
+            assert!(
+                matches!(refused, StoreError::Unreachable { .. }) && refused.is_retryable(),
+                "{refused:?}"
+            );
+        }
         place.relay.go_on();
         write_once_back(&mut db, &batch);
     }
@@ -119,7 +130,7 @@ fn a_store_that_went_back_is_not_written_to() {
     let batch = db.batch(vec![db.insert("b", note("two"))]);
     let refused = loop {
         match db.try_commit(std::slice::from_ref(&batch)).unwrap_err() {
-            StoreError::Locked { .. } => {}
+            StoreError::Unreachable { .. } => {}
             error => break error.to_string(),
         }
     };
@@ -145,7 +156,7 @@ fn answer(mut doubt: Box<dyn InDoubt>) -> bool {
                 assert_eq!(block_on(doubt.ask()), Ok(is_done), "it says so again");
                 return is_done;
             }
-            Err(StoreError::Locked { .. }) => {}
+            Err(StoreError::Unreachable { .. }) => {}
             Err(error) => panic!("{error:?}"),
         }
     }
@@ -196,6 +207,139 @@ fn a_commit_in_doubt_is_found_done_or_not() {
         place.sql("DELETE FROM staged");
     }
     assert_eq!(place.sql("SELECT c2 FROM t1"), "1");
+}
+
+/// Another process writes without a mark.
+const OF_ANOTHER: &str = "UPDATE meta SET groups = groups + 1, last_group = 'of another'";
+
+#[test]
+fn a_commit_in_doubt_behind_which_another_process_wrote_stays_so() {
+    let place = Relayed::new("served_behind");
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![db.insert("a", note("one"))]);
+    place.at_commit("tx", "PERFORM pg_terminate_backend(pg_backend_pid())");
+    let batch = db.batch(vec![db.insert("b", note("two"))]);
+    let mut doubt = in_doubt(&db, batch);
+    place.nothing_at_commit();
+    place.sql("UPDATE meta SET mark = mark + 1000000");
+    place.sql(OF_ANOTHER);
+    let refused = loop {
+        match block_on(doubt.ask()) {
+            Err(StoreError::Unreachable { .. }) => {}
+            answer => break answer.unwrap_err(),
+        }
+    };
+    assert!(
+        matches!(refused, StoreError::OutcomeUnknown { .. }),
+        "{refused:?}"
+    );
+    drop(doubt);
+    let batch = db.batch(vec![db.insert("c", note("three"))]);
+    assert_eq!(db.try_commit(&[batch]).unwrap_err(), StoreError::Stopped);
+    db.close();
+}
+
+#[test]
+fn a_turn_ends_where_another_process_wrote_after_it_began() {
+    let place = Relayed::new("served_another");
+    let mut db = Db::with_notes(&place);
+    let before = block_on(db.store.turn()).unwrap().standing();
+    let batches = [db.batch(vec![db.insert("a", note("one"))])];
+    let turn = block_on(db.store.turn()).unwrap();
+    let end = "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    place.sql(end);
+    place.sql(OF_ANOTHER);
+    let refused = block_on(turn.apply(&batches, db.next)).err().unwrap();
+    assert!(
+        matches!(refused, StoreError::Unreachable { .. }) && refused.is_retryable(),
+        "{refused:?}"
+    );
+    let after = block_on(db.store.turn()).unwrap().standing();
+    assert_eq!((before.others, after.others), (0, 1));
+    assert_eq!(after.mark, before.mark);
+    db.commit(&batches);
+    assert_eq!(place.sql("SELECT count(*) FROM t1"), "1");
+}
+
+#[test]
+fn a_store_that_lost_what_takes_no_mark_is_not_written_to() {
+    let place = Relayed::new("served_lost");
+    let mut db = Db::with_notes(&place);
+    let batch = db.batch(vec![db.insert("a", note("one"))]);
+    place.relay.cut();
+    place.sql("UPDATE meta SET groups = groups - 1");
+    place.relay.go_on();
+    let refused = loop {
+        match db.try_commit(std::slice::from_ref(&batch)).unwrap_err() {
+            StoreError::Unreachable { .. } => {}
+            error => break error.to_string(),
+        }
+    };
+    assert!(refused.contains("ends at commit"), "{refused}");
+}
+
+/// A primary with a standby; the store is opened on whichever takes writes.
+struct Followed {
+    primary: Cluster,
+    standby: Cluster,
+    keys: tempfile::TempDir,
+}
+
+impl Followed {
+    fn new() -> Followed {
+        let settings = ClusterSettings::default();
+        let primary = Cluster::start(&settings).unwrap();
+        primary
+            .run_sql("postgres", &["CREATE DATABASE followed"])
+            .unwrap();
+        Followed {
+            standby: primary.standby(&settings).unwrap(),
+            primary,
+            keys: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// From now on the standby gets nothing more, and has all that was written before.
+    fn part(&self) {
+        let written = self.primary.run_sql("postgres", &["SELECT pg_current_wal_lsn()"]);
+        let is_behind = format!(
+            "SELECT pg_last_wal_replay_lsn() < '{}'::pg_lsn",
+            written.unwrap().trim()
+        );
+        let standby = |sql: &str| self.standby.run_sql("postgres", &[sql]).unwrap();
+        while standby(&is_behind) == "t\n" {}
+        standby("ALTER SYSTEM SET primary_conninfo = ''");
+        standby("SELECT pg_reload_conf()");
+        while standby("SELECT count(*) FROM pg_stat_wal_receiver") != "0\n" {}
+    }
+}
+
+impl Place for Followed {
+    fn open(&self) -> Arc<dyn Store> {
+        let url = Cluster::url_of(&[&self.primary, &self.standby], "followed");
+        open_at(&DatabaseUrl::parse(&url).unwrap(), self.keys.path())
+    }
+}
+
+#[test]
+fn a_commit_in_doubt_that_a_promotion_lost_was_not_done() {
+    let mut place = Followed::new();
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![db.insert("a", note("one"))]);
+    let late = act_at_commit("staged", "RAISE WARNING 'not replicated'");
+    let path = "SET search_path = tidemark";
+    place.primary.run_sql("followed", &[path, &late]).unwrap();
+    place.part();
+    // Without a mark. The standby gives the number of its transaction again.
+    let doubt = in_doubt(&db, opens_transaction(&db, "t"));
+    let count = "SELECT count(*) FROM tidemark.staged";
+    assert_eq!(place.primary.run_sql("followed", &[count]).unwrap(), "1\n");
+    place.primary.kill();
+    place.standby.promote().unwrap();
+    assert!(!answer(doubt));
+    assert_eq!(place.standby.run_sql("followed", &[count]).unwrap(), "0\n");
+    db.ok(vec![db.insert("b", note("two"))]);
 }
 
 #[test]

@@ -85,6 +85,7 @@ impl GroupCommit {
             shared: Arc::clone(&shared),
             written: Arc::clone(&written),
             queue: Arc::clone(&queue),
+            others: Cell::new(0),
             has_caught_up: Cell::new(false),
         };
         GroupCommit {

@@ -21,6 +21,8 @@ pub(super) struct StoreCalls {
     pub(super) shared: Arc<Shared>,
     pub(super) written: Arc<Written>,
     pub(super) queue: Arc<WriteQueue>,
+    /// [`Standing::others`], as far as their commits were taken in.
+    pub(super) others: Cell<u64>,
     /// Whether commits of others were taken in, and what they left was not looked for yet.
     pub(super) has_caught_up: Cell<bool>,
 }
@@ -73,8 +75,11 @@ impl StoreCalls {
             ));
             return Err(StoreError::Stopped);
         }
-        if standing.mark > published || standing.catalogue_epoch != shared.catalogue_epoch() {
+        let has_moved =
+            standing.mark > published || standing.catalogue_epoch != shared.catalogue_epoch();
+        if has_moved || standing.others != self.others.get() {
             shared.catch_up(self.call(|store| block_on(store.load()))?);
+            self.others.set(standing.others);
             self.has_caught_up.set(true);
         }
         Ok(())

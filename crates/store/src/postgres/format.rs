@@ -7,13 +7,19 @@
 
 /// What leads from each format to the next; the first one starts from an empty schema. Steps are
 /// never edited once released: schemas out there were made by them.
-pub(super) const STEPS: &[&str] = &[STORE_TABLES, STANDING];
+pub(super) const STEPS: &[&str] = &[STORE_TABLES, STANDING, LAST_GROUP];
 
 /// Where the store was when it was opened last: the cluster, whose standbys have the same, and the
 /// timeline, which rises with each promotion. Empty before the first time.
 const STANDING: &str = r#"
 ALTER TABLE meta ADD system text COLLATE "C" NOT NULL DEFAULT '',
   ADD timeline bigint NOT NULL DEFAULT 0
+"#;
+
+/// The group of batches that was committed last: which one it is of all, and its name.
+const LAST_GROUP: &str = r#"
+ALTER TABLE meta ADD groups bigint NOT NULL DEFAULT 0,
+  ADD last_group text COLLATE "C" NOT NULL DEFAULT ''
 "#;
 
 /// The format this binary writes.

@@ -35,6 +35,8 @@ pub struct DatabaseStore {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OpenedFor {
     Serve,
+    /// To go on with what this process was writing to.
+    GoOn,
     Copy,
     /// To go on from what is there, whatever was there before.
     Restore,
@@ -70,6 +72,23 @@ impl DatabaseStore {
         password_file: Option<&Path>,
     ) -> Result<DatabaseStore, StoreError> {
         DatabaseStore::open_as(url, password_file, OpenedFor::Serve)
+    }
+
+    /// The same, of a store that this process has served until its session has ended: an outage
+    /// passes, and so does the lock that the session may yet have.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreachable`] then.
+    pub(super) fn open_again(
+        url: &DatabaseUrl,
+        password_file: Option<&Path>,
+    ) -> Result<DatabaseStore, StoreError> {
+        DatabaseStore::open_as(url, password_file, OpenedFor::GoOn).map_err(|error| match error {
+            StoreError::Locked { .. } => StoreError::Unreachable {
+                detail: error.to_string().trim_end_matches('.').to_owned(),
+            },
+            error => error,
+        })
     }
 
     fn open_as(
@@ -154,6 +173,9 @@ async fn take(
 ) -> Result<(DatabaseConnection, String), StoreError> {
     let connection = match connect(url, password_file).await {
         Ok(connection) => connection,
+        Err(fault) if purpose == OpenedFor::GoOn => {
+            return Err(checks::not_connected(url, &fault));
+        }
         Err(fault) => return Err(StoreError::DatabaseUnfit(checks::refused(url, &fault))),
     };
     let client = &connection.client;
@@ -178,7 +200,7 @@ async fn take(
     let is_copying = purpose == OpenedFor::Copy;
     need(checks::content(url, content(client).await?, is_copying))?;
     match purpose {
-        OpenedFor::Serve => primary::admit(client).await?,
+        OpenedFor::Serve | OpenedFor::GoOn => primary::admit(client).await?,
         OpenedFor::Restore => primary::begin_anew(client).await?,
         OpenedFor::Copy => {
             primary::admit(client).await?;

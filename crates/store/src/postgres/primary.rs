@@ -62,12 +62,7 @@ impl Primary {
         before: &Primary,
         seen: Mark,
     ) -> Result<Succession, DatabaseFinding> {
-        let refused = |found: String| {
-            let advice = "Let the URL name the primary that was in use. To go on from what is \
-                          there, as another history, stop the node, and start it again after \
-                          `tidemark doctor --accept-restore`";
-            Err(DatabaseFinding::bad(CHECK, found, advice))
-        };
+        let refused = |found| Err(refusal(found));
         if self.lineage != before.lineage {
             return refused(format!(
                 "The schema holds the store {} in place of {}.",
@@ -97,6 +92,24 @@ impl Primary {
         }
         Ok(Succession::Same)
     }
+}
+
+/// Whether a store holds as many groups of batches as were seen of it: one that takes no mark may be
+/// lost without another trace.
+pub(super) fn need_no_less(groups: i64, seen: i64) -> Result<(), DatabaseFinding> {
+    if groups >= seen {
+        return Ok(());
+    }
+    Err(refusal(format!(
+        "The store ends at commit {groups}, and was seen at {seen}."
+    )))
+}
+
+fn refusal(found: String) -> DatabaseFinding {
+    let advice = "Let the URL name the primary that was in use. To go on from what is there, as \
+                  another history, stop the node, and start it again after `tidemark doctor \
+                  --accept-restore`";
+    DatabaseFinding::bad(CHECK, found, advice)
 }
 
 /// Where a store was when it was opened last, by the store itself; `None` where it was not opened

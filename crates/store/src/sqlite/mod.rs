@@ -178,6 +178,7 @@ impl Shared {
             Slot::Free(writer) => Ok(Standing {
                 mark: writer.committed.mark,
                 catalogue_epoch: writer.committed.catalogue.epoch,
+                others: 0,
             }),
             Slot::Taken => panic!("one writer at a time, and no turn while a Pending exists"),
             Slot::Closed => Err(closed()),

@@ -9,6 +9,7 @@ mod bulk_rows;
 mod bulk_send;
 mod forget;
 mod group_requests;
+mod group_stamp;
 pub(crate) mod index_builds;
 mod period_search;
 mod records;

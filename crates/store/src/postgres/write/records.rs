@@ -3,6 +3,7 @@
 use model::{Mark, RowId, TableNumber, Timestamp};
 
 use super::array_lists::ArrayLists;
+use super::group_stamp::GroupStamp;
 use super::session::SqlCall;
 use crate::laws::growth::Growth;
 use crate::laws::state::State;
@@ -131,9 +132,9 @@ fn commits(records: &[RecordToSend]) -> SqlCall {
     SqlCall::new(sql, lists.into_parameters())
 }
 
-/// Stamps snapshots from this transaction on; `shown` is the last instant of which rows are shown
-/// that became due.
-pub(super) fn stamp(state: &State, shown: Timestamp) -> SqlCall {
+/// Stamps snapshots from this transaction on, which is that of the group; `shown` is the last
+/// instant of which rows are shown that became due.
+pub(super) fn stamp(state: &State, shown: Timestamp, group: &GroupStamp) -> SqlCall {
     let all: Vec<SqlParameter> = vec![
         Box::new(state.mark.0),
         Box::new(state.horizon.0),
@@ -141,9 +142,12 @@ pub(super) fn stamp(state: &State, shown: Timestamp) -> SqlCall {
         Box::new(state.next_table),
         Box::new(state.next_database),
         Box::new(shown.0),
+        Box::new(group.number),
+        Box::new(group.name.clone()),
     ];
     let sql = "UPDATE meta SET mark = $1, x_at = greatest(x_at, $1, $6), horizon = $2, \
-               catalogue_epoch = $3, next_table = $4, next_database = $5";
+               catalogue_epoch = $3, next_table = $4, next_database = $5, groups = $7, \
+               last_group = $8";
     SqlCall::new(sql, all)
 }
 

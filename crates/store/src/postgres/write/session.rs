@@ -7,10 +7,12 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+use model::Mark;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::{Client, Error, Row, Statement};
 
+use super::group_stamp::GroupStamp;
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::postgres::cells::{SqlParameter, borrowed};
@@ -31,8 +33,9 @@ const BATCH_SESSION: &str = "SET client_min_messages = warning; \
 const PREPARED_MAX: usize = 2_000;
 /// So long a change of tables waits for those who read them, before others may write again.
 const TABLES_WAIT_MS: u64 = 100;
-/// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left.
-const LOCK: &str = "SELECT mark, pg_current_xact_id()::text::bigint FROM meta FOR UPDATE";
+/// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left. The name
+/// is for the group that begins.
+const LOCK: &str = "SELECT mark, groups, last_group, gen_random_uuid()::text FROM meta FOR UPDATE";
 
 /// A statement with what it is given.
 pub(crate) struct SqlCall {
@@ -88,6 +91,7 @@ pub(super) enum BurstEnd {
 struct TransactionStart {
     /// Where the store is to stand.
     mark: i64,
+    group: GroupStamp,
     calls: Vec<SqlCall>,
 }
 
@@ -109,8 +113,8 @@ pub(crate) struct WriterSession {
     are_tables_busy: Cell<bool>,
     /// Whether the session has ended.
     has_ended: Cell<bool>,
-    /// The database's own number of the transaction that began last.
-    transaction: Cell<i64>,
+    /// The name of the group that began last.
+    group_name: RefCell<String>,
     round_trips: Cell<u64>,
 }
 
@@ -132,15 +136,19 @@ impl WriterSession {
             has_failed: Cell::new(false),
             are_tables_busy: Cell::new(false),
             has_ended: Cell::new(false),
-            transaction: Cell::new(0),
+            group_name: RefCell::default(),
             round_trips: Cell::new(0),
         })
     }
 
-    /// The next burst begins a transaction, and runs these statements first; it fails if another
-    /// commit than that of this mark was the last one.
-    pub(super) fn begin_at(&self, mark: i64, calls: Vec<SqlCall>) {
-        self.opening.replace(Some(TransactionStart { mark, calls }));
+    /// The next burst begins a transaction, and runs these statements first; it fails unless this
+    /// group was the last one, and left this mark.
+    pub(super) fn begin_after(&self, group: GroupStamp, mark: Mark, calls: Vec<SqlCall>) {
+        self.opening.replace(Some(TransactionStart {
+            mark: mark.0,
+            group,
+            calls,
+        }));
     }
 
     /// What these statements gave.
@@ -209,7 +217,7 @@ impl WriterSession {
     /// Runs statements in their order, in one round trip. Behind one that fails nothing is run,
     /// and the transaction has failed.
     pub(super) fn burst(&self, calls: &[SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
-        let Some(TransactionStart { mark, calls: first }) = self.opening.take() else {
+        let Some(start) = self.opening.take() else {
             return self.answers(&calls.iter().collect::<Vec<_>>());
         };
         if self.is_open.replace(true) {
@@ -218,18 +226,19 @@ impl WriterSession {
         }
         self.has_failed.set(false);
         let opening = [SqlCall::plain("BEGIN"), SqlCall::plain(LOCK)];
-        let all: Vec<&SqlCall> = opening.iter().chain(&first).chain(calls).collect();
+        let first = start.calls.iter();
+        let all: Vec<&SqlCall> = opening.iter().chain(first).chain(calls).collect();
         let mut found = self.answers(&all)?;
         let stamp = found[1].first();
-        let stamp = stamp.map(|row| Ok::<(i64, i64), Error>((row.try_get(0)?, row.try_get(1)?)));
-        let (stamp, transaction) = stamp.transpose()?.unwrap_or((i64::MIN, 0));
-        self.transaction.set(transaction);
-        if stamp != mark {
+        let stamp = stamp.ok_or_else(|| corrupt("the table `meta` has no row"))?;
+        let stands = (stamp.try_get(0)?, GroupStamp::read(stamp, 1)?);
+        if stands != (start.mark, start.group) {
             return Err(corrupt(
                 "another process has written to the store, which this one owns",
             ));
         }
-        let answers = found.split_off(opening.len() + first.len());
+        self.group_name.replace(stamp.try_get(3)?);
+        let answers = found.split_off(opening.len() + start.calls.len());
         self.opened.replace(found.split_off(opening.len()));
         Ok(answers)
     }
@@ -252,7 +261,9 @@ impl WriterSession {
                     self.is_open.set(false);
                     BurstEnd::Done
                 }
-                Some(detail) => BurstEnd::Unknown(StoreError::OutcomeUnknown { detail }),
+                Some(warning) => BurstEnd::Unknown(StoreError::Unreachable {
+                    detail: format!("a commit waits for a standby ({warning})"),
+                }),
             },
             Burst::Failed(error, true) if !is_of_statement(&error) => {
                 BurstEnd::Unknown(error.into())
@@ -295,9 +306,14 @@ impl WriterSession {
         self.has_ended.get() || self.client.is_closed()
     }
 
-    /// The database's own number of the transaction that began last.
-    pub(super) fn transaction(&self) -> i64 {
-        self.transaction.get()
+    /// From now on it is of no more use: what it has left is not known.
+    pub(super) fn give_up(&self) {
+        self.has_ended.set(true);
+    }
+
+    /// The name of the group that began last.
+    pub(super) fn group_name(&self) -> String {
+        self.group_name.borrow().clone()
     }
 
     /// Takes in what became of a request.

@@ -1,16 +1,17 @@
 //! The one writer, handed from call to call, and taken again where its session has ended.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::Mark;
 
-use super::writer::{DatabaseWriter, UnknownEnd};
+use super::writer::{DatabaseWriter, StoreSeen, UnknownEnd};
 use crate::batch::Outcome;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::opening::DatabaseStore;
-use crate::postgres::primary::Primary;
+use crate::postgres::primary::need_no_less;
 use crate::vault::Vault;
 use crate::{EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
 
@@ -31,6 +32,8 @@ pub(in crate::postgres) struct WriterPlace {
 pub(in crate::postgres) struct SharedWriter {
     place: WriterPlace,
     slot: Mutex<WriterSlot>,
+    /// [`Standing::others`].
+    others: AtomicU64,
 }
 
 /// Where the writer is.
@@ -48,7 +51,7 @@ enum WriterSlot {
 }
 
 struct LostWriter {
-    seen: Primary,
+    seen: StoreSeen,
     /// The last try to take the store again, and what it came to.
     tried: Option<(Instant, StoreError)>,
 }
@@ -58,6 +61,7 @@ impl SharedWriter {
         SharedWriter {
             place,
             slot: Mutex::new(WriterSlot::Free(Box::new(writer))),
+            others: AtomicU64::new(0),
         }
     }
 
@@ -100,28 +104,38 @@ impl SharedWriter {
                 .take_again(&lost.seen)
                 .map_err(|error| (Instant::now(), error)),
         };
-        taken.map_err(|(at, error)| {
-            let tried = Some((at, error.clone()));
-            self.leave(WriterSlot::Lost(LostWriter { tried, ..lost }));
-            error
-        })
+        match taken {
+            Ok(writer) => {
+                if *writer.group() != lost.seen.group {
+                    self.others.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(writer)
+            }
+            Err((at, error)) => {
+                let tried = Some((at, error.clone()));
+                self.leave(WriterSlot::Lost(LostWriter { tried, ..lost }));
+                Err(error)
+            }
+        }
     }
 
     /// Takes the store of which this was seen last.
     ///
     /// # Errors
     /// When another process has it, it cannot be reached, or it holds less.
-    fn take_again(&self, seen: &Primary) -> Result<Box<DatabaseWriter>, StoreError> {
+    fn take_again(&self, seen: &StoreSeen) -> Result<Box<DatabaseWriter>, StoreError> {
         let WriterPlace {
             url,
             password_file,
             encode_row,
             variables,
         } = &self.place;
-        let store = DatabaseStore::open(url, password_file.as_deref())?;
+        let store = DatabaseStore::open_again(url, password_file.as_deref())?;
         let writer = store.into_writer(*encode_row, Arc::clone(variables))?;
-        let succession = writer.last_seen().follows(seen, seen.mark);
+        let StoreSeen { primary, group } = seen;
+        let succession = writer.last_seen().primary.follows(primary, primary.mark);
         succession.map_err(StoreError::DatabaseUnfit)?;
+        need_no_less(writer.group().number, group.number).map_err(StoreError::DatabaseUnfit)?;
         Ok(Box::new(writer))
     }
 
@@ -146,6 +160,11 @@ impl SharedWriter {
         call(lent.writer())
     }
 
+    /// How often the store was taken again and another process had written to it.
+    pub(super) fn others(&self) -> u64 {
+        self.others.load(Ordering::Relaxed)
+    }
+
     /// What stands.
     pub(super) fn standing(&self) -> Result<Standing, StoreError> {
         self.with_writer(|writer| {
@@ -153,6 +172,7 @@ impl SharedWriter {
             Ok(Standing {
                 mark: committed.mark,
                 catalogue_epoch: committed.catalogue.epoch,
+                others: self.others(),
             })
         })
     }
@@ -209,7 +229,7 @@ impl Drop for LentWriter<'_> {
 /// again.
 pub(super) struct AskedCommit {
     shared: Arc<SharedWriter>,
-    seen: Primary,
+    seen: StoreSeen,
     end: UnknownEnd,
     answer: Option<bool>,
 }
@@ -231,10 +251,11 @@ impl AskedCommit {
 
     fn look_for_it(&self) -> Result<bool, StoreError> {
         let mut writer = self.shared.take_again(&self.seen)?;
-        let is_done = match self.end.mark {
-            Some(mark) => writer.committed().mark >= mark,
-            None => writer.was_committed(self.end.transaction)?,
-        };
+        let is_done = *writer.group() == self.end.group;
+        if !is_done && *writer.group() != self.seen.group {
+            let detail = "Another process has written to the store since.".to_owned();
+            return Err(StoreError::OutcomeUnknown { detail });
+        }
         // A commit that waits for a standby counts when one behind it has been heard of.
         let horizon = writer.committed().horizon;
         writer.store_horizon(horizon)?;

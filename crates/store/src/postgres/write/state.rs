@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::TableNumber;
 use tokio_postgres::{Client, Row};
 
+use super::group_stamp::GroupStamp;
 use super::session::WriterSession;
 use super::writer::DatabaseWriter;
 use crate::laws::constraints::Constraints;
@@ -35,8 +36,9 @@ impl DatabaseStore {
         let counters = self.runtime.block_on(counters(&self.owner))?;
         let totals = Totals::new(&state.catalogue, counters.into_iter());
         let primary = self.runtime.block_on(Primary::of(&self.owner))?;
+        let group = self.runtime.block_on(GroupStamp::of(&self.owner))?;
         let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
-        let parts = (session, primary);
+        let parts = (session, primary, group);
         let manner = (encode_row, variables);
         Ok(DatabaseWriter::new(parts, manner, state, totals))
     }

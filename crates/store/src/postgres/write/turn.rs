@@ -29,17 +29,28 @@ impl DatabaseTurn {
         })
     }
 
+    /// The writer, unless another process has written since the turn began: what is to be written
+    /// was checked against what stood then.
+    fn lend(&self) -> Result<LentWriter<'_>, StoreError> {
+        let lent = LentWriter::new(&self.shared)?;
+        if self.shared.others() == self.standing.others {
+            return Ok(lent);
+        }
+        let detail = "another process has written to the store meanwhile".to_owned();
+        Err(StoreError::Unreachable { detail })
+    }
+
     fn run(
         &self,
         run: impl Fn(&mut DatabaseWriter) -> Result<AppliedGroup, StoreError>,
     ) -> Result<Box<dyn Pending>, StoreError> {
-        let mut lent = LentWriter::new(&self.shared)?;
+        let mut lent = self.lend()?;
         let mut ran = run(lent.writer());
         if ran.is_err() && lent.writer().has_ended() {
             // A session that ended while it was idle is found out by its next call. Nothing of a
             // group is committed before it has run.
             drop(lent);
-            lent = LentWriter::new(&self.shared)?;
+            lent = self.lend()?;
             ran = run(lent.writer());
         }
         let group = ran?;
@@ -161,7 +172,7 @@ impl Pending for AppliedPending {
 impl Drop for AppliedPending {
     fn drop(&mut self) {
         if let Some((mut writer, _)) = self.open.take() {
-            // An open transaction would end the session within a second.
+            // A transaction that stays open would end the session after ten seconds.
             writer.give_up_group();
             self.shared.give_back(writer);
         }

@@ -40,7 +40,11 @@ impl DatabaseWriter {
         match self.commit(group) {
             GroupEnd::Done(_) => Ok(is_more),
             GroupEnd::Nothing(error) => Err(error),
-            GroupEnd::Unknown(end) => Err(end.cause),
+            // It is there or not, which the next one to take the store finds.
+            GroupEnd::Unknown(end) => {
+                self.session().give_up();
+                Err(end.cause)
+            }
         }
     }
 

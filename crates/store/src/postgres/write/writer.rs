@@ -9,6 +9,7 @@ use model::{Mark, Timestamp};
 
 use super::bulk_send::calls_of;
 use super::group_requests::GroupRequests;
+use super::group_stamp::GroupStamp;
 use super::records::{UnsentRecords, growth, stamp};
 use super::rows::{ByteTexts, PostgresRows};
 use super::session::{BurstEnd, SqlCall, WriterSession};
@@ -34,6 +35,8 @@ pub(crate) struct DatabaseWriter {
     session: WriterSession,
     /// Where the store stood when it was taken.
     primary: Primary,
+    /// The group that was committed last.
+    group: GroupStamp,
     encode_row: EncodeRow,
     /// The key of variables of functions.
     variables: Arc<Vault>,
@@ -49,8 +52,9 @@ pub(crate) struct AppliedGroup {
     /// What became due before, or between, the batches.
     pub(crate) due: Vec<Changes>,
     state: State,
-    /// The last instant of which rows are shown that became due.
-    shown: Timestamp,
+    /// The last instant of which rows are shown that became due; `None` of upkeep, which changes
+    /// nothing that is shown.
+    shown: Option<Timestamp>,
     left: Vec<SqlCall>,
 }
 
@@ -61,7 +65,7 @@ impl AppliedGroup {
             outcomes: Vec::new(),
             due: Vec::new(),
             state,
-            shown: Timestamp(i64::MIN),
+            shown: None,
             left: Vec::new(),
         }
     }
@@ -83,6 +87,13 @@ pub(crate) enum GroupEnd {
     Unknown(UnknownEnd),
 }
 
+/// Where a store stood, as far as one of its writers knew.
+#[derive(Clone)]
+pub(super) struct StoreSeen {
+    pub(super) primary: Primary,
+    pub(super) group: GroupStamp,
+}
+
 /// A commit that is there whole or not at all.
 #[derive(Debug)]
 pub(crate) struct UnknownEnd {
@@ -90,10 +101,8 @@ pub(crate) struct UnknownEnd {
     pub(crate) cause: StoreError,
     /// What became of the batches, if it is there.
     pub(crate) outcomes: Vec<Outcome>,
-    /// Where the store stands then, unless it stood there before.
-    pub(super) mark: Option<Mark>,
-    /// The database's own number of it.
-    pub(super) transaction: i64,
+    /// The last group of the store then.
+    pub(super) group: GroupStamp,
 }
 
 /// What one pass over the batches of a group came to.
@@ -106,7 +115,7 @@ enum GroupRound {
 impl DatabaseWriter {
     /// A writer that goes on from this state.
     pub(super) fn new(
-        (session, primary): (WriterSession, Primary),
+        (session, primary, group): (WriterSession, Primary, GroupStamp),
         (encode_row, variables): (EncodeRow, Arc<Vault>),
         state: State,
         totals: Totals,
@@ -114,6 +123,7 @@ impl DatabaseWriter {
         DatabaseWriter {
             session,
             primary,
+            group,
             encode_row,
             variables,
             committed: state,
@@ -233,7 +243,7 @@ impl DatabaseWriter {
     ) -> Result<OpenGroup<'g>, StoreError> {
         let rows = self.rows(beside);
         let reads = GroupRequests::reads(batches);
-        self.session.begin_at(self.committed.mark.0, reads);
+        self.begin_with(reads);
         let set = WorkingSet::new(rows, first);
         set.read_ahead(named(batches))?;
         let found = self.session.take_opened();
@@ -296,9 +306,14 @@ impl DatabaseWriter {
             ..
         } = group;
         left.extend(growth(&state.growth));
-        left.push(stamp(&state, shown));
+        let mut group = self.group.clone();
+        if let Some(shown) = shown {
+            group = group.followed_by(self.session.group_name());
+            left.push(stamp(&state, shown, &group));
+        }
         match self.session.commit(left) {
             BurstEnd::Done => {
+                self.group = group;
                 let is_same = Arc::ptr_eq(&state.catalogue, &self.committed.catalogue);
                 let catalogue = Arc::clone(&state.catalogue);
                 let moved = (!is_same).then_some(&*catalogue);
@@ -314,8 +329,7 @@ impl DatabaseWriter {
             BurstEnd::Unknown(cause) => GroupEnd::Unknown(UnknownEnd {
                 cause,
                 outcomes,
-                mark: (state.mark > self.committed.mark).then_some(state.mark),
-                transaction: self.session.transaction(),
+                group,
             }),
         }
     }
@@ -356,8 +370,14 @@ impl DatabaseWriter {
 
     /// Begins a transaction that takes no mark.
     pub(super) fn begin_alone(&self) -> Result<(), StoreError> {
-        self.session.begin_at(self.committed.mark.0, Vec::new());
+        self.begin_with(Vec::new());
         self.session.burst(&[]).map(drop)
+    }
+
+    /// The next burst begins a transaction behind the latest commit.
+    fn begin_with(&self, calls: Vec<SqlCall>) {
+        let group = self.group.clone();
+        self.session.begin_after(group, self.committed.mark, calls);
     }
 
     /// Runs statements in a transaction that takes no mark. Done twice, they do the same.
@@ -366,11 +386,20 @@ impl DatabaseWriter {
         let ended = begun.map(|()| self.session.commit(calls));
         match ended {
             Ok(BurstEnd::Done) => Ok(()),
-            Ok(BurstEnd::Nothing(error) | BurstEnd::Unknown(error)) | Err(error) => {
+            Ok(BurstEnd::Unknown(error)) => {
+                self.session.give_up();
+                Err(error)
+            }
+            Ok(BurstEnd::Nothing(error)) | Err(error) => {
                 self.give_up_group();
                 Err(error)
             }
         }
+    }
+
+    /// The group that was committed last.
+    pub(super) fn group(&self) -> &GroupStamp {
+        &self.group
     }
 
     /// Whether its session takes no more.
@@ -379,27 +408,14 @@ impl DatabaseWriter {
     }
 
     /// Where the store stands, as far as it knows.
-    pub(super) fn last_seen(&self) -> Primary {
-        Primary {
+    pub(super) fn last_seen(&self) -> StoreSeen {
+        let primary = Primary {
             mark: self.committed.mark,
             ..self.primary.clone()
-        }
-    }
-
-    /// Whether the transaction of this number, of a session that has ended, was committed.
-    ///
-    /// # Errors
-    /// What the database says; it may not say yet.
-    pub(super) fn was_committed(&self, transaction: i64) -> Result<bool, StoreError> {
-        let sql = "SELECT pg_xact_status($1::bigint::text::xid8)";
-        let found = self.session.once(sql, &[Box::new(transaction)])?;
-        let status = found.first().map(|row| row.try_get::<_, Option<&str>>(0));
-        match status.transpose()?.flatten() {
-            Some("committed") => Ok(true),
-            Some("aborted") => Ok(false),
-            status => Err(StoreError::Io {
-                detail: format!("the transaction {transaction} is {status:?}"),
-            }),
+        };
+        StoreSeen {
+            primary,
+            group: self.group.clone(),
         }
     }
 
@@ -553,7 +569,7 @@ impl<'g> OpenGroup<'g> {
             outcomes,
             due: self.due,
             state: self.state,
-            shown: self.shown,
+            shown: Some(self.shown),
             left,
         })
     }
