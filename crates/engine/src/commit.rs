@@ -3,6 +3,7 @@
 pub(crate) mod activation;
 pub(crate) mod batch;
 pub(crate) mod builds;
+mod busy_tables;
 pub(crate) mod change_limit;
 pub(crate) mod doubt;
 pub(crate) mod dry_runs;

@@ -79,6 +79,10 @@ impl From<StoreError> for EngineError {
             StoreError::RowTooLarge { .. } => {
                 return WriteError::RowTooLarge(error.to_string()).into();
             }
+            StoreError::NotUnique { index } => {
+                let (index, clash) = (Some(index), None);
+                return WriteError::UniqueViolation { index, clash }.into();
+            }
             other => return EngineError::Store(other),
         };
         error.into()

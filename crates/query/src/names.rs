@@ -73,6 +73,12 @@ pub fn index(table: TableNumber, index: u32) -> String {
     format!("t{}_i{index}", table.0)
 }
 
+/// The table and the number of the index on the table of now that has this name.
+pub fn parse_index(name: &str) -> Option<(TableNumber, u32)> {
+    let (table, index) = name.strip_prefix('t')?.split_once("_i")?;
+    Some((TableNumber(table.parse().ok()?), index.parse().ok()?))
+}
+
 /// The same index on the versions, with the marks appended. Like every index on the versions it
 /// holds only those that the table of now does not show exactly.
 pub fn versions_index(table: TableNumber, index: u32) -> String {

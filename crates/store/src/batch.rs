@@ -558,6 +558,9 @@ pub enum SchemaChange {
     /// rows or a mebibyte of text; of another, that over versions or that over rows of now. It
     /// changes the catalogue with the last part, and takes no mark before.
     BuildIndex(u32),
+    /// Gives up the index of this number, which waits to be built: rows were found to have equal
+    /// values in its columns.
+    FailIndex(u32),
     /// Removes the index of this number.
     DropIndex(u32),
 }

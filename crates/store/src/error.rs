@@ -56,6 +56,12 @@ pub enum StoreError {
         /// What the database said.
         detail: String,
     },
+    /// Rows have equal values in a unique index that is not available yet: while the database
+    /// builds it, it keeps values apart already.
+    NotUnique {
+        /// The index's key.
+        index: String,
+    },
     /// The disk, or the database's own bound, is full.
     Full,
     /// Memory ran out.
@@ -171,6 +177,7 @@ impl StoreError {
             | StoreError::QueryTooLong { .. }
             | StoreError::SortTooLarge { .. }
             | StoreError::RowTooLarge { .. }
+            | StoreError::NotUnique { .. }
             | StoreError::Full
             | StoreError::Memory
             | StoreError::Io { .. }
@@ -229,6 +236,9 @@ impl fmt::Display for StoreError {
             ),
             StoreError::SortTooLarge { bytes_max } => write_sort(f, *bytes_max),
             StoreError::RowTooLarge { detail } => write_wide(f, detail),
+            StoreError::NotUnique { index } => {
+                write!(f, "Rows have equal values in the unique index `{index}`.")
+            }
             StoreError::Full => f.write_str("The disk is full."),
             StoreError::Memory => f.write_str("Memory ran out."),
             StoreError::Interrupted => f.write_str("The statement was interrupted."),

@@ -382,6 +382,15 @@ pub trait StoreUsage {
     }
 }
 
+/// What came of what was done for an index outside of commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuildEnd {
+    /// [`SchemaChange::BuildIndex`] can follow.
+    Ready,
+    /// It is to be unique, and rows have equal values: [`SchemaChange::FailIndex`] is to follow.
+    NotUnique,
+}
+
 /// What a store knows when it is opened, what is to be done outside of turns, and its end.
 pub trait StoreUpkeep {
     /// All containers, and the marks to go on from, as of the latest commit.
@@ -394,8 +403,8 @@ pub trait StoreUpkeep {
     ///
     /// # Errors
     /// What the database says. It may be tried again.
-    fn build(&self, _table: &Arc<Table>, _index: u32) -> StoreFuture<'static, ()> {
-        Box::pin(ready(Ok(())))
+    fn build(&self, _table: &Arc<Table>, _index: u32) -> StoreFuture<'static, BuildEnd> {
+        Box::pin(ready(Ok(BuildEnd::Ready)))
     }
 
     /// Does what only serves later reads. Called when all that was written is answered and nothing

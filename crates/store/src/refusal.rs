@@ -154,6 +154,9 @@ pub enum Refusal {
     /// Those before it in the group have written as much as one commit is to
     /// ([`crate::batch::GROUP_IMAGE_BYTES_MAX`]). It was not run, and can be in the next group.
     Deferred,
+    /// Others use the tables that it changes, readers for long say, and all that write would wait
+    /// behind it for them. It can be done a while later.
+    TablesBusy,
     /// A transaction of a client stands against it.
     Transaction(TransactionRefusal),
     /// It has run before.

@@ -11,10 +11,12 @@ mod world;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_executor::block_on;
 use model::{Catalogue, Value};
 use oracle::Known;
 use store::{DatabaseStore, DatabaseUrl, Loaded, StoreCopy, StoreError};
 use suite::db::{self, Db, Directory};
+use testing::OwnTurn;
 use testing_postgres::Cluster;
 use world::World;
 
@@ -224,6 +226,52 @@ fn a_copy_that_does_not_end_leaves_the_original_and_no_store() {
         lines(&loaded(&place).catalogue).len(),
         lines(&original.catalogue).len()
     );
+}
+
+#[test]
+fn a_copy_goes_on_counting_the_bytes_of_its_tables() {
+    let target = Target::new("counting");
+    let place = Directory::new();
+    let mut db = Db::with_notes(&place);
+    let row = |n: usize| {
+        let mut values = db::note(&format!("title {n}"));
+        // A list counts as each database keeps it.
+        values[5] = Value::Null;
+        db.insert(&format!("n{n}"), values)
+    };
+    let rows = (0..2_500).map(row).collect();
+    db.ok(rows);
+    db.close();
+    let directory = data_of(&place);
+    let file = rusqlite::Connection::open(directory.join("tidemark.db")).unwrap();
+    // As a directory has it that is older than the counters: in the middle of its second slice.
+    file.execute_batch(
+        "INSERT INTO upkeep (tab, task, seq) VALUES (1, 'count', 700); UPDATE table_bytes SET \
+         bytes = (SELECT sum(100 + 4 * 8 + octet_length(c1) + octet_length(c7)) FROM t1_v \
+         WHERE rid <= 700)",
+    )
+    .unwrap();
+    drop(file);
+    let url = target.url("one");
+    let store = target.copy(&directory, "one").unwrap().release().unwrap();
+    let options = store::Options {
+        place: store::StorePlace::from(url),
+        ..db::options(&directory)
+    };
+    let store = store.serve(&options, None, &directory).unwrap();
+    let (left, counted) = (
+        "SELECT count(*) FROM one.upkeep",
+        "SELECT bytes FROM one.table_bytes",
+    );
+    assert_eq!(target.sql(left), "1\n");
+    let mut slices = 0;
+    while block_on(store.run_upkeep()).unwrap() {
+        slices += 1;
+    }
+    assert_eq!((target.sql(left).as_str(), slices), ("0\n", 2));
+    let all = "SELECT sum(100 + 4 * 8 + octet_length(c1) + octet_length(c7)) FROM one.t1_v";
+    assert_eq!(target.sql(counted), target.sql(all));
+    block_on(store.close(model::Mark::ZERO)).unwrap();
 }
 
 #[test]

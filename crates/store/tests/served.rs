@@ -13,8 +13,8 @@ use futures_executor::block_on;
 use model::{Mark, ProjectId, Timestamp, Value};
 use store::staged::Bound;
 use store::{
-    Committed, DatabaseStore, DatabaseUrl, InDoubt, Op, Options, Share, Store, StoreError,
-    StorePlace, TransactionOp, WriteBatch,
+    BuildEnd, Committed, DatabaseStore, DatabaseUrl, InDoubt, Op, Options, Share, Store,
+    StoreError, StorePlace, TransactionOp, WriteBatch,
 };
 use testing::OwnTurn;
 use testing_postgres::{Cluster, ClusterSettings, Relay};
@@ -302,7 +302,9 @@ impl Followed {
 
     /// From now on the standby gets nothing more, and has all that was written before.
     fn part(&self) {
-        let written = self.primary.run_sql("postgres", &["SELECT pg_current_wal_lsn()"]);
+        let written = self
+            .primary
+            .run_sql("postgres", &["SELECT pg_current_wal_lsn()"]);
         let is_behind = format!(
             "SELECT pg_last_wal_replay_lsn() < '{}'::pg_lsn",
             written.unwrap().trim()
@@ -365,7 +367,10 @@ fn an_index_is_built_outside_of_commits() {
     let built = "SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = ";
     let built = format!("{built} to_regclass('t1_i{number}')");
     assert_eq!(place.sql(&built), "0");
-    block_on(db.store.build(&table, number)).unwrap();
+    assert_eq!(
+        block_on(db.store.build(&table, number)),
+        Ok(BuildEnd::Ready)
+    );
     assert_eq!(place.sql(&built), "1");
     db.close();
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use model::{Catalogue, CatalogueChange, IndexStatus, Table, TableNumber};
-use store::{CatalogueOp, Op, SchemaChange, StoreError, StoreFuture, WriteBatch};
+use store::{BuildEnd, CatalogueOp, Op, SchemaChange, StoreError, StoreFuture, WriteBatch};
 
 use crate::commit::write_queue::WriteQueue;
 
@@ -95,9 +95,14 @@ impl FailedBuilds {
     }
 }
 
-/// What is done for one index outside of any commit; no future once it is done.
+/// What is done for one index outside of any commit.
 #[derive(Default)]
-pub(crate) struct OutsideBuild(Option<(Build, Option<StoreFuture<'static, ()>>)>);
+pub(crate) struct OutsideBuild(Option<(Build, OutsideState)>);
+
+enum OutsideState {
+    Running(StoreFuture<'static, BuildEnd>),
+    Done(BuildEnd),
+}
 
 impl OutsideBuild {
     /// Goes on with it, and begins it where it has not begun; that of any other index is called
@@ -106,17 +111,21 @@ impl OutsideBuild {
         &mut self,
         build: Build,
         queue: &Arc<WriteQueue>,
-        begin: impl FnOnce() -> StoreFuture<'static, ()>,
-    ) -> Poll<Result<(), StoreError>> {
+        begin: impl FnOnce() -> StoreFuture<'static, BuildEnd>,
+    ) -> Poll<Result<BuildEnd, StoreError>> {
         self.0.take_if(|(begun, _)| *begun != build);
-        let (_, future) = self.0.get_or_insert_with(|| (build, Some(begin())));
-        let Some(running) = future else {
-            return Poll::Ready(Ok(()));
+        let begin = || (build, OutsideState::Running(begin()));
+        let (_, state) = self.0.get_or_insert_with(begin);
+        let running = match state {
+            OutsideState::Running(running) => running,
+            OutsideState::Done(end) => return Poll::Ready(Ok(*end)),
         };
         let waker = Waker::from(Arc::new(BuildWaker(Arc::clone(queue))));
         let polled = running.as_mut().poll(&mut Context::from_waker(&waker));
-        if polled.is_ready() {
-            *future = None;
+        match &polled {
+            Poll::Ready(Ok(end)) => *state = OutsideState::Done(*end),
+            Poll::Ready(Err(_)) => self.0 = None,
+            Poll::Pending => {}
         }
         polled
     }
@@ -148,13 +157,21 @@ pub(crate) fn next_build<'c>(
     })
 }
 
-/// The batch that makes the index available.
-pub(crate) fn build_batch(catalogue: &Catalogue, table: &Arc<Table>, number: u32) -> WriteBatch {
+/// The batch that makes the index available, or gives it up.
+pub(crate) fn build_batch(
+    catalogue: &Catalogue,
+    (table, number): (&Arc<Table>, u32),
+    end: BuildEnd,
+) -> WriteBatch {
+    let change = match end {
+        BuildEnd::Ready => SchemaChange::BuildIndex(number),
+        BuildEnd::NotUnique => SchemaChange::FailIndex(number),
+    };
     WriteBatch {
         catalogue_epoch: catalogue.epoch,
         ops: vec![Op::Catalogue(CatalogueOp::ChangeSchema {
             table: table.clone(),
-            change: SchemaChange::BuildIndex(number),
+            change,
         })],
         author: None,
         unchanged_since: None,

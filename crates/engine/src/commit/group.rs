@@ -10,17 +10,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_channel::oneshot;
 use futures_executor::block_on;
 use list_cache::{Batch, Withheld};
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Table, Timestamp};
-use store::{Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
+use store::{BuildEnd, Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
 
 use crate::commit::builds::{
     Build, FailedBuilds, OutsideBuild, build_batch, next_build, table_with_builds,
 };
+use crate::commit::busy_tables::next_try;
 use crate::commit::change_limit;
 use crate::commit::doubt::{Reply, last_mark};
-use crate::commit::mailbox::GroupAnswers;
+use crate::commit::mailbox::{Answer, GroupAnswers};
 use crate::commit::quota::Held;
 use crate::commit::retention::RetentionFloors;
 use crate::commit::store_calls::{StoreCalls, said};
@@ -191,7 +193,13 @@ impl GroupCommit {
             self.rest();
             queue = self.queue.lock();
         }
-        queue.rejoin(|until| until.has_come(&self.shared) || self.has_just_failed());
+        let closing = queue.closing;
+        queue.rejoin(|until| match until {
+            // What may be answered with a failure then.
+            Until::Activated(_) | Until::TableActivated(_) if self.has_just_failed() => true,
+            Until::Later(_) if closing => true,
+            until => until.has_come(&self.shared),
+        });
         while queue.ready() == 0 {
             if queue.closing {
                 if queue.waiting() > 0 {
@@ -223,7 +231,17 @@ impl GroupCommit {
                 return Taken::Due;
             }
             let until_upkeep = has_other_work.then_some(rest);
-            let waits = [until_dry_run, until_due, until_upkeep, until_retry];
+            let until_later = queue.until_later(Instant::now());
+            if until_later.is_some_and(|until| until.is_zero()) {
+                return Taken::Due;
+            }
+            let waits = [
+                until_dry_run,
+                until_due,
+                until_upkeep,
+                until_retry,
+                until_later,
+            ];
             let longest = waits.into_iter().flatten().min();
             queue = self.queue.wait(queue, longest);
         }
@@ -237,12 +255,18 @@ impl GroupCommit {
         group.sort_by_key(|work| (work.moves_catalogue(), !work.is_keyed()));
         let mut batches = Vec::with_capacity(group.len());
         let mut replies = Vec::with_capacity(group.len());
+        let mut put_aside = Vec::with_capacity(group.len());
         let mut reservations = Vec::new();
         for work in group {
             match work {
-                Work::Write { batch, reply } => {
+                Work::Write {
+                    batch,
+                    reply,
+                    put_aside: since,
+                } => {
                     batches.push(batch);
                     replies.push(Some(reply));
+                    put_aside.push(since);
                 }
                 Work::Reserve { reply } => reservations.push(reply),
                 // A caller that went away needs no answer.
@@ -277,22 +301,21 @@ impl GroupCommit {
             leaves_upkeep = self.leaves_upkeep(&outcomes);
             let mut deferred = Vec::new();
             let mut answers = GroupAnswers::default();
-            for ((batch, reply), outcome) in batches.into_iter().zip(replies).zip(outcomes) {
+            let asked = batches.into_iter().zip(replies).zip(put_aside);
+            for (((batch, reply), mut put_aside), outcome) in asked.zip(outcomes) {
                 let Some(reply) = reply else { continue };
-                match (outcome, self.recent_failure()) {
-                    (Ok(Err(Refusal::Deferred)), _) => {
-                        deferred.push(Work::Write { batch, reply });
-                    }
-                    (Ok(Err(Refusal::Behind(table))), None) => {
-                        self.defer(Until::TableActivated(table), Work::Write { batch, reply });
-                    }
-                    (Ok(Err(Refusal::Behind(_))), Some(error)) => answers.add(reply, Err(error)),
-                    (outcome, _) => {
-                        if let Ok(Err(Refusal::Full(full))) = &outcome {
-                            self.held.refused(full);
-                        }
-                        answers.add(reply, outcome);
-                    }
+                let Some(again) = self.runs_again(&outcome, &mut put_aside) else {
+                    answers.add(reply, self.answer(outcome));
+                    continue;
+                };
+                let work = Work::Write {
+                    batch,
+                    reply,
+                    put_aside,
+                };
+                match again {
+                    Again::InNextGroup => deferred.push(work),
+                    Again::After(until) => self.defer(until, work),
                 }
             }
             drop(answers);
@@ -300,6 +323,38 @@ impl GroupCommit {
         }
         self.run_dry_runs();
         leaves_upkeep
+    }
+
+    /// Whether a write is to run again, and when.
+    fn runs_again(
+        &self,
+        outcome: &Result<Outcome, EngineError>,
+        put_aside: &mut Option<Instant>,
+    ) -> Option<Again> {
+        match outcome {
+            Ok(Err(Refusal::Deferred)) => Some(Again::InNextGroup),
+            Ok(Err(Refusal::Behind(table))) if !self.has_just_failed() => {
+                Some(Again::After(Until::TableActivated(*table)))
+            }
+            Ok(Err(Refusal::TablesBusy)) if !self.queue.lock().closing => {
+                let now = Instant::now();
+                let since = *put_aside.get_or_insert(now);
+                next_try(since, now).map(|next| Again::After(Until::Later(next)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the caller of a write that does not run again is answered.
+    fn answer(&self, outcome: Answer) -> Answer {
+        if let Ok(Err(Refusal::Full(full))) = &outcome {
+            self.held.refused(full);
+        }
+        let failure = match outcome {
+            Ok(Err(Refusal::Behind(_))) => self.recent_failure(),
+            _ => None,
+        };
+        failure.map_or(outcome, Err)
     }
 
     fn defer(&self, until: Until, work: Work) {
@@ -352,9 +407,10 @@ impl GroupCommit {
             let catalogue = self.shared.catalogue();
             if let Some((table, number)) = next_build(&catalogue, &self.failed_builds) {
                 match self.build_outside(table, number) {
-                    Poll::Ready(Ok(())) => {
+                    Poll::Ready(Ok(end)) => {
                         let build = (table.number, number);
-                        return self.declare_built(build, build_batch(&catalogue, table, number));
+                        let batch = build_batch(&catalogue, (table, number), end);
+                        return self.declare_built(build, batch);
                     }
                     Poll::Ready(Err(_)) => {
                         self.give_up((table.number, number));
@@ -372,7 +428,11 @@ impl GroupCommit {
             .unwrap_or(false)
     }
 
-    fn build_outside(&mut self, table: &Arc<Table>, number: u32) -> Poll<Result<(), StoreError>> {
+    fn build_outside(
+        &mut self,
+        table: &Arc<Table>,
+        number: u32,
+    ) -> Poll<Result<BuildEnd, StoreError>> {
         let (outside, queue) = (&mut self.outside, &self.queue);
         let polled = self.calls.call(|store| {
             let begin = || store.build(table, number);
@@ -651,6 +711,12 @@ enum Taken {
     Due,
     Nothing,
     End,
+}
+
+/// When a write that was not run is to run.
+enum Again {
+    InNextGroup,
+    After(Until),
 }
 
 /// What becomes due, for the cached lists.

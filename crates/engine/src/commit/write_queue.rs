@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use model::{TableNumber, Timestamp};
@@ -26,6 +26,8 @@ pub(crate) enum Work {
     Write {
         batch: WriteBatch,
         reply: Recipient,
+        /// Since when it waits for tables that others use.
+        put_aside: Option<Instant>,
     },
     Reserve {
         reply: oneshot::Sender<Result<(), EngineError>>,
@@ -83,6 +85,8 @@ pub(crate) enum Until {
     Activated(Timestamp),
     /// That nothing is due any more in the table.
     TableActivated(TableNumber),
+    /// An instant.
+    Later(Instant),
 }
 
 impl Until {
@@ -94,6 +98,7 @@ impl Until {
                 let now = shared.marks.matured().timestamp();
                 !shared.lists.is_overdue(*table, now)
             }
+            Until::Later(at) => Instant::now() >= *at,
         }
     }
 }
@@ -168,6 +173,15 @@ impl Queue {
         for (_, work) in over.into_iter().rev() {
             self.waiting.push_front(work);
         }
+    }
+
+    /// How long until work that waits for an instant can go on; `None` where none does.
+    pub(crate) fn until_later(&self, now: Instant) -> Option<Duration> {
+        let instants = self.deferred.iter().filter_map(|(until, _)| match until {
+            Until::Later(at) => Some(at.saturating_duration_since(now)),
+            Until::Activated(_) | Until::TableActivated(_) => None,
+        });
+        instants.min()
     }
 
     /// Requests that can be worked on now.
@@ -290,6 +304,7 @@ mod tests {
                 space: store::SpaceLimit::Any,
             },
             reply: Recipient::here().0,
+            put_aside: None,
         };
         let mut queue = Queue::default();
         let wakes = queue.push(work(None, 5));
@@ -307,6 +322,23 @@ mod tests {
         };
         let order: Vec<u64> = queue.take().into_iter().map(epoch).collect();
         assert_eq!(order, [2, 4, 5, 1, 3]);
+    }
+
+    #[test]
+    fn work_that_waits_for_an_instant_says_how_long() {
+        let mut queue = Queue::default();
+        let now = Instant::now();
+        assert_eq!(queue.until_later(now), None);
+        let reserve = || Work::Reserve {
+            reply: oneshot::channel().0,
+        };
+        let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+        queue.defer(Until::Activated(Timestamp(0)), reserve());
+        queue.defer(Until::Later(now + minute), reserve());
+        queue.defer(Until::Later(now + second), reserve());
+        assert_eq!(queue.until_later(now), Some(second));
+        assert_eq!(queue.until_later(now + minute), Some(Duration::ZERO));
+        assert_eq!((queue.ready(), queue.waiting()), (0, 3));
     }
 
     /// How often clients notify a writer that sleeps until all of so many wait.

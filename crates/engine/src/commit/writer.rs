@@ -87,7 +87,11 @@ impl Writer {
         self.check_room(&self.queue.lock())?;
         batch.encode_bodies(self.encode_row);
         let (reply, answer) = Recipient::here();
-        self.enqueue(Work::Write { batch, reply })?;
+        self.enqueue(Work::Write {
+            batch,
+            reply,
+            put_aside: None,
+        })?;
         Ok(answer)
     }
 

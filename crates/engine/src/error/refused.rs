@@ -68,6 +68,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::CatalogueMoved => EngineError::Store(StoreError::CatalogueMoved),
         // The writer has it wait, and no caller sees it.
         Refusal::Behind(_) | Refusal::Deferred => Unavailable::Overloaded.into(),
+        Refusal::TablesBusy => Unavailable::TablesBusy.into(),
         Refusal::Transaction(refusal) => refused_transaction(refusal),
         Refusal::Repeated(repeated) => has_run(repeated.is_same),
         Refusal::Full(Full { what, held, max }) => {

@@ -17,6 +17,11 @@ pub enum Unavailable {
         /// How many may wait.
         waiting_max: usize,
     },
+    /// A change of tables that others use without a pause.
+    #[error(
+        "Nothing was changed: others use the table, and did not stop for long. Try again later."
+    )]
+    TablesBusy,
     /// The server is shutting down.
     #[error("The server is shutting down.")]
     Closing,

@@ -49,6 +49,7 @@ impl<D: BatchStore> Run<'_, D> {
             SchemaChange::DropColumn(number) => self.drop_column(table, *number),
             SchemaChange::AddIndex(index) => self.add_index(table, index),
             SchemaChange::BuildIndex(number) => self.build_index(table, *number),
+            SchemaChange::FailIndex(number) => self.fail_index(table, *number),
             SchemaChange::DropIndex(number) => self.drop_index(table, *number),
         }
     }
@@ -217,19 +218,24 @@ impl<D: BatchStore> Run<'_, D> {
         self.put_table(table)
     }
 
-    fn build_index(&mut self, mut table: Table, number: u32) -> Step<()> {
-        let position = index_position(&table, number);
-        let index = &table.indexes[position];
-        assert_eq!(
-            index.status,
-            IndexStatus::Processing,
-            "an index is built once"
-        );
+    fn build_index(&mut self, table: Table, number: u32) -> Step<()> {
+        let index = waiting_index(&table, number);
         let status = self.build(&table, index, IndexPace::InParts)?;
         if status == IndexStatus::Processing {
             self.is_begun = true;
             return Ok(());
         }
+        self.end_index(table, number, status)
+    }
+
+    fn fail_index(&mut self, table: Table, number: u32) -> Step<()> {
+        let status = self.not_unique(&table, waiting_index(&table, number))?;
+        self.end_index(table, number, status)
+    }
+
+    fn end_index(&mut self, mut table: Table, number: u32, status: IndexStatus) -> Step<()> {
+        let position = index_position(&table, number);
+        let index = &table.indexes[position];
         let index = Index {
             status,
             updated: self.now(),
@@ -266,6 +272,11 @@ impl<D: BatchStore> Run<'_, D> {
         if is_unique {
             return Ok(IndexStatus::Available);
         }
+        self.not_unique(table, index)
+    }
+
+    /// The status of an index that is to be unique and is not, of which nothing stays.
+    fn not_unique(&self, table: &Table, index: &Index) -> Step<IndexStatus> {
         let gone = TablesChange::DropIndex(table.number, index);
         self.rows().reshape(gone)?;
         Ok(IndexStatus::Failed(NOT_UNIQUE.to_owned()))
@@ -348,6 +359,13 @@ pub(super) fn position_of(table: &Table, number: ColumnNumber) -> usize {
     columns
         .position(|column| column.number == number)
         .expect("the change was checked against these columns")
+}
+
+fn waiting_index(table: &Table, number: u32) -> &Index {
+    let index = &table.indexes[index_position(table, number)];
+    let waits = index.status == IndexStatus::Processing;
+    assert!(waits, "an index is built once");
+    index
 }
 
 fn index_position(table: &Table, number: u32) -> usize {

@@ -108,7 +108,9 @@ fn of_change(table: &Table, change: &SchemaChange) -> (SchemaAct, Option<String>
         }
         SchemaChange::DropColumn(number) => (SchemaAct::ColumnDeleted, column(*number)),
         SchemaChange::AddIndex(index) => (SchemaAct::IndexCreated, Some(index.key.to_string())),
-        SchemaChange::BuildIndex(number) => (SchemaAct::IndexBuilt, index(*number)),
+        SchemaChange::BuildIndex(number) | SchemaChange::FailIndex(number) => {
+            (SchemaAct::IndexBuilt, index(*number))
+        }
         SchemaChange::DropIndex(number) => (SchemaAct::IndexDeleted, index(*number)),
     }
 }

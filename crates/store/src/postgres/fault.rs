@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
+use query::names;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
@@ -15,6 +16,10 @@ impl From<Error> for StoreError {
         if is_outage(&error) {
             let detail = cause(&error);
             return StoreError::Unreachable { detail };
+        }
+        if let Some(index) = index_in_the_way(&error) {
+            let index = index.to_owned();
+            return StoreError::NotUnique { index };
         }
         let code = error.code();
         match code {
@@ -35,6 +40,15 @@ impl From<Error> for StoreError {
             },
         }
     }
+}
+
+/// The index of a user that is against a statement. The laws ask those that are available before;
+/// so this one is not yet, or the database and the laws differ.
+fn index_in_the_way(error: &Error) -> Option<&str> {
+    let said = error.as_db_error()?;
+    let is_unique = *said.code() == SqlState::UNIQUE_VIOLATION;
+    let name = said.constraint().filter(|_| is_unique)?;
+    names::parse_index(name).is_some().then_some(name)
 }
 
 /// Whether the connection has ended, or none could be made, and not one statement failed: the same

@@ -182,7 +182,9 @@ async fn take(
     let settings = look::settings(client).await?;
     need(checks::version(&settings))?;
     need(checks::encoding(url, &settings))?;
-    need(look::pooler(client, url, password_file).await?)?;
+    if purpose != OpenedFor::GoOn {
+        need(look::pooler(client, url, password_file).await?)?;
+    }
     need(checks::session(&settings))?;
     let seen = look::schema(client, &url.schema).await?;
     need(checks::schema(url, &seen))?;

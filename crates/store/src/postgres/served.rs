@@ -15,7 +15,7 @@ use super::write::shared_writer::{SharedWriter, WriterPlace};
 use super::write::turn::DatabaseTurn;
 use crate::batch::TableConstraints;
 use crate::{
-    ArchivePart, ArchivePiece, BoundaryOf, ChangedRows, Counts, Deployment, ExecutionRecord,
+    ArchivePart, ArchivePiece, BoundaryOf, BuildEnd, ChangedRows, Counts, Deployment, ExecutionRecord,
     KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions, OperationsOf, Options,
     Point, QueuedCall, QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Store,
     StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
@@ -81,10 +81,10 @@ impl StoreUpkeep for ServedDatabase {
         self.reads.load()
     }
 
-    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, ()> {
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, BuildEnd> {
         let mut indexes = table.indexes.iter();
         let Some(index) = indexes.find(|one| one.number == index).cloned() else {
-            return Box::pin(ready(Ok(())));
+            return Box::pin(ready(Ok(BuildEnd::Ready)));
         };
         let WriterPlace {
             url, password_file, ..

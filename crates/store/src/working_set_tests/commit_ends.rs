@@ -416,7 +416,7 @@ fn a_change_of_a_table_that_is_read_for_long_is_put_aside() {
     while place.sql(waits) != "1" {}
     let outcomes = place.done(&batches);
     assert!(
-        matches!(outcomes[..], [Ok(_), Err(Refusal::Deferred), Ok(_)]),
+        matches!(outcomes[..], [Ok(_), Err(Refusal::TablesBusy), Ok(_)]),
         "{outcomes:?}"
     );
     assert_eq!(place.rows(), "a=x1 b=x2");
@@ -425,6 +425,29 @@ fn a_change_of_a_table_that_is_read_for_long_is_put_aside() {
     let outcomes = place.done(&[change]);
     assert!(outcomes[0].is_ok(), "{outcomes:?}");
     assert_eq!(place.sql("SELECT count(c2) FROM t2"), "0");
+}
+
+#[test]
+fn a_value_that_an_index_has_while_it_is_built_is_a_conflict() {
+    let mut waiting = table();
+    waiting.indexes[0].status = IndexStatus::Processing;
+    let key = waiting.indexes[0].key.to_string();
+    let mut place = Place::of("being_built", &waiting);
+    place.done(&[place.put("a", "x1")]);
+    let taken = StoreError::NotUnique { index: key };
+    let GroupEnd::Nothing(error) = place.run(&[place.put("b", "x1")]) else {
+        panic!("the index keeps values apart");
+    };
+    assert_eq!(error, taken);
+    // One that is sent before the end of its batch.
+    let mut sent = place.put("b", "x1");
+    sent.ops.push(place.matching("x9"));
+    let outcomes = place.done(&[sent, place.put("c", "x2")]);
+    assert!(
+        matches!(&outcomes[..], [Err(Refusal::Failed(error)), Ok(_)] if *error == taken),
+        "{outcomes:?}"
+    );
+    assert_eq!(place.rows(), "a=x1 c=x2");
 }
 
 #[test]

@@ -8,18 +8,18 @@ use model::{Index, Table};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-use crate::StoreError;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
 use crate::postgres::connection::{connect, literal, row};
 use crate::postgres::row_tables::{UserIndex, user_indexes};
+use crate::{BuildEnd, StoreError};
 
 /// It waits for each session that has an older snapshot, however long that takes.
 const PATIENT: &str = "SET lock_timeout = 0; SET statement_timeout = 0";
 
 /// Builds an index that a user has made and that waits for it. Where it is to be unique and is not,
-/// nothing is built: the commit that is to make it available finds that by itself. Dropped, it is
-/// called off, which the server notices by the end of the connection.
+/// nothing is built. Dropped, it is called off, which the server notices by the end of the
+/// connection.
 ///
 /// # Errors
 /// What the database says. It may be tried again.
@@ -27,17 +27,17 @@ pub(crate) async fn build_index(
     url: &DatabaseUrl,
     password_file: Option<&Path>,
     (table, index): (&Table, &Index),
-) -> Result<(), StoreError> {
+) -> Result<BuildEnd, StoreError> {
     let connection = connect(url, password_file).await;
     let connection = connection.map_err(|fault| checks::not_connected(url, &fault))?;
     let client = &connection.client;
     client.batch_execute(PATIENT).await?;
     for one in user_indexes(table, index) {
         if !build(client, &one).await? {
-            break;
+            return Ok(BuildEnd::NotUnique);
         }
     }
-    Ok(())
+    Ok(BuildEnd::Ready)
 }
 
 /// Whether it is there then.

@@ -31,8 +31,10 @@ const BATCH_SESSION: &str = "SET client_min_messages = warning; \
                              SET max_parallel_workers_per_gather = 0";
 /// Most statements that stay prepared. Each table has about twenty.
 const PREPARED_MAX: usize = 2_000;
-/// So long a change of tables waits for those who read them, before others may write again.
+/// So long a change of tables waits for those who use them, before others may write again.
 const TABLES_WAIT_MS: u64 = 100;
+/// The same of a further change in a transaction in which one has waited in vain.
+const FURTHER_WAIT_MS: u64 = 1;
 /// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left. The name
 /// is for the group that begins.
 const LOCK: &str = "SELECT mark, groups, last_group, gen_random_uuid()::text FROM meta FOR UPDATE";
@@ -109,8 +111,10 @@ pub(crate) struct WriterSession {
     is_open: Cell<bool>,
     /// Whether a statement of it has failed, so that it takes no more.
     has_failed: Cell<bool>,
-    /// Whether a change of tables was given up, because they were read.
+    /// Whether a change of tables was given up, because others used them.
     are_tables_busy: Cell<bool>,
+    /// Whether one was in this transaction.
+    has_waited: Cell<bool>,
     /// Whether the session has ended.
     has_ended: Cell<bool>,
     /// The name of the group that began last.
@@ -135,6 +139,7 @@ impl WriterSession {
             is_open: Cell::new(false),
             has_failed: Cell::new(false),
             are_tables_busy: Cell::new(false),
+            has_waited: Cell::new(false),
             has_ended: Cell::new(false),
             group_name: RefCell::default(),
             round_trips: Cell::new(0),
@@ -176,42 +181,53 @@ impl WriterSession {
         }
     }
 
-    /// Changes tables. It waits but shortly for those who read them, as all that write wait behind
+    /// Changes tables. It waits but shortly for those who use them, as all that write wait behind
     /// it; then [`WriterSession::take_tables_busy`] says so, and nothing of the change stays.
     pub(super) fn reshape(&self, sql: &str) -> Result<(), StoreError> {
+        match self.change_tables(sql)? {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The same, unless what is unique is against it: whether it was not.
+    pub(super) fn reshape_if_free(&self, sql: &str) -> Result<bool, StoreError> {
+        match self.change_tables(sql)? {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What came of a change of tables. One that failed has left nothing.
+    fn change_tables(&self, sql: &str) -> Result<Result<(), Error>, StoreError> {
         self.count_trip();
+        let wait_ms = if self.has_waited.get() {
+            FURTHER_WAIT_MS
+        } else {
+            TABLES_WAIT_MS
+        };
         // The setting ends with the transaction: of what else it locks, it is the only writer.
         let all = format!(
-            "SAVEPOINT tables; SET LOCAL lock_timeout = '{TABLES_WAIT_MS}ms'; {sql} \
-             RELEASE tables"
+            "SAVEPOINT tables; SET LOCAL lock_timeout = '{wait_ms}ms'; {sql} RELEASE tables"
         );
-        match self.runtime.block_on(self.client.batch_execute(&all)) {
-            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        let ran = self.runtime.block_on(self.client.batch_execute(&all));
+        match ran {
+            Err(error) if is_of_statement(&error) => {
                 self.take_back("tables")?;
-                self.are_tables_busy.set(true);
-                Err(error.into())
+                if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+                    self.are_tables_busy.set(true);
+                    self.has_waited.set(true);
+                }
+                Ok(Err(error))
             }
-            ran => self.heed(ran),
+            ran => self.heed(ran).map(Ok),
         }
     }
 
-    /// Whether a change of tables was given up since, because they were read.
+    /// Whether a change of tables was given up since, because others used them.
     pub(super) fn take_tables_busy(&self) -> bool {
         self.are_tables_busy.take()
-    }
-
-    /// Runs statements that have no parameters and no answer, unless what is unique is against
-    /// them: whether it was not.
-    pub(super) fn simple_if_free(&self, sql: &str) -> Result<bool, StoreError> {
-        self.count_trip();
-        let all = format!("SAVEPOINT free; {sql} RELEASE free");
-        match self.runtime.block_on(self.client.batch_execute(&all)) {
-            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
-                self.take_back("free")?;
-                Ok(false)
-            }
-            ran => self.heed(ran).map(|()| true),
-        }
     }
 
     /// Runs statements in their order, in one round trip. Behind one that fails nothing is run,
@@ -225,6 +241,7 @@ impl WriterSession {
             self.simple("ROLLBACK")?;
         }
         self.has_failed.set(false);
+        self.has_waited.set(false);
         let opening = [SqlCall::plain("BEGIN"), SqlCall::plain(LOCK)];
         let first = start.calls.iter();
         let all: Vec<&SqlCall> = opening.iter().chain(first).chain(calls).collect();

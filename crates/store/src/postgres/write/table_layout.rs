@@ -50,7 +50,7 @@ impl TableLayout for PostgresRows<'_> {
             self.remove_half_built(&both)?;
         }
         let missing = both.iter().map(|one| one.create("IF NOT EXISTS "));
-        let is_free = self.session.simple_if_free(&missing.collect::<String>())?;
+        let is_free = self.session.reshape_if_free(&missing.collect::<String>())?;
         Ok(if is_free {
             IndexBuilt::Whole
         } else {

@@ -1,5 +1,6 @@
 //! What is left to do between commits, in slices: what functions have left, bodies of older
-//! schemas, and versions below the line of their table.
+//! schemas, versions below the line of their table, and, of a store that was copied before it had
+//! counted them, the bytes of versions.
 
 use std::sync::Arc;
 
@@ -70,10 +71,9 @@ impl DatabaseWriter {
         let rest = match Task::parse(&left.task)? {
             Task::Bodies => self.encode_slice(&rows, &table, left.from)?,
             Task::Forget => forget_slice(&rows, &state.growth, &table, left.from)?,
-            // A table goes at once here, and each is counted from its beginning.
-            task @ (Task::Drop | Task::Count) => {
-                return Err(corrupt(format!("the upkeep {task:?} is left")));
-            }
+            Task::Count => count_slice(&rows, &mut state.growth, &table, left.from)?,
+            // A table goes at once here.
+            Task::Drop => return Err(corrupt("the upkeep of a deleted table is left")),
         };
         rows.change_stored(&goes_on(left, rest))?;
         let is_more = rows.first_stored(&next_task())?.is_some();
@@ -135,6 +135,24 @@ fn forget_slice(
         let all = || -> Vec<cells::SqlParameter> { vec![Box::new(from), Box::new(last)] };
         rows.forget(table, (which, &all), table.options.kept_from, growth)?;
     }
+    Ok(last)
+}
+
+/// Counts the next versions after `from`; where to go on, if there may be more.
+fn count_slice(
+    rows: &PostgresRows<'_>,
+    growth: &mut Growth,
+    table: &Table,
+    from: i64,
+) -> Result<Option<i64>, StoreError> {
+    let versions = names::versions(table.number);
+    let found = slice(rows, table, ("v.rid, v.size", &versions, "rid"), from)?;
+    let mut bytes = 0;
+    for row in &found {
+        bytes += row.try_get::<_, i64>(1)?;
+    }
+    let last = last(&found)?;
+    growth.counted(table.number, bytes, last);
     Ok(last)
 }
 

@@ -3,9 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-#[cfg(test)]
-use model::Catalogue;
-use model::{Mark, Timestamp};
+use model::{Catalogue, Mark, Timestamp};
+use query::names;
 
 use super::bulk_send::calls_of;
 use super::group_requests::GroupRequests;
@@ -324,7 +323,7 @@ impl DatabaseWriter {
             BurstEnd::Nothing(error) => {
                 // It has ended already where a statement of it failed.
                 let _ = self.session.rollback();
-                GroupEnd::Nothing(error)
+                GroupEnd::Nothing(by_key(error, &state.catalogue))
             }
             BurstEnd::Unknown(cause) => GroupEnd::Unknown(UnknownEnd {
                 cause,
@@ -425,6 +424,20 @@ impl DatabaseWriter {
     }
 }
 
+/// An error that names an index as the database does, by the index's key.
+fn by_key(error: StoreError, catalogue: &Catalogue) -> StoreError {
+    let StoreError::NotUnique { index } = error else {
+        return error;
+    };
+    let key = names::parse_index(&index).and_then(|(table, number)| {
+        let mut indexes = catalogue.table_by_number(table)?.indexes.iter();
+        let found = indexes.find(|one| one.number == number)?;
+        Some(found.key.to_string())
+    });
+    let index = key.unwrap_or(index);
+    StoreError::NotUnique { index }
+}
+
 /// What a group writes beside rows, until it is sent.
 #[derive(Default)]
 pub(super) struct BesideRows {
@@ -521,15 +534,14 @@ impl<'g> OpenGroup<'g> {
                 self.drop_batch()?;
                 let session = self.set.database().session;
                 // Others may write before it tries again.
-                let is_put_aside = session.take_tables_busy();
-                let refusal = if is_put_aside {
-                    Refusal::Deferred
+                let refusal = if session.take_tables_busy() {
+                    Refusal::TablesBusy
                 } else {
-                    Refusal::Failed(error)
+                    Refusal::Failed(by_key(error, &self.state.catalogue))
                 };
                 Err(refusal.into())
             }
-            Err(failed) => Err(failed),
+            Err(Halt::Failed(error)) => Err(by_key(error, &self.state.catalogue).into()),
         }
     }
 

@@ -212,6 +212,7 @@ fn of_unavailable(error: &Unavailable) -> ApiError {
         Unavailable::ClockImplausible { .. } => format!("{error} {CLOCK_ADVICE}"),
         Unavailable::Overloaded
         | Unavailable::DryRunsBusy { .. }
+        | Unavailable::TablesBusy
         | Unavailable::AwaitsCommit
         | Unavailable::Closing
         | Unavailable::Stopped => error.to_string(),

@@ -205,6 +205,7 @@ fn unavailable_cases() -> Vec<(Unavailable, Kind)> {
     vec![
         (U::DryRunsBusy { waiting_max: 1 }, kind),
         (U::Overloaded, kind),
+        (U::TablesBusy, kind),
         (U::AwaitsCommit, kind),
         (U::Closing, kind),
         (U::Stopped, kind),

@@ -1,0 +1,173 @@
+//! Changes of tables that others use: all others write meanwhile, and the change is tried again, but
+//! seldom, as each try holds them up.
+
+mod fixture;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use engine::{Engine, EngineError, Unavailable};
+use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, row};
+use futures_executor::block_on;
+use model::{Column, Mark};
+use store::{
+    Boundaries, CatalogueOp, Changes, Committed, Op, Outcome, Pending, Refusal, Store, StoreFuture,
+    WriteBatch,
+};
+use testing::{Hooked, OwnTurn, StoreHooks};
+
+/// The real store, whose tables others use as long as a test says so.
+struct Used {
+    inner: Arc<dyn Store>,
+    is_busy: AtomicBool,
+    tries: AtomicUsize,
+}
+
+impl StoreHooks for Used {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn apply<'a>(
+        &'a self,
+        batches: &'a [WriteBatch],
+        first: Mark,
+    ) -> StoreFuture<'a, Box<dyn Pending>> {
+        let is_change = |op: &Op| matches!(op, Op::Catalogue(CatalogueOp::ChangeSchema { .. }));
+        let is_busy = self.is_busy.load(Ordering::SeqCst);
+        let busy = batches
+            .iter()
+            .map(|batch| is_busy && batch.ops.iter().any(is_change));
+        let busy: Vec<bool> = busy.collect();
+        let count = busy.iter().filter(|busy| **busy).count();
+        self.tries.fetch_add(count, Ordering::SeqCst);
+        let others = batches.iter().zip(&busy).filter(|(_, busy)| !**busy);
+        let others: Vec<WriteBatch> = others.map(|(batch, _)| batch.clone()).collect();
+        Box::pin(async move {
+            let pending = self.inner.apply(&others, first).await?;
+            let outcomes = with_busy(pending.outcomes().to_vec(), &busy);
+            let pending: Box<dyn Pending> = Box::new(OfOthers {
+                pending,
+                busy,
+                outcomes,
+            });
+            Ok(pending)
+        })
+    }
+}
+
+/// What became of the batches that are not put aside.
+struct OfOthers {
+    pending: Box<dyn Pending>,
+    busy: Vec<bool>,
+    outcomes: Vec<Outcome>,
+}
+
+fn with_busy(others: Vec<Outcome>, busy: &[bool]) -> Vec<Outcome> {
+    let mut others = others.into_iter();
+    let outcome = |busy: &bool| match busy {
+        true => Err(Refusal::TablesBusy),
+        false => others.next().expect("each of the others has one"),
+    };
+    busy.iter().map(outcome).collect()
+}
+
+impl Pending for OfOthers {
+    fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    fn due(&self) -> &[Changes] {
+        self.pending.due()
+    }
+
+    fn boundaries(&self) -> Boundaries {
+        self.pending.boundaries()
+    }
+
+    fn commit(self: Box<Self>) -> StoreFuture<'static, Committed> {
+        let OfOthers { pending, busy, .. } = *self;
+        Box::pin(async move {
+            Ok(match pending.commit().await? {
+                Committed::Done(outcomes) => Committed::Done(with_busy(outcomes, &busy)),
+                unknown @ Committed::Unknown(_) => unknown,
+            })
+        })
+    }
+}
+
+struct Site {
+    _directory: tempfile::TempDir,
+    store: Arc<Hooked<Used>>,
+    engine: Arc<Engine>,
+}
+
+/// Where others use the tables from now on.
+fn site() -> Site {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(directory.path());
+    let store = Arc::new(Hooked(Used {
+        inner: fixture::open_store(&config),
+        is_busy: AtomicBool::new(false),
+        tries: AtomicUsize::new(0),
+    }));
+    let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
+    furnish(&engine);
+    store.is_busy.store(true, Ordering::SeqCst);
+    Site {
+        _directory: directory,
+        store,
+        engine,
+    }
+}
+
+impl Site {
+    fn add_column(&self) -> Result<Column, EngineError> {
+        let (key, column) = (key(), integer("z"));
+        block_on(self.engine.create_column(&key, PLACE, &column))
+    }
+
+    fn tries(&self) -> usize {
+        self.store.tries.load(Ordering::SeqCst)
+    }
+
+    fn wait_for_a_try(&self) {
+        while self.tries() == 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_change_of_a_table_that_others_use_is_tried_seldom_until_it_is_done() {
+    let site = site();
+    thread::scope(|scope| {
+        let changed = scope.spawn(|| site.add_column());
+        site.wait_for_a_try();
+        for nth in 0..200 {
+            let row = row(&format!("r{nth}"), &[("n", 1)]);
+            block_on(site.engine.create_row(&key(), PLACE, row)).unwrap();
+        }
+        // One a second.
+        assert!(site.tries() < 100, "{}", site.tries());
+        site.store.is_busy.store(false, Ordering::SeqCst);
+        changed.join().unwrap().unwrap();
+    });
+    site.engine.close().unwrap();
+}
+
+#[test]
+fn a_change_of_a_table_that_others_use_does_not_keep_the_engine_open() {
+    let site = site();
+    thread::scope(|scope| {
+        let changed = scope.spawn(|| site.add_column());
+        site.wait_for_a_try();
+        site.engine.close().unwrap();
+        let refused = changed.join().unwrap().unwrap_err();
+        assert!(
+            matches!(refused, EngineError::Unavailable(Unavailable::TablesBusy)),
+            "{refused:?}"
+        );
+    });
+}
