@@ -75,16 +75,10 @@ impl Place for Served {
 const SHARED: &str = "conformance";
 
 /// What PostgreSQL does not do yet, and which cases need it.
-const NOT_YET: &[(&str, &[&str])] = &[
-    (
-        "previews",
-        &["matching::previews_look_at_the_clock_between_batches"],
-    ),
-    (
-        "slices of upkeep: a deleted table goes at once",
-        &["time::run_upkeep_removes_deleted_tables_in_slices"],
-    ),
-];
+const NOT_YET: &[(&str, &[&str])] = &[(
+    "slices of upkeep: a deleted table goes at once",
+    &["time::run_upkeep_removes_deleted_tables_in_slices"],
+)];
 
 /// What takes PostgreSQL minutes on a busy machine: it is asked for each of 10,000 rows, or finds
 /// as many within the time of a search.

@@ -43,6 +43,7 @@ mod lending;
 mod list;
 mod page;
 mod point;
+pub(super) mod preview;
 mod primary;
 mod reachable;
 mod read_halt;
@@ -90,7 +91,7 @@ struct SharedReads {
     standing: Arc<DatabaseStanding>,
     encode_row: EncodeRow,
     /// The key of encrypted columns, and of what may hold their values.
-    vault: Vault,
+    vault: Arc<Vault>,
     /// The key of variables of functions.
     variables: Arc<Vault>,
     /// Longest time of a short read.
@@ -167,7 +168,7 @@ impl DatabaseReads {
                 standing: Arc::clone(&standing),
                 handle,
                 encode_row: options.encode_row,
-                vault: Vault::of_values(keys),
+                vault: Arc::new(Vault::of_values(keys)),
                 variables: Arc::new(Vault::of_variables(keys)),
                 short: Duration::from_millis(short_ms),
                 limit_ms: options.read_limit_ms,
@@ -204,16 +205,21 @@ impl DatabaseReads {
         }
     }
 
+    /// The key of encrypted columns, which previews of the writer open with as well.
+    pub(super) fn values_key(&self) -> Arc<Vault> {
+        Arc::clone(&self.shared.vault)
+    }
+
     /// The key of variables of functions, of which the writer has the same.
     pub(super) fn variables_key(&self) -> Arc<Vault> {
         Arc::clone(&self.shared.variables)
     }
 
     /// Runs beside reads what is no read. Dropped, it is called off.
-    pub(super) fn aside(
+    pub(super) fn aside<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<(), StoreError>> + Send + 'static,
-    ) -> StoreFuture<'static, ()> {
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> StoreFuture<'static, T> {
         let mut running = JoinSet::new();
         running.spawn_on(work, &self.shared.handle);
         Box::pin(async move {

@@ -32,7 +32,7 @@ struct ServedDatabase {
 impl DatabaseStore {
     /// Serves the store, in the place that the options name. A session that ends is begun again
     /// when something is to be written. Not all can be written yet: what must hold over valid time
-    /// and encrypted columns cannot, and nothing can be tried.
+    /// and encrypted columns cannot.
     ///
     /// # Errors
     /// As [`DatabaseReads::open`]; what the database says.
@@ -51,6 +51,7 @@ impl DatabaseStore {
             url: DatabaseUrl::clone(url),
             password_file: password_file.map(Path::to_owned),
             encode_row: options.encode_row,
+            values: reads.values_key(),
             variables: reads.variables_key(),
         };
         let writer = self.into_writer(place.encode_row, Arc::clone(&place.variables))?;

@@ -20,7 +20,6 @@ pub(crate) mod inspect;
 mod preview;
 mod read;
 pub(crate) mod schema;
-mod together;
 pub(crate) mod upkeep;
 pub(crate) mod write;
 

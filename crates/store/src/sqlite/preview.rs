@@ -8,17 +8,16 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Mark, Row};
+use model::{Mark, Row, Timestamp};
 
 use super::Shared;
 use super::commit::writer::Writer;
 use super::read::preview;
-use super::together::Together;
-use crate::batch::{Outcome, WriteBatch};
+use crate::batch::{Applied, Outcome, WriteBatch};
 use crate::history_line;
 use crate::laws::run::RunManner;
 use crate::laws::settled::BatchEnd;
-use crate::refusal::Refusal;
+use crate::laws::trying::{TriedGroup, try_all};
 use crate::{Listed, Listing, Point, Preview, StoreError, StoreFuture, Trial};
 
 /// An open transaction with what became of its batches.
@@ -54,13 +53,7 @@ impl Previewing {
         let limit = Duration::from_millis(self.limit_ms);
         writer.deadline.limit(Some(limit));
         writer.begin()?;
-        let mut trying = Trying {
-            writer,
-            mark: first,
-        };
-        for trial in trials {
-            self.outcomes.extend(trying.run(trial)?);
-        }
+        self.outcomes = try_all(&mut **writer, trials, first)?;
         Ok(())
     }
 
@@ -102,60 +95,26 @@ impl Previewing {
     }
 }
 
-/// Batches as they are tried, one trial after the other.
-struct Trying<'w> {
-    writer: &'w mut Writer,
-    /// The next one that was never given.
-    mark: Mark,
-}
-
-/// So often a trial is begun again without the batch that kept it from being done. Then each is
-/// tried on its own.
-const ROUNDS_MAX: usize = 16;
-
-impl Trying<'_> {
-    /// Tries batches that are to be committed together. Those that keep the others from being done
-    /// are left out.
-    fn run(&mut self, trial: &Trial) -> Result<Vec<Outcome>, StoreError> {
-        let group = &*trial.batches;
-        let manner = |blames| RunManner {
-            blames,
-            judges_end: trial.judges_end,
-        };
-        if group.len() > 1 {
-            let mut refused: Vec<Option<Refusal>> = vec![None; group.len()];
-            for _ in 0..ROUNDS_MAX {
-                let together = Together::of(group, &refused);
-                match self.one(&together.batch, manner(true))? {
-                    Ok(applied) => return Ok(together.outcomes(applied, refused)),
-                    Err(Refusal::Of { nth, refusal }) => {
-                        refused[together.batch_of(nth)] = Some(*refusal);
-                    }
-                    Err(_) => break,
-                }
-            }
-        }
-        let each = group.iter();
-        each.map(|batch| self.one(batch, manner(batch.noted_in.is_some())))
-            .collect()
-    }
-
-    fn one(&mut self, batch: &WriteBatch, manner: RunManner) -> Result<Outcome, StoreError> {
+impl TriedGroup for Writer {
+    fn need_time(&self) -> Result<(), StoreError> {
         // A statement that moves a large row takes few steps, at which alone SQLite looks.
-        if self.writer.deadline.is_past() {
+        if self.deadline.is_past() {
             return Err(StoreError::Interrupted);
         }
-        self.writer.activate_all(self.mark.timestamp())?;
-        match self.writer.run_so(batch, self.mark, manner) {
-            Ok(applied) => {
-                if applied.mark.is_some() {
-                    self.mark = self.mark.next();
-                }
-                Ok(Ok(applied))
-            }
-            Err(BatchEnd::Alone(Refusal::Failed(error)) | BatchEnd::WithAll(error)) => Err(error),
-            Err(BatchEnd::Alone(refusal)) => Ok(Err(refusal)),
-        }
+        Ok(())
+    }
+
+    fn show_all_due(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        self.activate_all(instant)
+    }
+
+    fn run_so(
+        &mut self,
+        batch: &WriteBatch,
+        mark: Mark,
+        manner: RunManner,
+    ) -> Result<Applied, BatchEnd> {
+        Writer::run_so(self, batch, mark, manner)
     }
 }
 

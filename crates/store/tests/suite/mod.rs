@@ -12,6 +12,7 @@ pub mod db;
 mod groups;
 pub mod history_write;
 mod matching;
+mod previews;
 pub mod related;
 mod rows;
 pub mod schema;
@@ -76,6 +77,9 @@ cases! {
         matches_under_another_catalogue_are_refused
         rows_that_moved_are_left_alone
         operators_compute_from_the_row_that_is_there;
+    previews:
+        a_preview_shows_what_would_be_and_leaves_nothing
+        a_preview_leaves_out_what_a_commit_would_refuse;
     search:
         an_index_of_words_comes_and_goes
         words_are_found_as_long_as_they_stand

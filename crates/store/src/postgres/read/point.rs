@@ -17,7 +17,7 @@ use crate::list_read::ListingBudget;
 use crate::{Listed, Listing, Point, Snapshot};
 
 /// Columns of a stamp, before those of the row in a point read.
-const STAMP_COLUMNS: usize = 2;
+pub(super) const STAMP_COLUMNS: usize = 2;
 
 /// A [`Point`] to be handed over.
 pub(super) struct OwnedPoint {

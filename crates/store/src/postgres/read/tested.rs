@@ -21,6 +21,9 @@ use crate::{Listed, Listing, Snapshot, StoreError, TotalCap};
 /// Rows that are fetched at once: some of them may hold a megabyte.
 const FETCHED_ROWS: i32 = 64;
 
+/// Most rows that are tested where all of them are sent.
+pub(super) const TESTED_MAX: usize = 100_000;
+
 /// Reads the rows that a statement lets through, and those that pass are left.
 struct TestedRows<'a> {
     transaction: &'a Transaction<'a>,
@@ -160,21 +163,32 @@ impl TestedRows<'_> {
     }
 
     fn passes(&mut self, row: &Row) -> Step<bool> {
-        let until = self.until;
-        let mut is_over = move || Instant::now() >= until;
+        let fields = (self.table, &*self.fields, self.first);
+        let passes = passes(row, fields, &mut self.test, self.until)?;
         let limit_ms = self.limit_ms;
-        if is_over() {
-            return Err(StoreError::Timeout { limit_ms }.into());
-        }
-        let fields = self.fields.iter().enumerate();
-        let values = fields.map(|(offset, field)| {
-            cells::field_value(row, self.first + offset, (self.table, *field))
-        });
-        let values = values.collect::<Result<Vec<Value>, _>>()?;
-        let passes = self.test.passes(&values, &mut is_over);
-        passes.map_err(|unmatched| match unmatched {
-            Unmatched::Over => StoreError::Timeout { limit_ms }.into(),
-            Unmatched::TooHard => StoreError::PatternTooHard.into(),
-        })
+        passes.ok_or_else(|| StoreError::Timeout { limit_ms }.into())
+    }
+}
+
+/// Whether a row passes the test of these fields of a table, the first of which stands in this
+/// column; `None` when the time is over.
+pub(super) fn passes(
+    row: &Row,
+    (table, fields, first): (&Table, &[Field], usize),
+    test: &mut RowTest,
+    until: Instant,
+) -> Step<Option<bool>> {
+    let mut is_over = move || Instant::now() >= until;
+    if is_over() {
+        return Ok(None);
+    }
+    let fields = fields.iter().enumerate();
+    let values =
+        fields.map(|(offset, field)| cells::field_value(row, first + offset, (table, *field)));
+    let values = values.collect::<Result<Vec<Value>, _>>()?;
+    match test.passes(&values, &mut is_over) {
+        Ok(passes) => Ok(Some(passes)),
+        Err(Unmatched::Over) => Ok(None),
+        Err(Unmatched::TooHard) => Err(StoreError::PatternTooHard.into()),
     }
 }

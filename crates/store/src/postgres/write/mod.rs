@@ -12,6 +12,7 @@ mod group_requests;
 mod group_stamp;
 pub(crate) mod index_builds;
 mod period_search;
+mod preview;
 mod records;
 mod requests;
 mod row_amends;

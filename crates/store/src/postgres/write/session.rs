@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Instant;
 
 use model::Mark;
 use tokio::runtime::Runtime;
@@ -248,7 +249,7 @@ impl WriterSession {
         let mut found = self.answers(&all)?;
         let stamp = found[1].first();
         let stamp = stamp.ok_or_else(|| corrupt("the table `meta` has no row"))?;
-        let stands = (stamp.try_get(0)?, GroupStamp::read(stamp, 1)?);
+        let stands = (stamp.try_get::<_, i64>(0)?, GroupStamp::read(stamp, 1)?);
         if stands != (start.mark, start.group) {
             return Err(corrupt(
                 "another process has written to the store, which this one owns",
@@ -346,6 +347,22 @@ impl WriterSession {
         if !is_of_statement(error) {
             self.has_ended.set(true);
         }
+    }
+
+    /// From now on each statement of the open transaction is planned for its values, and takes no
+    /// longer than until then.
+    pub(super) fn limit_statements(&self, until: Instant) -> Result<(), StoreError> {
+        let left = until.saturating_duration_since(Instant::now());
+        self.simple(&format!(
+            "SET LOCAL statement_timeout = {}; SET LOCAL plan_cache_mode = force_custom_plan",
+            left.as_millis().max(1)
+        ))
+    }
+
+    /// Runs what reads in the open transaction.
+    pub(super) fn read<T>(&self, read: impl AsyncFnOnce(&Client) -> T) -> T {
+        self.count_trip();
+        self.runtime.block_on(read(&self.client))
     }
 
     /// Runs statements that have no parameters and no answer.

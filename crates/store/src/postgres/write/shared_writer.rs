@@ -24,6 +24,8 @@ pub(in crate::postgres) struct WriterPlace {
     pub(in crate::postgres) url: DatabaseUrl,
     pub(in crate::postgres) password_file: Option<PathBuf>,
     pub(in crate::postgres) encode_row: EncodeRow,
+    /// The key of encrypted columns.
+    pub(in crate::postgres) values: Arc<Vault>,
     /// The key of variables of functions.
     pub(in crate::postgres) variables: Arc<Vault>,
 }
@@ -129,6 +131,7 @@ impl SharedWriter {
             password_file,
             encode_row,
             variables,
+            ..
         } = &self.place;
         let store = DatabaseStore::open_again(url, password_file.as_deref())?;
         let writer = store.into_writer(*encode_row, Arc::clone(variables))?;

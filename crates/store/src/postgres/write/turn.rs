@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use model::{Mark, Timestamp};
 
+use super::preview::DatabasePreview;
 use super::shared_writer::{AskedCommit, LentWriter, SharedWriter};
 use super::writer::{AppliedGroup, DatabaseWriter, GroupEnd};
 use crate::batch::{Changes, Outcome, WriteBatch};
@@ -38,6 +39,16 @@ impl DatabaseTurn {
         }
         let detail = "another process has written to the store meanwhile".to_owned();
         Err(StoreError::Unreachable { detail })
+    }
+
+    /// Unlike a group, it is not begun again on another session: it has little time.
+    fn begin_preview(
+        &self,
+        tried: (&[Trial], Mark),
+        limit_ms: u64,
+    ) -> Result<DatabasePreview, StoreError> {
+        let (lent, shared) = (self.lend()?, Arc::clone(&self.shared));
+        DatabasePreview::begin(lent, shared, tried, limit_ms)
     }
 
     fn run(
@@ -86,15 +97,17 @@ impl WriteTurn for DatabaseTurn {
 
     fn preview<'a>(
         self: Box<Self>,
-        _: &'a [Trial],
-        _: Mark,
-        _: u64,
+        trials: &'a [Trial],
+        first: Mark,
+        limit_ms: u64,
     ) -> StoreFuture<'a, Box<dyn Preview>>
     where
         Self: 'a,
     {
-        let detail = "Nothing can be tried in PostgreSQL yet.".to_owned();
-        Box::pin(ready(Err(StoreError::Io { detail })))
+        let begun = self.begin_preview((trials, first), limit_ms);
+        Box::pin(ready(
+            begun.map(|preview| -> Box<dyn Preview> { Box::new(preview) }),
+        ))
     }
 
     fn reserve<'a>(self: Box<Self>, horizon: Mark) -> StoreFuture<'a, ()>

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Instant;
 
 use model::{Catalogue, Mark, Timestamp};
 use query::names;
@@ -22,12 +23,13 @@ use crate::laws::run::{Run, RunManner};
 use crate::laws::settled::{BatchEnd, SettledGroup, run_settled};
 use crate::laws::state::State;
 use crate::laws::touched::Touched;
+use crate::laws::trying::{TriedGroup, try_all};
 use crate::laws::working_set::WorkingSet;
 use crate::postgres::cells::SqlParameter;
 use crate::postgres::primary::Primary;
 use crate::refusal::Refusal;
 use crate::vault::Vault;
-use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError};
+use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError, Trial};
 
 /// The connection that writes, and what it knows.
 pub(crate) struct DatabaseWriter {
@@ -249,6 +251,7 @@ impl DatabaseWriter {
         beside.requests.borrow_mut().take_in(&found)?;
         Ok(OpenGroup {
             set,
+            until: None,
             beside,
             parts: (self.encode_row, &self.totals),
             state: self.committed.clone(),
@@ -293,6 +296,34 @@ impl DatabaseWriter {
             }
         }
         Ok(GroupRound::Ran(group.into_applied(outcomes)?))
+    }
+
+    /// Runs batches to look at what would be, inside a transaction that stays open: what became of
+    /// them, and the catalogue that they leave.
+    ///
+    /// # Errors
+    /// [`StoreError::Interrupted`] when the time is over; what the database says. A transaction may
+    /// be open then.
+    pub(super) fn try_batches(
+        &self,
+        trials: &[Trial],
+        first: Mark,
+        until: Instant,
+    ) -> Result<(Vec<Outcome>, Arc<Catalogue>), StoreError> {
+        let beside = BesideRows::default();
+        let batches = trials.iter().flat_map(|trial| trial.batches.clone());
+        let batches: Vec<WriteBatch> = batches.collect();
+        let mut group = self.begin(first, &beside, &batches)?;
+        group.until = Some(until);
+        group.need_time()?;
+        self.session.limit_statements(until)?;
+        let outcomes = try_all(&mut group, trials, first)?;
+        let mut left = Vec::new();
+        for table in group.set.take_unsent()? {
+            left.extend(calls_of(&table)?);
+        }
+        self.session.burst(&left)?;
+        Ok((outcomes, group.state.catalogue))
     }
 
     /// Sends what is left of a group, and its commit.
@@ -448,6 +479,8 @@ pub(super) struct BesideRows {
 /// A group while its batches run.
 struct OpenGroup<'g> {
     set: WorkingSet<PostgresRows<'g>>,
+    /// When its time is over, if it has little.
+    until: Option<Instant>,
     beside: &'g BesideRows,
     parts: (EncodeRow, &'g Totals),
     state: State,
@@ -463,23 +496,19 @@ impl SettledGroup for OpenGroup<'_> {
     }
 
     fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, BatchEnd> {
-        let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
-        if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
-            return Err(BatchEnd::Alone(Refusal::CatalogueMoved));
-        }
-        let mut run = self.fresh_run(mark, batch.noted_in.is_some());
-        run.touched = Touched::new(batch.ops.len(), batch.meets_rows_again());
-        run.unchanged_since = batch.unchanged_since;
-        let (ran, bytes) = run.run(batch);
-        self.written_bytes += bytes;
-        self.settle(ran).map_err(|halt| match halt {
-            Halt::Refused(refusal) => BatchEnd::Alone(refusal),
-            Halt::Failed(error) => BatchEnd::WithAll(error),
-        })
+        let manner = RunManner {
+            blames: batch.noted_in.is_some(),
+            judges_end: true,
+        };
+        self.run_so(batch, mark, manner)
     }
 
     fn show_due(&mut self, instant: Timestamp, which: DueRows<'_>) -> Result<usize, StoreError> {
-        let mut run = self.fresh_run(Mark(instant.0), false);
+        let manner = RunManner {
+            blames: false,
+            judges_end: true,
+        };
+        let mut run = self.fresh_run(Mark(instant.0), manner);
         let count = run.show_due(instant, which)?;
         let (state, touched) = (run.state, run.touched);
         self.set.keep()?;
@@ -495,23 +524,61 @@ impl SettledGroup for OpenGroup<'_> {
     }
 }
 
+impl TriedGroup for OpenGroup<'_> {
+    fn need_time(&self) -> Result<(), StoreError> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(StoreError::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn show_all_due(&mut self, instant: Timestamp) -> Result<(), StoreError> {
+        let all = DueRows::First {
+            count_max: DUE_ROWS_MAX,
+            only: None,
+        };
+        while self.state.is_due(instant) {
+            self.need_time()?;
+            self.show_due(instant, all)?;
+        }
+        Ok(())
+    }
+
+    fn run_so(
+        &mut self,
+        batch: &WriteBatch,
+        mark: Mark,
+        manner: RunManner,
+    ) -> Result<Applied, BatchEnd> {
+        let needs_catalogue = batch.ops.iter().any(Op::needs_catalogue);
+        if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
+            return Err(BatchEnd::Alone(Refusal::CatalogueMoved));
+        }
+        let mut run = self.fresh_run(mark, manner);
+        run.touched = Touched::new(batch.ops.len(), batch.meets_rows_again());
+        run.unchanged_since = batch.unchanged_since;
+        let (ran, bytes) = run.run(batch);
+        self.written_bytes += bytes;
+        self.settle(ran).map_err(|halt| match halt {
+            Halt::Refused(refusal) => BatchEnd::Alone(refusal),
+            Halt::Failed(error) => BatchEnd::WithAll(error),
+        })
+    }
+}
+
 impl<'g> OpenGroup<'g> {
     /// A run that has done nothing yet, of which all can be taken back.
-    fn fresh_run(&self, mark: Mark, blames: bool) -> Run<'g, WorkingSet<PostgresRows<'g>>> {
+    fn fresh_run(&self, mark: Mark, manner: RunManner) -> Run<'g, WorkingSet<PostgresRows<'g>>> {
         self.set.begin();
         self.beside.records.borrow_mut().begin();
         self.beside.requests.borrow_mut().begin();
-        let manner = RunManner {
-            blames,
-            judges_end: true,
-        };
-        Run::new(
-            self.set.clone(),
-            self.parts,
-            self.state.clone(),
-            mark,
-            manner,
-        )
+        let state = self.state.clone();
+        let mut run = Run::new(self.set.clone(), self.parts, state, mark, manner);
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            run.search_left = run.search_left.min(left);
+        }
+        run
     }
 
     fn settle(&mut self, ran: Step<(Applied, State)>) -> Step<Applied> {

@@ -1,0 +1,204 @@
+//! Reading inside the open transaction of a preview, on the connection that writes.
+
+use std::pin::pin;
+use std::time::Instant;
+
+use futures_util::TryStreamExt;
+use model::{Row, Selection, Table};
+use query::emit::{self, Statement};
+use query::{Dialect, Query, RowTest, Undecided, undecided};
+use tokio_postgres::Client;
+
+use super::found_row::RowShape;
+use super::kept_statements::ReadyStatement;
+use super::page::{FoundPage, cursor_values};
+use super::point::STAMP_COLUMNS;
+use super::read_halt::{ReadHalt, Step};
+use super::snapshot;
+use super::tested::{TESTED_MAX, passes};
+use crate::error::corrupt;
+use crate::list_read::ListingBudget;
+use crate::vault::Vault;
+use crate::{EncodeRow, Listed, Listing, Point, StoreError, TotalCap};
+
+/// What a preview reads with.
+pub(in crate::postgres) struct PreviewReads<'a> {
+    pub(in crate::postgres) client: &'a Client,
+    pub(in crate::postgres) encode_row: EncodeRow,
+    pub(in crate::postgres) vault: &'a Vault,
+    /// When its time is over.
+    pub(in crate::postgres) until: Instant,
+}
+
+impl PreviewReads<'_> {
+    /// As [`crate::StoreReads::list`], of what the connection sees.
+    pub(in crate::postgres) async fn list(
+        &self,
+        listing: Listing<'_>,
+    ) -> Result<Listed, StoreError> {
+        self.listed(listing).await.map_err(explain)
+    }
+
+    /// As [`crate::StoreReads::get`], of what the connection sees.
+    pub(in crate::postgres) async fn get(
+        &self,
+        point: Point<'_>,
+    ) -> Result<Option<Row>, StoreError> {
+        self.found(point).await.map_err(explain)
+    }
+
+    async fn listed(&self, listing: Listing<'_>) -> Step<Listed> {
+        let query = listing.query;
+        let left = undecided(&query.filter, Dialect::Postgres);
+        let mut page = FoundPage::default();
+        if listing.rows {
+            page = self.page(listing, left.clone()).await?;
+        }
+        let total = match (listing.total, left) {
+            (None, _) => 0,
+            (Some(cap), None) => self.total(query, cap).await?,
+            (Some(cap), Some(left)) => self.tested_total(query, cap, left).await?,
+        };
+        page.listed(listing, total)
+    }
+
+    async fn page(&self, listing: Listing<'_>, left: Option<Undecided>) -> Step<FoundPage> {
+        let query = listing.query;
+        let cursor = cursor_values(self.client, query).await?;
+        let mut statement = emit::rows(query, cursor.as_deref(), Dialect::Postgres);
+        let shape = RowShape {
+            is_now: query.reads_bodies(),
+            shows_span: query.shows_span,
+            ..self.shape(&query.table, &query.selection)
+        };
+        let (mut page, mut budget) = (FoundPage::default(), ListingBudget::of(listing));
+        let is_tested = left.is_some();
+        let mut left_out = 0;
+        let take = |row: &tokio_postgres::Row| {
+            if is_tested && left_out < query.offset {
+                left_out += 1;
+                return Ok(true);
+            }
+            let one = shape.read(row, 0)?;
+            budget.take(&one.row)?;
+            page.rows.push(one);
+            Ok(page.rows.len() < query.limit as usize)
+        };
+        match left {
+            None => self.each(&statement, None, take).await?,
+            Some(left) => {
+                bound(&mut statement);
+                let test = (&*query.table, left, shape.columns());
+                self.each(&statement, Some(test), take).await?;
+            }
+        }
+        page.fill(self.client, &shape).await?;
+        Ok(page)
+    }
+
+    /// Hands on each row that passes, until that says that it wants no more. What is tested has the
+    /// fields of the test from this column on.
+    async fn each(
+        &self,
+        statement: &Statement,
+        test: Option<(&Table, Undecided, usize)>,
+        mut take: impl FnMut(&tokio_postgres::Row) -> Step<bool>,
+    ) -> Step<()> {
+        let mut test = test
+            .map(|(table, left, first)| (table, left.fields.clone(), first, RowTest::new(left)));
+        let mut found = pin!(ReadyStatement::once(statement).run(self.client).await?);
+        let (mut is_wanted, mut count) = (true, 0);
+        // To the end, where an error may stand.
+        while let Some(row) = found.try_next().await? {
+            count += 1;
+            if !is_wanted {
+                continue;
+            }
+            let is_one = match &mut test {
+                None => true,
+                Some((table, fields, first, test)) => {
+                    if count > TESTED_MAX {
+                        return Err(StoreError::Interrupted.into());
+                    }
+                    let fields = (&**table, &**fields, *first);
+                    passes(&row, fields, test, self.until)?.ok_or(StoreError::Interrupted)?
+                }
+            };
+            is_wanted = !is_one || take(&row)?;
+        }
+        Ok(())
+    }
+
+    async fn total(&self, query: &Query, cap: TotalCap) -> Step<u64> {
+        let cap = match cap {
+            TotalCap::None => None,
+            TotalCap::UpTo(cap) => Some(cap),
+        };
+        let statement = emit::total(query, cap, Dialect::Postgres);
+        let row = ReadyStatement::once(&statement).row(self.client).await?;
+        let row = row.ok_or_else(|| corrupt("a count gave no row"))?;
+        Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
+    }
+
+    async fn tested_total(&self, query: &Query, cap: TotalCap, left: Undecided) -> Step<u64> {
+        let mut statement = emit::total(query, None, Dialect::Postgres);
+        bound(&mut statement);
+        let most = match cap {
+            TotalCap::None => u64::MAX,
+            TotalCap::UpTo(most) => most,
+        };
+        let mut count = 0;
+        self.each(&statement, Some((&*query.table, left, 0)), |_| {
+            count += 1;
+            Ok(count < most)
+        })
+        .await?;
+        Ok(count.min(most))
+    }
+
+    async fn found(&self, point: Point<'_>) -> Step<Option<Row>> {
+        let (table, id) = (point.table, point.id.as_str());
+        let (selection, seen) = (point.selection, point.visibility);
+        let statement = emit::point(table, id, selection, seen, Dialect::Postgres);
+        let found = ReadyStatement::once(&statement).row(self.client).await?;
+        let found = found.ok_or_else(|| corrupt("the table `meta` has no row"))?;
+        if found.try_get::<_, Option<i64>>(STAMP_COLUMNS)?.is_none() {
+            return Ok(None);
+        }
+        let shape = self.shape(table, selection);
+        let mut one = shape.read(&found, STAMP_COLUMNS)?;
+        if one.is_lacking {
+            snapshot::fill(self.client, &shape, vec![&mut one.row]).await?;
+        }
+        Ok(Some(one.row))
+    }
+
+    /// That of a row of now.
+    fn shape<'s>(&'s self, table: &'s Table, selection: &'s Selection) -> RowShape<'s> {
+        RowShape {
+            encode_row: self.encode_row,
+            vault: self.vault,
+            table,
+            selection,
+            is_now: true,
+            shows_span: false,
+            shows_end: false,
+            shows_damaged: false,
+        }
+    }
+}
+
+/// What is tested here is sent whole.
+fn bound(statement: &mut Statement) {
+    statement.sql += " LIMIT ";
+    statement.sql += &(TESTED_MAX + 1).to_string();
+}
+
+/// Who is interrupted here has run out of the preview's time; the preview knows its limit.
+fn explain(halt: ReadHalt) -> StoreError {
+    match halt {
+        ReadHalt::Store(error) => error,
+        ReadHalt::Database(error) => error.into(),
+        ReadHalt::Long => unreachable!("nothing is begun again elsewhere"),
+    }
+}
