@@ -108,7 +108,7 @@ impl<D: BatchStore> Run<'_, D> {
                 if known.is_none_or(|known| known.schema_epoch != table.schema_epoch) {
                     return Err(Refusal::CatalogueMoved.into());
                 }
-                D::constrain(self, table, change)
+                self.constrain(table, change)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Mark, Table};
+use model::Mark;
 
 use super::halt::{Halt, Step};
 use super::past::PastRows;
@@ -12,22 +12,16 @@ use super::state::State;
 use super::stored_tables::StoredTables;
 use super::table_layout::TableLayout;
 use super::transaction_store::TransactionStore;
-use crate::batch::{
-    Applied, BATCH_ROWS_MAX, Changes, ConstraintChange, Op, SpaceLimit, WriteBatch,
-};
+use crate::batch::{Applied, BATCH_ROWS_MAX, Changes, Op, SpaceLimit, WriteBatch};
 use crate::refusal::Refusal;
 use crate::staged::Done;
 use crate::written::{Matched, TimedDone, WrittenRow};
 
 /// A database, as a batch sees it: rows, their past, the tables of rows, those beside them,
-/// requests and transactions of clients; and what else a batch does, of which each method runs one
-/// part as its operation says, or as the law that calls it does.
+/// requests, transactions of clients, and the record of the commit.
 pub(crate) trait BatchStore:
     RowStore + PastRows + StoredTables + TableLayout + RequestStore + TransactionStore + Sized
 {
-    /// Changes what must hold of a table's rows over valid time.
-    fn constrain(run: &mut Run<'_, Self>, table: &Table, change: &ConstraintChange) -> Step<()>;
-
     /// Writes the record of the commit with the rows it touched. Snapshots of it are stamped with
     /// the state that follows, by the end of the transaction.
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()>;

@@ -1,5 +1,8 @@
 //! What the laws of writing look for over valid time, as known now.
 
+use std::time::Duration;
+
+use model::history::VersionNumber;
 use model::{Index, Period, RowId, Table, Value};
 
 use crate::StoreError;
@@ -29,6 +32,17 @@ pub(crate) trait PeriodSearch {
         within: Period,
     ) -> Result<Vec<Period>, StoreError>;
 
+    /// Pieces of rows that share values in the columns of a key over valid time, and an instant,
+    /// with another row, as known now: `few` of them, and those that were found by then where the
+    /// search has little time.
+    fn overlaps(
+        &self,
+        table: &Table,
+        key: &[usize],
+        few: usize,
+        time_max: Option<Duration>,
+    ) -> Result<FoundOverlaps, StoreError>;
+
     /// What is valid with this link in the column at this position, over which a reference holds.
     fn periods_referring(
         &self,
@@ -36,6 +50,16 @@ pub(crate) trait PeriodSearch {
         column: usize,
         id: &str,
     ) -> Result<Vec<Period>, StoreError>;
+}
+
+/// A piece, by its number and its row.
+pub(crate) type FoundPiece = (VersionNumber, RowId);
+
+/// What a search for overlaps came to.
+pub(crate) struct FoundOverlaps {
+    pub(crate) pieces: Vec<FoundPiece>,
+    /// Whether its time was over before its end.
+    pub(crate) is_cut: bool,
 }
 
 /// The fields in which rows must not have equal values at one instant.

@@ -47,6 +47,10 @@ pub(crate) enum TablesChange<'a> {
     AddLinks(&'a Table, usize),
     /// That goes, if it stands.
     DropLinks(TableNumber, ColumnNumber),
+    /// The index behind a constraint over valid time comes, over the columns at these positions …
+    AddConstraint(&'a Table, &'a [usize], i64),
+    /// … or goes; each is told by its place among those of the table.
+    DropConstraint(TableNumber, i64),
     /// An index goes, if it stands or is begun.
     DropIndex(TableNumber, &'a Index),
 }

@@ -7,7 +7,7 @@ use model::{ColumnNumber, Index, IndexKind, Mark, Period, RowId, Table, Timestam
 use query::Query;
 
 use super::bulk_rows::BulkRows;
-use super::period_search::{PeriodSearch, SharedKey};
+use super::period_search::{FoundOverlaps, PeriodSearch, SharedKey};
 use super::row_search::{
     DueRow, DueWanted, HoldersWanted, LinkHolders, MarkOf, RowSearch, ValueHolder,
 };
@@ -139,6 +139,16 @@ impl<B: BulkRows> PeriodSearch for WorkingSet<B> {
         within: Period,
     ) -> Result<Vec<Period>, StoreError> {
         self.behind()?.valid_periods(table, id, within)
+    }
+
+    fn overlaps(
+        &self,
+        table: &Table,
+        key: &[usize],
+        few: usize,
+        time_max: Option<Duration>,
+    ) -> Result<FoundOverlaps, StoreError> {
+        self.behind()?.overlaps(table, key, few, time_max)
     }
 
     fn periods_referring(

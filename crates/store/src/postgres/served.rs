@@ -31,8 +31,7 @@ struct ServedDatabase {
 
 impl DatabaseStore {
     /// Serves the store, in the place that the options name. A session that ends is begun again
-    /// when something is to be written. Not all can be written yet: what must hold over valid time
-    /// and encrypted columns cannot.
+    /// when something is to be written. Encrypted columns cannot be written yet.
     ///
     /// # Errors
     /// As [`DatabaseReads::open`]; what the database says.

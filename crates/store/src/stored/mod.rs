@@ -8,6 +8,7 @@ pub(crate) mod constraints;
 pub(crate) mod deployments;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod keys_over_time;
 pub(crate) mod left;
 pub(crate) mod names_then;
 pub(crate) mod overlaps;

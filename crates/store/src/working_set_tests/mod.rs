@@ -14,11 +14,11 @@ mod sqlite_rows;
 
 use std::path::Path;
 
-use model::{Mark, Table, Timestamp};
+use model::{Mark, Timestamp};
 use rusqlite::types::Value as Cell;
 
 use self::draws::{BatchDraws, NEVER_DUE, table};
-use crate::batch::{Applied, ConstraintChange, WriteBatch};
+use crate::batch::{Applied, WriteBatch};
 use crate::laws::halt::{Halt, Step};
 use crate::laws::named::named;
 use crate::laws::perform::{BatchStore, RecordToWrite};
@@ -45,10 +45,6 @@ const MANNER: RunManner = RunManner {
 
 /// Batches of these tests have rows alone.
 impl BatchStore for WorkingSet<SqliteRows<'_>> {
-    fn constrain(_: &mut Run<'_, Self>, _: &Table, _: &ConstraintChange) -> Step<()> {
-        Err(Refusal::CatalogueMoved.into())
-    }
-
     /// At once, as no batch is refused after its record.
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()> {
         let connection = run.rows.database().connection;

@@ -8,6 +8,7 @@
 )]
 
 mod catalogue;
+mod constraints;
 pub mod db;
 mod groups;
 pub mod history_write;
@@ -107,6 +108,9 @@ cases! {
         operations_checked_under_another_catalogue_are_refused
         a_reopened_store_knows_everything
         keys_are_unique_by_id_and_by_secret;
+    constraints:
+        a_key_over_valid_time_is_declared_and_kept
+        a_reference_over_valid_time_is_declared_and_kept;
     schema:
         a_new_column_is_null_in_the_rows_that_are_there
         every_kind_of_column_can_be_added

@@ -1,5 +1,8 @@
 //! How PostgreSQL looks for what is known now over valid time.
 
+use std::time::Duration;
+
+use model::history::VersionNumber;
 use model::{Field, Period, RowId, Table, Value};
 use query::names;
 use tokio_postgres::Row;
@@ -7,10 +10,11 @@ use tokio_postgres::Row;
 use super::rows::{END, PostgresRows, row_id, stored_period};
 use super::session::SqlCall;
 use crate::StoreError;
-use crate::laws::period_search::{PeriodSearch, SharedKey};
+use crate::laws::period_search::{FoundOverlaps, FoundPiece, PeriodSearch, SharedKey};
 use crate::postgres::cells::{self, SqlParameter};
 use crate::postgres::row_tables::index_tests;
-use crate::stored::overlaps::BELIEVED_END;
+use crate::stored::keys_over_time;
+use crate::stored::overlaps::{BELIEVED_END, overlap_sql};
 
 /// The number of the parameter that holds the first value of a key: the row and the period come
 /// before it.
@@ -61,6 +65,37 @@ impl PeriodSearch for PostgresRows<'_> {
         periods(&self.session.call(SqlCall::new(sql, all))?)
     }
 
+    fn overlaps(
+        &self,
+        table: &Table,
+        key: &[usize],
+        few: usize,
+        time_max: Option<Duration>,
+    ) -> Result<FoundOverlaps, StoreError> {
+        let sql = overlap_sql(table.number, &keys_over_time::in_order(table, key), few);
+        let search = || -> Result<Vec<FoundPiece>, StoreError> {
+            let found = self.session.once(&sql, &[])?;
+            let piece = |row: &Row| Ok((VersionNumber(row.try_get(1)?), row_id(row.try_get(0)?)?));
+            found.iter().map(piece).collect()
+        };
+        let found = match time_max {
+            None => search(),
+            Some(time_max) => self.within(time_max, |_| search()),
+        };
+        match found {
+            Ok(pieces) => Ok(FoundOverlaps {
+                pieces,
+                is_cut: false,
+            }),
+            // Rows come when all are found.
+            Err(StoreError::Timeout { .. }) if time_max.is_some() => Ok(FoundOverlaps {
+                pieces: Vec::new(),
+                is_cut: true,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
     fn periods_referring(
         &self,
         table: &Table,
@@ -70,7 +105,7 @@ impl PeriodSearch for PostgresRows<'_> {
         let sql = format!(
             "SELECT vf, {BELIEVED_END} FROM {} WHERE st = {END}{}",
             names::versions(table.number),
-            key_tests(table, [Field::Column(column)].into_iter(), 1),
+            key_tests(table, &[column], 1),
         );
         periods(
             &self
@@ -105,20 +140,18 @@ fn sharer_sql(table: &Table, key: SharedKey<'_>) -> String {
             )
         }
         SharedKey::OverTime(columns) => {
-            let fields = columns.iter().copied().map(Field::Column);
-            let tests = key_tests(table, fields, FIRST_KEY);
+            let tests = key_tests(table, columns, FIRST_KEY);
             format!("{known} AND {BELIEVED_END} > $2{tests} LIMIT 1")
         }
     }
 }
 
-/// Tests that fields equal the parameters from the one of number `first` on.
-fn key_tests(table: &Table, fields: impl Iterator<Item = Field>, first: usize) -> String {
-    let test = |(field, number): (Field, usize)| {
-        let (name, kind) = (names::field(table, field), cells::type_of(table, field));
-        format!(" AND {name} = ${number}::{kind}")
-    };
-    fields.zip(first..).map(test).collect()
+/// Tests that the columns of a key equal the parameters from the one of number `first` on.
+fn key_tests(table: &Table, key: &[usize], first: usize) -> String {
+    keys_over_time::tests(table, key, |nth| {
+        let kind = cells::type_of(table, Field::Column(key[nth]));
+        format!("${}::{kind}", first + nth)
+    })
 }
 
 fn periods(found: &[Row]) -> Result<Vec<Period>, StoreError> {

@@ -239,7 +239,7 @@ impl PostgresRows<'_> {
 
     /// Runs a search of limited time: one that is stopped would end the whole transaction, so it
     /// runs behind a savepoint. Its statements are planned for their values.
-    fn within<T>(
+    pub(super) fn within<T>(
         &self,
         time_max: Duration,
         search: impl FnOnce(Instant) -> Result<T, StoreError>,

@@ -11,6 +11,7 @@ use crate::postgres::row_tables::{
     UserIndex, add_column, create_indexes, create_links_index, create_tables, drop_index,
     drop_tables, user_indexes,
 };
+use crate::stored::keys_over_time;
 
 impl TableLayout for PostgresRows<'_> {
     const DIALECT: Dialect = Dialect::Postgres;
@@ -30,6 +31,10 @@ impl TableLayout for PostgresRows<'_> {
             TablesChange::DropLinks(table, column) => {
                 format!("DROP INDEX IF EXISTS {};", names::links(table, column))
             }
+            TablesChange::AddConstraint(table, key, place) => {
+                keys_over_time::create_index(table, key, place)
+            }
+            TablesChange::DropConstraint(table, place) => keys_over_time::drop_index(table, place),
             TablesChange::DropIndex(table, index) => drop_index(table, index.number),
         };
         self.session.reshape(&statements)

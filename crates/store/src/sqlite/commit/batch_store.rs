@@ -1,9 +1,8 @@
-//! What SQLite does of a batch next to rows, and the record of a commit.
+//! The record of a commit in SQLite.
 
-use model::{Table, TableNumber};
+use model::TableNumber;
 use rusqlite::{ToSql, params};
 
-use crate::batch::ConstraintChange;
 use crate::laws::halt::Step;
 use crate::laws::perform::{BatchStore, RecordToWrite};
 use crate::laws::run::Run;
@@ -13,10 +12,6 @@ use crate::sqlite::write::stored_rows::SqliteRows;
 use crate::vault::Place;
 
 impl BatchStore for SqliteRows<'_> {
-    fn constrain(run: &mut Run<'_, Self>, table: &Table, change: &ConstraintChange) -> Step<()> {
-        run.constrain(table, change)
-    }
-
     fn record(run: &mut Run<'_, Self>, record: &RecordToWrite<'_>) -> Step<()> {
         run.write_record(record)
     }

@@ -1,31 +1,13 @@
-//! Giving a table other constraints over valid time.
+//! The indexes behind what must hold over valid time, made of what is stored.
 
-use std::sync::Arc;
-
-use model::{Table, TableNumber};
-use query::names;
-use rusqlite::{Connection, params};
+use model::Table;
+use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::batch::{CONSTRAINTS_MAX, Constraint, ConstraintChange, TableConstraints};
-use crate::laws::halt::Step;
-use crate::refusal::Refusal;
-use crate::sqlite::schema::constraints::{held, stored};
-use crate::sqlite::schema::tables::END;
-use crate::sqlite::write::run::SqliteRun;
-
-fn create_index(table: &Table, key: &[usize], place: i64) -> String {
-    let terms = held(table, key).into_iter().map(|(name, held)| match held {
-        None => name,
-        Some(chars) => names::beginning(&name, chars),
-    });
-    format!(
-        "CREATE INDEX {} ON {} ({}, vf) WHERE st = {END};",
-        names::constraint_index(table.number, place),
-        names::versions(table.number),
-        terms.collect::<Vec<_>>().join(", ")
-    )
-}
+use crate::batch::Constraint;
+use crate::laws::constrain::is_of;
+use crate::sqlite::schema::constraints::stored;
+use crate::stored::keys_over_time::create_index;
 
 /// Makes the indexes behind the constraints of a table as they are stored.
 pub(crate) fn create_indexes(connection: &Connection, table: &Table) -> Result<(), StoreError> {
@@ -55,121 +37,15 @@ pub(crate) fn index_texts(
     Ok(texts)
 }
 
-impl SqliteRun<'_, '_> {
-    /// Changes the constraints of a table over valid time. What is known now must keep those that
-    /// are new.
-    pub(crate) fn constrain(&mut self, table: &Table, change: &ConstraintChange) -> Step<()> {
-        let number = table.number;
-        let mut before = Vec::new();
-        for (_, place, constraint) in stored(self.rows.connection, Some(number))? {
-            if is_of(table, &constraint) {
-                before.push((place, constraint));
-            } else {
-                // Its column is gone.
-                self.drop_constraint(number, place)?;
-            }
-        }
-        let after = changed(before.iter().map(|(_, constraint)| constraint), change)?;
-        let wanted: Vec<Constraint> = after.each().collect();
-        for (place, constraint) in &before {
-            if !wanted.contains(constraint) {
-                self.drop_constraint(number, *place)?;
-            }
-        }
-        let is_new = |constraint: &&Constraint| before.iter().all(|(_, old)| old != *constraint);
-        let new: Vec<&Constraint> = wanted.iter().filter(is_new).collect();
-        for constraint in &new {
-            self.add_constraint(table, constraint)?;
-        }
-        Arc::make_mut(&mut self.state.constraints).set(number, &after);
-        for constraint in new {
-            self.need_kept(table, constraint)?;
-        }
-        self.constrained = true;
-        Ok(())
-    }
-
-    fn drop_constraint(&self, table: TableNumber, place: i64) -> Step<()> {
-        let index = names::constraint_index(table, place);
-        self.rows
-            .connection
-            .execute_batch(&format!("DROP INDEX IF EXISTS {index};"))?;
-        self.statement("DELETE FROM over_time WHERE tab = ?1 AND place = ?2")?
-            .execute(params![table.0, place])?;
-        Ok(())
-    }
-
-    fn add_constraint(&self, table: &Table, constraint: &Constraint) -> Step<()> {
-        let (kind, columns, related) = match constraint {
-            Constraint::Unique(columns) => ("unique", columns.clone(), None),
-            Constraint::Ref(column, to) => ("ref", vec![*column], Some(to.0)),
-        };
-        let numbers: Vec<String> = columns.iter().map(|c| c.0.to_string()).collect();
-        let sql = "INSERT INTO over_time (tab, kind, place, columns, related) \
-                   SELECT ?1, ?2, coalesce(max(place) + 1, 0), ?3, ?4 \
-                   FROM over_time WHERE tab = ?1 RETURNING place";
-        let parameters = params![table.number.0, kind, numbers.join(","), related];
-        let place: i64 = self
-            .statement(sql)?
-            .query_row(parameters, |row| row.get(0))?;
-        let key: Vec<usize> = columns.iter().filter_map(|c| table.numbered(*c)).collect();
-        self.rows
-            .connection
-            .execute_batch(&create_index(table, &key, place))?;
-        Ok(())
-    }
-}
-
-/// Whether the table has its columns.
-fn is_of(table: &Table, constraint: &Constraint) -> bool {
-    let has = |column| table.numbered(column).is_some();
-    match constraint {
-        Constraint::Unique(columns) => columns.iter().all(|column| has(*column)),
-        Constraint::Ref(column, _) => has(*column),
-    }
-}
-
-/// # Errors
-/// What is to be added is there, or too much; what is to be removed is not there.
-fn changed<'c>(
-    before: impl Iterator<Item = &'c Constraint>,
-    change: &ConstraintChange,
-) -> Result<TableConstraints, Refusal> {
-    let mut all: Vec<Constraint> = before.cloned().collect();
-    let added = match change {
-        ConstraintChange::Replace(new) => return Ok(new.clone()),
-        ConstraintChange::Add(new) => new.each().collect(),
-        ConstraintChange::Remove(old) => {
-            for old in old.each() {
-                let place = all.iter().position(|constraint| *constraint == old);
-                all.remove(place.ok_or(Refusal::ConstraintNotFound)?);
-            }
-            Vec::new()
-        }
-    };
-    if added.iter().any(|new| all.contains(new)) {
-        return Err(Refusal::ConstraintExists);
-    }
-    let is_longer = !added.is_empty();
-    let mut after = TableConstraints::default();
-    for constraint in all.into_iter().chain(added) {
-        after.add(constraint);
-    }
-    let constraints_max = CONSTRAINTS_MAX;
-    if is_longer && after.unique.len().max(after.refs.len()) > constraints_max {
-        return Err(Refusal::TooManyConstraints { constraints_max });
-    }
-    Ok(after)
-}
-
 #[cfg(test)]
 mod tests {
     use model::ColumnKind;
     use testing::{plain_column, plain_table};
 
     use super::*;
-    use crate::sqlite::schema::tables::create_table;
+    use crate::sqlite::schema::tables::{END, create_table};
     use crate::sqlite::write::period_search::key_sql;
+    use crate::stored::keys_over_time::held;
     use crate::stored::overlaps::overlap_sql;
 
     fn table() -> Table {

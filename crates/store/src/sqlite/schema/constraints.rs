@@ -1,52 +1,18 @@
-//! Constraints over valid time as they are stored, and the indexes behind them.
+//! Constraints over valid time as they are stored, and how they are looked for.
 
-use model::{Column, Storage, Table, TableNumber};
-use query::names;
+use model::{Table, TableNumber};
 use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::batch::Constraint;
 use crate::laws::constraints::Constraints;
+use crate::stored::keys_over_time;
 use crate::stored_constraint;
 
-/// Characters that the index behind a key holds of its texts, all together. At four bytes each an
-/// entry is no longer than what SQLite keeps beside others in a page (decision 0016).
-const HELD_CHARS: u32 = 240;
-
-/// Each column of a key, and of a text how many characters the index behind the key holds.
-pub(crate) fn held(table: &Table, key: &[usize]) -> Vec<(String, Option<u32>)> {
-    let columns = || key.iter().map(|position| &table.columns[*position]);
-    let is_text = |column: &&Column| column.kind.storage() == Storage::Text;
-    let chars = HELD_CHARS / (columns().filter(is_text).count() as u32).max(1);
-    let held = |column: &Column| {
-        let held = is_text(&column).then_some(chars);
-        (names::column(column.number), held)
-    };
-    columns().map(held).collect()
-}
-
-/// The beginnings of the texts of a key, as its index holds them.
-pub(crate) fn beginnings(table: &Table, key: &[usize]) -> Vec<String> {
-    let columns = held(table, key).into_iter();
-    let beginning = |(name, held): (String, Option<u32>)| Some(names::beginning(&name, held?));
-    columns.filter_map(beginning).collect()
-}
-
-/// Tests that the columns of a key equal the parameters from the one of number `first` on. A text
-/// is tested twice: its beginning finds the entries of the index, and all of it decides. An index
+/// Tests that the columns of a key equal the parameters from the one of number `first` on. An index
 /// that an earlier version has made holds whole texts, and is found by those.
 pub(crate) fn key_tests(table: &Table, key: &[usize], first: usize) -> String {
-    let tests = held(table, key).into_iter().zip(first..);
-    let test = |((name, held), number): ((String, Option<u32>), usize)| {
-        let value = format!("?{number}");
-        let whole = format!(" AND {name} = {value}");
-        let Some(chars) = held else {
-            return whole;
-        };
-        let [of_column, of_value] = [&name, &value].map(|of| names::beginning(of, chars));
-        format!(" AND {of_column} = {of_value}{whole}")
-    };
-    tests.map(test).collect()
+    keys_over_time::tests(table, key, |nth| format!("?{}", first + nth))
 }
 
 /// All constraints, as they are stored.

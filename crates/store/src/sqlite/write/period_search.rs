@@ -1,5 +1,8 @@
 //! How SQLite looks for what is known now over valid time.
 
+use std::time::Duration;
+
+use model::history::VersionNumber;
 use model::{Index, Period, RowId, Table, Value};
 use query::names;
 use rusqlite::params_from_iter;
@@ -7,11 +10,12 @@ use rusqlite::params_from_iter;
 use super::row_search::row_id;
 use super::stored_rows::{SqliteRows, stored_period};
 use crate::StoreError;
-use crate::laws::period_search::{PeriodSearch, SharedKey};
+use crate::laws::period_search::{FoundOverlaps, PeriodSearch, SharedKey};
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::constraints::key_tests;
 use crate::sqlite::schema::tables::END;
-use crate::stored::overlaps::BELIEVED_END;
+use crate::stored::keys_over_time;
+use crate::stored::overlaps::{BELIEVED_END, overlap_sql};
 
 impl PeriodSearch for SqliteRows<'_> {
     fn sharer(
@@ -64,6 +68,35 @@ impl PeriodSearch for SqliteRows<'_> {
             found.push(stored_period(row.get(0)?, row.get(1)?)?);
         }
         Ok(found)
+    }
+
+    fn overlaps(
+        &self,
+        table: &Table,
+        key: &[usize],
+        few: usize,
+        time_max: Option<Duration>,
+    ) -> Result<FoundOverlaps, StoreError> {
+        let sql = overlap_sql(table.number, &keys_over_time::in_order(table, key), few);
+        let mut pieces = Vec::new();
+        let mut search = || -> Result<(), StoreError> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let mut rows = statement.query(())?;
+            while let Some(row) = rows.next()? {
+                let id = row_id(&row.get::<_, String>(0)?)?;
+                pieces.push((VersionNumber(row.get(1)?), id));
+            }
+            Ok(())
+        };
+        let searched = match time_max {
+            None => search(),
+            Some(time_max) => self.deadline.within(time_max, search),
+        };
+        let is_cut = match searched {
+            Err(StoreError::Interrupted) if time_max.is_some() => true,
+            searched => searched.map(|()| false)?,
+        };
+        Ok(FoundOverlaps { pieces, is_cut })
     }
 
     fn periods_referring(

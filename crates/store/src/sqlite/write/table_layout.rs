@@ -14,6 +14,7 @@ use crate::sqlite::schema::tables::{
     add_column, create_index, create_table, create_versions_index,
 };
 use crate::sqlite::schema::{fulltext, links, tables};
+use crate::stored::keys_over_time;
 
 /// The page cache while an index is built, in KiB; negative is how the pragma says KiB. Over rows
 /// of 1,500 bytes a build took a quarter longer with the writer's own 64 MiB.
@@ -37,6 +38,10 @@ impl TableLayout for SqliteRows<'_> {
                 links::create(table.number, column.number, relation)
             }
             TablesChange::DropLinks(table, column) => links::drop(table, column),
+            TablesChange::AddConstraint(table, key, place) => {
+                keys_over_time::create_index(table, key, place)
+            }
+            TablesChange::DropConstraint(table, place) => keys_over_time::drop_index(table, place),
             TablesChange::DropIndex(table, index) => {
                 tables::drop_index(table, index.number, index.kind)
             }
