@@ -6,6 +6,7 @@
 //! Its folders stand on one another, and none imports one above it: `error`, `state`, `request`,
 //! `commit`, `schema`, `read`, `write`, `transactions`.
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -72,12 +73,12 @@ pub use state::tally::{self, Writes};
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
-    DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, Durability, EncodeRow,
-    ExecutionRecord, ExecutionStatus, ExecutionTrigger, HistoryCount, HistoryFault, HistoryImport,
-    HistoryMembers, Inspection, LongReadCounts, LongReads, QUEUED_BYTES_MAX, QUEUED_MAX,
-    QueueBounds, QueuedExecution, SchemaAct, SchemaRecord, StoreError, StorePlace, UrlFault,
-    Variable, Verdict, Violation, Violations, accept_loss, accept_restore, examine_database,
-    inspect,
+    DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, DirectoryBeside, Durability,
+    EncodeRow, ExecutionRecord, ExecutionStatus, ExecutionTrigger, HistoryCount, HistoryFault,
+    HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, QUEUED_BYTES_MAX,
+    QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord, StoreError, StorePlace,
+    UrlFault, Variable, Verdict, Violation, Violations, accept_loss, accept_restore,
+    examine_database, inspect,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};
@@ -217,6 +218,25 @@ impl Engine {
         Engine::over(store, &config, clock)
     }
 
+    /// The same over a store in the database that is its place. The URL's password, if it lacks
+    /// one, is looked for in the file; the files of keys are in the directory `keys`.
+    ///
+    /// # Errors
+    /// What the store says; see [`StoreError`].
+    pub fn open_database(
+        config: &Config,
+        (password_file, keys): (Option<&Path>, &Path),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Engine>, EngineError> {
+        let StorePlace::Database(url) = &config.place else {
+            let place = config.place.clone();
+            return Err(StoreError::PlaceUnfit { place }.into());
+        };
+        let store = store::DatabaseStore::open(url, password_file)?;
+        let store = store.serve(&config.store_options(), password_file, keys)?;
+        Engine::over(store, config, clock)
+    }
+
     /// An engine over a store that is open already.
     ///
     /// # Errors
@@ -337,6 +357,11 @@ impl Engine {
     pub fn awaits_commit(&self) -> bool {
         let awaits = &self.shared.awaits_commit;
         awaits.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Whether the database cannot be reached. It is tried again by itself.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.shared.store.outage().is_some()
     }
 
     /// What the writer has done, and what waits for it.

@@ -100,6 +100,23 @@ pub enum StoreError {
     },
     /// No store can be in the database.
     DatabaseUnfit(DatabaseFinding),
+    /// The store of the data directory is in a database, next to which it keeps keys alone.
+    StoredElsewhere {
+        /// The directory.
+        directory: PathBuf,
+        /// The database, in words.
+        place: String,
+    },
+    /// The data directory has a store of its own, and was to be that of another one in a database.
+    StoredHere {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The database that has the store cannot do this yet.
+    Unsupported {
+        /// What: the beginning of a sentence.
+        what: &'static str,
+    },
     /// No store can be there, or this cannot be done with one that is.
     PlaceUnfit {
         /// Where.
@@ -187,6 +204,9 @@ impl StoreError {
             | StoreError::Locked { .. }
             | StoreError::PlaceUnfit { .. }
             | StoreError::DatabaseUnfit(_)
+            | StoreError::StoredElsewhere { .. }
+            | StoreError::StoredHere { .. }
+            | StoreError::Unsupported { .. }
             | StoreError::DatabaseMissing { .. }
             | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
@@ -262,6 +282,13 @@ impl fmt::Display for StoreError {
                 f,
                 "This needs a directory of this machine; a store cannot be in {place}."
             ),
+            StoreError::StoredElsewhere { directory, place } => {
+                write_elsewhere(f, directory, place)
+            }
+            StoreError::StoredHere { directory } => write_here(f, directory),
+            StoreError::Unsupported { what } => {
+                write!(f, "{what} cannot be stored in PostgreSQL yet.")
+            }
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
             StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
             StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
@@ -340,6 +367,24 @@ fn write_keyless(f: &mut fmt::Formatter<'_>, file: &Path) -> fmt::Result {
         "The data was encrypted with a key, and its file {} is not there. Put it back; without it \
          encrypted columns cannot be read.",
         file.display()
+    )
+}
+
+fn write_elsewhere(f: &mut fmt::Formatter<'_>, directory: &Path, place: &str) -> fmt::Result {
+    write!(
+        f,
+        "The store of the data directory {} is in the {place}. Start its server with --database, \
+         or give another directory with --data.",
+        directory.display()
+    )
+}
+
+fn write_here(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {
+    write!(
+        f,
+        "The data directory {} has a store of its own. Give another one with --data for what is \
+         kept next to a database.",
+        directory.display()
     )
 }
 

@@ -16,6 +16,7 @@ use model::{
 use query::{Query, Visibility};
 
 pub mod batch;
+mod beside;
 pub mod error;
 pub mod execution_queue;
 pub mod execution_record;
@@ -50,6 +51,7 @@ pub use batch::{
     Applied, CatalogueOp, Changes, Constraint, ConstraintChange, HoldOp, LinkOp, MatchingAct,
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
+pub use beside::DirectoryBeside;
 pub use error::StoreError;
 pub use execution_queue::{
     ChangedRow, ChangedRows, CursorOf, EventCursor, ExecutionRefusal, NewEvents, NewExecution,
@@ -405,6 +407,11 @@ pub trait StoreUpkeep {
     /// What the database says. It may be tried again.
     fn build(&self, _table: &Arc<Table>, _index: u32) -> StoreFuture<'static, BuildEnd> {
         Box::pin(ready(Ok(BuildEnd::Ready)))
+    }
+
+    /// Why the database cannot be reached, if it cannot; the last try may be a moment ago.
+    fn outage(&self) -> Option<StoreError> {
+        None
     }
 
     /// Does what only serves later reads. Called when all that was written is answered and nothing

@@ -279,13 +279,20 @@ impl DoctorArgs {
         let Some(text) = given(self.database.as_ref()) else {
             return Ok(None);
         };
-        let url = DatabaseUrl::parse(text);
-        let url =
-            url.map_err(|fault| anyhow!("the URL of the database cannot be used: {fault}"))?;
-        let file = self.password_file.as_deref();
-        let file = file.filter(|path| !path.as_os_str().is_empty());
-        Ok(Some((url, file)))
+        Ok(Some((database_url(text)?, file_given(self.password_file.as_deref()))))
     }
+}
+
+/// # Errors
+/// When it is no URL of a database. The text does not hold its password.
+fn database_url(text: &str) -> Result<DatabaseUrl> {
+    let url = DatabaseUrl::parse(text);
+    url.map_err(|fault| anyhow!("the URL of the database cannot be used: {fault}"))
+}
+
+/// An empty variable counts as one that is not set.
+fn file_given(path: Option<&Path>) -> Option<&Path> {
+    path.filter(|path| !path.as_os_str().is_empty())
 }
 
 /// `127.0.0.1:8280`, `[::1]:8280` or `localhost:8280`.

@@ -15,12 +15,12 @@ use super::write::shared_writer::{SharedWriter, WriterPlace};
 use super::write::turn::DatabaseTurn;
 use crate::batch::TableConstraints;
 use crate::{
-    ArchivePart, ArchivePiece, BoundaryOf, BuildEnd, ChangedRows, Counts, Deployment, ExecutionRecord,
-    KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions, OperationsOf, Options,
-    Point, QueuedCall, QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot, Staged, Store,
-    StoreAtOnce, StoreConstraints, StoreError, StoreExecutions, StoreFunctions, StoreFuture,
-    StorePlace, StoreReads, StoreTransactions, StoreUpkeep, StoreUsage, StoreWrites, Transaction,
-    Variable, Work, WriteTurn,
+    ArchivePart, ArchivePiece, BoundaryOf, BuildEnd, ChangedRows, Counts, Deployment,
+    ExecutionRecord, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions,
+    OperationsOf, Options, Point, QueuedCall, QueuedExecution, ReadsAtOnce, Recorded, RecordsOf,
+    Snapshot, Staged, Store, StoreAtOnce, StoreConstraints, StoreError, StoreExecutions,
+    StoreFunctions, StoreFuture, StorePlace, StoreReads, StoreTransactions, StoreUpkeep,
+    StoreUsage, StoreWrites, Transaction, Variable, Work, WriteTurn,
 };
 
 /// The store behind the border.
@@ -94,6 +94,10 @@ impl StoreUpkeep for ServedDatabase {
         self.reads.aside(async move {
             build_index(&url, password_file.as_deref(), (&table, &index)).await
         })
+    }
+
+    fn outage(&self) -> Option<StoreError> {
+        self.reads.outage().map(|(_, error)| error)
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {

@@ -52,6 +52,7 @@ pub struct Inspection {
 /// [`StoreError::Io`] when it cannot be read, [`StoreError::PlaceUnfit`] when it is no directory.
 pub fn inspect(place: &StorePlace) -> Result<Option<Inspection>, StoreError> {
     let directory = directory::directory_of(place)?;
+    directory::expect_own(directory)?;
     directory::expect_database(directory)?;
     let database = directory.join(DATABASE_FILE);
     if !database.exists() {

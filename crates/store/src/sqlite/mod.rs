@@ -35,7 +35,7 @@ use rusqlite::wal::CheckpointMode;
 use self::commit::writer::Writer;
 use self::disk::checkpoint::{self, Checkpointer};
 use self::disk::connection::{self, Location};
-use self::disk::directory::{Directory, directory_of};
+use self::disk::directory::{Directory, directory_of, expect_own};
 use self::disk::kept::{Keeping, Kept};
 use self::disk::keys;
 use self::read::Readers;
@@ -88,6 +88,7 @@ pub(crate) fn open(options: Options) -> Result<Arc<dyn Store>, StoreError> {
 impl SqliteStore {
     fn open(options: Options) -> Result<SqliteStore, StoreError> {
         let directory = Directory::open(directory_of(&options.place)?)?;
+        expect_own(directory.path())?;
         history::site::settle(directory.path())?;
         let kept = Kept::read(directory.path());
         let database = directory.database()?;

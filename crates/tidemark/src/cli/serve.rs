@@ -13,8 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engine::{Compared, Difference, Durability, Engine, EngineError, StoreError};
-use server::http::state::test_clock::SetClock;
+use engine::{
+    Compared, Difference, DirectoryBeside, Durability, Engine, EngineError, StoreError, StorePlace,
+};
 use server::rng::Rng;
 use server::serve::{self, Drained, ServeConfig, ServeError};
 use server::telemetry::listener::Listener;
@@ -127,6 +128,7 @@ fn serve_until(
 ) -> Result<()> {
     let ServeSetup {
         data: directory,
+        password_file,
         engine: config,
         variables_key,
         audit_hits,
@@ -137,8 +139,9 @@ fn serve_until(
     } = setup;
     let list_cache_bytes = config.list_cache_bytes;
     let traces = begin_tracing(&mut http, &watching);
-    let how = (config, variables_key);
-    let engine = open_engine(how, &directory, http.test_clock.as_ref(), outside)?;
+    let place = config.place.clone();
+    let files = (password_file, variables_key);
+    let (engine, beside) = open_engine(config, files, &directory, (&http, outside))?;
     compare_hits(&engine, audit_hits)?;
     if let Some(threshold) = watching.slow_query {
         engine.tell_slow(threshold, tell_slow);
@@ -151,6 +154,7 @@ fn serve_until(
         metrics_listen: watching.metrics_listen,
         rng: outside.rng,
         directory: &directory,
+        place: &place,
         scheme: if http.tls.is_some() { "https" } else { "http" },
     };
     let mut metrics = None;
@@ -170,9 +174,9 @@ fn serve_until(
         traces.close();
     }
     // Also after a failure: what the start has written is kept in order.
-    let closed = engine
-        .close()
-        .context("cannot close the data directory in order");
+    let closed = engine.close();
+    let closed = closed.with_context(|| format!("cannot close the {place} in order"));
+    drop(beside);
     if let Some(compared) = engine.compared() {
         tell_compared(compared);
     }
@@ -213,20 +217,29 @@ fn tell_stopped(directory: &Path, reason: &str) -> anyhow::Error {
     anyhow!("nothing could be written any more: {reason}")
 }
 
+/// The engine, and the directory next to its store where that is in a database.
+///
 /// # Errors
 /// When it cannot be opened, was served by another kind of clock, or the file with the key of
 /// variables is none.
 fn open_engine(
-    (config, variables_key): (engine::Config, Option<PathBuf>),
+    config: engine::Config,
+    (password_file, variables_key): (Option<PathBuf>, Option<PathBuf>),
     directory: &Path,
-    test_clock: Option<&Arc<SetClock>>,
-    outside: &Outside,
-) -> Result<Arc<Engine>> {
+    (http, outside): (&ServeConfig, &Outside),
+) -> Result<(Arc<Engine>, Option<DirectoryBeside>)> {
     if let Some(file) = &variables_key {
         secret_key::look(file).map_err(|why| anyhow!("secret-key-file: {why}"))?;
     }
     let explain = |error| explain_open(error, directory);
-    let engine = if let Some(clock) = test_clock {
+    let mut beside = None;
+    let engine = if let StorePlace::Database(_) = &config.place {
+        let taken = DirectoryBeside::take(directory, &config.place);
+        beside = Some(taken.map_err(|error| explain(error.into()))?);
+        let files = (password_file.as_deref(), directory);
+        let opened = Engine::open_database(&config, files, outside.clock.clone());
+        opened.map_err(|error| explain_database(error, &config.place))?
+    } else if let Some(clock) = &http.test_clock {
         refuse_real_data(directory)?;
         tracing::warn!("requests set the clock: this server is for tests alone");
         Engine::open(config, clock.clone()).map_err(explain)?
@@ -238,7 +251,7 @@ fn open_engine(
     if let Some(file) = variables_key {
         engine.name_variables_key(file);
     }
-    Ok(engine)
+    Ok((engine, beside))
 }
 
 /// # Errors
@@ -318,6 +331,7 @@ struct Opening<'a> {
     metrics_listen: Option<SocketAddr>,
     rng: Rng,
     directory: &'a Path,
+    place: &'a StorePlace,
     scheme: &'static str,
 }
 
@@ -345,7 +359,8 @@ impl Opening<'_> {
         let metrics = metrics.transpose()?;
         let prepared = wait_apart(bootstrap::prepare(self.engine, self.rng, wanted))??;
         let at = metrics.as_ref().map(Listener::address);
-        say(&banner(self.directory, &endpoint, at, &prepared))?;
+        let places = (self.place, self.directory);
+        say(&banner(places, &endpoint, at, &prepared))?;
         if let Some(path) = &wanted.file {
             prepared.write_file(path, &endpoint)?;
         }
@@ -383,14 +398,18 @@ fn wait_apart<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
 }
 
 fn banner(
-    directory: &Path,
+    (place, directory): (&StorePlace, &Path),
     endpoint: &str,
     metrics: Option<SocketAddr>,
     prepared: &Prepared,
 ) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let directory = directory.display().to_string();
-    let mut text = format!("Tidemark {version} serves {directory}\n\n  endpoint    {endpoint}\n");
+    let served = match place {
+        StorePlace::Directory(_) => directory.clone(),
+        StorePlace::Database(url) => format!("the {url}"),
+    };
+    let mut text = format!("Tidemark {version} serves {served}\n\n  endpoint    {endpoint}\n");
     if let Some(metrics) = metrics {
         let metrics = reachable(metrics);
         writeln!(text, "  metrics     http://{metrics}/metrics")
@@ -450,6 +469,8 @@ fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
         EngineError::Store(
             StoreError::Format { .. }
             | StoreError::DatabaseMissing { .. }
+            | StoreError::StoredElsewhere { .. }
+            | StoreError::StoredHere { .. }
             | StoreError::ImportUnfinished { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::KeyMissing { .. }
@@ -462,6 +483,19 @@ fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
         error => anyhow!(
             "cannot open the data directory {directory}: {error} It must be a directory this user \
              may write, or a path where one can be made (--data). `tidemark doctor` looks closer"
+        ),
+    }
+}
+
+fn explain_database(error: EngineError, place: &StorePlace) -> anyhow::Error {
+    match error {
+        // These say what to do already.
+        EngineError::Store(
+            StoreError::Format { .. } | StoreError::Locked { .. } | StoreError::DatabaseUnfit(_),
+        ) => error.into(),
+        error => anyhow!(
+            "cannot open the store in the {place}: {error} `tidemark doctor --database` looks \
+             closer"
         ),
     }
 }
@@ -513,11 +547,26 @@ mod tests {
         }
     }
 
+    /// A directory, which is a place.
+    fn served() -> (&'static StorePlace, &'static Path) {
+        let place = Box::new(StorePlace::from(Path::new("d")));
+        (Box::leak(place), Path::new("d"))
+    }
+
+    #[test]
+    fn a_database_is_named_without_its_password() {
+        let url = engine::DatabaseUrl::parse("postgres://u:secret@db.example/app").unwrap();
+        let place = StorePlace::from(url);
+        let text = banner((&place, Path::new("d")), "e", None, &prepared(1, None));
+        let first = text.lines().next().unwrap();
+        assert!(first.ends_with(" serves the database app at db.example:5432"), "{first}");
+    }
+
     #[test]
     fn the_key_is_shown_at_the_first_start_only() {
         let key = KeySecret::new("standard_0123456789").unwrap();
         let first = banner(
-            Path::new("d"),
+            served(),
             "http://h:1/v1",
             None,
             &prepared(1, Some(key)),
@@ -527,15 +576,15 @@ mod tests {
                 "  endpoint    http://h:1/v1\n  project id  p0\n  API key     standard_0"
             )
         );
-        let later = banner(Path::new("d"), "http://h:1/v1", None, &prepared(1, None));
+        let later = banner(served(), "http://h:1/v1", None, &prepared(1, None));
         assert!(!later.contains("API key"), "{later}");
     }
 
     #[test]
     fn many_projects_are_counted() {
-        let text = banner(Path::new("d"), "e", None, &prepared(10, None));
+        let text = banner(served(), "e", None, &prepared(10, None));
         assert!(!text.contains("more"), "{text}");
-        let text = banner(Path::new("d"), "e", None, &prepared(12, None));
+        let text = banner(served(), "e", None, &prepared(12, None));
         assert!(text.contains("p9\n              and 2 more"), "{text}");
     }
 

@@ -156,7 +156,7 @@ impl Settings {
 
     /// Whether a secret stands in the file.
     pub fn holds_secret(&self) -> bool {
-        let is_secret = |key: &str| ["api-key", "otlp-headers"].contains(&key);
+        let is_secret = |key: &str| ["api-key", "database", "otlp-headers"].contains(&key);
         self.values.iter().any(|(key, _)| is_secret(key))
     }
 

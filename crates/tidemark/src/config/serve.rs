@@ -1,12 +1,12 @@
 //! `tidemark serve`: its options as typed, and what each room takes of them.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::{ArgAction, Args, ValueEnum, value_parser};
-use engine::{Clock, Durability, LongReads};
+use engine::{Clock, Durability, LongReads, StorePlace};
 use model::options::HISTORY_DAYS_MAX;
 use model::{Past, ProjectId, Retention, TableOptions};
 use server::defaults::{
@@ -26,7 +26,10 @@ use super::limits::LimitArgs;
 use super::quotas::QuotaArgs;
 use super::size::list_cache_bytes;
 use super::watch::{WatchArgs, WatchSetup};
-use super::{DirectoryArgs, PROJECT_DEFAULT, checked_project, given, listen_address};
+use super::{
+    DirectoryArgs, PROJECT_DEFAULT, checked_project, database_url, file_given, given,
+    listen_address,
+};
 
 /// Fewest threads for long reads: with one or two, as many queries that run to their limit would
 /// stop all others that take over a millisecond.
@@ -48,6 +51,19 @@ pub struct ServeArgs {
     /// it is there]
     #[arg(long, env = "TIDEMARK_CONFIG", value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
+    /// Keep the store in this PostgreSQL database, such as postgres://user@host/name; the data
+    /// directory is for keys and sockets then. Use the variable, or a password file, to hide a
+    /// password from other users of the machine
+    #[arg(
+        long,
+        env = "TIDEMARK_DATABASE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    database: Option<String>,
+    /// A file with the password of the database, in the form of libpq's password files
+    #[arg(long, env = "PGPASSFILE", value_name = "PATH")]
+    password_file: Option<PathBuf>,
     /// Address and port to listen on. Port 0 chooses a free port and prints it
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
     #[arg(default_value = "127.0.0.1:8280", value_parser = listen_address)]
@@ -264,6 +280,8 @@ pub enum LogFormat {
 pub struct ServeSetup {
     /// What is kept on this machine.
     pub data: PathBuf,
+    /// Where the password of the database is looked for.
+    pub password_file: Option<PathBuf>,
     /// For the engine.
     pub engine: engine::Config,
     /// Where the key of variables of functions is; `None` for beside the data.
@@ -326,6 +344,7 @@ impl ServeArgs {
     /// When a part contradicts a rule; the text names it.
     pub fn check(self, clock: Arc<dyn Clock>, rng: Rng) -> Result<ServeSetup> {
         let long_reads = self.long_reads();
+        let place = self.place()?;
         let named = given(self.project_id.as_ref());
         let key = given(self.api_key.as_ref()).map(KeySecret::new).transpose();
         let bootstrap = Bootstrap {
@@ -357,7 +376,7 @@ impl ServeArgs {
             downtime_max_us: hours_us(self.downtime_max_h),
             quotas: self.quotas.quotas(source_bytes),
             new_tables: new_tables(self.table_history, self.table_past),
-            ..offline_engine(self.data.data.as_path().into())
+            ..offline_engine(place)
         };
         let http = ServeConfig {
             listen: SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port())),
@@ -381,6 +400,7 @@ impl ServeArgs {
         };
         Ok(ServeSetup {
             data: self.data.data,
+            password_file: file_given(self.password_file.as_deref()).map(Path::to_owned),
             engine,
             variables_key,
             audit_hits: self.audit_hits.max(self.former_audit_hits),
@@ -390,6 +410,36 @@ impl ServeArgs {
             accept_loss: self.accept_loss,
             log,
         })
+    }
+
+    /// # Errors
+    /// When it is no URL of a database, or an option is given that is of data directories alone.
+    fn place(&self) -> Result<StorePlace> {
+        let Some(text) = given(self.database.as_ref()) else {
+            return Ok(self.data.data.as_path().into());
+        };
+        let url = database_url(text)?;
+        let of_directories = [
+            (
+                self.accept_loss,
+                "--accept-loss",
+                "after a restore of a database, run `tidemark doctor --accept-restore`",
+            ),
+            (
+                self.durability == DurabilityArg::Normal,
+                "--durability=normal",
+                "what a commit waits for is the database's synchronous_commit",
+            ),
+            (
+                self.test_clock,
+                "--test-clock",
+                "what the database holds would be written at times of requests' own",
+            ),
+        ];
+        match of_directories.iter().find(|(is_given, ..)| *is_given) {
+            Some((_, option, why)) => Err(anyhow!("{option} cannot stand with --database: {why}")),
+            None => Ok(url.into()),
+        }
     }
 
     fn long_reads(&self) -> LongReads {
@@ -490,6 +540,26 @@ mod tests {
         assert_eq!(setup.bootstrap.project.as_str(), "shop");
         assert!(setup.bootstrap.named && setup.bootstrap.key.is_some());
         assert_eq!(setup.log.format, LogFormat::Json);
+    }
+
+    #[test]
+    fn a_database_takes_the_place_of_the_directory() {
+        let url = "--database=postgres://u:secret@db.example/app";
+        let setup = serve(&["--data=d", url, "--password-file=f"]).unwrap();
+        let place = setup.engine.place;
+        assert!(matches!(place, StorePlace::Database(_)), "{place:?}");
+        assert_eq!(setup.data, PathBuf::from("d"));
+        assert_eq!(setup.password_file, Some(PathBuf::from("f")));
+        let setup = serve(&["--database=", "--password-file="]).unwrap();
+        assert_eq!(setup.engine.place, PathBuf::from("tidemark-data").into());
+        assert_eq!(setup.password_file, None);
+        refuse(&[url, "--accept-loss"], "doctor --accept-restore");
+        refuse(&[url, "--durability=normal"], "synchronous_commit");
+        refuse(&[url, "--test-clock"], "--test-clock cannot stand");
+        let refused = serve(&["--database=mysql://u:secret@db/app"]).err().unwrap();
+        let text = refused.to_string();
+        assert!(text.starts_with("the URL of the database cannot be used: "), "{text}");
+        assert!(!text.contains("secret"), "{text}");
     }
 
     #[test]

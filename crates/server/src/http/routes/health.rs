@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use engine::Engine;
 use model::Scope;
 
 use crate::http::head::route::HealthPart;
@@ -45,12 +46,16 @@ fn version() -> Reply {
 }
 
 /// `GET /v1/health`: its answer shows that HTTP works. Like all others it fails once
-/// nothing is written any more, and while a commit is in doubt.
+/// nothing is written any more, while a commit is in doubt, and while no database is reached.
 fn all(context: &RequestContext<'_>) -> Result<Reply, ApiError> {
     context.caller_with(SCOPES)?;
     let engine = &context.app.shared.engine;
-    let passes = engine.stop_reason().is_none() && !engine.awaits_commit();
-    Ok(Reply::ok(wire::health("http", 0, passes)))
+    Ok(Reply::ok(wire::health("http", 0, goes_on(engine))))
+}
+
+/// Whether there is nothing that keeps all from being read and written.
+fn goes_on(engine: &Engine) -> bool {
+    engine.stop_reason().is_none() && !engine.awaits_commit() && !engine.is_out_of_reach()
 }
 
 /// `GET /v1/health/db`
@@ -90,10 +95,8 @@ fn measured(name: &str, context: &RequestContext<'_>) -> Result<Vec<u8>, ApiErro
     let engine = &context.app.shared.engine;
     let status = engine.status();
     let differs = || engine.compared().is_some_and(|compared| !compared.passes());
-    let passes = status.mark <= status.horizon
-        && engine.stop_reason().is_none()
-        && !engine.awaits_commit()
-        && !(name == "cache" && differs());
+    let passes =
+        status.mark <= status.horizon && goes_on(engine) && !(name == "cache" && differs());
     Ok(wire::health(
         name,
         began.elapsed().as_millis() as i64,

@@ -69,8 +69,8 @@ impl TableLayout for PostgresRows<'_> {
     }
 
     fn sealing_key(&self) -> Result<String, StoreError> {
-        let detail = "Encrypted columns cannot be written to PostgreSQL yet.".to_owned();
-        Err(StoreError::Io { detail })
+        let what = "Encrypted columns";
+        Err(StoreError::Unsupported { what })
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) const DATABASE_FILE: &str = "tidemark.db";
 /// A file that is locked, too, and is always empty: what versions before 0.2 lock alone. It can be
 /// removed, and then a second owner would lock another one of this name.
 const LOCK_FILE: &str = "lock";
+/// A file of a directory whose store is in a database: which one, in words.
+const ELSEWHERE_FILE: &str = "tidemark.database";
 /// What SQLite makes beside the database, after its name.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
@@ -57,6 +59,25 @@ impl Directory {
         })
     }
 
+    /// The same for what is kept next to a store in a database.
+    ///
+    /// # Errors
+    /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself.
+    pub(crate) fn open_beside(path: &Path, place: &StorePlace) -> Result<Directory, StoreError> {
+        let directory = Directory::open(path)?;
+        if [DATABASE_FILE, MARKS_FILE]
+            .iter()
+            .any(|name| path.join(name).exists())
+        {
+            return Err(StoreError::StoredHere {
+                directory: path.to_owned(),
+            });
+        }
+        fs::write(path.join(ELSEWHERE_FILE), place.to_string())
+            .map_err(|error| describe(path, "cannot be written to", &error))?;
+        Ok(directory)
+    }
+
     /// The directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -79,6 +100,18 @@ impl Directory {
             }
             _ => Ok(database),
         }
+    }
+}
+
+/// # Errors
+/// [`StoreError::StoredElsewhere`] when the directory is kept next to a database.
+pub(crate) fn expect_own(path: &Path) -> Result<(), StoreError> {
+    match fs::read_to_string(path.join(ELSEWHERE_FILE)) {
+        Ok(place) => Err(StoreError::StoredElsewhere {
+            directory: path.to_owned(),
+            place,
+        }),
+        Err(_) => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::fault::HistoryFault;
 use crate::StoreError;
-use crate::sqlite::disk::directory::{self, DATABASE_FILE, Directory};
+use crate::sqlite::disk::directory::{self, DATABASE_FILE, Directory, expect_own};
 use crate::sqlite::disk::file_format;
 use crate::sqlite::disk::kept::MARKS_FILE;
 use crate::sqlite::schema::migrate;
@@ -36,6 +36,7 @@ impl ImportSite {
     /// [`HistoryFault::NotEmpty`], [`HistoryFault::KeyThere`], or what the system says.
     pub(super) fn open(path: &Path) -> Result<ImportSite, HistoryFault> {
         let owner = Directory::open(path)?;
+        expect_own(owner.path())?;
         let path = owner.path().join(UNFINISHED);
         need_empty(owner.path())?;
         let key = owner.path().join(KEY_FILE);

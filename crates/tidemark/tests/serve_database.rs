@@ -1,0 +1,258 @@
+//! `tidemark serve --database`: the server with its store in PostgreSQL.
+
+mod process;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use process::{assert_refused, text, tidemark};
+use serde_json::{Value, json};
+use testing::{ChildServer, Credentials, RawAnswer, RawClient, ServerLog};
+use testing_postgres::{Cluster, Relay};
+
+/// It stands in no text that is shown.
+const PASSWORD: &str = "hunter2hunter2";
+
+struct Place {
+    cluster: Arc<Cluster>,
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+impl Place {
+    fn new(database: &str) -> Place {
+        let cluster = Cluster::shared().unwrap();
+        let made = format!("CREATE DATABASE {database}");
+        cluster.run_sql("postgres", &[&made]).unwrap();
+        Place {
+            url: with_password(&cluster.url(database)),
+            cluster,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn serve(&self, data: &Path) -> Command {
+        let mut serve = tidemark("serve --listen 127.0.0.1:0");
+        serve.arg("--data").arg(data);
+        serve
+    }
+
+    /// By the variable.
+    fn start(&self) -> ChildServer {
+        let mut serve = self.serve(&self.data());
+        serve.env("TIDEMARK_DATABASE", &self.url);
+        let log = self.folder.path().join("log");
+        let server = ChildServer::start(serve, ServerLog::File(&log)).unwrap();
+        assert!(!fs::read_to_string(log).unwrap().contains(PASSWORD));
+        server
+    }
+}
+
+fn with_password(url: &str) -> String {
+    url.replacen("//tidemark@", &format!("//tidemark:{PASSWORD}@"), 1)
+}
+
+/// Makes a table and lists its rows, of which there is one.
+fn furnish(server: &ChildServer) {
+    let call = |route: &str, body: Value| server.call("POST", route, &body);
+    call("/tablesdb", json!({"databaseId": "shop", "name": "Shop"}));
+    let tables = "/tablesdb/shop/tables";
+    call(tables, json!({"tableId": "items", "name": "Items"}));
+    let column = json!({"key": "n", "required": false});
+    call("/tablesdb/shop/tables/items/columns/integer", column);
+    add_row(server, "a", 1);
+    assert_eq!(totals(server), [1, 1]);
+}
+
+const ROWS: &str = "/tablesdb/shop/tables/items/rows";
+
+fn add_row(server: &ChildServer, id: &str, n: i64) {
+    let row = json!({"rowId": id, "data": {"n": n}});
+    server.call("POST", ROWS, &row);
+}
+
+/// As [`ChildServer::call`], whatever the answer.
+fn ask(server: &ChildServer, method: &str, route: &str, body: &Value) -> RawAnswer {
+    let key = server.key.as_deref().unwrap();
+    let mut client = RawClient::new(server.port(), "default", key);
+    let body = body.to_string();
+    client.ask(
+        Credentials::Key,
+        method,
+        &format!("/v1{route}"),
+        body.as_bytes(),
+    )
+}
+
+/// Of a list that is read twice.
+fn totals(server: &ChildServer) -> [u64; 2] {
+    [(); 2].map(|()| {
+        let list = server.call("GET", ROWS, &Value::Null);
+        list["total"].as_u64().unwrap()
+    })
+}
+
+#[test]
+fn a_server_keeps_its_store_in_a_database_over_starts() {
+    let place = Place::new("serves");
+    let server = place.start();
+    furnish(&server);
+    add_row(&server, "b", 2);
+    assert_eq!(totals(&server), [2, 2]);
+    // What would be: a transaction that is read inside.
+    let transaction = server.call("POST", "/tablesdb/transactions", &json!({"ttl": 300}));
+    let id = transaction["$id"].as_str().unwrap().to_owned();
+    let staged = json!({"rowId": "c", "data": {"n": 3}, "transactionId": id});
+    server.call("POST", ROWS, &staged);
+    let inside = server.call("GET", &format!("{ROWS}?transactionId={id}"), &Value::Null);
+    assert_eq!(inside["total"], 3);
+    assert_eq!(totals(&server), [2, 2]);
+    let commit = format!("/tablesdb/transactions/{id}");
+    server.call("PATCH", &commit, &json!({"commit": true}));
+    assert_eq!(totals(&server), [3, 3]);
+    let key = server.key.clone();
+    server.stop().unwrap();
+
+    let mut server = place.start();
+    assert_eq!(server.key, None);
+    server.key = key;
+    assert_eq!(totals(&server), [3, 3]);
+    let held = "SELECT count(*) FROM tidemark.t1";
+    assert_eq!(place.cluster.run_sql("serves", &[held]).unwrap(), "3\n");
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_second_server_and_what_needs_a_directory_are_refused() {
+    let place = Place::new("held");
+    let server = place.start();
+    // A node of another machine, by the flag.
+    let other = place.folder.path().join("other");
+    let mut second = place.serve(&other);
+    second.arg("--database").arg(&place.url);
+    let output = second.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        said.contains("Another process holds the database held") && said.contains("connected from"),
+        "{said}"
+    );
+    assert!(!said.contains(PASSWORD), "{said}");
+    // One of this machine, on another database.
+    let mut second = place.serve(&place.data());
+    second.env("TIDEMARK_DATABASE", place.cluster.url("postgres"));
+    let output = second.output().unwrap();
+    assert_refused(&output, 1, "Another process holds the data directory");
+    server.stop().unwrap();
+    let data = place.data();
+    let alone = |words: &str| {
+        let mut command = tidemark(words);
+        command.arg("--data").arg(&data);
+        command
+    };
+    for words in ["project list", "serve --listen 127.0.0.1:0"] {
+        assert_refused(
+            &alone(words).output().unwrap(),
+            1,
+            "is in the database held",
+        );
+    }
+    // And a directory with a store of its own is taken for no other.
+    let own = place.folder.path().join("own");
+    let started = ChildServer::start(place.serve(&own), ServerLog::Discarded).unwrap();
+    started.stop().unwrap();
+    let mut beside = place.serve(&own);
+    beside.env("TIDEMARK_DATABASE", &place.url);
+    assert_refused(&beside.output().unwrap(), 1, "has a store of its own");
+}
+
+#[test]
+fn what_a_first_start_lacks_is_said_in_one_sentence() {
+    let place = Place::new("lacks");
+    let refused = |url: &str, part: &str| {
+        let mut serve = place.serve(&place.data());
+        serve.env("TIDEMARK_DATABASE", url);
+        let output = serve.output().unwrap();
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains(part), "`{part}` is not in: {said}");
+        assert!(!said.contains(PASSWORD), "{said}");
+    };
+    refused(&place.url.replace("/lacks", "/absent"), "CREATE DATABASE");
+    refused("mysql://u@h/d", "the URL of the database cannot be used");
+    let made = [
+        "CREATE ROLE guest LOGIN",
+        "CREATE SCHEMA other",
+        "CREATE TABLE other.t (n int)",
+    ];
+    place.cluster.run_sql("lacks", &made).unwrap();
+    let guest = place.url.replacen("//tidemark:", "//guest:", 1);
+    refused(&guest, "CREATE");
+    refused(&format!("{}&schema=other", place.url), "other");
+    // By the file, which others may not read then.
+    fs::create_dir_all(place.data()).unwrap();
+    let file = place.data().join("tidemark.toml");
+    fs::write(&file, format!("database = \"{}\"\n", place.url)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = ChildServer::start(place.serve(&place.data()), ServerLog::Discarded).unwrap();
+    furnish(&server);
+    server.stop().unwrap();
+}
+
+#[test]
+fn health_says_when_the_database_is_gone_and_writes_go_on_when_it_is_back() {
+    let place = Place::new("goes");
+    let relay = Relay::start(&place.cluster).unwrap();
+    let mut serve = place.serve(&place.data());
+    serve.env("TIDEMARK_DATABASE", with_password(&relay.url("goes")));
+    let server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
+    furnish(&server);
+    let status = |server: &ChildServer| {
+        let health = server.call("GET", "/health", &Value::Null);
+        health["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status(&server), "pass");
+    relay.cut();
+    let add = |id: &str| {
+        let row = json!({"rowId": id, "data": {"n": 9}});
+        ask(&server, "POST", ROWS, &row).status
+    };
+    let read = ask(&server, "GET", &format!("{ROWS}/absent"), &json!({}));
+    assert_eq!(read.status, 503, "{read:?}");
+    assert_eq!(add("lost"), 503);
+    assert_eq!(status(&server), "fail");
+    relay.go_on();
+    while add("back") != 201 {}
+    while totals(&server) != [2, 2] {}
+    assert_eq!(status(&server), "pass");
+    server.stop().unwrap();
+}
+
+#[test]
+fn an_encrypted_column_is_refused_as_what_is_not_there_yet() {
+    let place = Place::new("seals");
+    let server = place.start();
+    furnish(&server);
+    let column = json!({"key": "secret", "required": false, "encrypt": true});
+    let answer = ask(
+        &server,
+        "POST",
+        "/tablesdb/shop/tables/items/columns/text",
+        &column,
+    );
+    assert_eq!(answer.status, 400, "{answer:?}");
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("Encrypted columns cannot be stored in PostgreSQL"),
+        "{message}"
+    );
+    add_row(&server, "b", 2);
+    server.stop().unwrap();
+}
