@@ -302,6 +302,9 @@ impl CallKey {
         let inner = self.inner();
         let begun = unsafe {
             self.with_store(|store| {
+                if inner.plan.tags_of.is_none() {
+                    return Ok(inner.start_of_any(store));
+                }
                 let (arguments, names) = (self.0.arguments.as_ptr(), self.0.names.as_ptr());
                 laid_out(arguments, names, |call| inner.start(store, call))
             })

@@ -317,6 +317,14 @@ impl Inner {
         })
     }
 
+    /// As `start`, where the tags do not depend on the call.
+    pub fn start_of_any(&self, store: &CallStore) -> BodyStart {
+        BodyStart {
+            generation: store.generation.get(),
+            tokens: entry::tag_tokens(&self.plan.tags),
+        }
+    }
+
     /// Whether nothing that the run began with was invalidated since.
     pub fn is_current(&self, store: &CallStore, start: &BodyStart) -> bool {
         // A method's instances notice it when their table is next used, which may be later.
