@@ -18,6 +18,7 @@ use crate::guard::SharedCount;
 use crate::instance::InstanceTable;
 use crate::isolate::Isolation;
 use crate::key::{BuiltKey, LookupKey, hash_if_plain};
+use crate::memory_budget::PayerWays;
 use crate::object::{HeldObject, Outcome};
 use crate::python::{self, PythonFunction};
 use crate::ready;
@@ -87,6 +88,15 @@ static TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut())
 pub unsafe fn inner<'a>(cached: *mut ffi::PyObject) -> &'a Inner {
     &*(*cached.cast::<CachedCallable>()).inner
 }
+
+/// How a function pays for others that share its bytes.
+const PAYER_WAYS: PayerWays = PayerWays {
+    bytes_of: |cached| unsafe { inner(cached) }.store.shared.bytes.get(),
+    give_up_one: |cached| unsafe {
+        let inner = inner(cached);
+        inner.store.give_up_one(inner.now_us());
+    },
+};
 
 impl Inner {
     /// Calls `use_it` with the store and the key of a call, or gives `None` when the function
@@ -468,6 +478,14 @@ pub unsafe fn create(
     (*object).vectorcall = vectorcall;
     (*object).inner = Box::into_raw(inner);
     Ok(cached)
+}
+
+/// Has the function pay for others, if it shares bytes with them.
+pub unsafe fn join_budget(cached: &HeldObject) -> Outcome<()> {
+    match &inner(cached.as_ptr()).store.shared.budget {
+        Some(budget) => budget.get().join(cached, PAYER_WAYS),
+        None => Ok(()),
+    }
 }
 
 fn member(name: &'static std::ffi::CStr, offset: usize) -> ffi::PyMemberDef {

@@ -89,6 +89,16 @@ impl SharedCount {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Adds what `after` is more than `before`, or takes away what it is less.
+    pub fn move_by(&self, before: u64, after: u64) {
+        loop {
+            let all = self.get();
+            if self.exchange(all, all + after - before) {
+                return;
+            }
+        }
+    }
+
     /// Sets it if it is `from`; whether it was.
     pub fn exchange(&self, from: u64, to: u64) -> bool {
         #[cfg(not(Py_GIL_DISABLED))]

@@ -25,6 +25,7 @@ mod isolate;
 mod key;
 mod loop_connection;
 mod memcached_tier;
+mod memory_budget;
 mod miss;
 mod notices;
 mod object;
@@ -122,6 +123,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loop_connection::LoopConnection>()?;
     module.add_class::<memcached_tier::SharedMemcached>()?;
     module.add_class::<object_tier::SharedObject>()?;
+    module.add_class::<memory_budget::FunctionBudget>()?;
     module.add_class::<redis_tier::SharedRedis>()?;
     module.add_class::<tier_stack::StackOfTiers>()?;
     module.add_class::<tier_stack::StackedCall>()?;

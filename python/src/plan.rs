@@ -15,7 +15,7 @@ use crate::object::HeldObject;
 use crate::recent_tables::RecentTables;
 use crate::store::StoreShared;
 use crate::tables_by_address::TablesByAddress;
-use crate::{instance, owned, raised, to_python};
+use crate::{instance, memory_budget, owned, raised, to_python};
 
 fn optional(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<HeldObject>> {
     let found = settings.get_item(name)?;
@@ -32,6 +32,16 @@ where
     let found = settings.get_item(name)?;
     let found = found.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))?;
     found.extract::<T>().map_err(Into::into)
+}
+
+fn freshness_of(settings: &Bound<'_, PyDict>) -> PyResult<LifetimePolicy> {
+    Ok(LifetimePolicy {
+        refresh_share: required(settings, "refresh_share")?,
+        extends: required(settings, "extends")?,
+        stale_us: required(settings, "stale_us")?,
+        error_us: required(settings, "error_us")?,
+        jitter: required(settings, "jitter")?,
+    })
 }
 
 /// Makes the callable for `function`. `settings` are checked already, by the decorator.
@@ -56,13 +66,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
     let lifetime_us: Option<u64> = required(settings, "lifetime_us")?;
     let (policy, errors) = (optional(settings, "policy")?, optional(settings, "errors")?);
     let bytes_max: Option<u64> = required(settings, "bytes_max")?;
-    let freshness = LifetimePolicy {
-        refresh_share: required(settings, "refresh_share")?,
-        extends: required(settings, "extends")?,
-        stale_us: required(settings, "stale_us")?,
-        error_us: required(settings, "error_us")?,
-        jitter: required(settings, "jitter")?,
-    };
+    let freshness = freshness_of(settings)?;
     let shared = StoreShared {
         limits: TableLimits {
             entries_max: required(settings, "entries_max")?,
@@ -73,6 +77,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
         recent: RecentTables::default(),
         by_address: TablesByAddress::default(),
         bytes: SharedCount::new(0),
+        budget: required(settings, "budget")?,
         evicted: SharedCount::new(0),
         expired: SharedCount::new(0),
     };
@@ -101,6 +106,7 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
     let cached = raised(py, unsafe {
         callable::create(owned(function), plan, shared)
     })?;
+    raised(py, unsafe { callable::join_budget(&cached) })?;
     Ok(to_python(py, cached))
 }
 
@@ -118,7 +124,11 @@ pub fn mark_method(
         return raised(py, Err(instance::refuse(&class)));
     }
     let name = owned(PyString::intern(py, name).as_any());
-    unsafe { callable::inner(cached.as_ptr()) }.become_method(name);
+    let inner = unsafe { callable::inner(cached.as_ptr()) };
+    if inner.store.shared.budget.is_some() {
+        return raised(py, Err(memory_budget::refuse_method()));
+    }
+    inner.become_method(name);
     // A class may refuse to have entries set in the `__dict__` of its instances, and then the
     // first call says so.
     debug_assert!(unsafe { ffi::PyType_Check(class.as_ptr()) } != 0);

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use cache::{EntryPlace, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal, TableLimits};
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 use crate::entry::KeptEntry;
 use crate::flight::FlightRuns;
 use crate::guard::{Guarded, SharedCount};
 use crate::isolate::Isolation;
 use crate::key::LookupKey;
+use crate::memory_budget::FunctionBudget;
 use crate::object::{HeldObject, Outcome, PlainRc};
 use crate::python;
 use crate::recent_tables::RecentTables;
@@ -23,6 +25,8 @@ pub struct StoreShared {
     pub on_evict: Option<HeldObject>,
     /// Bytes of all entries of all tables, where bytes are bounded.
     pub bytes: SharedCount,
+    /// Bytes that other functions share.
+    pub budget: Option<Py<FunctionBudget>>,
     /// Of a method: its instances' tables.
     pub recent: RecentTables,
     /// Of a method: the tables of instances without a `__dict__`.
@@ -178,6 +182,9 @@ impl CallStore {
                 // Dropped here, with nothing locked: a destructor may call the cache.
             }
             self.make_room(now_us);
+            if let Some(budget) = &self.shared.budget {
+                budget.get().make_room()?;
+            }
             return Ok(is_stored);
         }
         Ok(false)
@@ -186,18 +193,25 @@ impl CallStore {
     /// Evicts from this table until all tables together keep to the bytes they share.
     unsafe fn make_room(&self, now_us: u64) {
         while self.shared.bytes.get() > self.shared.limits.bytes_max {
-            let gone = {
-                let mut table = self.table.lock();
-                let before = table.bytes();
-                let gone = table.evict(now_us);
-                self.shared.move_bytes(before, table.bytes());
-                gone
-            };
-            match gone {
-                Some(gone) => self.shared.leaves(gone.why, &gone.item),
-                None => return,
+            if !self.give_up_one(now_us) {
+                return;
             }
         }
+    }
+
+    /// Evicts one entry of this table; false if it has none.
+    pub unsafe fn give_up_one(&self, now_us: u64) -> bool {
+        let gone = {
+            let mut table = self.table.lock();
+            let before = table.bytes();
+            let gone = table.evict(now_us);
+            self.shared.move_bytes(before, table.bytes());
+            gone
+        };
+        if let Some(gone) = &gone {
+            self.shared.leaves(gone.why, &gone.item);
+        }
+        gone.is_some()
     }
 
     /// Takes an entry out, and drops it with nothing locked.
@@ -245,11 +259,9 @@ impl StoreShared {
         if self.limits.bytes_max == u64::MAX {
             return;
         }
-        loop {
-            let all = self.bytes.get();
-            if self.bytes.exchange(all, all + after - before) {
-                return;
-            }
+        self.bytes.move_by(before, after);
+        if let Some(budget) = &self.budget {
+            budget.get().move_bytes(before, after);
         }
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tidemark_cache
-from tidemark_cache import CacheConfig, cache, invalidate_namespace
+from tidemark_cache import CacheConfig, MemoryBudget, cache, invalidate_namespace
 
 PACKAGE = str(pathlib.Path(tidemark_cache.__file__ or "").parents[1])
 GOLDEN = pathlib.Path(__file__).with_name("golden_keys.txt")
@@ -215,6 +215,47 @@ def test_bytes_are_bounded_over_all_instances() -> None:
     del shops, shop
     gc.collect()
     assert Shop.page.cache_info().bytes == 0
+
+
+def test_bytes_are_bounded_over_all_functions_that_share_them() -> None:
+    budget = MemoryBudget(100_000)
+    pages = [cache(max_bytes=budget)(lambda number: bytes(4_000)) for _ in range(5)]
+    for page in pages:
+        for number in range(20):
+            assert page(number) == bytes(4_000)
+            assert budget.bytes <= budget.max_bytes == 100_000
+    held = [page.cache_info().bytes or 0 for page in pages]
+    assert sum(held) == budget.bytes > 90_000
+    assert pages[-1].cache_info().currsize > 1, "the others have made room"
+    assert sum(page.cache_info().evictions for page in pages) > 70
+    large = cache(max_bytes=budget)(lambda: bytes(200_000))
+    large(), large()
+    assert large.cache_info().misses == 2 and budget.bytes > 90_000
+    del page
+    while pages:
+        pages.pop()
+        gc.collect()
+        assert budget.bytes == sum(page.cache_info().bytes or 0 for page in pages)
+    assert budget.bytes == 0
+    alone = cache(max_bytes=budget)(lambda number: bytes(4_000))
+    alone(1), alone(1)
+    assert alone.cache_info().hits == 1, "what has ended pays for nobody"
+
+
+def test_budget_is_checked_and_no_method_shares_one() -> None:
+    for wrong in (0, -1, 2**48 + 1):
+        with pytest.raises(ValueError, match="max_bytes must be from 1 to 281474976710656 bytes"):
+            MemoryBudget(wrong)
+    # Until 3.11 the interpreter raises an exception of its own for one of `__set_name__`.
+    with pytest.raises((TypeError, RuntimeError)) as refused:
+
+        class Shop:
+            @cache(max_bytes=MemoryBudget(1_000))
+            def page(self) -> bytes:
+                return b""
+
+    error = refused.value.__cause__ or refused.value
+    assert "a method cannot share a MemoryBudget" in str(error)
 
 
 def test_on_evict_hears_of_each_entry_that_leaves_and_may_call_the_cache() -> None:

@@ -6,6 +6,7 @@ from typing import TypeVar, assert_type, overload
 
 from tidemark_cache import (
     CacheConfig,
+    MemoryBudget,
     cache,
     defer_invalidations,
     invalidate_tags,
@@ -39,6 +40,11 @@ class Shop:
 @cache
 def first(items: list[T]) -> T:
     return items[0]
+
+
+@cache(max_bytes=MemoryBudget(1_000_000))
+def of_budget(number: int) -> bytes:
+    return b""
 
 
 @cache.production(max_bytes=1_000_000, config=CacheConfig(ttl=5))
@@ -112,6 +118,7 @@ async def main() -> None:
     assert_type(bare.cache_contains(1), bool)
     assert_type(await awaited.ainvalidate_cache(1), bool)
     assert_type(of_preset(1), int)
+    assert_type(of_budget(1), bytes)
     assert_type(await of_local(1), bytes)
     assert_type(of_preset.cache_peek(1), int)
     assert_type(awaited.cache_get(1), str)

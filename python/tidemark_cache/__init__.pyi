@@ -21,6 +21,7 @@ __all__ = [
     "CircuitBreaker",
     "FileBackend",
     "MemcachedBackend",
+    "MemoryBudget",
     "PredicateError",
     "RedisBackend",
     "cache",
@@ -66,6 +67,13 @@ class CacheCounts(NamedTuple):
     l2_hits: int = 0
     l2_failures: int = 0
     l2_rejected: int = 0
+
+class MemoryBudget:
+    def __init__(self, max_bytes: int) -> None: ...
+    @property
+    def max_bytes(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
 
 class FileBackend:
     def __init__(
@@ -144,7 +152,7 @@ class CacheConfig:
         ttl: _Duration | Callable[[Any], _Duration | None] | None = None,
         jitter: float = 0.0,
         maxsize: int = 10_000,
-        max_bytes: int | None = None,
+        max_bytes: int | MemoryBudget | None = None,
         namespace: str | None = None,
         version: str | int | None = None,
         copy: _Copy = "auto",
@@ -232,7 +240,7 @@ class _Preset:
         jitter: float = 0.0,
         maxsize: int = 10_000,
         max_entries: int = 10_000,
-        max_bytes: int | None = None,
+        max_bytes: int | MemoryBudget | None = None,
         namespace: str | None = None,
         version: str | int | None = None,
         copy: _Copy = "auto",

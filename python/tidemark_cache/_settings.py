@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from tidemark_cache import _native
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import datetime
@@ -48,7 +50,7 @@ class CacheConfig:
     ttl: float | datetime.timedelta | Callable[[Any], Any] | None = None
     jitter: float = 0.0
     maxsize: int = 10_000
-    max_bytes: int | None = None
+    max_bytes: int | _native.MemoryBudget | None = None
     namespace: str | None = None
     version: str | int | None = None
     copy: str = "auto"
@@ -195,12 +197,16 @@ def native(config: CacheConfig) -> dict[str, Any]:
     ttl = config.ttl
     lifetime_s = None if ttl is None or callable(ttl) else seconds("ttl", ttl)
     max_bytes = config.max_bytes
+    budget = max_bytes if isinstance(max_bytes, _native.MemoryBudget) else None
+    if budget is not None:
+        max_bytes = budget.max_bytes
     return {
         "lifetime_us": None if lifetime_s is None else round(lifetime_s * 1e6),
         "entries_max": _whole("maxsize", config.maxsize, _MAXSIZE_MAX, "entries"),
         "bytes_max": None
         if max_bytes is None
         else _whole("max_bytes", max_bytes, _BYTES_MAX, "bytes"),
+        "budget": budget,
         "copy": config.copy,
         "key": config.key,
         "ignore": _strings("ignore", config.ignore),
