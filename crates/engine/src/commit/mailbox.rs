@@ -193,10 +193,10 @@ mod tests {
         send(before);
         assert_eq!(has_come(&mut first), Some(true));
         let taking = take_answers();
-        let (left, mut lost) = Recipient::here();
+        let (left, mut dropped) = Recipient::here();
         send(left);
         drop(taking);
-        assert_eq!(has_come(&mut lost), None);
+        assert_eq!(has_come(&mut dropped), None);
         let (after, mut last) = Recipient::here();
         send(after);
         assert_eq!(has_come(&mut last), Some(true));

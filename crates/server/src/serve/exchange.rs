@@ -169,11 +169,10 @@ async fn answer_all<S: Readable>(
         connection.await_orders(cx.waker());
         connection.turn.begin();
         match connection.command.replace(ConnectionCommand::Nothing) {
-            ConnectionCommand::Nothing => {}
             ConnectionCommand::Rest if handed.is_done(connection) => {
                 return Poll::Ready(Ok(Ended::Rests));
             }
-            ConnectionCommand::Rest => {}
+            ConnectionCommand::Nothing | ConnectionCommand::Rest => {}
             ConnectionCommand::Drain => Pin::new(&mut serving).graceful_shutdown(),
             ConnectionCommand::Close => return Poll::Ready(Ok(Ended::Closed)),
         }
