@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
+use crate::dist;
 use crate::drop_in;
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::php_deb;
@@ -52,6 +53,22 @@ pub fn run(checkout: &Checkout, arguments: &PhpExtArguments) -> Result<ExitCode>
         println!("{}", checkout.shown(&package));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The suites in PHP 8.4, and the package for it, in Debian 13: by a script, which leaves another
+/// library in the place of the one that `steps` builds.
+///
+/// # Errors
+/// When the parts of the drop-in cannot be joined, or cargo cannot say where its target folder is.
+pub fn debian_13(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    let mut script = checkout.command("sh");
+    script.arg("debian-13.sh");
+    script.arg(checkout.target()?.join("debian-13"));
+    script.arg(dist::drop_in(checkout)?);
+    script.current_dir(checkout.root.join(FOLDER).join("tests"));
+    let name = format!("tests of {FOLDER} in Debian 13");
+    lane.run(&name, Runner::Pytest, &mut script);
+    Ok(())
 }
 
 fn place(checkout: &Checkout, target: &Path) -> Result<[PathBuf; 2]> {

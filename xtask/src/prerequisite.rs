@@ -257,6 +257,14 @@ pub fn for_fuzz() -> Vec<Missing> {
     vec![Missing::new("a C++ compiler", Remedy::Apt(&["g++"]))]
 }
 
+/// What another Debian is made with.
+pub fn for_debian_13() -> Vec<Missing> {
+    if version_of("debootstrap").is_some() {
+        return Vec::new();
+    }
+    vec![Missing::new("debootstrap", Remedy::Apt(&["debootstrap"]))]
+}
+
 /// A host for WordPress, and what its faults are made with.
 pub fn for_wordpress() -> Vec<Missing> {
     let programs = [

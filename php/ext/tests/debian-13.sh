@@ -1,0 +1,72 @@
+#!/bin/sh
+# The suites of the extension in PHP 8.4, and our package for it: in Debian 13, which is made in a
+# folder.
+#
+#     debian-13.sh FOLDER OBJECT-CACHE.PHP
+#
+# Needs root, the network, debootstrap and gcc. FOLDER keeps Debian 13; target/dist/php is left with
+# another library.
+set -eu
+
+checkout=$(cd "$(dirname "$0")/../../.." && pwd)
+folder=$(mkdir -p "$1" && cd "$1" && pwd)
+drop_in=$(realpath "$2")
+cd "$checkout"
+target=${CARGO_TARGET_DIR:-$checkout/target}
+root=$folder/debian-13
+
+# Runs a command in Debian 13, where the checkout is found under its own name.
+inside() {
+	unshare --mount sh -c 'set -e; root=$1 checkout=$2; shift 2
+		mkdir -p "$root$checkout"
+		mount --bind "$checkout" "$root$checkout"
+		mount -t proc proc "$root/proc"
+		mount --rbind /dev "$root/dev"
+		exec chroot "$root" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"' \
+		inside "$root" "$checkout" "$@"
+}
+
+make_root() {
+	if [ -e "$root/made" ]; then
+		return
+	fi
+	rm -rf "$root"
+	debootstrap --variant=minbase trixie "$root" http://deb.debian.org/debian
+	printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+	chmod +x "$root/usr/sbin/policy-rc.d"
+	inside apt-get update -q
+	inside apt-get install -q -y --no-install-recommends php8.4-cli php8.4-fpm php8.4-sqlite3
+	# The headers alone: the compiler is that of this machine.
+	inside sh -c 'cd /srv && apt-get download php8.4-dev && dpkg -x php8.4-dev_*.deb /'
+	touch "$root/made"
+}
+
+# Prints a closing line as the suites do.
+expect() {
+	if [ "$2" = "$3" ]; then
+		echo "1 passed in 0.0s"
+		return
+	fi
+	printf 'FAILED %s\n  expected %s\n  found    %s\n1 failed, 0 passed in 0.0s\n' "$1" "$3" "$2"
+	exit 1
+}
+
+make_root
+config=$folder/php-config
+printf '#!/bin/sh\nchroot "%s" php-config8.4 "$@" | sed "s# *-I/# -I%s/#g"\n' \
+	"$root" "$root" > "$config"
+chmod +x "$config"
+PHP_CONFIG=$config cargo xtask php-ext --deb
+cp "$target/dist/php/tidemark.so" "$folder/tidemark.so"
+set -- "$target"/dist/php/php8.4-tidemark_*.deb
+cp "$1" "$root/srv/tidemark.deb"
+inside apt-get install -q -y /srv/tidemark.deb
+code='$c = new Tidemark\Cache( "/srv/table/values" ); echo $c->get( "k" ); $c->set( "k", 7 );'
+inside sh -c 'rm -rf /srv/table; mkdir -m 700 /srv/table'
+inside php8.4 -r "$code"
+expect "the package of PHP 8.4 works, and its values stay" "$(inside php8.4 -r "$code")" 7
+expect "PHP-FPM 8.4 loads it" "$(inside php-fpm8.4 -m | grep -c tidemark)" 1
+inside apt-get purge -q -y php8.4-tidemark
+expect "a package that is removed leaves nothing" "$(inside php8.4 -m | grep tidemark)" ""
+inside php8.4 "$checkout/php/ext/tests/run.php" "$folder/tidemark.so"
+inside php8.4 "$checkout/php/tests/run.php" "$drop_in" "--extension=$folder/tidemark.so"
