@@ -57,6 +57,16 @@ fn by_slot(tier: &MappedTier, hit: &MappedHit<'_>, key: u64) -> Option<Decoded> 
     }
 }
 
+/// Planted: what is used was fetched once more after it was checked.
+fn by_two_fetches(_: &MappedTier, hit: &MappedHit<'_>, _: u64) -> Option<Decoded> {
+    let checked = decode(InMap(hit.bytes()), false);
+    if checked.is_err() || !hit.is_whole() {
+        return None;
+    }
+    std::thread::yield_now();
+    Some(decode(InMap(hit.bytes()), false))
+}
+
 /// One that is gone afterwards, in which no file of another run is.
 struct Folder(PathBuf);
 
@@ -183,8 +193,17 @@ fn decoder_over_a_ring_that_is_overwritten_gives_no_wrong_value() {
     }
 }
 
+/// A planted fault is found long before.
+const ENOUGH: u64 = 100_000_000;
+
 #[test]
 fn decoder_that_compares_the_slot_alone_fails_the_test_of_the_ring() {
-    let (_, wrong) = read_while_written(by_slot, NARROW, 100_000_000);
+    let (_, wrong) = read_while_written(by_slot, NARROW, ENOUGH);
+    assert!(wrong > 0);
+}
+
+#[test]
+fn decoder_that_fetches_twice_fails_the_test_of_the_ring() {
+    let (_, wrong) = read_while_written(by_two_fetches, NARROW, ENOUGH);
     assert!(wrong > 0);
 }
