@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
-/// of PHP, the extension of PHP in Debian 13, what is known against the dependencies, ten minutes of
-/// fuzzing for each target, hundreds of requests of each kind that the OpenAPI document describes,
-/// what requests cost by counting and how many bytes one of each takes, then the benchmarks (hours;
-/// for the night).
+/// of PHP, the extension of PHP in Debian 13, what is known against the dependencies, ten minutes
+/// of fuzzing for each target, hundreds of requests of each kind that the OpenAPI document
+/// describes, what requests cost by counting and how many bytes one of each takes, then the
+/// benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
