@@ -9,10 +9,10 @@ use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, r
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use model::{IndexStatus, Table};
-use store::{BuildEnd, Store, StoreFuture};
+use store::{IndexBuildEnd, Store, StoreFuture};
 use testing::{Hooked, StoreHooks, UpkeepHooks};
 
-type Answer = oneshot::Sender<Result<BuildEnd, StoreError>>;
+type Answer = oneshot::Sender<Result<IndexBuildEnd, StoreError>>;
 
 /// The real store, which builds when a test says so.
 struct Builder {
@@ -36,7 +36,7 @@ impl UpkeepHooks for Builder {
         &*self.inner
     }
 
-    fn build(&self, _: &Arc<Table>, index: u32) -> StoreFuture<'static, BuildEnd> {
+    fn build(&self, _: &Arc<Table>, index: u32) -> StoreFuture<'static, IndexBuildEnd> {
         let (reply, answer) = oneshot::channel();
         self.waiting.lock().unwrap().push((index, reply));
         Box::pin(async move {
@@ -124,7 +124,7 @@ fn writes_go_on_while_an_index_is_built_and_then_it_is_available() {
         write(engine, &format!("meanwhile{nth}"));
     }
     assert_eq!(status(engine), IndexStatus::Processing);
-    build.send(Ok(BuildEnd::Ready)).unwrap();
+    build.send(Ok(IndexBuildEnd::Ready)).unwrap();
     until(|| (status(engine) == IndexStatus::Available).then_some(()));
     assert!(
         store.waiting.lock().unwrap().is_empty(),
@@ -139,7 +139,7 @@ fn an_index_that_was_found_not_to_be_unique_is_not_built_in_a_commit() {
     let (engine, store) = (&*site.engine, &*site.store);
     index_words(engine);
     // Rows of other values would let a commit build it.
-    store.begun().send(Ok(BuildEnd::NotUnique)).unwrap();
+    store.begun().send(Ok(IndexBuildEnd::NotUnique)).unwrap();
     let status = until(|| Some(status(engine)).filter(|one| *one != IndexStatus::Processing));
     assert!(
         matches!(&status, IndexStatus::Failed(why) if why.contains("equal values")),
@@ -157,7 +157,7 @@ fn a_build_that_failed_is_begun_again_later() {
     store.begun().send(Err(StoreError::Full)).unwrap();
     let again = store.begun();
     assert_eq!(status(engine), IndexStatus::Processing);
-    again.send(Ok(BuildEnd::Ready)).unwrap();
+    again.send(Ok(IndexBuildEnd::Ready)).unwrap();
     until(|| (status(engine) == IndexStatus::Available).then_some(()));
     engine.close().unwrap();
 }
@@ -193,7 +193,7 @@ fn a_build_ends_with_the_engine_and_is_begun_again_at_the_next_start() {
     }));
     let clock = TickingClock::at(NEW_YEAR_US + 60_000_000);
     let engine = Engine::over(store.clone(), &config, clock).unwrap();
-    store.begun().send(Ok(BuildEnd::Ready)).unwrap();
+    store.begun().send(Ok(IndexBuildEnd::Ready)).unwrap();
     until(|| (status(&engine) == IndexStatus::Available).then_some(()));
     engine.close().unwrap();
 }

@@ -170,7 +170,7 @@ fn a_schema_of_another_process_is_taken_in_before_the_next_write() {
 }
 
 #[test]
-fn what_another_process_wrote_without_a_mark_is_in_the_lists_from_the_next_turn_on() {
+fn a_write_of_another_process_without_a_mark_is_in_the_lists_from_the_next_turn_on() {
     let site = site();
     let (engine, store) = (&*site.engine, &*site.store);
     create(engine, "a").unwrap();

@@ -261,6 +261,7 @@ pub enum ProcessStage {
 
 /// One process of a deployment.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is of its own")]
 pub struct WarmProcess {
     pub number: u64,
     pub stage: ProcessStage,
@@ -531,11 +532,7 @@ impl WarmProcess {
         let (Some(flight), None) = (flights.next(), flights.next()) else {
             return false;
         };
-        if is_error {
-            flight.errors.push(text);
-        } else {
-            flight.logs.push(text);
-        }
+        [&mut flight.logs, &mut flight.errors][usize::from(is_error)].push(text);
         true
     }
 

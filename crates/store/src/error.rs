@@ -274,6 +274,35 @@ impl fmt::Display for StoreError {
                 f.write_str("Nothing is written until a restart, after a write of unknown outcome.")
             }
             StoreError::Locked { place, holder } => write_locked(f, place, holder.as_deref()),
+            StoreError::DatabaseUnfit(_)
+            | StoreError::PlaceUnfit { .. }
+            | StoreError::StoredElsewhere { .. }
+            | StoreError::StoredHere { .. }
+            | StoreError::Unsupported { .. }
+            | StoreError::DatabaseMissing { .. }
+            | StoreError::ImportUnfinished { .. } => self.write_place(f),
+            StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
+            StoreError::Format { found, newest } => write_newer(f, *found, *newest),
+            StoreError::OlderFormat { found, newest } => write_older(f, *found, *newest),
+            StoreError::KeyMissing { file } => write_keyless(f, file),
+            StoreError::KeyWrong { file } => write!(
+                f,
+                "The file {} does not hold the key that the data was encrypted with. Put it back.",
+                file.display()
+            ),
+            StoreError::SealBroken { what, .. } => write!(
+                f,
+                "What is encrypted of {what} is damaged, or was not stored there."
+            ),
+            StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
+        }
+    }
+}
+
+impl StoreError {
+    /// What is wrong with the place of a store.
+    fn write_place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             StoreError::DatabaseUnfit(finding) => {
                 let advice = finding.advice.as_deref().unwrap_or_default();
                 write!(f, "{} {advice}.", finding.found)
@@ -291,20 +320,7 @@ impl fmt::Display for StoreError {
             }
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
             StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
-            StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
-            StoreError::Format { found, newest } => write_newer(f, *found, *newest),
-            StoreError::OlderFormat { found, newest } => write_older(f, *found, *newest),
-            StoreError::KeyMissing { file } => write_keyless(f, file),
-            StoreError::KeyWrong { file } => write!(
-                f,
-                "The file {} does not hold the key that the data was encrypted with. Put it back.",
-                file.display()
-            ),
-            StoreError::SealBroken { what, .. } => write!(
-                f,
-                "What is encrypted of {what} is damaged, or was not stored there."
-            ),
-            StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
+            _ => f.write_str("The place of the store is unfit."),
         }
     }
 }

@@ -386,7 +386,7 @@ pub trait StoreUsage {
 
 /// What came of what was done for an index outside of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BuildEnd {
+pub enum IndexBuildEnd {
     /// [`SchemaChange::BuildIndex`] can follow.
     Ready,
     /// It is to be unique, and rows have equal values: [`SchemaChange::FailIndex`] is to follow.
@@ -405,8 +405,8 @@ pub trait StoreUpkeep {
     ///
     /// # Errors
     /// What the database says. It may be tried again.
-    fn build(&self, _table: &Arc<Table>, _index: u32) -> StoreFuture<'static, BuildEnd> {
-        Box::pin(ready(Ok(BuildEnd::Ready)))
+    fn build(&self, _table: &Arc<Table>, _index: u32) -> StoreFuture<'static, IndexBuildEnd> {
+        Box::pin(ready(Ok(IndexBuildEnd::Ready)))
     }
 
     /// Why the database cannot be reached, if it cannot; the last try may be a moment ago.

@@ -13,7 +13,7 @@ use futures_executor::block_on;
 use model::{Mark, ProjectId, Timestamp, Value};
 use store::staged::Bound;
 use store::{
-    BuildEnd, Committed, DatabaseStore, DatabaseUrl, InDoubt, Op, Options, Share, Store,
+    Committed, DatabaseStore, DatabaseUrl, InDoubt, IndexBuildEnd, Op, Options, Share, Store,
     StoreError, StorePlace, TransactionOp, WriteBatch,
 };
 use testing::OwnTurn;
@@ -369,7 +369,7 @@ fn an_index_is_built_outside_of_commits() {
     assert_eq!(place.sql(&built), "0");
     assert_eq!(
         block_on(db.store.build(&table, number)),
-        Ok(BuildEnd::Ready)
+        Ok(IndexBuildEnd::Ready)
     );
     assert_eq!(place.sql(&built), "1");
     db.close();

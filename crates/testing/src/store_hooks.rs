@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
 use store::{
-    ArchivePart, ArchivePiece, BoundaryOf, BuildEnd, ChangedRows, Deployment, ExecutionRecord,
+    ArchivePart, ArchivePiece, BoundaryOf, ChangedRows, Deployment, ExecutionRecord, IndexBuildEnd,
     KeptRequest, Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, PointKeys,
     Points, Preview, QueuedCall, QueuedExecution, ReadsAtOnce, Recorded, RecordsOf, Snapshot,
     Staged, Standing, Store, StoreAtOnce, StoreConstraints, StoreError, StoreExecutions,
@@ -92,7 +92,7 @@ pub trait UpkeepHooks: Send + Sync {
     }
 
     /// See [`StoreUpkeep::build`].
-    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, BuildEnd> {
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, IndexBuildEnd> {
         self.behind().build(table, index)
     }
 
@@ -413,7 +413,7 @@ impl<H: StoreHooks> StoreUpkeep for Hooked<H> {
         }
     }
 
-    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, BuildEnd> {
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, IndexBuildEnd> {
         match self.0.upkeep() {
             Some(upkeep) => upkeep.build(table, index),
             None => self.0.inner().build(table, index),

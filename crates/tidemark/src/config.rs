@@ -80,12 +80,13 @@ impl ProjectArgs {
     }
 }
 
-/// Variables as examples of the official SDKs name them. Each is read where the variable of ours
-/// beside it is not set.
-const ALIASES: [(&str, &str); 3] = [
+/// Variables as examples of the official SDKs, and libpq, name them. Each is read where the
+/// variable of ours beside it is not set.
+const ALIASES: [(&str, &str); 4] = [
     ("TIDEMARK_ENDPOINT", "APPWRITE_ENDPOINT"),
     ("TIDEMARK_PROJECT_ID", "APPWRITE_PROJECT_ID"),
     ("TIDEMARK_API_KEY", "APPWRITE_API_KEY"),
+    ("TIDEMARK_PASSWORD_FILE", "PGPASSFILE"),
 ];
 
 /// The command line with each variable of ours that is not set replaced by its alias, if that one
@@ -279,7 +280,10 @@ impl DoctorArgs {
         let Some(text) = given(self.database.as_ref()) else {
             return Ok(None);
         };
-        Ok(Some((database_url(text)?, file_given(self.password_file.as_deref()))))
+        Ok(Some((
+            database_url(text)?,
+            file_given(self.password_file.as_deref()),
+        )))
     }
 }
 

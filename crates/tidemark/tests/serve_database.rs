@@ -38,21 +38,21 @@ impl Place {
         self.folder.path().join("data")
     }
 
-    fn serve(&self, data: &Path) -> Command {
-        let mut serve = tidemark("serve --listen 127.0.0.1:0");
-        serve.arg("--data").arg(data);
-        serve
-    }
-
     /// By the variable.
     fn start(&self) -> ChildServer {
-        let mut serve = self.serve(&self.data());
+        let mut serve = serve_from(&self.data());
         serve.env("TIDEMARK_DATABASE", &self.url);
         let log = self.folder.path().join("log");
         let server = ChildServer::start(serve, ServerLog::File(&log)).unwrap();
         assert!(!fs::read_to_string(log).unwrap().contains(PASSWORD));
         server
     }
+}
+
+fn serve_from(data: &Path) -> Command {
+    let mut serve = tidemark("serve --listen 127.0.0.1:0");
+    serve.arg("--data").arg(data);
+    serve
 }
 
 fn with_password(url: &str) -> String {
@@ -135,7 +135,7 @@ fn a_second_server_and_what_needs_a_directory_are_refused() {
     let server = place.start();
     // A node of another machine, by the flag.
     let other = place.folder.path().join("other");
-    let mut second = place.serve(&other);
+    let mut second = serve_from(&other);
     second.arg("--database").arg(&place.url);
     let output = second.output().unwrap();
     let said = text(&output.stderr);
@@ -146,7 +146,7 @@ fn a_second_server_and_what_needs_a_directory_are_refused() {
     );
     assert!(!said.contains(PASSWORD), "{said}");
     // One of this machine, on another database.
-    let mut second = place.serve(&place.data());
+    let mut second = serve_from(&place.data());
     second.env("TIDEMARK_DATABASE", place.cluster.url("postgres"));
     let output = second.output().unwrap();
     assert_refused(&output, 1, "Another process holds the data directory");
@@ -166,18 +166,18 @@ fn a_second_server_and_what_needs_a_directory_are_refused() {
     }
     // And a directory with a store of its own is taken for no other.
     let own = place.folder.path().join("own");
-    let started = ChildServer::start(place.serve(&own), ServerLog::Discarded).unwrap();
+    let started = ChildServer::start(serve_from(&own), ServerLog::Discarded).unwrap();
     started.stop().unwrap();
-    let mut beside = place.serve(&own);
+    let mut beside = serve_from(&own);
     beside.env("TIDEMARK_DATABASE", &place.url);
     assert_refused(&beside.output().unwrap(), 1, "has a store of its own");
 }
 
 #[test]
-fn what_a_first_start_lacks_is_said_in_one_sentence() {
+fn a_first_start_says_in_one_sentence_what_is_missing() {
     let place = Place::new("lacks");
     let refused = |url: &str, part: &str| {
-        let mut serve = place.serve(&place.data());
+        let mut serve = serve_from(&place.data());
         serve.env("TIDEMARK_DATABASE", url);
         let output = serve.output().unwrap();
         let said = text(&output.stderr);
@@ -201,7 +201,7 @@ fn what_a_first_start_lacks_is_said_in_one_sentence() {
     let file = place.data().join("tidemark.toml");
     fs::write(&file, format!("database = \"{}\"\n", place.url)).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let server = ChildServer::start(place.serve(&place.data()), ServerLog::Discarded).unwrap();
+    let server = ChildServer::start(serve_from(&place.data()), ServerLog::Discarded).unwrap();
     furnish(&server);
     server.stop().unwrap();
 }
@@ -210,7 +210,7 @@ fn what_a_first_start_lacks_is_said_in_one_sentence() {
 fn health_says_when_the_database_is_gone_and_writes_go_on_when_it_is_back() {
     let place = Place::new("goes");
     let relay = Relay::start(&place.cluster).unwrap();
-    let mut serve = place.serve(&place.data());
+    let mut serve = serve_from(&place.data());
     serve.env("TIDEMARK_DATABASE", with_password(&relay.url("goes")));
     let server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
     furnish(&server);

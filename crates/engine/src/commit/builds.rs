@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use model::{Catalogue, CatalogueChange, IndexStatus, Table, TableNumber};
-use store::{BuildEnd, CatalogueOp, Op, SchemaChange, StoreError, StoreFuture, WriteBatch};
+use store::{CatalogueOp, IndexBuildEnd, Op, SchemaChange, StoreError, StoreFuture, WriteBatch};
 
 use crate::commit::write_queue::WriteQueue;
 
@@ -100,8 +100,8 @@ impl FailedBuilds {
 pub(crate) struct OutsideBuild(Option<(Build, OutsideState)>);
 
 enum OutsideState {
-    Running(StoreFuture<'static, BuildEnd>),
-    Done(BuildEnd),
+    Running(StoreFuture<'static, IndexBuildEnd>),
+    Done(IndexBuildEnd),
 }
 
 impl OutsideBuild {
@@ -111,8 +111,8 @@ impl OutsideBuild {
         &mut self,
         build: Build,
         queue: &Arc<WriteQueue>,
-        begin: impl FnOnce() -> StoreFuture<'static, BuildEnd>,
-    ) -> Poll<Result<BuildEnd, StoreError>> {
+        begin: impl FnOnce() -> StoreFuture<'static, IndexBuildEnd>,
+    ) -> Poll<Result<IndexBuildEnd, StoreError>> {
         self.0.take_if(|(begun, _)| *begun != build);
         let begin = || (build, OutsideState::Running(begin()));
         let (_, state) = self.0.get_or_insert_with(begin);
@@ -161,11 +161,11 @@ pub(crate) fn next_build<'c>(
 pub(crate) fn build_batch(
     catalogue: &Catalogue,
     (table, number): (&Arc<Table>, u32),
-    end: BuildEnd,
+    end: IndexBuildEnd,
 ) -> WriteBatch {
     let change = match end {
-        BuildEnd::Ready => SchemaChange::BuildIndex(number),
-        BuildEnd::NotUnique => SchemaChange::FailIndex(number),
+        IndexBuildEnd::Ready => SchemaChange::BuildIndex(number),
+        IndexBuildEnd::NotUnique => SchemaChange::FailIndex(number),
     };
     WriteBatch {
         catalogue_epoch: catalogue.epoch,

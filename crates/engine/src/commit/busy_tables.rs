@@ -3,10 +3,18 @@
 
 use std::time::{Duration, Instant};
 
+use super::write_queue::Until;
+
 /// From one try to the next. Each may hold up the writer for a tenth of that.
 const PAUSE: Duration = Duration::from_secs(1);
 /// So long a caller waits, as long as a read may take that is in its way.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// When a write that was not run is to run.
+pub(super) enum Again {
+    InNextGroup,
+    After(Until),
+}
 
 /// When a change is tried again that was put aside first at this instant; `None` where its caller
 /// has waited long enough.

@@ -14,12 +14,12 @@ use futures_channel::oneshot;
 use futures_executor::block_on;
 use list_cache::{Batch, Withheld};
 use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Table, Timestamp};
-use store::{BuildEnd, Changes, Outcome, Pending, Refusal, StoreError, WriteBatch};
+use store::{Changes, IndexBuildEnd, Outcome, Pending, Refusal, StoreError, WriteBatch};
 
 use crate::commit::builds::{
     Build, FailedBuilds, OutsideBuild, build_batch, next_build, table_with_builds,
 };
-use crate::commit::busy_tables::next_try;
+use crate::commit::busy_tables::{Again, next_try};
 use crate::commit::change_limit;
 use crate::commit::doubt::{Reply, last_mark};
 use crate::commit::mailbox::{Answer, GroupAnswers};
@@ -222,27 +222,16 @@ impl GroupCommit {
             if queue.build_goes_on {
                 return Taken::Due;
             }
-            let until_due = self.until_due();
-            if until_due.is_some_and(|until| until.is_zero()) {
-                return Taken::Due;
-            }
-            let until_retry = self.failed_builds.until_next(Instant::now());
-            if until_retry.is_some_and(|until| until.is_zero()) {
-                return Taken::Due;
-            }
-            let until_upkeep = has_other_work.then_some(rest);
-            let until_later = queue.until_later(Instant::now());
-            if until_later.is_some_and(|until| until.is_zero()) {
-                return Taken::Due;
-            }
-            let waits = [
-                until_dry_run,
-                until_due,
-                until_upkeep,
-                until_retry,
-                until_later,
+            let due = [
+                self.until_due(),
+                self.failed_builds.until_next(Instant::now()),
+                queue.until_later(Instant::now()),
             ];
-            let longest = waits.into_iter().flatten().min();
+            if due.iter().flatten().any(Duration::is_zero) {
+                return Taken::Due;
+            }
+            let others = [until_dry_run, has_other_work.then_some(rest)];
+            let longest = due.into_iter().chain(others).flatten().min();
             queue = self.queue.wait(queue, longest);
         }
         Taken::Group(self.queue.group(queue, self.batch_target, self.batch_delay))
@@ -289,20 +278,15 @@ impl GroupCommit {
                 }
             }
         }
-        if !reservations.is_empty() {
-            let reserved = self.calls.reserve();
-            for reply in reservations {
-                let _ = reply.send(reserved.clone());
-            }
-        }
+        self.reserve(reservations);
         let mut leaves_upkeep = false;
         if !batches.is_empty() {
             let outcomes = self.commit(&batches, &mut replies);
             leaves_upkeep = self.leaves_upkeep(&outcomes);
             let mut deferred = Vec::new();
             let mut answers = GroupAnswers::default();
-            let asked = batches.into_iter().zip(replies).zip(put_aside);
-            for (((batch, reply), mut put_aside), outcome) in asked.zip(outcomes) {
+            let writes = batches.into_iter().zip(replies).zip(put_aside);
+            for (((batch, reply), mut put_aside), outcome) in writes.zip(outcomes) {
                 let Some(reply) = reply else { continue };
                 let Some(again) = self.runs_again(&outcome, &mut put_aside) else {
                     answers.add(reply, self.answer(outcome));
@@ -318,11 +302,20 @@ impl GroupCommit {
                     Again::After(until) => self.defer(until, work),
                 }
             }
-            drop(answers);
             self.queue.lock().put_back(deferred);
         }
         self.run_dry_runs();
         leaves_upkeep
+    }
+
+    fn reserve(&mut self, replies: Vec<oneshot::Sender<Result<(), EngineError>>>) {
+        if replies.is_empty() {
+            return;
+        }
+        let reserved = self.calls.reserve();
+        for reply in replies {
+            let _ = reply.send(reserved.clone());
+        }
     }
 
     /// Whether a write is to run again, and when.
@@ -432,7 +425,7 @@ impl GroupCommit {
         &mut self,
         table: &Arc<Table>,
         number: u32,
-    ) -> Poll<Result<BuildEnd, StoreError>> {
+    ) -> Poll<Result<IndexBuildEnd, StoreError>> {
         let (outside, queue) = (&mut self.outside, &self.queue);
         let polled = self.calls.call(|store| {
             let begin = || store.build(table, number);
@@ -711,12 +704,6 @@ enum Taken {
     Due,
     Nothing,
     End,
-}
-
-/// When a write that was not run is to run.
-enum Again {
-    InNextGroup,
-    After(Until),
 }
 
 /// What becomes due, for the cached lists.

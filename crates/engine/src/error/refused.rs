@@ -57,10 +57,7 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::ValuesTooLong { column, chars_max } => values_too_long(&column, chars_max).into(),
         Refusal::ColumnsUsedUp { columns_max } => columns_used_up(columns_max).into(),
         Refusal::LinkMissing { column, id } => link_missing(&column, &id),
-        Refusal::DeleteRestricted { id, related } => {
-            let related = related.to_string();
-            WriteError::DeleteRestricted { id, related }.into()
-        }
+        Refusal::DeleteRestricted { id, related } => restricted(id, related.to_string()),
         Refusal::Of { nth, refusal } => EngineError::Transaction(TransactionError::OfOperation {
             nth,
             error: Box::new(refused(*refusal)),
@@ -82,6 +79,10 @@ pub(crate) fn refused(refusal: Refusal) -> EngineError {
         Refusal::OfExecution(refusal) => of_execution(refusal),
         Refusal::Failed(error) => error.into(),
     }
+}
+
+fn restricted(id: RowId, related: String) -> EngineError {
+    WriteError::DeleteRestricted { id, related }.into()
 }
 
 fn values_too_long(column: &str, chars_max: u32) -> ColumnFault {

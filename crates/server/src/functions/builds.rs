@@ -247,11 +247,11 @@ impl Builds {
             return Ok(BuildEnd::Failed);
         }
         let ran = self.run_commands((engine, runtimes), build, (place, archive), log);
-        let Some((built, cache)) = ran.await else {
+        let Some((output, cache)) = ran.await else {
             return Ok(BuildEnd::Failed);
         };
         let packing = place.clone();
-        let pack = move || packing.pack(built, OUTPUT_BYTES_MAX);
+        let pack = move || packing.pack(output, OUTPUT_BYTES_MAX);
         let pack = tokio::task::spawn_blocking(pack).await;
         let packed = match pack.unwrap_or_else(|broken| Err(broken.to_string())) {
             Ok((packed, words)) => {

@@ -95,13 +95,16 @@ pub enum UrlFault {
 }
 
 impl DatabaseUrl {
+    /// What the URL of a database begins with.
+    pub const SCHEME: &'static str = "postgres://";
+
     /// # Errors
     /// When it is no URL of a database.
     pub fn parse(text: &str) -> Result<DatabaseUrl, UrlFault> {
         if text.len() > URL_BYTES_MAX {
             return Err(UrlFault::TooLong(URL_BYTES_MAX));
         }
-        if !["postgres://", "postgresql://"]
+        if ![Self::SCHEME, "postgresql://"]
             .iter()
             .any(|scheme| text.starts_with(scheme))
         {

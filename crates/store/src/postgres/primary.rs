@@ -94,8 +94,8 @@ impl Primary {
     }
 }
 
-/// Whether a store holds as many groups of batches as were seen of it: one that takes no mark may be
-/// lost without another trace.
+/// Whether a store holds as many groups of batches as were seen of it: one that takes no mark may
+/// be lost without another trace.
 pub(super) fn need_no_less(groups: i64, seen: i64) -> Result<(), DatabaseFinding> {
     if groups >= seen {
         return Ok(());

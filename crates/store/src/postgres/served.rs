@@ -15,8 +15,8 @@ use super::write::shared_writer::{SharedWriter, WriterPlace};
 use super::write::turn::DatabaseTurn;
 use crate::batch::TableConstraints;
 use crate::{
-    ArchivePart, ArchivePiece, BoundaryOf, BuildEnd, ChangedRows, Counts, Deployment,
-    ExecutionRecord, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions,
+    ArchivePart, ArchivePiece, BoundaryOf, ChangedRows, Counts, Deployment, ExecutionRecord,
+    IndexBuildEnd, KeptRequest, Listed, Listing, Loaded, OffloadKind, OpenTransactions,
     OperationsOf, Options, Point, QueuedCall, QueuedExecution, ReadsAtOnce, Recorded, RecordsOf,
     Snapshot, Staged, Store, StoreAtOnce, StoreConstraints, StoreError, StoreExecutions,
     StoreFunctions, StoreFuture, StorePlace, StoreReads, StoreTransactions, StoreUpkeep,
@@ -81,10 +81,10 @@ impl StoreUpkeep for ServedDatabase {
         self.reads.load()
     }
 
-    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, BuildEnd> {
+    fn build(&self, table: &Arc<Table>, index: u32) -> StoreFuture<'static, IndexBuildEnd> {
         let mut indexes = table.indexes.iter();
         let Some(index) = indexes.find(|one| one.number == index).cloned() else {
-            return Box::pin(ready(Ok(BuildEnd::Ready)));
+            return Box::pin(ready(Ok(IndexBuildEnd::Ready)));
         };
         let WriterPlace {
             url, password_file, ..

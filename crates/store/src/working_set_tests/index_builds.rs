@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::draws::table;
 use crate::postgres::row_tables::create_tables;
 use crate::postgres::write::index_builds::build_index;
-use crate::{BuildEnd, DatabaseStore, DatabaseUrl, StoreError};
+use crate::{DatabaseStore, DatabaseUrl, IndexBuildEnd, StoreError};
 
 /// A store with the tables of a table, and none of its indexes.
 struct Place {
@@ -63,7 +63,7 @@ impl Place {
         }
     }
 
-    fn build(&self) -> Result<BuildEnd, StoreError> {
+    fn build(&self) -> Result<IndexBuildEnd, StoreError> {
         let index: &Index = &self.table.indexes[0];
         let build = build_index(&self.url, None, (&self.table, index));
         self.runtime.block_on(build)
@@ -116,7 +116,7 @@ fn an_index_is_built_beside_writes_and_again_after_a_try_that_ended_half_way() {
         writing.join().unwrap().unwrap_err();
     });
     assert!(place.indexes().contains("false"), "{}", place.indexes());
-    assert_eq!(place.build(), Ok(BuildEnd::Ready));
+    assert_eq!(place.build(), Ok(IndexBuildEnd::Ready));
     assert_eq!(place.indexes(), both);
     let is_made = "SELECT string_agg(indexrelid::text, ' ' ORDER BY indexrelid) FROM pg_index \
                    WHERE indrelid IN ('t1'::regclass, 't1_v'::regclass)";
@@ -129,7 +129,7 @@ fn an_index_is_built_beside_writes_and_again_after_a_try_that_ended_half_way() {
 fn an_index_that_would_not_be_unique_leaves_nothing() {
     let place = Place::new("not_unique");
     place.add(&["a", "a"]);
-    assert_eq!(place.build(), Ok(BuildEnd::NotUnique));
+    assert_eq!(place.build(), Ok(IndexBuildEnd::NotUnique));
     assert_eq!(place.indexes(), "");
     // No write meets what is left of it.
     place.add(&["a"]);

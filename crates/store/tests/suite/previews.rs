@@ -45,6 +45,18 @@ fn got(db: &Db, preview: &dyn Preview, id: &str) -> Option<Row> {
     found.unwrap()
 }
 
+fn last_before(db: &Db, id: &str) -> Query {
+    Query {
+        cursor: Some(Cursor {
+            row: row_id(id),
+            side: Side::Before,
+            version: None,
+        }),
+        limit: 1,
+        ..db.all()
+    }
+}
+
 pub fn a_preview_shows_what_would_be_and_leaves_nothing(place: &dyn Place) {
     let mut db = Db::with_notes(place);
     for id in ["a", "b", "c", "d"] {
@@ -95,19 +107,8 @@ pub fn a_preview_shows_what_would_be_and_leaves_nothing(place: &dyn Place) {
             (ids(&["b", "d"]), 4)
         );
         assert_eq!(listed(&db, &*preview, &page, TotalCap::UpTo(3)).1, 3);
-        let before = Query {
-            cursor: Some(Cursor {
-                row: row_id("d"),
-                side: Side::Before,
-                version: None,
-            }),
-            limit: 1,
-            ..db.all()
-        };
-        assert_eq!(
-            listed(&db, &*preview, &before, TotalCap::None).0,
-            ids(&["b"])
-        );
+        let before = listed(&db, &*preview, &last_before(&db, "d"), TotalCap::None);
+        assert_eq!(before.0, ids(&["b"]));
         assert_holds(&got(&db, &*preview, "b").unwrap(), &table, &changed);
         let mut last = note("e");
         last[TITLE] = Value::Text(large);

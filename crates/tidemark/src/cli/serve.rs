@@ -170,9 +170,7 @@ fn serve_until(
     );
     let broken = engine.stop_reason();
     drop(metrics);
-    if let Some(traces) = traces {
-        traces.close();
-    }
+    end_tracing(traces);
     // Also after a failure: what the start has written is kept in order.
     let closed = engine.close();
     let closed = closed.with_context(|| format!("cannot close the {place} in order"));
@@ -276,6 +274,12 @@ fn mark_real_data(directory: &Path) -> Result<()> {
     let made = options.write(true).create_new(true).mode(0o600).open(&path);
     made.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())
+}
+
+fn end_tracing(traces: Option<Arc<Traces>>) {
+    if let Some(traces) = traces {
+        traces.close();
+    }
 }
 
 /// Starts what sends traces, if they are wanted.
@@ -555,22 +559,20 @@ mod tests {
 
     #[test]
     fn a_database_is_named_without_its_password() {
-        let url = engine::DatabaseUrl::parse("postgres://u:secret@db.example/app").unwrap();
-        let place = StorePlace::from(url);
+        let url = format!("{}u:secret@db.example/app", engine::DatabaseUrl::SCHEME);
+        let place = StorePlace::from(engine::DatabaseUrl::parse(&url).unwrap());
         let text = banner((&place, Path::new("d")), "e", None, &prepared(1, None));
         let first = text.lines().next().unwrap();
-        assert!(first.ends_with(" serves the database app at db.example:5432"), "{first}");
+        assert!(
+            first.ends_with(" serves the database app at db.example:5432"),
+            "{first}"
+        );
     }
 
     #[test]
     fn the_key_is_shown_at_the_first_start_only() {
         let key = KeySecret::new("standard_0123456789").unwrap();
-        let first = banner(
-            served(),
-            "http://h:1/v1",
-            None,
-            &prepared(1, Some(key)),
-        );
+        let first = banner(served(), "http://h:1/v1", None, &prepared(1, Some(key)));
         assert!(
             first.contains(
                 "  endpoint    http://h:1/v1\n  project id  p0\n  API key     standard_0"

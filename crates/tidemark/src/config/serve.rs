@@ -61,8 +61,9 @@ pub struct ServeArgs {
         hide_env_values = true
     )]
     database: Option<String>,
-    /// A file with the password of the database, in the form of libpq's password files
-    #[arg(long, env = "PGPASSFILE", value_name = "PATH")]
+    /// A file with the password of the database, in the form of libpq's password files [default:
+    /// the one that PGPASSFILE names]
+    #[arg(long, env = "TIDEMARK_PASSWORD_FILE", value_name = "PATH")]
     password_file: Option<PathBuf>,
     /// Address and port to listen on. Port 0 chooses a free port and prints it
     #[arg(long, env = "TIDEMARK_LISTEN", value_name = "ADDRESS:PORT")]
@@ -544,7 +545,11 @@ mod tests {
 
     #[test]
     fn a_database_takes_the_place_of_the_directory() {
-        let url = "--database=postgres://u:secret@db.example/app";
+        let url = format!(
+            "--database={}u:secret@db.example/app",
+            engine::DatabaseUrl::SCHEME
+        );
+        let url = url.as_str();
         let setup = serve(&["--data=d", url, "--password-file=f"]).unwrap();
         let place = setup.engine.place;
         assert!(matches!(place, StorePlace::Database(_)), "{place:?}");
@@ -556,9 +561,14 @@ mod tests {
         refuse(&[url, "--accept-loss"], "doctor --accept-restore");
         refuse(&[url, "--durability=normal"], "synchronous_commit");
         refuse(&[url, "--test-clock"], "--test-clock cannot stand");
-        let refused = serve(&["--database=mysql://u:secret@db/app"]).err().unwrap();
+        let refused = serve(&["--database=mysql://u:secret@db/app"])
+            .err()
+            .unwrap();
         let text = refused.to_string();
-        assert!(text.starts_with("the URL of the database cannot be used: "), "{text}");
+        assert!(
+            text.starts_with("the URL of the database cannot be used: "),
+            "{text}"
+        );
         assert!(!text.contains("secret"), "{text}");
     }
 

@@ -1,6 +1,6 @@
 //! Which group of batches was committed last. A mark does not tell: a group that takes none has no
-//! other trace, and the database's own number of a transaction is given again after a promotion that
-//! lost it.
+//! other trace, and the database's own number of a transaction is given again after a promotion
+//! that lost it.
 
 use tokio_postgres::{Client, Row};
 

@@ -12,7 +12,7 @@ use crate::postgres::address::DatabaseUrl;
 use crate::postgres::checks;
 use crate::postgres::connection::{connect, literal, row};
 use crate::postgres::row_tables::{UserIndex, user_indexes};
-use crate::{BuildEnd, StoreError};
+use crate::{IndexBuildEnd, StoreError};
 
 /// It waits for each session that has an older snapshot, however long that takes.
 const PATIENT: &str = "SET lock_timeout = 0; SET statement_timeout = 0";
@@ -27,17 +27,17 @@ pub(crate) async fn build_index(
     url: &DatabaseUrl,
     password_file: Option<&Path>,
     (table, index): (&Table, &Index),
-) -> Result<BuildEnd, StoreError> {
+) -> Result<IndexBuildEnd, StoreError> {
     let connection = connect(url, password_file).await;
     let connection = connection.map_err(|fault| checks::not_connected(url, &fault))?;
     let client = &connection.client;
     client.batch_execute(PATIENT).await?;
     for one in user_indexes(table, index) {
         if !build(client, &one).await? {
-            return Ok(BuildEnd::NotUnique);
+            return Ok(IndexBuildEnd::NotUnique);
         }
     }
-    Ok(BuildEnd::Ready)
+    Ok(IndexBuildEnd::Ready)
 }
 
 /// Whether it is there then.

@@ -36,8 +36,8 @@ const PREPARED_MAX: usize = 2_000;
 const TABLES_WAIT_MS: u64 = 100;
 /// The same of a further change in a transaction in which one has waited in vain.
 const FURTHER_WAIT_MS: u64 = 1;
-/// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left. The name
-/// is for the group that begins.
+/// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left. The
+/// name is for the group that begins.
 const LOCK: &str = "SELECT mark, groups, last_group, gen_random_uuid()::text FROM meta FOR UPDATE";
 
 /// A statement with what it is given.
