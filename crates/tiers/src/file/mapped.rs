@@ -53,9 +53,9 @@ pub struct MappedTicket(u64);
 
 impl MappedTicket {
     fn new(seed: u64, generations: Generations, deletions: u64) -> MappedTicket {
-        // Each step is one to one, and without the last bit tickets of counts less than 2^31 apart
-        // still differ; those of other parts differ by chance, because a seed and a generation are
-        // random.
+        // Each step is one to one, and without the first bit, which the shift drops, tickets of
+        // counts less than 2^31 apart still differ; those of other parts differ by chance, because
+        // a seed and a generation are random.
         let parts = [generations.all, generations.group, deletions];
         let all = parts.into_iter().fold(seed, |word, part| {
             let mixed = (word ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);

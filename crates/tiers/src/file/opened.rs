@@ -64,6 +64,8 @@ pub struct ReservedRun {
     pub ring: u32,
     pub next: u64,
     pub end: u64,
+    /// How many there were; 0 before the first.
+    pub size: u64,
 }
 
 impl ReservedRun {

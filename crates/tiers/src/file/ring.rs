@@ -4,8 +4,8 @@
 //! Killed between any two of these, it leaves the old record of the key or none: a position is used
 //! once, so no bucket can come to name a record that was written later. The head is raised under
 //! the lock of its ring, and the bucket written under its own; the record is written with neither.
-//! A process raises a head by more than one small record needs, and has the positions between for
-//! its next ones.
+//! A process that goes on to write raises a head by more than one small record needs, and has the
+//! positions between for its next ones.
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -26,6 +26,9 @@ const TRIES: u32 = 3;
 /// A record that takes more than this part of a run has a position of its own: what is left at the
 /// end of a run stays empty.
 const SHARE_OF_RUN: u64 = 8;
+
+/// A process takes one record, then more and more: few write once, and many end soon.
+const RUN_GROWTH: u64 = 8;
 
 /// A record on its way into the file.
 #[derive(Clone, Copy)]
@@ -159,9 +162,13 @@ impl OpenedFile {
             return self.position_in(&self.reserve_run(stripe, units, host)?);
         };
         if run.units() < units || !self.is_ahead(&run) {
-            // So that rings take about as much each.
-            let next = (run.ring + 1) % self.layout.stripes;
-            *run = self.reserve_run(next, run_units, host)?;
+            // So that rings take about as much each, also where a process writes once.
+            let first = match run.size {
+                0 => stripe,
+                _ => (run.ring + 1) % self.layout.stripes,
+            };
+            let size = (run.size * RUN_GROWTH).clamp(units, run_units);
+            *run = self.reserve_run(first, size, host)?;
         }
         let position = self.position_in(&run)?;
         run.next += units;
@@ -202,7 +209,12 @@ impl OpenedFile {
     ) -> Result<ReservedRun, TierError> {
         let next = self.layout.place(self.head(ring)?, units);
         let end = next + units;
-        let run = ReservedRun { ring, next, end };
+        let run = ReservedRun {
+            ring,
+            next,
+            end,
+            size: units,
+        };
         self.position_in(&run)?;
         self.write_head(ring, end)?;
         self.heads[ring as usize].fetch_max(end, Ordering::Relaxed);
@@ -372,7 +384,8 @@ mod tests {
             file.set(record(key, key), None, &host).unwrap();
         }
         let heads = [0, 1, 2].map(|ring| file.head(ring).unwrap());
-        assert_eq!(heads, [0, file.layout.run_units(), 0]);
+        // Runs of 1, 8 and 64.
+        assert_eq!(heads, [0, 73, 0]);
         for key in &keys {
             assert_eq!(found(&other, key).unwrap(), key);
             assert!(other.delete(key, &host).unwrap());
@@ -391,39 +404,57 @@ mod tests {
     }
 
     #[test]
-    fn head_is_raised_once_for_many_small_records_and_for_each_large_one() {
+    fn head_is_raised_ever_less_for_small_records_and_for_each_large_one() {
         let folder = tempfile::tempdir().unwrap();
         let host = Host::of_this_machine(|| 0).unwrap();
         let file = opened(folder.path(), 2, &host);
         let run_units = file.layout.run_units();
         let heads = || [0, 1].map(|ring| file.head(ring).unwrap());
-        for number in 0..run_units {
-            file.set(record(&number.to_le_bytes(), b"v"), None, &host)
-                .unwrap();
-            let place = place_of(&file, &number.to_le_bytes());
-            assert_eq!((place, heads()), ((1, number), [0, run_units]));
+        let keys: Vec<_> = (0..2 * run_units).map(u64::to_le_bytes).collect();
+        let mut raised = vec![[0, 0]];
+        for key in &keys {
+            file.set(record(key, b"v"), None, &host).unwrap();
+            raised.push(heads());
+            raised.dedup();
         }
-        file.set(record(b"next", b"v"), None, &host).unwrap();
-        assert_eq!(
-            (place_of(&file, b"next"), heads()),
-            ((0, 0), [run_units; 2])
-        );
+        let stripe = file.place(&keys[0]).stripe;
+        assert_eq!(place_of(&file, &keys[0]), (stripe, 0));
+        assert_eq!(raised[1][stripe as usize], 1);
+        // Of 1, 8, 64, and twice as many as there may be.
+        assert_eq!(raised.len(), 1 + 5);
+        assert!(keys.iter().all(|key| found(&file, key).unwrap() == b"v"));
+        let before = heads();
         let large = vec![7; (run_units / SHARE_OF_RUN * UNIT) as usize];
         file.set(record(b"large", &large), None, &host).unwrap();
         let (ring, position) = place_of(&file, b"large");
-        assert_eq!(
-            (position, heads()[ring as usize]),
-            (run_units, run_units + layout::units(5, large.len()))
-        );
+        let mut after = before;
+        after[ring as usize] += layout::units(5, large.len());
+        assert_eq!((position, heads()), (before[ring as usize], after));
         // Another process has positions of its own.
         let other = opened(folder.path(), 2, &host);
         other.set(record(b"other", b"v"), None, &host).unwrap();
+        let before = heads();
         file.set(record(b"more", b"v"), None, &host).unwrap();
-        assert_eq!(place_of(&file, b"more"), (0, 1));
-        assert_ne!(place_of(&file, b"other").1, 1);
-        for key in [&b"next"[..], b"other", b"more"] {
+        assert_eq!(heads(), before);
+        assert_ne!(place_of(&file, b"other"), place_of(&file, b"more"));
+        for key in [&b"other"[..], b"more"] {
             assert_eq!(found(&file, key).unwrap(), b"v");
         }
+    }
+
+    #[test]
+    fn processes_that_write_once_use_all_rings() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::of_this_machine(|| 0).unwrap();
+        for number in 0..64_u32 {
+            let file = opened(folder.path(), 2, &host);
+            file.set(record(&number.to_le_bytes(), b"v"), None, &host)
+                .unwrap();
+        }
+        let file = opened(folder.path(), 2, &host);
+        let heads = [0, 1].map(|ring| file.head(ring).unwrap());
+        assert_eq!(heads.iter().sum::<u64>(), 64);
+        assert!(heads.iter().all(|head| *head > 10), "{heads:?}");
     }
 
     #[test]
@@ -434,7 +465,9 @@ mod tests {
             opened(folder.path(), 1, &host),
             opened(folder.path(), 1, &host),
         );
-        file.set(record(b"first", b"v"), None, &host).unwrap();
+        for key in [b"first", b"again"] {
+            file.set(record(key, b"v"), None, &host).unwrap();
+        }
         let mut number = 0_u32;
         let mut write_until = |end: u64| {
             while file.head(0).unwrap() < end {
@@ -447,7 +480,7 @@ mod tests {
         // 1 MiB has some 15,300 units.
         write_until(7_000);
         file.set(record(b"second", b"v"), None, &host).unwrap();
-        assert_eq!(place_of(&file, b"second"), (0, 1));
+        assert_eq!(place_of(&file, b"second"), (0, 2));
         write_until(9_000);
         let head = file.head(0).unwrap();
         file.set(record(b"third", b"v"), None, &host).unwrap();
