@@ -48,6 +48,9 @@ foreach ( array_map( array( 'Suite', 'finish' ), $requests ) as $found ) {
 }
 Suite::same( 'sixteen writers meet no refusal and no lock that is given up', $ended,
 	array_fill( 0, 16, array( true, 0, array() ) ) );
+if ( Suite::$extension ) {
+	Suite::same( 'sixteen writers drop one set of ten at most', 10 * $dropped <= count( $times ), true );
+}
 sort( $times );
 $at = function ( $part ) use ( $times ) {
 	return $times ? $times[ (int) ( $part * ( count( $times ) - 1 ) ) ] : -1;

@@ -330,9 +330,12 @@ class Tidemark_Native {
 		return $found ? $found[0] : $found;
 	}
 
-	/** Other processes may overtake it again and again while they begin, each once. */
+	/**
+	 * Other processes may overtake it again and again while they begin, each once. What is there is
+	 * replaced in its place: where it was gone for a moment, another process would empty the file.
+	 */
 	private function keep( $name, array $value ) {
-		$when = self::ALWAYS;
+		$when = self::PRESENT;
 		$ends = hrtime( true ) + self::TRIES * 50000000;
 		for ( $tries = 0; $tries < 1000; ++$tries ) {
 			$stored = tidemark_put( $this->table, self::STATE, $name, $value, 0, $when );
