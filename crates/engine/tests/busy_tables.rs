@@ -145,12 +145,12 @@ fn a_change_of_a_table_that_others_use_is_tried_seldom_until_it_is_done() {
     thread::scope(|scope| {
         let changed = scope.spawn(|| site.add_column());
         site.wait_for_a_try();
-        for nth in 0..200 {
+        for nth in 0..20 {
             let row = row(&format!("r{nth}"), &[("n", 1)]);
             block_on(site.engine.create_row(&key(), PLACE, row)).unwrap();
         }
-        // One a second.
-        assert!(site.tries() < 100, "{}", site.tries());
+        // Of groups of others hardly one has it with them.
+        assert!(site.tries() < 10, "{}", site.tries());
         site.store.is_busy.store(false, Ordering::SeqCst);
         changed.join().unwrap().unwrap();
     });

@@ -7,11 +7,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use process::{assert_refused, text, tidemark};
 use serde_json::{Value, json};
 use testing::{ChildServer, Credentials, RawAnswer, RawClient, ServerLog};
 use testing_postgres::{Cluster, Relay};
+
+/// A server that has lost its database for good ends the test.
+const GOES_ON_IN: Duration = Duration::from_mins(1);
 
 /// It stands in no text that is shown.
 const PASSWORD: &str = "hunter2hunter2";
@@ -196,6 +200,10 @@ fn a_first_start_says_in_one_sentence_what_is_missing() {
     let guest = place.url.replacen("//tidemark:", "//guest:", 1);
     refused(&guest, "CREATE");
     refused(&format!("{}&schema=other", place.url), "other");
+    // A URL with which nothing was opened binds the directory to nothing.
+    let started = ChildServer::start(serve_from(&place.data()), ServerLog::Discarded).unwrap();
+    started.stop().unwrap();
+    fs::remove_dir_all(place.data()).unwrap();
     // By the file, which others may not read then.
     fs::create_dir_all(place.data()).unwrap();
     let file = place.data().join("tidemark.toml");
@@ -229,8 +237,18 @@ fn health_says_when_the_database_is_gone_and_writes_go_on_when_it_is_back() {
     assert_eq!(add("lost"), 503);
     assert_eq!(status(&server), "fail");
     relay.go_on();
-    while add("back") != 201 {}
-    while totals(&server) != [2, 2] {}
+    let began = Instant::now();
+    let mut written = 0;
+    while written != 201 {
+        assert!(
+            began.elapsed() < GOES_ON_IN,
+            "the last answer was {written}"
+        );
+        written = add("back");
+    }
+    while totals(&server) != [2, 2] {
+        assert!(began.elapsed() < GOES_ON_IN, "reads do not go on");
+    }
     assert_eq!(status(&server), "pass");
     server.stop().unwrap();
 }

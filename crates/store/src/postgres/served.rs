@@ -97,7 +97,8 @@ impl StoreUpkeep for ServedDatabase {
     }
 
     fn outage(&self) -> Option<StoreError> {
-        self.reads.outage().map(|(_, error)| error)
+        let of_reads = self.reads.outage().map(|(_, error)| error);
+        of_reads.or_else(|| self.writer.outage())
     }
 
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()> {

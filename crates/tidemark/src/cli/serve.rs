@@ -232,11 +232,14 @@ fn open_engine(
     let explain = |error| explain_open(error, directory);
     let mut beside = None;
     let engine = if let StorePlace::Database(_) = &config.place {
-        let taken = DirectoryBeside::take(directory, &config.place);
-        beside = Some(taken.map_err(|error| explain(error.into()))?);
+        let taken = DirectoryBeside::take(directory).map_err(|error| explain(error.into()))?;
         let files = (password_file.as_deref(), directory);
         let opened = Engine::open_database(&config, files, outside.clock.clone());
-        opened.map_err(|error| explain_database(error, &config.place))?
+        let opened = opened.map_err(|error| explain_database(error, &config.place))?;
+        let named = taken.name_place(&config.place);
+        named.map_err(|error| explain(error.into()))?;
+        beside = Some(taken);
+        opened
     } else if let Some(clock) = &http.test_clock {
         refuse_real_data(directory)?;
         tracing::warn!("requests set the clock: this server is for tests alone");

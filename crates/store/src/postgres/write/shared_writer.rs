@@ -75,6 +75,14 @@ impl SharedWriter {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why the store was not taken again the last time; none while a writer has it.
+    pub(in crate::postgres) fn outage(&self) -> Option<StoreError> {
+        match &*self.slot() {
+            WriterSlot::Lost(lost) => lost.tried.as_ref().map(|(_, error)| error.clone()),
+            _ => None,
+        }
+    }
+
     /// The writer, which is taken again where its session has ended.
     ///
     /// # Errors

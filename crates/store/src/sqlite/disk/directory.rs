@@ -63,7 +63,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself.
-    pub(crate) fn open_beside(path: &Path, place: &StorePlace) -> Result<Directory, StoreError> {
+    pub(crate) fn open_beside(path: &Path) -> Result<Directory, StoreError> {
         let directory = Directory::open(path)?;
         if [DATABASE_FILE, MARKS_FILE]
             .iter()
@@ -73,9 +73,16 @@ impl Directory {
                 directory: path.to_owned(),
             });
         }
-        fs::write(path.join(ELSEWHERE_FILE), place.to_string())
-            .map_err(|error| describe(path, "cannot be written to", &error))?;
         Ok(directory)
+    }
+
+    /// Says from now on that the store of this directory is in this place.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it cannot be written.
+    pub(crate) fn name_place(&self, place: &StorePlace) -> Result<(), StoreError> {
+        fs::write(self.path.join(ELSEWHERE_FILE), place.to_string())
+            .map_err(|error| describe(&self.path, "cannot be written to", &error))
     }
 
     /// The directory.
@@ -104,14 +111,16 @@ impl Directory {
 }
 
 /// # Errors
-/// [`StoreError::StoredElsewhere`] when the directory is kept next to a database.
+/// [`StoreError::StoredElsewhere`] when the directory is kept next to a database, and
+/// [`StoreError::Io`] when that cannot be read.
 pub(crate) fn expect_own(path: &Path) -> Result<(), StoreError> {
     match fs::read_to_string(path.join(ELSEWHERE_FILE)) {
         Ok(place) => Err(StoreError::StoredElsewhere {
             directory: path.to_owned(),
             place,
         }),
-        Err(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(describe(path, "cannot be read", &error)),
     }
 }
 
