@@ -3,7 +3,7 @@
 
 mod fixture;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::{Engine, EngineError, ListAnswer, StoreError, Unavailable, View};
@@ -25,6 +25,8 @@ struct Shared {
     alone: Mutex<()>,
     /// [`Standing::others`].
     others: AtomicU64,
+    /// Whether another process has the right to write.
+    is_lost: AtomicBool,
 }
 
 impl StoreHooks for Shared {
@@ -43,7 +45,13 @@ impl UpkeepHooks for Shared {
     }
 
     fn standing(&self) -> StoreFuture<'_, Standing> {
-        Box::pin(std::future::ready(Ok(self.stands())))
+        let stands = if self.is_lost.load(Ordering::SeqCst) {
+            let detail = "another process has the store".to_owned();
+            Err(StoreError::Unreachable { detail })
+        } else {
+            Ok(self.stands())
+        };
+        Box::pin(std::future::ready(stands))
     }
 
     fn rest(&self) {
@@ -100,6 +108,7 @@ fn site() -> Site {
         inner: fixture::open_store(&config),
         alone: Mutex::default(),
         others: AtomicU64::new(0),
+        is_lost: AtomicBool::new(false),
     }));
     let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
@@ -185,6 +194,25 @@ fn a_write_of_another_process_without_a_mark_is_in_the_lists_from_the_next_turn_
     assert!(!is_hit());
     write_elsewhere("w");
     assert!(is_hit(), "taken in once");
+    engine.close().unwrap();
+}
+
+#[test]
+fn while_another_process_has_the_right_to_write_no_list_comes_from_memory() {
+    let site = site();
+    let (engine, store) = (&*site.engine, &*site.store);
+    create(engine, "a").unwrap();
+    assert_eq!(list(engine).total, 1);
+    store.commit_of_another(|table| vec![inserted(table, "b", 2)]);
+    store.is_lost.store(true, Ordering::SeqCst);
+    create(engine, "lost").unwrap_err();
+    assert_eq!(list(engine).total, 2);
+    store.commit_of_another(|table| vec![inserted(table, "c", 3)]);
+    assert_eq!(list(engine).total, 3);
+    store.is_lost.store(false, Ordering::SeqCst);
+    create(engine, "d").unwrap();
+    assert_eq!(list(engine).total, 4);
+    assert!(list(engine).cached.unwrap().is_hit);
     engine.close().unwrap();
 }
 

@@ -414,6 +414,12 @@ pub trait StoreUpkeep {
         None
     }
 
+    /// Whether this process keeps the right to write as long as the store is open. Where another
+    /// one can get it while nothing is written here, a turn now and then shows that.
+    fn keeps_its_turn(&self) -> bool {
+        true
+    }
+
     /// Does what only serves later reads. Called when all that was written is answered and nothing
     /// waits to be written, so that no commit waits for it.
     fn rest(&self) {}

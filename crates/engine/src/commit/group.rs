@@ -4,7 +4,6 @@
 //! **publish** the marks, then answer. So a caller that has seen a commit by any route cannot join
 //! an older read afterwards, and N waiting clients share one sync.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
@@ -83,13 +82,11 @@ impl GroupCommit {
         queue: Arc<WriteQueue>,
         held: Arc<Held>,
     ) -> GroupCommit {
-        let calls = StoreCalls {
-            shared: Arc::clone(&shared),
-            written: Arc::clone(&written),
-            queue: Arc::clone(&queue),
-            others: Cell::new(0),
-            has_caught_up: Cell::new(false),
-        };
+        let calls = StoreCalls::new(
+            Arc::clone(&shared),
+            Arc::clone(&written),
+            Arc::clone(&queue),
+        );
         GroupCommit {
             shared,
             written,
@@ -127,6 +124,7 @@ impl GroupCommit {
         let mut groups_since_upkeep = 0;
         while self.shared.stop.reason().is_none() {
             // Each time, so that an endless line of writes cannot hold up what is due.
+            self.calls.take_due_turn();
             self.activate_due();
             upkeep_is_due |= self.raise_lines();
             if self.failed_builds.are_due(Instant::now()) {
@@ -225,6 +223,7 @@ impl GroupCommit {
             let due = [
                 self.until_due(),
                 self.failed_builds.until_next(Instant::now()),
+                self.calls.until_turn(),
                 queue.until_later(Instant::now()),
             ];
             if due.iter().flatten().any(Duration::is_zero) {

@@ -2,19 +2,25 @@
 //! answers nothing more may be written.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 #[cfg(feature = "test-switches")]
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
+use list_cache::{Batch, Withheld};
+use model::TableNumber;
 use store::{Standing, Store, StoreError, WriteTurn};
 
 use crate::commit::write_queue::WriteQueue;
 use crate::error::EngineError;
 use crate::state::shared::Shared;
 use crate::state::tally::Written;
+
+/// From one turn to the next where nothing is written.
+const TURN_EVERY: Duration = Duration::from_secs(1);
 
 /// The store, what its answers change, and what waits for them.
 pub(super) struct StoreCalls {
@@ -25,9 +31,29 @@ pub(super) struct StoreCalls {
     pub(super) others: Cell<u64>,
     /// Whether commits of others were taken in, and what they left was not looked for yet.
     pub(super) has_caught_up: Cell<bool>,
+    /// Since the right to write was lost, all lists: another process may write.
+    lost: RefCell<Option<Withheld>>,
+    /// The last turn.
+    turned: Cell<Instant>,
 }
 
 impl StoreCalls {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        written: Arc<Written>,
+        queue: Arc<WriteQueue>,
+    ) -> StoreCalls {
+        StoreCalls {
+            shared,
+            written,
+            queue,
+            others: Cell::new(0),
+            has_caught_up: Cell::new(false),
+            lost: RefCell::default(),
+            turned: Cell::new(Instant::now()),
+        }
+    }
+
     /// Calls the store. A fault of the program in there fails the call and nothing else: what it
     /// has begun is taken back.
     pub(super) fn call<'s, T>(
@@ -50,13 +76,53 @@ impl StoreCalls {
         answer
     }
 
-    /// Takes the right to write. What others have committed is taken in before.
+    /// When a turn is due that only shows whether another process has written; `None` where none
+    /// can.
+    pub(super) fn until_turn(&self) -> Option<Duration> {
+        let rest = TURN_EVERY.saturating_sub(self.turned.get().elapsed());
+        (!self.shared.store.keeps_its_turn()).then_some(rest)
+    }
+
+    /// Takes such a turn if it is due.
+    pub(super) fn take_due_turn(&self) {
+        if self.until_turn().is_some_and(|until| until.is_zero()) {
+            // Lists are withheld where it fails, and writers meet the same.
+            let _ = self.turn();
+        }
+    }
+
+    /// No list is kept while others may write: what they alter is not known.
+    fn withhold_all(&self) {
+        let mut lost = self.lost.borrow_mut();
+        if lost.is_none() {
+            let catalogue = self.shared.catalogue();
+            let tables: Vec<TableNumber> = catalogue.tables().map(|table| table.number).collect();
+            *lost = Some(self.shared.lists.withhold(Batch {
+                past_changed: tables.clone(),
+                unseen: tables,
+                ..Batch::default()
+            }));
+        }
+    }
+
+    /// Takes the right to write. What others have committed is taken in before. While it is lost,
+    /// no list is kept.
     ///
     /// # Errors
     /// What the store says. A database that lacks commits which this process has seen is written
     /// to no more: their marks would be given twice.
     pub(super) fn turn(&self) -> Result<Box<dyn WriteTurn + '_>, StoreError> {
-        let turn = self.call(|store| block_on(store.turn()))?;
+        self.turned.set(Instant::now());
+        let turn = self
+            .call(|store| block_on(store.turn()))
+            .inspect_err(|error| {
+                if matches!(error, StoreError::Unreachable { .. }) {
+                    self.withhold_all();
+                }
+            })?;
+        if let Some(withheld) = self.lost.take() {
+            self.shared.lists.publish(withheld, false);
+        }
         if self.looks() {
             self.take_in(turn.standing())?;
         }

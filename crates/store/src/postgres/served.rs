@@ -96,6 +96,10 @@ impl StoreUpkeep for ServedDatabase {
         })
     }
 
+    fn keeps_its_turn(&self) -> bool {
+        false
+    }
+
     fn outage(&self) -> Option<StoreError> {
         let of_reads = self.reads.outage().map(|(_, error)| error);
         of_reads.or_else(|| self.writer.outage())
