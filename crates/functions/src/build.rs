@@ -166,15 +166,16 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 fn prepare(work: &BuildWork, user: Option<u32>) -> Result<FolderSize, String> {
     let unpacked = unpack(&work.archive[..], &work.folder, work.limits.archive);
     unpacked.map_err(|error| format!("{error}."))?;
+    let path_bytes_max = work.limits.archive.path_bytes_max;
     if let Some(user) = user.filter(|_| is_root()) {
         let mut folders = iter::once(&work.folder).chain(&work.cache);
-        let given = folders.try_for_each(|folder| give_away(folder, user));
+        let given = folders.try_for_each(|folder| give_away(folder, user, path_bytes_max));
         given.map_err(|error| format!("The build's folder cannot be given to it: {error}."))?;
     }
     let mut lent = FolderSize::default();
     if let Some(cache) = &work.cache {
         // Its owner bounds it.
-        let measured = measure(cache, &mut lent, FolderSize::MAX);
+        let measured = measure(cache, &mut lent, (FolderSize::MAX, path_bytes_max));
         measured.map_err(|error| format!("The build's cache cannot be read: {error}."))?;
     }
     Ok(lent)
@@ -205,11 +206,11 @@ fn copy_to_compile(work: &BuildWork, user: u32) -> io::Result<()> {
         bytes: bounds.bytes_max / 2,
         entries: bounds.entries_max / 2,
     };
-    measure(&work.folder, &mut FolderSize::default(), max).map_err(|error| match error {
-        FolderExcess::Unreadable(error) => error,
-        excess => io::Error::other(excess.to_string()),
-    })?;
-    copy_linked(&work.folder, &work.compiled, is_root().then_some(user))
+    let path_bytes_max = bounds.path_bytes_max;
+    let size = &mut FolderSize::default();
+    measure(&work.folder, size, (max, path_bytes_max))?;
+    let copy = (work.folder.as_path(), work.compiled.as_path());
+    copy_linked(copy, is_root().then_some(user), path_bytes_max)
 }
 
 /// What runs in a jail of the build.
@@ -411,7 +412,8 @@ fn within_limits(pid: u32, step: &BuildStep) -> Result<(), String> {
     };
     let mut size = FolderSize::default();
     let mut folders = iter::once(&step.folder).chain(&step.cache);
-    let measured = folders.try_for_each(|folder| measure(folder, &mut size, max));
+    let path_bytes_max = limits.archive.path_bytes_max;
+    let measured = folders.try_for_each(|folder| measure(folder, &mut size, (max, path_bytes_max)));
     measured.map_err(|excess| match excess {
         FolderExcess::Bytes => {
             let limit = limits.disk_bytes_max;
@@ -420,6 +422,9 @@ fn within_limits(pid: u32, step: &BuildStep) -> Result<(), String> {
         FolderExcess::Entries => {
             let limit = limits.disk_entries_max;
             format!("The build wrote more than {limit} files, folders and links.")
+        }
+        FolderExcess::Path => {
+            format!("The build wrote a folder whose path has more than {path_bytes_max} bytes.")
         }
         FolderExcess::Unreadable(error) => {
             format!("The build wrote a folder that cannot be read: {error}.")

@@ -1,13 +1,16 @@
 //! Walks of folders that builds write to. All of them block.
 //!
 //! None recurses, and none has more than one folder open: how deep users' code nests its folders
-//! costs neither stack nor descriptors.
+//! costs neither stack nor descriptors. What waits to be walked takes memory for each folder, so
+//! its path is kept once for all folders in it, and has a limit.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, lchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::rc::Rc;
 
 /// What a file takes at least.
 const ENTRY_BYTES: u64 = 512;
@@ -32,6 +35,8 @@ impl FolderSize {
 pub enum FolderExcess {
     Bytes,
     Entries,
+    /// The path of a folder, from the one that is measured.
+    Path,
     /// What cannot be read cannot be counted.
     Unreadable(io::Error),
 }
@@ -41,7 +46,50 @@ impl fmt::Display for FolderExcess {
         match self {
             FolderExcess::Bytes => formatter.write_str("too many bytes"),
             FolderExcess::Entries => formatter.write_str("too many files"),
+            FolderExcess::Path => formatter.write_str("a folder whose path is too long"),
             FolderExcess::Unreadable(error) => error.fmt(formatter),
+        }
+    }
+}
+
+/// Folders that are to be walked, by their paths inside the first one.
+struct WaitingFolders {
+    /// Each with the path of the folder that it lies in.
+    folders: Vec<(Rc<Path>, OsString)>,
+    path_bytes_max: usize,
+}
+
+impl WaitingFolders {
+    /// Begins with the folder that is walked itself.
+    fn new(path_bytes_max: usize) -> WaitingFolders {
+        WaitingFolders {
+            folders: vec![(Path::new("").into(), OsString::new())],
+            path_bytes_max,
+        }
+    }
+
+    fn next(&mut self) -> Option<Rc<Path>> {
+        let (within, name) = self.folders.pop()?;
+        Some(within.join(name).into())
+    }
+
+    /// # Errors
+    /// When its path is too long.
+    fn add(&mut self, within: &Rc<Path>, name: OsString) -> Result<(), FolderExcess> {
+        let slash = usize::from(!within.as_os_str().is_empty());
+        if within.as_os_str().len() + slash + name.len() > self.path_bytes_max {
+            return Err(FolderExcess::Path);
+        }
+        self.folders.push((Rc::clone(within), name));
+        Ok(())
+    }
+}
+
+impl From<FolderExcess> for io::Error {
+    fn from(excess: FolderExcess) -> io::Error {
+        match excess {
+            FolderExcess::Unreadable(error) => error,
+            excess => io::Error::other(excess.to_string()),
         }
     }
 }
@@ -51,12 +99,17 @@ impl fmt::Display for FolderExcess {
 /// is empty still takes a place of the disk's.
 ///
 /// # Errors
-/// When `size` passes `max`, or something in the folder cannot be read: it is shut, or its path is
-/// too long.
-pub fn measure(folder: &Path, size: &mut FolderSize, max: FolderSize) -> Result<(), FolderExcess> {
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for entry in there(fs::read_dir(folder))?.into_iter().flatten() {
+/// When `size` passes `max`, the path of a folder inside has more bytes than it may, or something
+/// cannot be read.
+pub fn measure(
+    folder: &Path,
+    size: &mut FolderSize,
+    (max, path_bytes_max): (FolderSize, usize),
+) -> Result<(), FolderExcess> {
+    let mut waiting = WaitingFolders::new(path_bytes_max);
+    while let Some(inside) = waiting.next() {
+        let entries = there(fs::read_dir(folder.join(&inside)))?;
+        for entry in entries.into_iter().flatten() {
             let Some(entry) = there(entry)? else {
                 continue;
             };
@@ -73,7 +126,7 @@ pub fn measure(folder: &Path, size: &mut FolderSize, max: FolderSize) -> Result<
                 return Err(FolderExcess::Entries);
             }
             if status.is_dir() {
-                waiting.push(entry.path());
+                waiting.add(&inside, entry.file_name())?;
             }
         }
     }
@@ -91,15 +144,18 @@ fn there<T>(read: io::Result<T>) -> Result<Option<T>, FolderExcess> {
 }
 
 /// Everything becomes the user's; links are not followed.
-pub fn give_away(folder: &Path, user: u32) -> io::Result<()> {
+///
+/// # Errors
+/// When the path of a folder inside is too long, or something cannot be given.
+pub fn give_away(folder: &Path, user: u32, path_bytes_max: usize) -> io::Result<()> {
     lchown(folder, Some(user), Some(user))?;
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(folder)? {
+    let mut waiting = WaitingFolders::new(path_bytes_max);
+    while let Some(inside) = waiting.next() {
+        for entry in fs::read_dir(folder.join(&inside))? {
             let entry = entry?;
             lchown(entry.path(), Some(user), Some(user))?;
             if entry.file_type()?.is_dir() {
-                waiting.push(entry.path());
+                waiting.add(&inside, entry.file_name())?;
             }
         }
     }
@@ -108,16 +164,23 @@ pub fn give_away(folder: &Path, user: u32) -> io::Result<()> {
 
 /// Makes a folder with the same files. They are shared: who replaces one changes the copy alone,
 /// who writes into one changes both. Folders become the user's, where one is named.
-pub fn copy_linked(from: &Path, to: &Path, user: Option<u32>) -> io::Result<()> {
-    let mut waiting = vec![PathBuf::new()];
-    while let Some(inside) = waiting.pop() {
+///
+/// # Errors
+/// When the path of a folder inside is too long, or something cannot be made.
+pub fn copy_linked(
+    (from, to): (&Path, &Path),
+    user: Option<u32>,
+    path_bytes_max: usize,
+) -> io::Result<()> {
+    let mut waiting = WaitingFolders::new(path_bytes_max);
+    while let Some(inside) = waiting.next() {
         let made = to.join(&inside);
         fs::create_dir(&made)?;
         lchown(&made, user, user)?;
         for entry in fs::read_dir(from.join(&inside))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                waiting.push(inside.join(entry.file_name()));
+                waiting.add(&inside, entry.file_name())?;
             } else {
                 fs::hard_link(entry.path(), made.join(entry.file_name()))?;
             }
@@ -136,7 +199,7 @@ mod tests {
 
     fn measured(folder: &Path, max: FolderSize) -> Result<FolderSize, FolderExcess> {
         let mut size = FolderSize::default();
-        measure(folder, &mut size, max).map(|()| size)
+        measure(folder, &mut size, (max, usize::MAX)).map(|()| size)
     }
 
     /// A folder whose innermost one has a path that is too long to be opened by it.
@@ -198,13 +261,37 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_whose_path_inside_is_too_long_is_not_walked() {
+        let data = tempfile::tempdir().unwrap();
+        let from = data.path().join("from");
+        fs::create_dir_all(from.join("ab/cd")).unwrap();
+        fs::write(from.join("ab/cd/a file with a long name"), "").unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let walk = |path_bytes_max| {
+            let to = data.path().join(format!("to{path_bytes_max}"));
+            let size = &mut FolderSize::default();
+            let measured = measure(&from, size, (FolderSize::MAX, path_bytes_max));
+            let walked = [
+                measured.map_err(io::Error::from),
+                give_away(&from, own, path_bytes_max),
+                copy_linked((&from, &to), None, path_bytes_max),
+            ];
+            walked.map(|walked| walked.map_err(|error| error.to_string()))
+        };
+        assert_eq!(walk(5), [const { Ok(()) }; 3]);
+        let refused = Err("a folder whose path is too long".to_owned());
+        assert_eq!(walk(4), [0; 3].map(|_| refused.clone()));
+        assert_eq!(walk(1), [0; 3].map(|_| refused.clone()));
+    }
+
+    #[test]
     fn a_copy_shares_files_and_not_folders() {
         let data = tempfile::tempdir().unwrap();
         let (from, to) = (data.path().join("from"), data.path().join("to"));
         fs::create_dir_all(from.join("a/empty")).unwrap();
         fs::write(from.join("a/file"), "before").unwrap();
         symlink("/nowhere", from.join("a/link")).unwrap();
-        copy_linked(&from, &to, None).unwrap();
+        copy_linked((&from, &to), None, 1_024).unwrap();
         assert!(to.join("a/empty").is_dir());
         assert_eq!(
             fs::read_link(to.join("a/link")).unwrap(),

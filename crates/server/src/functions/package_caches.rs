@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use model::{Project, ProjectId, Timestamp};
 
+use super::builds::ARCHIVE;
 use super::removal::remove_folder;
 
 /// Folders within each other: package managers have about eight.
@@ -205,7 +206,9 @@ fn files(folder: &Path, most: usize) -> Vec<FetchedFile> {
                 continue;
             };
             let path = inside.join(entry.file_name());
-            if status.is_dir() && depth < DEPTH_MAX {
+            // A build is not begun with a folder whose path is longer.
+            let is_short = path.as_os_str().len() <= ARCHIVE.path_bytes_max;
+            if status.is_dir() && depth < DEPTH_MAX && is_short {
                 waiting.push((path, depth + 1));
             } else if status.is_file() {
                 found.push(FetchedFile {
@@ -344,6 +347,9 @@ mod tests {
         let mut deep = copy.clone();
         deep.extend(["d"; DEPTH_MAX + 1]);
         write(&deep.join("deep"), (1, 1));
+        let mut long = copy.clone();
+        long.extend(["l".repeat(200).as_str(); 6]);
+        write(&long.join("long"), (1, 1));
         write(&copy.join("kept"), (1, 1));
         fs::set_permissions(copy.join("kept"), Permissions::from_mode(0o6777)).unwrap();
         builds.caches.keep(&own, &copy);
