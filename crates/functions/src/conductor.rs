@@ -452,7 +452,7 @@ impl Conductor {
         if pool.is_at_fault(now) {
             self.last_faulty_start = Some(now);
         }
-        pool.count_start(now);
+        pool.count_start(is_spare, now);
         let number = self.next_process;
         self.next_process += 1;
         Some(WantedProcess {

@@ -158,7 +158,7 @@ impl DeploymentPool {
     pub fn accept(&mut self, mut run: PendingRun, now: Instant) -> Result<(), RunRefusal> {
         self.last_work = now;
         // One that is there takes it when it can.
-        if self.backoff.fails_runs(now) && !self.has_process() {
+        if self.fails_runs(now) {
             let reason = self.last_end.whole();
             run.fail(RunCause::NeverStarted, RunFailure::because(reason));
             return Ok(());
@@ -179,6 +179,11 @@ impl DeploymentPool {
         self.queue.push_back(run);
         self.dispatch(now);
         Ok(())
+    }
+
+    /// Whether runs fail at once: processes do not start, and none is there.
+    fn fails_runs(&self, now: Instant) -> bool {
+        self.backoff.fails_runs(now) && !self.has_process() && !self.has_spare()
     }
 
     /// Takes the memory of a body until its run ends. Who hands in runs without a caller bounds
@@ -240,8 +245,12 @@ impl DeploymentPool {
 
     /// Whether what waits needs another process to be started, and it may be.
     pub fn wants_process(&self, now: Instant) -> bool {
-        let has_spare = self.processes.iter().any(WarmProcess::is_usable_spare);
-        self.lacks_process() && !has_spare && self.backoff.is_due(now)
+        self.lacks_process() && !self.has_spare() && self.backoff.is_due(now)
+    }
+
+    /// Whether there is a spare that can take work.
+    fn has_spare(&self) -> bool {
+        self.processes.iter().any(WarmProcess::is_usable_spare)
     }
 
     /// Whether what waits needs another process than those that are being started for it. Those
@@ -275,6 +284,7 @@ impl DeploymentPool {
         spare.last_work = now;
         spare.takes_since = now;
         self.spares.used(now);
+        self.backoff.began(now);
         true
     }
 
@@ -364,10 +374,12 @@ impl DeploymentPool {
         self.queue.len()
     }
 
-    /// A process is about to be started.
-    pub fn count_start(&mut self, now: Instant) {
+    /// A process is about to be started. A spare that is never used tries nothing.
+    pub fn count_start(&mut self, is_spare: bool, now: Instant) {
         self.starts += 1;
-        self.backoff.began(now);
+        if !is_spare {
+            self.backoff.began(now);
+        }
         self.spares.began(now);
         self.counts.started(&self.deployment.runtime);
     }
@@ -539,7 +551,7 @@ impl DeploymentPool {
             return;
         }
         self.counts.paused(&self.deployment.runtime);
-        if self.backoff.fails_runs(now) && !self.has_process() {
+        if self.fails_runs(now) {
             let reason = self.last_end.whole();
             self.fail_queue(RunCause::NeverStarted, &reason);
         }

@@ -17,6 +17,8 @@ use crate::work::{FunctionOutcome, FunctionWork, RunCause};
 
 const RUNTIME: &str = "node-20.0";
 const SECOND: Duration = Duration::from_secs(1);
+/// Deployments that take so long keep a spare.
+const SLOW_START: Duration = Duration::from_millis(400);
 
 /// A conductor whose processes are pretended, and its clock.
 struct World {
@@ -112,6 +114,18 @@ impl World {
             self.send(number, FrameKind::Started, 0, &[]);
         }
         started
+    }
+
+    /// Starts the next process that is wanted, which takes long to load its code; its number, and
+    /// whether it is a spare.
+    fn start_slowly(&mut self) -> Option<(u64, bool)> {
+        let wanted = self.conductor.wanted(self.now)?;
+        let (number, is_spare) = (wanted.number, wanted.is_spare);
+        let launched = Ok((Launched::pretended(), b"{}".to_vec()));
+        self.conductor.add(wanted, launched, self.now);
+        self.tick(SLOW_START);
+        self.send(number, FrameKind::Started, 0, &[]);
+        Some((number, is_spare))
     }
 
     fn send(&mut self, process: u64, kind: FrameKind, request: u32, payload: &[u8]) {
@@ -591,6 +605,70 @@ fn pause_outlives_an_idle_time_that_is_shorter() {
     world.tick(SECOND);
     let _run = world.run("f", 128);
     assert_eq!(world.start_wanted(), ["f"]);
+}
+
+/// Deployments whose starts are slow keep a spare, and `f` has lost so many processes, none of
+/// which had answered.
+fn world_with_spares(lost: u32) -> World {
+    let mut world = World::new(16_384, 2);
+    world.conductor.limits.pool.spare_idle = 600 * SECOND;
+    for _ in 0..lost {
+        let _run = world.run("f", 128);
+        assert!(matches!(world.start_slowly(), Some((_, false))));
+        crash(&mut world, "f");
+    }
+    world
+}
+
+#[test]
+fn spare_is_what_is_tried_after_a_pause() {
+    let mut world = world_with_spares(3);
+    assert!(world.start_slowly().is_none(), "no spare in a pause");
+    world.tick(SECOND);
+    let (spare, is_spare) = world.start_slowly().unwrap();
+    assert!(is_spare);
+    let mut runs: Vec<_> = (0..3).map(|_| world.run("f", 128)).collect();
+    assert!(world.start_slowly().is_none(), "one is tried, no other");
+    for request in [1, 2] {
+        world.answer(spare, request);
+    }
+    world.answer(spare, 3);
+    for run in &mut runs {
+        assert_eq!(run.try_recv().unwrap().cause, RunCause::Answered);
+    }
+}
+
+#[test]
+fn spare_that_is_lost_prolongs_no_pause() {
+    let mut world = world_with_spares(3);
+    world.tick(SECOND);
+    let (spare, is_spare) = world.start_slowly().unwrap();
+    assert!(is_spare);
+    exit(&mut world, spare);
+    let mut run = world.run("f", 128);
+    assert_eq!(run.try_recv().unwrap_err(), TryRecvError::Empty);
+    assert_eq!(world.start_wanted(), ["f"]);
+}
+
+#[test]
+fn spare_takes_runs_in_a_pause() {
+    for comes_before in [true, false] {
+        let mut world = world_with_spares(2);
+        world.tick(SECOND);
+        let (used, is_spare) = world.start_slowly().unwrap();
+        assert!(is_spare);
+        let _crashing = world.run("f", 128);
+        world.send(used, FrameKind::Started, 1, b"");
+        world.tick(SECOND);
+        let (spare, is_spare) = world.start_slowly().unwrap();
+        assert!(is_spare, "the one before is in use");
+        let before = comes_before.then(|| world.run("f", 128));
+        exit(&mut world, used);
+        let mut run = before.unwrap_or_else(|| world.run("f", 128));
+        world.answer(spare, 1);
+        let cause = run.try_recv().unwrap().cause;
+        assert_eq!(cause, RunCause::Answered, "{comes_before}");
+    }
 }
 
 #[test]
