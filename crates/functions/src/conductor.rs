@@ -28,8 +28,8 @@ pub const SWEEP: Duration = Duration::from_millis(100);
 /// An idle process that has worked so recently does not end for a deployment that has just lost
 /// its own by its own fault.
 const IN_USE: Duration = Duration::from_secs(5);
-/// Deployments that have just lost a process by their own fault get another one so often, all of
-/// them together: a start takes a core for some 60 to 100 ms.
+/// Deployments that have lost a process by their own fault get another one so often, all of them
+/// together, until one of theirs lasts: a start takes a core for some 60 to 100 ms.
 const FAULTY_STARTS: Duration = Duration::from_millis(200);
 /// Deployments without a process whose output is kept.
 const OUTPUTS_KEPT: usize = 64;
@@ -62,7 +62,7 @@ pub struct Conductor {
     /// The pool of each process.
     owners: HashMap<u64, String>,
     next_process: u64,
-    /// When a process was started for a deployment that had just lost one by its own fault.
+    /// When a process was started for a deployment that had lost one by its own fault.
     last_faulty_start: Option<Instant>,
     closing: Option<Instant>,
 }
@@ -408,8 +408,8 @@ impl Conductor {
         let mut wanting = self.wanting(|pool| pool.wants_process(now));
         let last = self.last_faulty_start;
         if last.is_some_and(|last| now.saturating_duration_since(last) < FAULTY_STARTS) {
-            let is_at_fault = |pool: &DeploymentPool| pool.is_at_fault(now);
-            wanting.retain(|(id, _)| !self.pools.get(id).is_some_and(is_at_fault));
+            let is_paced = |pool: &DeploymentPool| pool.is_paced(now);
+            wanting.retain(|(id, _)| !self.pools.get(id).is_some_and(is_paced));
         }
         wanting.sort_by_key(|(id, _)| {
             let pool = self.pools.get(id);
@@ -449,7 +449,7 @@ impl Conductor {
 
     fn begin(&mut self, id: &str, is_spare: bool, now: Instant) -> Option<WantedProcess> {
         let pool = self.pools.get_mut(id)?;
-        if pool.is_at_fault(now) {
+        if pool.is_paced(now) {
             self.last_faulty_start = Some(now);
         }
         pool.count_start(is_spare, now);

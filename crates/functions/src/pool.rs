@@ -339,6 +339,12 @@ impl DeploymentPool {
         self.backoff.is_at_fault(TURN_MIN, now)
     }
 
+    /// Whether it shares the starts of deployments at fault: also after it has waited for its
+    /// turn, or those that wait for long would all start at once.
+    pub fn is_paced(&self, now: Instant) -> bool {
+        self.backoff.has_faults() || self.is_at_fault(now)
+    }
+
     /// Lets the process that has had the longest turn make way, once it has had a while.
     pub fn yield_process(&mut self, now: Instant) {
         let had_turn = |process: &&mut WarmProcess| {

@@ -101,6 +101,11 @@ impl StartBackoff {
         self.last_fault.is_some_and(|last| since(last) < within)
     }
 
+    /// Whether processes have ended by their own fault, and none has lasted since.
+    pub fn has_faults(&self) -> bool {
+        self.unanswered > 0 || self.early > 0
+    }
+
     /// Whether it still says something: a pause is not to be forgotten before it is over.
     pub fn is_remembered(&self, now: Instant) -> bool {
         let is_recent = |instant| now < instant + PAUSE_MAX;

@@ -696,6 +696,23 @@ fn deployments_that_have_just_crashed_start_in_turns_and_behind_others() {
 }
 
 #[test]
+fn deployments_that_have_crashed_and_wait_for_long_still_start_in_turns() {
+    let mut world = World::new(16_384, 1);
+    let bad: Vec<String> = (0..20).map(|nth| format!("bad{nth}")).collect();
+    let mut runs: Vec<_> = bad.iter().map(|id| world.run(id, 128)).collect();
+    world.start_wanted();
+    for id in &bad {
+        crash(&mut world, id);
+    }
+    runs.extend(bad.iter().map(|id| world.run(id, 128)));
+    world.tick(11 * SECOND);
+    for nth in 0..20 {
+        assert_eq!(world.start_wanted().len(), 1, "{nth}");
+        world.tick(FAULTY_STARTS);
+    }
+}
+
+#[test]
 fn process_that_holds_much_while_it_loads_is_left_to_load() {
     let mut world = World::new(1_024, 1);
     let mut outcome = world.run("f", 128);
