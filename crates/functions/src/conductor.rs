@@ -406,6 +406,7 @@ impl Conductor {
     /// which their runs have come. Spares come last, and take no memory from others.
     pub fn wanted(&mut self, now: Instant) -> Option<WantedProcess> {
         let mut wanting = self.wanting(|pool| pool.wants_process(now));
+        let has_none_waiting = wanting.is_empty();
         let last = self.last_faulty_start;
         if last.is_some_and(|last| now.saturating_duration_since(last) < FAULTY_STARTS) {
             let is_paced = |pool: &DeploymentPool| pool.is_paced(now);
@@ -430,7 +431,7 @@ impl Conductor {
             }
             is_short |= self.free_memory(id, (*memory_mib, has_process), now);
         }
-        if !wanting.is_empty() || self.closing.is_some() {
+        if !has_none_waiting || self.closing.is_some() {
             return None;
         }
         let spares = self.wanting(|pool| pool.wants_spare(now));

@@ -713,6 +713,29 @@ fn deployments_that_have_crashed_and_wait_for_long_still_start_in_turns() {
 }
 
 #[test]
+fn spare_is_not_started_while_runs_wait_for_their_turn() {
+    let mut world = world_with_spares(0);
+    let bad = ["bad0", "bad1"];
+    let mut runs: Vec<_> = bad.iter().map(|id| world.run(id, 128)).collect();
+    world.start_wanted();
+    for id in bad {
+        crash(&mut world, id);
+    }
+    runs.push(world.run("slow", 128));
+    let (slow, _) = world.start_slowly().unwrap();
+    world.answer(slow, 1);
+    world.tick(SECOND);
+    runs.extend(bad.iter().map(|id| world.run(id, 128)));
+    let mut started = world.start_wanted();
+    assert_eq!(started.len(), 1, "{started:?}");
+    world.tick(FAULTY_STARTS);
+    started.extend(world.start_wanted());
+    assert_eq!(started.pop().unwrap(), "slow", "its spare comes last");
+    started.sort();
+    assert_eq!(started, bad);
+}
+
+#[test]
 fn process_that_holds_much_while_it_loads_is_left_to_load() {
     let mut world = World::new(1_024, 1);
     let mut outcome = world.run("f", 128);
