@@ -471,7 +471,9 @@ impl DeploymentPool {
             } else if is_loaded && (is_old || process.answered >= ANSWERS_MAX) {
                 process.retire();
             }
-            if process.answered > 0 {
+            // One that has answered long ago says nothing of those that end meanwhile.
+            if process.answered > process.answered_before {
+                process.answered_before = process.answered;
                 let lasted = now.saturating_duration_since(process.takes_since);
                 self.backoff.answered(lasted, now);
             }

@@ -272,6 +272,8 @@ pub struct WarmProcess {
     pub last_work: Instant,
     /// Requests that it has answered.
     pub answered: u64,
+    /// Those of them that its deployment has taken note of.
+    pub answered_before: u64,
     /// What it was started with: a deployment may have another limit since.
     pub memory_max_mib: u32,
     pub memory_bytes: u64,
@@ -320,6 +322,7 @@ impl WarmProcess {
             takes_since: now,
             last_work: now,
             answered: 0,
+            answered_before: 0,
             memory_max_mib,
             memory_bytes: 0,
             last_words: LogTail::new(LAST_WORDS_LETTERS),

@@ -583,6 +583,27 @@ fn handler_that_exits_after_an_answer_is_started_once_a_second_and_its_runs_wait
 }
 
 #[test]
+fn process_that_lasts_does_not_lift_the_pause_of_others() {
+    let mut world = World::new(1_024, 2);
+    let _first = world.run("f", 128);
+    world.start_wanted();
+    world.answer(1, 1);
+    world.tick(11 * SECOND);
+    let _lasting = [world.run("f", 128), world.run("f", 128)];
+    let (mut starts, mut waiting) = (0, Vec::new());
+    for _ in 0..100 {
+        waiting.push(world.run("f", 128));
+        starts += world.start_wanted().len();
+        for number in numbers(&world, "f").into_iter().filter(|n| *n != 1) {
+            world.answer(number, 1);
+            exit(&mut world, number);
+        }
+        world.tick(Duration::from_millis(100));
+    }
+    assert!((10..=14).contains(&starts), "{starts} in ten seconds");
+}
+
+#[test]
 fn pause_outlives_an_idle_time_that_is_shorter() {
     let mut world = World::new(1_024, 1);
     world.conductor.limits.pool.idle = SECOND;
