@@ -191,7 +191,7 @@ open(\"large\", \"wb\").write(bytes(30_000_000))'; sleep 60";
 }
 
 /// A build by a runtime whose compiling runs these commands of a shell.
-fn compiled_by(commands: &str) -> Built {
+fn compiled_by(commands: &str, time_max: Duration) -> Built {
     // The jail has its own /tmp, and any user may write here.
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -204,7 +204,7 @@ fn compiled_by(commands: &str) -> Built {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().as_os_str();
-    built_by(path, ("", None), Duration::from_secs(2))
+    built_by(path, ("", None), time_max)
 }
 
 #[test]
@@ -213,7 +213,8 @@ fn builds_run_as_they_are_where_they_are_not_compiled() {
         return;
     }
     for end in ["exit 0", "exit 1"] {
-        let built = compiled_by(&format!("echo whole > made.pyc; {end}"));
+        let commands = format!("echo whole > made.pyc; {end}");
+        let built = compiled_by(&commands, Duration::from_mins(1));
         assert!(built.is_ready && built.is_compiled, "{end}: {}", built.log);
         let made = built.folder.with_file_name("compiled");
         assert_eq!(
@@ -222,8 +223,10 @@ fn builds_run_as_they_are_where_they_are_not_compiled() {
         );
         assert!(made.join("escape.py").exists());
     }
-    for end in ["kill -9 $$", "exit 2", "sleep 60"] {
-        let built = compiled_by(&format!("echo half > made.pyc; rm escape.py; {end}"));
+    let cut_short = [("kill -9 $$", 60), ("exit 2", 60), ("sleep 60", 2)];
+    for (end, seconds) in cut_short {
+        let commands = format!("echo half > made.pyc; rm escape.py; {end}");
+        let built = compiled_by(&commands, Duration::from_secs(seconds));
         assert!(built.is_ready && !built.is_compiled, "{end}: {}", built.log);
         assert_eq!(built.log, "");
         assert!(!built.folder.join("made.pyc").exists(), "{end}");
