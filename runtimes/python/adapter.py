@@ -536,9 +536,10 @@ class Adapter:
             self.loop.add_reader(self.wire.socket.fileno(), self.read, MSG_DONTWAIT)
             self.loop.run_forever()
         try:
-            # No handler is called by the main thread, which has rights that others lack.
+            # The main thread has rights that others lack, so handlers are called by another one.
             threading.Thread(target=self.reader.serve, daemon=True).start()
         except RuntimeError:
+            # As many threads as a function may have: better so than not at all.
             self.reader.serve()
         threading.Event().wait()
 
