@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// Processes of one tree that are looked at; a jail lets fewer be started.
 const PROCESSES_MAX: usize = 256;
 
-/// To count each page once takes some 0.4 ms for a process of 18 MiB, and a jail may have 64 of
-/// them, ten times a second. Where all hold little together, that is done this often.
+/// To count each page once takes the kernel long, and a jail may have 64 processes, looked at ten
+/// times a second (`docs/decisions/0043`). Where all hold little together, it is done this often.
 const EXACT_AGAIN: Duration = Duration::from_millis(500);
 
 /// What was seen of one tree of processes.

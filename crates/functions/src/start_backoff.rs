@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-/// So many ends in a row cost nothing.
-const FREE_ENDS: u32 = 3;
+/// So many ends in a row bring a pause; fewer cost nothing.
+const PAUSED_ENDS: u32 = 3;
 /// The longest pause, of a deployment whose processes answer nothing.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Of a deployment whose processes answer something before they end: its runs wait meanwhile.
@@ -75,10 +75,10 @@ impl StartBackoff {
     }
 
     fn pause(&self) -> Option<Duration> {
-        if let Some(doublings) = self.unanswered.checked_sub(FREE_ENDS) {
+        if let Some(doublings) = self.unanswered.checked_sub(PAUSED_ENDS) {
             return Some(PAUSE_MAX.min(Duration::from_secs(1 << doublings.min(6))));
         }
-        (self.early >= FREE_ENDS).then_some(PAUSE)
+        (self.early >= PAUSED_ENDS).then_some(PAUSE)
     }
 
     /// The next start waits so long.
@@ -92,7 +92,7 @@ impl StartBackoff {
 
     /// Whether runs that find no process fail at once: those before have answered nothing.
     pub fn fails_runs(&self, now: Instant) -> bool {
-        self.unanswered >= FREE_ENDS && !self.is_due(now)
+        self.unanswered >= PAUSED_ENDS && !self.is_due(now)
     }
 
     /// Whether a process has ended by its own fault in the last `within`.
