@@ -95,8 +95,9 @@ impl FunctionBudget {
         Ok(())
     }
 
-    /// The heavier one of two that were drawn: which is nearly always one of the heaviest, and
-    /// costs the same however many there are.
+    /// The heavier one of two that were drawn, which costs the same however many there are. Where
+    /// both hold nothing it is the heaviest of all, and each of them is looked at: that is often
+    /// so where few of many functions hold anything.
     unsafe fn chosen(&self) -> Outcome<Option<(HeldObject, PayerWays)>> {
         let (one, other) = (self.drawn()?, self.drawn()?);
         let heavier = one.into_iter().chain(other).max_by_key(weight);
