@@ -87,6 +87,14 @@ function times_of_workers( $name, $path, $folder, $workers ) {
 			clearstatcache();
 		}
 	}
+	// The mean is over all: a worker that is missing would count as one that takes no time.
+	for ( $worker = 0; $worker < $workers; ++$worker ) {
+		if ( ! isset( $sockets[ $worker ] ) || ! file_exists( "$folder/runs-$worker" ) ) {
+			end_server( $server );
+			fwrite( STDERR, "$name failed: worker $worker of $workers did not begin\n" );
+			exit( 1 );
+		}
+	}
 	touch( "$folder/go" );
 	$sums = array();
 	foreach ( $sockets as $socket ) {
