@@ -26,19 +26,22 @@ inside() {
 		inside "$root" "$checkout" "$@"
 }
 
+# A root that is kept gets the PHP of today as a new one does, and the headers of that PHP.
 make_root() {
-	if [ -e "$root/made" ]; then
-		return
+	if ! [ -e "$root/made" ]; then
+		rm -rf "$root"
+		debootstrap --variant=minbase trixie "$root" http://deb.debian.org/debian
+		printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+		chmod +x "$root/usr/sbin/policy-rc.d"
+		touch "$root/made"
 	fi
-	rm -rf "$root"
-	debootstrap --variant=minbase trixie "$root" http://deb.debian.org/debian
-	printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
-	chmod +x "$root/usr/sbin/policy-rc.d"
 	inside apt-get update -q
+	inside apt-get upgrade -q -y
 	inside apt-get install -q -y --no-install-recommends php8.4-cli php8.4-fpm php8.4-sqlite3
 	# The headers alone: the compiler is that of this machine.
-	inside sh -c 'cd /srv && apt-get download php8.4-dev && dpkg -x php8.4-dev_*.deb /'
-	touch "$root/made"
+	inside sh -c 'cd /srv && rm -f php8.4-dev_*.deb && apt-get download php8.4-dev &&
+		dpkg -x php8.4-dev_*.deb /'
+	inside php8.4 -v
 }
 
 # Prints a closing line as the suites do.
@@ -56,10 +59,13 @@ config=$folder/php-config
 printf '#!/bin/sh\nchroot "%s" php-config8.4 "$@" | sed "s# *-I/# -I%s/#g"\n' \
 	"$root" "$root" > "$config"
 chmod +x "$config"
+# One of another version would be taken for what is built here.
+rm -f "$target"/dist/php/php8.4-tidemark_*.deb
 PHP_CONFIG=$config cargo xtask php-ext --deb
-cp "$target/dist/php/tidemark.so" "$folder/tidemark.so"
-set -- "$target"/dist/php/php8.4-tidemark_*.deb
-cp "$1" "$root/srv/tidemark.deb"
+# Inside, only the checkout is bound: the target folder may stand elsewhere.
+cp "$target"/dist/php/php8.4-tidemark_*.deb "$root/srv/tidemark.deb"
+cp "$target/dist/php/tidemark.so" "$root/srv/tidemark.so"
+cp "$drop_in" "$root/srv/object-cache.php"
 inside apt-get install -q -y /srv/tidemark.deb
 code='$c = new Tidemark\Cache( "/srv/table/values" ); echo $c->get( "k" ); $c->set( "k", 7 );'
 inside sh -c 'rm -rf /srv/table; mkdir -m 700 /srv/table'
@@ -68,5 +74,5 @@ expect "the package of PHP 8.4 works, and its values stay" "$(inside php8.4 -r "
 expect "PHP-FPM 8.4 loads it" "$(inside php-fpm8.4 -m | grep -c tidemark)" 1
 inside apt-get purge -q -y php8.4-tidemark
 expect "a package that is removed leaves nothing" "$(inside php8.4 -m | grep tidemark)" ""
-inside php8.4 "$checkout/php/ext/tests/run.php" "$folder/tidemark.so"
-inside php8.4 "$checkout/php/tests/run.php" "$drop_in" "--extension=$folder/tidemark.so"
+inside php8.4 "$checkout/php/ext/tests/run.php" /srv/tidemark.so
+inside php8.4 "$checkout/php/tests/run.php" /srv/object-cache.php --extension=/srv/tidemark.so
