@@ -109,7 +109,7 @@ after_fault( 'folder is a symbolic link', function ( $store ) {
 after_fault( 'folder that cannot be made', function () {}, array( array( false, true, 'new' ), false ),
 	array( 'constants' => array( 'TIDEMARK_CACHE_DIR' => '/proc/none' ) ) );
 after_fault( 'boot id out of reach', function () {}, array( array( false, true, 'new' ), false ),
-	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 2 ) ) ) );
+	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 2 ) . ':' . dirname( Suite::$drop_in ) ) ) );
 
 // A file that cannot grow, as on a full disk: the value before the failed write must not stay.
 $limited = function ( $blocks ) {

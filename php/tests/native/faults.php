@@ -84,7 +84,7 @@ after_native_fault( 'folder is a symbolic link', function ( $store ) {
 after_native_fault( 'folder that cannot be made', function () {}, $not_used,
 	array( 'constants' => array( 'TIDEMARK_CACHE_DIR' => '/proc/none' ) ) );
 after_native_fault( 'boot id out of reach', function () {}, $not_used,
-	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 3 ) ) ) );
+	array( 'php' => array( '-d', 'open_basedir=/tmp:' . dirname( __DIR__, 3 ) . ':' . dirname( Suite::$drop_in ) ) ) );
 
 // Damage at any place of the records is a miss, never another value.
 $site = Suite::site();
