@@ -45,6 +45,7 @@ const CACHES: CacheBounds = CacheBounds {
     project_bytes: 256 << 20,
     project_files: 20_000,
     bytes: 1 << 30,
+    path_bytes: ARCHIVE.path_bytes_max,
 };
 /// Of what it says.
 const LOG_LETTERS_MAX: usize = 1_000_000;

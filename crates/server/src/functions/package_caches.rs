@@ -14,7 +14,6 @@ use std::time::SystemTime;
 
 use model::{Project, ProjectId, Timestamp};
 
-use super::builds::ARCHIVE;
 use super::removal::remove_folder;
 
 /// Folders within each other: package managers have about eight.
@@ -33,6 +32,8 @@ pub struct CacheBounds {
     pub project_files: usize,
     /// Of all projects: beyond, the one goes that was built the longest ago.
     pub bytes: u64,
+    /// Of the path of a folder inside.
+    pub path_bytes: usize,
 }
 
 /// A project. One that is created later under the same id is another one.
@@ -101,7 +102,7 @@ impl PackageCaches {
         let Some(place) = known.places.get(owner) else {
             return Ok(());
         };
-        for file in files(&place.folder, usize::MAX) {
+        for file in files(&place.folder, (usize::MAX, self.bounds.path_bytes)) {
             if let Err(error) = copy(&place.folder.join(&file.path), &to.join(&file.path)) {
                 tracing::warn!(%error, "packages of builds before cannot be read");
                 break;
@@ -138,7 +139,8 @@ impl PackageCaches {
     /// their folders.
     fn take(&self, from: &Path, to: &Path) -> u64 {
         let bounds = &self.bounds;
-        let mut fetched = files(from, bounds.project_files.saturating_mul(LOOKED_AT));
+        let most = bounds.project_files.saturating_mul(LOOKED_AT);
+        let mut fetched = files(from, (most, bounds.path_bytes));
         fetched.sort_by(|a, b| (b.written, &a.path).cmp(&(a.written, &b.path)));
         let (mut bytes, mut count) = (0, 0);
         let mut made: HashSet<PathBuf> = HashSet::new();
@@ -192,7 +194,7 @@ impl KnownCaches {
 
 /// The files of a folder, by their paths in it; at most so many entries are looked at. Links are
 /// not followed, and nothing but files is taken: a build was written to it.
-fn files(folder: &Path, most: usize) -> Vec<FetchedFile> {
+fn files(folder: &Path, (most, path_bytes_max): (usize, usize)) -> Vec<FetchedFile> {
     let (mut found, mut waiting) = (Vec::new(), vec![(PathBuf::new(), 0)]);
     let mut looked_at = 0;
     while let Some((inside, depth)) = waiting.pop() {
@@ -207,7 +209,7 @@ fn files(folder: &Path, most: usize) -> Vec<FetchedFile> {
             };
             let path = inside.join(entry.file_name());
             // A build is not begun with a folder whose path is longer.
-            let is_short = path.as_os_str().len() <= ARCHIVE.path_bytes_max;
+            let is_short = path.as_os_str().len() <= path_bytes_max;
             if status.is_dir() && depth < DEPTH_MAX && is_short {
                 waiting.push((path, depth + 1));
             } else if status.is_file() {
@@ -252,6 +254,7 @@ mod tests {
         project_bytes: 24_000,
         project_files: 4,
         bytes: 34_000,
+        path_bytes: 1_024,
     };
 
     /// A folder with caches, in which builds leave files.
@@ -279,7 +282,7 @@ mod tests {
             let copy = self.data.path().join("copy");
             remove_folder(&copy);
             self.caches.lend(owner, &copy).unwrap();
-            let found = files(&copy, usize::MAX).into_iter();
+            let found = files(&copy, (usize::MAX, usize::MAX)).into_iter();
             let mut names: Vec<_> = found.map(|file| file.path.display().to_string()).collect();
             names.sort_unstable();
             (copy, names)
@@ -405,7 +408,7 @@ mod tests {
         roomy.keep(&own, &copy);
         let (found, place) = (builds.data.path().join("found"), &roomy);
         place.lend(&own, &found).unwrap();
-        let found: Vec<PathBuf> = files(&found, 10)
+        let found: Vec<PathBuf> = files(&found, (10, BOUNDS.path_bytes))
             .into_iter()
             .map(|file| file.path)
             .collect();
@@ -421,7 +424,7 @@ mod tests {
         for nth in 0..20 {
             fs::write(data.path().join(nth.to_string()).join("file"), "").unwrap();
         }
-        assert_eq!(files(data.path(), 30).len(), 10);
+        assert_eq!(files(data.path(), (30, BOUNDS.path_bytes)).len(), 10);
     }
 
     #[test]
