@@ -57,7 +57,8 @@ impl StartBackoff {
         true
     }
 
-    /// A process is started for runs, or a spare takes them; the next one waits, unless this one answers before.
+    /// A process is started for runs, or a spare takes them; the next one waits, unless this one
+    /// answers before.
     pub fn began(&mut self, now: Instant) {
         if let Some(pause) = self.pause() {
             self.put_off(pause, now);
