@@ -136,8 +136,9 @@ mod tests {
             .spawn()
             .unwrap();
         assert!(descendants(own, 1).contains(&child.id()));
-        let resident = held_bytes(child.id(), 0, u64::MAX);
+        // In this order: a program that starts holds ever more.
         let exact = held_bytes(child.id(), 0, 0);
+        let resident = held_bytes(child.id(), 0, u64::MAX);
         assert!(0 < exact && exact <= resident, "{exact} {resident}");
         assert_eq!(held_bytes(child.id(), 1, 0), 0);
         child.kill().unwrap();
