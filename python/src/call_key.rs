@@ -2,6 +2,7 @@
 
 use cache::EntryPlace;
 use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use ring::digest::{Context, SHA256};
@@ -392,6 +393,22 @@ impl CallKey {
         raised(py, unsafe {
             mine.key.with_lookup(|lookup| lookup.equals(&other.key))
         })
+    }
+
+    /// No `__clear__`: a key is whole before anything can hold it, so a cycle through it was closed
+    /// in another object, where the collector opens it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let key = &self.0;
+        let mut shown = Ok(());
+        key.key.visit(&mut |held| {
+            if shown.is_ok() {
+                shown = held.show(&visit);
+            }
+        });
+        shown?;
+        let rest = [&key.cached, &key.arguments, &key.names];
+        let mut rest = rest.into_iter().chain(&key.instance);
+        rest.try_for_each(|held| held.show(&visit))
     }
 }
 

@@ -4,10 +4,13 @@
 //! attached, by the law of the callable, so it need not ask.
 
 use std::alloc::Layout;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
 use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
 
 use crate::guard::Holders;
 
@@ -51,6 +54,12 @@ impl HeldObject {
         let pointer = self.0.as_ptr();
         std::mem::forget(self);
         pointer
+    }
+
+    /// Shows it to the collector. Counts nothing, which must not change meanwhile.
+    pub fn show(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let object = unsafe { Bound::from_owned_ptr(Python::assume_attached(), self.as_ptr()) };
+        visit.call(&*ManuallyDrop::new(object.unbind()))
     }
 }
 

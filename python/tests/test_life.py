@@ -203,6 +203,27 @@ def test_function_whose_answers_refer_to_it_is_collected() -> None:
     assert function() is None and payload() is None
 
 
+def test_run_that_its_own_argument_holds_is_collected() -> None:
+    class Order:
+        task: asyncio.Task[None]
+
+    def build() -> list[weakref.ref[Any]]:
+        @cache
+        async def wait(order: Order) -> None:
+            await asyncio.sleep(60)
+
+        loop = asyncio.new_event_loop()
+        order = Order()
+        order.task = loop.create_task(wait(order))
+        loop.run_until_complete(asyncio.sleep(0.01))
+        loop.close()
+        return [weakref.ref(order), weakref.ref(wait)]
+
+    references = build()
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
 def test_class_without_room_for_answers_is_refused_when_it_is_made() -> None:
     with pytest.raises((TypeError, RuntimeError)) as refused:
 
