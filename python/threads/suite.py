@@ -12,8 +12,14 @@ To build CPython 3.13 without the lock from Debian's source, on Debian 12 or 13,
     apt-get install build-essential libbz2-dev libffi-dev liblzma-dev libreadline-dev \\
         libsqlite3-dev libssl-dev zlib1g-dev
     apt-get source python3.13
-    cd python3.13-*/ && ./configure -q --disable-gil --prefix=/opt/python3.13t
+    cd python3.13-*/ && ./configure -q --disable-gil --with-ensurepip=no \\
+        --prefix=/opt/python3.13t
     make -s -j2 && make -s install
+
+There 509 tests pass and the stress is right with each seed. Three tests fail. A class stays for
+ever once a thread has run, as any does in 3.13 without the lock, and what its methods hold with it.
+A child without ``PYTHON_GIL`` imports what the warning about the lock needs. At the end of a child
+a destructor finds its global name gone already, and says so: that is not explained yet.
 
 Exits with 1 if a test failed, an answer was wrong, or it hung.
 """
@@ -39,6 +45,8 @@ SUBJECTS = (
     "surface",
     "values",
 )
+#: One that is pure Python: later ones do not build for 3.13 without the lock.
+OLDER = "hypothesis==6.140.2"
 SEEDS = 3
 SECONDS = 20
 TAG = "import sys, sysconfig; print(sysconfig.get_config_var('SOABI'))"
@@ -61,9 +69,13 @@ def main() -> int:
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         subprocess.run([interpreter, "-m", "venv", folder / "venv"], check=True)
+        for made in (folder / "venv" / "lib").glob("python*t"):
+            # Where Debian's patched interpreter looks for packages.
+            made.with_name(made.name.removesuffix("t")).symlink_to(made.name)
     environment = os.environ | {"CARGO_TARGET_DIR": str(folder / "cargo")}
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *pinned("pytest", "hypothesis")], check=True)
+    hypothesis = [OLDER] if "-313t-" in folder.name else pinned("hypothesis")
+    subprocess.run([*pip, *pinned("pytest"), *hypothesis], check=True)
     install = [*pip, "--force-reinstall", "--no-deps", str(PYTHON)]
     subprocess.run(install, env=environment, check=True)
     environment = os.environ | {"PYTHON_GIL": "0"} if "t-" in folder.name else dict(os.environ)
