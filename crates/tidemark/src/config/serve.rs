@@ -555,7 +555,7 @@ mod tests {
         assert!(matches!(place, StorePlace::Database(_)), "{place:?}");
         assert_eq!(setup.data, PathBuf::from("d"));
         assert_eq!(setup.password_file, Some(PathBuf::from("f")));
-        let setup = serve(&["--database=", "--password-file="]).unwrap();
+        let setup = serve(&["--database="]).unwrap();
         assert_eq!(setup.engine.place, PathBuf::from("tidemark-data").into());
         assert_eq!(setup.password_file, None);
         refuse(&[url, "--accept-loss"], "doctor --accept-restore");
