@@ -32,8 +32,12 @@ function drop_ins_of( array $arguments, $usage, $option = 'pairs', $count = 10 )
 /** The arguments without `--workers=N`, and that number. */
 function workers_of( array $arguments, $workers ) {
 	foreach ( $arguments as $at => $argument ) {
-		if ( preg_match( '/^--workers=(\d+)$/', $argument, $found ) ) {
-			$workers = max( 1, (int) $found[1] );
+		if ( 0 === strpos( $argument, '--workers=' ) ) {
+			$workers = (int) substr( $argument, strlen( '--workers=' ) );
+			if ( $workers < 1 || $workers > 256 || "--workers=$workers" !== $argument ) {
+				fwrite( STDERR, "$argument: a number of workers from 1 to 256 is needed\n" );
+				exit( 2 );
+			}
 			unset( $arguments[ $at ] );
 		}
 	}

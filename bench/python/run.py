@@ -44,6 +44,9 @@ def main() -> None:
                         "1 if a ratio is worse than there by 5 %% and by more than the noise")
     parser.add_argument("--environment", type=pathlib.Path, help="folder of the environment")
     arguments = parser.parse_args()
+    if arguments.against and not (arguments.against / "run.json").is_file():
+        parser.error(f"--against: {arguments.against} holds no run.json; name a folder of "
+                     "bench/python/runs")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     folder = arguments.environment or ROOT / "target" / f"bench-python-{version}"
     python = environment(folder, arguments.wheel, not arguments.no_peers)

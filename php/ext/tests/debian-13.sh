@@ -7,6 +7,10 @@
 # Needs root, the network, debootstrap and gcc. FOLDER keeps Debian 13; target/dist/php is left with
 # another library.
 set -eu
+if [ $# -ne 2 ]; then
+	echo "usage: debian-13.sh FOLDER OBJECT-CACHE.PHP" >&2
+	exit 2
+fi
 
 checkout=$(cd "$(dirname "$0")/../../.." && pwd)
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
