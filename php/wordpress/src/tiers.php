@@ -212,15 +212,16 @@ class Tidemark_Tiers {
 			}
 		}
 		foreach ( $this->write( $prefix, $rows, $expires, false ) as $key => $is_stored ) {
-			$this->end_lease( $prefix, $key, $is_stored );
+			$this->note_write( $prefix, $key, $is_stored );
 		}
 	}
 
 	/**
-	 * A lease also ends by what deleted no value of its key, such as a purge of tombstones. Where it
-	 * refuses a value, the one that this request had stored before is older, and must not stay.
+	 * Remembers that a value was stored after a miss. A lease also ends by what deleted no value of
+	 * its key, such as a purge of tombstones: where it refuses a later value, the one that this
+	 * request had stored is older, and must not stay.
 	 */
-	private function end_lease( $prefix, $key, $is_stored ) {
+	private function note_write( $prefix, $key, $is_stored ) {
 		$lease = $this->leases[ $prefix . $key ] ?? null;
 		if ( $lease && $is_stored ) {
 			$this->leases[ $prefix . $key ][2] = true;
@@ -245,7 +246,7 @@ class Tidemark_Tiers {
 			$added[ $key ] = is_array( $found ) ? self::PRESENT : self::STORED;
 		}
 		foreach ( $this->write( $prefix, $rows, $expires, true ) as $key => $is_stored ) {
-			$is_stored && $this->end_lease( $prefix, $key, true );
+			$is_stored && $this->note_write( $prefix, $key, true );
 			$added[ $key ] = false === $is_stored ? $this->why_not_added( $prefix, $key ) : self::STORED;
 		}
 		return $added;
