@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -30,7 +31,7 @@ use crate::{
 /// night's length, what requests cost by counting (where `valgrind` is), threads in the orders
 /// their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
 /// arithmetic in `bench/ttl`, and the report page in a browser.
-/// Closes with `N passed, N failed`.
+/// Closes with `N passed, N failed`. After 80 minutes it stops what runs and closes so, too.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -43,6 +44,8 @@ pub struct Arguments {
     install: bool,
 }
 
+/// CI ends it after 90 minutes; what hangs shall be named before.
+const TIME: Duration = Duration::from_mins(80);
 const NODE_SUITE: &str = "tests/sdk/node";
 /// These two start the server as the first one does, with its file.
 const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
@@ -93,7 +96,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
             ));
         }
     }
-    let mut lane = Lane::default();
+    let mut lane = Lane::within(TIME);
     fast::steps(checkout, &mut lane)?;
     deny::check(checkout, &mut lane)?;
     lane.step("third-party notices", |_| notices::check(checkout));

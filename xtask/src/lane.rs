@@ -1,8 +1,10 @@
 //! A lane: steps run one after the other, each with its seconds, and one closing line.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -12,6 +14,12 @@ use crate::tally::{Runner, Tally};
 /// Tests with a long size read this; `night` is its only value.
 pub const LANE_VARIABLE: &str = "TIDEMARK_LANE";
 
+/// How long a command goes without a line before it is looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// How long output is read after the command has ended: a process that it left behind may hold
+/// its standard output open for ever.
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// How a step ended.
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {
@@ -19,6 +27,8 @@ enum Outcome {
     Failed,
     /// Not started, because a step it builds on failed. Counts as a failure.
     NotRun,
+    /// Not started, because the lane's time was over. Counts as a failure.
+    TooLate,
 }
 
 struct Done {
@@ -34,21 +44,36 @@ struct Done {
 pub struct Lane {
     done: Vec<Done>,
     tally: Tally,
+    /// When it stops what runs and starts nothing more; never if there is none.
+    deadline: Option<Instant>,
 }
 
 impl Lane {
+    /// A lane that ends by itself: a step that hangs is named, and what ran before it is shown,
+    /// where CI would end it from outside and show neither.
+    pub fn within(time: Duration) -> Lane {
+        Lane {
+            deadline: Some(Instant::now() + time),
+            ..Lane::default()
+        }
+    }
+
     /// Runs one command; counts its tests when `runner` can be read. True when it succeeded.
     pub fn run(&mut self, name: &str, runner: Runner, command: &mut Command) -> bool {
+        let deadline = self.deadline;
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.leave_out(name, Outcome::TooLate);
+            return false;
+        }
         self.step_with_failures(name, |tally, failures| {
             if runner == Runner::None {
-                let status = command.status();
-                let program = command.get_program().to_string_lossy();
-                return Ok(status
-                    .with_context(|| format!("{program} does not start"))?
-                    .success());
+                return run_silent(command, deadline);
             }
             let before = *tally;
-            let passed = run_counting(runner, command, tally, failures)?;
+            let passed = run_counting(command, deadline, |line| {
+                tally.read(runner, line);
+                failures.read(runner, line);
+            })?;
             if passed && *tally == before {
                 bail!("it ended well but ran no test");
             }
@@ -89,9 +114,13 @@ impl Lane {
 
     /// Records a step that could not be tried, so that its absence is seen.
     pub fn not_run(&mut self, name: &str) {
+        self.leave_out(name, Outcome::NotRun);
+    }
+
+    fn leave_out(&mut self, name: &str, outcome: Outcome) {
         println!("\n== {name}");
         self.tally.failed += 1;
-        self.close(name, Outcome::NotRun, 0.0, Failures::default());
+        self.close(name, outcome, 0.0, Failures::default());
     }
 
     fn close(&mut self, name: &str, outcome: Outcome, seconds: f64, failures: Failures) {
@@ -130,38 +159,91 @@ fn describe(done: &Done) -> String {
         Outcome::Passed => "ok",
         Outcome::Failed => "FAILED",
         Outcome::NotRun => "NOT RUN (a step it needs failed)",
+        Outcome::TooLate => "NOT RUN (the time of all steps was over)",
     };
     format!("{:>7.1} s  {}: {word}", done.seconds, done.name)
 }
 
-/// Passes the command's output on line by line while counting; standard error goes straight
-/// through.
-fn run_counting(
-    runner: Runner,
-    command: &mut Command,
-    tally: &mut Tally,
-    failures: &mut Failures,
-) -> Result<bool> {
+fn start(command: &mut Command) -> Result<Child> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut child = command
-        .stdout(Stdio::piped())
+    command
         .spawn()
-        .with_context(|| format!("{program} does not start"))?;
-    let output = child
-        .stdout
-        .take()
-        .expect("stdout was piped two lines above");
-    let mut reader = BufReader::new(output);
-    let mut line = Vec::new();
-    // Bytes until here, as a test may print anything.
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        let text = String::from_utf8_lossy(&line);
-        print!("{text}");
-        tally.read(runner, text.trim_end());
-        failures.read(runner, text.trim_end());
-        line.clear();
+        .with_context(|| format!("{program} does not start"))
+}
+
+/// Runs a command whose output nobody reads.
+fn run_silent(command: &mut Command, deadline: Option<Instant>) -> Result<bool> {
+    let mut child = start(command)?;
+    if deadline.is_none() {
+        return Ok(child.wait()?.success());
+    }
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        stop_if_late(&mut child, deadline)?;
+        thread::sleep(TICK);
+    }
+}
+
+/// Passes the command's output on line by line to `read`; standard error goes straight through.
+fn run_counting(
+    command: &mut Command,
+    deadline: Option<Instant>,
+    mut read: impl FnMut(&str),
+) -> Result<bool> {
+    let mut child = start(command.stdout(Stdio::piped()))?;
+    let output = child.stdout.take();
+    let lines = lines_of(output.expect("stdout was piped two lines above"));
+    let mut ended = None;
+    loop {
+        match lines.recv_timeout(TICK) {
+            Ok(line) => {
+                // A test may print anything.
+                let text = String::from_utf8_lossy(&line);
+                print!("{text}");
+                read(text.trim_end());
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        stop_if_late(&mut child, deadline)?;
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        if ended.is_some_and(|ended| ended.elapsed() >= DRAIN) {
+            eprintln!("warning: it ended, and left a process behind that holds its output");
+            break;
+        }
     }
     Ok(child.wait()?.success())
+}
+
+/// The lines of an output, each with its end, read by a thread that ends with it.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::sync_channel(1024);
+    thread::spawn(move || {
+        let mut reader = BufReader::new(output);
+        loop {
+            let mut line = Vec::new();
+            match reader.read_until(b'\n', &mut line) {
+                Ok(1..) if sender.send(line).is_ok() => {}
+                _ => return,
+            }
+        }
+    });
+    receiver
+}
+
+/// # Errors
+/// When the time is over; the command has ended then. What it started may go on.
+fn stop_if_late(child: &mut Child, deadline: Option<Instant>) -> Result<()> {
+    if deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        return Ok(());
+    }
+    child.kill()?;
+    child.wait()?;
+    bail!("it was stopped: the time of all steps is over");
 }
 
 #[cfg(test)]
@@ -248,5 +330,34 @@ mod tests {
                 failed: 2
             }
         );
+    }
+    #[test]
+    fn a_step_ends_though_a_process_it_left_behind_holds_its_output() {
+        let mut lane = Lane::default();
+        let script = "sleep 600 & echo $! >&2; echo 'test result: ok. 4 passed; 0 failed;'";
+        let mut command = shell(script);
+        let (reader, writer) = std::io::pipe().unwrap();
+        assert!(lane.run("suite", Runner::Cargo, command.stderr(writer)));
+        let mut pid = String::new();
+        BufReader::new(reader).read_line(&mut pid).unwrap();
+        assert!(shell(&format!("kill {pid}")).status().unwrap().success());
+        assert_eq!(lane.tally.passed, 4);
+    }
+
+    #[test]
+    fn a_step_that_hangs_ends_with_the_time_of_its_lane() {
+        let mut lane = Lane::within(Duration::from_millis(10));
+        let hangs = "echo 'test result: ok. 4 passed; 0 failed;'; exec sleep 600";
+        assert!(!lane.run("suite", Runner::Cargo, &mut shell(hangs)));
+        assert!(!lane.run("build", Runner::None, &mut shell("exit 0")));
+        assert!(lane.done[1].outcome == Outcome::TooLate);
+        assert_eq!(lane.finish(), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_build_that_hangs_ends_with_the_time_of_its_lane() {
+        let mut lane = Lane::within(Duration::from_millis(10));
+        assert!(!lane.run("build", Runner::None, &mut shell("exec sleep 600")));
+        assert_eq!(lane.finish(), ExitCode::FAILURE);
     }
 }
