@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
-use crate::lane::Lane;
+use crate::lane::{LANE_VARIABLE, Lane};
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 
@@ -68,12 +68,12 @@ fn missing(checkout: &Checkout) -> Result<Vec<Missing>> {
     Ok(missing)
 }
 
-/// The steps of `full`: the site, whether its search finds what people look for, and whether its
-/// pages are whole and accessible in a browser.
+/// The site, whether its search finds what people look for, and whether its pages are whole and
+/// accessible in a browser; every page at each width if `is_night`.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
-pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+pub fn steps(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()> {
     let (name, browser) = ("search of the documentation", "pages of the documentation");
     let is_there = install::provide(checkout, lane, PACKAGES)?;
     if !is_there || !lane.step("documentation", |_| build(checkout)) {
@@ -93,6 +93,9 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     pages.current_dir(checkout.root.join(BROWSER.folder()));
     pages.args(["--test", "docs-pages.js"]);
     pages.env("TIDEMARK_DOCS", built(checkout)?);
+    if is_night {
+        pages.env(LANE_VARIABLE, "night");
+    }
     lane.run(browser, Runner::Node, &mut pages);
     Ok(())
 }

@@ -100,7 +100,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     fast::steps(checkout, &mut lane)?;
     deny::check(checkout, &mut lane)?;
     lane.step("third-party notices", |_| notices::check(checkout));
-    docs::steps(checkout, &mut lane)?;
+    docs::steps(checkout, &mut lane, false)?;
     let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
     if binary_is_built {
         prose::help(checkout, &mut lane)?;
