@@ -100,6 +100,12 @@ impl Checkout {
         command
     }
 
+    /// The program as tests of the workspace build it: without optimisation, with every check of its
+    /// arithmetic, and with the rules that tests can switch off.
+    pub fn debug_binary(&self) -> Result<PathBuf> {
+        Ok(self.target()?.join("debug").join("tidemark"))
+    }
+
     /// Paths, relative to the root, of every file that is in git or would be added to it.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::{prerequisite, prose, tidy};
 pub struct Arguments {}
 
 /// The rooms whose tests need nothing but themselves and the programs of PostgreSQL.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "model",
     "query",
     "cache",
@@ -36,6 +36,7 @@ const ROOMS: [&str; 14] = [
     "scenarios",
     "tidemark",
     "testing-postgres",
+    "php-codec",
 ];
 
 /// The lane, or status 2 when the toolchain is not whole.
@@ -56,15 +57,26 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         ));
     }
     let mut lane = Lane::default();
-    steps(checkout, &mut lane)?;
+    checks(checkout, &mut lane)?;
+
+    let mut rooms = checkout.cargo();
+    rooms.args(["test", "--no-fail-fast"]);
+    rooms.args(ROOMS.iter().flat_map(|room| ["-p", room]));
+    lane.run("tests of the rooms", Runner::Cargo, &mut rooms);
+
+    // Apart from the rooms: built together with them, its libraries would get other features
+    // and be compiled a second time.
+    let mut own = checkout.cargo();
+    own.args(["test", "--no-fail-fast", "-p", "xtask"]);
+    lane.run("tests of xtask", Runner::Cargo, &mut own);
     Ok(lane.finish())
 }
 
-/// The steps themselves, also the first part of `full`.
+/// What is checked without running a test, also the first part of `full`.
 ///
 /// # Errors
 /// When the files of the project cannot be listed.
-pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+pub fn checks(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     let mut format = checkout.cargo();
     format.args(["fmt", "--all", "--check"]);
     lane.run("format", Runner::None, &mut format);
@@ -81,17 +93,5 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     lane.run("clippy", Runner::None, &mut clippy);
 
     lane.step("tidy", |_| tidy::report(checkout));
-    prose::pages(checkout, lane)?;
-
-    let mut rooms = checkout.cargo();
-    rooms.args(["test", "--no-fail-fast"]);
-    rooms.args(ROOMS.iter().flat_map(|room| ["-p", room]));
-    lane.run("tests of the rooms", Runner::Cargo, &mut rooms);
-
-    // Apart from the rooms: built together with them, its libraries would get other features
-    // and be compiled a second time.
-    let mut own = checkout.cargo();
-    own.args(["test", "--no-fail-fast", "-p", "xtask"]);
-    lane.run("tests of xtask", Runner::Cargo, &mut own);
-    Ok(())
+    prose::pages(checkout, lane)
 }

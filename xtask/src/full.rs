@@ -9,27 +9,24 @@ use anyhow::Result;
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
-use crate::lane::{LANE_VARIABLE, Lane};
+use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
-    counts, deny, docs, drop_in, fast, fuzz, interleavings, live, notices, php_ext, prose,
-    python_cache,
+    deny, docs, drop_in, fast, interleavings, live, notices, php_ext, prose, python_cache,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
 ///
 /// After the steps of `fast` it asks `cargo deny` about the dependencies (what is known against
 /// them is a matter of `night`), compares the third-party notices with the crates in use, builds
-/// the release binary and runs against it: the black-box
-/// tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older Node one,
-/// Python, and the web SDK in a browser), those of our own clients in `clients/` (Python, Go and
-/// JavaScript), what guides show with its answers, the WordPress drop-in of `php/` as one file, the
-/// extension of PHP in `php/ext` and the cache for Python in `python/`, both of which it builds,
-/// the suites of functions as another user if this one is root,
-/// random sequences on two time axes at their
-/// night's length, what requests cost by counting (where `valgrind` is), threads in the orders
-/// their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
+/// the program without optimisation (`night` tests the released one) and runs against it: the
+/// black-box tests of `tests/`, the suites of the official SDKs in `tests/sdk/` (Node, an older
+/// Node one, Python, and the web SDK in a browser), those of our own clients in `clients/`
+/// (Python, Go and JavaScript), what guides show with its answers, the WordPress drop-in of `php/`
+/// as one file, the extension of PHP in `php/ext` and the cache for Python in `python/`, both of
+/// which it builds, the suites of functions as another user if this one is root, threads in the
+/// orders their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
 /// arithmetic in `bench/ttl`, and the report page in a browser.
 /// Closes with `N passed, N failed`. After 80 minutes it stops what runs and closes so, too.
 ///
@@ -97,28 +94,24 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let mut lane = Lane::within(TIME);
-    fast::steps(checkout, &mut lane)?;
+    fast::checks(checkout, &mut lane)?;
+    let has_program = workspace(checkout, &mut lane)?;
     deny::check(checkout, &mut lane)?;
     lane.step("third-party notices", |_| notices::check(checkout));
     docs::steps(checkout, &mut lane, false)?;
-    let binary_is_built = lane.run("release build", Runner::None, &mut checkout.build_release());
-    if binary_is_built {
+    if has_program {
         prose::help(checkout, &mut lane)?;
     }
     for packages in SUITES {
-        suite(checkout, &mut lane, packages, binary_is_built)?;
+        suite(checkout, &mut lane, packages, has_program)?;
     }
-    go_client(checkout, &mut lane, binary_is_built)?;
-    guides(checkout, &mut lane, binary_is_built)?;
+    go_client(checkout, &mut lane, has_program)?;
+    guides(checkout, &mut lane, has_program)?;
     python_cache::steps(checkout, &mut lane, false)?;
     drop_in::steps(checkout, &mut lane)?;
     php_ext::steps(checkout, &mut lane, false)?;
-    black_box(checkout, &mut lane, binary_is_built)?;
     functions_as_user(checkout, &mut lane);
-    counts::step(checkout, &mut lane, "40", binary_is_built)?;
-    over_time(checkout, &mut lane);
     interleavings::step(checkout, &mut lane, false)?;
-    fuzz::replay(checkout, &mut lane);
     Ok(lane.finish())
 }
 
@@ -179,21 +172,24 @@ fn missing_packages(checkout: &Checkout) -> Result<Vec<Missing>> {
     Ok(missing)
 }
 
-/// `cargo test -p tests`, told where the binary is.
+/// The tests of all packages in one call: a call for some of them would build their libraries with
+/// other features, once more. True when the program is there.
 ///
 /// # Errors
 /// When cargo cannot say where its target folder is.
-pub fn black_box(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result<()> {
-    let name = "black-box tests";
-    if !binary_is_built {
+fn workspace(checkout: &Checkout, lane: &mut Lane) -> Result<bool> {
+    let name = "tests of the workspace";
+    let mut build = checkout.cargo();
+    build.args(["test", "--workspace", "--no-run"]);
+    if !lane.run("build of the tests", Runner::None, &mut build) {
         lane.not_run(name);
-        return Ok(());
+        return Ok(false);
     }
     let mut tests = checkout.cargo();
-    tests.args(["test", "--no-fail-fast", "-p", "tests"]);
-    tests.env(live::BINARY_VARIABLE, checkout.binary()?);
+    tests.args(["test", "--workspace", "--no-fail-fast"]);
+    tests.env(live::BINARY_VARIABLE, checkout.debug_binary()?);
     lane.run(name, Runner::Cargo, &mut tests);
-    Ok(())
+    Ok(true)
 }
 
 /// The suites of functions, once more without the rights of root where all others have them: a
@@ -205,24 +201,15 @@ fn functions_as_user(checkout: &Checkout, lane: &mut Lane) {
     let runner = "target.'cfg(unix)'.runner = ['env', 'PATH=/usr/local/bin:/usr/bin:/bin', \
                   'HOME=/tmp', 'setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']";
     let mut tests = checkout.cargo();
-    tests.args(["test", "--no-fail-fast", "--config", runner]);
-    tests.args(["-p", "tidemark", "--test", "jail", "--test", "functions"]);
+    tests.args(["test", "--workspace", "--no-fail-fast", "--config", runner]);
+    tests.args(["--test", "jail", "--test", "functions"]);
     lane.run("functions as another user", Runner::Cargo, &mut tests);
 }
 
-/// Random sequences on the live store, as many as at night; with optimisation, because without it
-/// they would take most of the lane's time.
-fn over_time(checkout: &Checkout, lane: &mut Lane) {
-    let mut tests = checkout.cargo();
-    tests.env(LANE_VARIABLE, "night");
-    tests.args(["test", "--release", "-p", "store", "--test", "temporal"]);
-    lane.run("long sequences over time", Runner::Cargo, &mut tests);
-}
-
 /// `go vet` and `go test`, told where the binary is. The client has no packages but itself.
-fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result<()> {
+fn go_client(checkout: &Checkout, lane: &mut Lane, has_program: bool) -> Result<()> {
     let name = format!("tests of {GO_CLIENT}");
-    if !binary_is_built {
+    if !has_program {
         lane.not_run(&name);
         return Ok(());
     }
@@ -241,22 +228,22 @@ fn go_client(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Res
     let mut tests = go();
     // Counted once means run once: a kept result would say nothing about this binary.
     tests.args(["test", "-v", "-count=1", "./..."]);
-    tests.env(live::BINARY_VARIABLE, checkout.binary()?);
+    tests.env(live::BINARY_VARIABLE, checkout.debug_binary()?);
     lane.run(&name, Runner::Go, &mut tests);
     Ok(())
 }
 
 /// The commands of guides, in every language in which they stand.
-fn guides(checkout: &Checkout, lane: &mut Lane, binary_is_built: bool) -> Result<()> {
+fn guides(checkout: &Checkout, lane: &mut Lane, has_program: bool) -> Result<()> {
     let name = format!("tests of {GUIDES}");
-    if !binary_is_built {
+    if !has_program {
         lane.not_run(&name);
         return Ok(());
     }
     let mut tests = checkout.command(install::python(checkout)?);
     tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
     tests.current_dir(checkout.root.join(GUIDES));
-    tests.env(live::BINARY_VARIABLE, checkout.binary()?);
+    tests.env(live::BINARY_VARIABLE, checkout.debug_binary()?);
     tests.env(GO_VARIABLE, prerequisite::go());
     lane.run(&name, Runner::Pytest, &mut tests);
     Ok(())
@@ -267,11 +254,11 @@ fn suite(
     checkout: &Checkout,
     lane: &mut Lane,
     packages: Packages,
-    binary_is_built: bool,
+    has_program: bool,
 ) -> Result<()> {
     let folder = packages.folder();
     let name = format!("tests of {folder}");
-    if !install::provide(checkout, lane, packages)? || !binary_is_built {
+    if !install::provide(checkout, lane, packages)? || !has_program {
         lane.not_run(&name);
         return Ok(());
     }
@@ -289,7 +276,7 @@ fn suite(
         }
     };
     command.current_dir(checkout.root.join(folder));
-    command.env(live::BINARY_VARIABLE, checkout.binary()?);
+    command.env(live::BINARY_VARIABLE, checkout.debug_binary()?);
     lane.run(&name, runner, &mut command);
     Ok(())
 }

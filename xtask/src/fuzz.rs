@@ -1,4 +1,4 @@
-//! Fuzzing: the committed inputs by day, libFuzzer by night.
+//! Fuzzing by night, with libFuzzer. By day the package's own test replays the committed inputs.
 
 use std::process::Command;
 
@@ -22,13 +22,6 @@ const COVERAGE: [&str; 8] = [
     "-Coverflow-checks",
     "-Ccodegen-units=16",
 ];
-
-/// The committed inputs and some thousand mutations of them, the same ones every time.
-pub fn replay(checkout: &Checkout, lane: &mut Lane) {
-    let mut tests = checkout.cargo();
-    tests.args(["test", "--release", "--no-fail-fast", "-p", "fuzz"]);
-    lane.run("replay of the fuzz corpus", Runner::Cargo, &mut tests);
-}
 
 /// Lets libFuzzer look for inputs that break a law, [`SEARCH_S`] seconds for each target. What it
 /// finds on the way stays below cargo's target folder; an input that breaks a law is named in

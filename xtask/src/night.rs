@@ -90,13 +90,13 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         tests.args(["test", "--release", "--no-fail-fast", "-p", "tests"]);
         lane.run("long black-box tests", Runner::Cargo, &mut tests);
         full::document(checkout, &mut lane, (LANE_VARIABLE, "night"))?;
-        counts::step(checkout, &mut lane, "400", true)?;
+        counts::step(checkout, &mut lane, true)?;
         counts::bytes_step(checkout, &mut lane, true)?;
         bench::steps(checkout, &mut lane, &benches, &[]);
     } else {
         lane.not_run("long black-box tests");
         lane.not_run("requests from the OpenAPI document");
-        counts::step(checkout, &mut lane, "400", false)?;
+        counts::step(checkout, &mut lane, false)?;
         counts::bytes_step(checkout, &mut lane, false)?;
         lane.not_run("benchmarks");
     }

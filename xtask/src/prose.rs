@@ -91,7 +91,7 @@ pub fn help(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
 fn help_file(checkout: &Checkout) -> Result<PathBuf> {
     let mut text = String::new();
     for command in HELP {
-        let mut tidemark = checkout.command(checkout.binary()?);
+        let mut tidemark = checkout.command(checkout.debug_binary()?);
         tidemark.args(command.split_whitespace()).arg("--help");
         let output = tidemark.output().context("tidemark does not start")?;
         text += &String::from_utf8_lossy(&output.stdout);
