@@ -360,10 +360,13 @@ fn a_password_comes_from_the_file_and_is_shown_nowhere() {
         .unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     };
+    let (_, found) = doctor(&url, &[]);
+    let advice = check(&found, "connection", "bad", "password missing");
+    assert!(advice.contains("PGPASSFILE"), "{advice}");
     let env = [("PGPASSFILE", file.to_str().unwrap())];
     let (_, found) = doctor(&url, &env);
-    let advice = check(&found, "connection", "bad", "password");
-    assert!(advice.contains("PGPASSFILE"), "{advice}");
+    let advice = check(&found, "connection", "bad", "No such file");
+    assert!(advice.contains("a file that is there"), "{advice}");
     pass("geheim\\:1");
     let (_, found) = doctor(&url, &env);
     check(&found, "connection", "ok", "takes writes");

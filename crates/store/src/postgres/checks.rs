@@ -63,13 +63,14 @@ pub(super) fn refused(url: &DatabaseUrl, fault: &ConnectFault) -> DatabaseFindin
     const CHECK: &str = "connection";
     let said = fault.tried.iter().map(|(host, fault)| match fault {
         HostFault::ReadsOnly => format!("{host} is a standby, which takes no writes"),
-        HostFault::Failed { said, .. } => format!("{host}: {said}"),
+        HostFault::PasswordFile(said) | HostFault::Failed { said, .. } => format!("{host}: {said}"),
     });
     let said: Vec<String> = said.collect();
     let codes = fault.tried.iter().find_map(|(_, fault)| match fault {
         HostFault::Failed { code, .. } => code.clone(),
-        HostFault::ReadsOnly => None,
+        HostFault::ReadsOnly | HostFault::PasswordFile(_) => None,
     });
+    let is_of_file = |(_, fault): &(String, HostFault)| matches!(fault, HostFault::PasswordFile(_));
     let database = url.database().unwrap_or("the user's");
     let advice = match codes {
         Some(SqlState::INVALID_CATALOG_NAME) => {
@@ -84,6 +85,11 @@ pub(super) fn refused(url: &DatabaseUrl, fault: &ConnectFault) -> DatabaseFindin
                 .to_owned()
         }
         Some(SqlState::TOO_MANY_CONNECTIONS) => "Raise max_connections".to_owned(),
+        _ if fault.tried.iter().any(is_of_file) => {
+            "Let --password-file or PGPASSFILE name a file that is there and that its user alone \
+             may read, or name none"
+                .to_owned()
+        }
         _ if fault
             .tried
             .iter()

@@ -83,7 +83,8 @@ impl ConnectFault {
     /// Whether a later try may find a host that takes writes, as after a restart or a promotion.
     pub(super) fn is_outage(&self) -> bool {
         self.tried.iter().any(|(_, fault)| match fault {
-            HostFault::ReadsOnly => true,
+            // An operator may put the file back while the node runs.
+            HostFault::ReadsOnly | HostFault::PasswordFile(_) => true,
             HostFault::Failed { code, .. } => code.as_ref().is_none_or(is_outage_code),
         })
     }
@@ -94,6 +95,8 @@ impl ConnectFault {
 pub(super) enum HostFault {
     /// It is a standby.
     ReadsOnly,
+    /// The file that was named for the password cannot be used: why.
+    PasswordFile(String),
     /// It refused, or could not be reached.
     Failed {
         /// By its own code, if it said one.
@@ -154,7 +157,7 @@ async fn to_host(
     {
         let found = password_for(path, url, host);
         let found = found.map_err(|error| {
-            HostFault::local(format!("the password file {}: {error}", path.display()))
+            HostFault::PasswordFile(format!("the password file {}: {error}", path.display()))
         })?;
         if let Some(password) = found {
             config.password(password);

@@ -14,19 +14,17 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Where libpq itself looks for a socket: then the file says `localhost`.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// The password for one host; `None` where the file is absent or has no line for it.
+/// The password for one host; `None` where the file has no line for it.
 ///
 /// # Errors
-/// When the file cannot be read, or others may read it, too.
+/// When the file cannot be read, or others may read it, too. Unlike libpq, which looks at a place
+/// that no setting names, this says when the file is absent.
 pub(super) fn password_for(
     path: &Path,
     url: &DatabaseUrl,
     host: &DatabaseHost,
 ) -> io::Result<Option<String>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
+    let file = File::open(path)?;
     need_private(&file.metadata()?)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
@@ -131,15 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused() {
+    fn a_file_that_is_absent_or_that_others_may_read_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pgpass");
         let url = DatabaseUrl::parse("postgres://u@a/d").unwrap();
-        assert_eq!(
-            password_for(&path, &url, &url.hosts[0]).unwrap(),
-            None,
-            "absent"
-        );
+        let error = password_for(&path, &url, &url.hosts[0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
         fs::write(&path, "*:*:*:*:p").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = password_for(&path, &url, &url.hosts[0]).unwrap_err();
