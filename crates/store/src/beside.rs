@@ -9,13 +9,14 @@ use crate::{StoreError, StorePlace};
 pub struct DirectoryBeside(Directory);
 
 impl DirectoryBeside {
-    /// Takes the directory, which is made where it is absent.
+    /// Takes the directory, which is made where it is absent, for a store in this place.
     ///
     /// # Errors
     /// [`StoreError::Locked`] when another process holds it; [`StoreError::StoredHere`] when a
-    /// store is in it; [`StoreError::Io`] when it cannot be written to.
-    pub fn take(directory: &Path) -> Result<DirectoryBeside, StoreError> {
-        Directory::open_beside(directory).map(DirectoryBeside)
+    /// store is in it; [`StoreError::StoredElsewhere`] when it is that of a store in another place;
+    /// [`StoreError::Io`] when it cannot be written to.
+    pub fn take(directory: &Path, place: &StorePlace) -> Result<DirectoryBeside, StoreError> {
+        Directory::open_beside(directory, place).map(DirectoryBeside)
     }
 
     /// Says from now on that the store of the directory is in this place. To be called when it was

@@ -389,8 +389,9 @@ fn write_keyless(f: &mut fmt::Formatter<'_>, file: &Path) -> fmt::Result {
 fn write_elsewhere(f: &mut fmt::Formatter<'_>, directory: &Path, place: &str) -> fmt::Result {
     write!(
         f,
-        "The store of the data directory {} is in the {place}. Start its server with --database, \
-         or give another directory with --data.",
+        "The store of the data directory {} is in the {place}. Start its server with that \
+         --database, or give another directory with --data. Where the store has moved, first \
+         remove the file tidemark.database there.",
         directory.display()
     )
 }

@@ -60,7 +60,8 @@ mod tests {
         let url = "postgres://shop:secret@db.example:5433/tidemark?schema=shop";
         let place = StorePlace::from(DatabaseUrl::parse(url).unwrap());
         let words = format!("{place} {place:?}");
-        assert!(words.starts_with("database tidemark at db.example:5433"));
+        let expected = "database tidemark at db.example:5433, schema shop";
+        assert!(words.starts_with(expected), "{words}");
         assert!(!words.contains("secret"), "{words}");
         let place = StorePlace::from(Path::new("/var/lib/shop"));
         assert_eq!(place.to_string(), "data directory /var/lib/shop");

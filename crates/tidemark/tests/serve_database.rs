@@ -178,6 +178,30 @@ fn a_second_server_and_what_needs_a_directory_are_refused() {
 }
 
 #[test]
+fn a_directory_stays_next_to_its_database_until_the_file_that_names_it_is_gone() {
+    let place = Place::new("named");
+    place.start().stop().unwrap();
+    let other = format!("{}&schema=other", place.url);
+    let start = || {
+        let mut serve = serve_from(&place.data());
+        serve.env("TIDEMARK_DATABASE", &other);
+        serve
+    };
+    let output = start().output().unwrap();
+    assert_refused(&output, 1, "is in the database named at");
+    let said = text(&output.stderr);
+    assert!(said.contains("remove the file tidemark.database"), "{said}");
+    let made = "SELECT count(*) FROM pg_namespace WHERE nspname = 'other'";
+    assert_eq!(place.cluster.run_sql("named", &[made]).unwrap(), "0\n");
+    // The first one is served as before.
+    place.start().stop().unwrap();
+    fs::remove_file(place.data().join("tidemark.database")).unwrap();
+    let server = ChildServer::start(start(), ServerLog::Discarded).unwrap();
+    furnish(&server);
+    server.stop().unwrap();
+}
+
+#[test]
 fn a_first_start_says_in_one_sentence_what_is_missing() {
     let place = Place::new("lacks");
     let refused = |url: &str, part: &str| {

@@ -183,7 +183,11 @@ impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         let database = self.database().unwrap_or("the user's");
-        write!(f, "database {database} at {}", hosts.join(", "))
+        write!(f, "database {database} at {}", hosts.join(", "))?;
+        if self.schema != SCHEMA {
+            write!(f, ", schema {}", self.schema)?;
+        }
+        Ok(())
     }
 }
 

@@ -232,7 +232,8 @@ fn open_engine(
     let explain = |error| explain_open(error, directory);
     let mut beside = None;
     let engine = if let StorePlace::Database(_) = &config.place {
-        let taken = DirectoryBeside::take(directory).map_err(|error| explain(error.into()))?;
+        let taken = DirectoryBeside::take(directory, &config.place);
+        let taken = taken.map_err(|error| explain(error.into()))?;
         let files = (password_file.as_deref(), directory);
         let opened = Engine::open_database(&config, files, outside.clock.clone());
         let opened = opened.map_err(|error| explain_database(error, &config.place))?;

@@ -59,11 +59,13 @@ impl Directory {
         })
     }
 
-    /// The same for what is kept next to a store in a database.
+    /// The same for what is kept next to a store in this place, a database.
     ///
     /// # Errors
-    /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself.
-    pub(crate) fn open_beside(path: &Path) -> Result<Directory, StoreError> {
+    /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself,
+    /// [`StoreError::StoredElsewhere`] when it is that of a store in another database, whose keys
+    /// would seal what is in this one.
+    pub(crate) fn open_beside(path: &Path, place: &StorePlace) -> Result<Directory, StoreError> {
         let directory = Directory::open(path)?;
         if [DATABASE_FILE, MARKS_FILE]
             .iter()
@@ -72,6 +74,11 @@ impl Directory {
             return Err(StoreError::StoredHere {
                 directory: path.to_owned(),
             });
+        }
+        match expect_own(path) {
+            Err(StoreError::StoredElsewhere { place: named, .. }) if named == place.to_string() => {
+            }
+            named => named?,
         }
         Ok(directory)
     }
