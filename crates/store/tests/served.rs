@@ -8,13 +8,14 @@ mod db;
 use std::path::Path;
 use std::sync::Arc;
 
-use db::{COUNT, Db, PROJECT, Place, note, options};
+use db::{COUNT, Db, PROJECT, Place, TITLE, listing, note, options};
 use futures_executor::block_on;
-use model::{Mark, ProjectId, Timestamp, Value};
+use model::{Field, Mark, ProjectId, Timestamp, Value};
+use query::{Filter, Pattern, Query, Test};
 use store::staged::Bound;
 use store::{
-    Committed, DatabaseStore, DatabaseUrl, InDoubt, IndexBuildEnd, Op, Options, Share, Store,
-    StoreError, StorePlace, TransactionOp, WriteBatch,
+    Committed, DatabaseStore, DatabaseUrl, InDoubt, IndexBuildEnd, Listing, Op, Options, Share,
+    Store, StoreError, StorePlace, TotalCap, TransactionOp, WriteBatch,
 };
 use testing::OwnTurn;
 use testing_postgres::{Cluster, ClusterSettings, Relay};
@@ -372,5 +373,45 @@ fn an_index_is_built_outside_of_commits() {
         Ok(IndexBuildEnd::Ready)
     );
     assert_eq!(place.sql(&built), "1");
+    db.close();
+}
+
+/// More rows than a preview once took at a time.
+const TESTED_ROWS: usize = 100_001;
+
+#[test]
+fn a_preview_tests_as_many_rows_as_its_time_allows() {
+    let place = Relayed::new("served_tested");
+    let db = Db::with_notes(&place);
+    place.sql(&format!(
+        "INSERT INTO t1 (seq, vf, sf, origin, created, updated, rid, twin, body_epoch, id, perms, \
+         c1) SELECT g, 1, 1, 1, 1, 1, g, 1, 0, 'g' || g, '', \
+         'x' || g || left('z', g / {TESTED_ROWS}) FROM generate_series(1, {TESTED_ROWS}) AS g"
+    ));
+    let pattern = Pattern::parse("^(?:x[0-9]+y|x[0-9]+z)$").unwrap();
+    let query = Query {
+        filter: Filter::Field(Field::Column(TITLE), Test::Matches(pattern)),
+        ..db.all()
+    };
+    let preview = block_on(db.store.preview(&[], db.next, 600_000)).unwrap();
+    let listed = block_on(preview.list(Listing {
+        total: Some(TotalCap::None),
+        ..listing(&query, db.catalogue.epoch)
+    }));
+    let listed = listed.unwrap();
+    let ids: Vec<String> = listed.rows.iter().map(|row| row.id.to_string()).collect();
+    assert_eq!((ids, listed.total), (vec![format!("g{TESTED_ROWS}")], 1));
+    // A page that is full leaves the rest where it is, and the next list finds no cursor.
+    let first = Pattern::parse("^(?:x[0-9]+|y)$").unwrap();
+    let first = Query {
+        filter: Filter::Field(Field::Column(TITLE), Test::Matches(first)),
+        limit: 1,
+        ..db.all()
+    };
+    for _ in 0..2 {
+        let listed = block_on(preview.list(listing(&first, db.catalogue.epoch))).unwrap();
+        assert_eq!(listed.rows[0].id.to_string(), "g1");
+    }
+    drop(preview);
     db.close();
 }

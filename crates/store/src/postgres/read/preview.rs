@@ -15,11 +15,14 @@ use super::page::{FoundPage, cursor_values};
 use super::point::STAMP_COLUMNS;
 use super::read_halt::{ReadHalt, Step};
 use super::snapshot;
-use super::tested::{TESTED_MAX, passes};
+use super::tested::{FETCHED_ROWS, passes};
 use crate::error::corrupt;
 use crate::list_read::ListingBudget;
 use crate::vault::Vault;
 use crate::{EncodeRow, Listed, Listing, Point, StoreError, TotalCap};
+
+/// The driver's cursors need a transaction of its own, so the one of a preview has one by name.
+const CURSOR: &str = "tested";
 
 /// What a preview reads with.
 pub(in crate::postgres) struct PreviewReads<'a> {
@@ -65,7 +68,7 @@ impl PreviewReads<'_> {
     async fn page(&self, listing: Listing<'_>, left: Option<Undecided>) -> Step<FoundPage> {
         let query = listing.query;
         let cursor = cursor_values(self.client, query).await?;
-        let mut statement = emit::rows(query, cursor.as_deref(), Dialect::Postgres);
+        let statement = emit::rows(query, cursor.as_deref(), Dialect::Postgres);
         let shape = RowShape {
             is_now: query.reads_bodies(),
             shows_span: query.shows_span,
@@ -85,48 +88,77 @@ impl PreviewReads<'_> {
             Ok(page.rows.len() < query.limit as usize)
         };
         match left {
-            None => self.each(&statement, None, take).await?,
+            None => self.each(&statement, take).await?,
             Some(left) => {
-                bound(&mut statement);
                 let test = (&*query.table, left, shape.columns());
-                self.each(&statement, Some(test), take).await?;
+                self.each_that_passes(&statement, test, take).await?;
             }
         }
         page.fill(self.client, &shape).await?;
         Ok(page)
     }
 
-    /// Hands on each row that passes, until that says that it wants no more. What is tested has the
-    /// fields of the test from this column on.
+    /// Hands on each row, until that says that it wants no more.
     async fn each(
         &self,
         statement: &Statement,
-        test: Option<(&Table, Undecided, usize)>,
         mut take: impl FnMut(&tokio_postgres::Row) -> Step<bool>,
     ) -> Step<()> {
-        let mut test = test
-            .map(|(table, left, first)| (table, left.fields.clone(), first, RowTest::new(left)));
         let mut found = pin!(ReadyStatement::once(statement).run(self.client).await?);
-        let (mut is_wanted, mut count) = (true, 0);
+        let mut is_wanted = true;
         // To the end, where an error may stand.
         while let Some(row) = found.try_next().await? {
-            count += 1;
-            if !is_wanted {
-                continue;
-            }
-            let is_one = match &mut test {
-                None => true,
-                Some((table, fields, first, test)) => {
-                    if count > TESTED_MAX {
-                        return Err(StoreError::Interrupted.into());
-                    }
-                    let fields = (&**table, &**fields, *first);
-                    passes(&row, fields, test, self.until)?.ok_or(StoreError::Interrupted)?
-                }
-            };
-            is_wanted = !is_one || take(&row)?;
+            is_wanted = is_wanted && take(&row)?;
         }
         Ok(())
+    }
+
+    /// The same of each that passes the test of a table, whose fields a row has from this column
+    /// on. A few rows are here at a time, and those behind the last that is wanted stay there.
+    async fn each_that_passes(
+        &self,
+        statement: &Statement,
+        (table, left, first): (&Table, Undecided, usize),
+        mut take: impl FnMut(&tokio_postgres::Row) -> Step<bool>,
+    ) -> Step<()> {
+        let declared = Statement {
+            sql: format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", statement.sql),
+            parameters: statement.parameters.clone(),
+        };
+        self.each(&declared, |_| Ok(true)).await?;
+        let (fields, mut test) = (left.fields.clone(), RowTest::new(left));
+        let fetched = self.fetch_each(|row| {
+            let fields = (table, &*fields, first);
+            let passes = passes(row, fields, &mut test, self.until)?;
+            Ok(!passes.ok_or(StoreError::Interrupted)? || take(row)?)
+        });
+        let fetched = fetched.await;
+        // Behind an error of the database the transaction takes nothing more.
+        if !matches!(fetched, Err(ReadHalt::Database(_))) {
+            self.client
+                .batch_execute(&format!("CLOSE {CURSOR}"))
+                .await?;
+        }
+        fetched
+    }
+
+    /// Hands on each row of the cursor, until that says that it wants no more.
+    async fn fetch_each(
+        &self,
+        mut take: impl FnMut(&tokio_postgres::Row) -> Step<bool>,
+    ) -> Step<()> {
+        let fetch = format!("FETCH {FETCHED_ROWS} FROM {CURSOR}");
+        loop {
+            let rows = self.client.query_typed(&fetch, &[]).await?;
+            for row in &rows {
+                if !take(row)? {
+                    return Ok(());
+                }
+            }
+            if rows.len() < FETCHED_ROWS.unsigned_abs() as usize {
+                return Ok(());
+            }
+        }
     }
 
     async fn total(&self, query: &Query, cap: TotalCap) -> Step<u64> {
@@ -141,14 +173,13 @@ impl PreviewReads<'_> {
     }
 
     async fn tested_total(&self, query: &Query, cap: TotalCap, left: Undecided) -> Step<u64> {
-        let mut statement = emit::total(query, None, Dialect::Postgres);
-        bound(&mut statement);
+        let statement = emit::total(query, None, Dialect::Postgres);
         let most = match cap {
             TotalCap::None => u64::MAX,
             TotalCap::UpTo(most) => most,
         };
         let mut count = 0;
-        self.each(&statement, Some((&*query.table, left, 0)), |_| {
+        self.each_that_passes(&statement, (&*query.table, left, 0), |_| {
             count += 1;
             Ok(count < most)
         })
@@ -186,12 +217,6 @@ impl PreviewReads<'_> {
             shows_damaged: false,
         }
     }
-}
-
-/// What is tested here is sent whole.
-fn bound(statement: &mut Statement) {
-    statement.sql += " LIMIT ";
-    statement.sql += &(TESTED_MAX + 1).to_string();
 }
 
 /// Who is interrupted here has run out of the preview's time; the preview knows its limit.

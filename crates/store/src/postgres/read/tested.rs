@@ -19,10 +19,7 @@ use crate::postgres::cells;
 use crate::{Listed, Listing, Snapshot, StoreError, TotalCap};
 
 /// Rows that are fetched at once: some of them may hold a megabyte.
-const FETCHED_ROWS: i32 = 64;
-
-/// Most rows that are tested where all of them are sent.
-pub(super) const TESTED_MAX: usize = 100_000;
+pub(super) const FETCHED_ROWS: i32 = 64;
 
 /// Reads the rows that a statement lets through, and those that pass are left.
 struct TestedRows<'a> {

@@ -22,12 +22,14 @@ use crate::postgres::connection::DatabaseNotices;
 /// What the session sets next to what all do. A warning says that a commit is not on the standby
 /// yet, so a role must not hide it. Batch statements are prepared, and each has one plan
 /// that is good for all values: planning them for each only costs (nodes-postgres.md, section 2).
+/// A cursor, of a preview, is planned as a list outside of it: for all rows.
 ///
 /// While the laws run on a group in memory its transaction is idle: for over a second on a busy
 /// machine, if it has 10,000 rows. No other process waits for it, as the store has one owner; the
 /// limit is that of all snapshots (section 3).
 const BATCH_SESSION: &str = "SET client_min_messages = warning; \
                              SET plan_cache_mode = force_generic_plan; SET jit = off; \
+                             SET cursor_tuple_fraction = 1; \
                              SET idle_in_transaction_session_timeout = '10s'; \
                              SET max_parallel_workers_per_gather = 0";
 /// Most statements that stay prepared. Each table has about twenty.
