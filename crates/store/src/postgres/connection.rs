@@ -16,6 +16,7 @@ use super::address::{DatabaseHost, DatabaseUrl, SslMode, cause};
 use super::fault::is_outage_code;
 use super::password_file::password_for;
 use super::tls::{self, Encryption};
+use crate::StoreError;
 
 /// What each session sets, so that none that is cut off holds up the others.
 pub(super) const SESSION: [(&str, &str); 4] = [
@@ -37,9 +38,18 @@ pub(super) struct DatabaseConnection {
     pub(super) connector: Encryption,
 }
 
-/// The last warning that came with an answer.
+/// What the server says of itself on a connection, beside answers.
 #[derive(Clone, Default)]
-pub(crate) struct DatabaseNotices(Arc<Mutex<Option<String>>>);
+pub(crate) struct DatabaseNotices(Arc<Mutex<Said>>);
+
+#[derive(Default)]
+struct Said {
+    /// The last warning that came with an answer.
+    warning: Option<String>,
+    /// Why it ended the connection while nothing was asked: what is asked then learns no more than
+    /// that it is closed.
+    end: Option<String>,
+}
 
 impl DatabaseNotices {
     /// Runs a connection. A warning is there before the answer that it comes with.
@@ -48,27 +58,40 @@ impl DatabaseNotices {
         S: AsyncRead + AsyncWrite + Unpin,
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notice(notice) = message
-                && *notice.code() == SqlState::WARNING
-            {
-                *self.warning_cell() = Some(notice.message().to_owned());
+        while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+            match message {
+                Ok(AsyncMessage::Notice(notice)) if *notice.code() == SqlState::WARNING => {
+                    self.said().warning = Some(notice.message().to_owned());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    self.said().end = Some(cause(&error));
+                    return;
+                }
             }
         }
     }
 
-    fn warning_cell(&self) -> MutexGuard<'_, Option<String>> {
+    fn said(&self) -> MutexGuard<'_, Said> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what came so far.
+    /// Forgets the warnings that came so far.
     pub(super) fn clear(&self) {
-        *self.warning_cell() = None;
+        self.said().warning = None;
     }
 
-    /// What came since.
+    /// The last warning since.
     pub(super) fn warning(&self) -> Option<String> {
-        self.warning_cell().clone()
+        self.said().warning.clone()
+    }
+
+    /// An error of the connection; that it is closed, by why it was.
+    pub(super) fn explain(&self, error: Error) -> StoreError {
+        match self.said().end.clone() {
+            Some(detail) if error.is_closed() => StoreError::Unreachable { detail },
+            _ => error.into(),
+        }
     }
 }
 

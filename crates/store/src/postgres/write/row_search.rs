@@ -246,12 +246,9 @@ impl PostgresRows<'_> {
     ) -> Result<T, StoreError> {
         let until = Instant::now() + time_max;
         let time_max = time_max.as_millis().max(1);
-        // While rows are tested here the session is idle.
         self.session.simple(&format!(
             "SAVEPOINT search; SET LOCAL statement_timeout = {time_max}; \
-             SET LOCAL idle_in_transaction_session_timeout = {}; \
-             SET LOCAL plan_cache_mode = force_custom_plan",
-            time_max + 1_000
+             SET LOCAL plan_cache_mode = force_custom_plan"
         ))?;
         let found = search(until);
         // It has changed nothing, and going back also ends what was set for it.

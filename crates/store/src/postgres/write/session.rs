@@ -24,13 +24,15 @@ use crate::postgres::connection::DatabaseNotices;
 /// that is good for all values: planning them for each only costs (nodes-postgres.md, section 2).
 /// A cursor, of a preview, is planned as a list outside of it: for all rows.
 ///
-/// While the laws run on a group in memory its transaction is idle: for over a second on a busy
-/// machine, if it has 10,000 rows. No other process waits for it, as the store has one owner; the
-/// limit is that of all snapshots (section 3).
+/// While the laws run on a group in memory its transaction is idle: for a second of a core, if it
+/// has 10,000 rows, which was over ten on a machine with a load of 50; and so it is while rows are
+/// tested that a search has found. No other process waits for it, as the store has one owner, and
+/// none writes what it would keep from being vacuumed; the limit is for a process that is stopped,
+/// whose transaction would stay open for ever.
 const BATCH_SESSION: &str = "SET client_min_messages = warning; \
                              SET plan_cache_mode = force_generic_plan; SET jit = off; \
                              SET cursor_tuple_fraction = 1; \
-                             SET idle_in_transaction_session_timeout = '10s'; \
+                             SET idle_in_transaction_session_timeout = '2min'; \
                              SET max_parallel_workers_per_gather = 0";
 /// Most statements that stay prepared. Each table has about twenty.
 const PREPARED_MAX: usize = 2_000;
@@ -180,7 +182,7 @@ impl WriterSession {
                 self.take_back("free")?;
                 Ok(false)
             }
-            Burst::Failed(error, _) => Err(error.into()),
+            Burst::Failed(error, _) => Err(self.notices.explain(error)),
         }
     }
 
@@ -266,6 +268,7 @@ impl WriterSession {
     /// Runs statements and the commit, in one round trip. A commit counts if nothing before it
     /// failed: that of a failed transaction answers without an error.
     pub(super) fn commit(&self, mut calls: Vec<SqlCall>) -> BurstEnd {
+        self.hear();
         calls.push(SqlCall::plain("COMMIT"));
         let statements = match self.prepared(&calls.iter().collect::<Vec<_>>()) {
             Ok(statements) => statements,
@@ -286,9 +289,9 @@ impl WriterSession {
                 }),
             },
             Burst::Failed(error, true) if !is_of_statement(&error) => {
-                BurstEnd::Unknown(error.into())
+                BurstEnd::Unknown(self.notices.explain(error))
             }
-            Burst::Failed(error, _) => BurstEnd::Nothing(error.into()),
+            Burst::Failed(error, _) => BurstEnd::Nothing(self.notices.explain(error)),
         }
     }
 
@@ -311,6 +314,7 @@ impl WriterSession {
 
     /// Takes back what was done behind a savepoint, a statement that failed included.
     pub(super) fn take_back(&self, savepoint: &str) -> Result<(), StoreError> {
+        self.hear();
         self.simple(&format!("ROLLBACK TO {savepoint}; RELEASE {savepoint}"))?;
         self.has_failed.set(false);
         Ok(())
@@ -336,12 +340,22 @@ impl WriterSession {
         self.group_name.borrow().clone()
     }
 
+    /// Takes in what the server has said while nothing was asked: where it has ended the session,
+    /// a request that is sent before that learns no more than that the connection is broken.
+    fn hear(&self) {
+        // The first time the runtime looks what has come, the second time the connection reads it.
+        self.runtime.block_on(async {
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        });
+    }
+
     /// Takes in what became of a request.
     fn heed<T>(&self, answer: Result<T, Error>) -> Result<T, StoreError> {
-        if let Err(error) = &answer {
-            self.take_failure(error);
-        }
-        Ok(answer?)
+        answer.map_err(|error| {
+            self.take_failure(&error);
+            self.notices.explain(error)
+        })
     }
 
     fn take_failure(&self, error: &Error) {
@@ -402,7 +416,7 @@ impl WriterSession {
         let statements = self.prepared(calls)?;
         match self.run(&statements, calls) {
             Burst::Answered(found) => Ok(found),
-            Burst::Failed(error, _) => Err(error.into()),
+            Burst::Failed(error, _) => Err(self.notices.explain(error)),
         }
     }
 
