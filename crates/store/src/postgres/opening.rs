@@ -14,6 +14,7 @@ use super::format::{FORMAT, STEPS};
 use super::loading::load;
 use super::look;
 use super::primary;
+use super::write::session::COMMIT_MAX;
 use crate::error::corrupt;
 use crate::{Loaded, StoreError, StorePlace};
 
@@ -75,7 +76,8 @@ impl DatabaseStore {
     }
 
     /// The same, of a store that this process has served until its session has ended: an outage
-    /// passes, and so does the lock that the session may yet have.
+    /// passes, and so does the lock that the session may yet have. As it may write, it takes no
+    /// longer than a commit.
     ///
     /// # Errors
     /// [`StoreError::Unreachable`] then.
@@ -102,7 +104,17 @@ impl DatabaseStore {
             .map_err(|error| StoreError::Io {
                 detail: error.to_string(),
             })?;
-        let (connection, lineage) = runtime.block_on(take(url, password_file, purpose))?;
+        let (connection, lineage) = runtime.block_on(async {
+            let taken = take(url, password_file, purpose);
+            if purpose != OpenedFor::GoOn {
+                return taken.await;
+            }
+            let taken = tokio::time::timeout(COMMIT_MAX, taken).await;
+            taken.unwrap_or_else(|_| {
+                let detail = "it does not answer".to_owned();
+                Err(StoreError::Unreachable { detail })
+            })
+        })?;
         Ok(DatabaseStore {
             runtime,
             owner: connection.client,

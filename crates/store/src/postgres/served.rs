@@ -11,6 +11,7 @@ use super::address::DatabaseUrl;
 use super::opening::DatabaseStore;
 use super::read::DatabaseReads;
 use super::write::index_builds::build_index;
+use super::write::session::COMMIT_MAX;
 use super::write::shared_writer::{SharedWriter, WriterPlace};
 use super::write::turn::DatabaseTurn;
 use crate::batch::TableConstraints;
@@ -52,6 +53,7 @@ impl DatabaseStore {
             encode_row: options.encode_row,
             values: reads.values_key(),
             variables: reads.variables_key(),
+            commit_max: COMMIT_MAX,
         };
         let writer = self.into_writer(place.encode_row, Arc::clone(&place.variables))?;
         Ok(Arc::new(ServedDatabase {

@@ -18,12 +18,14 @@ mod requests;
 mod row_amends;
 mod row_search;
 mod rows;
-mod session;
+pub(super) mod session;
 pub(super) mod shared_writer;
 mod state;
 mod stored_tables;
 mod table_layout;
 mod transactions;
 pub(super) mod turn;
+#[cfg(test)]
+mod unanswered_tests;
 mod upkeep;
 pub(crate) mod writer;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::Mark;
 use tokio::runtime::Runtime;
@@ -34,6 +34,11 @@ const BATCH_SESSION: &str = "SET client_min_messages = warning; \
                              SET cursor_tuple_fraction = 1; \
                              SET idle_in_transaction_session_timeout = '2min'; \
                              SET max_parallel_workers_per_gather = 0";
+/// So long a commit is waited for. Where every synchronous standby is gone the server waits for one
+/// without an end, and no setting of a session ends that. A group brings 8 MiB at most, so that a
+/// slow disk under load takes less; and who gives one up too soon loses no more than the session,
+/// since the next one finds how it ended.
+pub(in crate::postgres) const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// Most statements that stay prepared. Each table has about twenty.
 const PREPARED_MAX: usize = 2_000;
 /// So long a change of tables waits for those who use them, before others may write again.
@@ -90,7 +95,7 @@ pub(super) enum BurstEnd {
     Done,
     /// Nothing of the transaction stays.
     Nothing(StoreError),
-    /// The connection ended before the answer came.
+    /// The connection, or the time for the answer, ended before that came.
     Unknown(StoreError),
 }
 
@@ -122,6 +127,9 @@ pub(crate) struct WriterSession {
     has_waited: Cell<bool>,
     /// Whether the session has ended.
     has_ended: Cell<bool>,
+    /// Why it is of no more use, though it may not have ended.
+    given_up: RefCell<Option<StoreError>>,
+    commit_max: Cell<Duration>,
     /// The name of the group that began last.
     group_name: RefCell<String>,
     round_trips: Cell<u64>,
@@ -146,6 +154,8 @@ impl WriterSession {
             are_tables_busy: Cell::new(false),
             has_waited: Cell::new(false),
             has_ended: Cell::new(false),
+            given_up: RefCell::default(),
+            commit_max: Cell::new(COMMIT_MAX),
             group_name: RefCell::default(),
             round_trips: Cell::new(0),
         })
@@ -277,7 +287,17 @@ impl WriterSession {
         };
         self.notices.clear();
         let calls: Vec<&SqlCall> = calls.iter().collect();
-        match self.run(&statements, &calls) {
+        let longest = self.commit_max.get();
+        let Some(burst) = self.run_within(&statements, &calls, Some(longest)) else {
+            let detail = format!(
+                "a commit was not answered within {} ms",
+                longest.as_millis()
+            );
+            let cause = StoreError::Unreachable { detail };
+            self.give_up(&cause);
+            return BurstEnd::Unknown(cause);
+        };
+        match burst {
             // A cancelled wait for the standby reports success with a warning.
             Burst::Answered(_) => match self.notices.warning() {
                 None => {
@@ -327,12 +347,22 @@ impl WriterSession {
 
     /// Whether the session has ended, or is of no more use.
     pub(super) fn has_ended(&self) -> bool {
-        self.has_ended.get() || self.client.is_closed()
+        self.has_ended.get() || self.given_up.borrow().is_some() || self.client.is_closed()
     }
 
-    /// From now on it is of no more use: what it has left is not known.
-    pub(super) fn give_up(&self) {
-        self.has_ended.set(true);
+    /// From now on it is of no more use: what it has left is not known, for this cause.
+    pub(super) fn give_up(&self, cause: &StoreError) {
+        self.given_up.replace(Some(cause.clone()));
+    }
+
+    /// Why it was given up, if it was.
+    pub(super) fn given_up(&self) -> Option<StoreError> {
+        self.given_up.borrow().clone()
+    }
+
+    /// See [`COMMIT_MAX`].
+    pub(super) fn limit_commits(&self, longest: Duration) {
+        self.commit_max.set(longest);
     }
 
     /// The name of the group that began last.
@@ -421,13 +451,30 @@ impl WriterSession {
     }
 
     fn run(&self, statements: &[Statement], calls: &[&SqlCall]) -> Burst<Vec<Row>> {
+        let burst = self.run_within(statements, calls, None);
+        burst.expect("it ends unless its time does")
+    }
+
+    /// The same for so long at most; `None` where the time is over.
+    fn run_within(
+        &self,
+        statements: &[Statement],
+        calls: &[&SqlCall],
+        longest: Option<Duration>,
+    ) -> Option<Burst<Vec<Row>>> {
         let queries = statements.iter().zip(calls).map(|(statement, call)| {
             let client = &self.client;
             async move { client.query(statement, &borrowed(&call.parameters)).await }
         });
         self.count_trip();
-        let burst = self.runtime.block_on(pipelined(queries.collect()));
-        if let Burst::Failed(error, _) = &burst {
+        let burst = pipelined(queries.collect());
+        let burst = self.runtime.block_on(async {
+            match longest {
+                None => Some(burst.await),
+                Some(longest) => tokio::time::timeout(longest, burst).await.ok(),
+            }
+        });
+        if let Some(Burst::Failed(error, _)) = &burst {
             self.take_failure(error);
         }
         burst

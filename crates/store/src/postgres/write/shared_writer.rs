@@ -28,6 +28,8 @@ pub(in crate::postgres) struct WriterPlace {
     pub(in crate::postgres) values: Arc<Vault>,
     /// The key of variables of functions.
     pub(in crate::postgres) variables: Arc<Vault>,
+    /// So long a commit is waited for.
+    pub(in crate::postgres) commit_max: Duration,
 }
 
 /// The writer, and where it comes from.
@@ -42,8 +44,10 @@ pub(in crate::postgres) struct SharedWriter {
 enum WriterSlot {
     /// Here, with no transaction open.
     Free(Box<DatabaseWriter>),
-    /// With a call, a [`crate::Pending`] or an [`InDoubt`].
+    /// With a call or a [`crate::Pending`].
     Taken,
+    /// With an [`InDoubt`]: why it is not known yet how a commit has ended.
+    Doubted(StoreError),
     /// Its session has ended, and the store is to be taken again.
     Lost(LostWriter),
     /// How a commit ended is not known, and no caller asks any more.
@@ -60,6 +64,7 @@ struct LostWriter {
 
 impl SharedWriter {
     pub(in crate::postgres) fn new(place: WriterPlace, writer: DatabaseWriter) -> SharedWriter {
+        writer.session().limit_commits(place.commit_max);
         SharedWriter {
             place,
             slot: Mutex::new(WriterSlot::Free(Box::new(writer))),
@@ -75,11 +80,14 @@ impl SharedWriter {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why the store was not taken again the last time; none while a writer has it.
+    /// Why the store was not taken again the last time, or how a commit has ended is not known;
+    /// none while a writer has it.
     pub(in crate::postgres) fn outage(&self) -> Option<StoreError> {
         match &*self.slot() {
             WriterSlot::Lost(lost) => lost.tried.as_ref().map(|(_, error)| error.clone()),
-            _ => None,
+            WriterSlot::Doubted(cause) => Some(cause.clone()),
+            WriterSlot::Free(writer) => writer.given_up(),
+            WriterSlot::Taken | WriterSlot::Stopped | WriterSlot::Closed => None,
         }
     }
 
@@ -96,7 +104,9 @@ impl SharedWriter {
                 tried: None,
             },
             WriterSlot::Lost(lost) => lost,
-            WriterSlot::Taken => panic!("one writer at a time, and no call while a Pending exists"),
+            WriterSlot::Taken | WriterSlot::Doubted(_) => {
+                panic!("one writer at a time, and no call while a Pending exists")
+            }
             WriterSlot::Stopped => {
                 *self.slot() = WriterSlot::Stopped;
                 return Err(StoreError::Stopped);
@@ -139,10 +149,12 @@ impl SharedWriter {
             password_file,
             encode_row,
             variables,
+            commit_max,
             ..
         } = &self.place;
         let store = DatabaseStore::open_again(url, password_file.as_deref())?;
         let writer = store.into_writer(*encode_row, Arc::clone(variables))?;
+        writer.session().limit_commits(*commit_max);
         let StoreSeen { primary, group } = seen;
         let succession = writer.last_seen().primary.follows(primary, primary.mark);
         succession.map_err(StoreError::DatabaseUnfit)?;
@@ -153,7 +165,7 @@ impl SharedWriter {
     /// Puts something in the place of the writer that was taken.
     fn leave(&self, slot: WriterSlot) {
         let mut place = self.slot();
-        if matches!(*place, WriterSlot::Taken) {
+        if matches!(*place, WriterSlot::Taken | WriterSlot::Doubted(_)) {
             *place = slot;
         }
     }
@@ -192,7 +204,9 @@ impl SharedWriter {
     pub(in crate::postgres) fn close(&self, horizon: Mark) -> Result<(), StoreError> {
         let stored = self.with_writer(|writer| writer.store_horizon(horizon));
         let slot = std::mem::replace(&mut *self.slot(), WriterSlot::Closed);
-        if let WriterSlot::Free(writer) = slot {
+        if let WriterSlot::Free(writer) = slot
+            && !writer.has_ended()
+        {
             writer.give_up_store();
         }
         match stored {
@@ -252,6 +266,7 @@ impl AskedCommit {
         writer: Box<DatabaseWriter>,
         end: UnknownEnd,
     ) -> AskedCommit {
+        shared.leave(WriterSlot::Doubted(end.cause.clone()));
         AskedCommit {
             shared,
             seen: writer.last_seen(),
@@ -289,8 +304,9 @@ impl InDoubt for AskedCommit {
             Some(answer) => Ok(answer),
             None => self.look_for_it(),
         };
-        if let Ok(is_done) = answer {
-            self.answer = Some(is_done);
+        match &answer {
+            Ok(is_done) => self.answer = Some(*is_done),
+            Err(error) => self.shared.leave(WriterSlot::Doubted(error.clone())),
         }
         Box::pin(std::future::ready(answer))
     }

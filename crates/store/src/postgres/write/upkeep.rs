@@ -43,7 +43,7 @@ impl DatabaseWriter {
             GroupEnd::Nothing(error) => Err(error),
             // It is there or not, which the next one to take the store finds.
             GroupEnd::Unknown(end) => {
-                self.session().give_up();
+                self.session().give_up(&end.cause);
                 Err(end.cause)
             }
         }

@@ -417,7 +417,7 @@ impl DatabaseWriter {
         match ended {
             Ok(BurstEnd::Done) => Ok(()),
             Ok(BurstEnd::Unknown(error)) => {
-                self.session.give_up();
+                self.session.give_up(&error);
                 Err(error)
             }
             Ok(BurstEnd::Nothing(error)) | Err(error) => {
@@ -435,6 +435,11 @@ impl DatabaseWriter {
     /// Whether its session takes no more.
     pub(super) fn has_ended(&self) -> bool {
         self.session.has_ended()
+    }
+
+    /// Why its session was given up, if it was.
+    pub(super) fn given_up(&self) -> Option<StoreError> {
+        self.session.given_up()
     }
 
     /// Where the store stands, as far as it knows.
