@@ -8,14 +8,15 @@ mod db;
 use std::path::Path;
 use std::sync::Arc;
 
-use db::{COUNT, Db, PROJECT, Place, TITLE, listing, note, options};
+use db::{COUNT, Db, PROJECT, Place, TITLE, column, listing, note, options};
 use futures_executor::block_on;
-use model::{Field, Mark, ProjectId, Timestamp, Value};
+use model::{ColumnKind, Field, Mark, ProjectId, Timestamp, Value};
 use query::{Filter, Pattern, Query, Test};
 use store::staged::Bound;
 use store::{
-    Committed, DatabaseStore, DatabaseUrl, InDoubt, IndexBuildEnd, Listing, Op, Options, Share,
-    Store, StoreError, StorePlace, TotalCap, TransactionOp, WriteBatch,
+    CatalogueOp, Committed, DatabaseStore, DatabaseUrl, InDoubt, IndexBuildEnd, Listing, Op,
+    Options, Refusal, SchemaChange, Share, Store, StoreError, StorePlace, TotalCap, TransactionOp,
+    WriteBatch,
 };
 use testing::OwnTurn;
 use testing_postgres::{Cluster, ClusterSettings, Relay};
@@ -373,6 +374,79 @@ fn an_index_is_built_outside_of_commits() {
         Ok(IndexBuildEnd::Ready)
     );
     assert_eq!(place.sql(&built), "1");
+    db.close();
+}
+
+/// A server that vacuums by itself, very slowly.
+struct Vacuuming {
+    cluster: Cluster,
+    keys: tempfile::TempDir,
+}
+
+impl Vacuuming {
+    fn new() -> Vacuuming {
+        let settings = ClusterSettings {
+            further: &[
+                "autovacuum_naptime=1s",
+                "autovacuum_vacuum_cost_delay=100ms",
+                "autovacuum_vacuum_cost_limit=1",
+            ],
+            ..ClusterSettings::default()
+        };
+        let cluster = Cluster::start(&settings).unwrap();
+        let made = "CREATE DATABASE vacuuming";
+        cluster.run_sql("postgres", &[made]).unwrap();
+        Vacuuming {
+            cluster,
+            keys: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn sql(&self, statements: &[&str]) -> String {
+        let mut all = vec!["SET search_path = tidemark"];
+        all.extend(statements);
+        let found = self.cluster.run_sql("vacuuming", &all).unwrap();
+        found.trim_end().to_owned()
+    }
+}
+
+impl Place for Vacuuming {
+    fn open(&self) -> Arc<dyn Store> {
+        let url = DatabaseUrl::parse(&self.cluster.url("vacuuming")).unwrap();
+        open_at(&url, self.keys.path())
+    }
+}
+
+/// Each try waits for a tenth of a second; the vacuum takes longer than all of them.
+const TRIES_MAX: usize = 300;
+
+#[test]
+fn a_table_that_the_server_vacuums_is_changed_by_and_by() {
+    let place = Vacuuming::new();
+    let mut db = Db::with_notes(&place);
+    let rows = "INSERT INTO t1 (seq, vf, sf, origin, created, updated, rid, twin, body_epoch, id, \
+                perms, c1) SELECT g, 1, 1, 1, 1, 1, g, 1, 0, 'g' || g, '', repeat('x', 100) \
+                FROM generate_series(1, 50000) AS g";
+    place.sql(&[rows, "DELETE FROM t1"]);
+    let is_vacuumed = "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 't1'::regclass";
+    while place.sql(&[is_vacuumed]) == "0" {}
+    let add = |db: &Db| {
+        Op::Catalogue(CatalogueOp::ChangeSchema {
+            table: db.table(),
+            change: SchemaChange::AddColumn(column(0, "z", ColumnKind::Boolean, false)),
+        })
+    };
+    let mut tries = 0;
+    loop {
+        let op = add(&db);
+        match db.try_ops(vec![op]) {
+            Ok(_) => break,
+            Err(Refusal::TablesBusy) => tries += 1,
+            Err(refusal) => panic!("{refusal:?}"),
+        }
+        assert!(tries < TRIES_MAX, "the vacuum does not give way");
+    }
+    assert!(tries > 0, "the vacuum is in the way");
     db.close();
 }
 

@@ -205,6 +205,11 @@ impl DatabaseReads {
         }
     }
 
+    /// Runs what is spawned on it until the reads are closed.
+    pub(super) fn handle(&self) -> Handle {
+        self.shared.handle.clone()
+    }
+
     /// The key of encrypted columns, which previews of the writer open with as well.
     pub(super) fn values_key(&self) -> Arc<Vault> {
         Arc::clone(&self.shared.vault)

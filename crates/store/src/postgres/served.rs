@@ -54,6 +54,7 @@ impl DatabaseStore {
             values: reads.values_key(),
             variables: reads.variables_key(),
             commit_max: COMMIT_MAX,
+            aside: reads.handle(),
         };
         let writer = self.into_writer(place.encode_row, Arc::clone(&place.variables))?;
         Ok(Arc::new(ServedDatabase {

@@ -28,4 +28,5 @@ pub(super) mod turn;
 #[cfg(test)]
 mod unanswered_tests;
 mod upkeep;
+mod vacuums;
 pub(crate) mod writer;

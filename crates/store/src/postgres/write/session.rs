@@ -2,13 +2,13 @@
 //! what can go out together does, in one burst.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use model::Mark;
+use model::{Mark, TableNumber};
 use tokio::runtime::Runtime;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::{Client, Error, Row, Statement};
@@ -123,6 +123,8 @@ pub(crate) struct WriterSession {
     has_failed: Cell<bool>,
     /// Whether a change of tables was given up, because others used them.
     are_tables_busy: Cell<bool>,
+    /// Which tables those were.
+    busy_tables: RefCell<BTreeSet<TableNumber>>,
     /// Whether one was in this transaction.
     has_waited: Cell<bool>,
     /// Whether the session has ended.
@@ -152,6 +154,7 @@ impl WriterSession {
             is_open: Cell::new(false),
             has_failed: Cell::new(false),
             are_tables_busy: Cell::new(false),
+            busy_tables: RefCell::default(),
             has_waited: Cell::new(false),
             has_ended: Cell::new(false),
             given_up: RefCell::default(),
@@ -196,18 +199,19 @@ impl WriterSession {
         }
     }
 
-    /// Changes tables. It waits but shortly for those who use them, as all that write wait behind
-    /// it; then [`WriterSession::take_tables_busy`] says so, and nothing of the change stays.
-    pub(super) fn reshape(&self, sql: &str) -> Result<(), StoreError> {
-        match self.change_tables(sql)? {
+    /// Changes what stands for this table. It waits but shortly for those who use it, as all that
+    /// write wait behind it; then [`WriterSession::take_tables_busy`] says so, and nothing of the
+    /// change stays.
+    pub(super) fn reshape(&self, of: TableNumber, sql: &str) -> Result<(), StoreError> {
+        match self.change_tables(of, sql)? {
             Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// The same, unless what is unique is against it: whether it was not.
-    pub(super) fn reshape_if_free(&self, sql: &str) -> Result<bool, StoreError> {
-        match self.change_tables(sql)? {
+    pub(super) fn reshape_if_free(&self, of: TableNumber, sql: &str) -> Result<bool, StoreError> {
+        match self.change_tables(of, sql)? {
             Ok(()) => Ok(true),
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(false),
             Err(error) => Err(error.into()),
@@ -215,7 +219,7 @@ impl WriterSession {
     }
 
     /// What came of a change of tables. One that failed has left nothing.
-    fn change_tables(&self, sql: &str) -> Result<Result<(), Error>, StoreError> {
+    fn change_tables(&self, of: TableNumber, sql: &str) -> Result<Result<(), Error>, StoreError> {
         self.count_trip();
         let wait_ms = if self.has_waited.get() {
             FURTHER_WAIT_MS
@@ -232,6 +236,7 @@ impl WriterSession {
                 self.take_back("tables")?;
                 if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
                     self.are_tables_busy.set(true);
+                    self.busy_tables.borrow_mut().insert(of);
                     self.has_waited.set(true);
                 }
                 Ok(Err(error))
@@ -243,6 +248,11 @@ impl WriterSession {
     /// Whether a change of tables was given up since, because others used them.
     pub(super) fn take_tables_busy(&self) -> bool {
         self.are_tables_busy.take()
+    }
+
+    /// Of which tables one was given up since this was asked.
+    pub(super) fn take_busy_tables(&self) -> BTreeSet<TableNumber> {
+        self.busy_tables.take()
     }
 
     /// Runs statements in their order, in one round trip. Behind one that fails nothing is run,

@@ -1,12 +1,15 @@
 //! The one writer, handed from call to call, and taken again where its session has ended.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use model::Mark;
+use model::{Mark, TableNumber};
+use tokio::runtime::Handle;
 
+use super::vacuums::end_vacuums;
 use super::writer::{DatabaseWriter, StoreSeen, UnknownEnd};
 use crate::batch::Outcome;
 use crate::postgres::address::DatabaseUrl;
@@ -30,6 +33,8 @@ pub(in crate::postgres) struct WriterPlace {
     pub(in crate::postgres) variables: Arc<Vault>,
     /// So long a commit is waited for.
     pub(in crate::postgres) commit_max: Duration,
+    /// What runs beside the writer.
+    pub(in crate::postgres) aside: Handle,
 }
 
 /// The writer, and where it comes from.
@@ -38,6 +43,8 @@ pub(in crate::postgres) struct SharedWriter {
     slot: Mutex<WriterSlot>,
     /// [`Standing::others`].
     others: AtomicU64,
+    /// Whether vacuums are being ended.
+    makes_way: Arc<AtomicBool>,
 }
 
 /// Where the writer is.
@@ -69,6 +76,7 @@ impl SharedWriter {
             place,
             slot: Mutex::new(WriterSlot::Free(Box::new(writer))),
             others: AtomicU64::new(0),
+            makes_way: Arc::default(),
         }
     }
 
@@ -181,6 +189,21 @@ impl SharedWriter {
     ) -> Result<T, StoreError> {
         let mut lent = LentWriter::new(self)?;
         call(lent.writer())
+    }
+
+    /// Lets what the server vacuums of these tables by itself give way to changes of them, which
+    /// were put aside.
+    pub(super) fn make_way(&self, tables: BTreeSet<TableNumber>) {
+        if tables.is_empty() || self.makes_way.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (url, password_file) = (self.place.url.clone(), self.place.password_file.clone());
+        let makes_way = Arc::clone(&self.makes_way);
+        self.place.aside.spawn(async move {
+            // Where that fails, the next try of a change finds the tables used, too.
+            let _ = end_vacuums(&url, password_file.as_deref(), &tables).await;
+            makes_way.store(false, Ordering::Relaxed);
+        });
     }
 
     /// How often the store was taken again and another process had written to it.

@@ -17,27 +17,33 @@ impl TableLayout for PostgresRows<'_> {
     const DIALECT: Dialect = Dialect::Postgres;
 
     fn reshape(&self, change: TablesChange<'_>) -> Result<(), StoreError> {
-        let statements = match change {
-            TablesChange::Make(table) => {
-                create_tables(table.number, &table.columns) + &create_indexes(table)
-            }
-            TablesChange::Drop(table) => drop_tables(table),
-            TablesChange::AddColumn(table, column) => add_column(table, column),
+        let (of, statements) = match change {
+            TablesChange::Make(table) => (
+                table.number,
+                create_tables(table.number, &table.columns) + &create_indexes(table),
+            ),
+            TablesChange::Drop(table) => (table, drop_tables(table)),
+            TablesChange::AddColumn(table, column) => (table, add_column(table, column)),
             TablesChange::AddLinks(table, position) => {
                 let relation = table.columns[position].relation();
                 let relation = relation.expect("only relationships have links");
-                create_links_index(table, position, relation.kind)
+                let links = create_links_index(table, position, relation.kind);
+                (table.number, links)
             }
             TablesChange::DropLinks(table, column) => {
-                format!("DROP INDEX IF EXISTS {};", names::links(table, column))
+                let links = names::links(table, column);
+                (table, format!("DROP INDEX IF EXISTS {links};"))
             }
-            TablesChange::AddConstraint(table, key, place) => {
-                keys_over_time::create_index(table, key, place)
+            TablesChange::AddConstraint(table, key, place) => (
+                table.number,
+                keys_over_time::create_index(table, key, place),
+            ),
+            TablesChange::DropConstraint(table, place) => {
+                (table, keys_over_time::drop_index(table, place))
             }
-            TablesChange::DropConstraint(table, place) => keys_over_time::drop_index(table, place),
-            TablesChange::DropIndex(table, index) => drop_index(table, index.number),
+            TablesChange::DropIndex(table, index) => (table, drop_index(table, index.number)),
         };
-        self.session.reshape(&statements)
+        self.session.reshape(of, &statements)
     }
 
     /// One that was built outside of any commit is there already.
@@ -52,10 +58,11 @@ impl TableLayout for PostgresRows<'_> {
             return Ok(IndexBuilt::Whole);
         }
         if pace == IndexPace::InParts {
-            self.remove_half_built(&both)?;
+            self.remove_half_built(table, &both)?;
         }
         let missing = both.iter().map(|one| one.create("IF NOT EXISTS "));
-        let is_free = self.session.reshape_if_free(&missing.collect::<String>())?;
+        let missing: String = missing.collect();
+        let is_free = self.session.reshape_if_free(table.number, &missing)?;
         Ok(if is_free {
             IndexBuilt::Whole
         } else {
@@ -77,13 +84,14 @@ impl TableLayout for PostgresRows<'_> {
 impl PostgresRows<'_> {
     /// Removes what a build outside of any commit has left half-way: it is there, but no read uses
     /// it, and it does not keep values apart.
-    fn remove_half_built(&self, indexes: &[UserIndex]) -> Result<(), StoreError> {
+    fn remove_half_built(&self, table: &Table, indexes: &[UserIndex]) -> Result<(), StoreError> {
         let names: Vec<String> = indexes.iter().map(|one| one.name.clone()).collect();
         let sql = "SELECT n FROM unnest($1::text[]) AS n \
                    JOIN pg_index ON indexrelid = to_regclass(n) WHERE NOT indisvalid";
         for row in self.session.once(sql, &[Box::new(names)])? {
             let name: String = row.try_get(0)?;
-            self.session.reshape(&format!("DROP INDEX {name};"))?;
+            let drop = format!("DROP INDEX {name};");
+            self.session.reshape(table.number, &drop)?;
         }
         Ok(())
     }

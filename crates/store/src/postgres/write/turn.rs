@@ -65,6 +65,7 @@ impl DatabaseTurn {
             ran = run(lent.writer());
         }
         let group = ran?;
+        self.shared.make_way(lent.writer().take_busy_tables());
         Ok(Box::new(AppliedPending {
             open: Some((lent.keep(), group)),
             shared: Arc::clone(&self.shared),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_executor::block_on;
 use model::{Mark, ProjectId, Table, Value};
 use testing_postgres::{Cluster, ClusterSettings};
+use tokio::runtime::{Builder, Runtime};
 
 use super::shared_writer::{SharedWriter, WriterPlace};
 use super::turn::DatabaseTurn;
@@ -24,12 +25,14 @@ fn encode(_: &Table, _: &[Value], _: &mut Vec<u8>) {}
 struct Place {
     cluster: Cluster,
     shared: Arc<SharedWriter>,
+    _aside: Runtime,
 }
 
 impl Place {
     fn new(keys: &std::path::Path) -> Place {
         let cluster = Cluster::start(&ClusterSettings::default()).unwrap();
         let url = DatabaseUrl::parse(&cluster.url("postgres")).unwrap();
+        let aside = Builder::new_current_thread().build().unwrap();
         let place = WriterPlace {
             url: url.clone(),
             password_file: None,
@@ -37,12 +40,14 @@ impl Place {
             values: Arc::new(Vault::of_values(keys)),
             variables: Arc::new(Vault::of_variables(keys)),
             commit_max: COMMIT_MAX,
+            aside: aside.handle().clone(),
         };
         let store = DatabaseStore::open(&url, None).unwrap();
         let writer = store.into_writer(encode, Arc::clone(&place.variables));
         Place {
             shared: Arc::new(SharedWriter::new(place, writer.unwrap())),
             cluster,
+            _aside: aside,
         }
     }
 

@@ -1,10 +1,11 @@
 //! The one writer of a store in a schema: groups of batches, and how their commits end.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use model::{Catalogue, Mark, Timestamp};
+use model::{Catalogue, Mark, TableNumber, Timestamp};
 use query::names;
 
 use super::bulk_send::calls_of;
@@ -435,6 +436,11 @@ impl DatabaseWriter {
     /// Whether its session takes no more.
     pub(super) fn has_ended(&self) -> bool {
         self.session.has_ended()
+    }
+
+    /// Which tables others used since this was asked, so that a change of them was put aside.
+    pub(super) fn take_busy_tables(&self) -> BTreeSet<TableNumber> {
+        self.session.take_busy_tables()
     }
 
     /// Why its session was given up, if it was.
