@@ -38,7 +38,23 @@ function measure( $count, $own = '' ) {
 	$times['delete'] = clock( $large, function ( $key ) {
 		wp_cache_delete( $key, 'transient' );
 	} );
-	return $times + many_at_once( $small ) + transients( $large );
+	return $times + lists( $count, $own ) + many_at_once( $small ) + transients( $large );
+}
+
+/** Small lists, such as the ids of the terms of a post. */
+function lists( $count, $own ) {
+	$lists = array();
+	for ( $i = 0; $i < $count; ++$i ) {
+		$lists[ "{$own}l$i" ] = range( $i, $i + 9 );
+	}
+	$times = array( 'set list' => clock( $lists, function ( $key, $value ) {
+		wp_cache_set( $key, $value, 'lists' );
+	} ) );
+	wp_cache_flush_runtime();
+	$times['get list'] = clock( $lists, function ( $key ) {
+		wp_cache_get( $key, 'lists' );
+	} );
+	return $times;
 }
 
 /** For each entry, where a hundred are written by one call. */
