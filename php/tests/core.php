@@ -2,22 +2,23 @@
 /**
  * WordPress's own tests of its cache, over the drop-in:
  *
- *     php core.php target/dist/object-cache.php wordpress-develop/tests/phpunit/tests/cache.php
+ *     php core.php target/dist/object-cache.php wordpress-develop/tests/phpunit/tests/cache.php [tidemark.so]
  *
  * That file belongs to WordPress and is not here: fetch the repository WordPress/wordpress-develop.
- * Each test is run on a single site and on multisite, with APCu where it is on.
+ * Each test is run on a single site and on multisite, with APCu where it is on, or with the extension that is named.
  */
 error_reporting( E_ALL );
 ini_set( 'display_errors', '1' );
 if ( ! isset( $argv[2] ) || ! is_file( $argv[1] ) || ! is_file( $argv[2] ) ) {
-	fwrite( STDERR, "usage: php core.php object-cache.php tests/phpunit/tests/cache.php\n" );
+	fwrite( STDERR, "usage: php core.php object-cache.php tests/phpunit/tests/cache.php [tidemark.so]\n" );
 	exit( 2 );
 }
 $content = sys_get_temp_dir() . '/tidemark-core-' . bin2hex( random_bytes( 6 ) );
-if ( ! isset( $argv[3] ) ) {
-	$failed = 0;
+if ( ! isset( $argv[3] ) || is_file( $argv[3] ) ) {
+	$failed    = 0;
+	$extension = isset( $argv[3] ) ? array( '-d', 'extension=' . realpath( $argv[3] ) ) : array();
 	foreach ( array( 'single', 'multisite' ) as $kind ) {
-		$command = array( PHP_BINARY, '-d', 'apc.enable_cli=1', __FILE__, $argv[1], $argv[2], $kind );
+		$command = array_merge( array( PHP_BINARY, '-d', 'apc.enable_cli=1' ), $extension, array( __FILE__, $argv[1], $argv[2], $kind ) );
 		passthru( implode( ' ', array_map( 'escapeshellarg', $command ) ), $code );
 		$failed += $code;
 	}
@@ -125,6 +126,13 @@ function rows( WP_UnitTestCase $case, ReflectionMethod $test ) {
 	return array( array() );
 }
 
+// Else the tests would be those of the array of the request.
+$tiers = Tidemark_Tiers::shared();
+if ( '' !== $tiers->place->refusal ) {
+	echo "FAILED {$argv[3]}: there is no store: {$tiers->place->refusal}\n";
+	exec( 'rm -rf ' . escapeshellarg( $content ) );
+	exit( 1 );
+}
 $counts = array( 'passed' => 0, 'failed' => 0, 'skipped' => 0 );
 foreach ( ( new ReflectionClass( 'Tests_Cache' ) )->getMethods() as $test ) {
 	if ( 0 !== strpos( $test->name, 'test' ) ) {
@@ -152,5 +160,5 @@ foreach ( ( new ReflectionClass( 'Tests_Cache' ) )->getMethods() as $test ) {
 }
 wp_cache_close();
 exec( 'rm -rf ' . escapeshellarg( $content ) );
-printf( "%s, PHP %s: %d passed, %d failed, %d skipped\n", $argv[3], PHP_VERSION, ...array_values( $counts ) );
+printf( "%s, PHP %s, %s: %d passed, %d failed, %d skipped\n", $argv[3], PHP_VERSION, get_class( $tiers ), ...array_values( $counts ) );
 exit( $counts['failed'] ? 1 : 0 );
