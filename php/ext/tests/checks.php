@@ -58,7 +58,8 @@ class Checks {
 		$nothing = array( 'file', '/dev/null', 'a' );
 
 		self::$servers[ $port ] = proc_open( $command, array( $nothing, $nothing, $nothing ), $pipes );
-		for ( $tries = 0; $tries < 1000; ++$tries ) {
+		// Under Valgrind it takes seconds.
+		for ( $tries = 0; $tries < 6000; ++$tries ) {
 			$socket = @fsockopen( '127.0.0.1', $port );
 			if ( $socket ) {
 				fclose( $socket );
