@@ -56,12 +56,13 @@ if ( Checks::$is_night ) {
 	printf( "%d rounds: %d KiB before, %d KiB after\n", $rounds * count( $kinds ), $before[0], $after[0] );
 	Checks::same( 'requests that ended early leave no memory', $after[0] - $before[0] < 2048, true );
 }
-// The limit is reached within each call of Zend that builds a value, not only in user code.
+// The limit is reached within each call of Zend that builds a value, not only in user code. Debian's PHP 8.2 ends the
+// process at twice the limit: of a request that has so much already no value reaches that.
 Checks::ask( $port, $folder, 'ini_set( "memory_limit", -1 ); $rows = array(); for ( $i = 0; $i < 20000; ++$i ) { $rows["k$i"] = array( "n$i", $i ); } $cache->set( "wide", $rows ); $cache->set( "text", str_repeat( "x", 900000 ) ); $o = array(); for ( $i = 0; $i < 500; ++$i ) { $o[] = array( "x" => "text $i" ); } $cache->set( "small", $o );' );
 foreach ( array( 'wide', 'text', 'small' ) as $key ) {
 	$died = 0;
 	for ( $room = 40; $room <= ( Checks::$is_night ? 4000 : 400 ); $room += 40 ) {
-		$answer = Checks::ask( $port, $folder, "register_shutdown_function( function () { echo 'end'; } ); ini_set( 'memory_limit', memory_get_usage( true ) + $room * 1024 ); \$v = \$cache->get( '$key' ); echo 'read';" );
+		$answer = Checks::ask( $port, $folder, "register_shutdown_function( function () { echo 'end'; } ); \$ballast = str_repeat( 'b', 8 << 20 ); ini_set( 'memory_limit', memory_get_usage( true ) + $room * 1024 ); \$v = \$cache->get( '$key' ); echo 'read';" );
 		$died  += 'end' === $answer ? 1 : 0;
 		$found  = Checks::ask( $port, $folder, $next );
 		if ( $good !== $found ) {
