@@ -6,6 +6,7 @@
 pub mod attempt;
 mod fences;
 pub(crate) mod notification;
+mod process_limit;
 mod raw;
 mod session;
 mod tree;
@@ -249,10 +250,13 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
         JailLevel::Reduced => {
             let as_root = rustix::process::geteuid().is_root();
             std::env::set_current_dir(&setup.code).at("entering the code's folder")?;
-            if as_root {
+            let processes_max = if as_root {
                 fences::become_user(setup.user)?;
-            }
-            live(setup, held, weight)
+                process_limit::PROCESSES_MAX
+            } else {
+                process_limit::beside_others().at("counting the processes of its user")?
+            };
+            live(setup, held, weight, processes_max)
         }
         JailLevel::Full => {
             let inside = raw::unshare_all(setup.user).at("making namespaces")?;
@@ -265,7 +269,8 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
             if setup.reaches_outside {
                 outside::hand_over_ways(socket.as_fd()).at("listening for names")?;
             }
-            if let Some(first) = raw::fork().at("starting the first process")? {
+            let first = process_limit::start_patiently(raw::fork);
+            if let Some(first) = first.at("starting the first process")? {
                 drop(held);
                 if let Some(weight) = weight {
                     weight.set_beside(first);
@@ -280,7 +285,8 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
             if inside.was_root {
                 fences::become_user(setup.user)?;
             }
-            live(setup, held, None)
+            // Where it was not root, the user of its namespace is its own.
+            live(setup, held, None, process_limit::PROCESSES_MAX)
         }
     }
 }
@@ -290,8 +296,9 @@ fn live(
     setup: &JailSetup,
     (socket, starts): (OwnedFd, Option<OwnedFd>),
     weight: Option<SessionWeight>,
+    processes_max: u64,
 ) -> Result<u8, JailError> {
-    fences::put_up(setup)?;
+    fences::put_up(setup, processes_max)?;
     if setup.level == JailLevel::Full && setup.reaches_outside {
         outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
     }
@@ -300,7 +307,8 @@ fn live(
     for handed in iter::once(&socket).chain(&starts) {
         fcntl_setfd(handed, FdFlags::empty()).at("handing on its descriptors")?;
     }
-    let child = command.spawn().at("starting the program")?;
+    let child = process_limit::start_patiently(|| command.spawn());
+    let child = child.at("starting the program")?;
     // The process alone holds the socket, so that its end is seen.
     drop((socket, starts));
     let program = Pid::from_child(&child);

@@ -21,8 +21,6 @@ use seccompiler::{
 use super::{AtStep, JailError, JailLevel, JailSetup};
 use crate::api_listener::API_PORT;
 
-/// Processes and threads of a user.
-const PROCESSES_MAX: u64 = 64;
 const FILES_MAX: u64 = 256;
 /// Of one file: as much as the temporary folder holds, and of a build, the folder of its code.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -39,8 +37,9 @@ pub fn become_user(user: u32) -> Result<(), JailError> {
     set_thread_res_uid(uid, uid, uid).at(step)
 }
 
-/// Puts up all of them, for this process and those that it starts.
-pub fn put_up(setup: &JailSetup) -> Result<(), JailError> {
+/// Puts up all of them, for this process and those that it starts. Its user may have so many
+/// processes and threads.
+pub fn put_up(setup: &JailSetup, processes_max: u64) -> Result<(), JailError> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
@@ -58,7 +57,7 @@ pub fn put_up(setup: &JailSetup) -> Result<(), JailError> {
         FILE_BYTES_MAX
     };
     for (resource, limit) in [
-        (Resource::Nproc, PROCESSES_MAX),
+        (Resource::Nproc, processes_max),
         (Resource::Nofile, FILES_MAX),
         (Resource::Fsize, file_bytes),
         (Resource::Core, 0),

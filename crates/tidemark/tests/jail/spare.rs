@@ -7,7 +7,7 @@ use functions::Executor;
 use functions::jail::JailLevel;
 use serde_json::Value;
 
-use super::{Host, InstalledRuntimes, LANGUAGES, can, check_common, run};
+use super::{Host, InstalledRuntimes, LANGUAGES, can, check_common, run, turn};
 
 /// The machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -120,6 +120,7 @@ fn spare_is_out_of_reach_of_a_hostile_handler() {
 
 #[test]
 fn spare_has_the_fences_of_any_process() {
+    let _turn = turn();
     if !can(JailLevel::Full, None) {
         return;
     }
