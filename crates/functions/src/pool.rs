@@ -35,6 +35,10 @@ const MEMORY_PERCENT_MAX: u64 = 80;
 /// Where the host could not start another process next to those that take work, it is tried again
 /// after so long.
 const START_AGAIN: Duration = Duration::from_secs(1);
+/// Where there are none that take work, it is tried again this often, until the run that has waited
+/// the longest has waited for `START_TRIED_MAX`: a host is short of processes for a moment only.
+const START_SOON: Duration = Duration::from_millis(100);
+const START_TRIED_MAX: Duration = Duration::from_secs(1);
 /// A process has so long before it makes way for a deployment that has none, and a deployment that
 /// has lost one by its own fault waits so long until others make way for it.
 const TURN_MIN: Duration = Duration::from_secs(10);
@@ -401,6 +405,12 @@ impl DeploymentPool {
         self.counts.ended(&self.deployment.runtime, "not_started");
         if self.has_process() {
             self.backoff.put_off(START_AGAIN, now);
+            return;
+        }
+        let waited = self.waits_since();
+        let waited = waited.map(|since| now.saturating_duration_since(since));
+        if waited.is_some_and(|waited| waited < START_TRIED_MAX) {
+            self.backoff.put_off(START_SOON, now);
             return;
         }
         let sentence = format!("The process could not be started: {reason}.");

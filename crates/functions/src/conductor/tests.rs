@@ -118,6 +118,13 @@ impl World {
         started
     }
 
+    /// The host cannot start the process that is wanted.
+    fn refuse_wanted(&mut self) {
+        let wanted = self.conductor.wanted(self.now).unwrap();
+        let why = Err("Too many open files".to_owned());
+        self.conductor.add(wanted, why, self.now);
+    }
+
     /// Starts the next process that is wanted, which takes long to load its code; its number, and
     /// whether it is a spare.
     fn start_slowly(&mut self) -> Option<(u64, bool)> {
@@ -381,15 +388,28 @@ fn run_that_begins_after_its_cancellation_has_its_time_to_answer() {
 }
 
 #[test]
-fn run_whose_process_cannot_be_started_says_that_the_host_could_not() {
+fn run_whose_process_cannot_be_started_says_after_a_second_that_the_host_could_not() {
     let mut world = World::new(1_024, 1);
     let mut outcome = world.run("f", 128);
-    let wanted = world.conductor.wanted(world.now).unwrap();
-    let why = Err("Too many open files".to_owned());
-    world.conductor.add(wanted, why, world.now);
+    for _ in 0..4 {
+        world.refuse_wanted();
+        assert!(matches!(outcome.try_recv(), Err(TryRecvError::Empty)));
+        assert!(world.conductor.wanted(world.now).is_none(), "not at once");
+        world.tick(SECOND / 4);
+    }
+    world.refuse_wanted();
     let outcome = outcome.try_recv().unwrap();
     assert_eq!(outcome.cause, RunCause::NotStarted);
     assert!(outcome.errors.contains("Too many open files"));
+    // One that the host can start in time runs as any other.
+    let mut outcome = world.run("f", 128);
+    world.tick(SECOND / 4);
+    world.refuse_wanted();
+    world.tick(SECOND / 4);
+    assert_eq!(world.start_wanted(), ["f"]);
+    let process = world.conductor.pools["f"].processes[0].number;
+    world.answer(process, 1);
+    assert_eq!(outcome.try_recv().unwrap().cause, RunCause::Answered);
 }
 
 #[test]
@@ -398,9 +418,7 @@ fn run_waits_for_a_process_that_takes_work_where_another_cannot_be_started() {
     let mut first = [world.run("f", 128), world.run("f", 128)];
     world.start_wanted();
     let mut late = world.run("f", 128);
-    let wanted = world.conductor.wanted(world.now).unwrap();
-    let why = Err("Too many open files".to_owned());
-    world.conductor.add(wanted, why, world.now);
+    world.refuse_wanted();
     assert!(world.conductor.wanted(world.now).is_none(), "not at once");
     let mut later = world.run("f", 128);
     for outcome in [&mut late, &mut later] {
