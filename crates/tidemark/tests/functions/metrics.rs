@@ -156,7 +156,13 @@ fn top_names_the_busiest_functions() {
     if !can() {
         return;
     }
-    let host = Host::new(&[]);
+    // One process whatever the machine does: no spare where code takes long to load, no second one
+    // where the first does not begin in time, and none that ends of idleness.
+    let host = Host::new(&[
+        "--functions-spare-s=0",
+        "--functions-processes-max=1",
+        "--functions-idle-s=600",
+    ]);
     host.create("often", NODE, &json!({}));
     host.deploy("often", &[("main.js", NODE_CODE)], "");
     for _ in 0..3 {
@@ -168,13 +174,14 @@ fn top_names_the_busiest_functions() {
         let mut top = Command::new(BINARY);
         top.args(["top", "--once", "--interval-ms=0", "--data"]);
         let said = top.arg(host.data()).output().unwrap();
-        let text = String::from_utf8(said.stdout).unwrap();
-        assert!(said.status.success(), "{text}");
-        // Processes are counted by the executor at its next look at them.
-        match parts.iter().find(|part| !text.contains(**part)) {
-            None => return,
-            Some(part) => assert!(begun.elapsed() < SOON, "`{part}` is not in\n{text}"),
+        let text = String::from_utf8_lossy(&said.stdout);
+        // Processes are counted by the executor at its next look at them, and a server that has no
+        // processor for two seconds is given up.
+        let missing = parts.iter().find(|part| !text.contains(**part));
+        if said.status.success() && missing.is_none() {
+            return;
         }
+        assert!(begun.elapsed() < SOON, "{missing:?} is not in\n{said:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
