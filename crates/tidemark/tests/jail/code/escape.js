@@ -14,6 +14,20 @@ function outcome(attempt) {
   }
 }
 
+/** What an attempt comes to, or the name of its error. */
+function value(attempt) {
+  try {
+    return attempt()
+  } catch (error) {
+    return error.code
+  }
+}
+
+/** Whether no process of the host is among them. */
+function processes() {
+  return Math.max(...fs.readdirSync('/proc').map(Number).filter(Boolean)) < 100
+}
+
 function connect(target) {
   return new Promise((resolve) => {
     const socket = net.connect(target)
@@ -52,7 +66,7 @@ function fill() {
 
 module.exports = async ({ req, res }) => {
   const { secret, port, abstract, path_socket } = req.bodyJson
-  const status = fs.readFileSync('/proc/self/status', 'utf8')
+  const status = (line) => value(() => line.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1])
   const found = {
     secret: outcome(() => fs.readFileSync(secret)),
     shadow: outcome(() => fs.readFileSync('/etc/shadow')),
@@ -60,7 +74,7 @@ module.exports = async ({ req, res }) => {
     'own code removed': outcome(() => fs.unlinkSync(__filename)),
     adapter: outcome(() => fs.writeFileSync('/adapter/adapter.mjs', '')),
     root: outcome(() => fs.writeFileSync('/x', '')),
-    processes: Math.max(...fs.readdirSync('/proc').map(Number).filter(Boolean)) < 100,
+    processes: value(processes),
     'environment of the first process': outcome(() => fs.readFileSync('/proc/1/environ')),
     'signal to the first process': outcome(() => process.kill(1, 'SIGKILL')),
     'host loopback': await connect({ host: '127.0.0.1', port }),
@@ -70,14 +84,12 @@ module.exports = async ({ req, res }) => {
     'path socket': await connect({ path: path_socket }),
     'weight of the session': outcome(() => fs.writeFileSync('/proc/self/autogroup', '0')),
     user: process.getuid() !== 0 && outcome(() => process.setuid(0)),
-    capabilities: /CapEff:\s+(\S+)/.exec(status)[1],
-    bounding: /NoNewPrivs:\s+(\S+)/.exec(status)[1],
+    capabilities: status(/CapEff:\s+(\S+)/),
+    bounding: status(/NoNewPrivs:\s+(\S+)/),
     unshare: spawnSync('/usr/bin/unshare', ['-U', '/bin/true']).status !== 0,
     variables: Object.keys(process.env).sort(),
   }
-  if (req.path === '/full') {
-    found.fill = fill()
-    found.forks = forks()
-  }
+  if (req.path === '/full') found.fill = fill()
+  if (['/full', '/reduced'].includes(req.path)) found.forks = forks()
   return res.json(found)
 }

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 libc = ctypes.CDLL(None, use_errno=True)
+BOUNDS = resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE
 
 
 def outcome(attempt):
@@ -104,10 +105,39 @@ def fill():
     return reason
 
 
+def entries():
+    """How many files there can be, whatever their size."""
+    made = []
+
+    def attempt():
+        while len(made) < 10_000:
+            place = f"/tmp/entry{len(made)}"
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY))
+            made.append(place)
+
+    reason = outcome(attempt)
+    for place in made:
+        os.unlink(place)
+    return [reason, len(made) <= 4095]
+
+
 def status(name):
-    with open("/proc/self/status") as lines:
-        found = [line.split()[1] for line in lines if line.startswith(name)]
-    return found[0]
+    def attempt():
+        with open("/proc/self/status") as lines:
+            found = [line.split()[1] for line in lines if line.startswith(name)]
+        return found[0]
+
+    return outcome(attempt)
+
+
+def badness():
+    with open("/proc/self/oom_score_adj") as file:
+        return file.read().strip()
+
+
+def processes():
+    """Whether no process of the host is among them."""
+    return max(int(name) for name in os.listdir("/proc") if name.isdigit()) < 100
 
 
 def daemon():
@@ -134,7 +164,6 @@ def main(context):
         return shared(context)
     given = json.loads(context.req.body_text)
     secret, port = given["secret"], given["port"]
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     found = {
         "secret": read(secret),
         "secret through the first process": read(f"/proc/1/root{secret}"),
@@ -144,7 +173,7 @@ def main(context):
         "adapter": write("/adapter/adapter.py"),
         "root": write("/x"),
         "usr": write("/usr/x"),
-        "processes": max(pids) < 100,
+        "processes": outcome(processes),
         "environment of the first process": read("/proc/1/environ"),
         "memory of the first process": read("/proc/1/mem"),
         "signal to the first process": outcome(lambda: os.kill(1, 9)),
@@ -186,12 +215,16 @@ def main(context):
         if os.path.exists("/bin/su")
         else True,
         "limits": outcome(lambda: raised()),
+        "bounds": [resource.getrlimit(limit) for limit in BOUNDS],
+        "badness": outcome(badness),
         "variables": sorted(os.environ),
     }
-    if context.req.path == "/full":
-        found["fill"] = fill()
+    if context.req.path in ("/full", "/reduced"):
         found["files"] = open_files()
         found["forks"] = forks()
+    if context.req.path == "/full":
+        found["fill"] = fill()
+        found["entries"] = entries()
         daemon()
     return context.res.json(found)
 
