@@ -4,6 +4,7 @@ import asyncio
 import copy
 import gc
 import hashlib
+import os
 import pathlib
 import pickle
 import re
@@ -392,9 +393,11 @@ def read(name, *, number=2): return {name: [number, (1.5, b"x")]}
 assert read("a") == read(name="a", number=2) and read("a") is not read("a")
 print(*set(sys.modules) - before)
 """
-    # Without `site`, which may import anything.
+    # Without `site`, which may import anything. What keeps the lock off saves a warning of it.
     run = [sys.executable, "-S", "-c", program]
-    done = subprocess.run(run, capture_output=True, text=True, env={"PYTHONPATH": PACKAGE})
+    lock = {name: text for name, text in os.environ.items() if name == "PYTHON_GIL"}
+    environment = {"PYTHONPATH": PACKAGE} | lock
+    done = subprocess.run(run, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     slow = {"dataclasses", "datetime", "decimal", "enum", "fractions", "inspect", "ipaddress"}
     slow |= {"pathlib", "queue", "re", "typing", "uuid", "zoneinfo"}
