@@ -8,6 +8,7 @@ import queue
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from tidemark_cache import cache, invalidate_tags
+from tidemark_cache._native import ownership
 
 
 def in_threads(count: int, function: Any, *args: Any) -> list[Any]:
@@ -154,6 +156,24 @@ def test_context_copied_in_a_run_that_is_over_belongs_to_no_later_run(
     go_on.set()
     assert (leader.get(timeout=20), joined.get(timeout=20)) == (1, 1)
     assert runs == [0, 1]
+
+
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="counts of references, which say who knows a context, are spread over threads",
+)
+@pytest.mark.parametrize("enter", [None, contextvars.Context().run], ids=["thread", "run"])
+def test_later_run_of_a_context_is_named_there_already(enter: Any) -> None:
+    """A value set in a context costs as much as all the rest of a miss. Where the interpreter keeps
+    the context of a thread is found out, and differs between its versions."""
+    named = cache(lambda number: id(ownership.get()))
+
+    def miss() -> set[int]:
+        return {named(number) for number in range(5)}
+
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(miss) if enter is None else pool.submit(enter, miss)
+        assert len(task.result(timeout=20)) == 1
 
 
 def test_context_copied_in_a_later_run_of_a_thread_belongs_to_it() -> None:
