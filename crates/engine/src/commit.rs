@@ -1,6 +1,7 @@
 //! The one writer: its queue, its groups, and what they publish.
 
 pub(crate) mod activation;
+mod altered;
 pub(crate) mod batch;
 pub(crate) mod builds;
 mod busy_tables;

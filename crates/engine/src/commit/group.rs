@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use futures_executor::block_on;
-use list_cache::{Batch, Withheld};
-use model::{Catalogue, CatalogueChange, DatabaseId, Mark, ProjectId, Table, Timestamp};
+use list_cache::Withheld;
+use model::{CatalogueChange, Mark, Table, Timestamp};
 use store::{Changes, IndexBuildEnd, Outcome, Pending, Refusal, StoreError, WriteBatch};
 
+use crate::commit::altered::{altered, due};
 use crate::commit::builds::{
     Build, FailedBuilds, OutsideBuild, build_batch, next_build, table_with_builds,
 };
 use crate::commit::busy_tables::{Again, next_try};
-use crate::commit::change_limit;
 use crate::commit::doubt::{Reply, last_mark};
 use crate::commit::mailbox::{Answer, GroupAnswers};
 use crate::commit::quota::Held;
@@ -608,7 +608,7 @@ impl GroupCommit {
             return self.commit_unseen(pending, first, replies);
         };
         let apply_ns = nanoseconds(began);
-        let batch = batch(&*pending, &shared.catalogue());
+        let batch = altered(&*pending, &shared.catalogue());
         let withheld = shared.lists.withhold(batch);
         let syncing = Instant::now();
         let committed = self.calls.conclude(pending, replies);
@@ -703,78 +703,6 @@ enum Taken {
     Due,
     Nothing,
     End,
-}
-
-/// What becomes due, for the cached lists.
-fn due(pending: &dyn Pending) -> Batch {
-    let mut batch = Batch {
-        next: pending.boundaries(),
-        ..Batch::default()
-    };
-    for changes in pending.due() {
-        match changes {
-            Changes::Images(changes) if changes.is_empty() => {}
-            Changes::Images(changes) => batch.due.push(changes.clone()),
-            Changes::Tables(numbers) => batch.due_tables.extend(numbers),
-        }
-    }
-    batch
-}
-
-/// What the group alters, for the cached lists; `catalogue` as it was before.
-fn batch(pending: &dyn Pending, catalogue: &Catalogue) -> Batch {
-    let mut batch = due(pending);
-    for applied in pending.outcomes().iter().flatten() {
-        match &applied.changes {
-            Changes::Images(changes) if changes.is_empty() => {}
-            Changes::Images(changes) => batch.images.push(changes.clone()),
-            Changes::Tables(numbers) => batch.unseen.extend(numbers),
-        }
-        batch.past_changed.extend(&applied.past_changed);
-        for change in &applied.catalogue {
-            extend_with_tables(&mut batch, change, catalogue);
-        }
-    }
-    change_limit::bounded(&mut batch);
-    for numbers in [&mut batch.tables, &mut batch.unseen] {
-        numbers.sort_unstable();
-        numbers.dedup();
-    }
-    batch
-}
-
-/// Appends the tables that a change of the catalogue redefines or takes away.
-fn extend_with_tables(batch: &mut Batch, change: &CatalogueChange, catalogue: &Catalogue) {
-    let database = |project: &ProjectId, id: &DatabaseId| {
-        let project = catalogue.project(project.as_str())?;
-        project.databases.get(id)
-    };
-    let Batch { tables, unseen, .. } = batch;
-    match change {
-        CatalogueChange::TablePut(table) => tables.push(table.number),
-        CatalogueChange::TableGone(project, id, table) => {
-            let table = database(project, id).and_then(|database| database.tables.get(table));
-            unseen.extend(table.map(|table| table.number));
-        }
-        CatalogueChange::DatabaseGone(project, id) => {
-            let tables = database(project, id)
-                .into_iter()
-                .flat_map(|d| d.tables.values());
-            unseen.extend(tables.map(|table| table.number));
-        }
-        CatalogueChange::ProjectGone(id) => {
-            let project = catalogue.project(id.as_str());
-            let databases = project.into_iter().flat_map(|p| p.databases.values());
-            let tables = databases.flat_map(|database| database.tables.values());
-            unseen.extend(tables.map(|table| table.number));
-        }
-        CatalogueChange::ProjectPut(_)
-        | CatalogueChange::KeyPut(_)
-        | CatalogueChange::KeyGone(_)
-        | CatalogueChange::DatabasePut(_)
-        | CatalogueChange::FunctionPut(_)
-        | CatalogueChange::FunctionGone(..) => {}
-    }
 }
 
 /// Of a table that was put, the rows may have bodies of an older schema.
