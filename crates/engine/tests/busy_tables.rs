@@ -22,6 +22,8 @@ struct Used {
     inner: Arc<dyn Store>,
     is_busy: AtomicBool,
     tries: AtomicUsize,
+    /// The tables are free once so many changes were tried together; never, of 0.
+    tried_together: AtomicUsize,
 }
 
 impl StoreHooks for Used {
@@ -42,6 +44,9 @@ impl StoreHooks for Used {
         let busy: Vec<bool> = busy.collect();
         let count = busy.iter().filter(|busy| **busy).count();
         self.tries.fetch_add(count, Ordering::SeqCst);
+        if count > 0 && count == self.tried_together.load(Ordering::SeqCst) {
+            self.is_busy.store(false, Ordering::SeqCst);
+        }
         let others = batches.iter().zip(&busy).filter(|(_, busy)| !**busy);
         let others: Vec<WriteBatch> = others.map(|(batch, _)| batch.clone()).collect();
         Box::pin(async move {
@@ -111,6 +116,7 @@ fn site() -> Site {
         inner: fixture::open_store(&config),
         is_busy: AtomicBool::new(false),
         tries: AtomicUsize::new(0),
+        tried_together: AtomicUsize::new(0),
     }));
     let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
@@ -124,7 +130,11 @@ fn site() -> Site {
 
 impl Site {
     fn add_column(&self) -> Result<Column, EngineError> {
-        let (key, column) = (key(), integer("z"));
+        self.add_column_called("z")
+    }
+
+    fn add_column_called(&self, name: &str) -> Result<Column, EngineError> {
+        let (key, column) = (key(), integer(name));
         block_on(self.engine.create_column(&key, PLACE, &column))
     }
 
@@ -170,4 +180,31 @@ fn a_change_of_a_table_that_others_use_does_not_keep_the_engine_open() {
             "{refused:?}"
         );
     });
+}
+
+#[test]
+fn changes_of_several_callers_are_tried_together() {
+    let site = site();
+    let names = ["v", "w", "x", "y", "z"];
+    site.store
+        .tried_together
+        .store(names.len(), Ordering::SeqCst);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| site.add_column_called(names[0]));
+        site.wait_for_a_try();
+        // So the others do not come in the same moment.
+        for nth in 0..20 {
+            let row = row(&format!("r{nth}"), &[("n", 1)]);
+            block_on(site.engine.create_row(&key(), PLACE, row)).unwrap();
+        }
+        let others: Vec<_> = names[1..]
+            .iter()
+            .map(|name| scope.spawn(|| site.add_column_called(name)))
+            .collect();
+        first.join().unwrap().unwrap();
+        for other in others {
+            other.join().unwrap().unwrap();
+        }
+    });
+    site.engine.close().unwrap();
 }

@@ -19,7 +19,7 @@ use crate::commit::altered::{altered, due};
 use crate::commit::builds::{
     Build, FailedBuilds, OutsideBuild, build_batch, next_build, table_with_builds,
 };
-use crate::commit::busy_tables::{Again, next_try};
+use crate::commit::busy_tables::{Again, NextTry, changes_tables};
 use crate::commit::doubt::{Reply, last_mark};
 use crate::commit::mailbox::{Answer, GroupAnswers};
 use crate::commit::quota::Held;
@@ -69,6 +69,8 @@ pub(crate) struct GroupCommit {
     last_due_failure: Option<(Instant, EngineError)>,
     failed_builds: FailedBuilds,
     outside: OutsideBuild,
+    /// When changes of tables that others use are tried again.
+    next_try: NextTry,
     /// Which tables let go of their past, and when.
     floors: RetentionFloors,
     /// Until when upkeep rests.
@@ -99,6 +101,7 @@ impl GroupCommit {
             last_due_failure: None,
             failed_builds: FailedBuilds::default(),
             outside: OutsideBuild::default(),
+            next_try: NextTry::default(),
             floors: RetentionFloors::default(),
             upkeep_rests_until: None,
         }
@@ -233,7 +236,9 @@ impl GroupCommit {
             let longest = due.into_iter().chain(others).flatten().min();
             queue = self.queue.wait(queue, longest);
         }
-        Taken::Group(self.queue.group(queue, self.batch_target, self.batch_delay))
+        let group = self.queue.group(queue, self.batch_target, self.batch_delay);
+        let group = group.into_iter().filter_map(|work| self.put_aside(work));
+        Taken::Group(group.collect())
     }
 
     /// Answers a group. Says whether it left work for upkeep.
@@ -319,7 +324,7 @@ impl GroupCommit {
 
     /// Whether a write is to run again, and when.
     fn runs_again(
-        &self,
+        &mut self,
         outcome: &Result<Outcome, EngineError>,
         put_aside: &mut Option<Instant>,
     ) -> Option<Again> {
@@ -331,7 +336,8 @@ impl GroupCommit {
             Ok(Err(Refusal::TablesBusy)) if !self.queue.lock().closing => {
                 let now = Instant::now();
                 let since = *put_aside.get_or_insert(now);
-                next_try(since, now).map(|next| Again::After(Until::Later(next)))
+                let next = self.next_try.after(since, now);
+                next.map(|next| Again::After(Until::Later(next)))
             }
             _ => None,
         }
@@ -347,6 +353,36 @@ impl GroupCommit {
             _ => None,
         };
         failure.map_or(outcome, Err)
+    }
+
+    /// Lets a change of tables wait for the next try of those that are put aside, if any are: each
+    /// try holds up all that write. Gives back what is to run now.
+    fn put_aside(&self, work: Work) -> Option<Work> {
+        let Work::Write {
+            batch,
+            reply,
+            put_aside,
+        } = work
+        else {
+            return Some(work);
+        };
+        let now = Instant::now();
+        let since = put_aside.unwrap_or(now);
+        let next = self.next_try.shared(since, now);
+        let next = next.filter(|_| changes_tables(&batch) && !self.queue.lock().closing);
+        let put_aside = next.map_or(put_aside, |_| Some(since));
+        let work = Work::Write {
+            batch,
+            reply,
+            put_aside,
+        };
+        match next {
+            None => Some(work),
+            Some(next) => {
+                self.defer(Until::Later(next), work);
+                None
+            }
+        }
     }
 
     fn defer(&self, until: Until, work: Work) {
