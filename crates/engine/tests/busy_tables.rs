@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use engine::{Engine, EngineError, Unavailable};
+use engine::{Engine, EngineError, NewColumn, NewIndex, Unavailable};
 use fixture::{NEW_YEAR_US, PLACE, TickingClock, config, furnish, integer, key, row};
 use futures_executor::block_on;
-use model::{Column, Mark};
+use model::{Column, Mark, Table};
 use store::{
-    Boundaries, CatalogueOp, Changes, Committed, Op, Outcome, Pending, Refusal, Store, StoreFuture,
-    WriteBatch,
+    Boundaries, CatalogueOp, Changes, Committed, IndexBuildEnd, Op, Outcome, Pending, Refusal,
+    Store, StoreFuture, WriteBatch,
 };
-use testing::{Hooked, OwnTurn, StoreHooks};
+use testing::{Hooked, OwnTurn, StoreHooks, UpkeepHooks};
 
 /// The real store, whose tables others use as long as a test says so.
 struct Used {
@@ -24,11 +24,44 @@ struct Used {
     tries: AtomicUsize,
     /// The tables are free once so many changes were tried together; never, of 0.
     tried_together: AtomicUsize,
+    /// How many builds of indexes were begun. Each uses the tables, and goes on until it is called
+    /// off.
+    builds: AtomicUsize,
+    is_building: Arc<AtomicBool>,
+}
+
+/// A build, while it goes on.
+struct Building(Arc<AtomicBool>);
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl UpkeepHooks for Used {
+    fn behind(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn build(&self, _: &Arc<Table>, _: u32) -> StoreFuture<'static, IndexBuildEnd> {
+        self.builds.fetch_add(1, Ordering::SeqCst);
+        self.is_building.store(true, Ordering::SeqCst);
+        let building = Building(Arc::clone(&self.is_building));
+        Box::pin(async move {
+            let _building = building;
+            std::future::pending().await
+        })
+    }
 }
 
 impl StoreHooks for Used {
     fn inner(&self) -> &dyn Store {
         &*self.inner
+    }
+
+    fn upkeep(&self) -> Option<&dyn UpkeepHooks> {
+        Some(self)
     }
 
     fn apply<'a>(
@@ -37,7 +70,8 @@ impl StoreHooks for Used {
         first: Mark,
     ) -> StoreFuture<'a, Box<dyn Pending>> {
         let is_change = |op: &Op| matches!(op, Op::Catalogue(CatalogueOp::ChangeSchema { .. }));
-        let is_busy = self.is_busy.load(Ordering::SeqCst);
+        let is_busy = [&self.is_busy, &self.is_building];
+        let is_busy = is_busy.iter().any(|used| used.load(Ordering::SeqCst));
         let busy = batches
             .iter()
             .map(|batch| is_busy && batch.ops.iter().any(is_change));
@@ -117,6 +151,8 @@ fn site() -> Site {
         is_busy: AtomicBool::new(false),
         tries: AtomicUsize::new(0),
         tried_together: AtomicUsize::new(0),
+        builds: AtomicUsize::new(0),
+        is_building: Arc::default(),
     }));
     let engine = Engine::over(store.clone(), &config, TickingClock::at(NEW_YEAR_US)).unwrap();
     furnish(&engine);
@@ -206,5 +242,36 @@ fn changes_of_several_callers_are_tried_together() {
             other.join().unwrap().unwrap();
         }
     });
+    site.engine.close().unwrap();
+}
+
+#[test]
+fn a_change_calls_off_what_is_built_of_its_table_which_is_begun_again_behind_it() {
+    let site = site();
+    site.store.is_busy.store(false, Ordering::SeqCst);
+    let text = NewColumn {
+        kind: "text".to_owned(),
+        ..integer("text")
+    };
+    block_on(site.engine.create_column(&key(), PLACE, &text)).unwrap();
+    // More than an index of words is built over at once.
+    let rows = (0..1_500).map(|nth| row(&format!("r{nth}"), &[]));
+    block_on(site.engine.create_rows(&key(), PLACE, rows.collect())).unwrap();
+    let index = NewIndex {
+        key: "words".to_owned(),
+        kind: "fulltext".to_owned(),
+        columns: vec!["text".to_owned()],
+        ..NewIndex::default()
+    };
+    block_on(site.engine.create_index(&key(), PLACE, &index)).unwrap();
+    let builds = || site.store.builds.load(Ordering::SeqCst);
+    while builds() == 0 {
+        thread::yield_now();
+    }
+    site.add_column().unwrap();
+    while builds() == 1 {
+        thread::yield_now();
+    }
+    assert!(site.store.is_building.load(Ordering::SeqCst));
     site.engine.close().unwrap();
 }

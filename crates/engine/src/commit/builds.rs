@@ -134,6 +134,17 @@ impl OutsideBuild {
     pub(crate) fn end(&mut self) {
         self.0 = None;
     }
+
+    /// Calls it off if it is of such a table; whether it was.
+    pub(crate) fn end_of(&mut self, is_such: impl FnOnce(TableNumber) -> bool) -> bool {
+        let ended = self.0.take_if(|((table, _), _)| is_such(*table));
+        ended.is_some()
+    }
+
+    /// Whether it has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 struct BuildWaker(Arc<WriteQueue>);

@@ -19,7 +19,7 @@ use crate::commit::altered::{altered, due};
 use crate::commit::builds::{
     Build, FailedBuilds, OutsideBuild, build_batch, next_build, table_with_builds,
 };
-use crate::commit::busy_tables::{Again, NextTry, changes_tables};
+use crate::commit::busy_tables::{self, Again, NextTry, changes_tables};
 use crate::commit::doubt::{Reply, last_mark};
 use crate::commit::mailbox::{Answer, GroupAnswers};
 use crate::commit::quota::Held;
@@ -69,6 +69,8 @@ pub(crate) struct GroupCommit {
     last_due_failure: Option<(Instant, EngineError)>,
     failed_builds: FailedBuilds,
     outside: OutsideBuild,
+    /// Whether an index waits for changes of tables that are put aside.
+    builds_rest: bool,
     /// When changes of tables that others use are tried again.
     next_try: NextTry,
     /// Which tables let go of their past, and when.
@@ -101,6 +103,7 @@ impl GroupCommit {
             last_due_failure: None,
             failed_builds: FailedBuilds::default(),
             outside: OutsideBuild::default(),
+            builds_rest: false,
             next_try: NextTry::default(),
             floors: RetentionFloors::default(),
             upkeep_rests_until: None,
@@ -135,6 +138,10 @@ impl GroupCommit {
                 upkeep_is_due = true;
             }
             upkeep_is_due |= std::mem::take(&mut self.queue.lock().build_goes_on);
+            if self.builds_rest && !self.is_a_change_put_aside() {
+                self.builds_rest = false;
+                upkeep_is_due = true;
+            }
             if self.calls.has_caught_up.take() {
                 self.builds_are_due = true;
                 upkeep_is_due = true;
@@ -292,7 +299,7 @@ impl GroupCommit {
             let writes = batches.into_iter().zip(replies).zip(put_aside);
             for (((batch, reply), mut put_aside), outcome) in writes.zip(outcomes) {
                 let Some(reply) = reply else { continue };
-                let Some(again) = self.runs_again(&outcome, &mut put_aside) else {
+                let Some(again) = self.runs_again(&batch, &outcome, &mut put_aside) else {
                     answers.add(reply, self.answer(outcome));
                     continue;
                 };
@@ -325,6 +332,7 @@ impl GroupCommit {
     /// Whether a write is to run again, and when.
     fn runs_again(
         &mut self,
+        batch: &WriteBatch,
         outcome: &Result<Outcome, EngineError>,
         put_aside: &mut Option<Instant>,
     ) -> Option<Again> {
@@ -336,6 +344,10 @@ impl GroupCommit {
             Ok(Err(Refusal::TablesBusy)) if !self.queue.lock().closing => {
                 let now = Instant::now();
                 let since = *put_aside.get_or_insert(now);
+                // What is built of a table outside of commits may be what is in the way.
+                let catalogue = self.shared.catalogue();
+                let needs = |table| busy_tables::needs(batch, table, &catalogue);
+                self.builds_rest |= self.outside.end_of(needs);
                 let next = self.next_try.after(since, now);
                 next.map(|next| Again::After(Until::Later(next)))
             }
@@ -385,6 +397,11 @@ impl GroupCommit {
         }
     }
 
+    /// Whether a change of tables waits for its next try.
+    fn is_a_change_put_aside(&self) -> bool {
+        self.queue.lock().until_later(Instant::now()).is_some()
+    }
+
     fn defer(&self, until: Until, work: Work) {
         self.queue.lock().defer(until, work);
     }
@@ -431,7 +448,9 @@ impl GroupCommit {
     /// One piece of upkeep: an index that waits, or a slice of rows. Says whether more is
     /// waiting. A slice that fails is met again by the next write, which reports it.
     fn run_upkeep(&mut self) -> bool {
-        if self.builds_are_due {
+        let rests = !self.outside.has_begun() && self.is_a_change_put_aside();
+        self.builds_rest |= self.builds_are_due && rests;
+        if self.builds_are_due && !rests {
             let catalogue = self.shared.catalogue();
             if let Some((table, number)) = next_build(&catalogue, &self.failed_builds) {
                 match self.build_outside(table, number) {
