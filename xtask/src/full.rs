@@ -13,7 +13,7 @@ use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
-    deny, docs, drop_in, fast, interleavings, live, notices, php_ext, prose, python_cache,
+    deny, docs, drop_in, fast, interleavings, live, notices, on_database, php_ext, prose, python_cache,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
@@ -25,9 +25,10 @@ use crate::{
 /// Node one, Python, and the web SDK in a browser), those of our own clients in `clients/`
 /// (Python, Go and JavaScript), what guides show with its answers, the WordPress drop-in of `php/`
 /// as one file, the extension of PHP in `php/ext` and the cache for Python in `python/`, both of
-/// which it builds, the suites of functions as another user if this one is root, threads in the
-/// orders their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
-/// arithmetic in `bench/ttl`, and the report page in a browser.
+/// which it builds, the suites of functions as another user if this one is root, the suite of
+/// requests on PostgreSQL, threads in the orders their steps can take, the replay of the fuzz
+/// corpus, the checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a
+/// browser.
 /// Closes with `N passed, N failed`. After 80 minutes it stops what runs and closes so, too.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
@@ -111,6 +112,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     drop_in::steps(checkout, &mut lane)?;
     php_ext::steps(checkout, &mut lane, false)?;
     functions_as_user(checkout, &mut lane);
+    on_database::step(checkout, &mut lane)?;
     interleavings::step(checkout, &mut lane, false)?;
     Ok(lane.finish())
 }

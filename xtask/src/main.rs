@@ -25,6 +25,7 @@ mod lane;
 mod live;
 mod night;
 mod notices;
+mod on_database;
 mod php_deb;
 mod php_ext;
 mod prerequisite;

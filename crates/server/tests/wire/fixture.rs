@@ -6,7 +6,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{Clock, Config, Durability, Engine, LongReads, NewKey, Quotas, TransactionsBound};
+use engine::{
+    Clock, Config, Durability, Engine, LongReads, NewKey, Quotas, StorePlace, TransactionsBound,
+};
 use http_body_util::{BodyExt, Full};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
@@ -23,6 +25,8 @@ use server::serve::{self, Drained, Limits, ServeConfig};
 use server::telemetry::Telemetry;
 use testing::WallClock;
 use tokio::sync::oneshot;
+
+use crate::place;
 
 pub const PROJECT: &str = "p";
 pub const KEY: &str = "standard_key";
@@ -67,9 +71,9 @@ fn rng(bytes: &mut [u8]) {
     getrandom::fill(bytes).unwrap();
 }
 
-fn config(directory: &std::path::Path) -> Config {
+fn config(place: StorePlace) -> Config {
     Config {
-        place: directory.into(),
+        place,
         durability: Durability::Normal,
         reader_cache_bytes: 1 << 20,
         read_limit_ms: 15_000,
@@ -99,7 +103,22 @@ pub struct TestServer {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
     directory: Option<tempfile::TempDir>,
+    place: StorePlace,
     quotas: Quotas,
+}
+
+/// Where a server keeps what it has.
+struct Kept {
+    directory: tempfile::TempDir,
+    place: StorePlace,
+}
+
+impl Kept {
+    fn new() -> Kept {
+        let directory = tempfile::tempdir().unwrap();
+        let place = place::choose(directory.path());
+        Kept { directory, place }
+    }
 }
 
 /// An answer.
@@ -187,9 +206,8 @@ impl TestServer {
 
     /// Believes the proxy that connects when it names the client.
     pub fn start_behind_a_proxy() -> TestServer {
-        let directory = tempfile::tempdir().unwrap();
-        let proxies = TrustedProxies::Hops(1);
-        let server = TestServer::over(directory, LIMITS, None, LONG_READS, None, QUOTAS, proxies);
+        let (kept, proxies) = (Kept::new(), TrustedProxies::Hops(1));
+        let server = TestServer::over(kept, LIMITS, None, LONG_READS, None, QUOTAS, proxies);
         server.runtime.block_on(create_project(&server.engine));
         server
     }
@@ -210,11 +228,8 @@ impl TestServer {
         test_clock: Option<Arc<SetClock>>,
         quotas: Quotas,
     ) -> TestServer {
-        let directory = tempfile::tempdir().unwrap();
-        let proxies = TrustedProxies::None;
-        let server = TestServer::over(
-            directory, limits, tls, long_reads, test_clock, quotas, proxies,
-        );
+        let (kept, proxies) = (Kept::new(), TrustedProxies::None);
+        let server = TestServer::over(kept, limits, tls, long_reads, test_clock, quotas, proxies);
         server.runtime.block_on(create_project(&server.engine));
         server
     }
@@ -233,14 +248,17 @@ impl TestServer {
     pub fn restart_after(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> TestServer {
         self.stop();
         meanwhile(self.directory());
-        let directory = self.directory.take().unwrap();
+        let kept = Kept {
+            directory: self.directory.take().unwrap(),
+            place: self.place.clone(),
+        };
         let quotas = self.quotas;
         let proxies = TrustedProxies::None;
-        TestServer::over(directory, LIMITS, None, LONG_READS, None, quotas, proxies)
+        TestServer::over(kept, LIMITS, None, LONG_READS, None, quotas, proxies)
     }
 
     fn over(
-        directory: tempfile::TempDir,
+        Kept { directory, place }: Kept,
         limits: Limits,
         tls: Option<TlsFiles>,
         long_reads: LongReads,
@@ -253,13 +271,19 @@ impl TestServer {
             long_reads,
             quotas,
             answer_bytes_max: limits.answer_bytes_max,
-            ..config(directory.path())
+            ..config(place.clone())
         };
         let of_engine: Arc<dyn Clock> = match &test_clock {
             Some(test_clock) => test_clock.clone(),
             None => clock.clone(),
         };
-        let engine = Engine::open(config, of_engine).unwrap();
+        let engine = match &place {
+            StorePlace::Directory(_) => Engine::open(config, of_engine),
+            StorePlace::Database(_) => {
+                Engine::open_database(&config, (None, directory.path()), of_engine)
+            }
+        };
+        let engine = engine.unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -299,6 +323,7 @@ impl TestServer {
             stop: Some(stop),
             thread: Some(thread),
             directory: Some(directory),
+            place,
             quotas,
         }
     }

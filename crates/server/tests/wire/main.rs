@@ -27,6 +27,7 @@ mod not_modified;
 mod pages_of_time;
 mod periods;
 mod pinned;
+mod place;
 mod project;
 mod quotas;
 mod ranges;

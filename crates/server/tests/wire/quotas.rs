@@ -21,8 +21,7 @@ fn server() -> TestServer {
     assert_eq!(made.status, 201, "{}", made.text);
     for id in ["t", "beside"] {
         let table = json!({"tableId": id, "name": "T", "columns": [
-            {"key": "n", "type": "integer"}, {"key": "s", "type": "longtext"},
-            {"key": "hidden", "type": "longtext", "encrypt": true}]});
+            {"key": "n", "type": "integer"}, {"key": "s", "type": "longtext"}]});
         let made = server.ask("POST", "/v1/tablesdb/d/tables", &table.to_string());
         assert_eq!(made.status, 201, "{}", made.text);
     }
@@ -102,7 +101,6 @@ fn full_project_refuses_every_write_that_adds_bytes() {
     let before = server.ask("GET", ROWS, "").text;
     let row = format!("{ROWS}/r0");
     let many = json!({"rows": [{"$id": "x", "s": text()}, {"$id": "y", "n": 1}]});
-    let hidden = json!({"data": {"n": 2, "hidden": "y".repeat(900)}});
     let period =
         json!({"data": {"s": text(), "$validFrom": "2020-01-01", "$validTo": "2021-01-01"}});
     let scheduled = json!({"data": {"s": "later", "$validFrom": "2100-01-01"}});
@@ -113,7 +111,6 @@ fn full_project_refuses_every_write_that_adds_bytes() {
         ("PUT", ROWS, many),
         ("PUT", &format!("{ROWS}/z"), json!({"data": {"s": text()}})),
         ("PATCH", &row, json!({"data": {"n": 2}})),
-        ("PATCH", &row, hidden),
         ("PUT", &row, period),
         ("PATCH", &row, scheduled),
         ("PATCH", &format!("{row}/n/increment"), json!({"value": 1})),
@@ -125,10 +122,22 @@ fn full_project_refuses_every_write_that_adds_bytes() {
     }
     assert_eq!(server.ask("GET", ROWS, "").text, before);
     assert_eq!(bytes(&server), count * VERSION_BYTES);
-    assert_eq!(server.engine.taken().project_bytes_refused, 12);
+    assert_eq!(server.engine.taken().project_bytes_refused, 11);
     // It is as full after a restart.
     let server = server.restart();
     is_full(&insert(&server, BESIDE, "r"), "after a restart");
+}
+
+#[test]
+fn full_project_refuses_encrypted_values_too() {
+    let server = server();
+    let hidden = json!({"key": "hidden", "required": false, "encrypt": true});
+    let path = "/v1/tablesdb/d/tables/t/columns/longtext";
+    server.make("POST", path, &hidden);
+    fill(&server, ROWS);
+    let hidden = json!({"data": {"n": 2, "hidden": "y".repeat(900)}});
+    let refused = server.ask("PATCH", &format!("{ROWS}/r0"), &hidden.to_string());
+    is_full(&refused, "an encrypted value");
 }
 
 #[test]
