@@ -30,6 +30,7 @@ mod list_read;
 mod moving;
 mod pending;
 mod place;
+mod plan_words;
 mod postgres;
 mod read_threads;
 mod refusal;

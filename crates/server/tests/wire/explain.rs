@@ -47,7 +47,8 @@ fn explanation_names_the_index_that_would_help_until_it_is_there() {
         "{found}"
     );
     let plan = found["plan"].to_string();
-    assert!(plan.contains("USING INDEX by_year"), "{plan}");
+    assert!(plan.to_lowercase().contains("using "), "{plan}");
+    assert!(plan.contains("by_year"), "{plan}");
     let index = json!({"key": "both", "type": "key", "columns": ["genre", "year"],
         "orders": ["ASC", "DESC"]});
     server.make("POST", "/v1/tablesdb/d/tables/t/indexes", &index);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use model::{Mark, Row, Table, TableNumber, Timestamp};
-use query::Dialect;
+use query::{Dialect, Query};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
@@ -36,6 +36,7 @@ use crate::{
 };
 
 mod boundary;
+mod explain;
 mod found_row;
 mod functions_of;
 mod kept_statements;
@@ -56,6 +57,7 @@ mod tested;
 mod tests;
 mod whole;
 
+use explain::PlanOf;
 use lending::{DatabaseStanding, Lending, LentConnection};
 use point::OwnedPoint;
 use read_halt::{ReadHalt, Step};
@@ -463,6 +465,15 @@ impl StoreReads for DatabaseReads {
     fn last_erasure<'a>(&'a self, tables: &'a [TableNumber]) -> StoreFuture<'a, Option<Mark>> {
         let read = constraints::last_erasure(Dialect::Postgres, tables);
         Box::pin(async move { Ok(self.first(read).await?.flatten()) })
+    }
+
+    fn explain<'a>(&'a self, query: &'a Query) -> StoreFuture<'a, Vec<String>> {
+        // From where in the order the rows come changes nothing about how they are found.
+        let query = Query {
+            cursor: None,
+            ..query.clone()
+        };
+        self.run(PlanOf(query), false)
     }
 
     fn offload(&self, kind: OffloadKind, of_guest: bool, work: Work) -> StoreFuture<'static, ()> {
