@@ -11,6 +11,7 @@ mod detachable_run;
 mod execution;
 mod guest_queue;
 mod live_runs;
+mod log_rate;
 mod own_variables;
 mod package_caches;
 mod prepared;

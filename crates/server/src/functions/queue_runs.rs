@@ -158,6 +158,7 @@ impl RunningFunctions {
                 let execution = Execution::new(request, deployment, outcome, times);
                 let (mut record, held) = execution.into_kept();
                 record.scheduled = queued.is_scheduled.then_some(queued.due);
+                let record = self.records().bounded(function, record);
                 return (StartEnd::Ended(Box::new(record)), held);
             }
             Err(fault) => match unseen(fault, queued.attempt) {

@@ -9,6 +9,7 @@ use model::Function;
 use tokio::sync::Notify;
 
 use super::counts::FunctionCounts;
+use super::log_rate::LogRate;
 
 /// A record waits so long for others. With the commit itself, whatever a crash may take is younger
 /// than 50 ms (wire protocol, executions).
@@ -38,6 +39,7 @@ pub struct ExecutionRecords {
     durability: RecordsDurability,
     waiting: Mutex<WaitingRecords>,
     expected: Notify,
+    logs: LogRate,
     counts: Arc<FunctionCounts>,
     /// Who holds it writes.
     writing: tokio::sync::Mutex<()>,
@@ -51,8 +53,15 @@ impl ExecutionRecords {
             counts,
             waiting: Mutex::default(),
             expected: Notify::new(),
+            logs: LogRate::default(),
             writing: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// What is kept of this record: logs are cut where its function brings too much of them.
+    pub fn bounded(&self, function: &Function, mut record: ExecutionRecord) -> ExecutionRecord {
+        self.logs.bound(function.seq, &mut record, Instant::now());
+        record
     }
 
     /// Takes a record in, and waits for the store where that is asked for, or too many wait.
@@ -66,6 +75,7 @@ impl ExecutionRecords {
         record: ExecutionRecord,
     ) -> Result<(), EngineError> {
         let ended = Instant::now();
+        let record = self.bounded(&function, record);
         if self.durability == RecordsDurability::Durable {
             engine.keep_executions(vec![(function, record)]).await?;
             self.counts.records_stored([ended.elapsed()].into_iter());

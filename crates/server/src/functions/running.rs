@@ -281,6 +281,11 @@ impl RunningFunctions {
         &self.queue
     }
 
+    /// What keeps the records of executions.
+    pub(super) fn records(&self) -> &ExecutionRecords {
+        &self.records
+    }
+
     /// Where runs are counted.
     pub(super) fn counts(&self) -> &FunctionCounts {
         &self.counts
