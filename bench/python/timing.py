@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import math
 import os
 import statistics
 import subprocess
@@ -10,6 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+#: Calls of a thread in a row, some 200 microseconds: shorter than a thread's turn of a core.
+SLICE = 2_000
+#: So often slices are made again, if no thread had a core for itself in any of them.
+TRIES = 20
 
 #: Nanoseconds for so many calls.
 Timed = Callable[[int], float]
@@ -107,8 +113,62 @@ def together(function: Any, count_of_threads: int) -> Side:
 
 def growth(functions: Sequence[Any]) -> Side:
     """A call while each function is called in a thread, in percent of one by itself."""
-    alone, together = each_in_a_thread(functions[:1]), each_in_a_thread(functions)
-    return Side(lambda count: 100 * together.timed(count) / alone.timed(count) * count, 50_000)
+
+    def timed(count: int) -> float:
+        return 100 * side_by_side(functions, count) / side_by_side(functions[:1], count) * count
+
+    return Side(timed, 50_000)
+
+
+def side_by_side(functions: Sequence[Any], count: int) -> float:
+    """Time of one call, while each function is called in a thread of its own: of the slices of
+    calls in which each thread had a core for itself, at the same time as the others."""
+    for _ in range(TRIES):
+        fair = [spans for spans in slices(functions, count) if is_fair(spans)]
+        if fair:
+            lasted = [span.end - span.start for spans in fair for span in spans]
+            return statistics.median(lasted) / SLICE
+    # Without a core for each thread there is no figure.
+    return math.nan
+
+
+def slices(functions: Sequence[Any], count: int) -> "list[tuple[Span, ...]]":
+    """What each slice took in each thread; the threads begin it together."""
+    arrived = [0] * len(functions)
+    spans: list[list[Span]] = [[] for _ in functions]
+
+    def work(place: int, function: Any) -> None:
+        for number in range(1, count // SLICE + 1):
+            arrived[place] = number
+            while min(arrived) < number:
+                pass
+            spent, start = time.thread_time_ns(), time.perf_counter_ns()
+            for _ in range(SLICE):
+                function(1)
+            end = time.perf_counter_ns()
+            spans[place].append(Span(start, end, time.thread_time_ns() - spent))
+
+    running = [threading.Thread(target=work, args=pair) for pair in enumerate(functions)]
+    [thread.start() for thread in running]
+    [thread.join() for thread in running]
+    return list(zip(*spans, strict=True))
+
+
+@dataclasses.dataclass
+class Span:
+    """A slice of one thread, in nanoseconds."""
+
+    start: int
+    end: int
+    spent: int
+
+
+def is_fair(spans: Sequence[Span]) -> bool:
+    """Whether no thread was stopped, and none worked alone for long."""
+    together = min(span.end for span in spans) - max(span.start for span in spans)
+    whole = max(span.end for span in spans) - min(span.start for span in spans)
+    is_whole = all(span.spent >= 0.95 * (span.end - span.start) for span in spans)
+    return is_whole and together >= 0.8 * whole
 
 
 def each_in_a_thread(functions: Sequence[Any]) -> Side:
