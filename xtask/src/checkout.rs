@@ -100,8 +100,8 @@ impl Checkout {
         command
     }
 
-    /// The program as tests of the workspace build it: without optimisation, with every check of its
-    /// arithmetic, and with the rules that tests can switch off.
+    /// The program as tests of the workspace build it: without optimisation, with every check of
+    /// its arithmetic, and with the rules that tests can switch off.
     pub fn debug_binary(&self) -> Result<PathBuf> {
         Ok(self.target()?.join("debug").join("tidemark"))
     }

@@ -13,7 +13,8 @@ use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
-    deny, docs, drop_in, fast, interleavings, live, notices, on_database, php_ext, prose, python_cache,
+    deny, docs, drop_in, fast, interleavings, live, notices, on_database, php_ext, prose,
+    python_cache,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).

@@ -64,7 +64,7 @@ pub fn choose(directory: &Path) -> StorePlace {
 }
 
 #[test]
-fn what_ran_on_a_directory_is_what_the_list_says() {
+fn tests_on_a_directory_are_those_of_the_list() {
     let listed = of_directories();
     if let (Err(_), Some(record)) = (std::env::var(DATABASE), std::env::var_os(RECORD)) {
         let record = fs::read_to_string(record).unwrap();
