@@ -13,7 +13,7 @@ use engine::{DatabaseUrl, StorePlace};
 /// schema of its own in it.
 const DATABASE: &str = "TIDEMARK_TEST_DATABASE";
 /// A file to which each server of the suite adds a line: its test, and where its store is. Where
-/// the suite ran whole on a database, [`what_ran_on_a_directory_is_what_the_list_says`] reads it.
+/// the suite ran whole on a database, [`tests_on_a_directory_are_those_of_the_list`] reads it.
 const RECORD: &str = "TIDEMARK_TEST_RECORD";
 
 /// Tests of data directories alone, and why.
