@@ -19,34 +19,7 @@ cd "$checkout"
 target=${CARGO_TARGET_DIR:-$checkout/target}
 root=$folder/debian-13
 
-# Runs a command in Debian 13, where the checkout is found under its own name.
-inside() {
-	unshare --mount sh -c 'set -e; root=$1 checkout=$2; shift 2
-		mkdir -p "$root$checkout"
-		mount --bind "$checkout" "$root$checkout"
-		mount -t proc proc "$root/proc"
-		mount --rbind /dev "$root/dev"
-		exec chroot "$root" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"' \
-		inside "$root" "$checkout" "$@"
-}
-
-# A root that is kept gets the PHP of today as a new one does, and the headers of that PHP.
-make_root() {
-	if ! [ -e "$root/made" ]; then
-		rm -rf "$root"
-		debootstrap --variant=minbase trixie "$root" http://deb.debian.org/debian
-		printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
-		chmod +x "$root/usr/sbin/policy-rc.d"
-		touch "$root/made"
-	fi
-	inside apt-get update -q
-	inside apt-get upgrade -q -y
-	inside apt-get install -q -y --no-install-recommends php8.4-cli php8.4-fpm php8.4-sqlite3
-	# The headers alone: the compiler is that of this machine.
-	inside sh -c 'cd /srv && rm -f php8.4-dev_*.deb && apt-get download php8.4-dev &&
-		dpkg -x php8.4-dev_*.deb /'
-	inside php8.4 -v
-}
+. "$checkout/tests/debian.sh"
 
 # Prints a closing line as the suites do.
 expect() {
@@ -58,7 +31,11 @@ expect() {
 	exit 1
 }
 
-make_root
+make_root trixie php8.4-cli php8.4-fpm php8.4-sqlite3
+# The headers alone: the compiler is that of this machine.
+inside sh -c 'cd /srv && rm -f php8.4-dev_*.deb && apt-get download php8.4-dev &&
+	dpkg -x php8.4-dev_*.deb /'
+inside php8.4 -v
 config=$folder/php-config
 printf '#!/bin/sh\nchroot "%s" php-config8.4 "$@" | sed "s# *-I/# -I%s/#g"\n' \
 	"$root" "$root" > "$config"
