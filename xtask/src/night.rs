@@ -9,14 +9,15 @@ use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 use crate::{
     bench, counts, deny, docs, drop_in, full, fuzz, interleavings, live, php_ext, prerequisite,
-    python_cache,
+    python_cache, wheels,
 };
 
 /// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
-/// of PHP, the extension of PHP in Debian 13, every page of the documentation in a browser, what
-/// is known against the dependencies, ten minutes of fuzzing for each target, hundreds of requests
-/// of each kind that the OpenAPI document describes, what requests cost by counting and how many
-/// bytes one of each takes, then the benchmarks (hours; for the night).
+/// of PHP, the extension of PHP in Debian 13, the Python cache on the interpreters of Debian's
+/// unstable suite, every page of the documentation in a browser, what is known against the
+/// dependencies, ten minutes of fuzzing for each target, hundreds of requests of each kind that
+/// the OpenAPI document describes, what requests cost by counting and how many bytes one of each
+/// takes, then the benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -55,7 +56,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         prerequisite::for_tiers(),
         prerequisite::for_web(),
         prerequisite::for_wordpress(),
-        prerequisite::for_debian_13(),
+        prerequisite::for_other_debian(),
         bench::missing(&benches),
     ]
     .concat();
@@ -74,7 +75,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
     interleavings::step(checkout, &mut lane, true)?;
     python_cache::steps(checkout, &mut lane, true)?;
-
+    wheels::newer_interpreters(checkout, &mut lane)?;
     drop_in::long_steps(checkout, &mut lane)?;
     php_ext::debian_13(checkout, &mut lane)?;
     php_ext::steps(checkout, &mut lane, true)?;

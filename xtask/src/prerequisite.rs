@@ -258,7 +258,7 @@ pub fn for_fuzz() -> Vec<Missing> {
 }
 
 /// What another Debian is made with.
-pub fn for_debian_13() -> Vec<Missing> {
+pub fn for_other_debian() -> Vec<Missing> {
     if version_of("debootstrap").is_some() {
         return Vec::new();
     }

@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::checkout::Checkout;
 use crate::install::{self, Packages};
+use crate::lane::{LANE_VARIABLE, Lane};
 use crate::python_cache;
+use crate::tally::Runner;
 
 /// Builds the wheels of the Python cache into target/dist.
 ///
@@ -59,6 +61,35 @@ const KINDS: [WheelKind; 3] = [
 /// # Errors
 /// When a tool cannot be installed, or a file not be written.
 pub fn run(checkout: &Checkout, _: &WheelArguments) -> Result<ExitCode> {
+    match build_all(checkout)? {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// Builds them, and runs the suite at its long sizes with that of the stable interface, on the
+/// interpreters of Debian's unstable suite, by a script.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn newer_interpreters(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    let room = python_cache::FOLDER;
+    let name = format!("tests of {room} on newer interpreters");
+    if !lane.step(&format!("wheels of {room}"), |_| build_all(checkout)) {
+        lane.not_run(&name);
+        return Ok(());
+    }
+    let mut script = checkout.command("sh");
+    script.arg("debian-sid.sh");
+    script.arg(checkout.target()?.join("debian-sid"));
+    script.arg(stable(checkout)?);
+    script.current_dir(checkout.root.join(room).join("tests"));
+    script.env(LANE_VARIABLE, "night");
+    lane.run(&name, Runner::Pytest, &mut script);
+    Ok(())
+}
+
+fn build_all(checkout: &Checkout) -> Result<bool> {
     for packages in [python_cache::PACKAGES, TOOLS] {
         if !packages.are_present(checkout)? && !install::run_all(packages.install(checkout)?)? {
             bail!("the packages of {} cannot be installed", packages.folder());
@@ -66,26 +97,49 @@ pub fn run(checkout: &Checkout, _: &WheelArguments) -> Result<ExitCode> {
     }
     let target = checkout.target()?;
     // Emptied first: maturin adds to it, and each wheel in it is checked.
-    let (built, folder) = (target.join("wheels"), target.join("dist/python"));
+    let (built, folder) = (target.join("wheels"), folder(checkout)?);
     let _ = fs::remove_dir_all(&folder);
     for path in [&built, &folder] {
         fs::create_dir_all(path).with_context(|| checkout.shown(path))?;
     }
     for kind in &KINDS {
         if !build(checkout, kind, &built, &folder)? {
-            return Ok(ExitCode::FAILURE);
+            return Ok(false);
         }
     }
-    let mut wheels = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| checkout.shown(&folder))? {
-        wheels.push(entry?.path());
-    }
-    wheels.sort();
-    for wheel in &wheels {
+    for wheel in &in_folder(checkout, &folder)? {
         check(checkout, wheel)?;
         println!("{}", checkout.shown(wheel));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
+}
+
+/// The one for 3.12 and every later interpreter with a lock.
+fn stable(checkout: &Checkout) -> Result<PathBuf> {
+    let folder = folder(checkout)?;
+    let wheels = in_folder(checkout, &folder)?;
+    let mut stable = wheels
+        .into_iter()
+        .filter(|wheel| wheel.to_string_lossy().contains("-abi3-"));
+    stable.next().with_context(|| {
+        format!(
+            "{} holds no wheel of the stable interface",
+            checkout.shown(&folder)
+        )
+    })
+}
+
+fn folder(checkout: &Checkout) -> Result<PathBuf> {
+    Ok(checkout.target()?.join("dist/python"))
+}
+
+fn in_folder(checkout: &Checkout, folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut wheels = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| checkout.shown(folder))? {
+        wheels.push(entry?.path());
+    }
+    wheels.sort();
+    Ok(wheels)
 }
 
 fn build(checkout: &Checkout, kind: &WheelKind, built: &Path, folder: &Path) -> Result<bool> {
