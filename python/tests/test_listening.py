@@ -276,7 +276,8 @@ while not os.waitpid(pid, os.WNOHANG)[0]:
     time.sleep(0.01)
 print("done")
 """
-    command = [sys.executable, "-c", program, place.url]
+    # From 3.12 the interpreter warns of a fork next to a thread, which is what this is about.
+    command = [sys.executable, "-W", "ignore", "-c", program, place.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
