@@ -468,30 +468,38 @@ def test_async_calls_that_miss_together_share_one_run_and_no_object() -> None:
 
 def test_async_cancelling_one_caller_cancels_nobody_else() -> None:
     ended = []
+    go_on = asyncio.Event()
 
     @cache
     async def slow(number: int) -> int:
         try:
-            await asyncio.sleep(0.05)
+            await go_on.wait()
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
         ended.append("whole")
         return number
 
+    async def some_turns() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
     async def main() -> None:
         callers = [asyncio.create_task(slow(1)) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        await some_turns()
         callers[0].cancel()
+        await some_turns()
+        go_on.set()
         results = await asyncio.gather(*callers, return_exceptions=True)
         assert isinstance(results[0], asyncio.CancelledError)
         assert results[1:] == [1, 1] and ended == ["whole"]
+        go_on.clear()
         alone = asyncio.create_task(slow(2))
-        await asyncio.sleep(0.01)
+        await some_turns()
         alone.cancel()
-        await asyncio.gather(alone, return_exceptions=True)
-        await asyncio.sleep(0.01)
+        await some_turns()
         assert ended == ["whole", "cancelled"]
+        go_on.set()
         assert await slow(2) == 2
 
     asyncio.run(main())
