@@ -123,22 +123,24 @@ fn records_that_are_old_go_in_slices_of_a_thousand_without_an_execution() {
     assert!(!block_on(db.store.run_upkeep()).unwrap());
 }
 
+/// Limits the records of `f`.
+fn limit(records_max: Option<u32>, records_bytes_max: Option<u64>) -> Op {
+    let options = FunctionOptionsChange {
+        records_max,
+        records_bytes_max,
+        ..FunctionOptionsChange::default()
+    };
+    let change = FunctionChange {
+        options: Some(options),
+        ..FunctionChange::default()
+    };
+    Op::Catalogue(CatalogueOp::UpdateFunction(name("f"), Box::new(change)))
+}
+
 #[test]
 fn records_beyond_a_lower_limit_go_when_it_is_set() {
     let directory = Directory::new();
     let mut db = open(&directory);
-    let limit = |records_max, records_bytes_max| {
-        let options = FunctionOptionsChange {
-            records_max,
-            records_bytes_max,
-            ..FunctionOptionsChange::default()
-        };
-        let change = FunctionChange {
-            options: Some(options),
-            ..FunctionChange::default()
-        };
-        Op::Catalogue(CatalogueOp::UpdateFunction(name("f"), Box::new(change)))
-    };
     keep(&mut db, ("f", 1), 1_200, "");
     db.ok(vec![limit(Some(30), None)]);
     slices(&db);
@@ -155,6 +157,27 @@ fn records_beyond_a_lower_limit_go_when_it_is_set() {
     db.ok(vec![limit(Some(2_000), None)]);
     slices(&db);
     assert_eq!(kept(&directory), [(1, 500)]);
+}
+
+#[test]
+fn large_records_after_many_small_ones_leave_the_small_ones_to_the_upkeep() {
+    let directory = Directory::new();
+    let mut db = open(&directory);
+    db.ok(vec![limit(None, Some(1 << 20))]);
+    keep(&mut db, ("f", 1), 2_500, "");
+    let large = "x".repeat(1_000_000);
+    // Each makes way for itself as far as three small ones do.
+    for _ in 0..8 {
+        db.next.0 += 1;
+        keep(&mut db, ("f", 1), 1, &large);
+    }
+    assert_eq!(slices(&db), 0, "less than a slice is not worth one");
+    for _ in 0..4 {
+        db.next.0 += 1;
+        keep(&mut db, ("f", 1), 1, &large);
+    }
+    slices(&db);
+    assert_eq!(kept(&directory), [(1, 1)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use model::{Function, Timestamp};
 
 use super::halt::Step;
 use super::run::Run;
+use super::slices::SLICE_BYTES_MAX;
 use super::stored_tables::StoredTables;
 use crate::execution_record::ExecutionRecord;
 use crate::function_name::FunctionName;
@@ -11,6 +12,9 @@ use crate::stored::executions;
 
 /// Most records that go for one that is kept: more than one, so that lower limits are reached.
 const TRIMMED_MAX: usize = 3;
+/// Bytes above the limit that are left to the upkeep: not less, or it would work for each record of
+/// a function whose records differ in size.
+const LEFT_BYTES_MIN: i64 = SLICE_BYTES_MAX as i64;
 const DAY_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// How many records a function keeps at most, how many bytes of them, and since when.
@@ -46,7 +50,7 @@ impl<D: StoredTables> Run<'_, D> {
             let count = executions::count(seq, 1, record.size_bytes() as i64);
             self.rows().change_stored(&count)?;
         }
-        self.trim_executions(seq, &self.kept_of(&function))
+        self.trim_executions(&function)
     }
 
     fn kept_of(&self, function: &Function) -> KeptAtMost {
@@ -85,16 +89,23 @@ impl<D: StoredTables> Run<'_, D> {
     }
 
     /// Lets go of the oldest records of a function while they are too many, too large or too old.
-    fn trim_executions(&self, function: i64, most: &KeptAtMost) -> Step<()> {
+    /// A few here, and the upkeep does the rest where large ones have come after many small ones.
+    fn trim_executions(&self, function: &Function) -> Step<()> {
+        let (seq, most) = (function.seq, self.kept_of(function));
+        let mut bytes = 0;
         for _ in 0..TRIMMED_MAX {
-            let Some(kept) = self.rows().first_stored(&executions::kept(function))? else {
-                break;
+            let Some(kept) = self.rows().first_stored(&executions::kept(seq))? else {
+                return Ok(());
             };
             let is_recent = kept.oldest_created >= most.since;
             if kept.count <= most.count && kept.bytes <= most.bytes && is_recent {
-                break;
+                return Ok(());
             }
-            self.remove_execution(function, (kept.oldest, kept.oldest_bytes))?;
+            self.remove_execution(seq, (kept.oldest, kept.oldest_bytes))?;
+            bytes = kept.bytes - kept.oldest_bytes;
+        }
+        if bytes > most.bytes.saturating_add(LEFT_BYTES_MIN) {
+            self.leave_old_executions(function)?;
         }
         Ok(())
     }
