@@ -12,11 +12,13 @@ mod session;
 mod tree;
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
@@ -37,15 +39,18 @@ pub const SIGNAL_CODE: i32 = 128;
 /// Users of jails that a launcher started as root makes; no system gives these numbers away.
 const USERS_FIRST: u32 = 1_879_048_192;
 const USERS_COUNT: u32 = 1 << 24;
-/// Users of one server, before those of the next process id begin.
-const USERS_OF_PROCESS: u32 = 1 << 12;
 
 /// A user for one jail. The limit of processes counts all that a user has on the host: two jails
 /// with one user would take them from each other.
 pub fn next_user() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own = std::process::id().wrapping_mul(USERS_OF_PROCESS);
-    USERS_FIRST + own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % USERS_COUNT
+    static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(drawn()));
+    USERS_FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % USERS_COUNT
+}
+
+/// Where the users of a server begin. By chance: of the servers of a host nothing else is sure to
+/// differ, as in containers they have the same process id.
+fn drawn() -> u32 {
+    RandomState::new().hash_one(()) as u32
 }
 
 /// How well a process is shut in.
@@ -371,6 +376,13 @@ mod tests {
             range.contains(&first) && range.contains(&second),
             "{first} {second}"
         );
+    }
+
+    #[test]
+    fn users_of_servers_begin_apart() {
+        let first = drawn() % USERS_COUNT;
+        // One in 16,777,216 meets it.
+        assert!((0..4).any(|_| drawn() % USERS_COUNT != first));
     }
 
     #[test]
