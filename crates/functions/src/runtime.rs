@@ -446,6 +446,51 @@ mod tests {
         assert_eq!(missing[4], "`python3` is not on the search path");
     }
 
+    /// An interpreter that says to have this version. Written by another process: a file that this
+    /// one writes cannot be started while another thread of it starts something.
+    fn pretended(folder: &Path, version: &str) -> PathBuf {
+        const WRITE: &str = r##"printf "#!/bin/sh\necho '%s'\n" "$2" > "$1" && chmod +x "$1""##;
+        let program = folder.join(version);
+        let said = format!(r#"{{"version":"{version}","program":"/bin/true","folders":[]}}"#);
+        let mut shell = std::process::Command::new("sh");
+        let written = shell
+            .args(["-c", WRITE, "sh"])
+            .arg(&program)
+            .arg(said)
+            .status();
+        assert!(written.unwrap().success());
+        program
+    }
+
+    #[test]
+    fn a_runtime_that_is_named_stands_in_for_the_id_of_its_version_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = pretended(folder.path(), "22.5.1");
+        let runtimes = InstalledRuntimes::find(
+            folder.path().as_os_str(),
+            &[
+                ("node-22".to_owned(), node.clone()),
+                ("node-20".to_owned(), pretended(folder.path(), "20.1.0")),
+                ("node-20.0".to_owned(), node),
+                ("python-3.8".to_owned(), pretended(folder.path(), "3.8.1")),
+            ],
+        );
+        let version = |id: &str| runtimes.by_id(id).map(|runtime| runtime.version.as_str());
+        assert_eq!(version("node-22"), Some("22.5.1"));
+        assert_eq!(version("node-20.0"), Some("20.1.0"));
+        assert_eq!(version("node-20"), Some("20.1.0"));
+        assert_eq!(version("node-18.0"), None);
+        let missing: Vec<String> = runtimes.missing().iter().map(ToString::to_string).collect();
+        assert!(
+            missing[0].ends_with("is version 22.5.1, which is not `node-20.0`"),
+            "{missing:?}"
+        );
+        assert!(
+            missing[1].ends_with("is version 3.8.1; functions need 3.9 or newer"),
+            "{missing:?}"
+        );
+    }
+
     #[test]
     fn a_runtime_keeps_a_quarter_of_its_memory_beside_the_heap() {
         let arguments = manifest("node").arguments;
