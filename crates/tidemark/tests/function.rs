@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -741,6 +742,39 @@ fn deploy_waits_for_the_build_and_run_prints_what_came_of_it() {
         let refused = function(&folder, &["run", "hello", "--path", &"x".repeat(3_000)]);
         assert_refused(&refused, 1, "running `hello`: the server refused");
     }
+}
+
+#[test]
+fn logs_are_followed_as_runs_end() {
+    if !has_jail() {
+        return;
+    }
+    let folder = Folder::new();
+    let _server = running(&folder, "node");
+    done(&function(&folder, &["deploy"]));
+    let run = |path: &str| function(&folder, &["run", "--path", path, "--body", "{}"]);
+    done(&run("/before"));
+    let mut follow = command(&folder, &["logs", "--follow"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let (said, lines) = channel();
+    let stdout = BufReader::new(follow.stdout.take().unwrap());
+    let reading = thread::spawn(move || {
+        for line in stdout.lines().map_while(Result::ok) {
+            let _ = said.send(line);
+        }
+    });
+    let until = |part: &str| {
+        // The machine may be busy.
+        let next = || lines.recv_timeout(Duration::from_mins(1)).unwrap();
+        while !next().contains(part) {}
+    };
+    until("  log | POST /before");
+    done(&run("/after"));
+    until("  log | POST /after");
+    testing::send_signal(follow.id(), "INT").unwrap();
+    assert!(follow.wait().unwrap().success());
+    reading.join().unwrap();
+    assert_eq!(lines.try_iter().count(), 0, "each run is shown once");
 }
 
 #[test]
