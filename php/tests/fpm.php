@@ -10,11 +10,12 @@ class Fpm {
 	/** Standard output and standard error: both are what a request printed. */
 	const PRINTED = array( 6, 7 );
 
+	/** That of the PHP that runs the tests: another one would not load the same extension. */
 	public static function program() {
-		foreach ( array( '/usr/sbin', '/usr/local/sbin', '/usr/bin' ) as $folder ) {
-			$path = "$folder/php-fpm" . PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;
-			if ( is_executable( $path ) ) {
-				return $path;
+		$folder = dirname( PHP_BINDIR ) . '/sbin';
+		foreach ( array( 'php-fpm' . PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION, 'php-fpm' ) as $name ) {
+			if ( is_executable( "$folder/$name" ) ) {
+				return "$folder/$name";
 			}
 		}
 		return null;

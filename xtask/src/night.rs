@@ -13,11 +13,12 @@ use crate::{
 };
 
 /// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
-/// of PHP, the extension of PHP in Debian 13, the Python cache on the interpreters of Debian's
-/// unstable suite, every page of the documentation in a browser, what is known against the
-/// dependencies, ten minutes of fuzzing for each target, hundreds of requests of each kind that
-/// the OpenAPI document describes, what requests cost by counting and how many bytes one of each
-/// takes, then the benchmarks (hours; for the night).
+/// of PHP, the extension of PHP in two Debians, with threads and where each access to memory is
+/// watched, the Python cache on the interpreters of Debian's unstable suite, every page of the
+/// documentation in a browser, what is known against the dependencies, ten minutes of fuzzing for
+/// each target, hundreds of requests of each kind that the OpenAPI document describes, what
+/// requests cost by counting and how many bytes one of each takes, then the benchmarks (hours; for
+/// the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -57,6 +58,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         prerequisite::for_web(),
         prerequisite::for_wordpress(),
         prerequisite::for_other_debian(),
+        prerequisite::for_php_at_night(),
         bench::missing(&benches),
     ]
     .concat();
@@ -77,7 +79,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     python_cache::steps(checkout, &mut lane, true)?;
     wheels::newer_interpreters(checkout, &mut lane)?;
     drop_in::long_steps(checkout, &mut lane)?;
-    php_ext::debian_13(checkout, &mut lane)?;
+    php_ext::scripts(checkout, &mut lane)?;
     php_ext::steps(checkout, &mut lane, true)?;
     docs::steps(checkout, &mut lane, true)?;
     deny::advisories(checkout, &mut lane)?;

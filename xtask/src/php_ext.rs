@@ -55,19 +55,29 @@ pub fn run(checkout: &Checkout, arguments: &PhpExtArguments) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// The suites in PHP 8.4, and the package for it, in Debian 13: by a script, which leaves another
-/// library in the place of the one that `steps` builds.
+/// Suites in another PHP or under another program, each by a script of `php/ext/tests`, and
+/// whether at their long sizes.
+const SCRIPTS: [(&str, &str, bool); 3] = [
+    ("debian", "in Debian 12 and 13", true),
+    ("threads", "in a PHP with threads", false),
+    ("memory-errors", "that watch memory", false),
+];
+
+/// These suites. The scripts leave another library in the place of the one that `steps` builds.
 ///
 /// # Errors
 /// When the parts of the drop-in cannot be joined, or cargo cannot say where its target folder is.
-pub fn debian_13(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
-    let mut script = checkout.command("sh");
-    script.arg("debian-13.sh");
-    script.arg(checkout.target()?.join("debian-13"));
-    script.arg(dist::drop_in(checkout)?);
-    script.current_dir(checkout.root.join(FOLDER).join("tests"));
-    let name = format!("tests of {FOLDER} in Debian 13");
-    lane.run(&name, Runner::Pytest, &mut script);
+pub fn scripts(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    for (name, what, is_long) in SCRIPTS {
+        let mut script = checkout.command("sh");
+        script.arg(format!("{name}.sh"));
+        script.arg(checkout.target()?.join(name));
+        script.arg(dist::drop_in(checkout)?);
+        script.current_dir(checkout.root.join(FOLDER).join("tests"));
+        script.envs(is_long.then_some((LANE_VARIABLE, "night")));
+        let name = format!("tests of {FOLDER} {what}");
+        lane.run(&name, Runner::Pytest, &mut script);
+    }
     Ok(())
 }
 

@@ -265,6 +265,36 @@ pub fn for_other_debian() -> Vec<Missing> {
     vec![Missing::new("debootstrap", Remedy::Apt(&["debootstrap"]))]
 }
 
+/// What another PHP is made with, and what watches memory.
+pub fn for_php_at_night() -> Vec<Missing> {
+    const PROGRAMS: [(&str, &[&str]); 4] = [
+        ("valgrind", &["valgrind"]),
+        ("dpkg-source", &["dpkg-dev"]),
+        ("autoconf", &["autoconf"]),
+        ("make", &["make"]),
+    ];
+    let starts = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let mut missing = Vec::new();
+    for (program, packages) in PROGRAMS {
+        if !starts(program, &["--version"]) {
+            missing.push(Missing::new(program, Remedy::Apt(packages)));
+        }
+    }
+    if !Path::new("/usr/include/sqlite3.h").is_file() {
+        let remedy = Remedy::Apt(&["libsqlite3-dev"]);
+        missing.push(Missing::new("the headers of SQLite", remedy));
+    }
+    if !starts("rustc", &["+nightly", "-V"]) {
+        let advice = "rustup toolchain install nightly  (see https://rustup.rs)";
+        let remedy = Remedy::Advice(advice.to_owned());
+        missing.push(Missing::new("nightly Rust", remedy));
+    }
+    missing
+}
+
 /// A host for WordPress, and what its faults are made with.
 pub fn for_wordpress() -> Vec<Missing> {
     let programs = [

@@ -1,0 +1,95 @@
+#!/bin/sh
+# The suites of the extension in a PHP with threads, which is built from Debian's source, and a
+# server whose threads serve requests at the same time.
+#
+#     threads.sh FOLDER OBJECT-CACHE.PHP
+#
+# Needs the network, dpkg-dev, autoconf, make, gcc, pkg-config and libsqlite3-dev. FOLDER keeps the
+# source and the PHP; target/dist/php is left with another library.
+. "$(dirname "$0")/shared.sh"
+prefix=$folder/installed
+php=$prefix/bin/php
+
+# Leaves the newest source that Debian has. Its indexes also name sources that its servers lack.
+fetch() {
+	rm -rf "$folder/apt"
+	mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial"
+	from='deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org'
+	for suite in trixie sid bookworm; do
+		echo "$from/debian $suite main"
+	done > "$folder/apt/sources.list"
+	for suite in trixie bookworm; do
+		echo "$from/debian-security $suite-security main"
+	done >> "$folder/apt/sources.list"
+	# Lists of its own: those of this machine stay as they are.
+	options="-q -o Dir::Etc::SourceList=$folder/apt/sources.list -o Dir::Etc::SourceParts=/dev/null
+		-o Dir::State::Lists=$folder/apt/lists -o Dir::Cache=$folder/apt/cache"
+	apt-get $options update
+	for name in php8.4 php8.2; do
+		versions=$(apt-cache $options showsrc "$name" | sed -n 's/^Version: //p' | sort -Vru)
+		for version in $versions; do
+			rm -rf "$folder/source"
+			mkdir "$folder/source"
+			cd "$folder/source"
+			if apt-get $options source --download-only "$name=$version"; then
+				cd "$checkout"
+				return
+			fi
+			cd "$checkout"
+		done
+	done
+	echo "Debian has no source of PHP 8.4 or 8.2" >&2
+	exit 1
+}
+
+make_php() {
+	if [ -x "$php" ]; then
+		return
+	fi
+	fetch
+	rm -rf "$folder/php"
+	dpkg-source --extract "$folder"/source/*.dsc "$folder/php"
+	cd "$folder/php"
+	# Debian's patches change what `configure` is made of.
+	./buildconf --force
+	# Without optimisation: it is the extension that is tested.
+	./configure -q --prefix="$prefix" --enable-zts --enable-embed=static --disable-all \
+		--disable-cgi --disable-phpdbg --enable-ctype --enable-pcntl --enable-posix \
+		--with-sqlite3 CFLAGS=-O0
+	# It prints each of its commands.
+	{ make -j"$(nproc)" && make install; } > "$folder/make.log" 2>&1 || {
+		tail -n 50 "$folder/make.log"
+		exit 1
+	}
+	cd "$checkout"
+}
+
+make_php
+config=$prefix/bin/php-config
+PHP_CONFIG=$config cargo xtask php-ext
+# Another build may take the place of the one in target.
+cp "$target/dist/php/tidemark.so" "$folder/tidemark.so"
+library=$folder/tidemark.so
+"$php" -v
+expect "PHP has threads" "$("$php" -r 'echo PHP_ZTS;')" 1
+"$php" php/ext/tests/run.php "$library"
+"$php" php/tests/run.php "$drop_in" "--extension=$library"
+
+threads=8 requests=500 generations=5
+# The extension finds the functions of PHP in the program.
+cc -O1 -Wall -rdynamic -o "$folder/server" $("$config" --includes) \
+	php/ext/tests/threads/server.c -Wl,--whole-archive "$prefix/lib/libphp.a" \
+	-Wl,--no-whole-archive $("$config" --libs) -lpthread
+made=$(mktemp -d)
+trap 'rm -r "$made"' EXIT
+# The folder of the table may have no other file that others can write to.
+mkdir -m 700 "$made/own"
+TABLE=$made/own/table
+export TABLE
+printf 'extension=%s\nmemory_limit=32M\ndisplay_errors=0\nlog_errors=0\n' "$library" \
+	> "$made/php.ini"
+printed=$(PHPRC=$made "$folder/server" php/ext/tests/threads/request.inc \
+	$threads $requests $generations 2>&1) || printed="$printed; it ended with $?"
+expect "requests of $threads threads at a time print nothing, and leave no map" "$printed" ""
+sum=$(PHPRC=$made "$php" -r 'echo (new Tidemark\Cache(getenv("TABLE"), 16 << 20))->get("sum");')
+expect "no count of a thread is lost" "$sum" "$((threads * requests * generations))"
