@@ -223,6 +223,11 @@ impl Op {
             | Op::Once(_) => false,
         }
     }
+
+    /// Whether all that it does is done by statements that change rows: SQLite counts those.
+    pub(crate) fn is_of_one_row(&self) -> bool {
+        matches!(self, Op::Row(_) | Op::Since(_) | Op::Once(_))
+    }
 }
 
 /// What the write of a row does at the other ends of its relationships. [`Applied::rows`] does not

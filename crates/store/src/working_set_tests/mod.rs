@@ -1,6 +1,7 @@
 //! The laws of writing over a working set: random batches leave the same in the database, and are
 //! answered and refused alike, whether each change is done at once or all of a group at its end.
 
+mod bare_groups;
 mod beside_draws;
 mod commit_ends;
 mod container_draws;

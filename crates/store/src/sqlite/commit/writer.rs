@@ -42,8 +42,27 @@ pub(crate) struct Writer {
     due: Vec<Changes>,
     /// Bytes of the images of all rows that the open transaction wrote, also of those it took back.
     written_bytes: usize,
+    /// Whether batches of rows run without savepoints now; see [`Writer::apply`].
+    is_bare: bool,
+    /// A batch that ran so has left what only the end of the transaction takes back.
+    needs_savepoints: bool,
+    /// So many groups are yet to run with savepoints.
+    pub(crate) guarded_groups: u32,
     /// Nothing is written any more: what the log holds behind its last commit is not known.
     is_stopped: bool,
+}
+
+/// After a group that needed savepoints so many more have them: who has refused writes all the
+/// time has few groups run twice.
+const GUARDED_GROUPS: u32 = 64;
+
+/// What a batch goes back to if it is refused.
+#[derive(Clone, Copy)]
+enum BatchStart {
+    /// To its own savepoint.
+    Savepoint,
+    /// To nothing, if SQLite still has counted so many changes.
+    Changes(u64),
 }
 
 impl Writer {
@@ -72,6 +91,9 @@ impl Writer {
             deadline,
             due: Vec::new(),
             written_bytes: 0,
+            is_bare: false,
+            needs_savepoints: false,
+            guarded_groups: 0,
             is_stopped: false,
         })
     }
@@ -83,6 +105,10 @@ impl Writer {
     /// over is out, and the others run again from the start. Each round takes at least one batch
     /// out, so there are no more rounds than batches. Refusals are judged again in each round:
     /// what stood in the way may have gone with the batch that failed.
+    ///
+    /// A savepoint has SQLite copy each page before the batch changes it, and most batches are not
+    /// refused, or before they write anything. So in the first round batches of rows have none; one
+    /// that is refused after it wrote ends the round, and the next one has a savepoint for each.
     ///
     /// # Errors
     /// When no transaction can be begun.
@@ -97,9 +123,14 @@ impl Writer {
             self.committed.mark
         );
         let mut failed: Vec<Option<StoreError>> = vec![None; batches.len()];
+        let mut is_bare = self.guarded_groups == 0;
+        self.guarded_groups = self.guarded_groups.saturating_sub(1);
         loop {
             self.begin()?;
-            match self.round(batches, first, &mut failed) {
+            self.is_bare = std::mem::take(&mut is_bare);
+            let outcomes = self.round(batches, first, &mut failed);
+            self.is_bare = false;
+            match outcomes {
                 Some(outcomes) => return Ok(outcomes),
                 None => self.rollback(),
             }
@@ -161,7 +192,11 @@ impl Writer {
                     outcomes.push(Err(refusal));
                 }
                 Err(BatchEnd::WithAll(error)) => {
-                    *failed = Some(error);
+                    if std::mem::take(&mut self.needs_savepoints) {
+                        self.guarded_groups = GUARDED_GROUPS;
+                    } else {
+                        *failed = Some(error);
+                    }
                     return None;
                 }
             }
@@ -169,7 +204,7 @@ impl Writer {
         Some(outcomes)
     }
 
-    /// Runs one batch in its own savepoint.
+    /// Runs one batch, whole or not at all.
     pub(crate) fn run(&mut self, batch: &WriteBatch, mark: Mark) -> Result<Applied, BatchEnd> {
         let manner = RunManner {
             blames: batch.noted_in.is_some(),
@@ -189,8 +224,15 @@ impl Writer {
         if needs_catalogue && batch.catalogue_epoch != self.state.catalogue.epoch {
             return Err(BatchEnd::Alone(Refusal::CatalogueMoved));
         }
-        if let Err(error) = self.execute("SAVEPOINT batch") {
-            return Err(self.undo(Halt::Failed(error)));
+        let begun = if self.is_bare && batch.ops.iter().all(Op::is_of_one_row) {
+            BatchStart::Changes(self.connection.total_changes())
+        } else {
+            BatchStart::Savepoint
+        };
+        if let BatchStart::Savepoint = begun
+            && let Err(error) = self.execute("SAVEPOINT batch")
+        {
+            return Err(self.undo(begun, Halt::Failed(error)));
         }
         let mut run = self.fresh_run(mark, manner);
         run.touched = Touched::new(batch.ops.len(), batch.meets_rows_again());
@@ -200,18 +242,20 @@ impl Writer {
         match ran {
             Ok((applied, _)) if applied.mark.is_none() && !applied.keeps => {
                 // What it wrote, if anything, it took back itself; nothing of that shall stay.
-                self.undo_savepoint().map_err(BatchEnd::WithAll)?;
+                self.take_back(begun).map_err(BatchEnd::WithAll)?;
                 Ok(applied)
             }
             Ok((applied, state)) => {
-                if let Err(error) = self.execute("RELEASE batch") {
-                    return Err(self.undo(Halt::Failed(error)));
+                if let BatchStart::Savepoint = begun
+                    && let Err(error) = self.execute("RELEASE batch")
+                {
+                    return Err(self.undo(begun, Halt::Failed(error)));
                 }
                 self.state = state;
                 self.state.growth.settle();
                 Ok(applied)
             }
-            Err(halt) => Err(self.undo(halt)),
+            Err(halt) => Err(self.undo(begun, halt)),
         }
     }
 
@@ -265,28 +309,47 @@ impl Writer {
     }
 
     /// Takes a halted batch back, and finds out whether the transaction outlived it.
-    fn undo(&self, halt: Halt) -> BatchEnd {
+    fn undo(&mut self, begun: BatchStart, halt: Halt) -> BatchEnd {
         let refusal = match halt {
             Halt::Refused(refusal) => refusal,
             Halt::Failed(error) => Refusal::Failed(error),
         };
-        match (self.undo_savepoint(), refusal) {
+        match (self.take_back(begun), refusal) {
             (Ok(()), refusal) => BatchEnd::Alone(refusal),
-            // The first error tells more than that of the rollback.
-            (Err(_), Refusal::Failed(error)) | (Err(error), _) => BatchEnd::WithAll(error),
+            // The first error tells more than that of the rollback, and the batch is out with it.
+            (Err(_), Refusal::Failed(error)) => {
+                self.needs_savepoints = false;
+                BatchEnd::WithAll(error)
+            }
+            (Err(error), _) => BatchEnd::WithAll(error),
         }
     }
 
+    /// Takes back what a batch has done.
+    ///
     /// # Errors
-    /// When the savepoint is gone, with its transaction, or cannot be rolled back to.
-    fn undo_savepoint(&self) -> Result<(), StoreError> {
+    /// When the transaction has ended, or must end: then for the batch to be run again with a
+    /// savepoint, or because that cannot be rolled back to.
+    fn take_back(&mut self, begun: BatchStart) -> Result<(), StoreError> {
+        let ended = |detail: &str| StoreError::Io {
+            detail: detail.to_owned(),
+        };
         if self.connection.is_autocommit() {
-            return Err(StoreError::Io {
-                detail: "the transaction has ended".to_owned(),
-            });
+            return Err(ended("the transaction has ended"));
         }
-        self.execute("ROLLBACK TO batch")?;
-        self.execute("RELEASE batch")
+        match begun {
+            BatchStart::Savepoint => {
+                self.execute("ROLLBACK TO batch")?;
+                self.execute("RELEASE batch")
+            }
+            BatchStart::Changes(before) if before == self.connection.total_changes() => Ok(()),
+            BatchStart::Changes(_) => {
+                self.needs_savepoints = true;
+                Err(ended(
+                    "a batch without a savepoint was refused after it wrote",
+                ))
+            }
+        }
     }
 
     /// Makes the open transaction durable and visible.
