@@ -132,6 +132,16 @@ pub enum StoreError {
         /// What it has left.
         directory: PathBuf,
     },
+    /// A store was to be moved into the data directory, and that has not ended.
+    MoveUnfinished {
+        /// What it has left.
+        directory: PathBuf,
+    },
+    /// A store is to be moved into a data directory that holds one.
+    NotEmpty {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The database ends before a commit that was made durable in it.
     CommitsLost {
         /// Where it ends.
@@ -209,6 +219,8 @@ impl StoreError {
             | StoreError::Unsupported { .. }
             | StoreError::DatabaseMissing { .. }
             | StoreError::ImportUnfinished { .. }
+            | StoreError::MoveUnfinished { .. }
+            | StoreError::NotEmpty { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::Format { .. }
             | StoreError::OlderFormat { .. }
@@ -280,7 +292,9 @@ impl fmt::Display for StoreError {
             | StoreError::StoredHere { .. }
             | StoreError::Unsupported { .. }
             | StoreError::DatabaseMissing { .. }
-            | StoreError::ImportUnfinished { .. } => self.write_place(f),
+            | StoreError::ImportUnfinished { .. }
+            | StoreError::MoveUnfinished { .. }
+            | StoreError::NotEmpty { .. } => self.write_place(f),
             StoreError::CommitsLost { found, kept } => write_lost(f, *found, *kept),
             StoreError::Format { found, newest } => write_newer(f, *found, *newest),
             StoreError::OlderFormat { found, newest } => write_older(f, *found, *newest),
@@ -290,10 +304,7 @@ impl fmt::Display for StoreError {
                 "The file {} does not hold the key that the data was encrypted with. Put it back.",
                 file.display()
             ),
-            StoreError::SealBroken { what, .. } => write!(
-                f,
-                "What is encrypted of {what} is damaged, or was not stored there."
-            ),
+            StoreError::SealBroken { what, .. } => write_broken(f, what),
             StoreError::Corrupt { detail } => write!(f, "Stored data is damaged: {detail}."),
         }
     }
@@ -320,6 +331,8 @@ impl StoreError {
             }
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
             StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
+            StoreError::MoveUnfinished { directory } => write_unmoved(f, directory),
+            StoreError::NotEmpty { directory } => write_full(f, directory),
             _ => f.write_str("The place of the store is unfit."),
         }
     }
@@ -420,6 +433,32 @@ fn write_unfinished(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result
         f,
         "An import of a history did not end here, and nothing of it is stored. Run it again. To \
          begin with an empty store, remove {}.",
+        directory.display()
+    )
+}
+
+fn write_broken(f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+    write!(
+        f,
+        "What is encrypted of {what} is damaged, or was not stored there."
+    )
+}
+
+fn write_unmoved(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {
+    write!(
+        f,
+        "A store was to be moved here, and that has not ended: {} is what there is of it. Run the \
+         same `tidemark move` again. The place it comes from serves on until it says that it was \
+         moved.",
+        directory.display()
+    )
+}
+
+fn write_full(f: &mut fmt::Formatter<'_>, directory: &Path) -> fmt::Result {
+    write!(
+        f,
+        "The data directory {} holds a store with data. Give another one with --to, or take \
+         tidemark.db, tidemark.db-wal and tidemark.marks out of this one.",
         directory.display()
     )
 }

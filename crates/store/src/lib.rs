@@ -64,12 +64,12 @@ pub use function_op::{
     ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentRefusal, DeploymentStatus,
     FunctionOp, Variable,
 };
-pub use moving::StoreCopy;
+pub use moving::{MoveStep, Moved, StoreCopy, move_to_database, move_to_directory};
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
 pub use postgres::{
     DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, UrlFault, Verdict, accept_restore,
-    examine_database,
+    database_holder, database_holds_store, examine_database,
 };
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, InsertedBody, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};

@@ -1,151 +1,133 @@
-//! Copying a store from a data directory into a schema of a database: table by table, in one
-//! transaction, each table compared by the count and the hash of its rows before that is committed.
+//! Moving a store between a data directory and a schema of a database: table by table, each
+//! compared by the count and the hash of its rows before the copy counts.
 //!
-//! The copy is no store yet: it refuses to be opened until it is released, which is for the caller
-//! to do once the directory cannot be opened any more. What ends before leaves the directory as it
-//! is.
+//! Either way has the same order. The copy is made where nothing can open it. Then the source is
+//! sealed, which is one durable step, and after that the copy is let go. What ends before the seal
+//! leaves the source as it is; what ends after it goes on with the last step when it is run again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use query::names;
 use rusqlite::Connection;
 
+use crate::StoreError;
 use crate::error::corrupt;
-use crate::postgres::{DatabaseStore, DatabaseUrl, StoreFilling, TypedColumns, row_tables};
-use crate::sqlite::constraint::constrain;
-use crate::sqlite::disk::directory::Directory;
-use crate::sqlite::inspect::inspect;
-use crate::sqlite::schema::catalogue_read;
-use crate::{StoreError, StorePlace};
+use crate::postgres::TypedColumns;
 
 pub(crate) mod cell;
+mod directory_rows;
+mod into_database;
+mod into_directory;
+mod site;
 
-use cell::{MovedCell, RowsDigest};
+pub use into_database::{StoreCopy, move_to_database};
+pub use into_directory::move_to_directory;
 
 /// Its one row is written apart: it says where the copy stands, too.
 const META: &str = "meta";
-/// The columns of texts that may be sealed: a directory keeps bytes there.
-const SEALED: [(&str, &str); 3] = [
-    ("tx", "meta"),
-    ("staged_op", "body"),
-    ("request_key", "request"),
-];
 /// What orders the grants of a row, by the place of their rows in SQLite.
 const NTH: &str = "nth";
+/// So many rows pass between two signs of how far a move is.
+const ROWS_PER_STEP: u64 = 1_024;
 
-/// A store that was copied, with both of its places held.
-pub struct StoreCopy {
-    store: DatabaseStore,
+/// How far a move is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveStep {
+    /// So many rows were copied.
+    Copied {
+        /// How many.
+        rows: u64,
+        /// Of how many, all tables of the store together.
+        of: u64,
+    },
+    /// So many rows of the copy were read again.
+    Compared {
+        /// How many.
+        rows: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// The copy is whole and durable, and does not count yet.
+    Whole,
+    /// The source is sealed.
+    Sealed,
+}
+
+/// A store that was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// How many rows all of its tables have; `None` where an earlier run had copied them.
+    pub rows: Option<u64>,
+    /// Why the key of variables of functions is not where the store is now, if it is not.
+    pub variables_key: Option<StoreError>,
+}
+
+/// Tells how far a move is.
+struct MoveWatch<'w> {
+    tell: &'w mut dyn FnMut(MoveStep),
     rows: u64,
-    _directory: Directory,
+    of: u64,
+    is_comparing: bool,
 }
 
-impl StoreCopy {
-    /// Copies the store of a data directory that no process holds into a schema that holds none.
-    ///
-    /// # Errors
-    /// As [`DatabaseStore::open`]; [`StoreError::OlderFormat`]; [`StoreError::Locked`] when a
-    /// process holds the directory; [`StoreError::DatabaseMissing`] when no store is in it;
-    /// [`StoreError::DatabaseUnfit`] when the schema holds rows; [`StoreError::Corrupt`] when the
-    /// directory holds what the database cannot keep, or what arrived is not what was sent.
-    pub fn make(
-        directory: &Path,
-        url: &DatabaseUrl,
-        password_file: Option<&Path>,
-    ) -> Result<StoreCopy, StoreError> {
-        let missing = || StoreError::DatabaseMissing {
-            directory: directory.to_owned(),
-        };
-        let place = StorePlace::from(directory);
-        let inspection = inspect(&place)?.ok_or_else(missing)?;
-        let held = Directory::open(directory)?;
-        inspection.holds_all()?;
-        let (found, newest) = inspection.formats()?;
-        if found != newest {
-            return Err(StoreError::OlderFormat { found, newest });
+impl<'w> MoveWatch<'w> {
+    fn new(tell: &'w mut dyn FnMut(MoveStep)) -> MoveWatch<'w> {
+        MoveWatch {
+            tell,
+            rows: 0,
+            of: 0,
+            is_comparing: false,
         }
-        let mut store = DatabaseStore::open_for_copy(url, password_file)?;
-        let (_, connection) = inspection.place();
-        let source = connection.unchecked_transaction()?;
-        let rows = store.fill(async |filling| copy(&source, filling).await)?;
-        Ok(StoreCopy {
-            store,
-            rows,
-            _directory: held,
-        })
     }
 
-    /// How many rows of all tables it has.
-    pub fn rows(&self) -> u64 {
-        self.rows
+    /// So many rows are to be copied.
+    fn begin(&mut self, of: u64) {
+        self.of = of;
     }
 
-    /// Makes the copy a store, which is then open.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub fn release(mut self) -> Result<DatabaseStore, StoreError> {
-        self.store.release()?;
-        Ok(self.store)
+    /// All are copied, and are read again.
+    fn compare(&mut self) {
+        self.rows = 0;
+        self.is_comparing = true;
+    }
+
+    fn row(&mut self) {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_PER_STEP) {
+            self.tell_rows();
+        }
+    }
+
+    /// Between two tables.
+    fn tell_rows(&mut self) {
+        let MoveWatch { rows, of, .. } = *self;
+        (self.tell)(if self.is_comparing {
+            MoveStep::Compared { rows, of }
+        } else {
+            MoveStep::Copied { rows, of }
+        });
+    }
+
+    fn step(&mut self, step: MoveStep) {
+        (self.tell)(step);
     }
 }
 
-async fn copy(source: &Connection, filling: &StoreFilling<'_>) -> Result<u64, StoreError> {
-    let own = filling.tables().await?;
-    known(source, &own)?;
-    let catalogue = catalogue_read::load_without_rows(source)?;
-    for table in catalogue.tables() {
-        let columns = catalogue_read::columns_ever(source, table.number)?;
-        let tables = row_tables::create_tables(table.number, &columns);
-        filling.run(&tables).await?;
-    }
-    let tables = filling.tables().await?;
-    let mut digests = Vec::with_capacity(tables.len());
-    for (table, columns) in tables.iter().filter(|(table, _)| *table != META) {
-        digests.push((
-            table,
-            columns,
-            copy_table(source, filling, (table, columns)).await?,
-        ));
-    }
-    for table in catalogue.tables() {
-        filling.run(&row_tables::create_indexes(table)).await?;
-        for index in constrain::index_texts(source, table)? {
-            filling.run(&index).await?;
-        }
-        let grants = names::grants(table.number);
-        filling.go_on_above(&grants, NTH, 0).await?;
-    }
-    go_on_above(source, filling).await?;
-    copy_meta(source, filling).await?;
-    let mut rows = 0;
-    for (table, columns, sent) in digests {
-        let arrived = filling.digest(table, columns).await?;
-        if arrived != sent {
-            return Err(corrupt(format!(
-                "of the table `{table}` {} rows were sent and {} have arrived, or others",
-                sent.rows, arrived.rows
-            )));
-        }
-        rows += sent.rows;
-    }
-    let all: Vec<String> = tables.keys().map(|table| format!("\"{table}\"")).collect();
-    filling.run(&format!("ANALYZE {}", all.join(", "))).await?;
-    Ok(rows)
+/// Whether a table is one of those that hold the rows of users.
+fn is_of_rows(name: &str) -> bool {
+    let number = name.strip_prefix('t');
+    number.is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Each table of the directory has one here with the same columns, but for those that each database
-/// makes in its own way: of words, of links, and of tables that were deleted and are not cleared
-/// away yet.
-fn known(source: &Connection, own: &BTreeMap<String, TypedColumns>) -> Result<(), StoreError> {
-    let is_of_rows = |name: &str| {
-        let number = name.strip_prefix('t');
-        number.is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
-    };
+/// Each table of a file next to those of rows has one in the database with the same columns.
+fn need_alike(file: &Connection, own: &BTreeMap<String, TypedColumns>) -> Result<(), StoreError> {
+    let own = own
+        .iter()
+        .filter(|(table, _)| *table != META && !is_of_rows(table));
+    let own: BTreeMap<&String, &TypedColumns> = own.collect();
     let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c \
                WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
-    let mut statement = source.prepare(sql)?;
+    let mut statement = file.prepare(sql)?;
     let mut rows = statement.query(())?;
     let mut count = 0;
     while let Some(row) = rows.next()? {
@@ -153,97 +135,46 @@ fn known(source: &Connection, own: &BTreeMap<String, TypedColumns>) -> Result<()
         if is_of_rows(&table) || table == META {
             continue;
         }
-        let has = |columns: &TypedColumns| columns.iter().any(|(name, _)| *name == column);
+        let has = |columns: &&TypedColumns| columns.iter().any(|(name, _)| *name == column);
         if !own.get(&table).is_some_and(has) {
             return Err(corrupt(format!(
-                "no copy has the column `{column}` of `{table}`"
+                "no database has the column `{column}` of `{table}`"
             )));
         }
         count += 1;
     }
-    let columns = own.iter().filter(|(table, _)| *table != META);
-    if columns.map(|(_, columns)| columns.len()).sum::<usize>() != count {
-        return Err(corrupt("a copy has columns that the directory lacks"));
+    if own.values().map(|columns| columns.len()).sum::<usize>() != count {
+        return Err(corrupt("the database has columns that the directory lacks"));
     }
     Ok(())
 }
 
-async fn copy_table(
-    source: &Connection,
-    filling: &StoreFilling<'_>,
-    (table, columns): (&str, &TypedColumns),
-) -> Result<RowsDigest, StoreError> {
-    let list: Vec<String> = columns
-        .iter()
-        .map(|(name, _)| column_in_sqlite(name))
-        .collect();
-    let sql = format!(
-        "SELECT {} FROM \"{table}\"{}",
-        list.join(", "),
-        left_out(table)
-    );
-    let mut statement = source.prepare(&sql)?;
-    let mut rows = statement.query(())?;
-    let next = |cells: &mut Vec<MovedCell>| {
-        cells.clear();
-        let Some(row) = rows.next()? else {
-            return Ok(false);
-        };
-        for (position, (name, kind)) in columns.iter().enumerate() {
-            let stored = row.get_ref(position)?;
-            let cell = if SEALED.contains(&(table, name.as_str())) {
-                MovedCell::of_sealed(stored)
-            } else {
-                MovedCell::of_sqlite(kind, stored)
-            };
-            cells.push(cell.ok_or_else(|| {
-                let held = stored.data_type();
-                corrupt(format!(
-                    "`{name}` of `{table}` holds {held} that is no {kind}"
-                ))
-            })?);
-        }
-        Ok(true)
-    };
-    filling.fill(table, columns, next).await
-}
-
-fn column_in_sqlite(name: &str) -> String {
-    match name {
-        NTH => "rowid".to_owned(),
-        // Not in quotation marks: SQLite takes those for a text where no column is called so.
-        name => format!("[{name}]"),
-    }
-}
-
-/// What is left to do for indexes of words and deleted tables, none of which are here.
+/// What is left to do for indexes of words and deleted tables, which are not moved.
 fn left_out(table: &str) -> &'static str {
     match table {
-        "upkeep" => " WHERE task <> 'drop' AND task NOT GLOB 'words*'",
+        "upkeep" => " WHERE task <> 'drop' AND task NOT LIKE 'words%'",
         _ => "",
     }
 }
 
-/// Numbers that were given are never given again, also where their rows are gone.
-async fn go_on_above(source: &Connection, filling: &StoreFilling<'_>) -> Result<(), StoreError> {
-    let mut statement = source.prepare("SELECT name, seq FROM sqlite_sequence")?;
-    let mut rows = statement.query(())?;
-    while let Some(row) = rows.next()? {
-        let (table, given): (String, i64) = (row.get(0)?, row.get(1)?);
-        filling.go_on_above(&table, "seq", given).await?;
-    }
-    Ok(())
+/// What arrived of a table is not what was sent.
+fn altered(table: &str, sent: cell::RowsDigest, arrived: cell::RowsDigest) -> StoreError {
+    corrupt(format!(
+        "of the table `{table}` {} rows were sent and {} have arrived, or others",
+        sent.rows, arrived.rows
+    ))
 }
 
-/// The marks, the horizon, the lineage and what else the store is told by. The rule of the indexes
-/// of words is none: there are no such indexes.
-async fn copy_meta(source: &Connection, filling: &StoreFilling<'_>) -> Result<(), StoreError> {
-    let sql = "SELECT mark, x_at, horizon, catalogue_epoch, next_table, next_database, lineage, \
-               key_id FROM meta";
-    let (numbers, lineage, key) = source.query_row(sql, (), |row| {
-        let numbers = (0..6).map(|nth| row.get::<_, i64>(nth));
-        let numbers: Vec<i64> = numbers.collect::<Result<_, _>>()?;
-        Ok((numbers, row.get::<_, String>(6)?, row.get::<_, String>(7)?))
-    })?;
-    filling.set_meta(&numbers, &lineage, &key).await
+/// The store of a directory is in this place, in words.
+fn elsewhere(directory: &Path, place: String) -> StoreError {
+    StoreError::StoredElsewhere {
+        directory: directory.to_owned(),
+        place,
+    }
+}
+
+/// Lineage and mark of the store in a file.
+fn stamp_of(file: &Connection) -> Result<(String, i64), StoreError> {
+    let sql = "SELECT lineage, mark FROM meta";
+    Ok(file.query_row(sql, (), |row| Ok((row.get(0)?, row.get(1)?)))?)
 }

@@ -404,13 +404,18 @@ impl StoredText {
         Ok(Some(match row.cell(position)? {
             StoredCell::Null => return Ok(None),
             StoredCell::Bytes(sealed) => StoredText::Sealed(sealed.to_vec()),
-            StoredCell::Text(text) => match text.strip_prefix(SEAL_SIGN) {
-                // Digits that are none open nothing.
-                Some(digits) => StoredText::Sealed(unhex(digits).unwrap_or_default()),
-                None => StoredText::Plain(text.to_owned()),
-            },
+            StoredCell::Text(text) => StoredText::of_column_text(text),
             cell => return Err(other(cell)),
         }))
+    }
+
+    /// What a column of texts holds.
+    pub(crate) fn of_column_text(text: &str) -> StoredText {
+        match text.strip_prefix(SEAL_SIGN) {
+            // Digits that are none open nothing.
+            Some(digits) => StoredText::Sealed(unhex(digits).unwrap_or_default()),
+            None => StoredText::Plain(text.to_owned()),
+        }
     }
 
     /// As a column of texts holds it; `None` where that would be taken for something else.

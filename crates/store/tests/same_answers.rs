@@ -66,7 +66,8 @@ impl Copied {
         let make = format!("CREATE DATABASE {database}");
         cluster.run_sql("postgres", &[&make]).unwrap();
         let url = DatabaseUrl::parse(&cluster.url(database)).unwrap();
-        let copy = StoreCopy::make(&directory.0.path().join("data"), &url, None).unwrap();
+        let data = directory.0.path().join("data");
+        let copy = StoreCopy::make(&data, (&url, None), &mut |_| {}).unwrap();
         copy.release().unwrap().close();
         let keys = directory.0.path().join("data");
         let reads = DatabaseReads::open(&options(&url), None, &keys).unwrap();

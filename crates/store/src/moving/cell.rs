@@ -2,13 +2,14 @@
 
 use model::{Storage, Value};
 use ring::digest::{Context, SHA256};
-use rusqlite::types::ValueRef;
+use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::json_list;
+use crate::json_value::json_text;
 use crate::vault::StoredText;
 
 /// What a row has in one column, by the column's type in PostgreSQL.
@@ -86,6 +87,54 @@ impl MovedCell {
         })
     }
 
+    /// What SQLite keeps of it.
+    pub(crate) fn as_sqlite(&self) -> ToSqlOutput<'_> {
+        let borrowed = match self {
+            MovedCell::Int(value) => value.map(ValueRef::Integer),
+            MovedCell::Float(value) => value.map(ValueRef::Real),
+            MovedCell::Bool(value) => value.map(|truth| ValueRef::Integer(i64::from(truth))),
+            MovedCell::Text(value) => value.as_ref().map(|text| ValueRef::Text(text.as_bytes())),
+            MovedCell::Bytes(value) => value.as_deref().map(ValueRef::Blob),
+            MovedCell::Ints(values) => return json(values.as_deref(), |one| Value::Int(*one)),
+            MovedCell::Floats(values) => return json(values.as_deref(), |one| Value::Float(*one)),
+            MovedCell::Bools(values) => return json(values.as_deref(), |one| Value::Bool(*one)),
+            MovedCell::Texts(values) => {
+                return json(values.as_deref(), |one| Value::Text(one.as_str().into()));
+            }
+        };
+        ToSqlOutput::Borrowed(borrowed.unwrap_or(ValueRef::Null))
+    }
+
+    /// The same of a column of texts that SQLite keeps sealed as bytes.
+    pub(crate) fn as_sealed(&self) -> ToSqlOutput<'_> {
+        let MovedCell::Text(Some(text)) = self else {
+            return self.as_sqlite();
+        };
+        match StoredText::of_column_text(text) {
+            StoredText::Plain(_) => self.as_sqlite(),
+            StoredText::Sealed(sealed) => ToSqlOutput::Owned(Stored::Blob(sealed)),
+        }
+    }
+
+    /// The same of a bound, which is a number there.
+    pub(crate) fn as_bound(&self) -> Option<ToSqlOutput<'_>> {
+        let MovedCell::Text(Some(text)) = self else {
+            return Some(self.as_sqlite());
+        };
+        let whole = text.parse().map(Stored::Integer);
+        let bound = whole.or_else(|_| text.parse().map(Stored::Real));
+        bound.ok().map(ToSqlOutput::Owned)
+    }
+
+    /// The same of bytes that are a text there.
+    pub(crate) fn as_text(&self) -> Option<ToSqlOutput<'_>> {
+        let MovedCell::Bytes(Some(bytes)) = self else {
+            return Some(self.as_sqlite());
+        };
+        std::str::from_utf8(bytes).ok()?;
+        Some(ToSqlOutput::Borrowed(ValueRef::Text(bytes)))
+    }
+
     /// As a parameter.
     pub(crate) fn as_sql(&self) -> &(dyn ToSql + Sync) {
         match self {
@@ -159,6 +208,12 @@ fn list(kind: &Type, json: &[u8]) -> Option<MovedCell> {
             _ => None,
         })?)),
     })
+}
+
+fn json<T>(values: Option<&[T]>, value: impl Fn(&T) -> Value) -> ToSqlOutput<'static> {
+    ToSqlOutput::Owned(values.map_or(Stored::Null, |values| {
+        Stored::Text(json_text(&Value::List(values.iter().map(value).collect())))
+    }))
 }
 
 fn each<T>(values: Vec<Value>, one: impl Fn(Value) -> Option<T>) -> Option<Vec<T>> {
@@ -255,6 +310,56 @@ mod tests {
             ValueRef::Integer(1),
         ] {
             assert_eq!(of(stored), None, "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn values_come_back_to_sqlite_as_they_were() {
+        let list = |json: &'static [u8]| ValueRef::Text(json);
+        for (kind, stored) in [
+            (Type::INT8, ValueRef::Integer(i64::MIN)),
+            (Type::FLOAT8, ValueRef::Real(5e-324)),
+            (Type::BOOL, ValueRef::Integer(1)),
+            (Type::TEXT, ValueRef::Text("é\"".as_bytes())),
+            (Type::BYTEA, ValueRef::Blob(b"\x00\xff")),
+            (Type::INT8_ARRAY, list(b"[1,-2]")),
+            (Type::FLOAT8_ARRAY, list(b"[1.0,1e300]")),
+            (Type::BOOL_ARRAY, list(b"[true]")),
+            (Type::TEXT_ARRAY, list(b"[\"a\\\"b\",\"\"]")),
+            (Type::TEXT_ARRAY, list(b"[]")),
+            (Type::TEXT_ARRAY, ValueRef::Null),
+            (Type::INT8, ValueRef::Null),
+        ] {
+            let cell = MovedCell::of_sqlite(&kind, stored).unwrap();
+            assert_eq!(as_ref(&cell.as_sqlite()), stored, "{kind}");
+        }
+        for stored in [
+            ValueRef::Blob(b"\x01{"),
+            ValueRef::Text(b"{}"),
+            ValueRef::Null,
+        ] {
+            let cell = MovedCell::of_sealed(stored).unwrap();
+            assert_eq!(as_ref(&cell.as_sealed()), stored);
+        }
+        for bound in [
+            ValueRef::Integer(7),
+            ValueRef::Real(7.0),
+            ValueRef::Real(-1e300),
+        ] {
+            let cell = MovedCell::of_sqlite(&Type::TEXT, bound).unwrap();
+            assert_eq!(as_ref(&cell.as_bound().unwrap()), bound);
+        }
+        let printed = MovedCell::of_sqlite(&Type::BYTEA, ValueRef::Text(b"a\0")).unwrap();
+        assert_eq!(as_ref(&printed.as_text().unwrap()), ValueRef::Text(b"a\0"));
+        let none = MovedCell::Bytes(Some(vec![0xff]));
+        assert_eq!(none.as_text(), None);
+    }
+
+    fn as_ref<'v>(value: &'v ToSqlOutput<'v>) -> ValueRef<'v> {
+        match value {
+            ToSqlOutput::Borrowed(value) => *value,
+            ToSqlOutput::Owned(value) => value.into(),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -98,16 +98,19 @@ impl DatabaseUrl {
     /// What the URL of a database begins with.
     pub const SCHEME: &'static str = "postgres://";
 
+    /// Whether a text is meant to be one.
+    pub fn is_meant_by(text: &str) -> bool {
+        let schemes = [Self::SCHEME, "postgresql://"];
+        schemes.iter().any(|scheme| text.starts_with(scheme))
+    }
+
     /// # Errors
     /// When it is no URL of a database.
     pub fn parse(text: &str) -> Result<DatabaseUrl, UrlFault> {
         if text.len() > URL_BYTES_MAX {
             return Err(UrlFault::TooLong(URL_BYTES_MAX));
         }
-        if ![Self::SCHEME, "postgresql://"]
-            .iter()
-            .any(|scheme| text.starts_with(scheme))
-        {
+        if !DatabaseUrl::is_meant_by(text) {
             return Err(UrlFault::Scheme);
         }
         let (place, parameters) = text.split_once('?').unwrap_or((text, ""));

@@ -226,38 +226,89 @@ pub(super) fn restored(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding 
     }
 }
 
+/// Whether there is a store to be moved.
+pub(super) fn there(url: &DatabaseUrl, seen: &SchemaSeen) -> DatabaseFinding {
+    const CHECK: &str = "schema";
+    let name = &url.schema;
+    match seen.holds {
+        SchemaContent::Store => DatabaseFinding::good(CHECK, format!("`{name}` holds a store.")),
+        _ => DatabaseFinding::bad(
+            CHECK,
+            format!("`{name}` holds no store."),
+            "Name the schema of a store by `?schema=` in the URL",
+        ),
+    }
+}
+
 /// What a store in a schema holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreContent {
-    /// It is a copy of another store that does not count yet.
-    pub(super) is_copy: bool,
+    /// What `meta.moving` says.
+    pub(super) moving: i64,
     pub(super) is_written: bool,
 }
 
-/// Whether a store can be opened, or another one be copied into it.
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContentUse {
+    Serve,
+    /// Another store is to be copied into it.
+    Fill,
+    /// It is a copy that was sealed everywhere else, and is to count.
+    Release,
+    /// It is to be copied out of here, or was.
+    Leave,
+}
+
+/// Of `meta.moving`: a store that can be served, one that another is copied into, and one that was
+/// moved elsewhere.
+pub(super) const STAYS: i64 = 0;
+pub(super) const ARRIVES: i64 = 1;
+pub(super) const HAS_LEFT: i64 = 2;
+
+/// Whether a store can be used so.
 pub(super) fn content(
     url: &DatabaseUrl,
     content: StoreContent,
-    is_copying: bool,
+    wanted: ContentUse,
 ) -> DatabaseFinding {
     const CHECK: &str = "content";
     let name = &url.schema;
-    match (content, is_copying) {
-        (StoreContent { is_copy: true, .. }, false) => DatabaseFinding::bad(
+    let StoreContent { moving, is_written } = content;
+    match (moving, wanted) {
+        (HAS_LEFT, ContentUse::Serve | ContentUse::Fill | ContentUse::Release) => {
+            DatabaseFinding::bad(
+                CHECK,
+                format!("The store in `{name}` was moved into a data directory."),
+                "Use it there. If that says that the move has not ended, run the same `tidemark \
+                 move` again",
+            )
+        }
+        (ARRIVES, ContentUse::Serve | ContentUse::Leave) => DatabaseFinding::bad(
             CHECK,
-            format!("A store was to be copied into `{name}`, and that has not ended."),
-            "Use the store it was copied from, which is as it was, and drop this schema or copy \
-             into another one",
+            format!("A store was to be moved into `{name}`, and that has not ended."),
+            "Run the same `tidemark move` again. The data directory it comes from serves on until \
+             it says that it was moved",
         ),
-        (
-            StoreContent {
-                is_written: true, ..
-            },
-            true,
-        ) => DatabaseFinding::bad(
+        (ARRIVES, ContentUse::Fill) if is_written => DatabaseFinding::bad(
+            CHECK,
+            format!(
+                "`{name}` holds a copy that was not finished, and may be older than its source."
+            ),
+            format!(
+                "The source serves on. To begin again: DROP SCHEMA {} CASCADE",
+                identifier(name)
+            ),
+        ),
+        (_, ContentUse::Fill) if is_written => DatabaseFinding::bad(
             CHECK,
             format!("`{name}` holds a store with data."),
             "Name an empty schema by `?schema=` in the URL",
+        ),
+        (STAYS, ContentUse::Release) => DatabaseFinding::bad(
+            CHECK,
+            format!("The store in `{name}` has arrived already."),
+            "Serve it there",
         ),
         _ => DatabaseFinding::good(CHECK, format!("`{name}` can be used.")),
     }

@@ -19,15 +19,20 @@ const READ_BACK_ROWS: i32 = 64;
 /// Columns of a table: their names and types, in the table's order.
 pub(crate) type TypedColumns = Vec<(String, Type)>;
 
+/// Within a transaction: what it commits survives a power cut, whatever the session says.
+pub(super) const WAIT_FOR_DISK: &str = "SELECT set_config('synchronous_commit', 'on', true) \
+     WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+/// Within a transaction: what is read or written elsewhere meanwhile may keep it waiting.
+pub(super) const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+
 /// The transaction.
 pub(crate) struct StoreFilling<'c>(Transaction<'c>);
 
 impl StoreFilling<'_> {
     pub(super) async fn begin(client: &mut Client) -> Result<StoreFilling<'_>, StoreError> {
         let transaction = client.transaction().await?;
-        // What is read elsewhere meanwhile may keep it waiting.
-        let patient = "SET LOCAL idle_in_transaction_session_timeout = 0";
-        transaction.batch_execute(patient).await?;
+        let begin = format!("{PATIENT}; {WAIT_FOR_DISK}");
+        transaction.batch_execute(&begin).await?;
         Ok(StoreFilling(transaction))
     }
 
@@ -38,18 +43,7 @@ impl StoreFilling<'_> {
 
     /// The tables of the store.
     pub(crate) async fn tables(&self) -> Result<BTreeMap<String, TypedColumns>, StoreError> {
-        let sql = "SELECT c.relname::text, a.attname::text, a.atttypid FROM pg_class c \
-                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 \
-                   WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' \
-                   ORDER BY c.relname, a.attnum";
-        let mut tables: BTreeMap<String, TypedColumns> = BTreeMap::new();
-        for row in self.0.query(sql, &[]).await? {
-            let kind = Type::from_oid(row.try_get(2)?);
-            let kind = kind.ok_or_else(|| corrupt("a table has a column of another's type"))?;
-            let columns = tables.entry(row.try_get(0)?).or_default();
-            columns.push((row.try_get(1)?, kind));
-        }
-        Ok(tables)
+        tables(&self.0).await
     }
 
     /// Writes rows, which `next` puts into the list, until it says that there is none any more.
@@ -77,28 +71,20 @@ impl StoreFilling<'_> {
         Ok(digest)
     }
 
-    /// What stands in a table.
+    /// What stands in a table. `arrived` is called for each row.
     pub(crate) async fn digest(
         &self,
-        table: &str,
-        columns: &TypedColumns,
+        (table, columns): (&str, &TypedColumns),
+        mut arrived: impl FnMut(),
     ) -> Result<RowsDigest, StoreError> {
-        let sql = format!("SELECT {} FROM {}", names_of(columns), identifier(table));
-        let statement = self.0.prepare(&sql).await?;
-        let portal = self.0.bind(&statement, &[]).await?;
         let mut digest = RowsDigest::default();
-        loop {
-            let rows = self.0.query_portal(&portal, READ_BACK_ROWS).await?;
-            if rows.is_empty() {
-                return Ok(digest);
-            }
-            for row in rows {
-                let kinds = columns.iter().enumerate();
-                let cell =
-                    |(nth, (_, kind)): (usize, &(_, Type))| MovedCell::of_postgres(kind, &row, nth);
-                digest.take(&kinds.map(cell).collect::<Result<Vec<_>, _>>()?);
-            }
-        }
+        let take = |cells: &[MovedCell]| {
+            digest.take(cells);
+            arrived();
+            Ok(())
+        };
+        each_row(&self.0, (table, columns, ""), take).await?;
+        Ok(digest)
     }
 
     /// Lets what a table counts by itself go on above what stands there, and above `given`.
@@ -138,6 +124,51 @@ impl StoreFilling<'_> {
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         Ok(self.0.commit().await?)
+    }
+}
+
+/// The tables of the schema.
+pub(super) async fn tables(
+    transaction: &Transaction<'_>,
+) -> Result<BTreeMap<String, TypedColumns>, StoreError> {
+    let sql = "SELECT c.relname::text, a.attname::text, a.atttypid FROM pg_class c \
+               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+               WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' \
+               ORDER BY c.relname, a.attnum";
+    let mut tables: BTreeMap<String, TypedColumns> = BTreeMap::new();
+    for row in transaction.query(sql, &[]).await? {
+        let kind = Type::from_oid(row.try_get(2)?);
+        let kind = kind.ok_or_else(|| corrupt("a table has a column of another's type"))?;
+        let columns = tables.entry(row.try_get(0)?).or_default();
+        columns.push((row.try_get(1)?, kind));
+    }
+    Ok(tables)
+}
+
+/// Hands each row of a table to `take`, a few at a time.
+pub(super) async fn each_row(
+    transaction: &Transaction<'_>,
+    (table, columns, which): (&str, &TypedColumns, &str),
+    mut take: impl FnMut(&[MovedCell]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "SELECT {} FROM {}{which}",
+        names_of(columns),
+        identifier(table)
+    );
+    let statement = transaction.prepare(&sql).await?;
+    let portal = transaction.bind(&statement, &[]).await?;
+    loop {
+        let rows = transaction.query_portal(&portal, READ_BACK_ROWS).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            let kinds = columns.iter().enumerate();
+            let cell =
+                |(nth, (_, kind)): (usize, &(_, Type))| MovedCell::of_postgres(kind, &row, nth);
+            take(&kinds.map(cell).collect::<Result<Vec<_>, _>>()?)?;
+        }
     }
 }
 

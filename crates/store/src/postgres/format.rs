@@ -26,8 +26,8 @@ ALTER TABLE meta ADD groups bigint NOT NULL DEFAULT 0,
 pub(super) const FORMAT: i64 = STEPS.len() as i64;
 
 /// `meta` is read in each snapshot, whose stamp it is. `format` is 0 until all steps are done, and
-/// `moving` is 1 from when a store is first copied here until that counts. What code printed is
-/// bytes: a text here has no U+0000.
+/// `moving` is 1 from when a store is first copied here until that counts, and 2 once it was moved
+/// elsewhere. What code printed is bytes: a text here has no U+0000.
 const STORE_TABLES: &str = r#"
 CREATE TABLE meta (
   one             bigint PRIMARY KEY CHECK (one = 1),

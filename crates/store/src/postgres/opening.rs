@@ -6,11 +6,12 @@ use tokio::runtime::Runtime;
 use tokio_postgres::Client;
 
 use super::address::DatabaseUrl;
-use super::checks::{self, SchemaContent, SchemaSeen, StoreContent};
+use super::checks::{self, ContentUse, SchemaContent, SchemaSeen, StoreContent};
 use super::connection::{DatabaseConnection, DatabaseNotices, connect, identifier, literal, row};
-use super::filling::StoreFilling;
+use super::filling::{StoreFilling, WAIT_FOR_DISK};
 use super::finding::{DatabaseFinding, Verdict};
 use super::format::{FORMAT, STEPS};
+use super::leaving::StoreLeaving;
 use super::loading::load;
 use super::look;
 use super::primary;
@@ -39,8 +40,23 @@ enum OpenedFor {
     /// To go on with what this process was writing to.
     GoOn,
     Copy,
+    /// To let a copy count that was made before.
+    Release,
+    /// To be copied out of here.
+    Leave,
     /// To go on from what is there, whatever was there before.
     Restore,
+}
+
+impl OpenedFor {
+    fn content_use(self) -> ContentUse {
+        match self {
+            OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Restore => ContentUse::Serve,
+            OpenedFor::Copy => ContentUse::Fill,
+            OpenedFor::Release => ContentUse::Release,
+            OpenedFor::Leave => ContentUse::Leave,
+        }
+    }
 }
 
 /// Lets the store in a schema go on from what is there, after a restore say: as another history,
@@ -98,12 +114,7 @@ impl DatabaseStore {
         password_file: Option<&Path>,
         purpose: OpenedFor,
     ) -> Result<DatabaseStore, StoreError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| StoreError::Io {
-                detail: error.to_string(),
-            })?;
+        let runtime = runtime()?;
         let (connection, lineage) = runtime.block_on(async {
             let taken = take(url, password_file, purpose);
             if purpose != OpenedFor::GoOn {
@@ -132,27 +143,99 @@ impl DatabaseStore {
         DatabaseStore::open_as(url, password_file, OpenedFor::Copy)
     }
 
+    /// Takes a copy that was made in the schema and does not count yet.
+    pub(crate) fn open_copy(
+        url: &DatabaseUrl,
+        password_file: Option<&Path>,
+    ) -> Result<DatabaseStore, StoreError> {
+        DatabaseStore::open_as(url, password_file, OpenedFor::Release)
+    }
+
+    /// Takes the store in the schema so that it can be copied out of there, also where it was.
+    pub(crate) fn open_to_leave(
+        url: &DatabaseUrl,
+        password_file: Option<&Path>,
+    ) -> Result<DatabaseStore, StoreError> {
+        DatabaseStore::open_as(url, password_file, OpenedFor::Leave)
+    }
+
     /// Fills the store in one transaction, which is committed if that succeeds.
     pub(crate) fn fill<T>(
         &mut self,
         fill: impl AsyncFnOnce(&StoreFilling<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.runtime.block_on(async {
+        self.notices.clear();
+        let filled = self.runtime.block_on(async {
             let filling = StoreFilling::begin(&mut self.owner).await?;
             let filled = fill(&filling).await?;
             filling.commit().await?;
-            Ok(filled)
+            Ok::<_, StoreError>(filled)
+        })?;
+        self.need_no_warning()?;
+        Ok(filled)
+    }
+
+    /// Reads the store in one snapshot.
+    pub(crate) fn leave<T>(
+        &mut self,
+        leave: impl AsyncFnOnce(&StoreLeaving<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.runtime.block_on(async {
+            let leaving = StoreLeaving::begin(&mut self.owner).await?;
+            leave(&leaving).await
         })
     }
 
     /// Lets what was copied be opened.
     pub(crate) fn release(&mut self) -> Result<(), StoreError> {
-        self.runtime.block_on(async {
-            self.owner
-                .batch_execute("UPDATE meta SET moving = 0")
-                .await?;
-            self.lineage = lineage(&self.owner).await?;
-            Ok(())
+        self.set_moving(checks::STAYS)?;
+        self.lineage = self.runtime.block_on(lineage(&self.owner))?;
+        Ok(())
+    }
+
+    /// Seals the store, which was moved elsewhere.
+    pub(crate) fn seal(&mut self) -> Result<(), StoreError> {
+        self.set_moving(checks::HAS_LEFT)
+    }
+
+    /// Whether it is sealed so.
+    pub(crate) fn has_left(&self) -> Result<bool, StoreError> {
+        let content = self.runtime.block_on(content(&self.owner))?;
+        Ok(content.moving == checks::HAS_LEFT)
+    }
+
+    /// What is said to those who look for a store where it was sealed so.
+    pub(crate) fn moved_away(url: &DatabaseUrl) -> StoreError {
+        let content = StoreContent {
+            moving: checks::HAS_LEFT,
+            is_written: true,
+        };
+        StoreError::DatabaseUnfit(checks::content(url, content, ContentUse::Serve))
+    }
+
+    /// The mark of the last commit.
+    pub(crate) fn mark(&self) -> Result<i64, StoreError> {
+        let found = row(&self.owner, "SELECT mark FROM meta");
+        let found = self.runtime.block_on(found)?;
+        let mark = found.and_then(|row| row.get(0)?.parse().ok());
+        mark.ok_or_else(no_stamp)
+    }
+
+    /// Durably.
+    fn set_moving(&mut self, moving: i64) -> Result<(), StoreError> {
+        self.notices.clear();
+        let set = format!("BEGIN; {WAIT_FOR_DISK}; UPDATE meta SET moving = {moving}; COMMIT");
+        self.runtime.block_on(self.owner.batch_execute(&set))?;
+        self.need_no_warning()
+    }
+
+    /// # Errors
+    /// A commit that comes with a warning is not on the standbys it was to wait for.
+    fn need_no_warning(&self) -> Result<(), StoreError> {
+        self.notices.warning().map_or(Ok(()), |warning| {
+            Err(StoreError::Io {
+                detail: format!("the database warns of a commit: {warning}"),
+            })
         })
     }
 
@@ -200,8 +283,10 @@ async fn take(
     need(checks::session(&settings))?;
     let seen = look::schema(client, &url.schema).await?;
     need(checks::schema(url, &seen))?;
-    if purpose == OpenedFor::Restore {
-        need(checks::restored(url, &seen))?;
+    match purpose {
+        OpenedFor::Restore => need(checks::restored(url, &seen))?,
+        OpenedFor::Leave | OpenedFor::Release => need(checks::there(url, &seen))?,
+        OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Copy => {}
     }
     if !seen.is_there {
         make_schema(client, url).await?;
@@ -210,15 +295,25 @@ async fn take(
     // What was seen before may have been made by the owner before this one.
     let seen = look::schema(client, &url.schema).await?;
     need(checks::schema(url, &seen))?;
-    migrate(client, &seen).await?;
-    let is_copying = purpose == OpenedFor::Copy;
-    need(checks::content(url, content(client).await?, is_copying))?;
+    let found = format_of(client, &seen).await?;
+    if purpose == OpenedFor::Leave && found < FORMAT {
+        return Err(StoreError::OlderFormat {
+            found,
+            newest: FORMAT,
+        });
+    }
+    migrate(client, found).await?;
+    let held = content(client).await?;
+    need(checks::content(url, held, purpose.content_use()))?;
     match purpose {
-        OpenedFor::Serve | OpenedFor::GoOn => primary::admit(client).await?,
+        OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Release | OpenedFor::Leave => {
+            primary::admit(client).await?;
+        }
         OpenedFor::Restore => primary::begin_anew(client).await?,
         OpenedFor::Copy => {
             primary::admit(client).await?;
-            client.batch_execute("UPDATE meta SET moving = 1").await?;
+            let arrives = format!("UPDATE meta SET moving = {}", checks::ARRIVES);
+            client.batch_execute(&arrives).await?;
         }
     }
     let lineage = lineage(client).await?;
@@ -232,10 +327,11 @@ async fn lineage(client: &Client) -> Result<String, StoreError> {
 }
 
 async fn content(client: &Client) -> Result<StoreContent, StoreError> {
-    let sql = "SELECT moving <> 0, mark <> 0 OR catalogue_epoch <> 0 FROM meta";
+    let sql = "SELECT moving, mark <> 0 OR catalogue_epoch <> 0 FROM meta";
     let found = row(client, sql).await?.ok_or_else(no_stamp)?;
+    let moving = found.get(0).and_then(|text| text.parse().ok());
     Ok(StoreContent {
-        is_copy: found.get(0) == Some("t"),
+        moving: moving.ok_or_else(no_stamp)?,
         is_written: found.get(1) == Some("t"),
     })
 }
@@ -274,6 +370,15 @@ async fn lock(client: &Client, url: &DatabaseUrl) -> Result<(), StoreError> {
     if taken.is_some_and(|row| row.get(0) == Some("t")) {
         return Ok(());
     }
+    Err(StoreError::Locked {
+        place: StorePlace::from(url.clone()),
+        holder: holder(client, &url.schema).await?,
+    })
+}
+
+/// Who has the lock of the schema, in words.
+async fn holder(client: &Client, schema: &str) -> Result<Option<String>, StoreError> {
+    let schema = literal(schema);
     let look = format!(
         "SELECT a.pid, coalesce(host(a.client_addr), 'its own machine'), a.backend_start::text \
          FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid \
@@ -281,27 +386,67 @@ async fn lock(client: &Client, url: &DatabaseUrl) -> Result<(), StoreError> {
          WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {LOCK_CLASS} \
          AND l.objid = n.oid AND l.objsubid = 2 AND a.datname = current_database()"
     );
-    let holder = row(client, &look).await?.and_then(|row| {
+    Ok(row(client, &look).await?.and_then(|row| {
         let (pid, from, since) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Some(format!(
             "process {pid} of the server, connected from {from} since {since}"
         ))
-    });
-    Err(StoreError::Locked {
-        place: StorePlace::from(url.clone()),
-        holder,
+    }))
+}
+
+/// Who has the store in a database open, in words; `None` where no one has. Changes nothing.
+///
+/// # Errors
+/// [`StoreError::DatabaseUnfit`] when it cannot be connected to.
+pub fn database_holder(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+) -> Result<Option<String>, StoreError> {
+    runtime()?.block_on(async {
+        let connection = connect(url, password_file).await;
+        let refused = |fault| StoreError::DatabaseUnfit(checks::refused(url, &fault));
+        holder(&connection.map_err(refused)?.client, &url.schema).await
     })
+}
+
+/// Whether there is a store in the schema that the URL names. Changes nothing.
+///
+/// # Errors
+/// [`StoreError::DatabaseUnfit`] when it cannot be connected to.
+pub fn database_holds_store(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+) -> Result<bool, StoreError> {
+    runtime()?.block_on(async {
+        let connection = connect(url, password_file).await;
+        let refused = |fault| StoreError::DatabaseUnfit(checks::refused(url, &fault));
+        let seen = look::schema(&connection.map_err(refused)?.client, &url.schema).await?;
+        Ok(seen.holds == SchemaContent::Store)
+    })
+}
+
+fn runtime() -> Result<Runtime, StoreError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.map_err(|error| StoreError::Io {
+        detail: error.to_string(),
+    })
+}
+
+/// The format of the schema; 0 where nothing is in it.
+async fn format_of(client: &Client, seen: &SchemaSeen) -> Result<i64, StoreError> {
+    if seen.holds != SchemaContent::Store {
+        return Ok(0);
+    }
+    let format = row(client, "SELECT format FROM meta").await?;
+    let format = format.and_then(|row| row.get(0)?.parse().ok());
+    format.ok_or_else(|| corrupt("the table `meta` names no format"))
 }
 
 /// Brings the schema to today's format, in one transaction: after a crash it has the old format
 /// or the new one.
-async fn migrate(client: &Client, seen: &SchemaSeen) -> Result<(), StoreError> {
-    let mut found = 0;
-    if seen.holds == SchemaContent::Store {
-        let format = row(client, "SELECT format FROM meta").await?;
-        let format = format.and_then(|row| row.get(0)?.parse().ok());
-        found = format.ok_or_else(|| corrupt("the table `meta` names no format"))?;
-    }
+async fn migrate(client: &Client, found: i64) -> Result<(), StoreError> {
     if found > FORMAT {
         return Err(StoreError::Format {
             found,

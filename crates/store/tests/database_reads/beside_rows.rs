@@ -247,7 +247,7 @@ fn add_note(db: &mut Db, id: &str, meta: &str) -> Mark {
 
 /// A closed directory with all of it, and the mark of a commit with a note. The titles and tags of
 /// notes are encrypted, or not.
-fn history(is_sealed: bool) -> (Directory, Mark) {
+pub fn history(is_sealed: bool) -> (Directory, Mark) {
     let directory = Directory::new();
     let mut db = Db::open(&directory);
     for id in [PROJECT, OTHER_PROJECT] {
@@ -291,7 +291,7 @@ fn history(is_sealed: bool) -> (Directory, Mark) {
 }
 
 /// Every answer about what stands beside rows, a line each.
-fn answers<S>(store: &S) -> Vec<String>
+pub fn answers<S>(store: &S) -> Vec<String>
 where
     S: StoreTransactions + StoreFunctions + StoreExecutions + StoreUsage + ?Sized,
 {
@@ -363,7 +363,7 @@ where
 }
 
 #[track_caller]
-fn compare(of_database: &[String], of_directory: &[String]) {
+pub fn compare(of_database: &[String], of_directory: &[String]) {
     for (found, expected) in of_database.iter().zip(of_directory) {
         assert_eq!(found, expected);
     }

@@ -31,7 +31,7 @@ impl Copied {
         let make = format!("CREATE DATABASE {database}");
         cluster.run_sql("postgres", &[&make]).unwrap();
         let url = DatabaseUrl::parse(&cluster.url(database)).unwrap();
-        let copy = StoreCopy::make(&data_of(&directory), &url, None).unwrap();
+        let copy = StoreCopy::make(&data_of(&directory), (&url, None), &mut |_| {}).unwrap();
         copy.release().unwrap().close();
         let reads = DatabaseReads::open(&options(&url), None, &data_of(&directory)).unwrap();
         Copied {

@@ -1,5 +1,6 @@
 //! Reads from a database: of what stands beside rows, of what is encrypted, through a network that
-//! goes silent or is cut, and after the database has become another one.
+//! goes silent or is cut, and after the database has become another one. And what stands beside
+//! rows of a store that was moved there and back.
 
 mod beside_rows;
 mod copied;
@@ -7,6 +8,7 @@ mod copied;
 #[allow(dead_code, reason = "written for the conformance suite, too")]
 mod db;
 mod failover;
+mod moved;
 mod outage;
 mod relayed;
 mod silence;

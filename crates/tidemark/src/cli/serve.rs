@@ -269,7 +269,7 @@ fn refuse_real_data(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn mark_real_data(directory: &Path) -> Result<()> {
+pub(super) fn mark_real_data(directory: &Path) -> Result<()> {
     let path = directory.join(SERVED);
     if path.exists() {
         return Ok(());
@@ -449,7 +449,7 @@ fn banner(
 }
 
 /// As a shell takes it for one word.
-fn shell_word(text: &str) -> String {
+pub(super) fn shell_word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%".contains(letter);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
@@ -480,6 +480,7 @@ fn explain_open(error: EngineError, path: &Path) -> anyhow::Error {
             | StoreError::StoredElsewhere { .. }
             | StoreError::StoredHere { .. }
             | StoreError::ImportUnfinished { .. }
+            | StoreError::MoveUnfinished { .. }
             | StoreError::CommitsLost { .. }
             | StoreError::KeyMissing { .. }
             | StoreError::KeyWrong { .. },

@@ -1,7 +1,7 @@
 //! The data directory: where its files are, and the lock that gives it one owner.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -62,34 +62,55 @@ impl Directory {
     /// The same for what is kept next to a store in this place, a database.
     ///
     /// # Errors
-    /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself,
-    /// [`StoreError::StoredElsewhere`] when it is that of a store in another database, whose keys
-    /// would seal what is in this one.
+    /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself
+    /// and was not moved away, [`StoreError::StoredElsewhere`] when it is that of a store in another
+    /// database, whose keys would seal what is in this one.
     pub(crate) fn open_beside(path: &Path, place: &StorePlace) -> Result<Directory, StoreError> {
         let directory = Directory::open(path)?;
-        if [DATABASE_FILE, MARKS_FILE]
-            .iter()
-            .any(|name| path.join(name).exists())
-        {
+        let holds = |name: &&str| path.join(name).exists();
+        if elsewhere(path)?.is_none() && [DATABASE_FILE, MARKS_FILE].iter().any(holds) {
             return Err(StoreError::StoredHere {
                 directory: path.to_owned(),
             });
         }
-        match expect_own(path) {
-            Err(StoreError::StoredElsewhere { place: named, .. }) if named == place.to_string() => {
-            }
-            named => named?,
+        if elsewhere(path)?.is_some_and(|named| named != place.to_string()) {
+            expect_own(path)?;
         }
         Ok(directory)
     }
 
-    /// Says from now on that the store of this directory is in this place.
+    /// Says from now on that the store of this directory is in this place. What is in the directory
+    /// itself is sealed by that; a power cut does not take it back.
     ///
     /// # Errors
     /// [`StoreError::Io`] when it cannot be written.
     pub(crate) fn name_place(&self, place: &StorePlace) -> Result<(), StoreError> {
-        fs::write(self.path.join(ELSEWHERE_FILE), place.to_string())
-            .map_err(|error| describe(&self.path, "cannot be written to", &error))
+        let words = place.to_string();
+        if elsewhere(&self.path)?.is_some_and(|named| named == words) {
+            return Ok(());
+        }
+        let (named, new) = (ELSEWHERE_FILE, format!("{ELSEWHERE_FILE}.new"));
+        let write = || {
+            let mut file = File::create(self.path.join(&new))?;
+            file.write_all(words.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(self.path.join(&new), self.path.join(named))?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|error| describe(&self.path, "cannot be written to", &error))
+    }
+
+    /// Takes that back.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it cannot be removed.
+    pub(crate) fn name_no_place(&self) -> Result<(), StoreError> {
+        match fs::remove_file(self.path.join(ELSEWHERE_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(describe(&self.path, "cannot be written to", &error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The directory.
@@ -117,18 +138,28 @@ impl Directory {
     }
 }
 
+/// In which database the store of a directory is, in words; `None` where it is in none.
+///
+/// # Errors
+/// [`StoreError::Io`] when that cannot be read.
+pub(crate) fn elsewhere(path: &Path) -> Result<Option<String>, StoreError> {
+    match fs::read_to_string(path.join(ELSEWHERE_FILE)) {
+        Ok(place) => Ok(Some(place)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(describe(path, "cannot be read", &error)),
+    }
+}
+
 /// # Errors
 /// [`StoreError::StoredElsewhere`] when the directory is kept next to a database, and
 /// [`StoreError::Io`] when that cannot be read.
 pub(crate) fn expect_own(path: &Path) -> Result<(), StoreError> {
-    match fs::read_to_string(path.join(ELSEWHERE_FILE)) {
-        Ok(place) => Err(StoreError::StoredElsewhere {
+    elsewhere(path)?.map_or(Ok(()), |place| {
+        Err(StoreError::StoredElsewhere {
             directory: path.to_owned(),
             place,
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(describe(path, "cannot be read", &error)),
-    }
+        })
+    })
 }
 
 /// # Errors
@@ -263,6 +294,25 @@ mod tests {
             matches!(second, Err(StoreError::Locked { .. })),
             "{second:?}"
         );
+    }
+
+    #[test]
+    fn a_directory_whose_store_was_moved_is_kept_next_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        fs::write(path.join(DATABASE_FILE), "old").unwrap();
+        let place = StorePlace::from(Path::new("elsewhere"));
+        let refused = Directory::open_beside(path, &place).map(|_| ());
+        let is_here = matches!(refused, Err(StoreError::StoredHere { .. }));
+        assert!(is_here, "{refused:?}");
+        let named = |directory: &Directory| directory.name_place(&place).unwrap();
+        named(&Directory::open(path).unwrap());
+        assert_eq!(elsewhere(path), Ok(Some(place.to_string())));
+        named(&Directory::open_beside(path, &place).unwrap());
+        Directory::open(path).unwrap().name_no_place().unwrap();
+        assert_eq!(expect_own(path), Ok(()));
+        let left = fs::read_dir(path).unwrap().count();
+        assert_eq!(left, 2, "the database and the lock");
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod import;
 mod parts;
 mod settled;
 pub(crate) mod site;
-mod tables;
+pub(crate) mod tables;
 
 pub use self::fault::{HistoryCount, HistoryFault, HistoryMembers};
 pub use self::import::HistoryImport;

@@ -20,6 +20,8 @@ use crate::vault::KEY_FILE;
 
 /// The directory's name.
 const UNFINISHED: &str = "import.unfinished";
+/// The same where a store is moved here.
+pub(crate) const UNMOVED: &str = "move.unfinished";
 
 /// A data directory into which a history is imported. Dropped, it is empty again.
 pub(super) struct ImportSite {
@@ -39,6 +41,10 @@ impl ImportSite {
         expect_own(owner.path())?;
         let path = owner.path().join(UNFINISHED);
         need_empty(owner.path())?;
+        let directory = owner.path().join(UNMOVED);
+        if directory.exists() {
+            return Err(StoreError::MoveUnfinished { directory }.into());
+        }
         let key = owner.path().join(KEY_FILE);
         if fs::symlink_metadata(&key).is_ok() {
             // An import that ended between its last two steps has left its own.
@@ -47,20 +53,8 @@ impl ImportSite {
             }
             remove_file(&key)?;
         }
-        remove_all(&path)?;
-        for name in [
-            MARKS_FILE.to_owned(),
-            DATABASE_FILE.to_owned(),
-            format!("{DATABASE_FILE}-wal"),
-            format!("{DATABASE_FILE}-shm"),
-        ] {
-            remove_file(&owner.path().join(name))?;
-        }
-        let mut builder = DirBuilder::new();
-        builder
-            .mode(0o700)
-            .create(&path)
-            .map_err(|error| describe(&path, &error))?;
+        remove_empty(owner.path())?;
+        make_empty_directory(&path)?;
         sync(owner.path())?;
         Ok(ImportSite {
             owner,
@@ -89,7 +83,7 @@ impl ImportSite {
         fs::rename(&database, &place).map_err(|error| describe(&place, &error))?;
         self.is_done = true;
         sync(self.owner.path())?;
-        remove_all(&self.path)
+        Ok(remove_all(&self.path)?)
     }
 }
 
@@ -101,48 +95,75 @@ impl Drop for ImportSite {
     }
 }
 
-/// What an import has left in a data directory that is opened: nothing, if it came to its end.
+/// What an import, or a move into this directory, has left in a data directory that is opened:
+/// nothing, if it came to its end.
 ///
 /// # Errors
-/// [`StoreError::ImportUnfinished`] if it did not.
+/// [`StoreError::ImportUnfinished`] or [`StoreError::MoveUnfinished`] if it did not.
 pub(crate) fn settle(path: &Path) -> Result<(), StoreError> {
-    let unfinished = path.join(UNFINISHED);
-    if !unfinished.is_dir() {
-        return Ok(());
+    for name in [UNFINISHED, UNMOVED] {
+        let directory = path.join(name);
+        if !directory.is_dir() {
+            continue;
+        }
+        if !path.join(DATABASE_FILE).exists() {
+            return Err(match name {
+                UNMOVED => StoreError::MoveUnfinished { directory },
+                _ => StoreError::ImportUnfinished { directory },
+            });
+        }
+        remove_all(&directory)?;
     }
-    if !path.join(DATABASE_FILE).exists() {
-        return Err(StoreError::ImportUnfinished {
-            directory: unfinished,
-        });
-    }
-    match remove_all(&unfinished) {
-        Err(HistoryFault::Store(error)) => Err(error),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether nothing was ever committed there.
 fn need_empty(path: &Path) -> Result<(), HistoryFault> {
     directory::expect_database(path)?;
+    written(path)?.map_or(Ok(()), |mark| {
+        Err(HistoryFault::NotEmpty {
+            directory: path.to_owned(),
+            mark,
+        })
+    })
+}
+
+/// The mark, or the horizon, of the store in a directory; `None` where nothing was ever committed.
+pub(crate) fn written(path: &Path) -> Result<Option<Mark>, StoreError> {
     let database = path.join(DATABASE_FILE);
     if !database.exists() {
-        return Ok(());
+        return Ok(None);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&database, flags)?;
     migrate::check(&connection)?;
     if file_format::is_empty(&connection)? {
-        return Ok(());
+        return Ok(None);
     }
     let sql = "SELECT max(mark, horizon) FROM meta";
     let mark: i64 = connection.query_row(sql, (), |row| row.get(0))?;
-    if mark > 0 {
-        return Err(HistoryFault::NotEmpty {
-            directory: path.to_owned(),
-            mark: Mark(mark),
-        });
+    Ok((mark > 0).then_some(Mark(mark)))
+}
+
+/// Takes a store away in which nothing was ever committed.
+pub(crate) fn remove_empty(path: &Path) -> Result<(), StoreError> {
+    for name in [
+        MARKS_FILE.to_owned(),
+        DATABASE_FILE.to_owned(),
+        format!("{DATABASE_FILE}-wal"),
+        format!("{DATABASE_FILE}-shm"),
+    ] {
+        remove_file(&path.join(name))?;
     }
     Ok(())
+}
+
+/// Makes a directory for what is not whole yet, in place of one that was left.
+pub(crate) fn make_empty_directory(path: &Path) -> Result<(), StoreError> {
+    remove_all(path)?;
+    let mut builder = DirBuilder::new();
+    let made = builder.mode(0o700).create(path);
+    made.map_err(|error| describe(path, &error))
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -152,28 +173,34 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn remove_file(path: &Path) -> Result<(), HistoryFault> {
+fn remove_file(path: &Path) -> Result<(), StoreError> {
     ignore_absent(path, fs::remove_file(path))
 }
 
-fn remove_all(path: &Path) -> Result<(), HistoryFault> {
+pub(crate) fn remove_all(path: &Path) -> Result<(), StoreError> {
     ignore_absent(path, fs::remove_dir_all(path))
 }
 
-fn ignore_absent(path: &Path, removed: io::Result<()>) -> Result<(), HistoryFault> {
+fn ignore_absent(path: &Path, removed: io::Result<()>) -> Result<(), StoreError> {
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(describe(path, &error)),
         _ => Ok(()),
     }
 }
 
-fn sync(path: &Path) -> Result<(), HistoryFault> {
+pub(crate) fn sync(path: &Path) -> Result<(), StoreError> {
     let synced = File::open(path).and_then(|file| file.sync_all());
     synced.map_err(|error| describe(path, &error))
 }
 
-fn describe(path: &Path, error: &io::Error) -> HistoryFault {
-    HistoryFault::Store(StoreError::Io {
+/// Gives a file another name, whose entry survives a power cut.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::rename(from, to).map_err(|error| describe(to, &error))?;
+    to.parent().map_or(Ok(()), sync)
+}
+
+fn describe(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Io {
         detail: format!("{}: {error}", path.display()),
-    })
+    }
 }

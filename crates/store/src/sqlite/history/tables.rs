@@ -12,7 +12,7 @@ use crate::sqlite::schema::{catalogue_read, links};
 
 /// Makes the physical tables of the catalogue, which stand there whole; each with every column it
 /// ever had.
-pub(super) fn make_tables(connection: &Connection) -> Result<Vec<Table>, HistoryFault> {
+pub(crate) fn make_tables(connection: &Connection) -> Result<Vec<Table>, HistoryFault> {
     need_numbers(connection)?;
     let catalogue = &catalogue_read::load_without_rows(connection).map_err(unfit)?;
     let mut made = Vec::new();
