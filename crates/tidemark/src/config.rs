@@ -17,6 +17,7 @@ use model::ProjectId;
 pub mod file;
 pub mod functions;
 mod limits;
+mod place;
 mod port;
 mod quotas;
 pub mod secret_key;
@@ -24,6 +25,7 @@ mod serve;
 mod size;
 mod watch;
 
+pub use place::{DatabaseArgs, NamedDatabase, NamedStoreArgs, STORE_URL, StoreArgs, StoreSite};
 pub use port::{ExportArgs, ExportSetup, ExportedRows, FormatArg, ImportArgs, ImportSetup, Source};
 pub use serve::{Bootstrap, Log, LogFormat, ServeArgs, ServeSetup};
 pub use watch::WatchSetup;
@@ -257,7 +259,7 @@ pub struct DoctorArgs {
     )]
     database: Option<String>,
     /// A file with the password of the database, in the form of libpq's password files
-    #[arg(long, env = "PGPASSFILE", value_name = "PATH")]
+    #[arg(long, env = "TIDEMARK_PASSWORD_FILE", value_name = "PATH")]
     password_file: Option<PathBuf>,
     /// First let the store in the database, which was restored, go on from what is there, as
     /// another history. No node may have it open
@@ -289,13 +291,13 @@ impl DoctorArgs {
 
 /// # Errors
 /// When it is no URL of a database. The text does not hold its password.
-fn database_url(text: &str) -> Result<DatabaseUrl> {
+pub fn database_url(text: &str) -> Result<DatabaseUrl> {
     let url = DatabaseUrl::parse(text);
     url.map_err(|fault| anyhow!("the URL of the database cannot be used: {fault}"))
 }
 
 /// An empty variable counts as one that is not set.
-fn file_given(path: Option<&Path>) -> Option<&Path> {
+pub fn file_given(path: Option<&Path>) -> Option<&Path> {
     path.filter(|path| !path.as_os_str().is_empty())
 }
 

@@ -1,6 +1,7 @@
 //! The store an export reads or an import writes, reached through whichever way there is.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -62,9 +63,16 @@ impl StoreAccess {
     pub fn close(self) -> Result<()> {
         match self {
             StoreAccess::Running(_) => Ok(()),
-            StoreAccess::Offline(engine) => Ok(engine.close()?),
+            StoreAccess::Offline(engine) => Ok(apart(move || engine.close())?),
         }
     }
+}
+
+/// Does this on a thread of its own: a store in a database waits on a runtime of its own, which
+/// cannot be done where another one runs.
+pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let done = thread::scope(|scope| scope.spawn(work).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 async fn ask_port(client: &mut Client, ask: &PortRequest, rows: &[u8]) -> Result<PortResponse> {

@@ -4,12 +4,13 @@ use super::Finding;
 use super::source::{Source, Tree};
 
 /// Tests that have a database of their own beside the program.
-const FOREIGN: [&str; 2] = [
+const FOREIGN: [&str; 3] = [
     "crates/tidemark/tests/doctor_database.rs",
     "crates/tidemark/tests/serve_database.rs",
+    "crates/tidemark/tests/store_place.rs",
 ];
 /// Where SQL may stand. The emitter's tests compare whole statements; this file looks for them.
-const SQL_HOMES: [&str; 9] = [
+const SQL_HOMES: [&str; 10] = [
     "crates/query/src/emit.rs",
     "crates/query/src/emit/",
     "crates/query/tests/",
@@ -17,6 +18,7 @@ const SQL_HOMES: [&str; 9] = [
     "crates/testing-postgres/",
     FOREIGN[0],
     FOREIGN[1],
+    FOREIGN[2],
     "crates/tiers/tests/support/sqlite.rs",
     "xtask/src/tidy/storage.rs",
 ];

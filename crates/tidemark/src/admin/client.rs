@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use client::Client;
-use engine::{Clock, Engine, EngineError, StoreError};
+use engine::{Clock, DirectoryBeside, Engine, EngineError, StoreError, database_holds_store};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -17,12 +17,13 @@ use server::offline::offline_engine;
 use server::rng::Rng;
 use server::telemetry::snapshot::TopSnapshot;
 use tokio::net::UnixStream;
-use transfer::target::{ANSWER_MAX, StoreAccess};
+use transfer::target::{ANSWER_MAX, StoreAccess, apart};
 
 use super::act::{self, Act};
 use super::socket;
+use crate::config::{NamedDatabase, StoreSite};
 
-/// A way to administer a data directory.
+/// A way to administer a store.
 pub enum Administration {
     /// A server runs: it is answer.
     Running(Client),
@@ -39,15 +40,16 @@ impl Administration {
     /// Finds the way. Where no server runs, it opens the store itself.
     ///
     /// # Errors
-    /// When the directory does not exist and `create` does not hold, cannot be opened, or is held
-    /// by a server that does not answer.
+    /// When the directory does not exist and `create` does not hold, the store cannot be opened, or
+    /// it is held by a server that does not answer.
     pub async fn open(
-        directory: &Path,
+        site: &StoreSite,
         clock: Arc<dyn Clock>,
         rng: Rng,
         create: bool,
     ) -> Result<Administration> {
-        if !create && !directory.is_dir() {
+        let directory = site.directory.as_path();
+        if site.database.is_none() && !create && !directory.is_dir() {
             bail!(
                 "there is no data directory {}. Give its path with --data, or start \
                  `tidemark serve` once to make one",
@@ -56,6 +58,10 @@ impl Administration {
         }
         if let Some(running) = Administration::of_running(directory).await? {
             return Ok(running);
+        }
+        if let Some(database) = &site.database {
+            let engine = apart(|| open_database(database, (directory, create), clock))?;
+            return Ok(Administration::Offline { engine, rng });
         }
         match Engine::open(offline_engine(directory.into()), clock) {
             Ok(engine) => Ok(Administration::Offline { engine, rng }),
@@ -106,6 +112,39 @@ impl Administration {
     /// When the store cannot be closed in order.
     pub fn close(self) -> Result<()> {
         StoreAccess::from(self).close()
+    }
+}
+
+/// Takes the store in a database, as a server would.
+fn open_database(
+    database: &NamedDatabase,
+    (directory, create): (&Path, bool),
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<Engine>> {
+    let NamedDatabase { url, password_file } = database;
+    if !create && !database_holds_store(url, password_file.as_deref())? {
+        bail!(
+            "there is no store in the {url}. Name its schema by `?schema=` in the URL, or start \
+             `tidemark serve` with it once to make one"
+        );
+    }
+    if directory.is_dir() {
+        // Only to see that it is beside that store: the lock of the owner is in the database.
+        drop(DirectoryBeside::take(directory)?);
+    }
+    let config = offline_engine(url.clone().into());
+    let files = (password_file.as_deref(), directory);
+    match Engine::open_database(&config, files, clock) {
+        Ok(engine) => Ok(engine),
+        Err(EngineError::Store(StoreError::Locked { holder, .. })) => bail!(
+            "the store in the {url} is held by {}, and no server runs on the data directory {}. \
+             Use this command where that server runs, with its --data",
+            holder.as_deref().unwrap_or("another process"),
+            directory.display()
+        ),
+        Err(error) => {
+            Err(anyhow!("{error}")).with_context(|| format!("cannot open the store in the {url}"))
+        }
     }
 }
 

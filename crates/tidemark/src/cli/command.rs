@@ -2,13 +2,15 @@
 //! configuration file below them.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{bench, explain, function, key, options, past, project, schema, seed, top};
-use crate::config::{self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, ServeArgs, file};
+use crate::config::{
+    self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, STORE_URL, ServeArgs, file,
+};
 
 /// A backend database with exact cached lists and the history of every row, for the official
 /// Appwrite SDKs.
@@ -49,26 +51,26 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Create, list and delete projects
     ///
-    /// Talks to the server that runs on the data directory, or opens the directory itself if none
-    /// does.
+    /// Talks to the server that runs on the data directory, or opens the store itself if none does:
+    /// the one in the directory, or in the database that --database names.
     #[command(subcommand)]
     Project(project::ProjectCommand),
     /// Create, list and revoke API keys
     ///
-    /// Talks to the server that runs on the data directory, or opens the directory itself if none
-    /// does.
+    /// Talks to the server that runs on the data directory, or opens the store itself if none does:
+    /// the one in the directory, or in the database that --database names.
     #[command(subcommand)]
     Key(key::KeyCommand),
     /// Write a database to a file: schema, rows, permissions
     ///
     /// Every row is read at one mark, whatever is written meanwhile. Talks to the server that runs
-    /// on the data directory, or opens the directory itself if none does. The exit code is 3 where
+    /// on the data directory, or opens the store itself if none does. The exit code is 3 where
     /// rows were left out because an encrypted value of theirs is damaged: each is named.
     Export(Box<ExportArgs>),
     /// Read a database from a file, or copy databases from another server
     ///
-    /// Talks to the server that runs on the data directory, or opens the directory itself if none
-    /// does. Ids, times and permissions of rows are kept. An imported database is closed to callers
+    /// Talks to the server that runs on the data directory, or opens the store itself if none does.
+    /// Ids, times and permissions of rows are kept. An imported database is closed to callers
     /// without a key until it is complete.
     Import(Box<ImportArgs>),
     /// Keep the schema of databases in a file: pull, diff, push, types
@@ -110,8 +112,8 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Show every version of a row: when it was valid, and when that was known
     ///
-    /// Talks to the server that runs on the data directory, or opens the directory itself if none
-    /// does. Changes nothing.
+    /// Talks to the server that runs on the data directory, or opens the store itself if none does.
+    /// Changes nothing.
     History(past::HistoryArgs),
     /// Erase a row with its past: every version, at every time
     ///
@@ -119,8 +121,8 @@ pub enum Command {
     /// that began before is left. Exports and copies made before keep it. Rows that belong to it
     /// by a relationship are deleted as the relationship says. Prints the number of versions and
     /// asks first; without a terminal nothing is erased unless --yes is given. The exit code is 1
-    /// if nothing was erased. Talks to the server that runs on the data
-    /// directory, or opens the directory itself if none does.
+    /// if nothing was erased. Talks to the server that runs on the data directory, or opens the
+    /// store itself if none does.
     Erase(past::EraseArgs),
     /// Show the activity of a running server: rates, times, hits, the busiest functions, the most
     /// frequent and slowest queries
@@ -153,13 +155,32 @@ fn definition() -> clap::Command {
 /// # Errors
 /// When the configuration file cannot be understood.
 pub fn read() -> Result<Cli> {
-    let cli = Cli::from_arg_matches(&definition().get_matches())?;
+    let matches = definition().get_matches();
+    let cli = Cli::from_arg_matches(&matches)?;
     let Command::Serve(args) = &cli.command else {
-        return Ok(cli);
+        let Some(path) = unplaced(&matches).and_then(|data| file::path(None, data)) else {
+            return Ok(cli);
+        };
+        let settings = file::Settings::read(&definition(), &path, true)?;
+        let placed = settings.place(definition());
+        let matches = placed.try_get_matches_from(config::words())?;
+        return Ok(Cli::from_arg_matches(&matches)?);
     };
     let (config, data) = (args.config.as_deref(), &args.data.data);
     let (matches, _) = file::with_file(definition(), config::words(), config, data)?;
     Ok(Cli::from_arg_matches(&matches)?)
+}
+
+/// The data directory of a command that opens a store, where nothing says that this is in a
+/// database.
+fn unplaced(matches: &ArgMatches) -> Option<&Path> {
+    let mut leaf = matches;
+    while let Some((_, next)) = leaf.subcommand() {
+        leaf = next;
+    }
+    let url = leaf.try_get_one::<String>(STORE_URL).ok()?;
+    let data = leaf.try_get_one::<PathBuf>("data").ok()??;
+    url.is_none().then_some(data)
 }
 
 /// What `tidemark serve` would be given now, on this directory and with this file: each setting,

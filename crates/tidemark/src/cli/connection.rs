@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use client::Access;
-use engine::Clock;
+use engine::{Clock, database_holder};
 use model::calendar::iso_ms;
 use model::{KeyId, ProjectId, Timestamp};
 
 use super::runtime;
 use crate::admin::act::{Act, KeyRecord, ProjectRecord, WantedKey};
 use crate::admin::client::{Administration, endpoint_of};
-use crate::config::{ConnectionArgs, LocalServer};
+use crate::config::{ConnectionArgs, DatabaseArgs, DirectoryArgs, LocalServer, StoreSite};
 
 /// How long the running server may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -114,6 +114,43 @@ impl TemporaryKey {
             key: self.id,
         };
         administration.perform(revoke).await.map(drop)
+    }
+}
+
+/// Where a database is named, a server must run on the data directory, or a key be given: only a
+/// server answers.
+///
+/// # Errors
+/// When none does; the text says who has the store of that database.
+pub fn need_server(connection: &ConnectionArgs, database: &DatabaseArgs) -> Result<()> {
+    let data = connection.data.clone();
+    let site = database.check(&DirectoryArgs { data })?;
+    if site.database.is_none() || connection.check()?.is_some() {
+        return Ok(());
+    }
+    let running = runtime()?.block_on(Administration::of_running(&site.directory))?;
+    running.map_or_else(|| Err(no_server(&site)), |_| Ok(()))
+}
+
+/// No server runs on the data directory. Who has the store, where that is in a database. Blocks.
+pub fn no_server(site: &StoreSite) -> anyhow::Error {
+    let directory = site.directory.display();
+    let Some(database) = &site.database else {
+        return anyhow!(
+            "no server runs on the data directory {directory}. Give its path with --data"
+        );
+    };
+    let url = &database.url;
+    match database_holder(url, database.password_file.as_deref()) {
+        Ok(Some(holder)) => anyhow!(
+            "no server runs on the data directory {directory}. The store in the {url} is held by \
+             {holder}: use this command where that server runs, with its --data"
+        ),
+        Ok(None) => anyhow!(
+            "no server has the store in the {url}. Start `tidemark serve` with it, and give the \
+             same --data here"
+        ),
+        Err(error) => error.into(),
     }
 }
 

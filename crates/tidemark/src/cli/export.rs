@@ -16,7 +16,7 @@ use transfer::target::Target;
 
 use super::{Outside, runtime};
 use crate::admin::client::Administration;
-use crate::config::{ExportSetup, ExportedRows, FormatArg};
+use crate::config::{ExportSetup, ExportedRows, FormatArg, StoreSite};
 
 /// The exit code of an export that lacks damaged rows and is whole otherwise.
 const LACKS_DAMAGED: u8 = 3;
@@ -25,17 +25,14 @@ const LACKS_DAMAGED: u8 = 3;
 /// When the data directory cannot be reached, the database is not there, or nothing can be
 /// written.
 pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
-    let ExportSetup {
-        directory,
-        rows,
-        output,
-    } = setup;
+    let ExportSetup { site, rows, output } = setup;
     let Some(rows) = rows else {
-        return write_history(&directory, output.as_deref());
+        need_directory(&site, "exported")?;
+        return write_history(&site.directory, output.as_deref());
     };
     let done = runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside;
-        let store = Administration::open(&directory, clock, rng, false).await?;
+        let store = Administration::open(&site, clock, rng, false).await?;
         let mut target = Target::new(store.into(), rows.project.to_string());
         let written = async |out: &mut dyn Write| write_rows(&mut target, &rows, out).await;
         let done = write(output.as_deref(), written).await;
@@ -54,6 +51,20 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
     let rows = counted(done.damaged, "damaged row");
     eprintln!("The export lacks {rows}, named above.");
     Ok(ExitCode::from(LACKS_DAMAGED))
+}
+
+/// # Errors
+/// When the store is in a database.
+pub fn need_directory(site: &StoreSite, done: &str) -> Result<()> {
+    if let Some(database) = &site.database {
+        bail!(
+            "the history of a store in a database cannot be {done} yet, and this one is in the {}. \
+             `tidemark move` takes a store between a database and a data directory, with its \
+             history",
+            database.url
+        );
+    }
+    Ok(())
 }
 
 /// The file of the store is read beside the server that may run on it, which is asked for

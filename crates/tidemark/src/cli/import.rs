@@ -18,6 +18,7 @@ use transfer::remote::Remote;
 use transfer::state::State;
 use transfer::target::Target;
 
+use super::export::need_directory;
 use super::{Outside, runtime, say, table};
 use crate::admin::client::Administration;
 use crate::config::{FormatArg, ImportSetup, Source};
@@ -30,13 +31,15 @@ const READ_BYTES: usize = 1 << 20;
 pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
     if let Source::History { path } = setup.source {
         // Before the store is opened, which would make one.
-        return read_history(&setup.directory, path);
+        need_directory(&setup.site, "imported")?;
+        return read_history(&setup.site.directory, path);
     }
     runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside.clone();
-        let store = Administration::open(&setup.directory, clock, rng, false).await?;
+        let store = Administration::open(&setup.site, clock, rng, false).await?;
         let mut target = Target::new(store.into(), setup.into.to_string());
-        let done = read(&mut target, setup.source, &setup.directory, &outside).await;
+        let directory = &setup.site.directory;
+        let done = read(&mut target, setup.source, directory, &outside).await;
         target.close()?;
         done
     })

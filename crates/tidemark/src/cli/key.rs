@@ -1,4 +1,4 @@
-//! `tidemark key`: through the running server, or in the data directory itself.
+//! `tidemark key`: through the running server, or in the store itself.
 
 use anyhow::{Result, anyhow};
 use clap::Subcommand;

@@ -110,7 +110,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Erase(args) => past::erase(&args, outside)?,
         Command::Licenses => licenses::run()?,
         Command::Seed(command) => seed::run(command, &outside)?,
-        Command::Top(args) => top::run(args)?,
+        Command::Top(args) => top::run(&args)?,
         Command::Bench(command) => bench::run(command, &outside)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -13,7 +13,7 @@ use transfer::target::Target;
 use super::project::confirm;
 use super::{Outside, runtime, say, say_json, table};
 use crate::admin::client::Administration;
-use crate::config::{DirectoryArgs, ProjectArgs};
+use crate::config::{ProjectArgs, StoreArgs};
 
 /// A row.
 #[derive(Args, Clone)]
@@ -27,7 +27,7 @@ pub struct RowArgs {
     #[command(flatten)]
     project: ProjectArgs,
     #[command(flatten)]
-    data: DirectoryArgs,
+    store: StoreArgs,
 }
 
 /// The options of `tidemark history`.
@@ -68,8 +68,9 @@ impl RowArgs {
 
     async fn open(&self, outside: Outside) -> Result<Target> {
         let project = self.project.check()?;
+        let site = self.store.check()?;
         let Outside { clock, rng, .. } = outside;
-        let store = Administration::open(&self.data.data, clock, rng, false).await?;
+        let store = Administration::open(&site, clock, rng, false).await?;
         Ok(Target::new(store.into(), project.to_string()))
     }
 

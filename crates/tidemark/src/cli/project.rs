@@ -1,4 +1,4 @@
-//! `tidemark project`: through the running server, or in the data directory itself.
+//! `tidemark project`: through the running server, or in the store itself.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Outside, runtime, say, say_json, table};
 use crate::admin::act::{Act, ProjectRecord};
 use crate::admin::client::Administration;
-use crate::config::DirectoryArgs;
+use crate::config::StoreArgs;
 
 /// Create, list and delete projects.
 #[derive(Subcommand)]
@@ -57,7 +57,7 @@ pub enum ProjectCommand {
 #[derive(Args, Clone)]
 pub struct HowArgs {
     #[command(flatten)]
-    data: DirectoryArgs,
+    store: StoreArgs,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -144,15 +144,16 @@ pub fn confirm(question: &str, done: &str) -> Result<()> {
     bail!("nothing was {done}")
 }
 
-/// Does one act, through the running server or in the data directory.
+/// Does one act, through the running server or in the store.
 ///
 /// # Errors
-/// When the data directory cannot be reached, or the act is refused.
+/// When the store cannot be reached, or the act is refused.
 pub fn perform(how: &HowArgs, outside: Outside, act: Act) -> Result<Value> {
     let create = matches!(act, Act::CreateProject { .. });
+    let site = how.store.check()?;
     let Outside { clock, rng, .. } = outside;
     runtime()?.block_on(async {
-        let mut administration = Administration::open(&how.data.data, clock, rng, create).await?;
+        let mut administration = Administration::open(&site, clock, rng, create).await?;
         let done = administration.perform(act).await;
         administration.close()?;
         done

@@ -7,9 +7,9 @@ use clap::Subcommand;
 use model::counted;
 use scenarios::seed::{Outcome, Wanted, catalog, table};
 
-use super::connection::with_access;
+use super::connection::{need_server, with_access};
 use super::{Outside, runtime, say};
-use crate::config::ConnectionArgs;
+use crate::config::{ConnectionArgs, DatabaseArgs};
 
 /// Fill a table with example data.
 #[derive(Subcommand)]
@@ -33,6 +33,9 @@ pub enum SeedCommand {
         /// Which server, and the right to use it.
         #[command(flatten)]
         connection: ConnectionArgs,
+        /// Where the store of that server is.
+        #[command(flatten)]
+        database: DatabaseArgs,
     },
 }
 
@@ -43,7 +46,9 @@ pub fn run(command: SeedCommand, outside: &Outside) -> Result<()> {
         rows,
         index,
         connection,
+        database,
     } = command;
+    need_server(&connection, &database)?;
     let began = Instant::now();
     let wanted = Wanted {
         rows,

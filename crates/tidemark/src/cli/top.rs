@@ -1,7 +1,6 @@
 //! `tidemark top`: what a running server does, live.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,10 +14,11 @@ use crossterm::{cursor, execute, queue};
 use server::telemetry::snapshot::TopSnapshot;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::connection::no_server;
 use super::signals::StopSignals;
 use super::{runtime, say};
 use crate::admin::client::tell_top;
-use crate::config::DirectoryArgs;
+use crate::config::{StoreArgs, StoreSite};
 
 mod frame;
 
@@ -33,7 +33,7 @@ use frame::{Frame, Size};
 Keys: q ends it, space holds the picture.")]
 pub struct TopArgs {
     #[command(flatten)]
-    data: DirectoryArgs,
+    store: StoreArgs,
     /// Print one frame and end; so does a standard output that is no terminal
     #[arg(long)]
     once: bool,
@@ -53,10 +53,10 @@ const WAKING: Duration = Duration::from_millis(50);
 
 /// # Errors
 /// When no server runs on the directory, or the terminal cannot be used.
-pub fn run(args: TopArgs) -> Result<()> {
+pub fn run(args: &TopArgs) -> Result<()> {
     let looking = Looking {
         runtime: runtime()?,
-        directory: args.data.data,
+        site: args.store.check()?,
     };
     let interval = Duration::from_millis(args.interval_ms);
     if args.once || !io::stdout().is_terminal() {
@@ -68,18 +68,14 @@ pub fn run(args: TopArgs) -> Result<()> {
 /// Asks the server, each time over a new connection: it may have been started again.
 struct Looking {
     runtime: tokio::runtime::Runtime,
-    directory: PathBuf,
+    site: StoreSite,
 }
 
 impl Looking {
     fn look(&self) -> Result<TopSnapshot> {
-        let snapshot = self.runtime.block_on(tell_top(&self.directory, LOOK_MAX))?;
-        snapshot.ok_or_else(|| {
-            anyhow!(
-                "no server runs on the data directory {}. Give its path with --data",
-                self.directory.display()
-            )
-        })
+        let directory = &self.site.directory;
+        let snapshot = self.runtime.block_on(tell_top(directory, LOOK_MAX))?;
+        snapshot.ok_or_else(|| no_server(&self.site))
     }
 }
 
@@ -150,7 +146,7 @@ enum LookEvent {
 fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<LookEvent>)> {
     let (request, mut requests) = tokio::sync::mpsc::unbounded_channel();
     let (say, events) = channel();
-    let Looking { runtime, directory } = looking;
+    let Looking { runtime, site } = looking;
     let mut signals = runtime.block_on(async { StopSignals::take() })?;
     let looks = async move {
         loop {
@@ -162,7 +158,7 @@ fn look_apart(looking: Looking) -> Result<(UnboundedSender<()>, Receiver<LookEve
                     }
                     tokio::select! {
                         _ = signals.next() => LookEvent::Stop,
-                        snapshot = tell_top(&directory, LOOK_MAX) => {
+                        snapshot = tell_top(&site.directory, LOOK_MAX) => {
                             let stopped = || anyhow!("no server runs");
                             let snapshot = snapshot.and_then(|found| found.ok_or_else(stopped));
                             LookEvent::Snapshot(Box::new(snapshot))

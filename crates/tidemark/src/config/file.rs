@@ -16,6 +16,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::Value;
 
+use super::STORE_URL;
+
 /// The subcommand whose options are the settings.
 const SERVE: &str = "serve";
 /// The file of a data directory.
@@ -120,6 +122,21 @@ impl Settings {
         command
     }
 
+    /// The command line on which every command that opens a store finds it where the file says it
+    /// is.
+    pub fn place(&self, command: Command) -> Command {
+        let value = |key: &str| {
+            let mut values = self.values.iter();
+            let (_, texts) = values.find(|(known, _)| known == key)?;
+            texts.first().cloned()
+        };
+        let defaults = [
+            (STORE_URL, value("database")),
+            ("password_file", value("password-file")),
+        ];
+        placed(command, &defaults)
+    }
+
     /// Every setting with its value and where that comes from; former names only where used.
     pub fn in_force(&self, command: &Command, serve: &ArgMatches) -> Vec<InForce> {
         let options = options(command).into_iter();
@@ -164,6 +181,20 @@ impl Settings {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn placed(command: Command, defaults: &[(&str, Option<String>)]) -> Command {
+    let command = command.mut_args(|arg| {
+        let default = defaults.iter().find(|(id, _)| arg.get_id() == id);
+        match default.and_then(|(_, text)| text.as_ref()) {
+            Some(text) => arg.default_value(OsStr::from(text)),
+            None => arg,
+        }
+    });
+    command.mut_subcommands(|subcommand| match subcommand.get_name() {
+        SERVE => subcommand,
+        _ => placed(subcommand, defaults),
+    })
 }
 
 /// A value as texts an option takes.

@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use client::{Access, Endpoint};
+use engine::DatabaseUrl;
 use model::ProjectId;
 
-use super::{DirectoryArgs, PROJECT_DEFAULT, ProjectArgs, access, checked_project, given};
+use super::{
+    DirectoryArgs, NamedStoreArgs, PROJECT_DEFAULT, ProjectArgs, StoreArgs, StoreSite, access,
+    checked_project, given,
+};
 
 /// The shape of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,13 +60,13 @@ pub struct ExportArgs {
     #[command(flatten)]
     project: ProjectArgs,
     #[command(flatten)]
-    data: DirectoryArgs,
+    store: StoreArgs,
 }
 
 /// What to export, and where to.
 pub struct ExportSetup {
-    /// The data directory.
-    pub directory: PathBuf,
+    /// Where the store is.
+    pub site: StoreSite,
     /// What of it; `None` is all of it, with its history.
     pub rows: Option<ExportedRows>,
     /// The file; `None` is standard output.
@@ -100,7 +104,7 @@ impl ExportArgs {
             })
         });
         Ok(ExportSetup {
-            directory: self.data.data,
+            site: self.store.check()?,
             rows: rows.transpose()?,
             output,
         })
@@ -166,12 +170,14 @@ pub struct ImportArgs {
     into: String,
     #[command(flatten)]
     data: DirectoryArgs,
+    #[command(flatten)]
+    store: NamedStoreArgs,
 }
 
 /// What to import, and where to.
 pub struct ImportSetup {
-    /// The data directory.
-    pub directory: PathBuf,
+    /// Where the store is.
+    pub site: StoreSite,
     /// The project here.
     pub into: ProjectId,
     /// What is read.
@@ -222,7 +228,13 @@ impl ImportArgs {
             .filter(|_| self.from_appwrite.is_none());
         let into = given(here.or(Some(&self.into))).unwrap_or(PROJECT_DEFAULT);
         let into = checked_project(into)?;
-        let directory = self.data.data;
+        if self.database.iter().any(|id| DatabaseUrl::is_meant_by(id)) {
+            bail!(
+                "--database is the id of a database here. Name the one that has the store with \
+                 --store, or with TIDEMARK_DATABASE"
+            );
+        }
+        let site = self.store.check(&self.data)?;
         let source = match self.from_appwrite {
             Some(endpoint) => {
                 if self.table.is_some() || self.format.is_some() {
@@ -241,7 +253,9 @@ impl ImportArgs {
                     name: format!("{endpoint} {project} into {into}"),
                     access: access(endpoint, project, key)?,
                     databases: self.database,
-                    state: self.state.unwrap_or_else(|| directory.join("import.state")),
+                    state: self
+                        .state
+                        .unwrap_or_else(|| site.directory.join("import.state")),
                 }
             }
             None if self.history => Source::History {
@@ -255,11 +269,7 @@ impl ImportArgs {
                 self.resume,
             )?,
         };
-        Ok(ImportSetup {
-            directory,
-            into,
-            source,
-        })
+        Ok(ImportSetup { site, into, source })
     }
 }
 

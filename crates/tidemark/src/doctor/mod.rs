@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::Clock;
+use engine::{Clock, StorePlace};
 use serde_json::{Value, json};
 
 use crate::config::ServeSetup;
@@ -139,10 +139,12 @@ pub fn examine(patient: &Patient<'_>, mut say: impl FnMut(Finding)) {
             .for_each(&mut say);
     }
     stored::examine(patient, &mut say);
-    say(place::durability(
-        patient.directory,
-        patient.setup.engine.durability,
-    ));
+    if let StorePlace::Directory(directory) = &patient.setup.engine.place {
+        say(place::durability(
+            directory,
+            patient.setup.engine.durability,
+        ));
+    }
     say(machine::port(patient));
     say(machine::open_files(
         patient.setup.http.limits.connections_max,

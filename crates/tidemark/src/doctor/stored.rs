@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use engine::{DAMAGED_ROWS_MAX, DRIFT_MAX_US, Inspection, Quotas, StoreError, inspect};
+use engine::{DAMAGED_ROWS_MAX, DRIFT_MAX_US, Inspection, Quotas, StoreError, StorePlace, inspect};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::calendar::iso_ms;
 use model::{Timestamp, counted};
 
-use super::{Finding, Patient};
+use super::{Finding, Patient, database};
 use crate::config::secret_key;
 
 /// A clock so far behind the last commit runs wrong, in microseconds; marks go on from there.
@@ -22,6 +22,10 @@ const PROJECTS_SHOWN: usize = 5;
 
 /// The checks of the database.
 pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
+    if let StorePlace::Database(url) = &patient.setup.engine.place {
+        let password_file = patient.setup.password_file.as_deref();
+        return database::examine(url, password_file, &*patient.clock, say);
+    }
     let mut inspection = match inspect(&patient.setup.engine.place) {
         Ok(Some(inspection)) => inspection,
         Ok(None) => return say(Finding::good("format", "Nothing is stored yet.")),

@@ -1,0 +1,190 @@
+//! Commands on a store in PostgreSQL, with its server and without one.
+
+mod process;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use process::{assert_refused, json_of, text, tidemark};
+use serde_json::{Value, json};
+use testing::{ChildServer, ServerLog};
+use testing_postgres::Cluster;
+
+/// It stands in no text that is shown.
+const PASSWORD: &str = "hunter2hunter2";
+
+struct Place {
+    cluster: Arc<Cluster>,
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+impl Place {
+    fn new(database: &str) -> Place {
+        let cluster = Cluster::shared().unwrap();
+        let made = format!("CREATE DATABASE {database}");
+        cluster.run_sql("postgres", &[&made]).unwrap();
+        let url = cluster.url(database);
+        Place {
+            url: url.replacen("//tidemark@", &format!("//tidemark:{PASSWORD}@"), 1),
+            cluster,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// On this directory, with the database by the variable.
+    fn on(&self, directory: &str, words: &str) -> Command {
+        let mut command = tidemark(words);
+        command.arg("--data").arg(self.path(directory));
+        command.env("TIDEMARK_DATABASE", &self.url);
+        command
+    }
+
+    /// Lets the directory `d` say where its store is.
+    fn write_file(&self) {
+        fs::create_dir(self.path("d")).unwrap();
+        let file = self.path("d/tidemark.toml");
+        fs::write(&file, format!("database = \"{}\"\n", self.url)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// On that directory.
+    fn by_file(&self, words: &str) -> Command {
+        let mut command = tidemark(words);
+        command.arg("--data").arg(self.path("d"));
+        command
+    }
+}
+
+fn run(mut command: Command) -> Output {
+    let output = command.output().unwrap();
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(!said.contains(PASSWORD), "{said}");
+    output
+}
+
+fn word(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+const ROWS: &str = "/tablesdb/shop/tables/items/rows";
+
+/// Makes a table of two rows, of which one was changed and is linked to nothing.
+fn furnish(server: &ChildServer) {
+    let call = |method: &str, route: &str, body: Value| server.call(method, route, &body);
+    call(
+        "POST",
+        "/tablesdb",
+        json!({"databaseId": "shop", "name": "Shop"}),
+    );
+    let tables = "/tablesdb/shop/tables";
+    call("POST", tables, json!({"tableId": "items", "name": "Items"}));
+    let column = json!({"key": "n", "required": false});
+    call("POST", &format!("{tables}/items/columns/integer"), column);
+    for (id, n) in [("a", 1), ("b", 2)] {
+        call("POST", ROWS, json!({"rowId": id, "data": {"n": n}}));
+    }
+    call("PATCH", &format!("{ROWS}/a"), json!({"data": {"n": 10}}));
+}
+
+#[test]
+fn commands_open_the_store_in_a_database_where_no_server_runs() {
+    let place = Place::new("commands");
+    // A URL that was mistyped makes nothing.
+    let refused = run(place.on("d", "project list"));
+    assert_refused(&refused, 1, "there is no store in the database commands");
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'tidemark'";
+    assert_eq!(
+        place.cluster.run_sql("commands", &[schemas]).unwrap(),
+        "0\n"
+    );
+    let created = run(place.on("d", "project create default --json"));
+    assert_eq!(json_of(&created)["id"], "default");
+    let key = run(place.on("d", "key create --name ci --json"));
+    let secret = json_of(&key)["secret"].as_str().unwrap().to_owned();
+    let listed = json_of(&run(place.on("d", "key list --json")));
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert!(!place.path("d").exists(), "nothing is kept beside it yet");
+    // The key opens what a server has there, by the file of its directory.
+    place.write_file();
+    let by_file = |words: &str| place.by_file(words);
+    let mut serve = by_file("serve --listen 127.0.0.1:0");
+    serve.env("TIDEMARK_API_KEY", &secret);
+    let mut server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
+    server.key = Some(secret);
+    furnish(&server);
+    // With the server: by its socket, whatever names the database.
+    let projects = json_of(&run(by_file("project list --json")));
+    assert_eq!(projects[0]["id"], "default", "{projects}");
+    let seeded = run(by_file("seed catalog --rows 5"));
+    assert!(seeded.status.success(), "{}", text(&seeded.stderr));
+    let top = run(by_file("top --once --interval-ms 0"));
+    assert!(top.status.success(), "{}", text(&top.stderr));
+    // From elsewhere: the one who holds it is named.
+    for words in [
+        "key list",
+        "export shop",
+        "top --once",
+        "seed catalog --rows 5",
+    ] {
+        assert_refused(&run(place.on("other", words)), 1, "connected from");
+    }
+    server.stop().unwrap();
+    commands_alone(&place);
+}
+
+/// Without a server, on a database with two rows that the file of the directory names.
+fn commands_alone(place: &Place) {
+    let by_file = |words: &str| place.by_file(words);
+    let exported = place.path("shop.jsonl");
+    let export = by_file(&format!("export shop --output {}", word(&exported)));
+    let export = run(export);
+    assert!(export.status.success(), "{}", text(&export.stderr));
+    assert!(
+        text(&export.stderr).contains("2 rows"),
+        "{}",
+        text(&export.stderr)
+    );
+    let import = format!("import {} --database copy", word(&exported));
+    let imported = run(by_file(&import));
+    assert!(
+        text(&imported.stdout).contains("Imported 2 rows"),
+        "{}",
+        text(&imported.stderr)
+    );
+    let history = run(by_file("history copy items a --json"));
+    assert_eq!(json_of(&history)["versions"].as_array().unwrap().len(), 1);
+    for words in ["top --once", "seed catalog --rows 5"] {
+        assert_refused(
+            &run(by_file(words)),
+            1,
+            "no server has the store in the database",
+        );
+    }
+    let refused = run(by_file("export --history"));
+    assert_refused(&refused, 1, "`tidemark move`");
+    let id = format!("import {} --database {}", word(&exported), place.url);
+    assert_refused(&run(by_file(&id)), 1, "with --store");
+}
+
+#[test]
+fn the_doctor_of_a_directory_looks_at_the_database_that_its_file_names() {
+    let place = Place::new("doctor");
+    place.write_file();
+    let doctor = run(place.by_file("doctor --json"));
+    let found: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let checks = found["findings"].as_array().unwrap();
+    let has = |name: &str| checks.iter().any(|one| one["check"] == name);
+    assert!(
+        has("settings") && has("encoding") && has("open files"),
+        "{found:#}"
+    );
+    assert!(!has("integrity"), "{found:#}");
+}
