@@ -20,7 +20,7 @@ const INTERNAL: [&str; 3] = [
     "docs/performance.md",
 ];
 /// Commands whose help is checked, as words of the command line.
-const HELP: [&str; 34] = [
+const HELP: [&str; 35] = [
     "",
     "serve",
     "project create",
@@ -31,6 +31,7 @@ const HELP: [&str; 34] = [
     "key revoke",
     "export",
     "import",
+    "move",
     "schema pull",
     "schema diff",
     "schema push",

@@ -1,4 +1,4 @@
-//! Commands on a store in PostgreSQL, with its server and without one.
+//! Commands on a store in PostgreSQL, with its server and without one; and moving a store there.
 
 mod process;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use process::{assert_refused, json_of, text, tidemark};
 use serde_json::{Value, json};
-use testing::{ChildServer, ServerLog};
+use testing::{ChildServer, Credentials, RawClient, ServerLog};
 use testing_postgres::Cluster;
 
 /// It stands in no text that is shown.
@@ -61,6 +61,21 @@ impl Place {
         command.arg("--data").arg(self.path("d"));
         command
     }
+
+    fn serve(&self, directory: &str) -> ChildServer {
+        let serve = self.on(directory, "serve --listen 127.0.0.1:0");
+        ChildServer::start(serve, ServerLog::Discarded).unwrap()
+    }
+
+    fn migrate(&self, from: &str, to: &str) -> Output {
+        let output = tidemark("move")
+            .args(["--from", from, "--to", to])
+            .output()
+            .unwrap();
+        let said = text(&output.stderr) + &text(&output.stdout);
+        assert!(!said.contains(PASSWORD), "{said}");
+        output
+    }
 }
 
 fn run(mut command: Command) -> Output {
@@ -92,6 +107,21 @@ fn furnish(server: &ChildServer) {
         call("POST", ROWS, json!({"rowId": id, "data": {"n": n}}));
     }
     call("PATCH", &format!("{ROWS}/a"), json!({"data": {"n": 10}}));
+}
+
+/// What is read of the rows, now and of the past, from the server on this directory, and the
+/// `ETag` of the list.
+fn read(server: &ChildServer, directory: &Path) -> Value {
+    let mut client = RawClient::new(server.port(), "default", server.key.as_deref().unwrap());
+    let answer = client.ask(Credentials::Key, "GET", &format!("/v1{ROWS}"), b"");
+    let mut list = answer.json();
+    let is_tag = |line: &&str| line.to_ascii_lowercase().starts_with("etag:");
+    let tag = answer.head.lines().find(is_tag);
+    list["tag"] = json!(tag.expect("a list has an ETag"));
+    let mut history = tidemark("history shop items a --json");
+    history.arg("--data").arg(directory);
+    list["history"] = json_of(&run(history))["versions"].take();
+    list
 }
 
 #[test]
@@ -187,4 +217,50 @@ fn the_doctor_of_a_directory_looks_at_the_database_that_its_file_names() {
         "{found:#}"
     );
     assert!(!has("integrity"), "{found:#}");
+}
+
+#[test]
+fn a_store_is_moved_into_a_database_and_back() {
+    let place = Place::new("moves");
+    let (directory, other) = (place.path("data"), place.path("other"));
+    let alone = |directory: &Path| {
+        let mut serve = tidemark("serve --listen 127.0.0.1:0");
+        serve.arg("--data").arg(directory);
+        ChildServer::start(serve, ServerLog::Discarded).unwrap()
+    };
+    let server = alone(&directory);
+    furnish(&server);
+    let (key, before) = (server.key.clone(), read(&server, &directory));
+    let refused = place.migrate(word(&directory), &place.url);
+    assert_refused(&refused, 1, "is in use by");
+    server.stop().unwrap();
+    let moved = place.migrate(word(&directory), &place.url);
+    assert!(moved.status.success(), "{}", text(&moved.stderr));
+    let said = text(&moved.stdout);
+    assert!(
+        said.contains("and compared each") && said.contains("is sealed"),
+        "{said}"
+    );
+    // The directory is sealed, and is what is kept beside the database.
+    let mut serve = tidemark("serve --listen 127.0.0.1:0");
+    serve.arg("--data").arg(&directory);
+    assert_refused(&run(serve), 1, "is in the database moves");
+    let mut server = place.serve("data");
+    server.key.clone_from(&key);
+    assert_eq!(read(&server, &directory), before);
+    server.call("POST", ROWS, &json!({"rowId": "c", "data": {"n": 3}}));
+    let changed = read(&server, &directory);
+    let refused = place.migrate(&place.url, word(&other));
+    assert_refused(&refused, 1, "connected from");
+    server.stop().unwrap();
+    let moved = place.migrate(&place.url, word(&other));
+    assert!(moved.status.success(), "{}", text(&moved.stderr));
+    let refused = run(place.on("data", "serve --listen 127.0.0.1:0"));
+    assert_refused(&refused, 1, "was moved into a data directory");
+    let mut server = alone(&other);
+    server.key = key;
+    assert_eq!(read(&server, &other), changed);
+    server.stop().unwrap();
+    assert!(other.join("served").exists());
+    assert_refused(&place.migrate("a", "b"), 1, "both of these are directories");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use super::{bench, explain, function, key, options, past, project, schema, seed, top};
+use super::{bench, explain, function, key, moving, options, past, project, schema, seed, top};
 use crate::config::{
     self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, STORE_URL, ServeArgs, file,
 };
@@ -73,6 +73,15 @@ pub enum Command {
     /// Ids, times and permissions of rows are kept. An imported database is closed to callers
     /// without a key until it is complete.
     Import(Box<ImportArgs>),
+    /// Move a store from a data directory into a PostgreSQL database, or back
+    ///
+    /// All of it is moved: rows with their whole history and marks, schemas, grants, what is
+    /// scheduled, open transactions, kept idempotency keys, functions and their executions. No
+    /// server may run meanwhile. Each table is read again and compared, by the number and the hash
+    /// of its rows. The source is sealed last: it says where the store is now, and is not served
+    /// any more. Until then it serves on, whatever the move was ended by; run the same command
+    /// again.
+    Move(moving::MoveArgs),
     /// Keep the schema of databases in a file: pull, diff, push, types
     ///
     /// The file is JSON with one line for each column and index, to be kept in version control. It
