@@ -32,6 +32,7 @@ use crate::http::routes::{
     welcome,
 };
 use crate::http::state::app::App;
+use crate::http::state::known_heads::KnownHead;
 use crate::http::state::test_clock;
 use crate::http::wire::error::{ApiError, Kind};
 use crate::telemetry::trace::{Incoming as Trace, method_word};
@@ -39,16 +40,34 @@ use crate::telemetry::trace::{Incoming as Trace, method_word};
 /// What functions reach.
 const API: &str = "/v1/";
 
-/// The answer to a list that this thread has given before and the cache still holds, if that is
-/// all there is to do.
+/// The answer to a request that this thread has answered before, if that is all there is to do.
 pub fn answer_at_once<B>(app: &App, peer: Client, request: &Request<B>) -> Option<QuickAnswer> {
-    let is_elsewhere = app.shared.test_clock.is_some() || peer.deployment.is_some();
-    if is_elsewhere || is_judged(app, request.headers()) {
+    if is_judged(app, request.headers()) {
+        return None;
+    }
+    at_once(app, peer, request, || fast_answer::answer(app, request))
+}
+
+/// The same of a request that is known by its bytes, because it was answered at once before: so it
+/// is not judged.
+pub fn answer_known(app: &App, peer: Client, known: &KnownHead) -> Option<QuickAnswer> {
+    at_once(app, peer, &known.request, || {
+        fast_answer::answer_known(app, known)
+    })
+}
+
+fn at_once<B>(
+    app: &App,
+    peer: Client,
+    request: &Request<B>,
+    answer: impl FnOnce() -> Option<(QuickAnswer, usize)>,
+) -> Option<QuickAnswer> {
+    if app.shared.test_clock.is_some() || peer.deployment.is_some() {
         return None;
     }
     let began = app.is_timed().then(Instant::now);
     // Whatever goes wrong here goes wrong in dispatch as well, and is reported there.
-    let answer = catch_unwind(AssertUnwindSafe(|| fast_answer::answer(app, request)));
+    let answer = catch_unwind(AssertUnwindSafe(answer));
     let (answer, route) = answer.unwrap_or_default()?;
     let logged = LoggedRequest {
         method: request.method(),

@@ -17,5 +17,5 @@ pub mod routes;
 pub mod state;
 pub mod wire;
 
-pub use dispatch::{answer, answer_at_once};
+pub use dispatch::{answer, answer_at_once, answer_known};
 pub use state::app::{App, Shared};

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
 use bytes::buf::Chain;
@@ -18,7 +18,7 @@ use super::connection::Connection;
 use crate::http::head::forwarded::Client;
 use crate::http::reply::Pieces;
 use crate::http::reply::fixed_head::QuickAnswer;
-use crate::http::state::known_heads::END;
+use crate::http::state::known_heads::{END, KnownHead};
 use crate::http::{self, App};
 
 /// Slices of one call of the system: a head, and up to three pieces of a body.
@@ -90,6 +90,9 @@ pub struct Shortcut<S> {
     peer: Client,
     connection: Rc<Connection>,
     handed: Rc<Handed>,
+    /// The request that was answered here last: a client that asks again mostly sends its bytes,
+    /// which are found without a hash then.
+    last: Weak<KnownHead>,
     /// What is left of an answer that the system did not take whole.
     unsent: Option<Box<Chain<Bytes, Pieces>>>,
     /// Whether an answer is yet to be flushed.
@@ -105,6 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shortcut<S> {
             peer,
             connection: connection.clone(),
             handed: Rc::default(),
+            last: Weak::new(),
             unsent: None,
             is_unflushed: false,
         }
@@ -121,13 +125,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shortcut<S> {
     }
 
     /// The answer to these bytes, if they are a known request.
-    fn answer(&self, bytes: &[u8]) -> Option<QuickAnswer> {
+    fn answer(&mut self, bytes: &[u8]) -> Option<QuickAnswer> {
         // The last answer says so in a header.
         if self.connection.ends() {
             return None;
         }
-        let known = self.app.known_heads.find(&self.app.shared.engine, bytes)?;
-        let answer = http::answer_at_once(&self.app, self.peer, &known.request)?;
+        let last = self.last.upgrade().filter(|last| last.is(bytes));
+        let known = if let Some(last) = last {
+            last
+        } else {
+            let known = self.app.known_heads.find(&self.app.shared.engine, bytes)?;
+            self.last = Rc::downgrade(&known);
+            known
+        };
+        let answer = http::answer_known(&self.app, self.peer, &known)?;
         self.connection.answered();
         Some(answer)
     }

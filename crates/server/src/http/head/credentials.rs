@@ -31,13 +31,34 @@ struct Seen {
     project: Box<str>,
     secret: Option<Box<[u8]>>,
     hash: Option<SecretHash>,
-    identity: Identity,
-    caller: Rc<Caller>,
+    known: KnownCaller,
+}
+
+/// A caller that was identified by what a request says.
+#[derive(Clone, Debug)]
+pub struct KnownCaller {
+    /// Who asks.
+    pub caller: Rc<Caller>,
+    identity: Rc<Identity>,
+}
+
+impl KnownCaller {
+    fn new(identity: Identity) -> KnownCaller {
+        KnownCaller {
+            caller: Rc::new(identity.caller.clone()),
+            identity: Rc::new(identity),
+        }
+    }
+
+    /// Whether the same request would be taken for the same caller now.
+    pub fn still_holds(&self, engine: &Engine) -> bool {
+        engine.still_holds(&self.identity)
+    }
 }
 
 impl Callers {
     /// The caller with these headers, if it is remembered and still valid.
-    pub fn known(&self, engine: &Engine, heads: &KnownHeaders<'_>) -> Option<Rc<Caller>> {
+    pub fn known(&self, engine: &Engine, heads: &KnownHeaders<'_>) -> Option<KnownCaller> {
         if heads.token.is_some() {
             return None;
         }
@@ -45,13 +66,12 @@ impl Callers {
         let secret = secret_of(heads.key);
         let mut seen = self.seen.borrow_mut();
         let position = find(&seen, project, secret)?;
-        let found = &seen[position];
-        if !engine.still_holds(&found.identity) {
+        let known = seen[position].known.clone();
+        if !known.still_holds(engine) {
             return None;
         }
-        let caller = found.caller.clone();
         seen[..=position].rotate_right(1);
-        Some(caller)
+        Some(known)
     }
 
     /// The caller of `project` with this secret.
@@ -67,9 +87,9 @@ impl Callers {
         let mut seen = self.seen.borrow_mut();
         let known = find(&seen, project.unwrap_or_default(), secret);
         if let Some(position) = known
-            && engine.still_holds(&seen[position].identity)
+            && seen[position].known.still_holds(engine)
         {
-            return Ok(seen[position].caller.clone());
+            return Ok(seen[position].known.caller.clone());
         }
         let remembered = known.and_then(|position| seen[position].hash);
         let hash = remembered.or_else(|| secret.map(sha256));
@@ -77,16 +97,15 @@ impl Callers {
         if let Some(position) = known {
             seen.remove(position);
         }
-        let identity = identified?;
-        let caller = Rc::new(identity.caller.clone());
+        let known = KnownCaller::new(identified?);
+        let caller = known.caller.clone();
         if secret.is_none_or(|secret| secret.len() <= SEEN_BYTES_MAX) {
             seen.truncate(SEEN_MAX - 1);
             let new = Seen {
                 project: project.unwrap_or_default().into(),
                 secret: secret.map(Box::from),
                 hash,
-                identity,
-                caller: caller.clone(),
+                known,
             };
             seen.insert(0, new);
         }

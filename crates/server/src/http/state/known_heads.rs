@@ -2,7 +2,8 @@
 //!
 //! A client that asks again sends the same bytes. Those that are remembered here were parsed by the
 //! HTTP library and answered at once, so the same bytes are the same request: it is answered
-//! without being parsed again. Who asks, and whether the answer still stands, is asked each time.
+//! without being parsed again. Whether its caller still may ask, and whether the answer still
+//! stands, is asked each time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,6 +11,8 @@ use std::rc::Rc;
 use engine::Engine;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri, Version};
+
+use crate::http::state::fast_path::Meaning;
 
 /// Heads that a thread remembers: as many as it remembers sets of targets.
 const PLACES: usize = 512;
@@ -44,6 +47,15 @@ pub struct KnownHead {
     bytes: Box<[u8]>,
     /// As the library has parsed it.
     pub request: Request<()>,
+    /// What it meant when it was answered last.
+    pub meaning: RefCell<Option<Meaning>>,
+}
+
+impl KnownHead {
+    /// Whether these bytes are it.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        *self.bytes == *bytes
+    }
 }
 
 impl KnownHeads {
@@ -69,7 +81,7 @@ impl KnownHeads {
         let fingerprint = engine.fingerprint(bytes);
         if let Some(known) = &self.places.borrow()[place(fingerprint)]
             && known.fingerprint == fingerprint
-            && *known.bytes == *bytes
+            && known.is(bytes)
         {
             return Some(known.clone());
         }
@@ -94,6 +106,7 @@ impl KnownHeads {
                 fingerprint,
                 bytes: handed.into(),
                 request,
+                meaning: RefCell::default(),
             }));
         }
     }

@@ -7,6 +7,7 @@
 //! time, and rows are read. Where the cache has no answer, or anything is out of the ordinary, the
 //! request is dispatched as any other.
 
+mod meaning;
 mod plan;
 mod routes;
 
@@ -14,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use engine::{Caller, Engine};
+pub use meaning::Meaning;
 pub use plan::{CachedPlan, ListPlan, PastRowPlan, RowPlan, around_row};
 pub use routes::FastRoutes;
 
@@ -142,8 +144,32 @@ impl FastPath {
             known.is_some_and(|known| known.is(fingerprint, target, caller))
         };
         let position = set.iter().position(is_it)?;
-        set[..=position].rotate_right(1);
+        used(set, position);
         set[0].clone()
+    }
+
+    /// Whether it still says what its target means. Then it is the one of its set that was asked
+    /// last.
+    fn still_holds(&self, engine: &Engine, known: &Rc<Known>) -> bool {
+        self.forget_older(engine);
+        let mut sets = self.sets.borrow_mut();
+        let set = &mut sets[known.fingerprint as usize % SETS];
+        let is_it = |other: &Option<Rc<Known>>| {
+            let other = other.as_ref();
+            other.is_some_and(|other| Rc::ptr_eq(other, known))
+        };
+        let position = set.iter().position(is_it);
+        if let Some(position) = position {
+            used(set, position);
+        }
+        position.is_some()
+    }
+}
+
+/// The latest one goes first.
+fn used(set: &mut Set, position: usize) {
+    if position > 0 {
+        set[..=position].rotate_right(1);
     }
 }
 
@@ -187,6 +213,54 @@ mod tests {
         drop(sets);
         fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Dispatch);
         assert!(fast_path.knows(&engine, "/a", &caller));
+        engine.close().unwrap();
+    }
+
+    #[test]
+    fn a_target_that_was_found_holds_until_it_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let (engine, runtime) = engine_with_project(folder.path());
+        let caller = Callers::default().find(&engine, Some("p"), None).unwrap();
+        let fast_path = FastPath::new();
+        let remember = || {
+            fast_path.remember(&engine, "/a", caller.clone(), CachedPlan::Dispatch);
+            fast_path.find(&engine, "/a", &caller).unwrap()
+        };
+        let first = remember();
+        fast_path.remember(&engine, "/b", caller.clone(), CachedPlan::Dispatch);
+        assert!(fast_path.still_holds(&engine, &first));
+        let second = remember();
+        assert!(
+            !fast_path.still_holds(&engine, &first),
+            "another took its place"
+        );
+        assert!(fast_path.still_holds(&engine, &second));
+        let other = ProjectId::new("q").unwrap();
+        let made = engine.create_project(other, "Q".to_owned());
+        runtime.block_on(made).unwrap();
+        assert!(
+            !fast_path.still_holds(&engine, &second),
+            "the catalogue is another one"
+        );
+        engine.close().unwrap();
+    }
+
+    #[test]
+    fn a_target_that_holds_counts_as_used_and_gives_way_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let (engine, _runtime) = engine_with_project(folder.path());
+        let caller = Callers::default().find(&engine, Some("p"), None).unwrap();
+        let fast_path = FastPath::new();
+        let remember = |target: &str| {
+            fast_path.remember(&engine, target, caller.clone(), CachedPlan::Dispatch);
+        };
+        remember("/a");
+        let kept = fast_path.find(&engine, "/a", &caller).unwrap();
+        // So many that each set has seen more than it has places for.
+        for target in 0..40 * SETS {
+            remember(&format!("/{target}"));
+            assert!(fast_path.still_holds(&engine, &kept));
+        }
         engine.close().unwrap();
     }
 }

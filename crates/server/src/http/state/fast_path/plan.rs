@@ -130,8 +130,8 @@ impl RowPlan {
     }
 
     /// The row with this id, as the body of an answer.
-    pub(in crate::http) fn read(&self, engine: &Engine, id: &str) -> Option<Marked<Vec<u8>>> {
-        let page = engine.row_at_once(&self.table, &RowId::new(id).ok()?)?;
+    pub(in crate::http) fn read(&self, engine: &Engine, id: &RowId) -> Option<Marked<Vec<u8>>> {
+        let page = engine.row_at_once(&self.table, id)?;
         Some(page.map(|page| wire::encode_page(&page, self.family)))
     }
 }
