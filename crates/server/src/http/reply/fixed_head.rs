@@ -1,7 +1,6 @@
 //! Heads of answers that are given again and again: they stand but for what is of one answer, as
 //! the HTTP library takes them and as bytes.
 
-use std::io::Write as _;
 use std::rc::Rc;
 
 use hyper::body::Body as _;
@@ -115,9 +114,7 @@ impl FixedHead {
             match (gap, &answer.names) {
                 (Gap::RequestId, _) => out.extend_from_slice(answer.request_id.as_bytes()),
                 (Gap::Tag, Some(names)) => out.extend_from_slice(names.tag.as_bytes()),
-                (Gap::Mark, Some(names)) => {
-                    write!(out, "{}", names.mark.0).expect("writing to memory cannot fail");
-                }
+                (Gap::Mark, Some(names)) => head_bytes::write_digits(&names.mark.0, out),
                 (Gap::Tag | Gap::Mark, None) => unreachable!("its answers have names"),
             }
         }

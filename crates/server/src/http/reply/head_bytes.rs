@@ -2,13 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use httpdate::HttpDate;
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use model::Timestamp;
+use serde::Serialize;
 
 /// Bytes of a date of HTTP (RFC 9110, 5.6.7), as in `Sun, 06 Nov 1994 08:49:37 GMT`.
 const DATE_BYTES: usize = 29;
@@ -52,6 +52,12 @@ pub fn write_lines(headers: &HeaderMap, out: &mut Vec<u8>) {
     }
 }
 
+/// Writes a whole number as JSON has it, which are its digits: without the means for any text,
+/// which take three times as many instructions.
+pub fn write_digits(number: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, number).expect("memory takes every byte");
+}
+
 /// Writes the end of the head of an answer whose body has so many bytes.
 pub fn write_end(
     status: StatusCode,
@@ -61,7 +67,9 @@ pub fn write_end(
 ) {
     // The length of what the client holds is not told again.
     if status != StatusCode::NOT_MODIFIED {
-        write!(out, "content-length: {body_bytes}\r\n").expect("writing to memory cannot fail");
+        out.extend_from_slice(b"content-length: ");
+        write_digits(&body_bytes, out);
+        out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"date: ");
     date.write(now, out);
