@@ -59,7 +59,7 @@ fn found<const IS_FAR: bool>() -> (bool, bool, usize) {
     let past = engine.prepare_past(&key(), &list, GrantsAsOf::Today);
     let past = past.unwrap().expect("it names both times");
     let before = store.reads.load(Ordering::SeqCst);
-    let is_found = engine.row_at_once(&now, &id).is_some();
+    let is_found = engine.row_at_once(&now, &id, |_, _| ()).is_some();
     let was_found = engine.past_at_once(&past, &id).is_some();
     let reads = store.reads.load(Ordering::SeqCst) - before;
     engine.close().unwrap();

@@ -242,9 +242,9 @@ fn a_row_that_has_ended_shows_no_commit_that_came_after_its_end() {
     });
     with_rows(|store, engine| {
         let table = engine.prepare_table(&key(), PLACE).unwrap();
-        assert!(engine.row_at_once(&table, &ends).is_some());
+        assert!(engine.row_at_once(&table, &ends, |_, _| ()).is_some());
         commit_across(store, "ends");
-        assert!(engine.row_at_once(&table, &ends).is_none());
+        assert!(engine.row_at_once(&table, &ends, |_, _| ()).is_none());
         assert!(!store.is_armed());
     });
 }

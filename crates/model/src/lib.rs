@@ -48,7 +48,7 @@ pub use patch::{Edit, Patch};
 pub use period::{Allen, Period, PeriodPredicate};
 pub use permission::{Action, Grantee, Permission, Role, RoleSet};
 pub use relation::{OnDelete, Relation, RelationKind, Side};
-pub use row::{Content, Marked, Page, Related, Row, Selection, Span};
+pub use row::{Content, ContentRef, Marked, Page, Related, Row, RowRef, Selection, Span};
 pub use schema::{
     Column, ColumnKind, Direction, Field, INDEX_CHARS_MAX, Index, IndexColumn, IndexKind,
     IndexStatus, SpanEnd, Storage, Table, TableNumber,

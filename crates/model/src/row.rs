@@ -47,12 +47,70 @@ pub struct Span {
 impl Row {
     /// Bytes of what it shows, without the system fields of fixed length.
     pub fn size_bytes(&self) -> usize {
-        let content = match &self.content {
-            Content::Body(body) => body.len(),
-            Content::Values(values) => values.iter().map(Value::size_bytes).sum(),
-        };
-        content + self.permissions.len() + self.id.as_str().len()
+        self.borrowed().size_bytes()
     }
+
+    /// What it holds, borrowed.
+    pub fn borrowed(&self) -> RowRef<'_> {
+        RowRef {
+            seq: self.seq,
+            id: self.id.as_str(),
+            created: self.created,
+            updated: self.updated,
+            permissions: &self.permissions,
+            content: self.content.borrowed(),
+            span: self.span.as_deref(),
+        }
+    }
+}
+
+/// A [`Row`] that is shown and not kept: it is borrowed from where it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef<'a> {
+    /// See [`Row::seq`].
+    pub seq: i64,
+    /// See [`Row::id`].
+    pub id: &'a str,
+    /// See [`Row::created`].
+    pub created: Timestamp,
+    /// See [`Row::updated`].
+    pub updated: Timestamp,
+    /// See [`Row::permissions`].
+    pub permissions: &'a str,
+    /// See [`Row::content`].
+    pub content: ContentRef<'a>,
+    /// See [`Row::span`].
+    pub span: Option<&'a Span>,
+}
+
+impl RowRef<'_> {
+    /// See [`Row::size_bytes`].
+    pub fn size_bytes(&self) -> usize {
+        let content = match self.content {
+            ContentRef::Body(body) => body.len(),
+            ContentRef::Values(values) => values.iter().map(Value::size_bytes).sum(),
+        };
+        content + self.permissions.len() + self.id.len()
+    }
+}
+
+impl Content {
+    /// The same, borrowed.
+    pub fn borrowed(&self) -> ContentRef<'_> {
+        match self {
+            Content::Body(body) => ContentRef::Body(body),
+            Content::Values(values) => ContentRef::Values(values),
+        }
+    }
+}
+
+/// A [`Content`], borrowed.
+#[derive(Clone, Copy, Debug)]
+pub enum ContentRef<'a> {
+    /// See [`Content::Body`].
+    Body(&'a [u8]),
+    /// See [`Content::Values`].
+    Values(&'a [Value]),
 }
 
 /// The user's columns of a row.

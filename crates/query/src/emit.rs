@@ -458,6 +458,17 @@ pub fn point(
     out.finish()
 }
 
+/// A whole row of now without a stamp, for a caller that sees all rows. For SQLite, where another
+/// statement on the same snapshot reads the stamp.
+pub fn row_now(table: &Table, id: &str) -> Statement {
+    let mut out = SqlWriter::new(Dialect::Sqlite);
+    let everything = &Visibility::Everything;
+    write_one(&mut out, table, None, id, everything, |out, source| {
+        source.write_columns(out, &Selection::All);
+    });
+    out.finish()
+}
+
 /// The row of now with this key of a unique index, as [`point`] gives that with an id. The values
 /// are the parameters, in the order of the index's columns.
 pub fn point_by_key(

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use model::{
-    Catalogue, Coordinates, Index, Mark, ProjectId, Row, RowId, Selection, Table, TableNumber,
-    Timestamp, Value,
+    Catalogue, Coordinates, Index, Mark, ProjectId, Row, RowId, RowRef, Selection, Table,
+    TableNumber, Timestamp, Value,
 };
 use query::{Query, Visibility};
 
@@ -208,11 +208,16 @@ pub trait StoreAtOnce {
 
 /// Reads on the thread that makes them.
 pub trait ReadsAtOnce {
-    /// As [`StoreReads::get`], which is then ready when it is first polled.
+    /// As [`StoreReads::get`], which is then ready when it is first polled: the row is shown once,
+    /// if it is there, and the mark of the snapshot returned.
     ///
     /// # Errors
-    /// As there.
-    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError>;
+    /// As there; the row may have been shown by then.
+    fn show_at_once(
+        &self,
+        point: Point<'_>,
+        show: &mut dyn FnMut(RowRef<'_>),
+    ) -> Result<Mark, StoreError>;
 
     /// Rows of now by the first of these keys, of at least one, in their order; `None` for each
     /// that is absent or not visible. All on one snapshot.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
-use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
+use model::{Mark, ProjectId, Row, RowRef, Table, TableNumber, Timestamp};
 use store::{
     ArchivePart, ArchivePiece, BoundaryOf, ChangedRows, Deployment, ExecutionRecord, IndexBuildEnd,
     KeptRequest, Listed, Listing, Loaded, OffloadKind, OperationsOf, Pending, Point, PointKeys,
@@ -135,11 +135,16 @@ impl<H: StoreHooks> StoreAtOnce for Hooked<H> {
 }
 
 impl<H: StoreHooks> ReadsAtOnce for Hooked<H> {
-    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
-        match pin!(self.0.get(point)).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(read) => read,
-            Poll::Pending => Err(StoreError::Interrupted),
+    fn show_at_once(
+        &self,
+        point: Point<'_>,
+        show: &mut dyn FnMut(RowRef<'_>),
+    ) -> Result<Mark, StoreError> {
+        let Snapshot { answer, mark } = self.get_at_once(point)?;
+        if let Some(row) = &answer {
+            show(row.borrowed());
         }
+        Ok(mark)
     }
 
     /// By ids one row a call, so that hooks see each of them.
@@ -159,6 +164,15 @@ impl<H: StoreHooks> ReadsAtOnce for Hooked<H> {
         })?;
         let answer = vec![answer];
         Ok(Snapshot { answer, mark })
+    }
+}
+
+impl<H: StoreHooks> Hooked<H> {
+    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
+        match pin!(self.0.get(point)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(read) => read,
+            Poll::Pending => Err(StoreError::Interrupted),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use list_cache::{Contract, Family, ListRequest, Names};
-use model::{Marked, Page, RowId, Selection, Table, TableNumber};
+use model::{Marked, RowId, RowRef, Selection, Table, TableNumber};
 use query::{Query, Visibility};
 use store::Point;
 
@@ -64,10 +64,15 @@ impl Engine {
         })
     }
 
-    /// One row of it, as a page with the mark it is true for, if it is read without waiting. For
-    /// the caller it was prepared for, whose grants must have been checked again. Whatever goes
-    /// wrong, [`Engine::get_row`] says what it is.
-    pub fn row_at_once(&self, prepared: &PreparedTable, id: &RowId) -> Option<Marked<Page>> {
+    /// One row of it, as it is written from where it was read, with the mark it is true for, if it
+    /// is read without waiting. For the caller it was prepared for, whose grants must have been
+    /// checked again. Whatever goes wrong, [`Engine::get_row`] says what it is.
+    pub fn row_at_once<T>(
+        &self,
+        prepared: &PreparedTable,
+        id: &RowId,
+        write: impl FnOnce(&Arc<Table>, RowRef<'_>) -> T,
+    ) -> Option<Marked<T>> {
         let before = self.shared.before(Some(prepared.table.number));
         if prepared.catalogue_epoch != self.shared.catalogue_epoch()
             || self.shared.overdue(prepared.table.number).is_some()
@@ -83,18 +88,21 @@ impl Engine {
             shows_span: false,
             catalogue_epoch: prepared.catalogue_epoch,
         };
-        let snapshot = self.shared.store.at_once()?.get_at_once(point).ok()?;
-        if self.shared.is_torn(&before, snapshot.mark) {
+        let (mut write, mut written) = (Some(write), None);
+        let mut show = |row: RowRef<'_>| {
+            written = write.take().map(|write| write(&prepared.table, row));
+        };
+        let mark = self
+            .shared
+            .store
+            .at_once()?
+            .show_at_once(point, &mut show)
+            .ok()?;
+        if self.shared.is_torn(&before, mark) {
             return None;
         }
-        let page = Page {
-            table: prepared.table.clone(),
-            selection: Selection::All,
-            rows: vec![snapshot.answer?],
-            related: Vec::new(),
-        };
-        let mark = snapshot.mark;
-        Some(Marked { answer: page, mark })
+        let answer = written?;
+        Some(Marked { answer, mark })
     }
 
     /// Prepares a list that may be answered from the cache alone; `None` where the answer needs

@@ -377,11 +377,13 @@ impl World {
         let Ok(table) = self.engine.prepare_table(&question.caller, place) else {
             return Ok(());
         };
-        let Some(Marked { answer: page, .. }) = self.engine.row_at_once(&table, &id) else {
+        let read = self.engine.row_at_once(&table, &id, |_, row| {
+            fixture::encode_shown_row(row, question.family)
+        });
+        let Some(Marked { answer: found, .. }) = read else {
             return Ok(());
         };
         self.tally.count("rows at once", true);
-        let found = fixture::encode_page(&page, question.family);
         match self.judge.row(question, &id) {
             Some(row) if row == found => Ok(()),
             row => Err(format!(

@@ -27,7 +27,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use model::{Mark, ProjectId, Row, Table, TableNumber, Timestamp};
+use model::{Mark, ProjectId, Row, RowRef, Table, TableNumber, Timestamp};
 use query::Query;
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
@@ -271,8 +271,12 @@ impl StoreAtOnce for SqliteStore {
 }
 
 impl ReadsAtOnce for SqliteStore {
-    fn get_at_once(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
-        self.readers.get(point)
+    fn show_at_once(
+        &self,
+        point: Point<'_>,
+        show: &mut dyn FnMut(RowRef<'_>),
+    ) -> Result<Mark, StoreError> {
+        self.readers.show(point, show)
     }
 
     fn points_at_once(&self, points: Points<'_>) -> Result<Snapshot<Vec<Option<Row>>>, StoreError> {
@@ -286,7 +290,7 @@ impl StoreReads for SqliteStore {
     }
 
     fn get<'a>(&'a self, point: Point<'a>) -> StoreFuture<'a, Snapshot<Option<Row>>> {
-        Box::pin(ready(self.get_at_once(point)))
+        Box::pin(ready(self.readers.get(point)))
     }
 
     fn table_as_of<'a>(&'a self, today: &'a Arc<Table>, mark: Mark) -> StoreFuture<'a, Arc<Table>> {

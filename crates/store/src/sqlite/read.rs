@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use model::{Coordinates, Mark, Row, Selection, Timestamp, Value};
+use model::{Coordinates, Mark, Row, RowRef, Selection, Timestamp, Value};
 use query::emit::{self, Statement};
 use query::{Dialect, Frame, Query, Side, UniqueKey, Visibility, field};
 use rusqlite::ffi::ErrorCode;
@@ -28,6 +28,7 @@ use super::disk::sorts;
 use super::read::cursor::cursor_values;
 use super::read::point::PointTexts;
 use super::read::row::Shape;
+use super::read::row_statement::{RowStatements, Stamp};
 use super::read::statements::{Prepared, Statements};
 use super::read::watch::Limit;
 use super::schema::bind::Bound;
@@ -55,6 +56,7 @@ mod points;
 pub(super) mod preview;
 mod records;
 mod row;
+mod row_statement;
 pub(super) mod staged;
 mod statements;
 mod watch;
@@ -90,6 +92,8 @@ struct Shared {
 
 /// One thread's connection.
 struct Reader {
+    /// Before the connection, so that they end before it.
+    row_statements: RefCell<RowStatements>,
     connection: Connection,
     statements: Statements,
     points: PointTexts,
@@ -168,6 +172,15 @@ impl Readers {
     /// it is short whatever it reads; so is a list by a unique key.
     pub(super) fn get(&self, point: Point<'_>) -> Result<Snapshot<Option<Row>>, StoreError> {
         self.short_point(|reader| reader.get(&self.shared, point))
+    }
+
+    /// What [`crate::ReadsAtOnce::show_at_once`] promises.
+    pub(super) fn show(
+        &self,
+        point: Point<'_>,
+        show: &mut dyn FnMut(RowRef<'_>),
+    ) -> Result<Mark, StoreError> {
+        self.short_point(|reader| reader.show(&self.shared, point, show))
     }
 
     /// What [`crate::ReadsAtOnce::points_at_once`] promises.
@@ -324,6 +337,7 @@ impl Reader {
         functions::provide(&connection)?;
         watch::over(&mut connection)?;
         Ok(Reader {
+            row_statements: RefCell::default(),
             connection,
             statements: Statements::new(shared.long_threads),
             points: PointTexts::default(),
@@ -516,6 +530,53 @@ impl Reader {
         })
     }
 
+    fn show(
+        &self,
+        shared: &Shared,
+        point: Point<'_>,
+        show: &mut dyn FnMut(RowRef<'_>),
+    ) -> Step<Mark> {
+        if is_common(point) {
+            return self.show_common(shared, point, show);
+        }
+        let Snapshot { answer, mark } = self.get(shared, point)?;
+        if let Some(row) = &answer {
+            show(row.borrowed());
+        }
+        Ok(mark)
+    }
+
+    /// A whole row of now, for a caller that sees all: it is shown as it stands in the database.
+    fn show_common(
+        &self,
+        shared: &Shared,
+        point: Point<'_>,
+        show: &mut dyn FnMut(RowRef<'_>),
+    ) -> Step<Mark> {
+        let shape = self.shape(shared, point.table, point.selection, true);
+        let (id, epoch) = (point.id.as_str(), point.catalogue_epoch);
+        let mut statements = self.row_statements.borrow_mut();
+        let (statement, latest) = statements.of(&self.connection, point.table)?;
+        let read_stamp = || -> Step<Stamp> {
+            let mut stamp = self.connection.prepare_cached(emit::stamp())?;
+            Ok(stamp.query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?)
+        };
+        let shown = statement.row(&self.connection, id, |row| {
+            let mark = stamped(latest.or_read(&self.connection, read_stamp)?, epoch)?;
+            shape.show(row, show)?;
+            Ok(mark)
+        })?;
+        if let Some(mark) = shown {
+            return Ok(mark);
+        }
+        // Without a row there is no snapshot left whose stamp could be read.
+        let mut stamp_statement = self.connection.prepare_cached(emit::stamp())?;
+        let mut stamp = stamp_statement.query(())?;
+        let mark = self::read_stamp(&mut stamp, epoch)?;
+        statement.row(&self.connection, id, |row| shape.show(row, show))?;
+        Ok(mark)
+    }
+
     fn get(&self, shared: &Shared, point: Point<'_>) -> Step<Snapshot<Option<Row>>> {
         let Point {
             table,
@@ -523,8 +584,14 @@ impl Reader {
             visibility,
             ..
         } = point;
+        if is_common(point) {
+            let mut found = None;
+            let mark = self.show_common(shared, point, &mut |row| found = Some(row::kept(row)))?;
+            let answer = found.transpose()?;
+            return Ok(Snapshot { answer, mark });
+        }
         let id = point.id.as_str();
-        let is_common = (selection, visibility) == (&Selection::All, &Visibility::Everything);
+        let sees_all = (selection, visibility) == (&Selection::All, &Visibility::Everything);
         let shape = self.shape(shared, table, selection, point.at.is_none());
         if let Some(at) = point.at {
             let shows_span = point.shows_span;
@@ -533,7 +600,7 @@ impl Reader {
                 ..shape
             };
             let answered = (at, point.catalogue_epoch);
-            if is_common {
+            if sees_all {
                 let text = self.points.past(table, at, shows_span);
                 let values = [
                     Value::Text(id.to_owned()),
@@ -546,11 +613,6 @@ impl Reader {
             let statement = emit::point_at(table, id, shown, visibility, at, Dialect::Sqlite);
             let statement = (&*statement.sql, &*statement.parameters);
             return self.get_at(statement, &shape, answered);
-        }
-        if is_common {
-            let text = self.points.now(table);
-            let mut prepared = self.connection.prepare_cached(&text.sql)?;
-            return point_of(prepared.query([id])?, &shape, point.catalogue_epoch);
         }
         let statement = emit::point(table, id, selection, visibility, Dialect::Sqlite);
         let mut prepared = self.prepare(&statement.sql)?;
@@ -643,8 +705,17 @@ fn point_of(
     Ok(Snapshot { answer, mark })
 }
 
+/// Whether a point is of the commonest kind: a whole row of now, for a caller that sees all.
+fn is_common(point: Point<'_>) -> bool {
+    let common = (&Selection::All, &Visibility::Everything);
+    point.at.is_none() && (point.selection, point.visibility) == common
+}
+
 fn stamp_of(row: &rusqlite::Row<'_>, catalogue_epoch: u64) -> Step<Mark> {
-    let (mark, epoch): (i64, i64) = (row.get(0)?, row.get(1)?);
+    stamped((row.get(0)?, row.get(1)?), catalogue_epoch)
+}
+
+fn stamped((mark, epoch): (i64, i64), catalogue_epoch: u64) -> Step<Mark> {
     if u64::try_from(epoch) != Ok(catalogue_epoch) {
         return Err(StoreError::CatalogueMoved.into());
     }

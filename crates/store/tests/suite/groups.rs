@@ -50,6 +50,8 @@ pub fn marks_rise_and_name_their_batches(place: &dyn Place) {
         .try_get("a", None, &query::Visibility::Everything)
         .unwrap();
     assert_eq!(point.mark, first.next());
+    let none = db.try_get("nobody", None, &query::Visibility::Everything);
+    assert_eq!(none.unwrap().mark, first.next(), "as is one without a row");
 }
 
 pub fn a_refused_batch_leaves_nothing_and_takes_nothing(place: &dyn Place) {

@@ -6,8 +6,8 @@
 use engine::Family;
 use hyper::StatusCode;
 use model::{
-    Content, Field, Mark, Page, Related, Relation, Row, Selection, Span, Table, Timestamp, Value,
-    calendar,
+    ContentRef, Field, Mark, Page, Related, Relation, Row, RowRef, Selection, Span, Table,
+    Timestamp, Value, calendar,
 };
 use serde::Serialize;
 
@@ -217,10 +217,11 @@ pub fn encode_row(table: &Table, values: &[Value], out: &mut Vec<u8>) {
     members(table, 0..values.len(), values.iter(), out);
 }
 
+/// Bytes of the system fields of a row with ids of usual length.
+const SYSTEM_BYTES: usize = 240;
+
 /// Encodes the rows of a page, joined by commas.
 pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
-    /// Bytes of the system fields of a row with ids of usual length.
-    const SYSTEM_BYTES: usize = 240;
     let mut out = Vec::with_capacity(page.size_bytes() + page.rows.len() * SYSTEM_BYTES);
     let wording = (words(family), InstantForm::Iso);
     joined(&mut out, page.rows.iter().enumerate(), |row, out| {
@@ -229,15 +230,41 @@ pub fn encode_page(page: &Page, family: Family) -> Vec<u8> {
     out
 }
 
+/// Encodes a whole row, as a page with it alone.
+pub fn encode_shown_row(table: &Table, row: RowRef<'_>, family: Family) -> Vec<u8> {
+    let mut out = Vec::with_capacity(row.size_bytes() + SYSTEM_BYTES);
+    let wording = (words(family), InstantForm::Iso);
+    encode_row_with((table, &Selection::All), row, wording, &mut out, |_, _| {});
+    out
+}
+
 fn encode_one(page: &Page, (nth, row): (usize, &Row), wording: Wording<'_>, out: &mut Vec<u8>) {
-    let (words, form) = wording;
-    let shows = |field: Field| match &page.selection {
+    let shown = (&*page.table, &page.selection);
+    encode_row_with(shown, row.borrowed(), wording, out, |before, out| {
+        for related in &page.related {
+            if out.len() > before {
+                out.push(b',');
+            }
+            related_of(page, related, nth, wording, out);
+        }
+    });
+}
+
+/// Encodes a row; `further` writes what follows its columns, which begin at that many bytes.
+fn encode_row_with(
+    (table, selection): (&Table, &Selection),
+    row: RowRef<'_>,
+    (words, form): Wording<'_>,
+    out: &mut Vec<u8>,
+    further: impl FnOnce(usize, &mut Vec<u8>),
+) {
+    let shows = |field: Field| match selection {
         Selection::All => true,
         Selection::Some { fields, .. } => fields.contains(&field),
     };
     let mut object = Object::open(out);
     if shows(Field::Id) {
-        object.plain("$id", row.id.as_str());
+        object.plain("$id", row.id);
     }
     if shows(Field::Sequence) {
         object.quoted_number("$sequence", row.seq);
@@ -249,7 +276,7 @@ fn encode_one(page: &Page, (nth, row): (usize, &Row), wording: Wording<'_>, out:
         object.instant("$updatedAt", row.updated);
     }
     if matches!(
-        &page.selection,
+        selection,
         Selection::All
             | Selection::Some {
                 permissions: true,
@@ -258,20 +285,15 @@ fn encode_one(page: &Page, (nth, row): (usize, &Row), wording: Wording<'_>, out:
     ) {
         object.raw("$permissions", row.permissions.as_bytes());
     }
-    object.plain("$databaseId", page.table.database.as_str());
-    object.plain(words.table_of_row, page.table.id.as_str());
-    if let Some(span) = &row.span {
-        span_of(row.id.as_str(), span, form, &mut object);
+    object.plain("$databaseId", table.database.as_str());
+    object.plain(words.table_of_row, table.id.as_str());
+    if let Some(span) = row.span {
+        span_of(row.id, span, form, &mut object);
     }
     object.close_with(|out| {
         let before = out.len();
-        columns_of(page, row, out);
-        for related in &page.related {
-            if out.len() > before {
-                out.push(b',');
-            }
-            related_of(page, related, nth, wording, out);
-        }
+        columns_of((table, selection), row.content, out);
+        further(before, out);
     });
 }
 
@@ -314,19 +336,23 @@ fn related_of(page: &Page, related: &Related, nth: usize, wording: Wording<'_>, 
     array(out, links, |at, out| one(*at, out));
 }
 
-fn columns_of(page: &Page, row: &Row, out: &mut Vec<u8>) {
-    match (&row.content, &page.selection) {
-        (Content::Body(body), Selection::All) => out.extend_from_slice(body),
-        (Content::Values(values), Selection::All) => encode_row(&page.table, values, out),
-        (Content::Values(values), Selection::Some { columns, .. }) => {
+fn columns_of(
+    (table, selection): (&Table, &Selection),
+    content: ContentRef<'_>,
+    out: &mut Vec<u8>,
+) {
+    match (content, selection) {
+        (ContentRef::Body(body), Selection::All) => out.extend_from_slice(body),
+        (ContentRef::Values(values), Selection::All) => encode_row(table, values, out),
+        (ContentRef::Values(values), Selection::Some { columns, .. }) => {
             assert_eq!(
                 values.len(),
                 columns.len(),
                 "a row has one value for each column asked"
             );
-            members(&page.table, columns.iter().copied(), values.iter(), out);
+            members(table, columns.iter().copied(), values.iter(), out);
         }
-        (Content::Body(_), Selection::Some { .. }) => {
+        (ContentRef::Body(_), Selection::Some { .. }) => {
             unreachable!("a body holds all columns, so it is read only where all are shown")
         }
     }

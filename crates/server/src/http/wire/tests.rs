@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnKey, ColumnKind, ColumnNumber, Database, DatabaseId, DatabaseKind, Direction,
-    Grantee, Index, IndexColumn, IndexKey, IndexKind, ProjectId, RowId, TableId,
+    Column, ColumnKey, ColumnKind, ColumnNumber, Content, Database, DatabaseId, DatabaseKind,
+    Direction, Grantee, Index, IndexColumn, IndexKey, IndexKind, ProjectId, RowId, TableId,
 };
 use testing::{plain_column, plain_table};
 
@@ -151,6 +151,9 @@ fn a_whole_row_has_its_system_fields_before_its_columns() {
     let body = row_of(Content::Body(Box::from(*br#""a":true"#)));
     let values = row_of(Content::Values(vec![Value::Bool(true)]));
     for row in [body, values] {
+        let table = table_of(one_column());
+        let alone = encode_shown_row(&table, row.borrowed(), Family::Tables);
+        assert_eq!(shown(alone), WHOLE);
         let page = page_of(one_column(), Selection::All, vec![row]);
         assert_eq!(shown(encode_page(&page, Family::Tables)), WHOLE);
         let older = WHOLE.replace("$tableId", "$collectionId");

@@ -1,5 +1,5 @@
-//! The statement texts of the commonest reads: whole rows by their ids or unique keys, for callers
-//! that see all rows.
+//! The statement texts of common reads: whole rows by unique keys, several by their ids, or one at
+//! another time, for callers that see all rows.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,14 +19,10 @@ pub(super) struct PointTexts(RefCell<HashMap<(TableNumber, Kind), Kept>>);
 /// What a text of one table depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    Now,
     /// By a key of the index with this number, whose columns never change.
     NowByKey(u32),
     /// So many rows, by keys of the index with this number or by ids.
-    ManyNow {
-        index: Option<u32>,
-        places: usize,
-    },
+    ManyNow { index: Option<u32>, places: usize },
     Past {
         /// Whether what was valid before the mark is asked for.
         is_earlier: bool,
@@ -57,21 +53,6 @@ pub(super) struct Text {
 }
 
 impl PointTexts {
-    /// The text for the row of now. Its one parameter is the id.
-    pub(super) fn now(&self, table: &Table) -> Rc<Text> {
-        self.of(table, Kind::Now, || {
-            let (any, everything) = (any_id(), &Visibility::Everything);
-            let all = &Selection::All;
-            Text::by_id(emit::point(
-                table,
-                any.as_str(),
-                all,
-                everything,
-                Dialect::Sqlite,
-            ))
-        })
-    }
-
     /// The text for the row of now with a key of this index. Its parameters are the values.
     pub(super) fn now_by_key(&self, table: &Table, key: &UniqueKey<'_>) -> Rc<Text> {
         self.of(table, Kind::NowByKey(key.index.number), || {
@@ -147,7 +128,8 @@ impl PointTexts {
     }
 }
 
-fn any_id() -> RowId {
+/// Stands for any id in a text.
+pub(super) fn any_id() -> RowId {
     RowId::new("any").expect("three letters are an id")
 }
 

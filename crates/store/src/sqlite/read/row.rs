@@ -1,10 +1,13 @@
 //! A row of a result, as the model has it.
 
-use model::{Content, Mark, Period, Row, RowId, Selection, Span, Table, Timestamp, Value};
+use model::{
+    Content, ContentRef, Mark, Period, Row, RowId, RowRef, Selection, Span, Table, Timestamp, Value,
+};
 use query::{Dialect, emit};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use super::row_statement::RowFound;
 use super::{Step, bind};
 use crate::StoreError;
 use crate::error::corrupt;
@@ -57,6 +60,30 @@ impl Shape<'_> {
             content,
             span: self.span(row, user, damaged)?,
         })
+    }
+
+    /// Shows a whole row of now: as it stands there, where its body is stored.
+    pub(super) fn show(&self, row: &RowFound<'_>, show: &mut dyn FnMut(RowRef<'_>)) -> Step<()> {
+        let seq = row.integer(0)?;
+        let id = text(row.value(1))?;
+        let encoded;
+        let content = match row.value(SYSTEM_COLUMNS) {
+            ValueRef::Blob(body) | ValueRef::Text(body) => ContentRef::Body(body),
+            _ => {
+                encoded = self.encode_stored((seq, &legal_id(id)?))?;
+                encoded.borrowed()
+            }
+        };
+        show(RowRef {
+            seq,
+            id,
+            created: Timestamp(row.integer(2)?),
+            updated: Timestamp(row.integer(3)?),
+            permissions: text(row.value(4))?,
+            content,
+            span: None,
+        });
+        Ok(())
     }
 
     /// Where the row stands in time, if that is shown, behind its columns.
@@ -150,7 +177,30 @@ impl Shape<'_> {
 }
 
 fn id(stored: ValueRef<'_>) -> Result<RowId, StoreError> {
-    RowId::new(text(stored)?).map_err(|error| corrupt(error.to_string()))
+    legal_id(text(stored)?)
+}
+
+fn legal_id(stored: &str) -> Result<RowId, StoreError> {
+    RowId::new(stored).map_err(|error| corrupt(error.to_string()))
+}
+
+/// A whole row of now, to be kept.
+///
+/// # Errors
+/// When its id is none.
+pub(super) fn kept(row: RowRef<'_>) -> Result<Row, StoreError> {
+    Ok(Row {
+        seq: row.seq,
+        id: legal_id(row.id)?,
+        created: row.created,
+        updated: row.updated,
+        permissions: row.permissions.into(),
+        content: match row.content {
+            ContentRef::Body(body) => Content::Body(body.into()),
+            ContentRef::Values(values) => Content::Values(values.into()),
+        },
+        span: row.span.cloned().map(Box::new),
+    })
 }
 
 fn text(stored: ValueRef<'_>) -> Result<&str, StoreError> {

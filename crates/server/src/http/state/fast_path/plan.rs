@@ -131,8 +131,9 @@ impl RowPlan {
 
     /// The row with this id, as the body of an answer.
     pub(in crate::http) fn read(&self, engine: &Engine, id: &RowId) -> Option<Marked<Vec<u8>>> {
-        let page = engine.row_at_once(&self.table, id)?;
-        Some(page.map(|page| wire::encode_page(&page, self.family)))
+        engine.row_at_once(&self.table, id, |table, row| {
+            wire::encode_shown_row(table, row, self.family)
+        })
     }
 }
 
