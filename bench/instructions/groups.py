@@ -6,7 +6,9 @@ commit, how often the writer's thread went to sleep for it, where its time went 
 by `strace`, in a run of its own, the calls of the system for a row. Counts say what times on a busy
 machine do not; the shares of the time do depend on it. Of two binaries the second is the later one.
 
-Needs `strace` for the calls; without it they are left out.
+Needs `strace` for the calls; without it they are left out. `--instructions` counts the instructions
+of a row under callgrind in their place, by layer as `profile.py` does; under it a commit has other
+numbers of rows, which are printed, too.
 """
 
 import argparse
@@ -28,13 +30,15 @@ import time
 from collections.abc import Callable, Iterator
 
 import acts
-from served import KEY, OWN_HEADERS, caller
+import counted as counts
+from served import KEY, OWN_HEADERS, caller, under_callgrind
 
 WARM_UP = 200
 #: The server gives the same reading of its metrics again for a second.
 READING_KEPT_S = 1.2
 #: Calls of the system that wake a thread, or put it to sleep: of these a row should need few.
 CALLS = ("futex", "write", "epoll_wait", "fdatasync", "fcntl", "pwrite64")
+LAYERS = (*(name for name, _ in counts.LAYERS), counts.OTHERS)
 
 
 @contextlib.contextmanager
@@ -161,18 +165,52 @@ def line(binary: str, connections: int, rows: int) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def instructions(binary: str, connections: int, rows: int, functions: int) -> str:
+    """What a row takes, as one row of a table and the dearest functions."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        metrics = free.getsockname()[1]
+    words = [binary, "serve", "--listen", "127.0.0.1:0", "--threads", "2"]
+    words += ["--metrics-listen", f"127.0.0.1:{metrics}"]
+    with under_callgrind(words, "--data") as program:
+        acts.fill(program.call)
+        insert(program.port, connections, range(WARM_UP))
+        before = commits(metrics)
+        numbers = range(WARM_UP, WARM_UP + rows)
+        dump = program.counted(functools.partial(insert, program.port, connections, numbers), 1)
+        made = commits(metrics) - before
+    one = counts.read(dump).of_one(rows)
+    cells = [f"{connections}", f"{rows / made:.1f}", f"{one.instructions:,.0f}"]
+    cells += [f"{one.allocations:.1f}", f"{one.system_calls:.1f}"]
+    cells += [f"{one.layers[layer]:,.0f}" for layer in LAYERS]
+    lines = ["| " + " | ".join(cells) + " |"]
+    for function, cost in one.functions.most_common(functions):
+        lines.append(f"{cost:>12,.0f}  {function[:100]}")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("binary", nargs="+", help="a binary of Tidemark")
     parser.add_argument("--rows", type=int, default=4_000, help="of each number of connections")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--instructions", action="store_true", help="count those, and no calls")
+    parser.add_argument("--functions", type=int, default=0, metavar="N", help="the N dearest, too")
     chosen = parser.parse_args()
-    head = ["connections", "rows a commit", "sleeps a commit", "ran", "ready", "asleep", *CALLS]
+    head = ["connections", "rows a commit"]
+    if chosen.instructions:
+        head += ["instructions", "allocations", "system calls", *LAYERS]
+    else:
+        head += ["sleeps a commit", "ran", "ready", "asleep", *CALLS]
     for binary in chosen.binary:
         print(f"\n{binary}\n\n| " + " | ".join(head) + " |\n|" + "---:|" * len(head))
         for connections in chosen.connections:
-            print(line(binary, connections, chosen.rows), flush=True)
+            if chosen.instructions:
+                row = instructions(binary, connections, chosen.rows, chosen.functions)
+            else:
+                row = line(binary, connections, chosen.rows)
+            print(row, flush=True)
 
 
 if __name__ == "__main__":
