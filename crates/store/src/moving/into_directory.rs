@@ -80,7 +80,7 @@ fn finish((store, url): (&DatabaseStore, &DatabaseUrl), site: &MoveSite) -> Resu
 /// A store as it leaves, and the file it goes to.
 struct Leaving<'l> {
     file: &'l Connection,
-    leaving: &'l StoreLeaving<'l>,
+    source: &'l StoreLeaving<'l>,
     /// What was sent of each table.
     sent: Vec<(String, TypedColumns, RowsDigest)>,
 }
@@ -100,7 +100,7 @@ async fn fill(
     file.execute_batch("BEGIN")?;
     let mut moving = Leaving {
         file: &file,
-        leaving,
+        source: leaving,
         sent: Vec::new(),
     };
     for (table, columns) in &theirs {
@@ -222,14 +222,14 @@ impl Leaving<'_> {
     ) -> Result<(), StoreError> {
         let mut inserts = RowInserts::new(self.file, (table, columns))?;
         let mut sent = RowsDigest::default();
-        let source = (table, columns, left_out(table));
+        let rows = (table, columns, left_out(table));
         let put = |cells: &[MovedCell]| {
             sent.take(cells);
             inserts.put(cells)?;
             watch.row();
             Ok(())
         };
-        self.leaving.each_row(source, put).await?;
+        self.source.each_row(rows, put).await?;
         self.sent.push((table.to_owned(), columns.clone(), sent));
         watch.tell_rows();
         Ok(())
