@@ -63,8 +63,8 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::open`]; [`StoreError::StoredHere`] when a store is in the directory itself
-    /// and was not moved away, [`StoreError::StoredElsewhere`] when it is that of a store in another
-    /// database, whose keys would seal what is in this one.
+    /// and was not moved away, [`StoreError::StoredElsewhere`] when it is that of a store in
+    /// another database, whose keys would seal what is in this one.
     pub(crate) fn open_beside(path: &Path, place: &StorePlace) -> Result<Directory, StoreError> {
         let directory = Directory::open(path)?;
         let holds = |name: &&str| path.join(name).exists();
