@@ -349,6 +349,24 @@ started.append(1)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_due_hit_at_the_end_of_the_interpreter_begins_no_refresh(
+    is_gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark_cache import _refresh
+
+    raised: list[object] = []
+    read = cache(ttl=60, refresh_ahead=0.0)(lambda number: number)
+    read(1)
+    monkeypatch.setattr("sys.unraisablehook", raised.append)
+    monkeypatch.setattr(_refresh._pool, "is_over", True)
+    # The interpreter without its lock sets the names of a module to None first.
+    monkeypatch.setattr(_refresh, "CallKey", None)
+    if is_gone:
+        monkeypatch.setattr(_refresh, "_pool", None)
+    assert read(1) == 1 and not raised
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -194,6 +194,9 @@ def start(function: Any, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Have the entry of this call refreshed, if there is one and there is room for a refresh."""
+    # Destructors call at the end of the interpreter, too, when names may be gone already.
+    if _pool is None or _pool.is_over:
+        return
     key = CallKey.of(cached, args, kwargs)
     if key is None or not key.start_refresh():
         return
