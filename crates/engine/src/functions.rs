@@ -127,15 +127,18 @@ impl Engine {
         all.sort_by_key(|function| function.seq);
         let page = listing::page(all, &FUNCTIONS, request, self.limits)?;
         let (shared, bytes_max) = (self.shared.clone(), self.answer_bytes_max);
-        let bytes = if page.items.len() > READ_HERE_MAX {
-            usize::MAX
+        let items = if page.items.len() > READ_HERE_MAX {
+            let read = move || {
+                let read = with_variables(&shared, page.items, bytes_max);
+                at_once(read).unwrap_or(Err(store::StoreError::Interrupted.into()))
+            };
+            self.offload(usize::MAX, caller.is_guest(), read).await??
         } else {
-            0
+            with_variables(&shared, page.items, bytes_max).await?
         };
-        let read = move || with_variables(&shared, page.items, bytes_max);
         Ok(Listed {
             total: page.total,
-            items: self.offload(bytes, caller.is_guest(), read).await??,
+            items,
         })
     }
 
@@ -268,7 +271,7 @@ fn named(caller: &Caller, id: FunctionId) -> FunctionName {
 }
 
 /// Functions with their variables, which may be so many bytes together.
-fn with_variables(
+async fn with_variables(
     shared: &Shared,
     functions: Vec<Arc<Function>>,
     bytes_max: usize,
@@ -276,15 +279,8 @@ fn with_variables(
     let mut bytes = 0;
     let mut found = Vec::with_capacity(functions.len());
     for function in functions {
-        let read = async || -> Result<_, store::StoreError> {
-            let variables = shared.store.variables(function.seq).await?;
-            Ok((
-                variables,
-                shared.store.latest_deployment(function.seq).await?,
-            ))
-        };
-        let read = at_once(read()).unwrap_or(Err(store::StoreError::Interrupted));
-        let (variables, latest) = read?;
+        let variables = shared.store.variables(function.seq).await?;
+        let latest = shared.store.latest_deployment(function.seq).await?;
         bytes += variables.iter().map(size_bytes).sum::<usize>();
         if bytes > bytes_max {
             return Err(ReadError::AnswerTooLarge { bytes_max }.into());
