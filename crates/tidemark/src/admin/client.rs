@@ -130,7 +130,7 @@ fn open_database(
     }
     if directory.is_dir() {
         // Only to see that it is beside that store: the lock of the owner is in the database.
-        drop(DirectoryBeside::take(directory)?);
+        drop(DirectoryBeside::take(directory, &url.clone().into())?);
     }
     let config = offline_engine(url.clone().into());
     let files = (password_file.as_deref(), directory);
