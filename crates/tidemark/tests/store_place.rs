@@ -66,16 +66,17 @@ impl Place {
         let serve = self.on(directory, "serve --listen 127.0.0.1:0");
         ChildServer::start(serve, ServerLog::Discarded).unwrap()
     }
+}
 
-    fn migrate(&self, from: &str, to: &str) -> Output {
-        let output = tidemark("move")
-            .args(["--from", from, "--to", to])
-            .output()
-            .unwrap();
-        let said = text(&output.stderr) + &text(&output.stdout);
-        assert!(!said.contains(PASSWORD), "{said}");
-        output
-    }
+/// `tidemark move`.
+fn move_store(from: &str, to: &str) -> Output {
+    let output = tidemark("move")
+        .args(["--from", from, "--to", to])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr) + &text(&output.stdout);
+    assert!(!said.contains(PASSWORD), "{said}");
+    output
 }
 
 fn run(mut command: Command) -> Output {
@@ -231,10 +232,10 @@ fn a_store_is_moved_into_a_database_and_back() {
     let server = alone(&directory);
     furnish(&server);
     let (key, before) = (server.key.clone(), read(&server, &directory));
-    let refused = place.migrate(word(&directory), &place.url);
+    let refused = move_store(word(&directory), &place.url);
     assert_refused(&refused, 1, "is in use by");
     server.stop().unwrap();
-    let moved = place.migrate(word(&directory), &place.url);
+    let moved = move_store(word(&directory), &place.url);
     assert!(moved.status.success(), "{}", text(&moved.stderr));
     let said = text(&moved.stdout);
     assert!(
@@ -250,10 +251,10 @@ fn a_store_is_moved_into_a_database_and_back() {
     assert_eq!(read(&server, &directory), before);
     server.call("POST", ROWS, &json!({"rowId": "c", "data": {"n": 3}}));
     let changed = read(&server, &directory);
-    let refused = place.migrate(&place.url, word(&other));
+    let refused = move_store(&place.url, word(&other));
     assert_refused(&refused, 1, "connected from");
     server.stop().unwrap();
-    let moved = place.migrate(&place.url, word(&other));
+    let moved = move_store(&place.url, word(&other));
     assert!(moved.status.success(), "{}", text(&moved.stderr));
     let refused = run(place.on("data", "serve --listen 127.0.0.1:0"));
     assert_refused(&refused, 1, "was moved into a data directory");
@@ -262,5 +263,5 @@ fn a_store_is_moved_into_a_database_and_back() {
     assert_eq!(read(&server, &other), changed);
     server.stop().unwrap();
     assert!(other.join("served").exists());
-    assert_refused(&place.migrate("a", "b"), 1, "both of these are directories");
+    assert_refused(&move_store("a", "b"), 1, "both of these are directories");
 }
