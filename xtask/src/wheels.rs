@@ -61,9 +61,10 @@ const KINDS: [WheelKind; 3] = [
 /// # Errors
 /// When a tool cannot be installed, or a file not be written.
 pub fn run(checkout: &Checkout, _: &WheelArguments) -> Result<ExitCode> {
-    match build_all(checkout)? {
-        true => Ok(ExitCode::SUCCESS),
-        false => Ok(ExitCode::FAILURE),
+    if build_all(checkout)? {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Ok(ExitCode::FAILURE)
     }
 }
 
