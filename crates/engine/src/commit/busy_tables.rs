@@ -109,13 +109,13 @@ mod tests {
         let since = Instant::now();
         let mut tried = NextTry::default();
         let mut now = since;
-        let mut tries = 1;
+        let mut attempts = 1;
         while let Some(next) = tried.after(since, now) {
             assert!(next > now);
             now = next;
-            tries += 1;
+            attempts += 1;
         }
-        assert_eq!(tries, 11);
+        assert_eq!(attempts, 11);
     }
 
     #[test]
