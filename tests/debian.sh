@@ -19,7 +19,7 @@ inside() {
 make_root() {
 	if ! [ -e "$root/made" ]; then
 		rm -rf "$root"
-		debootstrap --variant=minbase "$1" "$root" http://deb.debian.org/debian
+		unshare --mount debootstrap --variant=minbase "$1" "$root" http://deb.debian.org/debian
 		printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
 		chmod +x "$root/usr/sbin/policy-rc.d"
 		# A mirror may be weeks behind. What it holds is signed all the same.

@@ -7,7 +7,7 @@ floor --lean`) takes for the same body, and the instructions of each layer, from
 kernel's own work is not counted.
 
 `--bounds FILE` holds each count against the bound that stands in FILE, and fails above it: the
-ratchet of `cargo xtask full` and `night`. `--functions N` also prints the N dearest functions of
+ratchet of `cargo xtask night`. `--functions N` also prints the N dearest functions of
 each kind.
 
 Layers are told apart by source files, so build with CARGO_PROFILE_RELEASE_DEBUG=line-tables-only

@@ -30,7 +30,7 @@ use crate::{
 /// requests on PostgreSQL, threads in the orders their steps can take, the replay of the fuzz
 /// corpus, the checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a
 /// browser.
-/// Closes with `N passed, N failed`. After 80 minutes it stops what runs and closes so, too.
+/// Closes with `N passed, N failed`. After 75 minutes it stops what runs and closes so, too.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
 /// with the command that installs it, and ends with status 2 before it has run anything.
@@ -44,7 +44,7 @@ pub struct Arguments {
 }
 
 /// CI ends it after 90 minutes; what hangs shall be named before.
-const TIME: Duration = Duration::from_mins(80);
+const TIME: Duration = Duration::from_mins(75);
 const NODE_SUITE: &str = "tests/sdk/node";
 /// These two start the server as the first one does, with its file.
 const NODE_LEGACY_SUITE: &str = "tests/sdk/node-legacy";
@@ -76,6 +76,7 @@ const SUITES: [Packages; 8] = [
 /// When the machine lacks something that cannot be installed from here.
 pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     let checkout = &checkout.building_fast();
+    let mut lane = Lane::within(TIME);
     let machine = missing_on_machine(checkout);
     if arguments.install {
         install::system(checkout, &machine)?;
@@ -95,7 +96,6 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
             ));
         }
     }
-    let mut lane = Lane::within(TIME);
     fast::checks(checkout, &mut lane)?;
     let has_program = workspace(checkout, &mut lane)?;
     deny::check(checkout, &mut lane)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::checkout::Checkout;
 use crate::lane::Lane;
 use crate::prerequisite::{Missing, Remedy};
-use crate::tally::Tally;
+use crate::tally::Runner;
 
 /// The packages that one folder's manifest pins.
 #[derive(Clone, Copy)]
@@ -198,11 +198,15 @@ fn is_root() -> bool {
 /// When cargo cannot say where its target folder is.
 pub fn provide(checkout: &Checkout, lane: &mut Lane, packages: Packages) -> Result<bool> {
     let folder = packages.folder();
-    let install = |_: &mut Tally| {
-        if !checkout.root.join(folder).is_dir() {
-            bail!("{folder} does not exist");
-        }
-        run_all(packages.install(checkout)?)
-    };
-    Ok(packages.are_present(checkout)? || lane.step(&format!("packages of {folder}"), install))
+    let name = format!("packages of {folder}");
+    if packages.are_present(checkout)? {
+        return Ok(true);
+    }
+    if !checkout.root.join(folder).is_dir() {
+        return Ok(lane.step(&name, |_| bail!("{folder} does not exist")));
+    }
+    let mut commands = packages.install(checkout)?;
+    Ok(commands
+        .iter_mut()
+        .all(|command| lane.run(&name, Runner::None, command)))
 }

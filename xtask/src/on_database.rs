@@ -11,6 +11,7 @@ use crate::checkout::Checkout;
 use crate::lane::Lane;
 use crate::tally::Runner;
 
+const NAME: &str = "wire suite on PostgreSQL";
 const DATABASE: &str = "wire";
 /// What the suite reads (`crates/server/tests/wire/place.rs`).
 const URL_VARIABLE: &str = "TIDEMARK_TEST_DATABASE";
@@ -21,13 +22,21 @@ const SUITE: [&str; 5] = ["test", "--workspace", "--no-fail-fast", "--test", "wi
 /// Runs it, and then compares which tests took a data directory with the list of those that must.
 ///
 /// # Errors
-/// When the server does not start, or cargo cannot say where its target folder is.
+/// When cargo cannot say where its target folder is.
 pub fn step(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     let record = checkout.target()?.join("wire-on-database");
     // Of an earlier run.
     drop(fs::remove_file(&record));
-    let cluster = Cluster::start(&ClusterSettings::default())?;
-    cluster.run_sql("postgres", &[&format!("CREATE DATABASE {DATABASE}")])?;
+    let mut started = None;
+    let is_started = lane.step("PostgreSQL for the wire suite", |_| {
+        let cluster = started.insert(Cluster::start(&ClusterSettings::default())?);
+        cluster.run_sql("postgres", &[&format!("CREATE DATABASE {DATABASE}")])?;
+        Ok(true)
+    });
+    let Some(cluster) = started.filter(|_| is_started) else {
+        lane.not_run(NAME);
+        return Ok(());
+    };
     // A test that runs alone is not told its name.
     let threads = available_parallelism().map_or(2, NonZero::get).max(2);
     let mut tests = checkout.cargo();
@@ -35,7 +44,7 @@ pub fn step(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     tests.args(["--", "--test-threads", &threads.to_string()]);
     tests.env(URL_VARIABLE, cluster.url(DATABASE));
     tests.env(RECORD_VARIABLE, &record);
-    lane.run("wire suite on PostgreSQL", Runner::Cargo, &mut tests);
+    lane.run(NAME, Runner::Cargo, &mut tests);
     let mut comparison = checkout.cargo();
     comparison.args(SUITE).arg("place::");
     comparison.env(RECORD_VARIABLE, &record);
