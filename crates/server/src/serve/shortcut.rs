@@ -132,6 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shortcut<S> {
         }
         let last = self.last.upgrade().filter(|last| last.is(bytes));
         let known = if let Some(last) = last {
+            self.app.known_heads.pass_over();
             last
         } else {
             let known = self.app.known_heads.find(&self.app.shared.engine, bytes)?;

@@ -90,6 +90,11 @@ impl KnownHeads {
         None
     }
 
+    /// The library is handed other bytes next, which are not to be remembered.
+    pub fn pass_over(&self) {
+        self.handed.borrow_mut().clear();
+    }
+
     /// Remembers the head that the library was handed last, which was answered at once, when it is
     /// sent for the second time and is `request`.
     pub fn learn<B>(&self, request: &Request<B>) {

@@ -150,6 +150,9 @@ impl Writer {
         self.state = self.committed.clone();
         self.due.clear();
         self.written_bytes = 0;
+        // A panic may have left them as they were within a group.
+        self.is_bare = false;
+        self.needs_savepoints = false;
         Ok(())
     }
 
@@ -318,7 +321,9 @@ impl Writer {
             (Ok(()), refusal) => BatchEnd::Alone(refusal),
             // The first error tells more than that of the rollback, and the batch is out with it.
             (Err(_), Refusal::Failed(error)) => {
-                self.needs_savepoints = false;
+                if std::mem::take(&mut self.needs_savepoints) {
+                    self.guarded_groups = GUARDED_GROUPS;
+                }
                 BatchEnd::WithAll(error)
             }
             (Err(error), _) => BatchEnd::WithAll(error),
