@@ -81,6 +81,9 @@ impl JailLevel {
                 "no folder can be written, the temporary one neither",
                 "children that leave their process group outlive their process",
                 "processes of all functions have one user",
+                "without root, the room for a function's processes is fixed at its start, and what \
+                 other processes of the user take later is gone from it: one function can starve \
+                 another",
             ],
         }
     }

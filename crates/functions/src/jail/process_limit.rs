@@ -1,7 +1,7 @@
 //! How many processes and threads a jail may have, and what it does where there is no room for its
 //! first ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::process::parent_id;
@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, getuid};
+
+/// `Seccomp` in `/proc/PID/status` where a filter holds. More than that has what its own filter
+/// has killed.
+const FILTERED: u32 = 2;
 
 /// Of one jail, its launcher included.
 pub const PROCESSES_MAX: u64 = 64;
@@ -32,12 +36,14 @@ pub fn beside_others() -> io::Result<u64> {
 }
 
 /// What `/proc/PID/status` says of a process.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct ProcessStatus {
     pid: u32,
     user: u32,
     threads: u64,
     session: u32,
+    /// Whether it has what each jail has: a seccomp filter, and no way to new rights.
+    is_jailed: bool,
 }
 
 impl ProcessStatus {
@@ -54,26 +60,41 @@ impl ProcessStatus {
             threads: first("Threads")?.into(),
             // A kernel without namespaces of process ids does not say.
             session: first("NSsid").unwrap_or_default(),
+            is_jailed: first("Seccomp").is_some_and(|mode| mode >= FILTERED)
+                && first("NoNewPrivs") == Some(1),
         })
     }
 }
 
 /// Threads of the user that this process does not start.
 ///
-/// A jail is one session, and what is in it can begin no other one. What has outlived the leader of
-/// its session is not counted, unless it is of the server's: else a function that leaves children
-/// behind would widen the room of the next one by as many, without end.
+/// A jail is one session, and what is in it can begin no other one. Of a session that is jailed as
+/// a whole no more is counted than a jail should have, and nothing once its leader has ended: else
+/// each jail that takes all it may, or leaves children behind, would widen the room of the next,
+/// without end. The server's session is counted in full, as the server may be shut in itself.
 fn threads_of_others(statuses: &[ProcessStatus], user: u32, (own, server): (u32, u32)) -> u64 {
     let alive: BTreeSet<u32> = statuses.iter().map(|status| status.pid).collect();
     let server = statuses.iter().find(|status| status.pid == server);
     let session_of_server = server.map(|server| server.session);
-    let counts = |status: &&ProcessStatus| {
-        let has_leader = status.session == 0 || alive.contains(&status.session);
-        let is_kept = has_leader || Some(status.session) == session_of_server;
-        status.user == user && status.pid != own && is_kept
-    };
-    let counted = statuses.iter().filter(counts);
-    counted.map(|status| status.threads).sum()
+    let is_other = |status: &&ProcessStatus| status.user == user && status.pid != own;
+    let mut sessions = BTreeMap::<u32, (u64, bool)>::new();
+    for status in statuses.iter().filter(is_other) {
+        let (threads, is_jailed) = sessions.entry(status.session).or_insert((0, true));
+        *threads += status.threads;
+        *is_jailed &= status.is_jailed;
+    }
+    let counted = sessions.into_iter().map(|(session, (threads, is_jailed))| {
+        // Sessions outside of this `/proc` are all 0.
+        if !is_jailed || session == 0 || Some(session) == session_of_server {
+            return threads;
+        }
+        if alive.contains(&session) {
+            threads.min(PROCESSES_MAX)
+        } else {
+            0
+        }
+    });
+    counted.sum()
 }
 
 /// Pauses between attempts, in milliseconds: a second in all. That a host or a user is short of
@@ -156,50 +177,116 @@ mod tests {
         // As a process in two namespaces is seen from the outer one; a program may choose its name.
         let text = "Name:\tUid: 0\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t31\nPid:\t31\n\
                     PPid:\t1\nUid:\t65534\t0\t0\t0\nGid:\t7\t7\t7\t7\nNSpid:\t31\t2\n\
-                    NSsid:\t30\t1\nThreads:\t11\n";
+                    NSsid:\t30\t1\nThreads:\t11\nNoNewPrivs:\t1\nSeccomp:\t2\n\
+                    Seccomp_filters:\t3\n";
         let status = ProcessStatus {
             pid: 31,
             user: 65_534,
             threads: 11,
             session: 30,
+            is_jailed: true,
         };
         assert_eq!(ProcessStatus::parse(text), Some(status));
         assert_eq!(ProcessStatus::parse("Pid:\t31\nUid:\t0\n"), None);
     }
 
     #[test]
-    fn only_threads_of_others_that_have_a_leader_are_counted() {
-        let status = |pid, user, threads, session| ProcessStatus {
-            pid,
-            user,
-            threads,
-            session,
+    fn jailed_is_what_has_a_filter_and_no_way_to_new_rights() {
+        let is_jailed = |fences: &str| {
+            let text = format!("Pid:\t31\nUid:\t7\t7\t7\t7\nThreads:\t1\n{fences}");
+            ProcessStatus::parse(&text).unwrap().is_jailed
         };
-        let cases = [
-            ("none", vec![], 0),
-            ("the launcher itself", vec![status(9, 7, 1, 9)], 0),
-            ("another user's", vec![status(5, 8, 30, 5)], 0),
-            ("a server", vec![status(3, 7, 20, 3)], 20),
-            (
-                "a server whose shell has ended",
-                vec![status(3, 7, 20, 2)],
-                20,
-            ),
-            (
-                "another jail",
-                vec![status(5, 7, 1, 5), status(6, 7, 11, 5)],
-                12,
-            ),
-            ("what a jail has left behind", vec![status(6, 7, 1, 5)], 0),
-            (
-                "a session outside of this /proc",
-                vec![status(6, 7, 2, 0)],
-                2,
-            ),
-        ];
+        assert!(is_jailed("NoNewPrivs:\t1\nSeccomp:\t2\n"));
+        // It has ended by a filter, and no one has waited for it.
+        assert!(is_jailed("NoNewPrivs:\t1\nSeccomp:\t3\n"));
+        assert!(!is_jailed("NoNewPrivs:\t0\nSeccomp:\t2\n"));
+        assert!(!is_jailed("NoNewPrivs:\t1\nSeccomp:\t0\n"));
+        assert!(!is_jailed("NoNewPrivs:\t1\nSeccomp:\t1\n"));
+        // A kernel without seccomp does not say.
+        assert!(!is_jailed(""));
+    }
+
+    /// A process as `/proc` describes it.
+    fn status(pid: u32, user: u32, threads: u64, session: u32, fences: [u32; 2]) -> ProcessStatus {
+        let [no_new_privs, seccomp] = fences;
+        let text = format!(
+            "Name:\tsh\nPid:\t{pid}\nUid:\t{user}\t{user}\t{user}\t{user}\nNSsid:\t{session}\n\
+             Threads:\t{threads}\nNoNewPrivs:\t{no_new_privs}\nSeccomp:\t{seccomp}\n"
+        );
+        ProcessStatus::parse(&text).unwrap()
+    }
+
+    /// Counts for process 9 of user 7, which process 3 has started.
+    fn assert_counted(cases: impl IntoIterator<Item = (&'static str, Vec<ProcessStatus>, u64)>) {
         for (case, statuses, expected) in cases {
             let counted = threads_of_others(&statuses, 7, (9, 3));
             assert_eq!(counted, expected, "{case}");
+        }
+    }
+
+    const FREE: [u32; 2] = [0, 0];
+    const JAILED: [u32; 2] = [1, 2];
+
+    #[test]
+    fn threads_of_others_are_counted() {
+        assert_counted([
+            ("none", vec![], 0),
+            ("the launcher itself", vec![status(9, 7, 1, 9, FREE)], 0),
+            ("another user's", vec![status(5, 8, 30, 5, FREE)], 0),
+            ("a server", vec![status(3, 7, 200, 3, FREE)], 200),
+            (
+                "a server whose shell has ended",
+                vec![status(3, 7, 200, 2, FREE)],
+                200,
+            ),
+            ("a jailed server", vec![status(3, 7, 200, 3, JAILED)], 200),
+            (
+                "a jailed server whose shell has ended",
+                vec![status(3, 7, 200, 2, JAILED)],
+                200,
+            ),
+            (
+                "a session outside of this /proc",
+                vec![status(6, 7, 200, 0, JAILED)],
+                200,
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_jail_is_counted_with_no_more_than_it_should_have() {
+        let jail = |session, threads| {
+            let children = status(session + 1, 7, threads, session, JAILED);
+            [status(session, 7, 1, session, JAILED), children]
+        };
+        let launcher = status(40, 7, 1, 40, FREE);
+        assert_counted([
+            ("a jail", jail(20, 11).into(), 12),
+            ("one that has all it should have", jail(20, 63).into(), 64),
+            ("one that has more", jail(20, 127).into(), 64),
+            (
+                "two, and one that is being made",
+                [jail(20, 127), jail(30, 191)]
+                    .concat()
+                    .into_iter()
+                    .chain([launcher])
+                    .collect(),
+                129,
+            ),
+            (
+                "a session that only has jailed processes among others",
+                vec![status(20, 7, 1, 20, FREE), status(21, 7, 127, 20, JAILED)],
+                128,
+            ),
+        ]);
+    }
+
+    #[test]
+    fn orphans_of_a_jail_are_not_counted_and_daemons_are() {
+        let others = [[0, 2], [1, 0], FREE];
+        assert_counted([("a jail's", vec![status(6, 7, 70, 5, JAILED)], 0)]);
+        for fences in others {
+            assert_counted([("a daemon", vec![status(6, 7, 70, 5, fences)], 70)]);
         }
     }
 }
