@@ -398,7 +398,7 @@ mod tests {
             ["1.000", "0.325", "0.289", "1.000", "0.944", "0.895"]
         );
         let met: Vec<Option<bool>> = figures.iter().map(Figure::is_met).collect();
-        assert_eq!(met, [None, Some(true), None, None, Some(false), None]);
+        assert_eq!(met, [None, Some(false), None, None, Some(false), None]);
         assert_eq!(figures[4].key, "mixed_90_hits");
     }
 }
