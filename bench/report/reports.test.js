@@ -1,4 +1,5 @@
-// Every kept report at the width of a phone, a tablet and a desk: nothing cut, axe clean.
+// The newest kept report of each kind at the width of a phone, a tablet and a desk: nothing cut, axe
+// clean. The older ones of a kind were written by the same page.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
@@ -8,12 +9,14 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { assertAccessible, assertWhole, launch } from './whole.js';
 
 const RESULTS = fileURLToPath(new URL('../results', import.meta.url));
-const PAGES = [
-  'index.html',
-  ...readdirSync(RESULTS)
-    .map((name) => `${name}/report.html`)
-    .filter((file) => existsSync(path.join(RESULTS, file))),
-];
+/** Names begin with the time of the run, so that the last of a kind is the newest. */
+const NEWEST = new Map(
+  readdirSync(RESULTS)
+    .sort()
+    .map((name) => [name.replace(/^.*?Z-/, ''), `${name}/report.html`])
+    .filter(([, file]) => existsSync(path.join(RESULTS, file))),
+);
+const PAGES = ['index.html', ...NEWEST.values()];
 
 let browser;
 before(async () => {

@@ -13,8 +13,7 @@ use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
-    deny, docs, drop_in, fast, interleavings, live, notices, on_database, php_ext, prose,
-    python_cache,
+    deny, docs, drop_in, fast, interleavings, live, notices, php_ext, prose, python_cache,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
@@ -26,10 +25,9 @@ use crate::{
 /// Node one, Python, and the web SDK in a browser), those of our own clients in `clients/`
 /// (Python, Go and JavaScript), what guides show with its answers, the WordPress drop-in of `php/`
 /// as one file, the extension of PHP in `php/ext` and the cache for Python in `python/`, both of
-/// which it builds, the suites of functions as another user if this one is root, the suite of
-/// requests on PostgreSQL, threads in the orders their steps can take, the replay of the fuzz
-/// corpus, the checks of the benchmark's own arithmetic in `bench/ttl`, and the report page in a
-/// browser.
+/// which it builds, the suite of the jail as another user if this one is root, threads in the
+/// orders their steps can take, the replay of the fuzz corpus, the checks of the benchmark's own
+/// arithmetic in `bench/ttl`, and the report page in a browser.
 /// Closes with `N passed, N failed`. After 75 minutes it stops what runs and closes so, too.
 ///
 /// Without --install it first looks for what it needs. If something is missing it says what,
@@ -112,8 +110,7 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     python_cache::steps(checkout, &mut lane, false)?;
     drop_in::steps(checkout, &mut lane)?;
     php_ext::steps(checkout, &mut lane, false)?;
-    functions_as_user(checkout, &mut lane);
-    on_database::step(checkout, &mut lane)?;
+    functions_as_user(checkout, &mut lane, &["jail"]);
     interleavings::step(checkout, &mut lane, false)?;
     Ok(lane.finish())
 }
@@ -195,9 +192,9 @@ fn workspace(checkout: &Checkout, lane: &mut Lane) -> Result<bool> {
     Ok(true)
 }
 
-/// The suites of functions, once more without the rights of root where all others have them: a
+/// These suites of functions, once more without the rights of root where all others have them: a
 /// jail is made in another way then. The user has neither root's folders nor its interpreters.
-fn functions_as_user(checkout: &Checkout, lane: &mut Lane) {
+pub fn functions_as_user(checkout: &Checkout, lane: &mut Lane, suites: &[&str]) {
     if fs::metadata("/proc/self").map_or(0, |process| process.uid()) != 0 {
         return;
     }
@@ -205,7 +202,7 @@ fn functions_as_user(checkout: &Checkout, lane: &mut Lane) {
                   'HOME=/tmp', 'setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']";
     let mut tests = checkout.cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--config", runner]);
-    tests.args(["--test", "jail", "--test", "functions"]);
+    tests.args(suites.iter().flat_map(|suite| ["--test", suite]));
     lane.run("functions as another user", Runner::Cargo, &mut tests);
 }
 

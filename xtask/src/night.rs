@@ -8,17 +8,17 @@ use crate::checkout::Checkout;
 use crate::lane::{LANE_VARIABLE, Lane};
 use crate::tally::Runner;
 use crate::{
-    bench, counts, deny, docs, drop_in, full, fuzz, interleavings, live, php_ext, prerequisite,
-    python_cache, wheels,
+    bench, counts, deny, docs, drop_in, full, fuzz, interleavings, live, on_database, php_ext,
+    prerequisite, python_cache, wheels,
 };
 
-/// The same tests at their long sizes, the WordPress drop-in on a real host and in other versions
-/// of PHP, the extension of PHP in two Debians, with threads and where each access to memory is
-/// watched, the Python cache on the interpreters of Debian's unstable suite, every page of the
-/// documentation in a browser, what is known against the dependencies, ten minutes of fuzzing for
-/// each target, hundreds of requests of each kind that the OpenAPI document describes, what
-/// requests cost by counting and how many bytes one of each takes, then the benchmarks (hours; for
-/// the night).
+/// The same tests at their long sizes, the suites of functions as another user, the suite of
+/// requests on PostgreSQL, the WordPress drop-in on a real host and in other versions of PHP, the
+/// extension of PHP in two Debians, with threads and where each access to memory is watched, the
+/// Python cache on the interpreters of Debian's unstable suite, every page of the documentation in
+/// a browser, what is known against the dependencies, ten minutes of fuzzing for each target,
+/// hundreds of requests of each kind that the OpenAPI document describes, what requests cost by
+/// counting and how many bytes one of each takes, then the benchmarks (hours; for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -53,6 +53,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         prerequisite::for_fuzz(),
         full::missing_for_document(checkout)?,
         prerequisite::for_node(),
+        prerequisite::for_postgres(),
         prerequisite::for_php(),
         prerequisite::for_tiers(),
         prerequisite::for_web(),
@@ -76,6 +77,8 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     rooms.args(LONG.iter().flat_map(|room| ["-p", room]));
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
     interleavings::step(checkout, &mut lane, true)?;
+    full::functions_as_user(checkout, &mut lane, &["jail", "functions"]);
+    on_database::step(checkout, &mut lane)?;
     python_cache::steps(checkout, &mut lane, true)?;
     wheels::newer_interpreters(checkout, &mut lane)?;
     drop_in::long_steps(checkout, &mut lane)?;
