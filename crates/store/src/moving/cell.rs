@@ -323,7 +323,7 @@ mod tests {
             (Type::TEXT, ValueRef::Text("é\"".as_bytes())),
             (Type::BYTEA, ValueRef::Blob(b"\x00\xff")),
             (Type::INT8_ARRAY, list(b"[1,-2]")),
-            (Type::FLOAT8_ARRAY, list(b"[1.0,1e300]")),
+            (Type::FLOAT8_ARRAY, list(b"[1.0,1e+300]")),
             (Type::BOOL_ARRAY, list(b"[true]")),
             (Type::TEXT_ARRAY, list(b"[\"a\\\"b\",\"\"]")),
             (Type::TEXT_ARRAY, list(b"[]")),
