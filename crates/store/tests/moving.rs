@@ -13,6 +13,7 @@ mod suite;
 mod world;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -462,6 +463,38 @@ fn places_that_are_in_use_full_or_sealed_are_refused() {
     assert!(refused.contains("`absent` holds no store"), "{refused}");
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname IN ('two', 'absent')";
     assert_eq!(target.sql(schemas), "0\n");
+}
+
+#[test]
+fn a_directory_that_was_sealed_while_it_was_looked_at_is_not_copied() {
+    let target = Target::new("looks");
+    let place = notes(2);
+    let data = data_of(&place);
+    let (marks, url) = (data.join("tidemark.marks"), target.url("one"));
+    // Reading it waits for one who writes it.
+    let known = fs::read(&marks).unwrap();
+    fs::remove_file(&marks).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(&marks)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let path = data.clone();
+    let moving =
+        std::thread::spawn(move || move_to_database(&path, (&url, None), &mut |_| {}).map(|_| ()));
+    let mut writer = fs::File::options().write(true).open(&marks).unwrap();
+    fs::write(
+        data.join("tidemark.database"),
+        "the database of another move",
+    )
+    .unwrap();
+    writer.write_all(&known).unwrap();
+    drop(writer);
+    let refused = moving.join().unwrap().unwrap_err();
+    let is_elsewhere = matches!(refused, StoreError::StoredElsewhere { .. });
+    assert!(is_elsewhere, "{refused:?}");
 }
 
 #[test]

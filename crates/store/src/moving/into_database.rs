@@ -42,6 +42,8 @@ impl StoreCopy {
         let place = StorePlace::from(directory);
         let inspection = inspect(&place)?.ok_or_else(missing)?;
         let held = Directory::open(directory)?;
+        // Another move may have sealed it since it was looked at.
+        directory::expect_own(directory)?;
         inspection.holds_all()?;
         let (found, newest) = inspection.formats()?;
         if found != newest {
