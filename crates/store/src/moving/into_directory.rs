@@ -40,6 +40,8 @@ pub fn move_to_directory(
     let mut site = MoveSite::open(directory, &StorePlace::from(url.clone()))?;
     if store.has_left()? {
         finish((&store, url), &site)?;
+        // The run that has sealed it may not have waited for a standby.
+        store.seal()?;
         site.publish()?;
         store.close();
         return Ok(Moved {
