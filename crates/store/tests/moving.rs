@@ -498,6 +498,33 @@ fn a_directory_that_was_sealed_while_it_was_looked_at_is_not_copied() {
 }
 
 #[test]
+fn a_copy_is_not_taken_when_another_move_has_sealed_the_source() {
+    let target = Target::new("strays");
+    let place = notes(2);
+    target.there(&data_of(&place), "one").unwrap();
+    let [first, second, stray] = ["first", "second", "stray"].map(|name| place.0.path().join(name));
+    // What a move leaves that ends before it seals the source.
+    let unfinished = stray.join("move.unfinished");
+    fs::create_dir_all(&unfinished).unwrap();
+    let mut leave = |step: MoveStep| {
+        if step == MoveStep::Whole {
+            for file in fs::read_dir(first.join("move.unfinished")).unwrap() {
+                let file = file.unwrap();
+                fs::copy(file.path(), unfinished.join(file.file_name())).unwrap();
+            }
+        }
+    };
+    move_to_directory((&target.url("one"), None), &first, &mut leave).unwrap();
+    target.sql("UPDATE one.meta SET moving = 0");
+    target.back("one", &second).unwrap();
+    let refused = target.back("one", &stray).unwrap_err().to_string();
+    assert!(refused.contains("went elsewhere"), "{refused}");
+    let refused = store::open(db::options(&stray)).err().unwrap();
+    let is_unfinished = matches!(refused, StoreError::MoveUnfinished { .. });
+    assert!(is_unfinished, "{refused:?}");
+}
+
+#[test]
 fn a_store_that_no_directory_can_hold_is_not_taken() {
     let target = Target::new("altered");
     let place = notes(3);

@@ -39,9 +39,9 @@ pub fn move_to_directory(
     let mut store = DatabaseStore::open_to_leave(url, password_file)?;
     let mut site = MoveSite::open(directory, &StorePlace::from(url.clone()))?;
     if store.has_left()? {
-        finish((&store, url), &site)?;
+        let name = finish((&store, url), &site)?;
         // The run that has sealed it may not have waited for a standby.
-        store.seal()?;
+        store.seal(&name)?;
         site.publish()?;
         store.close();
         return Ok(Moved {
@@ -54,9 +54,9 @@ pub fn move_to_directory(
     let place = (&*database, site.directory());
     let filled = store.leave(async |leaving| fill(place, leaving, &mut watch).await);
     let (rows, variables_key) = filled?;
-    site.complete()?;
+    let name = site.complete()?;
     watch.step(MoveStep::Whole);
-    store.seal()?;
+    store.seal(&name)?;
     watch.step(MoveStep::Sealed);
     site.publish()?;
     store.close();
@@ -66,17 +66,23 @@ pub fn move_to_directory(
     })
 }
 
-/// Whether the copy that an earlier run has made is that of the store.
-fn finish((store, url): (&DatabaseStore, &DatabaseUrl), site: &MoveSite) -> Result<(), StoreError> {
+/// The name of the earlier run whose copy is that of the store. A copy that was whole before
+/// another move began may be as new, and the store is where that one has put it.
+fn finish(
+    (store, url): (&DatabaseStore, &DatabaseUrl),
+    site: &MoveSite,
+) -> Result<String, StoreError> {
     let Some(whole) = site.whole() else {
         return Err(DatabaseStore::moved_away(url));
     };
+    let name = site.name()?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let file = Connection::open_with_flags(&whole, flags)?;
-    if stamp_of(&file)? != (store.lineage().to_owned(), store.mark()?) {
-        return Err(DatabaseStore::moved_away(url));
+    let is_its_own = stamp_of(&file)? == (store.lineage().to_owned(), store.mark()?);
+    if !is_its_own || store.left_by()?.as_ref() != Some(&name) {
+        return Err(DatabaseStore::left_by_another(url, site.path()));
     }
-    Ok(())
+    Ok(name)
 }
 
 /// A store as it leaves, and the file it goes to.

@@ -1,6 +1,7 @@
 //! What is found fit for a store, and what is not: one sentence each, and what to do.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
@@ -312,6 +313,16 @@ pub(super) fn content(
         ),
         _ => DatabaseFinding::good(CHECK, format!("`{name}` can be used.")),
     }
+}
+
+/// The store is sealed, and not by the move that has made this copy.
+pub(super) fn left_by_another(url: &DatabaseUrl, copy: &Path) -> DatabaseFinding {
+    let (name, copy) = (&url.schema, copy.display());
+    DatabaseFinding::bad(
+        "content",
+        format!("The store in `{name}` went elsewhere: {copy} holds the copy of another move."),
+        format!("Use the store where it was moved to, and remove {copy}"),
+    )
 }
 
 pub(super) fn durability(settings: &ServerSettings) -> DatabaseFinding {

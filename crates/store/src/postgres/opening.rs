@@ -23,6 +23,9 @@ use crate::{Loaded, StoreError, StorePlace};
 /// that several stores fit in one database.
 const LOCK_CLASS: i32 = i32::from_be_bytes(*b"tide");
 
+/// What is said of `meta` from when the store is sealed, before the name of the move.
+const LEFT_BY: &str = "Moved into a data directory by the move ";
+
 /// A store in a schema of a database, which is this process's own until the value is dropped.
 pub struct DatabaseStore {
     pub(super) runtime: Runtime,
@@ -188,14 +191,25 @@ impl DatabaseStore {
 
     /// Lets what was copied be opened.
     pub(crate) fn release(&mut self) -> Result<(), StoreError> {
-        self.set_moving(checks::STAYS)?;
+        self.write_durably(&format!("UPDATE meta SET moving = {}", checks::STAYS))?;
         self.lineage = self.runtime.block_on(lineage(&self.owner))?;
         Ok(())
     }
 
-    /// Seals the store, which was moved elsewhere.
-    pub(crate) fn seal(&mut self) -> Result<(), StoreError> {
-        self.set_moving(checks::HAS_LEFT)
+    /// Seals the store, which was moved elsewhere by the move of this name.
+    pub(crate) fn seal(&mut self, name: &str) -> Result<(), StoreError> {
+        self.write_durably(&format!(
+            "UPDATE meta SET moving = {}; COMMENT ON TABLE meta IS {}",
+            checks::HAS_LEFT,
+            literal(&format!("{LEFT_BY}{name}"))
+        ))
+    }
+
+    /// The name of the move that has sealed it.
+    pub(crate) fn left_by(&self) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT obj_description('meta'::regclass, 'pg_class')";
+        let found = self.runtime.block_on(row(&self.owner, sql))?;
+        Ok(found.and_then(|row| Some(row.get(0)?.strip_prefix(LEFT_BY)?.to_owned())))
     }
 
     /// Whether it is sealed so.
@@ -213,6 +227,11 @@ impl DatabaseStore {
         StoreError::DatabaseUnfit(checks::content(url, content, ContentUse::Serve))
     }
 
+    /// What is said where the copy in this directory is not the one that the store has left by.
+    pub(crate) fn left_by_another(url: &DatabaseUrl, copy: &Path) -> StoreError {
+        StoreError::DatabaseUnfit(checks::left_by_another(url, copy))
+    }
+
     /// The mark of the last commit.
     pub(crate) fn mark(&self) -> Result<i64, StoreError> {
         let found = row(&self.owner, "SELECT mark FROM meta");
@@ -221,11 +240,10 @@ impl DatabaseStore {
         mark.ok_or_else(no_stamp)
     }
 
-    /// Durably.
-    fn set_moving(&mut self, moving: i64) -> Result<(), StoreError> {
+    fn write_durably(&mut self, sql: &str) -> Result<(), StoreError> {
         self.notices.clear();
-        let set = format!("BEGIN; {WAIT_FOR_DISK}; UPDATE meta SET moving = {moving}; COMMIT");
-        self.runtime.block_on(self.owner.batch_execute(&set))?;
+        let write = format!("BEGIN; {WAIT_FOR_DISK}; {sql}; COMMIT");
+        self.runtime.block_on(self.owner.batch_execute(&write))?;
         self.need_no_warning()
     }
 

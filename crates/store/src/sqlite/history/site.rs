@@ -199,7 +199,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     to.parent().map_or(Ok(()), sync)
 }
 
-fn describe(path: &Path, error: &io::Error) -> StoreError {
+pub(crate) fn describe(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Io {
         detail: format!("{}: {error}", path.display()),
     }
