@@ -106,6 +106,8 @@ pub enum StoreError {
         directory: PathBuf,
         /// The database, in words.
         place: String,
+        /// Whether the directory still has its own database from before it was moved there.
+        was_moved: bool,
     },
     /// The data directory has a store of its own, and was to be that of another one in a database.
     StoredHere {
@@ -322,9 +324,14 @@ impl StoreError {
                 f,
                 "This needs a directory of this machine; a store cannot be in {place}."
             ),
-            StoreError::StoredElsewhere { directory, place } => {
-                write_elsewhere(f, directory, place)
-            }
+            StoreError::StoredElsewhere {
+                directory,
+                place,
+                was_moved: true,
+            } => write_moved(f, directory, place),
+            StoreError::StoredElsewhere {
+                directory, place, ..
+            } => write_elsewhere(f, directory, place),
             StoreError::StoredHere { directory } => write_here(f, directory),
             StoreError::Unsupported { what } => {
                 write!(f, "{what} cannot be stored in PostgreSQL yet.")
@@ -405,6 +412,18 @@ fn write_elsewhere(f: &mut fmt::Formatter<'_>, directory: &Path, place: &str) ->
         "The store of the data directory {} is in the {place}. Start its server with that \
          --database, or give another directory with --data. Where the store has moved, first \
          remove the file tidemark.database there.",
+        directory.display()
+    )
+}
+
+/// Without the file that says so, the old store could be opened again.
+fn write_moved(f: &mut fmt::Formatter<'_>, directory: &Path, place: &str) -> fmt::Result {
+    write!(
+        f,
+        "The store of the data directory {} was moved: it is in the {place}. Start its server with \
+         that --database, or give another directory with --data. To name the same database by \
+         another URL, or to start a new store here, first move tidemark.db* and tidemark.marks \
+         away, which are of the old store, and then remove the file tidemark.database.",
         directory.display()
     )
 }

@@ -6,7 +6,6 @@
 //! leaves the source as it is; what ends after it goes on with the last step when it is run again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use rusqlite::Connection;
 
@@ -163,14 +162,6 @@ fn altered(table: &str, sent: cell::RowsDigest, arrived: cell::RowsDigest) -> St
         "of the table `{table}` {} rows were sent and {} have arrived, or others",
         sent.rows, arrived.rows
     ))
-}
-
-/// The store of a directory is in this place, in words.
-fn elsewhere(directory: &Path, place: String) -> StoreError {
-    StoreError::StoredElsewhere {
-        directory: directory.to_owned(),
-        place,
-    }
 }
 
 /// Lineage and mark of the store in a file.

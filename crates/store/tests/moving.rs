@@ -525,6 +525,28 @@ fn a_copy_is_not_taken_when_another_move_has_sealed_the_source() {
 }
 
 #[test]
+fn a_directory_whose_store_was_moved_says_how_to_begin_anew_in_it() {
+    let target = Target::new("anew");
+    let place = notes(2);
+    let data = data_of(&place);
+    target.there(&data, "one").unwrap();
+    let refusal = || {
+        let refused = store::open(db::options(&data)).err().unwrap();
+        refused.to_string()
+    };
+    let moved = "first move tidemark.db* and tidemark.marks away";
+    assert!(refusal().contains(moved), "{}", refusal());
+    fs::remove_file(data.join("tidemark.db")).unwrap();
+    assert!(refusal().contains(moved), "{}", refusal());
+    fs::remove_file(data.join("tidemark.marks")).unwrap();
+    let said = refusal();
+    assert!(!said.contains(moved), "{said}");
+    assert!(said.contains("remove the file tidemark.database"), "{said}");
+    fs::remove_file(data.join("tidemark.database")).unwrap();
+    Db::with_notes(&place).close();
+}
+
+#[test]
 fn a_store_that_no_directory_can_hold_is_not_taken() {
     let target = Target::new("altered");
     let place = notes(3);

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::cell::{MovedCell, RowsDigest};
 use super::directory_rows::{count, next_row, select};
-use super::{META, MoveStep, MoveWatch, Moved, NTH, altered, elsewhere, need_alike, stamp_of};
+use super::{META, MoveStep, MoveWatch, Moved, NTH, altered, need_alike, stamp_of};
 use crate::postgres::{DatabaseStore, DatabaseUrl, StoreFilling, TypedColumns, row_tables};
 use crate::sqlite::constraint::constrain;
 use crate::sqlite::disk::directory::{self, DATABASE_FILE, Directory};
@@ -92,7 +92,7 @@ pub fn move_to_database(
     if let Some(named) = directory::elsewhere(directory)? {
         let held = Directory::open(directory)?;
         if named != place.to_string() {
-            return Err(elsewhere(directory, named));
+            return Err(directory::stored_elsewhere(directory, named));
         }
         let store = DatabaseStore::open_copy(url, password_file)?;
         finish(store, &held, named)?;
@@ -117,7 +117,7 @@ fn finish(mut store: DatabaseStore, held: &Directory, named: String) -> Result<(
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let file = Connection::open_with_flags(held.path().join(DATABASE_FILE), flags)?;
     if stamp_of(&file)? != (store.lineage().to_owned(), store.mark()?) {
-        return Err(elsewhere(held.path(), named));
+        return Err(directory::stored_elsewhere(held.path(), named));
     }
     store.release()?;
     store.close();

@@ -12,8 +12,6 @@ use crate::sqlite::history::site::{
 };
 use crate::{StoreError, StorePlace};
 
-use super::elsewhere;
-
 /// A copy that is whole, and does not count yet.
 const WHOLE_FILE: &str = "whole.db";
 /// The name of the move that has made it, which its source has from when it is sealed.
@@ -36,7 +34,9 @@ impl MoveSite {
         let owner = Directory::open(directory)?;
         let path = owner.path().join(UNMOVED);
         match directory::elsewhere(directory)? {
-            Some(named) if named != source.to_string() => Err(elsewhere(directory, named)),
+            Some(named) if named != source.to_string() => {
+                Err(directory::stored_elsewhere(directory, named))
+            }
             _ => Ok(MoveSite {
                 is_whole: path.join(WHOLE_FILE).exists(),
                 owner,

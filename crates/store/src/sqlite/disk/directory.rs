@@ -154,12 +154,17 @@ pub(crate) fn elsewhere(path: &Path) -> Result<Option<String>, StoreError> {
 /// [`StoreError::StoredElsewhere`] when the directory is kept next to a database, and
 /// [`StoreError::Io`] when that cannot be read.
 pub(crate) fn expect_own(path: &Path) -> Result<(), StoreError> {
-    elsewhere(path)?.map_or(Ok(()), |place| {
-        Err(StoreError::StoredElsewhere {
-            directory: path.to_owned(),
-            place,
-        })
-    })
+    elsewhere(path)?.map_or(Ok(()), |place| Err(stored_elsewhere(path, place)))
+}
+
+/// The store of a directory is in this place, in words.
+pub(crate) fn stored_elsewhere(path: &Path, place: String) -> StoreError {
+    let holds = |name: &str| path.join(name).exists();
+    StoreError::StoredElsewhere {
+        directory: path.to_owned(),
+        place,
+        was_moved: [DATABASE_FILE, MARKS_FILE].into_iter().any(holds),
+    }
 }
 
 /// # Errors
