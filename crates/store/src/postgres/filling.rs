@@ -22,8 +22,11 @@ pub(crate) type TypedColumns = Vec<(String, Type)>;
 /// Within a transaction: what it commits survives a power cut, whatever the session says.
 pub(super) const WAIT_FOR_DISK: &str = "SELECT set_config('synchronous_commit', 'on', true) \
      WHERE current_setting('synchronous_commit') IN ('off', 'local')";
-/// Within a transaction: what is read or written elsewhere meanwhile may keep it waiting.
-pub(super) const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+/// Within a transaction: it takes as long as a store is large, and what is read or written
+/// elsewhere meanwhile may keep it waiting. The last of these limits came with version 17.
+pub(super) const PATIENT: &str = "SELECT set_config(name, '0', true) FROM pg_settings \
+     WHERE name IN ('idle_in_transaction_session_timeout', 'statement_timeout', \
+     'transaction_timeout')";
 
 /// The transaction.
 pub(crate) struct StoreFilling<'c>(Transaction<'c>);
