@@ -547,6 +547,20 @@ fn a_directory_whose_store_was_moved_says_how_to_begin_anew_in_it() {
 }
 
 #[test]
+fn a_schema_that_a_store_has_left_says_how_to_make_room_in_it() {
+    let target = Target::new("room");
+    let place = notes(2);
+    let other = place.0.path().join("other");
+    target.there(&data_of(&place), "one").unwrap();
+    target.back("one", &other).unwrap();
+    let refused = target.there(&other, "one").unwrap_err().to_string();
+    let drop = "DROP SCHEMA \"one\" CASCADE";
+    assert!(refused.contains(drop), "{refused}");
+    target.sql(&format!("SET client_min_messages = error; {drop}"));
+    target.there(&other, "one").unwrap();
+}
+
+#[test]
 fn a_store_that_no_directory_can_hold_is_not_taken() {
     let target = Target::new("altered");
     let place = notes(3);

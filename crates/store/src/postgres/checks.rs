@@ -277,14 +277,20 @@ pub(super) fn content(
     let name = &url.schema;
     let StoreContent { moving, is_written } = content;
     match (moving, wanted) {
-        (HAS_LEFT, ContentUse::Serve | ContentUse::Fill | ContentUse::Release) => {
-            DatabaseFinding::bad(
-                CHECK,
-                format!("The store in `{name}` was moved into a data directory."),
-                "Use it there. If that says that the move has not ended, run the same `tidemark \
-                 move` again",
-            )
-        }
+        (HAS_LEFT, ContentUse::Serve | ContentUse::Release) => DatabaseFinding::bad(
+            CHECK,
+            format!("The store in `{name}` was moved into a data directory."),
+            "Use it there. If that says that the move has not ended, run the same `tidemark \
+             move` again",
+        ),
+        (HAS_LEFT, ContentUse::Fill) => DatabaseFinding::bad(
+            CHECK,
+            format!("`{name}` holds what a store left that was moved into a data directory."),
+            format!(
+                "Once that store is served there, make room here: DROP SCHEMA {} CASCADE",
+                identifier(name)
+            ),
+        ),
         (ARRIVES, ContentUse::Serve | ContentUse::Leave) => DatabaseFinding::bad(
             CHECK,
             format!("A store was to be moved into `{name}`, and that has not ended."),
