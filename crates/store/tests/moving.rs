@@ -411,7 +411,7 @@ fn places_that_are_in_use_full_or_sealed_are_refused() {
     let refused = target.there(&data, "one").unwrap_err().to_string();
     assert!(refused.contains("has arrived already"), "{refused}");
     let refused = target.there(&data, "two").unwrap_err().to_string();
-    assert!(refused.contains("`two` holds no store"), "{refused}");
+    assert!(refused.contains(", schema one. "), "{refused}");
     let full = notes(1);
     let refused = target
         .there(&data_of(&full), "one")
