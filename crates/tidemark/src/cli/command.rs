@@ -78,9 +78,9 @@ pub enum Command {
     /// All of it is moved: rows with their whole history and marks, schemas, grants, what is
     /// scheduled, open transactions, kept idempotency keys, functions and their executions. No
     /// server may run meanwhile. Each table is read again and compared, by the number and the hash
-    /// of its rows. The source is sealed last: it says where the store is now, and is not served
-    /// any more. Until then it serves on, whatever the move was ended by; run the same command
-    /// again.
+    /// of its rows. The source is sealed last: it then names the place of the store, and no server
+    /// serves it any more. Until then it can be served as before: if a move is cut off, run the
+    /// same command again.
     Move(moving::MoveArgs),
     /// Keep the schema of databases in a file: pull, diff, push, types
     ///
