@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, help="folder for SUMMARY.md and run.json")
     parser.add_argument("--against", type=pathlib.Path, help="folder of an accepted run: exit with "
                         "1 if a ratio is worse than there by 5 %% and by more than the noise")
+    parser.add_argument("--only", metavar="TEXT", help="rows with this in their name")
     parser.add_argument("--environment", type=pathlib.Path, help="folder of the environment")
     arguments = parser.parse_args()
     if arguments.against and not (arguments.against / "run.json").is_file():
@@ -53,8 +54,9 @@ def main() -> None:
     command = [str(python), str(HERE / "rows.py")]
     if arguments.quick:
         command.append("--quick")
-    if arguments.against:
-        command += ["--against", str(arguments.against)]
+    for name in ("against", "only"):
+        if (value := getattr(arguments, name)) is not None:
+            command += [f"--{name}", str(value)]
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
         command += ["--out", str(arguments.out)]

@@ -41,6 +41,31 @@ class Row:
     unit: str = "ns"
 
 
+class WrongCounts(Exception):
+    """A batch did something else than its row says."""
+
+
+#: What can answer a call, or keep a tier from it.
+COUNTERS = ("l1_hits", "l2_hits", "misses", "l2_failures", "l2_rejected")
+
+
+def counted(side: Side, function: Any, l2_hits: int, once: int = 0) -> Side:
+    """As `side`, of which each step has so many hits of the tiers by the counters of `function`,
+    and no call that memory or the body answers. So many more come `once` in a batch."""
+
+    def timed(count: int) -> float:
+        before = function.cache_info()
+        spent = side.timed(count)
+        after = function.cache_info()
+        gains = {name: getattr(after, name) - getattr(before, name) for name in COUNTERS}
+        wanted = dict.fromkeys(COUNTERS, 0) | {"l2_hits": l2_hits * count + once}
+        if gains != wanted:
+            raise WrongCounts(f"a batch counts {gains}, not {wanted}")
+        return spent
+
+    return Side(timed, side.calls)
+
+
 def loop(call: str, **names: Any) -> Side:
     text = f"def run(count):\n for _ in range(count): {call}\n"
     exec(text, names)
