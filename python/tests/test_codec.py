@@ -1,11 +1,13 @@
 """Values as bytes of a tier: each type comes back as itself, and no bytes do any harm."""
 
+import array
 import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import fractions
+import inspect
 import ipaddress
 import pathlib
 import random
@@ -19,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark_cache import register_class
+from tidemark_cache import _exceptions, cache, register_class
 from tidemark_cache._codec import Codec
 from tidemark_cache._native import decoded, dumps, loads
 
@@ -182,6 +184,117 @@ def test_arrays_come_back_as_they_were(dtype: str, shape: tuple[int, ...]) -> No
     assert type(trip(scalar)) is numpy.float32 and trip(scalar) == scalar
 
 
+MEMORY = array.array("I", [1, 2, 3, 4])
+VIEWS = [
+    memoryview(b"ab"), memoryview(bytearray(b"abc")), memoryview(b""), memoryview(MEMORY),
+    memoryview(array.array("d", [0.0, float("nan")])), memoryview(array.array("q")),
+    memoryview(b"abcdef")[::2], memoryview(b"abcd").cast("B", (2, 2)),
+    memoryview(bytearray(8)).cast("H", (2, 2)), memoryview(b"a").cast("B", ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("copied", ["a tier", "memory"])
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: f"{view.format}{view.shape}")
+def test_memoryviews_come_back_as_they_were(view: memoryview, copied: str) -> None:
+    found = trip(view) if copied == "a tier" else cache(lambda: view)()
+    assert type(found) is memoryview and (view.readonly or found.obj is not view.obj)
+    for name in ("format", "shape", "readonly", "itemsize"):
+        assert getattr(found, name) == getattr(view, name), name
+    assert found.tobytes() == view.tobytes()
+
+
+class Refusal(Exception):
+    def __init__(self, code: int, **rest: Any) -> None:
+        super().__init__(f"code {code}")
+        self.code, self.rest = code, rest
+
+
+class Lost(KeyError):
+    pass
+
+
+@dataclasses.dataclass
+class Late(RuntimeError):
+    seconds: float
+
+
+class OfFiles(OSError):
+    pass
+
+
+class WithSlots(Exception):
+    __slots__ = ("place",)
+
+
+def refuse() -> Refusal | Lost | Late | None:
+    return None
+
+
+def noted(error: BaseException) -> BaseException:
+    error.add_note("a note")
+    return error
+
+
+EXCEPTIONS = [
+    ValueError(), ValueError("a", [1], {"b": (2,)}), KeyError("k"), StopIteration(4), SystemExit(3),
+    OSError("text"), FileNotFoundError(2, "no", "file"), OSError(2, "a", "b", None, "c"),
+    BlockingIOError(11, "later", 5), TimeoutError("t"), ImportError("a", name="n", path="p"),
+    UnicodeDecodeError("utf-8", b"a", 0, 1, "x"), SyntaxError("m", ("f", 1, 2, "t")),
+    ExceptionGroup("several", [ValueError(1), Refusal(3)]), UserWarning("w"), noted(TypeError("t")),
+    BaseExceptionGroup("all", [KeyboardInterrupt()]), KeyboardInterrupt(), Late(1.5), Lost("key"),
+    Refusal(7, why=["b"]), noted(Refusal(8)),
+]  # fmt: skip
+
+
+def shown(error: BaseException) -> Any:
+    """What an exception holds and says, exceptions inside it included."""
+    fields = {
+        name: getattr(error, name)
+        for name, _ in inspect.getmembers_static(type(error), inspect.ismemberdescriptor)
+    }
+    inner = [shown(one) for one in getattr(error, "exceptions", ())]
+    fields.pop("exceptions", None)
+    held = {name: repr(field) for name, field in (fields | vars(error)).items()}
+    return type(error), repr(error), str(error), held, inner
+
+
+@pytest.mark.parametrize("error", EXCEPTIONS, ids=lambda error: repr(error)[:30])
+def test_exceptions_come_back_as_themselves_without_their_traceback(error: BaseException) -> None:
+    codec = Codec(refuse)
+    try:
+        raise error
+    except BaseException as raised:
+        found = loads(dumps([raised], codec), codec)[0]
+    assert shown(found) == shown(error) and found is not error
+    assert found.__traceback__ is None and found.__cause__ is None
+
+
+def test_no_code_of_an_exception_runs_while_it_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = Codec(refuse)
+    frame = dumps(Refusal(9), codec)
+    monkeypatch.setattr(Refusal, "__init__", lambda *_: pytest.fail("it ran"))
+    assert loads(frame, codec).code == 9
+
+
+def test_every_exception_of_the_interpreter_is_known() -> None:
+    kinds = [ValueError, OSError, ExceptionGroup, StopAsyncIteration, KeyboardInterrupt]
+    assert _exceptions.BUILT_IN.issuperset(kinds) and len(_exceptions.BUILT_IN) > 60
+
+
+def test_exceptions_that_hold_more_are_refused() -> None:
+    for kind in (OfFiles, WithSlots):
+        words = f"is a {kind.__name__}, which has more than its arguments and attributes"
+        with pytest.raises(TypeError, match=words):
+            dumps(kind(), CODEC)
+        with pytest.raises(TypeError, match="exception that has no more than its arguments"):
+            register_class(kind)
+    with pytest.raises(TypeError, match="is a Refusal, which this function may not restore"):
+        dumps(Refusal(1), CODEC)
+    # As the bytes of an exception that has become another kind of class meanwhile.
+    with pytest.raises(ValueError, match="is made from other arguments"):
+        _exceptions.restored(OSError, ((2, "no"),))
+
+
 @dataclasses.dataclass
 class Stranger:
     x: int
@@ -207,6 +320,9 @@ REFUSED = [
     ((x for x in ()), "generator"),
     (collections.defaultdict(lambda: 1), "defaultdict"),
     (numpy.array([object()]), "array of objects"),
+    ([memoryview(numpy.zeros(1, ">i4"))], r"result\[0\] is a memoryview of format '>i'"),
+    (memoryview(numpy.zeros((0, 2), "u1")), r"is a memoryview of format 'B' and shape \(0, 2\)"),
+    (ValueError(Plain()), r"result\.<builtins.ValueError>\[0\]\[0\] is a Plain"),
     (Pair(1, Plain()), r"result\.<.*Pair>\[1\] is a Plain"),
     (nested(201), r"deeper than 200 levels"),
 ]

@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
 import ipaddress
 import pathlib
 import sys
@@ -19,7 +20,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-from tidemark_cache import _models, _native, _tables
+from tidemark_cache import _exceptions, _models, _native, _tables
 
 _REGISTERED: dict[str, type] = {}
 
@@ -83,13 +84,22 @@ def _of_defaultdict(value: "collections.defaultdict[Any, Any]") -> Any:
 
 
 def _of_memory(value: memoryview) -> Any:
-    return (value.format, value.shape, value.readonly, value.tobytes())
+    parts = (value.format, value.shape, value.readonly, value.tobytes())
+    try:
+        _memory(parts)
+    except (TypeError, ValueError):
+        # Of another order of bytes, of several fields, or of several dimensions without an item.
+        text = f"is a memoryview of format {value.format!r} and shape {value.shape}"
+        raise TypeError(f"{text}, which cannot be stored") from None
+    return parts
 
 
 def _memory(parts: Any) -> memoryview:
     form, shape, is_readonly, content = parts
     whole = memoryview(content if is_readonly else bytearray(content))
-    return whole if form == "B" and len(shape) == 1 else whole.cast(form, shape)
+    if len(shape) == 1:
+        return whole if form == "B" else whole.cast(form)
+    return whole.cast(form, shape)
 
 
 def _defaultdict(parts: Any) -> "collections.defaultdict[Any, Any]":
@@ -140,6 +150,10 @@ _KNOWN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda value: (list(value), value.maxlen),
         lambda parts: collections.deque(*parts),
     ),
+    **{
+        kind: (_exceptions.parts_of, functools.partial(_exceptions.restored, kind))
+        for kind in _exceptions.BUILT_IN
+    },
 }
 
 
@@ -156,15 +170,15 @@ _SCALAR = "numpy.generic"
 
 def register_class(kind: type) -> type:
     """Let every function store instances of a data class, a named tuple, an attrs class, a model
-    of pydantic, a struct of msgspec or an enum; may decorate it.
+    of pydantic, a struct of msgspec, an enum or an exception; may decorate it.
 
     Raises:
         TypeError: when it is none of these.
     """
     if not isinstance(kind, type) or not _is_restorable(kind):
         raise TypeError(
-            f"{kind!r} is no data class, named tuple, attrs class, pydantic model, msgspec struct "
-            "or enum"
+            f"{kind!r} is no data class, named tuple, attrs class, pydantic model, msgspec struct, "
+            "enum, or exception that has no more than its arguments and attributes"
         )
     _REGISTERED[_name(kind)] = kind
     return kind
@@ -185,6 +199,8 @@ def _is_named_tuple(kind: type) -> bool:
 
 
 def _is_restorable(kind: type) -> bool:
+    if issubclass(kind, BaseException):
+        return _exceptions.is_restorable(kind)
     return issubclass(kind, enum.Enum) or _is_named_tuple(kind) or _fields(kind) is not None
 
 
@@ -271,13 +287,17 @@ class Codec:
         if table is not None:
             return table
         if not _is_restorable(kind):
-            raise TypeError(f"is a {kind.__qualname__}, which cannot be stored as bytes")
+            more = " has more than its arguments and attributes and"
+            why = more if isinstance(value, BaseException) else ""
+            raise TypeError(f"is a {kind.__qualname__}, which{why} cannot be stored as bytes")
         name = _name(kind)
         if self._allowed(name) is not kind:
             raise TypeError(
                 f"is a {kind.__qualname__}, which this function may not restore; name it in the "
                 "return annotation, or give it to register_class"
             )
+        if isinstance(value, BaseException):
+            return (name, _exceptions.parts_of(value))
         if isinstance(value, enum.Enum):
             return (name, value.name if value.name in kind.__members__ else (value.value,))
         if isinstance(value, tuple):
@@ -301,6 +321,8 @@ class Codec:
         kind: Any = self._allowed(name)
         if kind is None:
             raise ValueError(f"{name} is not among the classes of this function")
+        if issubclass(kind, BaseException):
+            return _exceptions.restored(kind, parts)
         if issubclass(kind, enum.Enum):
             return kind[parts] if isinstance(parts, str) else kind(parts[0])
         if issubclass(kind, tuple):

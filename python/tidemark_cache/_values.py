@@ -159,8 +159,8 @@ def _memory(value: Any) -> tuple[Callable[[Any], Any], Any]:
 
     def view(_: object) -> memoryview:
         whole = memoryview(content if is_readonly else bytearray(content))
-        if form == "B" and len(shape) == 1:
-            return whole
+        if len(shape) == 1:
+            return whole if form == "B" else whole.cast(form)
         return whole.cast(form, shape)
 
     return view, None
