@@ -116,6 +116,24 @@ def test_function_gets_its_tier_of_the_environment(
     assert second.cache_info().l2_hits == 1
 
 
+def test_function_without_a_backend_stays_in_memory_whatever_the_environment_says(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CACHEKIT_REDIS_URL", raising=False)
+    for name, value in (("CACHEKIT_FILE_CACHE_DIR", str(tmp_path)), ("REDIS_URL", "redis://a")):
+        monkeypatch.setenv(name, value)
+        for decorate in (cache, cache(ttl=60), cache.production, cache(config=CacheConfig())):
+
+            @decorate
+            def function(number: int) -> int:
+                return number
+
+            assert function(1) == 1
+            assert list(function.get_health_status()["tiers"]) == ["memory"]
+        monkeypatch.delenv(name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_function_that_cannot_have_a_tier_is_refused_whatever_the_environment_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
