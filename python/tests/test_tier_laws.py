@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_memcached import Server as Memcached
 from test_redis import Server
 
 from tidemark_cache import FileBackend, RedisBackend, _functions, cache, invalidate_tags
 
-KINDS = ["file", "redis", "object", "file and redis"]
+KINDS = ["file", "redis", "memcached", "object", "file and redis"]
 #: Namespaces are used once, so that examples do not meet.
 NUMBERS = itertools.count()
 
@@ -43,12 +44,13 @@ class Shelf:
 @pytest.fixture(scope="module")
 def backends() -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(pathlib.Path(folder))
+        server, memcached = Server(pathlib.Path(folder)), Memcached(pathlib.Path(folder))
         file = FileBackend(folder=f"{folder}/tier", megabytes=8, listen=False)
         redis = RedisBackend(server.url, listen=False)
-        tiers = [file, redis, Shelf(), [file, redis]]
+        tiers = [file, redis, memcached.url, Shelf(), [file, redis]]
         yield dict(zip(KINDS, tiers, strict=True))
         server.stop()
+        memcached.stop()
 
 
 @pytest.fixture(autouse=True)
