@@ -10,8 +10,8 @@ use tiers::breaker::BreakerSettings;
 use tiers::envelope::{FrameCheck, Sealing};
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StoredInTiers, Tier, TierCall, TierFault,
-    TierHit, TierStack, TokenName,
+    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StackHit, StoredInTiers, Tier, TierCall,
+    TierFault, TierHit, TierStack, TokenName,
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
@@ -25,6 +25,7 @@ use crate::{isolate, python, value_bytes};
 type Found = Option<(Py<PyAny>, Option<u64>, u64)>;
 
 /// What comes of the tiers for a call.
+#[derive(Default)]
 struct TierAnswers {
     found: Found,
     /// An older value.
@@ -33,6 +34,8 @@ struct TierAnswers {
     next: i64,
     /// What `found` was decoded from.
     found_bytes: usize,
+    /// How old `found` is already, if it is of a tier that invalidations may not reach.
+    narrow_age_ms: u64,
 }
 
 /// Operations that did not take place, and failures.
@@ -81,6 +84,11 @@ pub struct StackOfTiers {
     /// Who has checked what the nearest tier gives. A file may have what functions in files alone
     /// have stored; from there it goes into no other tier.
     nearest_check: FrameCheck,
+    /// Which tiers fewer processes share than others do: files, if there is a server. Invalidations
+    /// by other hosts do not reach them.
+    narrow: Vec<bool>,
+    /// So old an answer of these may be.
+    narrow_ms: u64,
 }
 
 /// One call, between its question to the tiers and what it stores in them.
@@ -150,12 +158,14 @@ impl StackedCall {
 #[pymethods]
 impl StackOfTiers {
     /// `breaker`: failures, their window, the pause (milliseconds), and checks. `pressure`: how
-    /// many operations run, how many callers wait, and how many milliseconds.
+    /// many operations run, how many callers wait, and how many milliseconds. `narrow_ms`: how old
+    /// an answer of a file may be that stands next to a server.
     #[new]
     fn new(
         tiers: Vec<SharedTier<'_>>,
         breaker: Option<(u32, u64, u64, u32)>,
         pressure: Option<(u32, u32, u64)>,
+        narrow_ms: u64,
     ) -> PyResult<StackOfTiers> {
         let host = match tiers.first() {
             Some(SharedTier::File(file)) => file.host,
@@ -183,6 +193,8 @@ impl StackOfTiers {
             false => FrameCheck::InFrame,
         };
         let are_files = tiers.iter().all(is_file);
+        let narrow = tiers.iter().map(|tier| is_file(tier) && !are_files);
+        let narrow = narrow.collect();
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
@@ -198,6 +210,8 @@ impl StackOfTiers {
                 false => Sealing::default(),
             },
             nearest_check,
+            narrow,
+            narrow_ms,
         })
     }
 
@@ -384,6 +398,32 @@ impl StackOfTiers {
         Ok(())
     }
 
+    /// This age, if the call is at a tier that invalidations may not reach.
+    fn narrow_age_ms(&self, call: &TierCall, age_ms: u64) -> Option<u64> {
+        let tier = call.current_tier()?;
+        self.narrow[tier].then_some(age_ms)
+    }
+
+    /// Stores a hit in the tiers before the one that has it, but for one of a tier that
+    /// invalidations may not reach: it would be as new there.
+    fn take_over(
+        &self,
+        py: Python<'_>,
+        call: &mut TierCall,
+        hit: &StackHit,
+        is_narrow: bool,
+    ) -> PyResult<()> {
+        // The nearest tier has it: there is nothing to store, and no lease.
+        if call.is_at_nearest() {
+            return Ok(());
+        }
+        py.detach(|| match is_narrow {
+            true => self.stack.end(call),
+            false => self.stack.accept(call, hit),
+        });
+        raise_what_was_raised()
+    }
+
     /// Asks until there is a value, or the body has to run, or the call has to wait: what was
     /// found, an older value, and for how long to wait.
     fn ask(
@@ -395,10 +435,8 @@ impl StackOfTiers {
         waiting: CallWaiting,
     ) -> PyResult<TierAnswers> {
         let mut answers = TierAnswers {
-            found: None,
-            old: None,
             next: RUN,
-            found_bytes: 0,
+            ..TierAnswers::default()
         };
         loop {
             // The time of the answer, which waits here for the interpreter's lock.
@@ -440,16 +478,18 @@ impl StackOfTiers {
             let left_ms = hit.until_ms.saturating_sub(now_ms);
             let shown_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
             let found = Some((value, shown_ms, age_ms));
-            if left_ms > least_ms {
-                // The nearest tier has it: there is nothing to store, and no lease.
-                if !call.is_at_nearest() {
-                    py.detach(|| self.stack.accept(call, &hit));
-                    raise_what_was_raised()?;
-                }
+            let narrow_age_ms = self.narrow_age_ms(call, age_ms);
+            let is_current = narrow_age_ms.is_none_or(|age_ms| age_ms < self.narrow_ms);
+            if left_ms > least_ms && is_current {
+                self.take_over(py, call, &hit, narrow_age_ms.is_some())?;
+                answers.narrow_age_ms = narrow_age_ms.unwrap_or(0);
                 answers.found = found;
                 return Ok(answers);
             }
-            answers.old = found;
+            // Another host may have invalidated the others.
+            if is_current {
+                answers.old = found;
+            }
             py.detach(|| self.stack.refuse(call));
             raise_what_was_raised()?;
         }
@@ -633,6 +673,8 @@ impl TierReader {
             && call.is_without_trouble()
         {
             let bytes = answers.found_bytes;
+            // Memory may have it for what a narrow tier has left of its span.
+            let begin_s = begin_s - answers.narrow_age_ms as f64 / 1e3;
             if let Some(answer) = self.for_memory(py, value, *left_ms, bytes, key, begin_s)? {
                 return Ok(answer);
             }

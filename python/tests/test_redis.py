@@ -110,6 +110,50 @@ def test_redis_behind_a_file(server: Server, tmp_path: pathlib.Path) -> None:
     assert list(again.get_health_status()["tiers"]) == ["memory", "file", "redis 2"]
 
 
+def host(folder: pathlib.Path, server: Server, is_near: bool = True) -> tuple[Any, list[Any]]:
+    """A function of a process of the host that has this folder."""
+    file = FileBackend(folder=folder, megabytes=8, listen=False)
+    redis = RedisBackend(server.url, listen=False)
+    return counted([file, redis] if is_near else [redis, file])
+
+
+def test_file_before_redis_is_bounded_for_what_other_hosts_invalidate(
+    server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_backed, "STALE_S", 0.5)
+    here, _ = host(tmp_path / "here", server)
+    there, runs = host(tmp_path / "there", server)
+    assert here(1) == there(1) == [1, 1] and runs == []
+    begin = time.monotonic()
+    assert here.invalidate_cache(1) and here(1) == [1, 2]
+    # Another process there has in memory what the file gave it, for what is left of the bound.
+    time.sleep(0.4)
+    later, later_runs = host(tmp_path / "there", server)
+    later(1)
+    time.sleep(max(0.0, begin + 0.55 - time.monotonic()))
+    assert later(1) == there(1) == [1, 2] and later_runs == runs == []
+    # The server's answer has gone into the file again.
+    server.stop()
+    again, again_runs = counted(FileBackend(folder=tmp_path / "there", megabytes=8))
+    assert again(1) == [1, 2] and again_runs == []
+
+
+def test_file_behind_redis_gives_it_no_answer_that_another_host_has_invalidated(
+    server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_backed, "STALE_S", 600.0)
+    there, _ = host(tmp_path / "there", server, is_near=False)
+    assert there(1) == [1, 1]
+    here, _ = host(tmp_path / "here", server, is_near=False)
+    assert here.invalidate_cache(1)
+    # Of the file, which the invalidation has not reached.
+    later, later_runs = host(tmp_path / "there", server, is_near=False)
+    assert later(1) == [1, 1] and later_runs == []
+    again, again_runs = counted(server.url)
+    again(1)
+    assert again_runs == [1]
+
+
 def test_call_goes_on_while_redis_is_down(server: Server) -> None:
     function, runs = counted(server.url)
     function(1)

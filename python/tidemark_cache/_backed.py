@@ -73,6 +73,9 @@ _Answer = tuple[Any, float, bool]
 class BackedFunction:
     """The entries of one function in its tiers."""
 
+    #: Whether a file stands next to a server: what other hosts invalidate does not reach it.
+    _is_mixed = False
+
     def __init__(
         self, function: Any, config: Any, settings: dict[str, Any], is_async: bool
     ) -> None:
@@ -245,7 +248,9 @@ class BackedFunction:
         # Found once: what a path means depends on the environment and the working folder.
         stack = self._stack
         if stack is None:
-            stack = self._stack = _tiers.stack_of(*self.rules)
+            stack = self._stack = _tiers.stack_of(*self.rules, STALE_S)
+            kinds = [isinstance(one, _tiers.FileBackend) for one in self.rules[0]]
+            self._is_mixed = any(kinds) and not all(kinds)
         return stack
 
     def _names_of(self, tags: Iterable[str]) -> bytes:
@@ -442,11 +447,14 @@ class BackedFunction:
         if not reading.options.is_counted:
             return
         self.hits += 1
+        if self._is_mixed:
+            # Memory may have it for what a file has left of its span.
+            reading.memory_s = max(0.0, STALE_S - age_ms / 1_000)
         if left_ms is None:
             return
         fresh_ms = left_ms - self._kept_ms
         # What is past its lifetime is in no memory.
-        reading.memory_s = max(0, fresh_ms) / 1_000
+        reading.memory_s = min(reading.memory_s, max(0, fresh_ms) / 1_000)
         self.stale_hits += fresh_ms <= 0
         if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
             # One that another process stores from now on has its age more: half of that tells it

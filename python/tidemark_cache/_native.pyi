@@ -103,6 +103,7 @@ class StackOfTiers:
         tiers: list[SharedFile | SharedRedis | SharedMemcached | SharedObject],
         breaker: tuple[int, int, int, int] | None,
         pressure: tuple[int, int, int] | None,
+        narrow_ms: int,
     ) -> None: ...
     def read(
         self,

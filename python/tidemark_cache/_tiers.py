@@ -443,9 +443,13 @@ def noting_tier_of(backend: NotingBackend) -> _native.SharedFile | _native.Share
 
 
 def stack_of(
-    backends: Iterable[Backend], breaker: CircuitBreaker | None, pressure: Backpressure | None
+    backends: Iterable[Backend],
+    breaker: CircuitBreaker | None,
+    pressure: Backpressure | None,
+    stale_s: float,
 ) -> _native.StackOfTiers:
-    """One object for all functions with these tiers and rules: what one learns, all know."""
+    """One object for all functions with these tiers and rules: what one learns, all know. A file
+    next to a server answers for ``stale_s``."""
     places = tuple(
         (path_of(backend), backend.megabytes) if isinstance(backend, FileBackend) else backend
         for backend in backends
@@ -458,6 +462,7 @@ def stack_of(
                 [_tier_at(place) for place in places],
                 None if breaker is None else breaker.numbers(),
                 None if pressure is None else pressure.numbers(),
+                round(stale_s * 1_000),
             )
         return stack
 

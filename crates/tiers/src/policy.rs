@@ -196,10 +196,15 @@ impl CallPolicy {
 
     /// Whether the tier that is asked now has none before it.
     pub fn is_at_nearest(&self) -> bool {
-        matches!(
-            self.stage,
-            CallStage::Asking { tier: 0, .. } | CallStage::Again { tier: 0, .. }
-        )
+        self.current_tier() == Some(0)
+    }
+
+    /// The tier that is asked.
+    pub fn current_tier(&self) -> Option<usize> {
+        match self.stage {
+            CallStage::Asking { tier, .. } | CallStage::Again { tier, .. } => Some(tier),
+            _ => None,
+        }
     }
 
     /// The tier has the value: it goes into the tiers before it.
@@ -269,10 +274,7 @@ impl CallPolicy {
     }
 
     fn current(&self) -> usize {
-        match self.stage {
-            CallStage::Asking { tier, .. } | CallStage::Again { tier, .. } => tier,
-            _ => panic!("no tier was asked"),
-        }
+        self.current_tier().expect("a tier that is asked")
     }
 }
 

@@ -377,11 +377,15 @@ impl TierStack {
         let mut stored = StoredInTiers::Nowhere;
         while let CallStep::Store(tier) = call.steps.next(self.now_ms()) {
             call.steps.stored();
+            if stored == StoredInTiers::Overtaken {
+                // A value that was overtaken in one tier is old in all of them, also in those that
+                // a deletion by another host does not reach.
+                continue;
+            }
             let right = call.rights[tier].as_ref().expect("a tier that has missed");
             let host = &self.shared.host;
             let done = (self.shared).operate(tier, |one| call.store_in(one, right, value, host));
             match done {
-                // A value that was overtaken in one tier is old in all of them.
                 GatedOperation::Done(false) => stored = StoredInTiers::Overtaken,
                 GatedOperation::Done(true) if stored == StoredInTiers::Nowhere => {
                     stored = StoredInTiers::Kept;
@@ -472,6 +476,11 @@ impl TierCall {
     /// Whether the tier that was asked last is the nearest: a hit there is stored nowhere.
     pub fn is_at_nearest(&self) -> bool {
         self.lease.is_none() && self.steps.is_at_nearest()
+    }
+
+    /// The tier that was asked last, until its answer is accepted.
+    pub fn current_tier(&self) -> Option<usize> {
+        self.steps.current_tier()
     }
 
     /// Whether every tier that was asked has answered.

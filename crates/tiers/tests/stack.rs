@@ -105,6 +105,20 @@ fn value_goes_into_every_tier_and_comes_back_into_those_that_lost_it() {
 }
 
 #[test]
+fn value_that_was_overtaken_in_the_farther_tier_goes_into_no_nearer_one() {
+    let stage = stage(2, GATE, at_start);
+    let far = stage.tiers[1].clone() as Arc<dyn Tier>;
+    let other_host = TierStack::new(vec![far], GATE, support::host());
+    let mut run = stage.begin(b"k");
+    assert!(stage.ask(&mut run).is_none());
+    other_host.forget(&FUNCTION);
+    let stored = stage.stack.store(&mut run, b"old", None);
+    assert_eq!(stored, StoredInTiers::Overtaken);
+    // Two tokens and no value.
+    assert_eq!(stage.tiers[0].len(), 2);
+}
+
+#[test]
 fn deletion_reaches_every_tier_and_runs_in_progress() {
     for forget in [
         |stage: &Stage| stage.stack.delete(b"k", &[FUNCTION, TAG]),
