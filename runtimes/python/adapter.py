@@ -7,6 +7,7 @@ What takes long to import is imported where it is needed: asyncio takes as long 
 """
 
 import contextvars
+import functools
 import importlib.util
 import json
 import os
@@ -33,6 +34,8 @@ STARTS = 4
 # Behind the byte that marks the last piece.
 PIECE_BYTES_MAX = 65535
 CREDIT_BYTES = 262144
+# More would be memory that is mapped for each read.
+READ_BYTES = 65536
 # Of a text, in a frame: at most four bytes each, so that a frame holds them.
 LOG_PIECE_LETTERS = 16000
 HEADERS_BYTES_MAX = 65536
@@ -54,6 +57,8 @@ APART_MIN, APART_MAX = 100, 10_000
 BINARY_TYPES = ("application/", "audio/", "font/", "image/", "video/")
 
 COMPACT = json.JSONEncoder(separators=(",", ":"))
+# As json.loads, which looks for what the server never sends: blanks, and more behind the value.
+SCAN = json.JSONDecoder().scan_once
 current = contextvars.ContextVar("current", default=None)
 
 
@@ -63,15 +68,10 @@ def frame(kind, request, payload=b""):
 
 def pieces(kind, request, payload):
     """The pieces of `payload` as frames, the last one marked."""
-    frames = []
-    at = 0
-    while True:
-        end = min(at + PIECE_BYTES_MAX, len(payload))
-        flag = b"\1" if end == len(payload) else b"\0"
-        frames.append(frame(kind, request, flag + payload[at:end]))
-        at = end
-        if flag == b"\1":
-            return b"".join(frames)
+    starts = range(0, len(payload) - PIECE_BYTES_MAX, PIECE_BYTES_MAX)
+    full = [frame(kind, request, b"\0" + payload[at : at + PIECE_BYTES_MAX]) for at in starts]
+    last = frame(kind, request, b"\1" + payload[len(full) * PIECE_BYTES_MAX :])
+    return b"".join([*full, last])
 
 
 class Wire:
@@ -82,10 +82,20 @@ class Wire:
         self.socket.setblocking(True)
         os.set_inheritable(descriptor, False)
         self.lock = threading.Lock()
+        self.waiting = []
+
+    def send_soon(self, frames):
+        """Sends frames with others, when the thread that reads has called what it has read."""
+        with self.lock:
+            self.waiting.append(frames)
 
     def send(self, frames):
-        view = memoryview(frames)
+        """Sends what waits, and these frames behind it."""
         with self.lock:
+            if self.waiting:
+                frames = b"".join([*self.waiting, frames])
+                self.waiting.clear()
+            view = memoryview(frames)
             while view:
                 try:
                     # What waits here for room holds its own thread alone.
@@ -104,21 +114,13 @@ class Execution:
         self.number = number
         self.head = head
         self.received = []
-        self.answer = None
-        self.sent = 0
-        self.credit = CREDIT_BYTES
+        self.answer, self.sent, self.credit = None, 0, CREDIT_BYTES
         self.began = time.monotonic()
-        self.is_done = False
-        self.has_hint = False
+        self.is_claimed = self.is_cancelled = self.is_done = self.has_hint = False
         # Once it waits on a loop; else it is in a thread, or has not begun.
-        self.loop = None
-        self.task = None
-        self.is_claimed = False
-        self.is_cancelled = False
+        self.loop = self.task = None
         # Logs and errors: letters that were sent, and the end of all that is above the limit.
-        self.log_sent = [0, 0]
-        self.log_kept = [0, 0]
-        self.log_tails = [[], []]
+        self.log_sent, self.log_kept, self.log_tails = [0, 0], [0, 0], [[], []]
         self.lock = threading.Lock()
 
     def claim(self):
@@ -155,20 +157,23 @@ class Execution:
         self.log(stream, hint + text)
 
     def finish(self, status, headers, body, failure=None):
-        """Answers, once: with a response, or with a `failure` in words."""
+        """Answers, once: with a response, whose headers are JSON, or with a `failure` in words."""
         with self.lock:
             if self.is_done:
                 return
             for stream, tail in enumerate(self.log_tails):
-                self.send_log(stream, "".join(tail)[-self.adapter.limits["log_chars"] :])
+                if tail:
+                    self.send_log(stream, "".join(tail)[-self.adapter.limits["log_chars"] :])
             self.is_done = True
-        took_us = round((time.monotonic() - self.began) * 1_000_000)
-        head = {"status": status, "headers": headers, "took_us": took_us}
-        if failure is not None:
-            head["failure"] = failure.encode("utf-8", "replace").decode("utf-8")
-        with self.lock:
+            took_us = round((time.monotonic() - self.began) * 1_000_000)
+            head = f'{{"status":{status:d},"headers":{headers},"took_us":{took_us}'
+            if failure is not None:
+                head += f',"failure":{json.dumps(failure.encode("utf-8", "replace").decode())}'
             self.answer = body
-            self.pump(pieces(RESPONSE, self.number, json.dumps(head).encode()))
+            self.pump(pieces(RESPONSE, self.number, f"{head}}}".encode()))
+
+    def fail(self, failure):
+        self.finish(500, "{}", b"", failure)
 
     def add_credit(self, count):
         with self.lock:
@@ -194,37 +199,39 @@ class Execution:
                 self.answer = None
                 self.adapter.runs.pop(self.number, None)
                 break
-        self.adapter.wire.send(b"".join(parts))
+        wire, is_read_here = self.adapter.wire, self.adapter.reader.own == threading.get_ident()
+        (wire.send_soon if is_read_here else wire.send)(b"".join(parts))
 
 
 class Request:
-    """`req`: views of the body are made when they are read."""
+    """`req`: views of the body and of the path are made when they are read."""
 
     def __init__(self, head, body):
         self.headers = head["headers"]
         self.method = head["method"]
         self.scheme = self.headers.get("x-forwarded-proto") or "http"
         self.host, port = split_host(self.headers.get("host", ""))
-        usual = 443 if self.scheme == "https" else 80
-        self.port = int(port) if port.isdigit() else usual
-        self.path, mark, self.query_string = head["path"].partition("?")
-        self.query = {}
-        for pair in self.query_string.split("&"):
-            key, _, value = pair.partition("=")
-            if key:
-                self.query[key] = value
-        shown_port = "" if self.port == usual else f":{self.port}"
-        shown_query = f"?{self.query_string}" if self.query_string else ""
-        self.url = f"{self.scheme}://{self.host}{shown_port}{self.path}{shown_query}"
+        self.usual_port = 443 if self.scheme == "https" else 80
+        self.port = int(port) if port.isdigit() else self.usual_port
+        self.path, _, self.query_string = head["path"].partition("?")
         self.body_binary = body
+
+    @functools.cached_property
+    def query(self):
+        pairs = (pair.partition("=") for pair in self.query_string.split("&"))
+        return {key: value for key, _, value in pairs if key}
+
+    @functools.cached_property
+    def url(self):
+        port = "" if self.port == self.usual_port else f":{self.port}"
+        query = f"?{self.query_string}" if self.query_string else ""
+        return f"{self.scheme}://{self.host}{port}{self.path}{query}"
 
     @property
     def body_text(self):
         return self.body_binary.decode("utf-8", "replace")
 
-    @property
-    def body_raw(self):
-        return self.body_text
+    body_raw = body_text
 
     @property
     def body_json(self):
@@ -252,8 +259,7 @@ class Response:
     def text(self, body, status_code=200, headers=None):
         return self.binary(str(body).encode("utf-8", "replace"), status_code, headers)
 
-    def send(self, body, status_code=200, headers=None):
-        return self.text(body, status_code, headers)
+    send = text
 
     def json(self, value, status_code=200, headers=None):
         typed = {**(headers or {}), "content-type": "application/json"}
@@ -300,10 +306,15 @@ def check_status(status):
 
 
 def check_headers(given):
+    return headers_text(tuple([(str(name).lower(), str(value)) for name, value in given.items()]))
+
+
+@functools.lru_cache(maxsize=32)
+def headers_text(given):
+    """As JSON; most responses of a function have the same."""
     headers = {}
     count = 0
-    for name, value in given.items():
-        name, value = str(name).lower(), str(value)
+    for name, value in given:
         if name.startswith("x-open-runtimes-"):
             continue
         if not TOKEN.match(name) or not VALUE.match(value):
@@ -319,7 +330,7 @@ def check_headers(given):
             f"The response has headers of {count} bytes; the limit is {HEADERS_BYTES_MAX} bytes."
         )
     headers.setdefault("content-type", "text/plain; charset=utf-8")
-    return headers
+    return COMPACT.encode(headers)
 
 
 def check_body(body, limit):
@@ -410,8 +421,7 @@ class Reader:
         self.own = None
         self.lock = threading.Lock()
         self.count = 0
-        self.is_in_run = False
-        self.has_watch = False
+        self.is_in_run = self.has_watch = False
         self.is_parked = True
         self.parked = threading.Lock()
         self.parked.acquire()
@@ -420,8 +430,11 @@ class Reader:
         self.own = threading.get_ident()
         try:
             while self.own == threading.get_ident():
+                self.adapter.wire.send(b"")
                 self.adapter.read(0)
                 self.call_ready()
+            # The other one may have done so before the last answer of this one.
+            self.adapter.wire.send(b"")
         except BaseException:
             sys.__excepthook__(*sys.exc_info())
             os._exit(1)
@@ -444,7 +457,7 @@ class Reader:
         return True
 
     def call_ready(self):
-        took = None
+        took, held = None, 0
         while True:
             with self.lock:
                 if self.own != threading.get_ident():
@@ -462,6 +475,10 @@ class Reader:
             began = time.monotonic()
             contextvars.copy_context().run(self.adapter.execute, run)
             took = time.monotonic() - began
+            held += took
+            if held > QUICK:
+                self.adapter.wire.send(b"")  # No answer waits longer for others.
+                held = 0
 
     def ended(self, took):
         if took <= QUICK:
@@ -510,24 +527,18 @@ class Adapter:
 
     def __init__(self):
         self.wire = Wire(3)
-        self.loop = None
-        self.runs = {}
-        self.heads = {}
-        self.unread = bytearray()
-        self.handler = None
-        self.load_error = None
-        self.load_trace = None
+        self.loop = self.handler = None
+        self.runs, self.heads, self.unread = {}, {}, b""
+        self.load_error = self.load_trace = None
         # Whether the handler is called on the loop.
         self.is_async = False
         # A loop beside the main thread, for what a handler returns that must be awaited.
         self.aside = None
         self.lock = threading.Lock()
-        self.has_starts = False
-        self.memory_mib = 0
-        self.limits = {}
+        self.has_starts = self.has_begun = False
+        self.memory_mib, self.limits = 0, {}
         self.threads = None
         self.reader = Reader(self)
-        self.has_begun = False
 
     def serve(self):
         while not self.has_begun:
@@ -545,32 +556,30 @@ class Adapter:
 
     def read(self, flags):
         try:
-            chunk = self.wire.socket.recv(262144, flags)
+            chunk = self.wire.socket.recv(READ_BYTES, flags)
         except BlockingIOError:
             return
         except OSError:
             chunk = b""
         if not chunk:
             os._exit(0)  # Without its server a process has nothing to do.
-        self.unread += chunk
+        chunk = self.unread + chunk
         at = 0
-        while len(self.unread) - at >= HEAD.size:
-            length, kind, request = HEAD.unpack_from(self.unread, at)
+        while len(chunk) - at >= HEAD.size:
+            length, kind, request = HEAD.unpack_from(chunk, at)
             end = at + HEAD.size + length
-            if len(self.unread) < end:
+            if len(chunk) < end:
                 break
-            with memoryview(self.unread) as view:
-                payload = bytes(view[at + HEAD.size : end])
+            self.take(kind, request, chunk[at + HEAD.size : end])
             at = end
-            self.take(kind, request, payload)
-        del self.unread[:at]
+        self.unread = chunk[at:]
 
     def gather(self, request, payload):
         if payload[0] == 0:
             self.heads.setdefault(request, []).append(payload[1:])
             return None
         pieces = self.heads.pop(request, [])
-        return json.loads(b"".join([*pieces, payload[1:]]).decode("utf-8"))
+        return SCAN(b"".join([*pieces, payload[1:]]).decode("utf-8"), 0)[0]
 
     def take(self, kind, request, payload):
         run = self.runs.get(request)
@@ -612,7 +621,7 @@ class Adapter:
         try:
             self.threads.run(lambda: context.run(self.execute, run))
         except RuntimeError as error:
-            run.finish(500, {}, b"", reason(error))
+            run.fail(reason(error))
 
     def cancel(self, run):
         # A thread cannot be stopped: without an answer the server ends the process.
@@ -620,7 +629,7 @@ class Adapter:
         if run.task is not None:
             run.loop.call_soon_threadsafe(run.task.cancel)
         elif run.claim():
-            run.finish(500, {}, b"", "")
+            run.fail("")
 
     def begin(self, setup):
         self.has_starts = setup["has_starts"]
@@ -727,7 +736,7 @@ class Adapter:
 
     def answer(self, run, output):
         if not isinstance(output, dict):
-            run.finish(500, {}, b"", MISSING)
+            run.fail(MISSING)
             return
         status = check_status(output.get("statusCode", 200))
         headers = check_headers(output.get("headers") or {})
@@ -737,13 +746,13 @@ class Adapter:
     def fail(self, run, error):
         asyncio = sys.modules.get("asyncio")
         if asyncio is not None and isinstance(error, asyncio.CancelledError):
-            run.finish(500, {}, b"", "")
+            run.fail("")
         elif isinstance(error, MemoryError):
-            run.finish(500, {}, b"", f"The function ran out of memory ({self.memory_mib} MiB).")
+            run.fail(f"The function ran out of memory ({self.memory_mib} MiB).")
         elif isinstance(error, Refused):
-            run.finish(500, {}, b"", str(error))
+            run.fail(str(error))
         else:
-            run.finish(500, {}, b"", reason(error))
+            run.fail(reason(error))
 
 
 def is_awaitable(output):

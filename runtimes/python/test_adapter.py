@@ -3,6 +3,7 @@
 import json
 import pathlib
 import queue
+import socket
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ def loaded():
     assert text.endswith(SERVE)
     adapter = types.ModuleType("adapter")
     exec(compile(text.removesuffix(SERVE), str(PATH), "exec"), vars(adapter))
-    adapter.Wire = RecordedWire
+    adapter.SocketWire, adapter.Wire = adapter.Wire, RecordedWire
     return adapter
 
 
@@ -31,9 +32,14 @@ class RecordedWire:
 
     def __init__(self, descriptor):
         self.sent = b""
+        self.waiting = b""
+
+    def send_soon(self, frames):
+        self.waiting += frames
 
     def send(self, frames):
-        self.sent += frames
+        self.sent += self.waiting + frames
+        self.waiting = b""
 
 
 ADAPTER = loaded()
@@ -95,6 +101,7 @@ class ReadAdapter:
     def __init__(self):
         self.chunks = queue.SimpleQueue()
         self.apart = 0
+        self.wire = RecordedWire(None)
         self.reader = ADAPTER.Reader(self)
         threading.Thread(target=self.reader.serve, daemon=True).start()
 
@@ -158,6 +165,67 @@ class ReaderTurns(unittest.TestCase):
             # Until it is tried again.
             self.called(self.adapter.reader.apart)
             self.assertEqual(self.called(1), [self.adapter.reader.own])
+
+    def test_answers_of_what_was_read_at_once_leave_together(self):
+        ADAPTER.QUICK = END_S
+        wire, sent = self.adapter.wire, []
+
+        def answer():
+            sent.append(wire.sent)
+            wire.send_soon(b"a")
+
+        self.called(3, answer)
+        self.until_sent(b"aaa")
+        self.assertEqual(sent, [b"", b"", b""])
+
+    def test_answer_does_not_wait_for_slow_handlers(self):
+        ADAPTER.QUICK = -1
+        wire, sent = self.adapter.wire, []
+
+        def answer():
+            sent.append(wire.sent)
+            wire.send_soon(b"a")
+
+        self.adapter.chunks.put([answer, answer])
+        self.until_sent(b"aa")
+        self.assertEqual(sent, [b"", b"a"])
+
+    def test_answer_does_not_wait_for_a_handler_that_holds_up_its_thread(self):
+        ADAPTER.QUICK, ADAPTER.LOOK = END_S, HELD_S
+        wire, event = self.adapter.wire, threading.Event()
+        self.addCleanup(event.set)
+
+        def wait():
+            event.wait(END_S)
+            wire.send_soon(b"b")
+
+        self.adapter.chunks.put([lambda: wire.send_soon(b"a"), wait])
+        self.until_sent(b"a")
+        # Its own does not wait for what comes next.
+        event.set()
+        self.until_sent(b"ab")
+
+    def until_sent(self, frames):
+        end = time.monotonic() + END_S
+        while self.adapter.wire.sent != frames and time.monotonic() < end:
+            time.sleep(0.001)
+        self.assertEqual(self.adapter.wire.sent, frames)
+
+
+class AdapterWire(unittest.TestCase):
+    def test_what_waits_is_sent_first(self):
+        ours, theirs = socket.socketpair()
+        wire = ADAPTER.SocketWire(theirs.detach())
+        ours.settimeout(0)
+        wire.send_soon(b"a")
+        wire.send_soon(b"b")
+        self.assertRaises(BlockingIOError, ours.recv, 9)
+        wire.send(b"c")
+        self.assertEqual(ours.recv(9), b"abc")
+        wire.send(b"")
+        self.assertRaises(BlockingIOError, ours.recv, 9)
+        ours.close()
+        wire.socket.close()
 
 
 class AdapterThreads(unittest.TestCase):
