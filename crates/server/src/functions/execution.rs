@@ -1,9 +1,13 @@
 //! One execution: what is asked for, and what came of it.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use engine::{EngineError, ExecutionRecord, ExecutionStatus, ExecutionTrigger};
 use functions::{FunctionOutcome, HeldMemory, RunRefusal};
-use model::{DeploymentId, Timestamp};
+use model::{DeploymentId, Function, Timestamp};
+
+use super::log_rate::LogRate;
 
 /// Headers of a request that a record keeps (wire protocol, executions).
 const REQUEST_HEADERS_KEPT: [&str; 5] = [
@@ -114,21 +118,28 @@ impl Execution {
         }
     }
 
-    /// What is kept of it: no body, and of the headers those that say what the bodies were.
-    pub fn kept(&self) -> ExecutionRecord {
+    /// What is kept of it: no body, of the headers those that say what the bodies were, and of the
+    /// logs as much as its function may bring.
+    pub fn kept(&self, function: &Function, rate: &LogRate) -> ExecutionRecord {
         let mut record = self.record.clone();
-        keep_headers(&mut record);
+        reduce(&mut record, function, rate);
         record
     }
 
     /// As [`Execution::kept`], with the memory of its logs, where no caller is to be answered.
-    pub fn into_kept(mut self) -> (ExecutionRecord, HeldMemory) {
-        keep_headers(&mut self.record);
+    pub fn into_kept(
+        mut self,
+        function: &Function,
+        rate: &LogRate,
+    ) -> (ExecutionRecord, HeldMemory) {
+        reduce(&mut self.record, function, rate);
         (self.record, self.held)
     }
 }
 
-fn keep_headers(record: &mut ExecutionRecord) {
+/// Each record of an execution that was run passes here.
+fn reduce(record: &mut ExecutionRecord, function: &Function, rate: &LogRate) {
+    rate.bound(function.seq, record, Instant::now());
     let keep = |headers: &mut Vec<(String, String)>, names: &[&str]| {
         headers.retain(|(name, _)| names.contains(&name.as_str()));
     };

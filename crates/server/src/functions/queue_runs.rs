@@ -156,9 +156,9 @@ impl RunningFunctions {
                 }
                 let times = (queued.created, self.engine().now());
                 let execution = Execution::new(request, deployment, outcome, times);
-                let (mut record, held) = execution.into_kept();
+                let rate = self.records().log_rate();
+                let (mut record, held) = execution.into_kept(function, rate);
                 record.scheduled = queued.is_scheduled.then_some(queued.due);
-                let record = self.records().bounded(function, record);
                 return (StartEnd::Ended(Box::new(record)), held);
             }
             Err(fault) => match unseen(fault, queued.attempt) {

@@ -58,10 +58,9 @@ impl ExecutionRecords {
         }
     }
 
-    /// What is kept of this record: logs are cut where its function brings too much of them.
-    pub fn bounded(&self, function: &Function, mut record: ExecutionRecord) -> ExecutionRecord {
-        self.logs.bound(function.seq, &mut record, Instant::now());
-        record
+    /// How much of logs each function may bring.
+    pub fn log_rate(&self) -> &LogRate {
+        &self.logs
     }
 
     /// Takes a record in, and waits for the store where that is asked for, or too many wait.
@@ -75,7 +74,6 @@ impl ExecutionRecords {
         record: ExecutionRecord,
     ) -> Result<(), EngineError> {
         let ended = Instant::now();
-        let record = self.bounded(&function, record);
         if self.durability == RecordsDurability::Durable {
             engine.keep_executions(vec![(function, record)]).await?;
             self.counts.records_stored([ended.elapsed()].into_iter());

@@ -213,7 +213,7 @@ impl RunningFunctions {
         let waited_too_long = outcome.cause == RunCause::WaitedTooLong;
         let times = (created, self.engine.now());
         let execution = Execution::new(call, deployment, outcome, times);
-        let kept = execution.kept();
+        let kept = execution.kept(function, self.records.log_rate());
         let kept = self.records.keep(&self.engine, function.clone(), kept);
         kept.await?;
         if waited_too_long {

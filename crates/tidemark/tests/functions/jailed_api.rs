@@ -59,8 +59,8 @@ def main(context):
 
 const ROWS: &str = "/v1/tablesdb/d/tables/t/rows";
 
-/// A server with a table, and a function that may read and write rows.
-fn start() -> Host {
+/// A server with a table, whose functions have one process each.
+pub fn start() -> Host {
     // What a process keeps from one execution to the next, every one sees.
     let host = Host::new(&["--functions-processes-max=1"]);
     let table = json!({

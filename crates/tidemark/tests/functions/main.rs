@@ -6,6 +6,7 @@ mod executions;
 mod fixture;
 mod guests;
 mod jailed_api;
+mod log_rate;
 mod metrics;
 mod outside_network;
 mod queue;
