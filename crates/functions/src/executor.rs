@@ -114,7 +114,7 @@ impl Executor {
         )?;
         let runtime = Builder::new_current_thread()
             .enable_all()
-            // Those that look at memory, and no others.
+            // Those that look through `/proc`, and no others.
             .on_thread_start(stand_back)
             .build()?;
         let conducting = conductor.clone();

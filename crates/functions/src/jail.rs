@@ -5,6 +5,7 @@
 
 pub mod attempt;
 mod fences;
+pub(crate) mod left_behind;
 pub(crate) mod notification;
 mod process_limit;
 mod raw;
@@ -79,7 +80,8 @@ impl JailLevel {
                 "names of files can be learned, though none of the files be read",
                 "path sockets of the host can be reached",
                 "no folder can be written, the temporary one neither",
-                "children that leave their process group outlive their process",
+                "without control groups, processes that do not end by themselves outlive a server \
+                 that was killed",
                 "processes of all functions have one user",
                 "without root, the room for a function's processes is fixed at its start, and what \
                  other processes of the user take later is gone from it: one function can starve \

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api_listener::{ApiConnection, accept_all, take_over};
 use crate::cgroup::{GroupFolder, ProcessGroup};
 use crate::frame::{FrameReader, PipeFrame};
+use crate::jail::left_behind::end_session;
 use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
 use crate::outgoing::Outgoing;
 use crate::outside::{OutsideNetwork, WaysOut};
@@ -222,12 +223,7 @@ impl Launcher {
                 command
             }
         };
-        command.env_clear();
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.env("HOME", "/tmp").env("LANG", "C.UTF-8");
-        command.stdin(Stdio::from(OwnedFd::from(theirs)));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
+        surround(&mut command, theirs);
         let mut child = command.spawn().inspect_err(|_| {
             if let Some(group) = &group {
                 group.remove();
@@ -236,6 +232,8 @@ impl Launcher {
         // Else the other end of the socket stays open here.
         drop(command);
         let pid = child.id().unwrap_or_default();
+        // What is in a group ends with that.
+        let session = (group.is_none() && self.is_reduced()).then_some(pid);
         let (read, write) = ours.into_split();
         let outgoing = Outgoing::new(write);
         let (kill, killed) = oneshot::channel();
@@ -256,7 +254,12 @@ impl Launcher {
         if let Some(stderr) = stderr {
             tokio::spawn(drain(process, true, stderr, events.clone()));
         }
-        tokio::spawn(watch(process, (child, group), killed, events.clone()));
+        tokio::spawn(watch(
+            process,
+            (child, group, session),
+            killed,
+            events.clone(),
+        ));
         Ok(Launched {
             pid,
             depth: self.depth(),
@@ -275,6 +278,12 @@ impl Launcher {
             } => JailSetup::CODE.to_owned(),
             _ => deployment.folder.to_string_lossy().into_owned(),
         }
+    }
+
+    /// Whether its jails have no namespace of processes, with whose first one all others end.
+    fn is_reduced(&self) -> bool {
+        let reduced = JailLevel::Reduced;
+        matches!(&self.isolation, FunctionIsolation::Jail { level, .. } if *level == reduced)
     }
 
     fn depth(&self) -> usize {
@@ -341,6 +350,16 @@ impl Launcher {
         command.current_dir(&deployment.folder).process_group(0);
         command
     }
+}
+
+/// Sets what a process finds around it; its socket is its standard input at first.
+fn surround(command: &mut Command, socket: StandardStream) {
+    command.env_clear();
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    command.env("HOME", "/tmp").env("LANG", "C.UTF-8");
+    command.stdin(Stdio::from(OwnedFd::from(socket)));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true);
 }
 
 /// What the launcher hands over, and who takes it.
@@ -517,9 +536,10 @@ pub fn kill_all(child: &mut Child) {
 }
 
 /// Waits for the end of a process, and brings it about when the other end of `killed` is dropped.
+/// What is left of its session, where that is named, has ended before its end is told.
 async fn watch(
     process: u64,
-    (mut child, group): (Child, Option<ProcessGroup>),
+    (mut child, group, session): (Child, Option<ProcessGroup>, Option<u32>),
     killed: oneshot::Receiver<()>,
     events: mpsc::Sender<ProcessEvent>,
 ) {
@@ -530,6 +550,9 @@ async fn watch(
             child.wait().await
         }
     };
+    if let Some(launcher) = session {
+        end_session(launcher).await;
+    }
     let exit = status.map_or(ProcessExit::Code(-1), ProcessExit::from);
     let lacked_memory = group.as_ref().is_some_and(ProcessGroup::lacked_memory);
     let lacked_memory = lacked_memory.then_some(Happening::LackedMemory);

@@ -96,7 +96,6 @@ fn readable(setup: &JailSetup) -> Vec<&Path> {
             "/etc/ca-certificates",
             "/etc/ld.so.cache",
             "/etc/localtime",
-            "/proc/self",
             "/dev/null",
             "/dev/zero",
             "/dev/random",

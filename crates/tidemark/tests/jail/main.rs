@@ -7,6 +7,7 @@
 mod api;
 mod builds;
 mod groups;
+mod left_behind;
 mod memory;
 mod neighbours;
 mod outside;
@@ -340,6 +341,8 @@ fn a_reduced_jail_holds_back_what_it_promises() {
         check_common(language, &found);
         check_forks(language, &found);
         assert_eq!(found["signal to the first process"], "EPERM", "{language}");
+        // The launcher is a process of the host.
+        assert_eq!(found["mounts of its parent"], "EACCES", "{language}");
     }
 }
 

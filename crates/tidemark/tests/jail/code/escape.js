@@ -76,6 +76,7 @@ module.exports = async ({ req, res }) => {
     root: outcome(() => fs.writeFileSync('/x', '')),
     processes: value(processes),
     'environment of the first process': outcome(() => fs.readFileSync('/proc/1/environ')),
+    'mounts of its parent': outcome(() => fs.readFileSync(`/proc/${process.ppid}/mountinfo`)),
     'signal to the first process': outcome(() => process.kill(1, 'SIGKILL')),
     'host loopback': await connect({ host: '127.0.0.1', port }),
     metadata: await connect({ host: '169.254.169.254', port: 80 }),
