@@ -5,8 +5,9 @@
  *
  * Prints what the requests print, and each map that it has of the file TABLE where no thread of a
  * request is left. */
-#include <pthread.h>
+/* First: its settings are those for the headers of the system, too. */
 #include <sapi/embed/php_embed.h>
+#include <pthread.h>
 
 #define THREADS 256
 
