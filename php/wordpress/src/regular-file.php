@@ -29,6 +29,9 @@ class Tidemark_Regular_File {
 	 * makes must be writable for the others. False also where another process made it meanwhile.
 	 */
 	public static function make( $path ) {
+		if ( PHP_ZTS && ! self::is_free( $path ) ) {
+			return false;
+		}
 		// PHP follows a link itself before it makes a file, so a new one has a random name at first.
 		$temporary = $path . '.' . bin2hex( random_bytes( 8 ) );
 		$file      = self::make_at( $temporary );
@@ -40,6 +43,16 @@ class Tidemark_Regular_File {
 		}
 		@unlink( $temporary );
 		return $is_made ? $file : false;
+	}
+
+	/**
+	 * Whether nothing is there, and no other user may put a link there meanwhile: a PHP with threads follows
+	 * it in `link`, too.
+	 */
+	private static function is_free( $path ) {
+		$folder = @stat( dirname( $path ) );
+		clearstatcache( true, $path );
+		return $folder && Tidemark_Place::user() === $folder['uid'] && ! @lstat( $path );
 	}
 
 	private static function make_at( $path ) {
