@@ -34,7 +34,7 @@ QUIET_S = 3
 BOUNDS = {
     "cached list of one row": 1_600,
     "cached list of 25 rows": 2_600,
-    "idle connection": 28_000,
+    "idle connection": 12_000,
     "row, index of ids": 20,
     "row, key on an integer": 16,
     "row, key on a text of 16 bytes": 32,
