@@ -43,6 +43,8 @@ struct SignalBefore {
 }
 
 static BEFORE: OnceLock<SignalBefore> = OnceLock::new();
+/// Whether the handler is in place, not only what it will leave signals to.
+static IS_SET: AtomicBool = AtomicBool::new(false);
 
 /// While this lives, a missing page of a map is no death.
 pub struct MapWatch(&'static WatchedMap);
@@ -81,9 +83,10 @@ impl Drop for MapWatch {
     }
 }
 
-/// Sets the handler, once in a process and those it forks.
+/// Sets the handler in a process and those it forks. Threads that come at the same time all do so,
+/// since none may use a map before the handler is there.
 fn install() -> Result<()> {
-    if BEFORE.get().is_some() {
+    if IS_SET.load(Ordering::Acquire) {
         return Ok(());
     }
     let mut before = MaybeUninit::uninit();
@@ -97,10 +100,8 @@ fn install() -> Result<()> {
     // SAFETY: asks for a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let page = usize::try_from(page).map_err(Error::other)?;
-    if BEFORE.set(SignalBefore { action, page }).is_err() {
-        // Another thread sets it.
-        return Ok(());
-    }
+    // Where another thread was first, `action` may be our handler already; its own is not.
+    let _ = BEFORE.set(SignalBefore { action, page });
     // SAFETY: all zeros is a valid action; its parts are set below.
     let mut own: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = handle;
@@ -108,9 +109,10 @@ fn install() -> Result<()> {
     own.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: the handler calls only what may be called in one.
     match unsafe { libc::sigaction(libc::SIGBUS, &raw const own, ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(Error::last_os_error()),
+        0 => IS_SET.store(true, Ordering::Release),
+        _ => return Err(Error::last_os_error()),
     }
+    Ok(())
 }
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
