@@ -1,6 +1,7 @@
 """The rows of the bench of the Python cache; `run.py` installs what they need and starts this."""
 
 import argparse
+import asyncio
 import copy
 import dataclasses
 import datetime
@@ -87,6 +88,11 @@ async def trivial(value: Any) -> Any:
     return value
 
 
+async def waiting(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
 def has(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
@@ -170,6 +176,10 @@ def others() -> list[Row]:
         Row("async miss", "making and awaiting a task", 1.5,
             awaited(None, new=lambda: cache(maxsize=50_000)(trivial)),
             awaited(trivial, is_task=True)),
+        # As most bodies do.
+        Row("async miss, the body waits", "making and awaiting a task", 1.5,
+            awaited(None, new=lambda: cache(maxsize=50_000)(waiting)),
+            awaited(waiting, is_task=True)),
         Row("10 threads, one key", "lru_cache", 1.15, timing.threads(cache(one)),
             timing.threads(lru)),
         Row("resident after import", "bare interpreter", 1.3,
