@@ -80,10 +80,22 @@ unsafe extern "C" fn next(ready: *mut ffi::PyObject) -> *mut ffi::PyObject {
     if let Ok(value) = take(ready) {
         let stop = api::call_one(ffi::PyExc_StopIteration, value.as_ptr());
         if let Ok(stop) = HeldObject::owned(stop) {
-            ffi::PyErr_SetObject(ffi::PyExc_StopIteration, stop.as_ptr());
+            raise(stop);
         }
     }
     std::ptr::null_mut()
+}
+
+/// Raises it without a look for what it was raised beside. The loop of 3.12 to 3.14 takes an
+/// awaited value from here, not from `am_send`, and drops the exception at once.
+#[cfg(Py_3_12)]
+unsafe fn raise(stop: HeldObject) {
+    ffi::PyErr_SetRaisedException(stop.into_ptr());
+}
+
+#[cfg(not(Py_3_12))]
+unsafe fn raise(stop: HeldObject) {
+    ffi::PyErr_SetObject(ffi::PyExc_StopIteration, stop.as_ptr());
 }
 
 unsafe extern "C" fn send(
