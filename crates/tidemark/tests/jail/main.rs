@@ -247,14 +247,16 @@ fn check_common(language: &str, found: &Value) {
     }
 }
 
-/// What comes of making processes and namespaces.
-fn check_forks(language: &str, found: &Value) {
-    let (forks, unshare) = match language {
-        "python" => (json!(["EAGAIN", true]), json!("EPERM")),
-        _ => (json!(true), json!(true)),
-    };
-    assert_eq!(found["forks"], forks, "{language}");
-    assert_eq!(found["unshare"], unshare, "{language}");
+/// What comes of making processes, of which there were at most so many, and namespaces.
+fn check_forks(language: &str, found: &Value, most: u64) {
+    if language == "python" {
+        assert_eq!(found["forks"][0], "EAGAIN", "{found}");
+        assert!(found["forks"][1].as_u64().unwrap() <= most, "{found}");
+        assert_eq!(found["unshare"], "EPERM");
+    } else {
+        assert_eq!(found["forks"], true, "{language}");
+        assert_eq!(found["unshare"], true, "{language}");
+    }
 }
 
 #[test]
@@ -285,7 +287,7 @@ fn a_full_jail_has_no_way_out() {
         assert_eq!(found["fill"], "ENOSPC", "{language}");
         let names = json!(["HOME", "LANG", "ONE", "PATH"]);
         assert_eq!(found["variables"], names, "{language}");
-        check_forks(language, &found);
+        check_forks(language, &found, 63);
         if language == "python" {
             assert_eq!(found["entries"], json!(["ENOSPC", true]));
         }
@@ -339,7 +341,8 @@ fn a_reduced_jail_holds_back_what_it_promises() {
         }
         let found = Value::Object(std::mem::take(found));
         check_common(language, &found);
-        check_forks(language, &found);
+        // Started by a user it has its room next to others of that user, some of which may end meanwhile.
+        check_forks(language, &found, 199);
         assert_eq!(found["signal to the first process"], "EPERM", "{language}");
         // The launcher is a process of the host.
         assert_eq!(found["mounts of its parent"], "EACCES", "{language}");

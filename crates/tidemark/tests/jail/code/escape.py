@@ -74,7 +74,7 @@ def forks():
     for child in children:
         os.kill(child, 9)
         os.waitpid(child, 0)
-    return [reason, len(children) < 64]
+    return [reason, len(children)]
 
 
 def open_files():
