@@ -75,8 +75,9 @@ class Tidemark_Place {
 		return true;
 	}
 
+	/** Not where the site has no file: nothing would show that the options table holds another id. */
 	private function remember() {
-		if ( '' !== $this->name && '' === $this->refusal ) {
+		if ( '' !== $this->name && '' === $this->refusal && '' !== $this->site->shape() ) {
 			$known = array( $this->shape(), $this->folder, $this->boot_id, $this->identity, $this->site->known() );
 			tidemark_remember( $this->name, implode( "\0", $known ) );
 		}

@@ -46,8 +46,9 @@ class Tidemark_Regular_File {
 	}
 
 	/**
-	 * Whether nothing is there, and no other user may put a link there meanwhile: a PHP with threads follows
-	 * it in `link`, too.
+	 * Whether nothing is there, in a folder of this user's: a PHP with threads follows a link in `link`, too, so
+	 * root makes nothing where another user may put one. Users of the folder's group could; they may write to the
+	 * store in any case.
 	 */
 	private static function is_free( $path ) {
 		$folder = @stat( dirname( $path ) );
