@@ -10,8 +10,8 @@ use tiers::breaker::BreakerSettings;
 use tiers::envelope::{FrameCheck, Sealing};
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, StackHit, StoredInTiers, Tier, TierCall,
-    TierFault, TierHit, TierStack, TokenName,
+    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers, StackHit,
+    StoredInTiers, Tier, TierCall, TierFault, TierHit, TierStack, TokenName,
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
@@ -21,8 +21,9 @@ use crate::object_tier::{SharedObject, raise_what_was_raised};
 use crate::redis_tier::SharedRedis;
 use crate::{isolate, python, value_bytes};
 
-/// A value, the milliseconds it has left, None for no end, and those it has had already.
-type Found = Option<(Py<PyAny>, Option<u64>, u64)>;
+/// A value, the milliseconds it has left, None for no end, those it has had already, and those of
+/// them that count for memory: how old it is in a tier that invalidations may not reach, else 0.
+type Found = Option<(Py<PyAny>, Option<u64>, u64, u64)>;
 
 /// What comes of the tiers for a call.
 #[derive(Default)]
@@ -34,8 +35,6 @@ struct TierAnswers {
     next: i64,
     /// What `found` was decoded from.
     found_bytes: usize,
-    /// How old `found` is already, if it is of a tier that invalidations may not reach.
-    narrow_age_ms: u64,
 }
 
 /// Operations that did not take place, and failures.
@@ -84,11 +83,6 @@ pub struct StackOfTiers {
     /// Who has checked what the nearest tier gives. A file may have what functions in files alone
     /// have stored; from there it goes into no other tier.
     nearest_check: FrameCheck,
-    /// Which tiers fewer processes share than others do: files, if there is a server. Invalidations
-    /// by other hosts do not reach them.
-    narrow: Vec<bool>,
-    /// So old an answer of these may be.
-    narrow_ms: u64,
 }
 
 /// One call, between its question to the tiers and what it stores in them.
@@ -193,8 +187,12 @@ impl StackOfTiers {
             false => FrameCheck::InFrame,
         };
         let are_files = tiers.iter().all(is_file);
-        let narrow = tiers.iter().map(|tier| is_file(tier) && !are_files);
-        let narrow = narrow.collect();
+        // Files are narrow if there is a server.
+        let narrow = tiers.iter().map(|tier| match tier {
+            SharedTier::File(file) if !are_files => Some(file.tier.clone() as Arc<dyn NarrowTier>),
+            _ => None,
+        });
+        let narrow = NarrowTiers::new(narrow.collect(), narrow_ms);
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
@@ -203,15 +201,13 @@ impl StackOfTiers {
         });
         let settings = GateSettings { breaker, pressure };
         Ok(StackOfTiers {
-            stack: TierStack::new(tiers.collect(), settings, host),
+            stack: TierStack::with_narrow(tiers.collect(), narrow, settings, host),
             host,
             sealing: match are_files {
                 true => IN_FILES,
                 false => Sealing::default(),
             },
             nearest_check,
-            narrow,
-            narrow_ms,
         })
     }
 
@@ -270,8 +266,8 @@ impl StackOfTiers {
         call.with(py, |call| self.stack.end(call))
     }
 
-    /// Stores what the body gave, under tags of its own with these names. True if a tier has it,
-    /// False if something was deleted meanwhile, None if no tier has it.
+    /// Stores what the body gave, under tags of its own with these names. True if a tier that
+    /// invalidations reach has it, False if something was deleted meanwhile, None if none has it.
     fn store(
         &self,
         call: &StackedCall,
@@ -398,12 +394,6 @@ impl StackOfTiers {
         Ok(())
     }
 
-    /// This age, if the call is at a tier that invalidations may not reach.
-    fn narrow_age_ms(&self, call: &TierCall, age_ms: u64) -> Option<u64> {
-        let tier = call.current_tier()?;
-        self.narrow[tier].then_some(age_ms)
-    }
-
     /// Stores a hit in the tiers before the one that has it, but for one of a tier that
     /// invalidations may not reach: it would be as new there.
     fn take_over(
@@ -477,12 +467,11 @@ impl StackOfTiers {
             let age_ms = now_ms.saturating_sub(hit.written_ms);
             let left_ms = hit.until_ms.saturating_sub(now_ms);
             let shown_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
-            let found = Some((value, shown_ms, age_ms));
-            let narrow_age_ms = self.narrow_age_ms(call, age_ms);
-            let is_current = narrow_age_ms.is_none_or(|age_ms| age_ms < self.narrow_ms);
+            let narrow_age_ms = self.stack.narrow_age_ms(call, &hit, now_ms);
+            let found = Some((value, shown_ms, age_ms, narrow_age_ms.unwrap_or(0)));
+            let is_current = narrow_age_ms.is_none_or(|age_ms| self.stack.is_within_span(age_ms));
             if left_ms > least_ms && is_current {
                 self.take_over(py, call, &hit, narrow_age_ms.is_some())?;
-                answers.narrow_age_ms = narrow_age_ms.unwrap_or(0);
                 answers.found = found;
                 return Ok(answers);
             }
@@ -539,7 +528,7 @@ fn is_kept(stored: StoredInTiers) -> Option<bool> {
     match stored {
         StoredInTiers::Kept => Some(true),
         StoredInTiers::Overtaken => Some(false),
-        StoredInTiers::Nowhere => None,
+        StoredInTiers::KeptNarrow | StoredInTiers::Nowhere => None,
     }
 }
 
@@ -669,12 +658,12 @@ impl TierReader {
         let TierAnswers {
             found, old, next, ..
         } = answers;
-        if let (Some((value, left_ms, _)), None) = (&found, &old)
+        if let (Some((value, left_ms, _, narrow_age_ms)), None) = (&found, &old)
             && call.is_without_trouble()
         {
             let bytes = answers.found_bytes;
             // Memory may have it for what a narrow tier has left of its span.
-            let begin_s = begin_s - answers.narrow_age_ms as f64 / 1e3;
+            let begin_s = begin_s - *narrow_age_ms as f64 / 1e3;
             if let Some(answer) = self.for_memory(py, value, *left_ms, bytes, key, begin_s)? {
                 return Ok(answer);
             }

@@ -73,9 +73,6 @@ _Answer = tuple[Any, float, bool]
 class BackedFunction:
     """The entries of one function in its tiers."""
 
-    #: Whether a file stands next to a server: what other hosts invalidate does not reach it.
-    _is_mixed = False
-
     def __init__(
         self, function: Any, config: Any, settings: dict[str, Any], is_async: bool
     ) -> None:
@@ -249,8 +246,6 @@ class BackedFunction:
         stack = self._stack
         if stack is None:
             stack = self._stack = _tiers.stack_of(*self.rules, STALE_S)
-            kinds = [isinstance(one, _tiers.FileBackend) for one in self.rules[0]]
-            self._is_mixed = any(kinds) and not all(kinds)
         return stack
 
     def _names_of(self, tags: Iterable[str]) -> bytes:
@@ -441,15 +436,14 @@ class BackedFunction:
             reading.wait_s = max(0, next_ms) / 1_000
             reading.is_elsewhere = next_ms == 0
             return
-        value, left_ms, age_ms = found
+        value, left_ms, age_ms, narrow_age_ms = found
         reading.found = (value,)
         reading.call = None
         if not reading.options.is_counted:
             return
         self.hits += 1
-        if self._is_mixed:
-            # Memory may have it for what a file has left of its span.
-            reading.memory_s = max(0.0, STALE_S - age_ms / 1_000)
+        # Memory may have it for what a file next to a server has left of its span.
+        reading.memory_s = STALE_S - narrow_age_ms / 1_000
         if left_ms is None:
             return
         fresh_ms = left_ms - self._kept_ms
@@ -548,7 +542,7 @@ class BackedFunction:
             lifetime_s = self._lifetime(value)
             if lifetime_s == 0:
                 return 0.0
-            # What no tier has is as old as the reading it was computed from.
+            # What no tier has that invalidations reach is as old as the run of its body.
             until_s = reading.begin_s + STALE_S
             now_s = time.monotonic()
             if reading.call is not None:
@@ -564,7 +558,7 @@ class BackedFunction:
     def _store(
         self, reading: Reading, call: _native.StackedCall, value: Any, lifetime_s: float | None
     ) -> bool | None:
-        """Whether it was stored; None if no tier has it, or not yet."""
+        """Whether it was stored; None if no tier that invalidations reach has it, or not yet."""
         lifetime_ms = self._lifetime_ms(lifetime_s)
         # A mistake in it is the caller's error, and raised.
         tags = b"" if self._own_tags_of is None else self._names_of(self._own_tags_of(value))

@@ -70,8 +70,9 @@ class SharedFile:
     def announce(self, notice: bytes) -> None: ...
     def listen(self, on_notice: Callable[[bytes | None], bool]) -> None: ...
 
-# A value, the milliseconds it has left, None for no end, and those it has had already.
-FoundValue = tuple[Any, int | None, int]
+# A value, the milliseconds it has left, None for no end, those it has had already, and those of
+# them that count for memory: its age in a file next to a server, else 0.
+FoundValue = tuple[Any, int | None, int, int]
 
 # Operations that did not take place, and failures: their kind, and what happened.
 Troubles = tuple[int, list[tuple[str, str]]]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::host::{ByProcess, FORKS_MAX, Host};
+use crate::narrow::NarrowTier;
 use crate::tier::{
     JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket,
     Stored, Tier, TierError, TierFault, TokenName,
@@ -212,6 +213,14 @@ impl FileTier {
         Err(TierError::new(TierFault::Damaged, text))
     }
 
+    fn set_record(
+        &self,
+        record: NewRecord<'_>,
+        ticket: Option<MissTicket>,
+    ) -> Result<Stored, TierError> {
+        self.with(|opened, _| opened.set(record, ticket, &self.host))
+    }
+
     fn condemn(&self, opened: &Arc<OpenedFile>, why: &TierError) -> Result<(), TierError> {
         let state = self.generation()?.state.write();
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
@@ -248,6 +257,25 @@ impl LeasingTier for FileTier {
     }
 }
 
+impl NarrowTier for FileTier {
+    fn set_known_at(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        ticket: Option<MissTicket>,
+        known_ms: u64,
+    ) -> Result<Stored, TierError> {
+        let record = NewRecord {
+            key,
+            value,
+            lifetime_ms,
+            known_ms: Some(known_ms),
+        };
+        self.set_record(record, ticket)
+    }
+}
+
 impl Tier for FileTier {
     fn check(&self) -> Result<(), TierError> {
         self.opened().map(drop)
@@ -272,8 +300,9 @@ impl Tier for FileTier {
             key,
             value,
             lifetime_ms,
+            known_ms: None,
         };
-        self.with(|opened, _| opened.set(record, ticket, &self.host))
+        self.set_record(record, ticket)
     }
 
     fn joint_reads(&self) -> Option<&dyn JointReads> {

@@ -20,6 +20,7 @@ mod idle;
 mod known;
 mod leases;
 mod memcached;
+mod narrow;
 mod paced;
 pub mod policy;
 mod protocol;
@@ -41,6 +42,7 @@ pub use file::{
 };
 pub use host::Host;
 pub use memcached::MemcachedStore;
+pub use narrow::{NarrowTier, NarrowTiers};
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};
 pub use redis::{LoopReads, NOTICE_BYTES_MAX, RedisTier, read_answer};
 pub use releases::ReleaseWaker;

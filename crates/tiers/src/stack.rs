@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::breaker::BreakerAnswer;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
+use super::narrow::{NarrowStore, NarrowTiers};
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
 use super::releases::{ReleaseWait, ReleaseWaker};
 use super::tier::{
@@ -32,6 +33,7 @@ pub struct TierStack {
 
 struct StackShared {
     tiers: Vec<Arc<dyn Tier>>,
+    narrow: NarrowTiers,
     settings: GateSettings,
     host: Host,
     gates: ByProcess<StackGates>,
@@ -57,6 +59,9 @@ pub struct TierCall {
     has_value: bool,
     has_own_tags: bool,
     own_tags: Vec<TokenName>,
+    /// What other hosts have invalidated before this is in no answer that follows: when the body
+    /// may begin, or before the tier was read that has the value.
+    known_ms: u64,
     /// What each tier that missed the value gave to store it.
     rights: Vec<Option<StoreRight>>,
     lease: Option<HeldLease>,
@@ -131,6 +136,9 @@ struct NewValue<'a> {
 pub enum StoredInTiers {
     /// At least one has it, and nothing it depends on was deleted meanwhile.
     Kept,
+    /// As that, but in narrow tiers only: what other hosts have invalidated since the body began is
+    /// not known.
+    KeptNarrow,
     /// Something was deleted while it was computed: it is the answer to its own call and no other.
     Overtaken,
     /// No tier has it.
@@ -156,10 +164,21 @@ pub struct TierState {
 impl TierStack {
     /// A stack of these tiers, nearest first, with one gate each in every process.
     pub fn new(tiers: Vec<Arc<dyn Tier>>, settings: GateSettings, host: Host) -> TierStack {
+        TierStack::with_narrow(tiers, NarrowTiers::default(), settings, host)
+    }
+
+    /// As that, with some tiers that are narrow.
+    pub fn with_narrow(
+        tiers: Vec<Arc<dyn Tier>>,
+        narrow: NarrowTiers,
+        settings: GateSettings,
+        host: Host,
+    ) -> TierStack {
         let leases = tiers.iter().map(|_| ByProcess::new(&host)).collect();
         let shared = StackShared {
             leasing: tiers.iter().map(|tier| tier.leases().is_some()).collect(),
             tiers,
+            narrow,
             settings,
             host,
             gates: ByProcess::new(&host),
@@ -180,14 +199,16 @@ impl TierStack {
         rule: LeaseRule,
     ) -> TierCall {
         let tiers = self.shared.tiers.len();
+        let now_ms = self.now_ms();
         TierCall {
-            steps: CallPolicy::new(self.shared.leasing.clone(), rule, CALL_MS, self.now_ms()),
+            steps: CallPolicy::new(self.shared.leasing.clone(), rule, CALL_MS, now_ms),
             key: key.to_vec(),
             names,
             is_forced,
             has_value: false,
             has_own_tags: false,
             own_tags: Vec::new(),
+            known_ms: now_ms,
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
             pause_ms: PAUSE_MS.0,
@@ -208,6 +229,7 @@ impl TierStack {
             call.steps.waited(now_ms);
         }
         loop {
+            call.known_ms = now_ms;
             match call.steps.next(now_ms) {
                 CallStep::Ask(tier) => {
                     if let Some(hit) = self.ask_tier(call, tier) {
@@ -319,6 +341,17 @@ impl TierStack {
         call.lease = None;
     }
 
+    /// How old the hit is, if the tier that has it is narrow.
+    pub fn narrow_age_ms(&self, call: &TierCall, hit: &StackHit, now_ms: u64) -> Option<u64> {
+        let is_narrow = self.shared.narrow.has(call.current_tier()?);
+        is_narrow.then(|| now_ms.saturating_sub(hit.written_ms))
+    }
+
+    /// Whether a hit of this age in a narrow tier may be the answer.
+    pub fn is_within_span(&self, narrow_age_ms: u64) -> bool {
+        self.shared.narrow.is_within_span(narrow_age_ms)
+    }
+
     /// The hit is the answer. Tiers before it store it for what is left of its life.
     pub fn accept(&self, call: &mut TierCall, found: &StackHit) {
         call.steps.hit(self.now_ms());
@@ -375,27 +408,40 @@ impl TierStack {
 
     fn store_in_turn(&self, call: &mut TierCall, value: &NewValue<'_>) -> StoredInTiers {
         let mut stored = StoredInTiers::Nowhere;
-        while let CallStep::Store(tier) = call.steps.next(self.now_ms()) {
+        let mut known_ms = call.known_ms;
+        loop {
+            let now_ms = self.now_ms();
+            let CallStep::Store(tier) = call.steps.next(now_ms) else {
+                return stored;
+            };
             call.steps.stored();
             if stored == StoredInTiers::Overtaken {
                 // A value that was overtaken in one tier is old in all of them, also in those that
                 // a deletion by another host does not reach.
                 continue;
             }
+            let narrow = self.shared.narrow.store_of(tier, known_ms);
+            if narrow.is_some() && !self.is_within_span(now_ms.saturating_sub(known_ms)) {
+                continue;
+            }
             let right = call.rights[tier].as_ref().expect("a tier that has missed");
             let host = &self.shared.host;
-            let done = (self.shared).operate(tier, |one| call.store_in(one, right, value, host));
-            match done {
+            let store = |one: &dyn Tier| call.store_in(one, narrow, right, value, host);
+            match self.shared.operate(tier, store) {
                 GatedOperation::Done(false) => stored = StoredInTiers::Overtaken,
-                GatedOperation::Done(true) if stored == StoredInTiers::Nowhere => {
+                GatedOperation::Done(true) if narrow.is_none() => {
+                    // Nothing had been invalidated when this began.
+                    known_ms = now_ms;
                     stored = StoredInTiers::Kept;
+                }
+                GatedOperation::Done(true) if stored == StoredInTiers::Nowhere => {
+                    stored = StoredInTiers::KeptNarrow;
                 }
                 GatedOperation::Done(true) => {}
                 GatedOperation::Rejected => call.rejected += 1,
                 GatedOperation::Failed(error) => call.failures.push(error),
             }
         }
-        stored
     }
 
     /// Deletes the entry of `key`, in the farthest tier first: a nearer one could be filled again
@@ -556,6 +602,7 @@ impl TierCall {
     fn store_in(
         &self,
         tier: &dyn Tier,
+        narrow: Option<NarrowStore<'_>>,
         right: &StoreRight,
         value: &NewValue<'_>,
         host: &Host,
@@ -569,7 +616,11 @@ impl TierCall {
                 return Ok(false);
             }
         }
-        let stored = tier.set(&right.key, &bytes, value.lifetime_ms, right.ticket)?;
+        let (key, lifetime_ms, ticket) = (&right.key, value.lifetime_ms, right.ticket);
+        let stored = match narrow {
+            Some(narrow) => narrow.set(key, &bytes, lifetime_ms, ticket)?,
+            None => tier.set(key, &bytes, lifetime_ms, ticket)?,
+        };
         if stored == Stored::Overtaken {
             return Ok(false);
         }

@@ -108,7 +108,8 @@ pub enum Lookup {
 pub struct TierHit {
     bytes: Vec<u8>,
     value: Range<usize>,
-    /// When it was stored, in milliseconds of the host's clock.
+    /// When it was stored, or was last known not to be invalidated, in milliseconds of the host's
+    /// clock.
     pub written_ms: u64,
     /// When it expires, in milliseconds of the host's clock, or [`NEVER_MS`].
     pub until_ms: u64,

@@ -45,6 +45,7 @@ impl OpenedFile {
                 key: &name,
                 value: holder,
                 lifetime_ms: Some(lifetime_ms),
+                known_ms: None,
             };
             self.write_record(place, &mut bucket, record, host)?;
             is_over && !is_own

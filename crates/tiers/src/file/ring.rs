@@ -37,6 +37,8 @@ pub struct NewRecord<'a> {
     pub value: &'a [u8],
     /// For ever if `None`.
     pub lifetime_ms: Option<u64>,
+    /// When nothing had invalidated it, before now.
+    pub known_ms: Option<u64>,
 }
 
 impl OpenedFile {
@@ -238,12 +240,14 @@ impl OpenedFile {
         record: NewRecord<'_>,
         host: &Host,
     ) -> Result<RecordPlace, TierError> {
-        let written_ms = (host.now_ms)();
+        let now_ms = (host.now_ms)();
         let head = RecordHead {
             position,
             until_ms: (record.lifetime_ms)
-                .map_or(NEVER_MS, |life_ms| written_ms.saturating_add(life_ms)),
-            written_ms,
+                .map_or(NEVER_MS, |life_ms| now_ms.saturating_add(life_ms)),
+            written_ms: record
+                .known_ms
+                .map_or(now_ms, |known_ms| known_ms.min(now_ms)),
         };
         let bytes = layout::record_bytes(head, record.key, record.value, self.seed);
         let at = self.record_at(position);
@@ -331,6 +335,7 @@ mod tests {
             key,
             value,
             lifetime_ms: None,
+            known_ms: None,
         }
     }
 
@@ -338,6 +343,28 @@ mod tests {
         match file.get(key, 0).unwrap() {
             Lookup::Hit(hit) => Some(hit.value().to_vec()),
             Lookup::Miss(_) => None,
+        }
+    }
+
+    #[test]
+    fn age_of_a_record_counts_from_when_it_was_known_and_its_lifetime_from_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host {
+            now_ms: || 5_000,
+            ..Host::of_this_machine(|| 0).unwrap()
+        };
+        let file = opened(folder.path(), 1, &host);
+        for (known_ms, written_ms) in [(None, 5_000), (Some(2_000), 2_000), (Some(9_000), 5_000)] {
+            let record = NewRecord {
+                lifetime_ms: Some(10_000),
+                known_ms,
+                ..record(b"k", b"v")
+            };
+            assert_eq!(file.set(record, None, &host).unwrap(), Stored::Kept);
+            let Lookup::Hit(hit) = file.get(b"k", 5_000).unwrap() else {
+                panic!("it was stored");
+            };
+            assert_eq!((hit.written_ms, hit.until_ms), (written_ms, 15_000));
         }
     }
 

@@ -5,13 +5,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tiers::{
-    LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS, Stored, Tier,
-    TierError, TierFault, TierHit,
+    LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS, NarrowTier,
+    Stored, Tier, TierError, TierFault, TierHit,
 };
 
 #[derive(Default)]
 pub struct FaultyTier {
-    values: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    /// With what each was written at, 0 if nothing said so.
+    values: Mutex<HashMap<Vec<u8>, (Vec<u8>, u64)>>,
+    /// Runs after each value is stored.
+    pub after_set: Mutex<Option<fn()>>,
     deletions: AtomicU64,
     leases: Mutex<HashMap<Vec<u8>, LeaseHolder>>,
     pub is_failing: AtomicBool,
@@ -82,6 +85,28 @@ impl LeasingTier for FaultyTier {
     }
 }
 
+impl NarrowTier for FaultyTier {
+    fn set_known_at(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        _: Option<u64>,
+        ticket: Option<MissTicket>,
+        known_ms: u64,
+    ) -> Result<Stored, TierError> {
+        self.fail()?;
+        let mut values = self.values.lock().unwrap();
+        if ticket.is_some_and(|ticket| ticket != self.ticket_now()) {
+            return Ok(Stored::Overtaken);
+        }
+        values.insert(key.to_vec(), (value.to_vec(), known_ms));
+        if let Some(act) = *self.after_set.lock().unwrap() {
+            act();
+        }
+        Ok(Stored::Kept)
+    }
+}
+
 impl Tier for FaultyTier {
     fn check(&self) -> Result<(), TierError> {
         self.checks.fetch_add(1, Ordering::SeqCst);
@@ -93,7 +118,10 @@ impl Tier for FaultyTier {
         self.fail()?;
         let values = self.values.lock().unwrap();
         Ok(match values.get(key) {
-            Some(value) => Lookup::Hit(TierHit::new(value.clone(), 0..value.len(), 0, NEVER_MS)),
+            Some((value, written_ms)) => {
+                let all = 0..value.len();
+                Lookup::Hit(TierHit::new(value.clone(), all, *written_ms, NEVER_MS))
+            }
             None => Lookup::Miss(self.ticket_now()),
         })
     }
@@ -107,16 +135,10 @@ impl Tier for FaultyTier {
         &self,
         key: &[u8],
         value: &[u8],
-        _: Option<u64>,
+        lifetime_ms: Option<u64>,
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError> {
-        self.fail()?;
-        let mut values = self.values.lock().unwrap();
-        if ticket.is_some_and(|ticket| ticket != self.ticket_now()) {
-            return Ok(Stored::Overtaken);
-        }
-        values.insert(key.to_vec(), value.to_vec());
-        Ok(Stored::Kept)
+        self.set_known_at(key, value, lifetime_ms, ticket, 0)
     }
 
     fn leases(&self) -> Option<&dyn LeasingTier> {
