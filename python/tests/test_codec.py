@@ -12,11 +12,15 @@ import ipaddress
 import pathlib
 import random
 import uuid
+import zlib
 import zoneinfo
 from typing import Any, NamedTuple
 
 import attrs
 import numpy
+import pyarrow
+import pydantic
+import pydantic_core
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -226,7 +230,29 @@ class WithSlots(Exception):
     __slots__ = ("place",)
 
 
-def refuse() -> Refusal | Lost | Late | None:
+class OfMemory(MemoryError):
+    """Which the interpreter makes in a way of its own."""
+
+
+class WithEnd(Exception):
+    def __del__(self) -> None:
+        pytest.fail("it ran")
+
+
+def of_pydantic() -> pydantic_core.ValidationError:
+    """One of a class of PyO3, with fields of its own, which `BaseException` does not make."""
+    try:
+        pydantic.TypeAdapter(int).validate_python("x")
+    except pydantic_core.ValidationError as error:
+        return error
+    pytest.fail("it was taken")
+
+
+class Bare(Exception):
+    __slots__ = ()
+
+
+def refuse() -> Refusal | Lost | Late | Bare | zlib.error | None:
     return None
 
 
@@ -242,7 +268,7 @@ EXCEPTIONS = [
     UnicodeDecodeError("utf-8", b"a", 0, 1, "x"), SyntaxError("m", ("f", 1, 2, "t")),
     ExceptionGroup("several", [ValueError(1), Refusal(3)]), UserWarning("w"), noted(TypeError("t")),
     BaseExceptionGroup("all", [KeyboardInterrupt()]), KeyboardInterrupt(), Late(1.5), Lost("key"),
-    Refusal(7, why=["b"]), noted(Refusal(8)),
+    Refusal(7, why=["b"]), noted(Refusal(8)), zlib.error("c"), Bare("no references"),
 ]  # fmt: skip
 
 
@@ -282,10 +308,14 @@ def test_every_exception_of_the_interpreter_is_known() -> None:
 
 
 def test_exceptions_that_hold_more_are_refused() -> None:
-    for kind in (OfFiles, WithSlots):
+    codec = Codec(of_pydantic)
+    values = [OfFiles(), WithSlots(), OfMemory(), pyarrow.lib.ArrowMemoryError(), of_pydantic()]
+    for value in [*values, pydantic_core.PydanticOmit()]:
+        kind = type(value)
         words = f"is a {kind.__name__}, which has more than its arguments and attributes"
         with pytest.raises(TypeError, match=words):
-            dumps(kind(), CODEC)
+            dumps(value, codec)
+    for kind in [WithEnd, *map(type, values)]:
         with pytest.raises(TypeError, match="exception that has no more than its arguments"):
             register_class(kind)
     with pytest.raises(TypeError, match="is a Refusal, which this function may not restore"):

@@ -5,6 +5,7 @@ exception stay behind.
 """
 
 import builtins
+import struct
 from typing import Any
 
 #: Made again by their own code, which is the interpreter's.
@@ -13,18 +14,28 @@ BUILT_IN: frozenset[type[BaseException]] = frozenset(
     for kind in vars(builtins).values()
     if isinstance(kind, type) and issubclass(kind, BaseException)
 )
-#: The flag of a class that code has made.
-_HEAP_TYPE = 1 << 9
+#: The place of weak references, of which a class adds one to a base without.
+_POINTER_BYTES = struct.calcsize("P")
 
 
 def is_restorable(kind: type[BaseException]) -> bool:
     """Whether all that an instance has are its arguments and its ``__dict__``."""
-    base: type = kind
-    while base.__flags__ & _HEAP_TYPE and base.__base__ is not None:
-        base = base.__base__
-    has_slots = any(vars(one).get("__slots__") for one in kind.__mro__)
-    # Others, as OSError, have fields that only their own ``__init__`` fills.
-    return base.__basicsize__ == BaseException.__basicsize__ and not has_slots
+    # Fields of C, of Rust or in `__slots__` make an instance larger, in whatever class they are.
+    has_references = kind.__weakrefoffset__ > 0
+    plain_bytes = BaseException.__basicsize__ + has_references * _POINTER_BYTES
+    return kind.__basicsize__ == plain_bytes and _is_made_by_base(kind)
+
+
+def _is_made_by_base(kind: type[BaseException]) -> bool:
+    """Whether the interpreter makes one past the ``__new__`` of its class."""
+    if hasattr(kind, "__del__"):
+        # It would run for the one made here.
+        return False
+    try:
+        BaseException.__new__(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def parts_of(value: BaseException) -> Any:
