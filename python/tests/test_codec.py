@@ -11,6 +11,7 @@ import inspect
 import ipaddress
 import pathlib
 import random
+import re
 import uuid
 import zlib
 import zoneinfo
@@ -205,6 +206,24 @@ def test_memoryviews_come_back_as_they_were(view: memoryview, copied: str) -> No
     for name in ("format", "shape", "readonly", "itemsize"):
         assert getattr(found, name) == getattr(view, name), name
     assert found.tobytes() == view.tobytes()
+
+
+@pytest.mark.parametrize("mode", ["auto", "deep"])
+@pytest.mark.parametrize(
+    "array", [numpy.zeros(1, ">i4"), numpy.zeros((0, 2), "u1"), numpy.zeros(1, "i4,f8")]
+)
+def test_memoryview_that_cannot_be_made_again_is_refused_before_it_is_kept(
+    array: Any, mode: Any
+) -> None:
+    view = memoryview(array)
+    function = cache(copy=mode)(lambda: view)
+    form = re.escape(f"format {view.format!r} and shape {view.shape} that cannot be copied")
+    for _ in range(2):
+        with pytest.raises(TypeError, match=form):
+            function()
+    assert function.cache_info().currsize == 0
+    shared = cache(copy="share")(lambda: view)
+    assert shared() is shared() is view
 
 
 class Refusal(Exception):

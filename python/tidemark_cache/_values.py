@@ -163,6 +163,14 @@ def _memory(value: Any) -> tuple[Callable[[Any], Any], Any]:
             return whole if form == "B" else whole.cast(form)
         return whole.cast(form, shape)
 
+    try:
+        view(None)
+    except (TypeError, ValueError) as error:
+        # Of another order of bytes, of several fields, or of several dimensions without an item.
+        raise TypeError(
+            f"a cached function returned a memoryview of format {form!r} and shape {shape} that "
+            f"cannot be copied for each caller ({error}); copy='share' hands out the same object"
+        ) from error
     return view, None
 
 
