@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import os
 import pathlib
 import random
@@ -298,12 +299,18 @@ function(1)
 
 
 class Proxy:
-    """Passes bytes on to a server, and delays, drops or cuts them now and then."""
+    """Passes messages on to a server, and while it is rough, delays, drops or cuts some of each
+    ``PERIOD``."""
+
+    #: A prime: what follows a rhythm of its own, as question and answer, meets each fault in turn.
+    PERIOD = 97
+    DROPPED, CUT, DELAYED = (11,), (23,), (5, 37, 71)
 
     def __init__(self, target: pathlib.Path, seed: int) -> None:
         self.target = target
         self.chance = random.Random(seed)
         self.is_rough = False
+        self.turns = itertools.count()
         #: What it did to messages.
         self.dropped = self.cut = self.delayed = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -328,15 +335,15 @@ class Proxy:
     def _pass(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := source.recv(65_536):
-                turn = self.chance.random() if self.is_rough else 1.0
-                if turn < 0.01:
+                turn = next(self.turns) % self.PERIOD if self.is_rough else None
+                if turn in self.DROPPED:
                     # As if it had never been sent.
                     self.dropped += 1
                     continue
-                if turn < 0.02:
+                if turn in self.CUT:
                     self.cut += 1
                     break
-                if turn < 0.05:
+                if turn in self.DELAYED:
                     self.delayed += 1
                     time.sleep(self.chance.random() * 0.3)
                 target.sendall(piece)
@@ -411,7 +418,7 @@ def test_no_answer_is_older_than_three_seconds(server: Server, tmp_path: pathlib
     assert min(of_memory, of_tier, failures) > 0 and runs < calls, counts
     for count in counts:
         assert count[0] > 0 and count[2] + count[3] > 0, counts
-    assert min(proxy.dropped, proxy.cut, proxy.delayed) > 0
+    assert min(proxy.dropped, proxy.cut, proxy.delayed) > 0, next(proxy.turns)
 
 
 def write_history(server: Server, proxy: Proxy, files: list[pathlib.Path], end: float) -> None:
