@@ -353,9 +353,16 @@ def worse(rows: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[str]
 
 
 def wanted(part: str | None) -> list[Row]:
-    """All rows, or those with this in their name and what the machine adds."""
+    """All rows, or those with this in their name and what the machine adds.
+
+    Raises:
+        LookupError: when no row has it.
+    """
     rows = [*floors(), *hits(), *copies(), *others(), *free_threads(), *peers(), *tiers()]
     found = [row for row in rows if part is None or part in row.what]
+    if not found:
+        names = ", ".join(dict.fromkeys(repr(row.what) for row in rows))
+        raise LookupError(f"no row has {part!r} in its name; there are {names}")
     return found if part is None else [rows[0], *found]
 
 
@@ -372,6 +379,10 @@ def main() -> int:
         accepted = json.loads((arguments.against / "run.json").read_text())
         if accepted["interpreter"]["version"] != about["version"]:
             parser.error(f"{arguments.against} is a run of {accepted['interpreter']['version']}")
+    try:
+        to_measure = wanted(arguments.only)
+    except LookupError as error:
+        parser.error(f"--only: {error}")
     built = "with" if about["optimised"] else "not known to be built with"
     load = about["load"][0]
     lines = [f"{about['version']}, {built} profile-guided optimisation; load {load:.1f}"]
@@ -383,7 +394,7 @@ def main() -> int:
     print("\n".join(lines), flush=True)
     runs, batches = (1, 2) if arguments.quick else (5, 15)
     rows, wrong = [], []
-    for row in wanted(arguments.only):
+    for row in to_measure:
         try:
             rows.append(timing.measured(row, runs, batches))
         except timing.WrongCounts as error:

@@ -162,6 +162,21 @@ def waited(side: Side) -> Side:
     return Side(timed, 1_000)
 
 
+def connected(path: str) -> socket.socket:
+    """A connection to a server that may still be starting."""
+    end = time.monotonic() + 30
+    while True:
+        client = socket.socket(socket.AF_UNIX)
+        try:
+            client.connect(path)
+            return client
+        except OSError:
+            client.close()
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
 def servers() -> list[Row]:
     if shutil.which("redis-server") is None:
         print("redis-server is not here: no rows of Redis")
@@ -172,13 +187,10 @@ def servers() -> list[Row]:
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(server.kill)
-    while not pathlib.Path(path).exists():
-        time.sleep(0.01)
+    client = connected(path)
     function = tiered(RedisBackend(f"redis+unix://{path}", listen=False), lambda n: n, "small")
     codec = _codec.Codec(lambda number: number)
     frame = _native.dumps(1, codec)
-    client = socket.socket(socket.AF_UNIX)
-    client.connect(path)
 
     def asked(*parts: bytes) -> bytes:
         texts = [b"$%d\r\n%s\r\n" % (len(part), part) for part in parts]
