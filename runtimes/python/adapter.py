@@ -82,20 +82,11 @@ class Wire:
         self.socket.setblocking(True)
         os.set_inheritable(descriptor, False)
         self.lock = threading.Lock()
-        self.waiting = []
-
-    def send_soon(self, frames):
-        """Sends frames with others, when the thread that reads has called what it has read."""
-        with self.lock:
-            self.waiting.append(frames)
 
     def send(self, frames):
-        """Sends what waits, and these frames behind it."""
+        """Sends at once: the handler that is called next may fork, or end the process."""
+        view = memoryview(frames)
         with self.lock:
-            if self.waiting:
-                frames = b"".join([*self.waiting, frames])
-                self.waiting.clear()
-            view = memoryview(frames)
             while view:
                 try:
                     # What waits here for room holds its own thread alone.
@@ -199,8 +190,7 @@ class Execution:
                 self.answer = None
                 self.adapter.runs.pop(self.number, None)
                 break
-        wire, is_read_here = self.adapter.wire, self.adapter.reader.own == threading.get_ident()
-        (wire.send_soon if is_read_here else wire.send)(b"".join(parts))
+        self.adapter.wire.send(b"".join(parts))
 
 
 class Request:
@@ -430,11 +420,8 @@ class Reader:
         self.own = threading.get_ident()
         try:
             while self.own == threading.get_ident():
-                self.adapter.wire.send(b"")
                 self.adapter.read(0)
                 self.call_ready()
-            # The other one may have done so before the last answer of this one.
-            self.adapter.wire.send(b"")
         except BaseException:
             sys.__excepthook__(*sys.exc_info())
             os._exit(1)
@@ -457,7 +444,7 @@ class Reader:
         return True
 
     def call_ready(self):
-        took, held = None, 0
+        took = None
         while True:
             with self.lock:
                 if self.own != threading.get_ident():
@@ -475,10 +462,6 @@ class Reader:
             began = time.monotonic()
             contextvars.copy_context().run(self.adapter.execute, run)
             took = time.monotonic() - began
-            held += took
-            if held > QUICK:
-                self.adapter.wire.send(b"")  # No answer waits longer for others.
-                held = 0
 
     def ended(self, took):
         if took <= QUICK:

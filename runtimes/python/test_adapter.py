@@ -3,8 +3,11 @@
 import json
 import pathlib
 import queue
+import re
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -23,7 +26,7 @@ def loaded():
     assert text.endswith(SERVE)
     adapter = types.ModuleType("adapter")
     exec(compile(text.removesuffix(SERVE), str(PATH), "exec"), vars(adapter))
-    adapter.SocketWire, adapter.Wire = adapter.Wire, RecordedWire
+    adapter.Wire = RecordedWire
     return adapter
 
 
@@ -32,25 +35,22 @@ class RecordedWire:
 
     def __init__(self, descriptor):
         self.sent = b""
-        self.waiting = b""
-
-    def send_soon(self, frames):
-        self.waiting += frames
 
     def send(self, frames):
-        self.sent += self.waiting + frames
-        self.waiting = b""
+        self.sent += frames
 
 
 ADAPTER = loaded()
+ANSWER = [ADAPTER.RESPONSE, ADAPTER.BODY]
 
 
-def sent_frames(adapter):
-    rest, frames = adapter.wire.sent, []
+def frames_of(rest):
+    """Kind, number of the execution and payload of each."""
+    frames = []
     while rest:
-        length, kind, _ = ADAPTER.HEAD.unpack_from(rest)
+        length, kind, number = ADAPTER.HEAD.unpack_from(rest)
         end = ADAPTER.HEAD.size + length
-        frames.append((kind, rest[ADAPTER.HEAD.size : end]))
+        frames.append((kind, number, rest[ADAPTER.HEAD.size : end]))
         rest = rest[end:]
     return frames
 
@@ -101,7 +101,6 @@ class ReadAdapter:
     def __init__(self):
         self.chunks = queue.SimpleQueue()
         self.apart = 0
-        self.wire = RecordedWire(None)
         self.reader = ADAPTER.Reader(self)
         threading.Thread(target=self.reader.serve, daemon=True).start()
 
@@ -166,66 +165,67 @@ class ReaderTurns(unittest.TestCase):
             self.called(self.adapter.reader.apart)
             self.assertEqual(self.called(1), [self.adapter.reader.own])
 
-    def test_answers_of_what_was_read_at_once_leave_together(self):
-        ADAPTER.QUICK = END_S
-        wire, sent = self.adapter.wire, []
 
-        def answer():
-            sent.append(wire.sent)
-            wire.send_soon(b"a")
+class ServedAdapter:
+    """The adapter as a program: one thread calls what is read at once, however long it takes."""
 
-        self.called(3, answer)
-        self.until_sent(b"aaa")
-        self.assertEqual(sent, [b"", b"", b""])
+    def __init__(self, code):
+        self.folder = tempfile.TemporaryDirectory()
+        pathlib.Path(self.folder.name, "main.py").write_text(code, encoding="utf-8")
+        times = re.compile(r"^(QUICK|LOOK) = .*$", re.MULTILINE)
+        text, count = times.subn(rf"\1 = {END_S}", PATH.read_text(encoding="utf-8"))
+        assert count == 2
+        self.socket, theirs = socket.socketpair()
+        self.socket.settimeout(END_S)
+        shell = ["/bin/sh", "-c", 'exec 3<&0 4>/dev/null </dev/null "$@"', "sh"]
+        program = [*shell, sys.executable, "-I", "-B", "-W", "ignore", "-c", text]
+        self.process = subprocess.Popen(program, stdin=theirs)
+        theirs.close()
+        limits = {"memory_mib": 64, "log_chars": 99, "body_bytes": 99, "concurrency": 9}
+        setup = {"has_starts": True, "variables": {}, "limits": limits}
+        setup |= {"folder": self.folder.name, "entrypoint": "main.py"}
+        self.socket.sendall(ADAPTER.pieces(ADAPTER.SETUP, 0, json.dumps(setup).encode()))
+        assert self.socket.recv(len(ADAPTER.frame(ADAPTER.STARTED, 0))) != b""
 
-    def test_answer_does_not_wait_for_slow_handlers(self):
-        ADAPTER.QUICK = -1
-        wire, sent = self.adapter.wire, []
-
-        def answer():
-            sent.append(wire.sent)
-            wire.send_soon(b"a")
-
-        self.adapter.chunks.put([answer, answer])
-        self.until_sent(b"aa")
-        self.assertEqual(sent, [b"", b"a"])
-
-    def test_answer_does_not_wait_for_a_handler_that_holds_up_its_thread(self):
-        ADAPTER.QUICK, ADAPTER.LOOK = END_S, HELD_S
-        wire, event = self.adapter.wire, threading.Event()
-        self.addCleanup(event.set)
-
-        def wait():
-            event.wait(END_S)
-            wire.send_soon(b"b")
-
-        self.adapter.chunks.put([lambda: wire.send_soon(b"a"), wait])
-        self.until_sent(b"a")
-        # Its own does not wait for what comes next.
-        event.set()
-        self.until_sent(b"ab")
-
-    def until_sent(self, frames):
-        end = time.monotonic() + END_S
-        while self.adapter.wire.sent != frames and time.monotonic() < end:
-            time.sleep(0.001)
-        self.assertEqual(self.adapter.wire.sent, frames)
+    def run(self, paths):
+        """Sends requests at once. What comes of them, up to the end of the process."""
+        sent = []
+        for number, path in enumerate(paths, 1):
+            head = {"headers": {}, "method": "POST", "path": path}
+            sent.append(ADAPTER.pieces(ADAPTER.REQUEST, number, json.dumps(head).encode()))
+            sent.append(ADAPTER.frame(ADAPTER.BODY, number, b"\1"))
+        self.socket.sendall(b"".join(sent))
+        self.socket.shutdown(socket.SHUT_WR)
+        chunks = []
+        while chunk := self.socket.recv(65536):
+            chunks.append(chunk)
+        self.socket.close()
+        self.process.wait(END_S)
+        self.folder.cleanup()
+        return frames_of(b"".join(chunks))
 
 
-class AdapterWire(unittest.TestCase):
-    def test_what_waits_is_sent_first(self):
-        ours, theirs = socket.socketpair()
-        wire = ADAPTER.SocketWire(theirs.detach())
-        ours.settimeout(0)
-        wire.send_soon(b"a")
-        wire.send_soon(b"b")
-        self.assertRaises(BlockingIOError, ours.recv, 9)
-        wire.send(b"c")
-        self.assertEqual(ours.recv(9), b"abc")
-        wire.send(b"")
-        self.assertRaises(BlockingIOError, ours.recv, 9)
-        ours.close()
-        wire.socket.close()
+class AnswersOfNeighbours(unittest.TestCase):
+    """A handler runs after the answer of the one before it has been sent."""
+
+    def kinds(self, act):
+        """What comes of an execution, and of one that was read with it and does so."""
+        code = f"import os\n\ndef main(context):\n    {act}\n    return context.res.text('ok')\n"
+        frames = ServedAdapter(code).run(["/first", "/second"])
+        return [[kind for kind, number, _ in frames if number == at] for at in (1, 2)]
+
+    def test_handler_that_forks_does_not_send_them_again(self):
+        first, second = self.kinds(
+            "if context.req.path == '/second' and os.fork() == 0: print('child'); os._exit(0)"
+        )
+        self.assertEqual(first, ANSWER)
+        # What the child prints comes before the answer or after it: no one waits for the child.
+        self.assertIn(ADAPTER.LOG, second)
+        self.assertEqual([kind for kind in second if kind != ADAPTER.LOG], ANSWER)
+
+    def test_handler_that_ends_the_process_does_not_lose_them(self):
+        first, second = self.kinds("context.req.path == '/second' and os._exit(7)")
+        self.assertEqual((first, second), (ANSWER, []))
 
 
 class AdapterThreads(unittest.TestCase):
@@ -236,9 +236,9 @@ class AdapterThreads(unittest.TestCase):
             cancelled = CancelledRun(line)
             if not cancelled.was_cancelled:
                 break
-            frames = sent_frames(cancelled.adapter)
-            heads = [json.loads(sent[1:]) for kind, sent in frames if kind == ADAPTER.RESPONSE]
-            starts = [kind for kind, _ in frames if kind == ADAPTER.STARTED]
+            frames = frames_of(cancelled.adapter.wire.sent)
+            heads = [json.loads(sent[1:]) for kind, _, sent in frames if kind == ADAPTER.RESPONSE]
+            starts = [kind for kind, _, _ in frames if kind == ADAPTER.STARTED]
             self.assertEqual(len(heads), 1, f"at line {line}")
             end = (cancelled.calls, len(starts), heads[0]["status"])
             self.assertIn(end, [(1, 1, 200), (0, 0, 500)], f"at line {line}")
