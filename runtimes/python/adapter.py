@@ -39,6 +39,8 @@ READ_BYTES = 65536
 # Of a text, in a frame: at most four bytes each, so that a frame holds them.
 LOG_PIECE_LETTERS = 16000
 HEADERS_BYTES_MAX = 65536
+# Of headers that are kept as JSON.
+HEADERS_KEPT_MAX = 4096
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
 HINT = "Native log detected. Use context.log() or context.error() for logging.\n"
@@ -201,21 +203,22 @@ class Request:
         self.method = head["method"]
         self.scheme = self.headers.get("x-forwarded-proto") or "http"
         self.host, port = split_host(self.headers.get("host", ""))
-        self.usual_port = 443 if self.scheme == "https" else 80
-        self.port = int(port) if port.isdigit() else self.usual_port
+        self.port = int(port) if port.isdigit() else usual_port(self.scheme)
         self.path, _, self.query_string = head["path"].partition("?")
         self.body_binary = body
+        # A handler may set these before it reads a view.
+        self._received = self.scheme, self.host, self.port, self.path, self.query_string
 
     @functools.cached_property
     def query(self):
-        pairs = (pair.partition("=") for pair in self.query_string.split("&"))
+        pairs = (pair.partition("=") for pair in self._received[-1].split("&"))
         return {key: value for key, _, value in pairs if key}
 
     @functools.cached_property
     def url(self):
-        port = "" if self.port == self.usual_port else f":{self.port}"
-        query = f"?{self.query_string}" if self.query_string else ""
-        return f"{self.scheme}://{self.host}{port}{self.path}{query}"
+        scheme, host, port, path, query = self._received
+        shown_port = "" if port == usual_port(scheme) else f":{port}"
+        return f"{scheme}://{host}{shown_port}{path}" + (f"?{query}" if query else "")
 
     @property
     def body_text(self):
@@ -233,6 +236,10 @@ class Request:
         if kind.startswith("application/json"):
             return self.body_json if self.body_binary else {}
         return self.body_binary if kind.startswith(BINARY_TYPES) else self.body_text
+
+
+def usual_port(scheme):
+    return 443 if scheme == "https" else 80
 
 
 def split_host(text):
@@ -290,13 +297,23 @@ class Refused(Exception):
 
 
 def check_status(status):
-    if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 599:
-        raise Refused(f"The response has the status {status!r}; it must be 200 to 599.")
-    return status
+    if isinstance(status, int) and not isinstance(status, bool):
+        # A number of another kind may be written in another way.
+        status = int.__index__(status)
+        if 200 <= status <= 599:
+            return status
+    raise Refused(f"The response has the status {status!r}; it must be 200 to 599.")
 
 
 def check_headers(given):
-    return headers_text(tuple([(str(name).lower(), str(value)) for name, value in given.items()]))
+    sent, count = [], 0
+    for name, value in given.items():
+        name, value = str(name).lower(), str(value)
+        if not name.startswith("x-open-runtimes-"):
+            sent.append((name, value))
+            count += len(name) + len(value)
+    make = headers_text if count <= HEADERS_KEPT_MAX else headers_text.__wrapped__
+    return make(tuple(sent))
 
 
 @functools.lru_cache(maxsize=32)
@@ -305,8 +322,6 @@ def headers_text(given):
     headers = {}
     count = 0
     for name, value in given:
-        if name.startswith("x-open-runtimes-"):
-            continue
         if not TOKEN.match(name) or not VALUE.match(value):
             raise Refused(f"The response has a header that is none: {json.dumps(name)}.")
         if name == "content-type":

@@ -228,6 +228,51 @@ class AnswersOfNeighbours(unittest.TestCase):
         self.assertEqual((first, second), (ANSWER, []))
 
 
+class RequestsAndResponses(unittest.TestCase):
+    def test_status_of_any_kind_of_number_is_answered(self):
+        class Status(int):
+            def __format__(self, form):
+                raise ValueError(form)
+
+            __str__ = __repr__ = __format__
+
+        adapter = ADAPTER.Adapter()
+        adapter.limits = {"log_chars": 10, "body_bytes": 10}
+        adapter.handler = lambda context: context.res.text("", Status(context.req.path))
+        for path, status in (("201", 201), ("99", 500)):
+            head = {"headers": {}, "method": "POST", "path": path}
+            adapter.execute(ADAPTER.Execution(adapter, int(path), head))
+            frames = frames_of(adapter.wire.sent)
+            heads = [sent for kind, at, sent in frames if (kind, at) == (ANSWER[0], int(path))]
+            self.assertEqual([json.loads(sent[1:])["status"] for sent in heads], [status])
+
+    def test_kept_headers_are_bounded(self):
+        kept = ADAPTER.headers_text.cache_info
+        text = ADAPTER.check_headers({"a": "1"})
+        count = kept().currsize
+        # No limit counts these.
+        for number in range(9):
+            headers = {"A": 1, "X-Open-Runtimes-b": f"{number}" * 1_000_000}
+            self.assertEqual(ADAPTER.check_headers(headers), text)
+        for number in range(9):
+            long = f"{number}" * ADAPTER.HEADERS_KEPT_MAX
+            self.assertEqual(json.loads(ADAPTER.check_headers({"b": long}))["b"], long)
+        self.assertEqual(kept().currsize, count)
+
+    def test_address_is_the_received_one_whenever_it_is_read(self):
+        received = {"host": "a.example:81", "x-forwarded-proto": "https"}
+        head = {"headers": received, "method": "GET", "path": "/b?c=1&d=2"}
+        request = ADAPTER.Request(head, b"")
+        request.scheme, request.host, request.port = "http", "e.example", 80
+        request.path, request.query_string = "/f", "g=3"
+        received["host"] = "h.example"
+        self.assertEqual(request.url, "https://a.example:81/b?c=1&d=2")
+        self.assertEqual(request.query, {"c": "1", "d": "2"})
+        for host, url in (("a:80", "http://a/"), ("[::1]:7", "http://[::1]:7/"), ("", "http:///")):
+            head = {"headers": {"host": host}, "method": "GET", "path": "/"}
+            self.assertEqual(ADAPTER.Request(head, b"").url, url)
+
+
 class AdapterThreads(unittest.TestCase):
     def test_run_is_either_called_or_answered_as_cancelled(self):
         line, ends = 0, set()
