@@ -9,10 +9,12 @@ use tiers::{
     Stored, Tier, TierError, TierFault, TierHit,
 };
 
+/// A value, and when it was written, 0 if nothing said so.
+type Written = (Vec<u8>, u64);
+
 #[derive(Default)]
 pub struct FaultyTier {
-    /// With what each was written at, 0 if nothing said so.
-    values: Mutex<HashMap<Vec<u8>, (Vec<u8>, u64)>>,
+    values: Mutex<HashMap<Vec<u8>, Written>>,
     /// Runs after each value is stored.
     pub after_set: Mutex<Option<fn()>>,
     deletions: AtomicU64,
