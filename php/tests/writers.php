@@ -38,11 +38,11 @@ $dropped = 0;
 foreach ( array_map( array( 'Suite', 'finish' ), $requests ) as $found ) {
 	list( $own, $refused, $faults ) = is_array( $found ) ? $found : array( array(), $found, null );
 	array_push( $times, ...$own );
-	// The native form drops a set after 50 ms, and gives up after 250 ms: where the owner of the lock got no processor for
-	// so long. All that wait for that owner do so once; a writer that did without the store from then on would do so always.
+	// The native form drops a set after 50 ms, and gives a lock up after 250 ms: where its owner got no processor for so
+	// long. All that wait for that owner do so once; a writer that did without the store from then on would do so always.
 	if ( Suite::$extension && is_array( $faults ) ) {
 		$dropped += $faults['dropped'] ?? 0;
-		$faults   = array_diff_key( $faults, array( 'dropped' => 0 ), ( $faults['failed'] ?? 0 ) <= 2 ? array( 'failed' => 0 ) : array() );
+		$faults   = array_diff_key( $faults, array( 'dropped' => 0 ), ( $faults['locked'] ?? 0 ) <= 2 ? array( 'locked' => 0 ) : array() );
 	}
 	$ended[] = array( count( $own ) > 0, $refused, $faults );
 }

@@ -92,7 +92,7 @@ class Tidemark_Native {
 			return false;
 		}
 		if ( null === $found ) {
-			$this->notices->note( 'failed', tidemark_fault( $this->table ) );
+			$this->note_fault( tidemark_fault( $this->table ) );
 		}
 		return $found;
 	}
@@ -211,9 +211,14 @@ class Tidemark_Native {
 
 	/** An old value cannot be removed here: all processes do so at their next request. */
 	private function give_up( $kind, $text ) {
-		$this->notices->note( 'failed', tidemark_fault( $this->table ) );
+		$this->note_fault( tidemark_fault( $this->table ) );
 		$this->notify( $kind, $text );
 		$this->close_store();
+	}
+
+	/** A lock that others hold for long is no failure of the file: their disk or their processor is slow. */
+	private function note_fault( $text ) {
+		$this->notices->note( false !== strpos( $text, 'was locked for' ) ? 'locked' : 'failed', $text );
 	}
 
 	/** Whether the file is as new as `invalidate` and the token were at the first use in this request, or when a read was forced. */
@@ -242,7 +247,7 @@ class Tidemark_Native {
 		$this->is_off         = true;
 		$this->ready_at       = null;
 		$this->place->refusal = '' === $reason ? 'the native store cannot be used' : $reason;
-		$this->notices->note( 'failed', $this->place->refusal );
+		$this->note_fault( $this->place->refusal );
 		return false;
 	}
 
