@@ -18,11 +18,20 @@ pub struct SharedRedis {
 
 #[pymethods]
 impl SharedRedis {
-    /// `sentinels` are addresses.
+    /// `sentinels`, and `cluster`, the servers of one, are addresses.
     #[new]
-    fn new(server: GivenServer, sentinels: Vec<String>) -> PyResult<SharedRedis> {
-        let (tier, host) =
-            server.tier(|settings, host| RedisTier::by_sentinels(settings, &sentinels, host))?;
+    fn new(
+        server: GivenServer,
+        sentinels: Vec<String>,
+        cluster: Vec<String>,
+    ) -> PyResult<SharedRedis> {
+        let (tier, host) = server.tier(|settings, host| {
+            if cluster.is_empty() {
+                RedisTier::by_sentinels(settings, &sentinels, host)
+            } else {
+                RedisTier::in_cluster(settings, &cluster, host)
+            }
+        })?;
         let tier = Arc::new(tier);
         Ok(SharedRedis { tier, host })
     }

@@ -102,6 +102,7 @@ class RedisBackend:
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         sentinels: Iterable[str] = (),
+        cluster: Iterable[str] = (),
         listen: bool = True,
     ) -> None: ...
     @property

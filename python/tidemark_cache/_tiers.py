@@ -116,6 +116,8 @@ class RedisBackend(_ServerBackend):
         tls_certificate: File in PEM with the certificates that this client shows.
         tls_key: File in PEM with the key to them.
         sentinels: Addresses of Sentinels, of the form of ``url``, which know where the server is.
+        cluster: Addresses of servers of the Redis Cluster that ``url`` is one of; ``url`` again if
+            no other is known. All keys of a ``prefix`` are on one of the servers.
         listen: Be notified at once of what other processes have invalidated, on one more
             connection.
     """
@@ -123,25 +125,29 @@ class RedisBackend(_ServerBackend):
     _schemes = _REDIS_SCHEMES
 
     sentinels: Iterable[str] = dataclasses.field(default=(), repr=False, kw_only=True)
+    cluster: Iterable[str] = dataclasses.field(default=(), repr=False, kw_only=True)
     listen: bool = dataclasses.field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.url, str):
             _refuse_other_forms(self.url)
         super().__post_init__()
-        if isinstance(self.sentinels, str) or not all(
-            isinstance(one, str) for one in self.sentinels
-        ):
-            raise TypeError("sentinels must be addresses: several texts")
-        # A list is as good, and cannot be hashed.
-        object.__setattr__(self, "sentinels", tuple(self.sentinels))
+        for name in ("sentinels", "cluster"):
+            object.__setattr__(self, name, _addresses(name, getattr(self, name)))
+        if self.sentinels and self.cluster:
+            raise ValueError("a server of a Cluster has no Sentinels: name sentinels or cluster")
         _bool("listen", self.listen)
         # All that can be wrong with the address is found here, without connecting.
         self.open()
 
     def open(self) -> _native.SharedRedis:
         """One more object for this server."""
-        return _native.SharedRedis(self._settings(), list(self.sentinels))
+        return _native.SharedRedis(self._settings(), list(self.sentinels), list(self.cluster))
+
+    @property
+    def is_found_by_others(self) -> bool:
+        """Whether others say where the server is."""
+        return bool(self.sentinels or self.cluster)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,6 +297,14 @@ def _pem(name: str, path: object) -> bytes:
     return content
 
 
+def _addresses(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A list is as good, and cannot be hashed."""
+    addresses = () if isinstance(given, str) else tuple(given)
+    if isinstance(given, str) or not all(isinstance(one, str) for one in addresses):
+        raise TypeError(f"{name} must be addresses: several texts")
+    return addresses
+
+
 def _check_pair(certificate: object, key: object) -> None:
     if (certificate is None) != (key is None):
         raise ValueError("tls_certificate and tls_key belong together")
@@ -314,8 +328,8 @@ def _refuse_other_forms(url: str) -> None:
     scheme = url.partition("://")[0]
     if "redis" in scheme and any(other in scheme for other in _OTHER_SCHEMES):
         raise ValueError(
-            "name the service as redis://service and the Sentinels by sentinels=[…]; a Cluster "
-            "is not supported"
+            "name the service as redis://service and the Sentinels by sentinels=[…]; a server of "
+            "a Cluster as redis://server, and others of it by cluster=[…]"
         )
 
 

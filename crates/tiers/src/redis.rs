@@ -6,6 +6,7 @@
 
 mod address;
 mod answer;
+mod cluster;
 mod connection;
 mod flat;
 mod joint;
@@ -22,7 +23,7 @@ pub use answer::read_answer;
 pub use loop_reads::LoopReads;
 pub use notices::NOTICE_BYTES_MAX;
 
-use address::RedisRoute;
+use address::{RedisGuides, RedisRoute};
 use connection::{CallBounds, ServerConnection};
 
 use super::host::{ByProcess, Host};
@@ -105,8 +106,10 @@ const LEASE: &str = "
 /// A Redis server, in this process and in the children it forks.
 pub struct RedisTier {
     route: RedisRoute,
-    /// The Sentinel that answered last.
-    first_sentinel: AtomicUsize,
+    /// What all its keys begin with.
+    key_prefix: String,
+    /// The Sentinel, or the server of a Cluster, that knew the server last.
+    first_guide: AtomicUsize,
     settings: TierServer,
     host: Host,
     idle: IdleConnections<ServerConnection>,
@@ -122,11 +125,16 @@ struct Scripts {
     lease: Script,
 }
 
-/// Whether the server takes no writes since another one has taken its place.
-fn is_copy(error: &RedisError) -> bool {
+/// Whether another server has, or may have, what this one had.
+fn is_elsewhere(error: &RedisError) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
+        ErrorKind::Server(
+            ServerErrorKind::ReadOnly
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::Moved
+                | ServerErrorKind::ClusterDown
+        )
     )
 }
 
@@ -179,7 +187,7 @@ impl RedisTier {
     /// [`TierFault::Off`] when the address cannot be understood. The text does not repeat it, since
     /// it may hold a password.
     pub fn new(settings: TierServer, host: Host) -> Result<RedisTier, TierError> {
-        RedisTier::by_sentinels(settings, &[], host)
+        RedisTier::by(settings, RedisGuides::None, host)
     }
 
     /// As [`RedisTier::new`], of a server that Sentinels at these addresses know: the host of its
@@ -192,9 +200,40 @@ impl RedisTier {
         sentinels: &[String],
         host: Host,
     ) -> Result<RedisTier, TierError> {
+        RedisTier::by(settings, RedisGuides::Sentinels(sentinels), host)
+    }
+
+    /// As [`RedisTier::new`], of a server that is one of a Cluster, as those at these addresses
+    /// are. All that is stored is in one slot, and so on one server at a time: which one, the
+    /// Cluster says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn in_cluster(
+        settings: TierServer,
+        others: &[String],
+        host: Host,
+    ) -> Result<RedisTier, TierError> {
+        RedisTier::by(settings, RedisGuides::Cluster(others), host)
+    }
+
+    fn by(
+        settings: TierServer,
+        guides: RedisGuides<'_>,
+        host: Host,
+    ) -> Result<RedisTier, TierError> {
+        let route = address::route(&settings, guides)?;
+        let prefix = &settings.prefix;
+        let key_prefix = match route {
+            // What stands in the first braces chooses the slot. Those of a prefix that is empty, or
+            // begins with a brace, would choose none.
+            RedisRoute::Cluster(_) => format!("{{tidemark:{prefix}}}"),
+            _ => prefix.clone(),
+        };
         Ok(RedisTier {
-            route: address::route(&settings, sentinels)?,
-            first_sentinel: AtomicUsize::new(0),
+            route,
+            key_prefix,
+            first_guide: AtomicUsize::new(0),
             idle: IdleConnections::new(&host, settings.idle_max),
             tokens: ByProcess::new(&host),
             releases: ByProcess::new(&host),
@@ -226,8 +265,11 @@ impl RedisTier {
                 sentinels,
                 server,
             } => {
-                let first = &self.first_sentinel;
+                let first = &self.first_guide;
                 sentinel::connect(service, sentinels, server, first, limit, bounds)
+            }
+            RedisRoute::Cluster(places) => {
+                cluster::connect(places, &self.key(b""), &self.first_guide, limit, bounds)
             }
         }
     }
@@ -250,7 +292,7 @@ impl RedisTier {
                 // What an answer belongs to is unknown on a connection that has failed, and those
                 // that were made before may have ended with it.
                 drop(connection);
-                if error.is_io_error() || is_copy(&error) {
+                if error.is_io_error() || is_elsewhere(&error) {
                     self.idle.end();
                 }
                 Err(self.failure(&error))
@@ -258,10 +300,9 @@ impl RedisTier {
         }
     }
 
-    /// The braces keep the records of a key together where a server is one of many.
     fn key(&self, key: &[u8]) -> Vec<u8> {
         let digits = protocol::digits(key);
-        [&self.settings.prefix, "{", &digits, "}"].concat().into()
+        [&self.key_prefix, "{", &digits, "}"].concat().into()
     }
 
     fn token(&self) -> u128 {
@@ -430,7 +471,7 @@ impl Tier for RedisTier {
     fn clear(&self) -> Result<(), TierError> {
         // What is special in a pattern stands for itself.
         let special = |letter: char| "*?[]\\^".contains(letter);
-        let escaped: String = (self.settings.prefix.chars())
+        let escaped: String = (self.key_prefix.chars())
             .flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter]))
             .collect();
         self.with(|connection| {

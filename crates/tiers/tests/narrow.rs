@@ -84,9 +84,10 @@ fn value_that_no_server_has_is_as_old_as_the_run_of_its_body() {
             pass(body_ms);
             let stored = stage.stack.store(&mut call, b"v", None);
             fails(&stage, false);
-            let (expected, age_ms) = match is_kept {
-                true => (StoredInTiers::KeptNarrow, Some(body_ms)),
-                false => (StoredInTiers::Nowhere, None),
+            let (expected, age_ms) = if is_kept {
+                (StoredInTiers::KeptNarrow, Some(body_ms))
+            } else {
+                (StoredInTiers::Nowhere, None)
             };
             let found = (stored, stage.age_ms());
             assert_eq!(found, (expected, age_ms), "{fails_at_ask} {fails_at_store}");

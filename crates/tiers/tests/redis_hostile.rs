@@ -202,7 +202,7 @@ fn redis_that_answers_twice_gives_no_answer_to_another_call() {
 }
 
 #[test]
-fn redis_that_is_a_cluster_says_so() {
+fn redis_of_a_cluster_that_is_not_named_as_such_says_so() {
     let url = server_of(b"-MOVED 866 127.0.0.1:7001\r\n".to_vec());
     let error = tier(&format!("redis://{url}")).check().unwrap_err();
     assert_eq!(error.fault, TierFault::Off, "{error}");

@@ -16,7 +16,7 @@ use crate::tls::{TlsPlace, tls_config};
 /// Characters of what a server or the system says that an error repeats.
 const TEXT_MAX: usize = 300;
 /// More are not needed to find one that works.
-const SENTINELS_MAX: usize = 16;
+const GUIDES_MAX: usize = 16;
 /// For an address that the library refuses. What it says itself names no part of the address.
 const FORM: &str = "it is redis://[user:password@]host[:port][/database], the port from 1 to \
                     65535, with % before codes of other letters in names and passwords";
@@ -34,16 +34,37 @@ pub struct RedisPlace {
 }
 
 impl RedisPlace {
-    /// The same in another place, as Sentinel names it.
+    /// What errors call it.
+    fn name(&self) -> String {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
+            ConnectionAddr::TcpTls { host, port, .. } => format!("{host}:{port} by TLS"),
+            ConnectionAddr::Unix(path) => path.display().to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// The same in another place, as Sentinel or a Cluster names it; without a host, on another
+    /// port.
     ///
     /// # Errors
-    /// When there can be no certificate for this name.
-    pub fn moved_to(&self, host: String, port: u16) -> RedisResult<RedisPlace> {
+    /// When there can be no certificate for this name, and for a socket, which has no ports.
+    pub fn moved_to(&self, host: Option<String>, port: u16) -> RedisResult<RedisPlace> {
+        let host = match (host, self.info.addr()) {
+            (Some(host), _) => host,
+            (None, ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. }) => {
+                host.clone()
+            }
+            (None, _) => {
+                let text = "a port is named, and the server was reached by a socket";
+                return Err((ErrorKind::InvalidClientConfig, text).into());
+            }
+        };
         let tls = match &self.tls {
             None => None,
             Some((config, _)) => {
                 let name = ServerName::try_from(host.clone());
-                let text = "Sentinel names a server that can have no certificate";
+                let text = "another server is named that can have no certificate";
                 let name = name.map_err(|_| (ErrorKind::InvalidClientConfig, text))?;
                 Some((Arc::clone(config), name))
             }
@@ -64,17 +85,44 @@ pub enum RedisRoute {
         /// The server, wherever it is: its address is nowhere yet.
         server: RedisPlace,
     },
+    /// Servers of a Cluster, one of which may have what is stored here.
+    Cluster(Vec<RedisPlace>),
+}
+
+/// What else is known of a server than its own address.
+#[derive(Clone, Copy)]
+pub enum RedisGuides<'a> {
+    None,
+    /// Addresses of Sentinels that know it.
+    Sentinels(&'a [String]),
+    /// Addresses of other servers of its Cluster.
+    Cluster(&'a [String]),
+}
+
+impl RedisGuides<'_> {
+    /// The addresses, and what they are called.
+    fn named(&self) -> (&[String], &'static str) {
+        match self {
+            RedisGuides::None => (&[], ""),
+            RedisGuides::Sentinels(urls) => (urls, "Sentinels"),
+            RedisGuides::Cluster(urls) => (urls, "servers of the Cluster"),
+        }
+    }
 }
 
 /// Where the server is. Connects to nothing yet.
 ///
 /// # Errors
 /// [`TierFault::Off`], with a text that does not repeat an address: it may hold a password.
-pub fn route(settings: &TierServer, sentinels: &[String]) -> Result<RedisRoute, TierError> {
+pub fn route(settings: &TierServer, guides: RedisGuides<'_>) -> Result<RedisRoute, TierError> {
     let info = address(&settings.url, "the address of the Redis server")?;
-    let others = sentinels.iter().enumerate().map(|(index, url)| {
+    let (urls, kind) = guides.named();
+    if urls.len() > GUIDES_MAX {
+        return Err(off(format!("{} {kind}, not {GUIDES_MAX}", urls.len())));
+    }
+    let others = urls.iter().enumerate().map(|(index, url)| {
         // By its place: the address itself may hold a password.
-        address(url, &format!("address {} of the Sentinels", index + 1))
+        address(url, &format!("address {} of the {kind}", index + 1))
     });
     let others = others.collect::<Result<Vec<_>, _>>()?;
     let by_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
@@ -99,12 +147,16 @@ pub fn route(settings: &TierServer, sentinels: &[String]) -> Result<RedisRoute, 
         };
         Ok(RedisPlace { info, tls })
     };
+    if let RedisGuides::Cluster(_) = guides {
+        let all: Vec<_> = std::iter::once(info).chain(others).collect();
+        if all.iter().any(|info| info.redis_settings().db() != 0) {
+            return Err(off("a Redis Cluster has no database but 0"));
+        }
+        let places = all.into_iter().map(place).collect::<Result<_, _>>()?;
+        return Ok(RedisRoute::Cluster(places));
+    }
     if others.is_empty() {
         return place(info).map(RedisRoute::Server);
-    }
-    if others.len() > SENTINELS_MAX {
-        let text = format!("{} Sentinels, not {SENTINELS_MAX}", others.len());
-        return Err(off(text));
     }
     let (ConnectionAddr::Tcp(service, _) | ConnectionAddr::TcpTls { host: service, .. }) =
         info.addr()
@@ -147,24 +199,24 @@ impl RedisRoute {
     /// What errors call it.
     fn name(&self) -> String {
         match self {
-            RedisRoute::Server(place) => match place.info.addr() {
-                ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
-                ConnectionAddr::TcpTls { host, port, .. } => format!("{host}:{port} by TLS"),
-                ConnectionAddr::Unix(path) => path.display().to_string(),
-                _ => String::new(),
-            },
+            RedisRoute::Server(place) => place.name(),
             RedisRoute::Sentinels { service, .. } => format!("{service} by Sentinel"),
+            RedisRoute::Cluster(places) => {
+                let first = places.first().map(RedisPlace::name);
+                format!("{} and its Cluster", first.unwrap_or_default())
+            }
         }
     }
 
     fn places(&self) -> impl Iterator<Item = &RedisPlace> {
         let (first, others) = match self {
-            RedisRoute::Server(place) => (place, [].as_slice()),
+            RedisRoute::Server(place) => (Some(place), [].as_slice()),
             RedisRoute::Sentinels {
                 server, sentinels, ..
-            } => (server, sentinels.as_slice()),
+            } => (Some(server), sentinels.as_slice()),
+            RedisRoute::Cluster(places) => (None, places.as_slice()),
         };
-        std::iter::once(first).chain(others)
+        first.into_iter().chain(others)
     }
 
     /// An error of this server as one of a tier: without a password, should the server repeat it,
@@ -176,8 +228,8 @@ impl RedisRoute {
             | ErrorKind::Server(ServerErrorKind::NoPerm) => (TierFault::Off, ""),
             ErrorKind::Server(
                 ServerErrorKind::Moved | ServerErrorKind::CrossSlot | ServerErrorKind::ClusterDown,
-            ) => {
-                let why = "it is one of a Redis Cluster, which is not supported: ";
+            ) if !matches!(self, RedisRoute::Cluster(_)) => {
+                let why = "it is one of a Redis Cluster, and was not named as such: ";
                 (TierFault::Off, why)
             }
             _ if is_too_large(error) => (TierFault::TooLarge, ""),

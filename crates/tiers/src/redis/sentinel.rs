@@ -61,7 +61,7 @@ fn connect_by(
         return Err((ErrorKind::MasterNameNotFoundBySentinel, text).into());
     };
     let left = until.saturating_duration_since(Instant::now());
-    let place = server.moved_to(host, port)?;
+    let place = server.moved_to(Some(host), port)?;
     let mut connection = ServerConnection::open(&place, left, bounds)?;
     // Sentinel may not know yet that it is a copy of another one now, which takes no writes.
     let role: Vec<Value> = redis::cmd("ROLE").query(&mut connection)?;
