@@ -16,6 +16,7 @@ mod registries;
 mod sessions;
 mod spare;
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -110,7 +111,12 @@ impl Host {
     }
 
     fn executor(&self, level: JailLevel) -> Executor {
-        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let mut search_path = std::env::var_os("PATH").unwrap_or_default();
+        if level == JailLevel::Reduced {
+            // What stands in a home may be closed to the user of a jail.
+            let system = OsString::from("/usr/bin:");
+            search_path = [system, search_path].into_iter().collect();
+        }
         let runtimes = InstalledRuntimes::find(&search_path, &[]);
         Executor::new(self.settings(level), runtimes).unwrap()
     }
@@ -247,16 +253,12 @@ fn check_common(language: &str, found: &Value) {
     }
 }
 
-/// What comes of making processes, of which there were at most so many, and namespaces.
-fn check_forks(language: &str, found: &Value, most: u64) {
-    if language == "python" {
-        assert_eq!(found["forks"][0], "EAGAIN", "{found}");
-        assert!(found["forks"][1].as_u64().unwrap() <= most, "{found}");
-        assert_eq!(found["unshare"], "EPERM");
-    } else {
-        assert_eq!(found["forks"], true, "{language}");
-        assert_eq!(found["unshare"], true, "{language}");
-    }
+/// What comes of making namespaces, and processes: how many there were besides the first one.
+fn check_forks(language: &str, found: &Value) -> u64 {
+    let unshared = &found["unshare"];
+    assert!(*unshared == "EPERM" || *unshared == true, "{language}");
+    assert_eq!(found["forks"][0], "EAGAIN", "{language}: {found}");
+    found["forks"][1].as_u64().unwrap()
 }
 
 #[test]
@@ -287,7 +289,7 @@ fn a_full_jail_has_no_way_out() {
         assert_eq!(found["fill"], "ENOSPC", "{language}");
         let names = json!(["HOME", "LANG", "ONE", "PATH"]);
         assert_eq!(found["variables"], names, "{language}");
-        check_forks(language, &found, 63);
+        assert!(check_forks(language, &found) <= 63, "{found}");
         if language == "python" {
             assert_eq!(found["entries"], json!(["ENOSPC", true]));
         }
@@ -313,40 +315,49 @@ fn a_reduced_jail_holds_back_what_it_promises() {
         return;
     }
     let host = Host::new();
-    let executor = host.executor(JailLevel::Reduced);
     for (language, ending) in LANGUAGES {
-        let file = format!("escape.{ending}");
-        let mut work = host.work(&executor, language, &file, "/reduced");
-        // The interpreter must be reachable for the jail's user.
-        if !is_open(&executor, language) {
-            eprintln!("skipped: {language} stands in a folder that others may not enter");
-            continue;
-        }
-        work.timeout = Duration::from_secs(30);
-        let outcome = run(&executor, work);
-        assert_eq!(
-            outcome.response.status, 200,
-            "{language}: {}",
-            outcome.errors
-        );
-        let mut found: Value = serde_json::from_slice(&outcome.response.body).unwrap();
-        // Nothing of `/proc` can be read, what it says of the process itself neither.
-        let found = found.as_object_mut().unwrap();
-        for of_proc in ["processes", "capabilities", "bounding", "filter", "badness"] {
-            let known = found.remove(of_proc);
-            assert!(
-                known.is_none_or(|known| known == "EACCES"),
-                "{language}: {of_proc}"
-            );
-        }
-        let found = Value::Object(std::mem::take(found));
-        check_common(language, &found);
-        // Started by a user it has its room next to others of that user, some of which may end meanwhile.
-        check_forks(language, &found, 199);
-        assert_eq!(found["signal to the first process"], "EPERM", "{language}");
-        // The launcher is a process of the host.
-        assert_eq!(found["mounts of its parent"], "EACCES", "{language}");
+        // Started by a user it has its room next to others of that user. When some of them end
+        // after they were counted, there is more room in it.
+        let attempts = if rustix::process::geteuid().is_root() {
+            1
+        } else {
+            5
+        };
+        let has_its_room = (0..attempts).any(|_| {
+            let executor = host.executor(JailLevel::Reduced);
+            // The interpreter must be reachable for the jail's user.
+            if !is_open(&executor, language) {
+                eprintln!("skipped: {language} stands in a folder that others may not enter");
+                return true;
+            }
+            let mut work = host.work(&executor, language, &format!("escape.{ending}"), "/reduced");
+            work.timeout = Duration::from_secs(30);
+            check_reduced(language, &run(&executor, work)) <= 63
+        });
+        assert!(has_its_room, "{language}: it had more children each time");
     }
+}
+
+/// How many children there could be.
+fn check_reduced(language: &str, outcome: &FunctionOutcome) -> u64 {
+    let status = outcome.response.status;
+    assert_eq!(status, 200, "{language}: {}", outcome.errors);
+    let mut found: Value = serde_json::from_slice(&outcome.response.body).unwrap();
+    // Nothing of `/proc` can be read, what it says of the process itself neither.
+    let found = found.as_object_mut().unwrap();
+    for of_proc in ["processes", "capabilities", "bounding", "filter", "badness"] {
+        let known = found.remove(of_proc);
+        assert!(
+            known.is_none_or(|known| known == "EACCES"),
+            "{language}: {of_proc}"
+        );
+    }
+    let found = Value::Object(std::mem::take(found));
+    check_common(language, &found);
+    assert_eq!(found["signal to the first process"], "EPERM", "{language}");
+    // The launcher is a process of the host.
+    assert_eq!(found["mounts of its parent"], "EACCES", "{language}");
+    check_forks(language, &found)
 }
 
 fn is_open(executor: &Executor, language: &str) -> bool {

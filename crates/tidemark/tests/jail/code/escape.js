@@ -45,17 +45,17 @@ function datagram(address, port) {
   })
 }
 
-/** How many children there can be at once. */
-function forks() {
+/** Why there can be no more children at once, and how many there were. */
+async function forks() {
   const children = []
-  for (let n = 0; n < 300; n += 1) {
+  let reason
+  while (!reason && children.length < 300) {
     const child = spawn('/bin/sleep', ['60'], { stdio: 'ignore' })
-    child.on('error', () => {})
-    if (child.pid === undefined) break
-    children.push(child)
+    if (child.pid) children.push(child)
+    else reason = await new Promise((resolve) => child.on('error', ({ code }) => resolve(code)))
   }
   children.forEach((child) => child.kill('SIGKILL'))
-  return children.length < 64
+  return [reason, children.length]
 }
 
 function fill() {
@@ -91,6 +91,6 @@ module.exports = async ({ req, res }) => {
     variables: Object.keys(process.env).sort(),
   }
   if (req.path === '/full') found.fill = fill()
-  if (['/full', '/reduced'].includes(req.path)) found.forks = forks()
+  if (['/full', '/reduced'].includes(req.path)) found.forks = await forks()
   return res.json(found)
 }
