@@ -5,7 +5,6 @@
 
 pub mod attempt;
 mod fences;
-pub(crate) mod left_behind;
 pub(crate) mod notification;
 mod process_limit;
 mod raw;

@@ -12,8 +12,9 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt, Interest};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::process::{Child, Command};
@@ -22,8 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api_listener::{ApiConnection, accept_all, take_over};
 use crate::cgroup::{GroupFolder, ProcessGroup};
 use crate::frame::{FrameReader, PipeFrame};
-use crate::jail::left_behind::end_session;
-use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user};
+use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user, notification};
 use crate::outgoing::Outgoing;
 use crate::outside::{OutsideNetwork, WaysOut};
 use crate::runtime::InstalledRuntime;
@@ -224,7 +224,10 @@ impl Launcher {
             }
         };
         surround(&mut command, theirs);
-        let mut child = command.spawn().inspect_err(|_| {
+        let started = command
+            .spawn()
+            .and_then(|child| Ok((end_of(&child)?, child)));
+        let (ended, mut child) = started.inspect_err(|_| {
             if let Some(group) = &group {
                 group.remove();
             }
@@ -232,8 +235,6 @@ impl Launcher {
         // Else the other end of the socket stays open here.
         drop(command);
         let pid = child.id().unwrap_or_default();
-        // What is in a group ends with that.
-        let session = (group.is_none() && self.is_reduced()).then_some(pid);
         let (read, write) = ours.into_split();
         let outgoing = Outgoing::new(write);
         let (kill, killed) = oneshot::channel();
@@ -254,12 +255,8 @@ impl Launcher {
         if let Some(stderr) = stderr {
             tokio::spawn(drain(process, true, stderr, events.clone()));
         }
-        tokio::spawn(watch(
-            process,
-            (child, group, session),
-            killed,
-            events.clone(),
-        ));
+        let watched = (ended, child, group);
+        tokio::spawn(watch(process, watched, killed, events.clone()));
         Ok(Launched {
             pid,
             depth: self.depth(),
@@ -278,12 +275,6 @@ impl Launcher {
             } => JailSetup::CODE.to_owned(),
             _ => deployment.folder.to_string_lossy().into_owned(),
         }
-    }
-
-    /// Whether its jails have no namespace of processes, with whose first one all others end.
-    fn is_reduced(&self) -> bool {
-        let reduced = JailLevel::Reduced;
-        matches!(&self.isolation, FunctionIsolation::Jail { level, .. } if *level == reduced)
     }
 
     fn depth(&self) -> usize {
@@ -524,6 +515,13 @@ async fn drain(
     }
 }
 
+/// Is readable once the process has ended, which is not reaped by that.
+fn end_of(child: &Child) -> io::Result<AsyncFd<OwnedFd>> {
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+    notification::watch(pidfd_open(pid, PidfdFlags::empty())?, Interest::READABLE)
+}
+
 /// Kills a process and its group. A launcher makes its group itself: the process first, so that
 /// none comes into being between the two.
 pub fn kill_all(child: &mut Child) {
@@ -536,24 +534,21 @@ pub fn kill_all(child: &mut Child) {
 }
 
 /// Waits for the end of a process, and brings it about when the other end of `killed` is dropped.
-/// What is left of its session, where that is named, has ended before its end is told.
+/// What it leaves behind is killed before it is reaped: then its number may become another's. The
+/// kernel lets none that is forked meanwhile escape a signal to its group.
 async fn watch(
     process: u64,
-    (mut child, group, session): (Child, Option<ProcessGroup>, Option<u32>),
+    (ended, mut child, group): (AsyncFd<OwnedFd>, Child, Option<ProcessGroup>),
     killed: oneshot::Receiver<()>,
     events: mpsc::Sender<ProcessEvent>,
 ) {
-    let status = tokio::select! {
-        status = child.wait() => status,
-        _ = killed => {
-            kill_all(&mut child);
-            child.wait().await
-        }
-    };
-    if let Some(launcher) = session {
-        end_session(launcher).await;
+    tokio::select! {
+        _ = ended.readable() => {}
+        _ = killed => {}
     }
-    let exit = status.map_or(ProcessExit::Code(-1), ProcessExit::from);
+    kill_all(&mut child);
+    let exit = child.wait().await;
+    let exit = exit.map_or(ProcessExit::Code(-1), ProcessExit::from);
     let lacked_memory = group.as_ref().is_some_and(ProcessGroup::lacked_memory);
     let lacked_memory = lacked_memory.then_some(Happening::LackedMemory);
     for what in lacked_memory.into_iter().chain([Happening::Exited(exit)]) {
@@ -613,5 +608,25 @@ mod tests {
             }
         }
         assert!(bytes <= seconds * OUTPUT_BYTES_A_SECOND, "{bytes}");
+    }
+
+    #[test]
+    fn process_that_ends_takes_all_in_its_group_with_it() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(async {
+            let mut command = Command::new("sh");
+            command.args(["-c", "sleep 600 & exit 3"]).process_group(0);
+            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+            let mut stdout = child.stdout.take().unwrap();
+            let (events, mut happened) = mpsc::channel(8);
+            let (_kill, killed) = oneshot::channel();
+            let watched = (end_of(&child).unwrap(), child, None);
+            watch(1, watched, killed, events).await;
+            let event = happened.recv().await.unwrap();
+            let is_told = matches!(event.what, Happening::Exited(ProcessExit::Code(3)));
+            assert!(is_told, "{event:?}");
+            // Both have closed it.
+            assert_eq!(stdout.read(&mut [0]).await.unwrap(), 0);
+        });
     }
 }

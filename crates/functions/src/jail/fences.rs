@@ -236,6 +236,8 @@ const NAMESPACES: [i32; 7] = [
 ];
 /// In place of an error: the call is skipped, and answered with 0.
 const DONE: i32 = 0;
+/// What a number of 32 bits has that is below 0.
+const NEGATIVE: u64 = 1 << 31;
 /// Of x86-64: the same calls under numbers of their own.
 const X32: i64 = 0x4000_0000;
 
@@ -251,6 +253,19 @@ fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
         .map(|flag| all(&[masked(0, *flag as u64, *flag as u64)]));
     rules.insert(libc::SYS_clone, flags.collect::<Result<_, _>>().at(step)?);
     rules.insert(libc::SYS_socket, sockets(setup.level).at(step)?);
+    // Done in name alone: a session of its own would have the weight of the whole server, and
+    // programs that ask for one do not go on without it.
+    let mut skipped = BTreeMap::from([(libc::SYS_setsid, Vec::new())]);
+    if setup.level == JailLevel::Reduced {
+        // What a process leaves behind is killed with its group, at once and whatever it does: so
+        // none has a group of its own. A signal to a group would end the function.
+        skipped.insert(libc::SYS_setpgid, Vec::new());
+        let groups = [
+            all(&[(0, SeccompCmpOp::Eq, 0)]).at(step)?,
+            all(&[masked(0, NEGATIVE, NEGATIVE)]).at(step)?,
+        ];
+        rules.insert(libc::SYS_kill, groups.into());
+    }
     if setup.level == JailLevel::Reduced || setup.reaches_outside {
         // Such a process has sockets of the host's network. Landlock sees neither a fast open nor
         // a port that listening takes by itself.
@@ -270,10 +285,7 @@ fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
         rules.insert(libc::SYS_ioctl, vec![devices]);
     }
     apply(rules, libc::EPERM).at(step)?;
-    // Done in name alone: a session of its own would have the weight of the whole server, and
-    // programs that ask for one do not go on without it.
-    let sessions = BTreeMap::from([(libc::SYS_setsid, Vec::new())]);
-    apply(sessions, DONE).at(step)?;
+    apply(skipped, DONE).at(step)?;
     // Its flags stand in memory, out of a filter's sight; libraries then use `clone`.
     apply(
         BTreeMap::from([(libc::SYS_clone3, Vec::new())]),

@@ -1,4 +1,4 @@
-//! Processes that leave the group of a function's process, where no namespace ends them.
+//! What a function's process leaves behind, where no namespace ends it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,17 +8,26 @@ use functions::jail::JailLevel;
 
 use super::{Host, can, is_open, run, turn};
 
-/// Starts a program in a group of its own, whose parent ends; or ends by itself. In Node, which is
-/// where others may enter it.
+/// Starts a program that asks for a group of its own, and whose parent ends; a chain of processes,
+/// each of which starts the next one and ends; or processes that start others as long as they can.
+/// Or it ends by itself.
 const CODE: &str = "
 const { spawnSync } = require('node:child_process')
-const leave = 'unless (fork) { setpgrp(0, 0); exec(\"/bin/sleep\", $ARGV[0]) }'
+const start = {
+  group: 'unless (fork) { setpgrp(0, 0); exec(\"/bin/sleep\", $ARGV[0]) }',
+  chain: 'use POSIX (); exit if fork; while (time < $^T + 120) { my $next = fork; ' +
+    'next unless defined $next; POSIX::_exit(0) if $next; setpgrp(0, 0) }',
+  bomb: 'exit if fork; while (time < $^T + 120) { setpgrp(0, 0); ' +
+    'select(undef, undef, undef, 0.001) unless defined fork }',
+}
 module.exports = ({ req, res }) => {
-  const seconds = req.path.slice(1)
-  if (seconds === 'end') process.exit(3)
-  spawnSync('/usr/bin/perl', ['-e', leave, seconds], { stdio: 'ignore' })
+  const [, what, seconds] = req.path.split('/')
+  if (what === 'end') process.exit(3)
+  spawnSync('/usr/bin/perl', ['-e', start[what], seconds], { stdio: 'ignore' })
   return res.empty()
 }";
+/// Looks in a row that must find none: one may come to a process of a chain when that has ended.
+const LOOKS: usize = 100;
 
 /// Processes that have not ended, whose command line holds a text.
 fn living(part: &str) -> usize {
@@ -42,6 +51,20 @@ fn wait_for(part: &str) {
     }
 }
 
+/// They are killed before the end of their function is reported, and may take a moment to end.
+#[track_caller]
+fn assert_end(part: &str) {
+    let begun = Instant::now();
+    while (0..LOOKS).any(|_| living(part) > 0) {
+        assert!(begun.elapsed() < Duration::from_mins(1), "`{part}` goes on");
+    }
+}
+
+/// No other program has this argument, nor one of another run of these tests.
+fn mark(digit: usize) -> String {
+    format!("{digit}{:07}", std::process::id())
+}
+
 #[test]
 fn reduced_jail_leaves_no_process_behind() {
     let _turn = turn();
@@ -56,18 +79,20 @@ fn reduced_jail_leaves_no_process_behind() {
         return;
     }
     let leave = |path: &str| run(&executor, host.work(&executor, "node", "leaves.js", path));
-    // No other program sleeps so long, nor one of another run of this test.
-    let seconds = |digit: u32| format!("{digit}{:07}", std::process::id());
-    let [first, second] = [1, 2].map(seconds);
-    let outcome = leave(&format!("/{first}"));
-    assert_eq!(outcome.response.status, 204, "{}", outcome.errors);
-    wait_for(&first);
-    let outcome = leave("/end");
-    assert_eq!(outcome.cause, RunCause::ProcessEnded, "{}", outcome.errors);
-    assert_eq!(living(&first), 0, "its process ended by itself");
-    let outcome = leave(&format!("/{second}"));
-    assert_eq!(outcome.response.status, 204, "{}", outcome.errors);
-    wait_for(&second);
+    let begin = |what: &str, mark: &str| {
+        let outcome = leave(&format!("/{what}/{mark}"));
+        assert_eq!(outcome.response.status, 204, "{}", outcome.errors);
+        wait_for(mark);
+    };
+    for (digit, what) in ["group", "chain", "bomb"].into_iter().enumerate() {
+        let mark = mark(digit + 1);
+        begin(what, &mark);
+        let outcome = leave("/end");
+        assert_eq!(outcome.cause, RunCause::ProcessEnded, "{}", outcome.errors);
+        assert_end(&mark);
+    }
+    let mark = mark(9);
+    begin("chain", &mark);
     executor.shut_down(Duration::ZERO);
-    assert_eq!(living(&second), 0, "its process was killed");
+    assert_end(&mark);
 }

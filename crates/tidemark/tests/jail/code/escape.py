@@ -77,6 +77,14 @@ def forks():
     return [reason, len(children)]
 
 
+def groups():
+    """Whether it stays in its group and gets none of its own; what comes of signals to groups."""
+    group = os.getpgrp()
+    os.setpgid(0, 0)
+    stays = [os.getpgrp() == group, os.getpgrp() == os.getpid()]
+    return stays + [outcome(lambda pid=pid: os.kill(pid, 0)) for pid in (0, -group)]
+
+
 def open_files():
     files = []
 
@@ -223,6 +231,7 @@ def main(context):
     if context.req.path in ("/full", "/reduced"):
         found["files"] = open_files()
         found["forks"] = forks()
+        found["groups"] = groups()
     if context.req.path == "/full":
         found["fill"] = fill()
         found["entries"] = entries()
