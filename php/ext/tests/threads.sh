@@ -7,46 +7,15 @@
 # Needs the network, dpkg-dev, autoconf, make, gcc, pkg-config and libsqlite3-dev. FOLDER keeps the
 # source and the PHP; target/dist/php is left with another library.
 . "$(dirname "$0")/shared.sh"
+. "$checkout/tests/debian-source.sh"
 prefix=$folder/installed
 php=$prefix/bin/php
-
-# Leaves the newest source that Debian has. Its indexes also name sources that its servers lack.
-fetch() {
-	rm -rf "$folder/apt"
-	mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial"
-	from='deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org'
-	for suite in trixie sid bookworm; do
-		echo "$from/debian $suite main"
-	done > "$folder/apt/sources.list"
-	for suite in trixie bookworm; do
-		echo "$from/debian-security $suite-security main"
-	done >> "$folder/apt/sources.list"
-	# Lists of its own: those of this machine stay as they are.
-	options="-q -o Dir::Etc::SourceList=$folder/apt/sources.list -o Dir::Etc::SourceParts=/dev/null
-		-o Dir::State::Lists=$folder/apt/lists -o Dir::Cache=$folder/apt/cache"
-	apt-get $options update
-	for name in php8.4 php8.2; do
-		versions=$(apt-cache $options showsrc "$name" | sed -n 's/^Version: //p' | sort -Vru)
-		for version in $versions; do
-			rm -rf "$folder/source"
-			mkdir "$folder/source"
-			cd "$folder/source"
-			if apt-get $options source --download-only "$name=$version"; then
-				cd "$checkout"
-				return
-			fi
-			cd "$checkout"
-		done
-	done
-	echo "Debian has no source of PHP 8.4 or 8.2" >&2
-	exit 1
-}
 
 make_php() {
 	if [ -x "$php" ]; then
 		return
 	fi
-	fetch
+	fetch_source php8.4 php8.2
 	rm -rf "$folder/php"
 	dpkg-source --extract "$folder"/source/*.dsc "$folder/php"
 	cd "$folder/php"
