@@ -128,6 +128,22 @@ impl GivenCall {
     pub unsafe fn run(&self, function: *mut ffi::PyObject) -> Outcome<HeldObject> {
         python::call(function, self.arguments, self.count, self.names)
     }
+
+    /// The arguments as a tuple, and those by name as a dict.
+    pub unsafe fn taken(&self) -> Outcome<(HeldObject, HeldObject)> {
+        let arguments = HeldObject::owned(ffi::PyTuple_New(self.count as isize))?;
+        for (index, argument) in self.slice(0).iter().enumerate() {
+            let argument = HeldObject::borrowed(*argument).into_ptr();
+            ffi::PyTuple_SetItem(arguments.as_ptr(), index as isize, argument);
+        }
+        let names = HeldObject::owned(ffi::PyDict_New())?;
+        for (name, value) in self.by_name() {
+            if ffi::PyDict_SetItem(names.as_ptr(), name, value) != 0 {
+                return Err(Raised);
+            }
+        }
+        Ok((arguments, names))
+    }
 }
 
 impl CachePlan {
@@ -148,12 +164,12 @@ impl CachePlan {
         self.takes_more || self.takes_names || self.is_ignored.iter().any(|ignored| *ignored)
     }
 
-    /// Whether a call whose hash no fresh entry has is a miss, to be run on this thread. Not where
-    /// there may be an old entry; and not where the interpreter has no lock, since another run may
-    /// have stored its value after the table was looked at.
+    /// Whether a call whose hash no fresh entry has is a miss. Not where there may be an old entry;
+    /// and not where the interpreter has no lock, since another run may have stored its value after
+    /// the table was looked at.
     #[inline(always)]
     pub fn knows_absence(&self) -> bool {
-        !(self.reads_clock || self.is_async || cfg!(Py_GIL_DISABLED))
+        !(self.reads_clock || cfg!(Py_GIL_DISABLED))
     }
 
     /// Binds a call of a simple function without asking the interpreter. `None` when a name is

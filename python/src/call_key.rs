@@ -14,21 +14,34 @@ use crate::entry::KeptEntry;
 use crate::guard::{Guarded, SharedCount};
 use crate::key::{BuiltKey, HeldKey, LookupKey};
 use crate::miss::{BodyStart, EntryUse, MissedCall};
-use crate::object::{HeldObject, Outcome, PlainRc};
+use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::store::{CallStore, EntryWay, FoundEntry};
 use crate::{owned, raised, to_python};
+
+/// What a key is made of.
+pub struct KeyParts {
+    /// The callable.
+    pub cached: HeldObject,
+    /// Of a method.
+    pub instance: Option<HeldObject>,
+    /// The hash of `key`.
+    pub hash: u64,
+    /// The arguments that count.
+    pub key: HeldKey,
+    /// Those that were given by position.
+    pub arguments: HeldObject,
+    /// Those that were given by name.
+    pub names: HeldObject,
+    /// The edition of the table at which no entry of this key was there.
+    pub absent_at: Option<u64>,
+}
 
 /// The key of one call of one function (or method of one instance).
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct CallKey(AttachedKey);
 
 struct AttachedKey {
-    cached: HeldObject,
-    instance: Option<HeldObject>,
-    hash: u64,
-    key: HeldKey,
-    arguments: HeldObject,
-    names: HeldObject,
+    parts: KeyParts,
     begun: Guarded<Option<BodyStart>>,
     /// The entry that a refresh started from.
     place: Guarded<Option<EntryPlace>>,
@@ -66,13 +79,50 @@ unsafe fn laid_out<R>(
 }
 
 impl CallKey {
+    fn new(parts: KeyParts) -> CallKey {
+        CallKey(AttachedKey {
+            parts,
+            begun: Guarded::default(),
+            place: Guarded::default(),
+            detached: SharedCount::default(),
+        })
+    }
+
+    /// The key as an object.
+    pub unsafe fn object(parts: KeyParts) -> Outcome<HeldObject> {
+        let py = Python::assume_attached();
+        match Py::new(py, CallKey::new(parts)) {
+            Ok(key) => HeldObject::owned(key.into_ptr()),
+            Err(error) => {
+                error.restore(py);
+                Err(Raised)
+            }
+        }
+    }
+
+    /// Calls the function as it was called.
+    pub fn run_body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let function = self.inner().function.as_ptr();
+        let (arguments, names) = (&self.0.parts.arguments, &self.0.parts.names);
+        unsafe {
+            let given = ffi::PyObject_Call(function, arguments.as_ptr(), names.as_ptr());
+            Bound::from_owned_ptr_or_err(py, given)
+        }
+    }
+
     fn inner(&self) -> &Inner {
-        unsafe { callable::inner(self.0.cached.as_ptr()) }
+        unsafe { callable::inner(self.0.parts.cached.as_ptr()) }
+    }
+
+    /// Whether the table is as it was when it had no entry of this key.
+    fn is_known_absent(&self, store: &CallStore) -> bool {
+        let absent_at = self.0.parts.absent_at;
+        absent_at.is_some_and(|absent_at| store.table.lock().edition() == absent_at)
     }
 
     unsafe fn with_store<R>(&self, use_it: impl FnOnce(&CallStore) -> Outcome<R>) -> Outcome<R> {
         let inner = self.inner();
-        match &self.0.instance {
+        match &self.0.parts.instance {
             None => use_it(&inner.store),
             Some(instance) => {
                 let table = inner.instance_table(instance.as_ptr())?;
@@ -90,16 +140,19 @@ impl CallKey {
     ) -> Outcome<Option<R>> {
         let inner = self.inner();
         self.with_store(|store| {
-            let found = self
-                .0
+            if self.is_known_absent(store) {
+                return Ok(None);
+            }
+            let parts = &self.0.parts;
+            let found = parts
                 .key
-                .with_lookup(|lookup| store.find_current(self.0.hash, lookup, inner.now_us()))?;
+                .with_lookup(|lookup| store.find_current(parts.hash, lookup, inner.now_us()))?;
             found.map(|entry| use_it(store, &entry)).transpose()
         })
     }
 
     unsafe fn canonical_bytes(&self) -> Outcome<Vec<u8>> {
-        self.0.key.with_lookup(|lookup| match lookup {
+        self.0.parts.key.with_lookup(|lookup| match lookup {
             LookupKey::Built(key) => key.canonical(),
             LookupKey::Plain(arguments) => {
                 let mut key = BuiltKey::default();
@@ -128,7 +181,7 @@ impl CallKey {
         unsafe {
             self.with_store(|store| {
                 let start = self.0.begun.lock().take().unwrap_or_default();
-                let key = self.0.key.clone();
+                let key = self.0.parts.key.clone();
                 let (entry, lifetime) = inner.kept(&owned(value), key, &start)?;
                 *self.0.begun.lock() = Some(start);
                 if let Some(lifetime) = lifetime {
@@ -136,9 +189,9 @@ impl CallKey {
                     let stored = entry.clone();
                     let way = EntryWay {
                         only,
-                        absent_at: None,
+                        absent_at: self.0.parts.absent_at,
                     };
-                    inner.store_entry(store, self.0.hash, stored, lifetime, way, may_keep)?;
+                    inner.store_entry(store, self.0.parts.hash, stored, lifetime, way, may_keep)?;
                 }
                 Ok(entry)
             })
@@ -168,16 +221,14 @@ impl CallKey {
             None
         };
         Ok(raised(py, found)?.map(|(hash, key)| {
-            CallKey(AttachedKey {
+            CallKey::new(KeyParts {
                 cached: owned(cached),
                 instance: instance.as_ref().map(owned),
                 hash,
                 key,
                 arguments: owned(arguments.as_any()),
                 names: owned(names.as_any()),
-                begun: Guarded::default(),
-                place: Guarded::default(),
-                detached: SharedCount::default(),
+                absent_at: None,
             })
         }))
     }
@@ -207,10 +258,10 @@ impl CallKey {
         let inner = self.inner();
         let value = unsafe {
             self.with_store(|store| {
-                let found = self
-                    .0
+                let parts = &self.0.parts;
+                let found = parts
                     .key
-                    .with_lookup(|lookup| inner.stand_in(store, lookup, self.0.hash))?;
+                    .with_lookup(|lookup| inner.stand_in(store, lookup, parts.hash))?;
                 found.map(|entry| inner.serve(store, &entry)).transpose()
             })
         };
@@ -247,11 +298,11 @@ impl CallKey {
         let value = unsafe {
             self.with_store(|store| {
                 laid_out(arguments.as_ptr(), names.as_ptr(), |call| {
-                    self.0.key.with_lookup(|lookup| {
+                    self.0.parts.key.with_lookup(|lookup| {
                         let missed = MissedCall {
                             store,
                             lookup,
-                            hash: self.0.hash,
+                            hash: self.0.parts.hash,
                             call,
                             runs_seen: None,
                             absent_at: None,
@@ -293,7 +344,7 @@ impl CallKey {
 
     /// Whether this is a call of that instance's method.
     fn is_of(&self, instance: &Bound<'_, PyAny>) -> bool {
-        let mine = self.0.instance.as_ref();
+        let mine = self.0.parts.instance.as_ref();
         mine.is_some_and(|mine| mine.as_ptr() == instance.as_ptr())
     }
 
@@ -306,7 +357,8 @@ impl CallKey {
                 if inner.plan.tags_of.is_none() {
                     return Ok(inner.start_of_any(store));
                 }
-                let (arguments, names) = (self.0.arguments.as_ptr(), self.0.names.as_ptr());
+                let parts = &self.0.parts;
+                let (arguments, names) = (parts.arguments.as_ptr(), parts.names.as_ptr());
                 laid_out(arguments, names, |call| inner.start(store, call))
             })
         };
@@ -341,9 +393,9 @@ impl CallKey {
         let inner = self.inner();
         let kept = unsafe {
             self.with_store(|store| {
-                let key = self.0.key.clone();
+                let key = self.0.parts.key.clone();
                 let may_keep = || self.may_keep(store);
-                inner.keep_error(store, self.0.hash, key, &owned(error), may_keep)
+                inner.keep_error(store, self.0.parts.hash, key, &owned(error), may_keep)
             })
         };
         raised(error.py(), kept)
@@ -362,11 +414,12 @@ impl CallKey {
     fn invalidate(&self, py: Python<'_>) -> PyResult<bool> {
         let is_gone = unsafe {
             self.with_store(|store| {
-                self.0.key.with_lookup(|lookup| {
-                    while let Some(run) = store.runs.find(self.0.hash, lookup)? {
+                let parts = &self.0.parts;
+                parts.key.with_lookup(|lookup| {
+                    while let Some(run) = store.runs.find(parts.hash, lookup)? {
                         store.runs.detach(run.number);
                     }
-                    let found = store.find(self.0.hash, lookup, 0)?;
+                    let found = store.find(parts.hash, lookup, 0)?;
                     Ok(found.is_some_and(|entry| store.remove(entry.place)))
                 })
             })
@@ -375,15 +428,15 @@ impl CallKey {
     }
 
     fn __hash__(&self) -> u64 {
-        self.0.hash
+        self.0.parts.hash
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(other) = other.cast::<CallKey>() else {
             return Ok(false);
         };
-        let (mine, other) = (&self.0, &other.get().0);
-        let instance = |key: &AttachedKey| key.instance.as_ref().map(HeldObject::as_ptr);
+        let (mine, other) = (&self.0.parts, &other.get().0.parts);
+        let instance = |key: &KeyParts| key.instance.as_ref().map(HeldObject::as_ptr);
         if mine.hash != other.hash
             || mine.cached.as_ptr() != other.cached.as_ptr()
             || instance(mine) != instance(other)
@@ -398,7 +451,7 @@ impl CallKey {
     /// No `__clear__`: a key is whole before anything can hold it, so a cycle through it was closed
     /// in another object, where the collector opens it.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let key = &self.0;
+        let key = &self.0.parts;
         let mut shown = Ok(());
         key.key.visit(&mut |held| {
             if shown.is_ok() {

@@ -223,6 +223,9 @@ impl Inner {
     ) -> Option<Outcome<HeldObject>> {
         match self.answer_from(&self.store, arguments) {
             NewestAnswer::Given(answer) => Some(answer),
+            NewestAnswer::Absent { hash, edition } if self.plan.is_async => {
+                Some(self.async_miss_of_plain(cached, call, arguments, hash, edition))
+            }
             NewestAnswer::Absent { hash, edition } => {
                 Some(self.miss_of_plain(cached, call, arguments, hash, edition))
             }

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 mod api;
+mod async_miss;
 mod bind;
 mod call_key;
 mod callable;
@@ -118,7 +119,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Cached", to_python(py, kind))?;
     module.add_class::<call_key::CallKey>()?;
     module.add_class::<task_run::TaskRun>()?;
-    module.add_class::<task_run::RunBody>()?;
     module.add_class::<file_tier::SharedFile>()?;
     module.add_class::<loop_connection::LoopConnection>()?;
     module.add_class::<memcached_tier::SharedMemcached>()?;

@@ -94,8 +94,8 @@ impl Inner {
                     }
                     let value = self.serve(store, &entry)?;
                     return match self.plan.is_async {
-                        true => ready::awaitable(value).map(Some),
-                        false => Ok(Some(value)),
+                        true => ready::awaitable(value),
+                        false => Ok(value),
                     };
                 }
             }
@@ -108,13 +108,12 @@ impl Inner {
                 absent_at,
             };
             match self.plan.is_async {
-                true => Ok(None),
-                false => self.miss(missed).map(Some),
+                true => self.async_miss(cached, missed),
+                false => self.miss(missed),
             }
         })?;
         match found {
-            Some(Some(value)) => Ok(value),
-            Some(None) => self.ask_python(PythonFunction::AsyncMiss, cached, call),
+            Some(value) => Ok(value),
             None => call.run(self.function.as_ptr()),
         }
     }
@@ -148,7 +147,7 @@ impl Inner {
             self.prolong(store, entry.place, &entry.item, lifetime);
             return;
         }
-        python::apart(|| self.ask_python(PythonFunction::Refresh, cached, call));
+        python::apart(|| self.ask_for_refresh(cached, call));
     }
 
     /// Begins the lifetime of an entry again. False once it has left.
@@ -171,25 +170,14 @@ impl Inner {
         store.table.lock().touch(place, until_us)
     }
 
-    unsafe fn ask_python(
+    unsafe fn ask_for_refresh(
         &self,
-        function: PythonFunction,
         cached: *mut ffi::PyObject,
         call: &GivenCall,
     ) -> Outcome<HeldObject> {
-        let arguments = HeldObject::owned(ffi::PyTuple_New(call.count as isize))?;
-        for (index, argument) in call.slice(0).iter().enumerate() {
-            let argument = HeldObject::borrowed(*argument).into_ptr();
-            ffi::PyTuple_SetItem(arguments.as_ptr(), index as isize, argument);
-        }
-        let names = HeldObject::owned(ffi::PyDict_New())?;
-        for (name, value) in call.by_name() {
-            if ffi::PyDict_SetItem(names.as_ptr(), name, value) != 0 {
-                return Err(Raised);
-            }
-        }
+        let (arguments, names) = call.taken()?;
         let parts = [cached, arguments.as_ptr(), names.as_ptr()];
-        let function = python::known(function)?;
+        let function = python::known(PythonFunction::Refresh)?;
         python::call(function, parts.as_ptr(), parts.len(), std::ptr::null_mut())
     }
 

@@ -9,7 +9,6 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::call_key::CallKey;
-use crate::callable;
 use crate::entry::KeptEntry;
 use crate::flight::forks;
 use crate::guard::{Guarded, SharedCount};
@@ -44,6 +43,8 @@ struct TaskRunState {
     count: u64,
     /// The task that ends with the last call that waits for it.
     task: Option<Py<PyAny>>,
+    /// The body's own coroutine, from the first step on.
+    coroutine: Option<Py<PyAny>>,
     is_over: bool,
     /// None until the end, and when the run was given up.
     ending: Option<TaskEnding>,
@@ -51,12 +52,17 @@ struct TaskRunState {
 
 /// One run. It stands in a dict of its function's runs, under its key, until it is over or nothing
 /// may join it any more.
+///
+/// It is the coroutine in which the body runs, too: a miss pays for each object. It ends the run
+/// however it ends itself: a task that is cancelled before its first step enters no `finally`.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct TaskRun {
     runs: Py<PyDict>,
     key: Py<CallKey>,
     /// What leads it.
     loop_: Py<PyAny>,
+    /// Whether it is a refresh, whose value goes in the place of the old one or nowhere.
+    only_there: bool,
     forks: u32,
     node: HeldNode,
     state: Guarded<TaskRunState>,
@@ -64,12 +70,18 @@ pub struct TaskRun {
 }
 
 impl TaskWaiter {
-    fn wake(&self, py: Python<'_>) -> PyResult<()> {
+    /// `here` is the loop that runs the code of this thread, where that is known: in 3.11 asking
+    /// for it is a call of the system.
+    fn wake(&self, py: Python<'_>, here: Option<&Py<PyAny>>) -> PyResult<()> {
         let (loop_, future) = match self {
             TaskWaiter::Call(wake) => return wake.call0(py).map(drop),
             TaskWaiter::Future { loop_, future } => (loop_.bind(py), future),
         };
-        if running_loop(py)?.is(loop_) {
+        let is_here = match here {
+            Some(here) => here.is(loop_),
+            None => running_loop(py)?.is(loop_),
+        };
+        if is_here {
             return resolve(future.bind(py));
         }
         let resolve = wrap_pyfunction!(resolve, py)?;
@@ -127,7 +139,12 @@ fn resolve(future: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 impl TaskRun {
-    fn finish(&self, py: Python<'_>, ending: Option<TaskEnding>) -> PyResult<()> {
+    fn finish(
+        &self,
+        py: Python<'_>,
+        ending: Option<TaskEnding>,
+        here: Option<&Py<PyAny>>,
+    ) -> PyResult<()> {
         let waiters = {
             let mut state = self.state.lock();
             if state.is_over {
@@ -142,10 +159,13 @@ impl TaskRun {
         };
         self.node.end();
         // It may run code of the user's, which may raise. All that wait are woken all the same.
-        let discarded = self.discard(py);
+        let mut ended = self.discard(py);
         let (waiters, _task) = waiters;
-        let woken: Vec<PyResult<()>> = waiters.iter().map(|(_, waiter)| waiter.wake(py)).collect();
-        discarded.and_then(|()| woken.into_iter().collect())
+        for (_, waiter) in &waiters {
+            let woken = waiter.wake(py, here);
+            ended = ended.and(woken);
+        }
+        ended
     }
 
     fn wait(&self, waiter: TaskWaiter) -> Option<u64> {
@@ -161,45 +181,117 @@ impl TaskRun {
         Some(number)
     }
 
-    fn is_it(&self, held: &Bound<'_, PyAny>) -> bool {
-        held.cast::<TaskRun>()
-            .is_ok_and(|held| std::ptr::eq(held.get(), self))
-    }
-
-    /// Has the body run in a task of the run's loop, for a future of that loop. None if the run is
-    /// over already.
-    fn begin_task<'py>(
-        this: &Bound<'py, TaskRun>,
-        body: RunBody,
-    ) -> PyResult<Option<LedTask<'py>>> {
+    /// Has the body run in a task of the run's loop, and gives what the caller awaits.
+    fn begin_task<'py>(this: &Bound<'py, TaskRun>) -> PyResult<LedTask<'py>> {
         let (py, run) = (this.py(), this.get());
         let loop_ = run.loop_.bind(py);
+        // Before the task: that of a task factory may begin at once. No run waits for this one yet,
+        // so that there is no circle.
+        let edges = raised(py, unsafe { WaitEdges::of_task(&run.node) })?;
+        let edges = edges.filter(|edges| !edges.is_empty());
+        let task = loop_.call_method1(intern!(py, "create_task"), (this,))?;
+        run.set_task(task.unbind());
+        if run.is_over() {
+            return Ok((this.clone(), None, 0, None));
+        }
         let future = loop_.call_method0(intern!(py, "create_future"))?;
         let waiter = TaskWaiter::Future {
             loop_: run.loop_.clone_ref(py),
             future: future.clone().unbind(),
         };
-        let Some(number) = run.wait(waiter) else {
-            return Ok(None);
-        };
-        let task = loop_.call_method1(intern!(py, "create_task"), (body,))?;
-        run.set_task(task.unbind());
-        let edges = raised(py, unsafe { WaitEdges::of_task(&run.node) })?;
-        let edges = edges.filter(|edges| !edges.is_empty());
-        Ok(Some((this.clone(), future, number, edges)))
+        Ok(match run.wait(waiter) {
+            Some(number) => (this.clone(), Some(future), number, edges),
+            None => (this.clone(), None, 0, None),
+        })
     }
 
-    /// Says in the current context that its code belongs to this run, and that the body begins.
-    fn begin(&self, py: Python<'_>, counted: bool) -> PyResult<()> {
+    fn begun(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let state = self.state.lock();
+        let coroutine = state.coroutine.as_ref();
+        coroutine.map(|coroutine| coroutine.clone_ref(py))
+    }
+
+    /// Says in the current context that its code belongs to this run, and calls the body.
+    fn begin(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        static COROUTINE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         raised(py, unsafe { ownership::enter(&self.node) })?;
-        self.key.get().begin(py, counted)
+        let key = self.key.get();
+        key.begin(py, !self.only_there)?;
+        let awaited = key.run_body(py)?;
+        let coroutine =
+            match awaited
+                .get_type()
+                .is(COROUTINE.import(py, "types", "CoroutineType")?)
+            {
+                true => owned(&awaited),
+                false => raised(py, unsafe {
+                    python::call_one(PythonFunction::Awaited, awaited.as_ptr())
+                })?,
+            };
+        let coroutine = to_python(py, coroutine);
+        let mut state = self.state.lock();
+        let before = state.coroutine.replace(coroutine.clone_ref(py));
+        drop(state);
+        drop(before);
+        Ok(coroutine)
+    }
+
+    /// One step of the body, which is given `value`; `None` at the end.
+    fn step(this: &Bound<'_, TaskRun>, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let (py, run) = (this.py(), this.get());
+        let coroutine = match run.begun(py).map_or_else(|| run.begin(py), Ok) {
+            Ok(coroutine) => coroutine,
+            Err(error) => return TaskRun::raised(this, error),
+        };
+        let mut sent = std::ptr::null_mut();
+        let (coroutine, value) = (coroutine.as_ptr(), value.as_ptr());
+        let status = unsafe { ffi::PyIter_Send(coroutine, value, &raw mut sent) };
+        let sent = unsafe { Bound::from_owned_ptr_or_opt(py, sent) };
+        match (status, sent) {
+            (ffi::PySendResult::PYGEN_NEXT, Some(sent)) => Ok(Some(sent.unbind())),
+            (ffi::PySendResult::PYGEN_RETURN, Some(value)) => TaskRun::returned(this, &value),
+            _ => TaskRun::raised(this, PyErr::fetch(py)),
+        }
     }
 
     /// Keeps what the body gave, and ends the run with it.
-    fn keep(&self, value: &Bound<'_, PyAny>, only_there: bool) -> PyResult<()> {
-        let py = value.py();
-        let kept = raised(py, self.key.get().kept(value, only_there))?;
-        self.finish(py, Some(TaskEnding::Kept(kept)))
+    fn returned(
+        this: &Bound<'_, TaskRun>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let (py, run) = (this.py(), this.get());
+        let key = run.key.get();
+        let kept = raised(py, key.kept(value, run.only_there));
+        // A step of the body is code of the loop that leads it.
+        let ended =
+            kept.and_then(|kept| run.finish(py, Some(TaskEnding::Kept(kept)), Some(&run.loop_)));
+        if let Err(error) = ended {
+            return TaskRun::raised(this, error);
+        }
+        if run.only_there {
+            key.count_refresh(true);
+        }
+        Ok(None)
+    }
+
+    /// What ends the task itself, as a cancellation does, goes on; of any other exception its
+    /// callers hear.
+    fn raised(this: &Bound<'_, TaskRun>, error: PyErr) -> PyResult<Option<Py<PyAny>>> {
+        let py = this.py();
+        let ended = match error.is_instance_of::<PyException>(py) {
+            true => TaskRun::failed(this, error),
+            false => Err(error),
+        };
+        this.get().give_up(py)?;
+        ended.map(|()| None)
+    }
+
+    fn failed(this: &Bound<'_, TaskRun>, error: PyErr) -> PyResult<()> {
+        let py = this.py();
+        let failed = raised(py, unsafe { python::known(PythonFunction::RunFailed) })?;
+        let failed = unsafe { Bound::from_borrowed_ptr(py, failed) };
+        let error = error.into_value(py);
+        failed.call1((this, error, this.get().only_there)).map(drop)
     }
 
     fn may_stop(&self) -> bool {
@@ -211,16 +303,19 @@ impl TaskRun {
 #[pymethods]
 impl TaskRun {
     #[new]
+    #[pyo3(signature = (runs, key, loop_, only_there=false))]
     fn new(
         py: Python<'_>,
         runs: Py<PyDict>,
         key: Py<CallKey>,
         loop_: Py<PyAny>,
+        only_there: bool,
     ) -> PyResult<TaskRun> {
         Ok(TaskRun {
             runs,
             key,
             loop_,
+            only_there,
             forks: forks(),
             node: raised(py, unsafe { HeldNode::create() })?,
             state: Guarded::default(),
@@ -267,17 +362,17 @@ impl TaskRun {
 
     /// Ends the run with a value that stands in: something with a method `answer`.
     fn end_with(&self, py: Python<'_>, value: Py<PyAny>) -> PyResult<()> {
-        self.finish(py, Some(TaskEnding::StandIn(value)))
+        self.finish(py, Some(TaskEnding::StandIn(value)), None)
     }
 
     /// Ends the run with an exception.
     fn fail(&self, py: Python<'_>, error: Py<PyAny>) -> PyResult<()> {
-        self.finish(py, Some(TaskEnding::Raised(error)))
+        self.finish(py, Some(TaskEnding::Raised(error)), None)
     }
 
     /// Ends the run without an answer, if it has not ended.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
-        self.finish(py, None)
+        self.finish(py, None, None)
     }
 
     /// A value for one caller, or the run's exception.
@@ -364,21 +459,63 @@ impl TaskRun {
     }
 
     /// Takes it out of the runs that calls may join. Has no effect the second time: another run
-    /// may stand there by then.
+    /// may stand there by then, and no sooner, since nothing else takes it out.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.discarded.exchange(0, 1) {
-            return Ok(());
-        }
-        let (runs, key) = (self.runs.bind(py), self.key.bind(py));
-        match runs.get_item(key)? {
-            Some(held) if self.is_it(&held) => runs.del_item(key),
-            _ => Ok(()),
+        match self.discarded.exchange(0, 1) {
+            true => self.runs.bind(py).del_item(&self.key),
+            false => Ok(()),
         }
     }
 
     /// To be held while waiting for this run; None when that would be for ever.
     fn wait_edges(&self, py: Python<'_>) -> PyResult<Option<WaitEdges>> {
         raised(py, unsafe { WaitEdges::of_task(&self.node) })
+    }
+
+    fn __await__(this: Bound<'_, TaskRun>) -> Bound<'_, TaskRun> {
+        this
+    }
+
+    fn __iter__(this: Bound<'_, TaskRun>) -> Bound<'_, TaskRun> {
+        this
+    }
+
+    fn __next__(this: &Bound<'_, TaskRun>) -> PyResult<Option<Py<PyAny>>> {
+        let py = this.py();
+        TaskRun::step(this, py.None().bind(py))
+    }
+
+    fn send(this: &Bound<'_, TaskRun>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        TaskRun::step(this, value)?.ok_or_else(stop)
+    }
+
+    #[pyo3(signature = (*error))]
+    fn throw(this: &Bound<'_, TaskRun>, error: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let (py, run) = (this.py(), this.get());
+        let Some(coroutine) = run.begun(py) else {
+            run.give_up(py)?;
+            let given = error.iter().take(2).filter(|part| !part.is_none());
+            return Err(given.last().map_or_else(stop, PyErr::from_value));
+        };
+        let thrown = coroutine.call_method1(py, intern!(py, "throw"), error);
+        let ended = match thrown {
+            Ok(yielded) => return Ok(yielded),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                let value = error.value(py).getattr(intern!(py, "value"))?;
+                TaskRun::returned(this, &value)
+            }
+            Err(error) => TaskRun::raised(this, error),
+        };
+        ended?.ok_or_else(stop)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let closed = match self.begun(py) {
+            Some(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
+            None => Ok(()),
+        };
+        self.give_up(py)?;
+        closed
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -390,6 +527,7 @@ impl TaskRun {
             waiter.visit(&visit)?;
         }
         visit.call(&state.task)?;
+        visit.call(&state.coroutine)?;
         match &state.ending {
             Some(TaskEnding::StandIn(object) | TaskEnding::Raised(object)) => visit.call(object),
             Some(TaskEnding::Kept(_)) | None => Ok(()),
@@ -404,223 +542,60 @@ impl TaskRun {
     }
 }
 
+/// The end of a coroutine without a value.
+fn stop() -> PyErr {
+    PyStopIteration::new_err(())
+}
+
 /// A run that is a task of the current loop, a future of that loop which is resolved at its end,
-/// the number of this waiter, and what is to be held while waiting, if anything.
+/// the number of this waiter, and what is to be held while waiting, if anything. Without a future
+/// the run is over.
 type LedTask<'py> = (
     Bound<'py, TaskRun>,
-    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
     u64,
     Option<WaitEdges>,
 );
 
 /// Begins the run of a call in a task. One function, since each step in Python costs every miss.
-/// None where another way has to be taken: there is an entry by now, another run is in progress, or
-/// no loop of asyncio runs here.
+/// `key` is the call's, if it was made with it. None where another way has to be taken: there is an
+/// entry by now, another run is in progress, or no loop of asyncio runs here.
 #[pyfunction]
 pub fn lead<'py>(
     cached: &Bound<'py, PyAny>,
     arguments: &Bound<'py, PyTuple>,
     names: &Bound<'py, PyDict>,
+    key: Option<Py<CallKey>>,
 ) -> PyResult<Option<LedTask<'py>>> {
     let py = cached.py();
     let loop_ = asyncio_loop(py)?;
     if loop_.is_none() {
         return Ok(None);
     }
-    let Some(key) = CallKey::of(cached, arguments, names)? else {
-        return Ok(None);
+    let key = match key {
+        Some(key) => key,
+        None => match CallKey::of(cached, arguments, names)? {
+            Some(key) => Py::new(py, key)?,
+            None => return Ok(None),
+        },
     };
-    if key.contains(py)? {
+    if key.get().contains(py)? {
         return Ok(None);
     }
     let runs = cached
         .getattr(intern!(py, "_runs"))?
         .cast_into::<PyDict>()?;
-    let key = Py::new(py, key)?;
-    let run = TaskRun::new(py, runs.clone().unbind(), key.clone_ref(py), loop_.unbind())?;
+    let loop_ = loop_.unbind();
+    let run = TaskRun::new(py, runs.clone().unbind(), key.clone_ref(py), loop_, false)?;
     let run = Bound::new(py, run)?;
     // One step, so that of several threads one leads.
     let held = runs.call_method1(intern!(py, "setdefault"), (key, &run))?;
     if !held.is(&run) {
         return Ok(None);
     }
-    let body = RunBody::new(
-        run.clone().unbind(),
-        cached.clone().unbind(),
-        arguments.clone().unbind(),
-        names.clone().unbind(),
-        false,
-    );
-    let led = TaskRun::begin_task(&run, body);
+    let led = TaskRun::begin_task(&run);
     if led.is_err() {
         run.get().give_up(py)?;
     }
-    led
-}
-
-/// The coroutine in which a run's body runs, and that stores what it gives. It ends the run however
-/// it ends itself: a task that is cancelled before its first step enters no `finally`.
-#[pyclass(frozen, module = "tidemark_cache._native")]
-pub struct RunBody {
-    run: Py<TaskRun>,
-    cached: Py<PyAny>,
-    arguments: Py<PyTuple>,
-    names: Py<PyDict>,
-    /// Whether it is a refresh, whose value goes in the place of the old one or nowhere.
-    only_there: bool,
-    /// The body's own coroutine, from the first step on.
-    coroutine: Guarded<Option<Py<PyAny>>>,
-}
-
-impl RunBody {
-    fn begun(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let coroutine = self.coroutine.lock();
-        coroutine.as_ref().map(|coroutine| coroutine.clone_ref(py))
-    }
-
-    fn begin(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        static COROUTINE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        self.run.get().begin(py, !self.only_there)?;
-        let body = unsafe { &callable::inner(self.cached.as_ptr()).function };
-        let body = unsafe { Bound::from_borrowed_ptr(py, body.as_ptr()) };
-        let awaited = body.call(self.arguments.bind(py), Some(self.names.bind(py)))?;
-        let coroutine =
-            match awaited
-                .get_type()
-                .is(COROUTINE.import(py, "types", "CoroutineType")?)
-            {
-                true => owned(&awaited),
-                false => raised(py, unsafe {
-                    python::call_one(PythonFunction::Awaited, awaited.as_ptr())
-                })?,
-            };
-        let coroutine = to_python(py, coroutine);
-        let before = self.coroutine.lock().replace(coroutine.clone_ref(py));
-        drop(before);
-        Ok(coroutine)
-    }
-
-    /// One step of the body, which is given `value`; `None` at the end.
-    fn step(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-        let coroutine = match self.begun(py).map_or_else(|| self.begin(py), Ok) {
-            Ok(coroutine) => coroutine,
-            Err(error) => return self.raised(py, error),
-        };
-        let mut sent = std::ptr::null_mut();
-        let (coroutine, value) = (coroutine.as_ptr(), value.as_ptr());
-        let status = unsafe { ffi::PyIter_Send(coroutine, value, &raw mut sent) };
-        let sent = unsafe { Bound::from_owned_ptr_or_opt(py, sent) };
-        match (status, sent) {
-            (ffi::PySendResult::PYGEN_NEXT, Some(sent)) => Ok(Some(sent.unbind())),
-            (ffi::PySendResult::PYGEN_RETURN, Some(value)) => self.returned(py, &value),
-            _ => self.raised(py, PyErr::fetch(py)),
-        }
-    }
-
-    fn returned(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-        let run = self.run.get();
-        if let Err(error) = run.keep(value, self.only_there) {
-            return self.raised(py, error);
-        }
-        if self.only_there {
-            run.key.get().count_refresh(true);
-        }
-        Ok(None)
-    }
-
-    /// What ends the task itself, as a cancellation does, goes on; of any other exception its
-    /// callers hear.
-    fn raised(&self, py: Python<'_>, error: PyErr) -> PyResult<Option<Py<PyAny>>> {
-        let ended = match error.is_instance_of::<PyException>(py) {
-            true => self.failed(py, error),
-            false => Err(error),
-        };
-        self.run.get().give_up(py)?;
-        ended.map(|()| None)
-    }
-
-    fn failed(&self, py: Python<'_>, error: PyErr) -> PyResult<()> {
-        let failed = raised(py, unsafe { python::known(PythonFunction::RunFailed) })?;
-        let failed = unsafe { Bound::from_borrowed_ptr(py, failed) };
-        let error = error.into_value(py);
-        failed.call1((&self.run, error, self.only_there)).map(drop)
-    }
-}
-
-/// The end of a coroutine without a value.
-fn stop() -> PyErr {
-    PyStopIteration::new_err(())
-}
-
-#[pymethods]
-impl RunBody {
-    #[new]
-    fn new(
-        run: Py<TaskRun>,
-        cached: Py<PyAny>,
-        arguments: Py<PyTuple>,
-        names: Py<PyDict>,
-        only_there: bool,
-    ) -> RunBody {
-        RunBody {
-            run,
-            cached,
-            arguments,
-            names,
-            only_there,
-            coroutine: Guarded::default(),
-        }
-    }
-
-    fn __await__(this: Bound<'_, RunBody>) -> Bound<'_, RunBody> {
-        this
-    }
-
-    fn __iter__(this: Bound<'_, RunBody>) -> Bound<'_, RunBody> {
-        this
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.step(py, py.None().bind(py))
-    }
-
-    fn send(&self, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.step(value.py(), value)?.ok_or_else(stop)
-    }
-
-    #[pyo3(signature = (*error))]
-    fn throw(&self, py: Python<'_>, error: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let Some(coroutine) = self.begun(py) else {
-            self.run.get().give_up(py)?;
-            let given = error.iter().take(2).filter(|part| !part.is_none());
-            return Err(given.last().map_or_else(stop, PyErr::from_value));
-        };
-        let thrown = coroutine.call_method1(py, intern!(py, "throw"), error);
-        let ended = match thrown {
-            Ok(yielded) => return Ok(yielded),
-            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
-                let value = error.value(py).getattr(intern!(py, "value"))?;
-                self.returned(py, &value)
-            }
-            Err(error) => self.raised(py, error),
-        };
-        ended?.ok_or_else(stop)
-    }
-
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let closed = match self.begun(py) {
-            Some(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
-            None => Ok(()),
-        };
-        self.run.get().give_up(py)?;
-        closed
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.run)?;
-        visit.call(&self.cached)?;
-        visit.call(&self.arguments)?;
-        visit.call(&self.names)?;
-        visit.call(&*self.coroutine.lock())
-    }
+    led.map(Some)
 }

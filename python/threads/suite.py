@@ -36,6 +36,7 @@ PYTHON = pathlib.Path(__file__).resolve().parents[1]
 TARGET = PYTHON.parent / "target" / "threads"
 #: The subjects of the tests that need no further package.
 SUBJECTS = (
+    "async_misses",
     "bytes",
     "concurrency",
     "freshness",

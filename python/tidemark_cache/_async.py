@@ -14,7 +14,7 @@ import contextlib
 import sys
 import weakref
 
-from tidemark_cache._native import CallKey, RunBody, TaskRun, lead, ownership
+from tidemark_cache._native import CallKey, TaskRun, lead, ownership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,11 +62,15 @@ class _OldValue:
         return found[0]
 
 
-async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a call that found no entry when it was made."""
+async def miss(
+    cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: CallKey | None
+) -> Any:
+    """Answer a call that found no entry when it was made, and what key it had if it had one."""
     while True:
-        led = lead(cached, args, kwargs)
+        led = lead(cached, args, kwargs, key)
         if led is None:
+            # A key is of one run: the next one may have another that no invalidation has meant.
+            key = None
             answer = await _joined(cached, args, kwargs)
             if answer is not None:
                 return answer[0]
@@ -74,14 +78,15 @@ async def miss(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         # In this very coroutine: one more costs every miss.
         run, future, number, edges = led
         del led
-        try:
-            # No limit and no look at the loop: the run is a task of this very loop.
-            await future
-        except BaseException:
-            run.leave(number)
-            raise
-        finally:
-            del edges
+        if future is not None:
+            try:
+                # No limit and no look at the loop: the run is a task of this very loop.
+                await future
+            except BaseException:
+                run.leave(number)
+                raise
+            finally:
+                del edges
         if not run.is_answered:
             # The body itself was cancelled, from inside.
             raise sys.modules["asyncio"].CancelledError
@@ -107,7 +112,7 @@ async def _joined(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         new = TaskRun(cached._runs, key, loop)
         run = cached._runs.setdefault(key, new)
         if run is new:
-            return (await _lead_in_trio(run, cached, (args, kwargs)),)
+            return (await _lead_in_trio(run),)
     else:
         run = cached._runs.get(key)
         if run is None:
@@ -180,11 +185,11 @@ class _TrioLoop:
         return False
 
 
-async def _lead_in_trio(run: TaskRun, cached: Any, call: tuple[Any, Any]) -> Any:
+async def _lead_in_trio(run: TaskRun) -> Any:
     # The body runs in the caller's own context, which owns the run only so long.
     before = ownership.get(None)
     try:
-        await RunBody(run, cached, *call, False)
+        await run
     finally:
         ownership.set(before)
     if not run.is_answered:
@@ -284,14 +289,12 @@ def start_apart(coroutine: Coroutine[Any, Any, None]) -> bool:
     return loop is not None
 
 
-def refresh_in_loop(
-    loop: asyncio.AbstractEventLoop, cached: Any, key: CallKey, args: Any, kwargs: Any
-) -> None:
+def refresh_in_loop(loop: asyncio.AbstractEventLoop, cached: Any, key: CallKey) -> None:
     """Begin a refresh in a task of this loop, unless a run of the same call is under way."""
-    run = TaskRun(cached._runs, key, loop)
+    run = TaskRun(cached._runs, key, loop, True)
     if cached._runs.setdefault(key, run) is not run:
         return
-    task = loop.create_task(RunBody(run, cached, args, kwargs, True))
+    task = loop.create_task(run)
     _tasks.add(task)
     cached._refreshing.add(run)
 
@@ -302,19 +305,19 @@ def refresh_in_loop(
     task.add_done_callback(forget)
 
 
-def refresh_elsewhere(cached: Any, key: CallKey, args: Any, kwargs: Any) -> None:
+def refresh_elsewhere(cached: Any, key: CallKey) -> None:
     """As `refresh_in_loop`, under Trio; under any other kind of loop nothing is refreshed."""
     loop = _loop()
     if not isinstance(loop, _TrioLoop):
         return
-    run = TaskRun(cached._runs, key, loop)
+    run = TaskRun(cached._runs, key, loop, True)
     if cached._runs.setdefault(key, run) is not run:
         return
 
     async def refresh() -> None:
         cached._refreshing.add(run)
         try:
-            await RunBody(run, cached, args, kwargs, True)
+            await run
         finally:
             cached._refreshing.discard(run)
 

@@ -201,7 +201,7 @@ def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if key is None or not key.start_refresh():
         return
     if cached._is_async:
-        _in_task(cached, key, args, kwargs)
+        _in_task(cached, key)
         return
     own_args, own_kwargs = private((args, kwargs))
     context = contextvars.copy_context()
@@ -218,14 +218,14 @@ def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     _pool.submit(cached, refresh)
 
 
-def _in_task(cached: Any, key: CallKey, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _in_task(cached: Any, key: CallKey) -> None:
     loops = sys.modules.get("asyncio")
     try:
         if loops is None:
             raise RuntimeError
         loop = loops.get_running_loop()
     except RuntimeError:
-        _async.refresh_elsewhere(cached, key, args, kwargs)
+        _async.refresh_elsewhere(cached, key)
         return
     if len(cached._refreshing) < _REFRESHES_MAX:
-        _async.refresh_in_loop(loop, cached, key, args, kwargs)
+        _async.refresh_in_loop(loop, cached, key)
