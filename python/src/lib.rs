@@ -16,6 +16,8 @@ mod decided;
 mod decode;
 #[cfg(not(Py_3_12))]
 mod dict_values;
+#[cfg(Py_3_12)]
+mod eager;
 mod encode;
 mod entry;
 mod file_tier;

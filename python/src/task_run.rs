@@ -9,6 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::call_key::CallKey;
+#[cfg(Py_3_12)]
+use crate::eager;
 use crate::entry::KeptEntry;
 use crate::flight::forks;
 use crate::guard::{Guarded, SharedCount};
@@ -185,11 +187,18 @@ impl TaskRun {
     fn begin_task<'py>(this: &Bound<'py, TaskRun>) -> PyResult<LedTask<'py>> {
         let (py, run) = (this.py(), this.get());
         let loop_ = run.loop_.bind(py);
-        // Before the task: that of a task factory may begin at once. No run waits for this one yet,
-        // so that there is no circle.
+        // Before the task: its first step may run at once, and wait for others itself. No run waits
+        // for this one yet, so that there is no circle.
         let edges = raised(py, unsafe { WaitEdges::of_task(&run.node) })?;
         let edges = edges.filter(|edges| !edges.is_empty());
-        let task = loop_.call_method1(intern!(py, "create_task"), (this,))?;
+        #[cfg(Py_3_12)]
+        let begun = eager::begin(loop_, this.as_any())?;
+        #[cfg(not(Py_3_12))]
+        let begun = None;
+        let task: Bound<'py, PyAny> = match begun {
+            Some(task) => task,
+            None => loop_.call_method1(intern!(py, "create_task"), (this,))?,
+        };
         run.set_task(task.unbind());
         if run.is_over() {
             return Ok((this.clone(), None, 0, None));

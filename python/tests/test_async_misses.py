@@ -1,4 +1,7 @@
-"""A miss of an async function: what its body sees, and what its caller may do meanwhile."""
+"""A miss of an async function: what its body sees, and what its caller may do meanwhile.
+
+The bodies here wait for nothing at first, or at all: from CPython 3.12 on these begin at once.
+"""
 
 import asyncio
 import contextvars
@@ -10,6 +13,30 @@ import pytest
 
 from tidemark_cache import cache
 from tidemark_cache._native import TaskRun
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no task begins at once there")
+def test_async_body_that_waits_for_nothing_takes_no_turn_of_the_loop() -> None:
+    tasks = []
+    turns: list[int] = []
+
+    @cache
+    async def called(number: int) -> int:
+        tasks.append(asyncio.current_task())
+        if number < 0:
+            raise ValueError(number)
+        return number
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(turns.append, 1)
+        assert await called(1) == 1 and await called(1) == 1
+        with pytest.raises(ValueError, match="-1"):
+            await called(-1)
+        assert turns == []
+        assert len(tasks) == 2 and asyncio.current_task() not in tasks
+        assert called._runs == {}
+
+    asyncio.run(main())
 
 
 def test_async_misses_inside_misses_stand_on_no_deep_stack() -> None:

@@ -511,6 +511,9 @@ def test_async_run_cancelled_before_its_first_step_keeps_nobody_waiting() -> Non
         return number
 
     async def main() -> None:
+        # Where no task begins at once.
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(lambda loop, body, **more: asyncio.Task(body, loop=loop, **more))
         callers = [asyncio.create_task(called(1)) for _ in range(3)]
         await asyncio.sleep(0)
         for task in asyncio.all_tasks() - {asyncio.current_task(), *callers}:

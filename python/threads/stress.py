@@ -62,6 +62,11 @@ async def later(number: int) -> list[int]:
     return [number]
 
 
+@cache(maxsize=20)
+async def at_once(number: int) -> list[int]:
+    return [number]
+
+
 @cache(maxsize=20, ttl=0.02)
 def failing(number: int) -> int:
     if number % 5 == 0:
@@ -92,7 +97,9 @@ slims = [Slim() for _ in range(4)]
 async def many_at_once(chance: random.Random) -> None:
     for _ in range(5):
         numbers = [chance.randrange(30) for _ in range(8)]
-        assert await asyncio.gather(*map(later, numbers)) == [[number] for number in numbers]
+        for function in later, at_once:
+            answers = await asyncio.gather(*map(function, numbers))
+            assert answers == [[number] for number in numbers]
 
 
 def disturb(chance: random.Random, number: int) -> None:
