@@ -62,5 +62,49 @@ pub fn steps(checkout: &Checkout, lane: &mut Lane, is_night: bool) -> Result<()>
         tests.env(LANE_VARIABLE, "night");
     }
     lane.run(&name, Runner::Pytest, &mut tests);
+    if is_night {
+        stress(checkout, lane)?;
+        faults_of_peer(checkout, lane)?;
+    }
+    Ok(())
+}
+
+/// The stress of threads on this interpreter.
+fn stress(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    for seed in ["0", "1", "2"] {
+        let mut stress = checkout.command(install::python(checkout)?);
+        stress.args(["threads/stress.py", seed, "20"]);
+        stress.current_dir(checkout.root.join(FOLDER));
+        let name = format!("stress of {FOLDER}, seed {seed}");
+        lane.run(&name, Runner::None, &mut stress);
+    }
+    Ok(())
+}
+
+/// The tests of faults in cachekit, on cachekit itself: each must fail there.
+fn faults_of_peer(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    let name = format!("tests of {FOLDER} on a peer");
+    let folder = checkout.target()?.join("faults-of-cachekit");
+    let python = folder.join("bin/python");
+    let mut venv = checkout.command("python3");
+    venv.args(["-m", "venv"]).arg(&folder);
+    let mut pip = checkout.command(&python);
+    pip.args(["-m", "pip", "install", "--quiet"]);
+    // The versions that our own tests and the bench run with.
+    pip.args(["-c", "requirements.txt", "-c", "../bench/python/peers.txt"]);
+    pip.args(["pytest", "hypothesis", "cachekit"]);
+    pip.current_dir(checkout.root.join(FOLDER));
+    for command in [&mut venv, &mut pip] {
+        if !lane.run(&format!("environment of {name}"), Runner::None, command) {
+            lane.not_run(&name);
+            return Ok(());
+        }
+    }
+    let mut tests = checkout.command(&python);
+    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    tests.arg("tests/test_faults.py");
+    tests.current_dir(checkout.root.join(FOLDER));
+    tests.env("TIDEMARK_FAULTS_OF", "cachekit");
+    lane.run(&name, Runner::Pytest, &mut tests);
     Ok(())
 }
