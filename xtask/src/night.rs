@@ -15,10 +15,11 @@ use crate::{
 /// The same tests at their long sizes, the suites of functions as another user, the suite of
 /// requests on PostgreSQL, the WordPress drop-in on a real host and in other versions of PHP, the
 /// extension of PHP in two Debians, with threads and where each access to memory is watched, the
-/// Python cache on the interpreters of Debian's unstable suite, every page of the documentation in
-/// a browser, what is known against the dependencies, ten minutes of fuzzing for each target,
-/// hundreds of requests of each kind that the OpenAPI document describes, what requests cost by
-/// counting and how many bytes one of each takes, then the benchmarks (hours; for the night).
+/// Python cache on the interpreters of Debian's unstable suite and on one without the lock, every
+/// page of the documentation in a browser, what is known against the dependencies, ten minutes of
+/// fuzzing for each target, hundreds of requests of each kind that the OpenAPI document describes,
+/// what requests cost by counting and how many bytes one of each takes, then the benchmarks (hours;
+/// for the night).
 ///
 /// No test is switched off by day. Those that draw seeds or count repeats read the variable
 /// `TIDEMARK_LANE` to choose a size; this command sets it to `night` and builds with
@@ -60,6 +61,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
         prerequisite::for_wordpress(),
         prerequisite::for_other_debian(),
         prerequisite::for_php_at_night(),
+        prerequisite::for_python_at_night(),
         bench::missing(&benches),
     ]
     .concat();
@@ -80,6 +82,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     full::functions_as_user(checkout, &mut lane, &["jail", "functions"]);
     on_database::step(checkout, &mut lane)?;
     python_cache::steps(checkout, &mut lane, true)?;
+    python_cache::without_lock(checkout, &mut lane)?;
     wheels::newer_interpreters(checkout, &mut lane)?;
     drop_in::long_steps(checkout, &mut lane)?;
     php_ext::scripts(checkout, &mut lane)?;

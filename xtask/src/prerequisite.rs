@@ -295,6 +295,45 @@ pub fn for_php_at_night() -> Vec<Missing> {
     missing
 }
 
+/// What builds an interpreter without the lock, and watches what its threads touch.
+pub fn for_python_at_night() -> Vec<Missing> {
+    const FILES: [(&str, &str, &[&str]); 7] = [
+        (
+            "clang 16",
+            "/usr/bin/clang-16",
+            &["clang-16", "libclang-rt-16-dev"],
+        ),
+        ("LLVM 16", "/usr/bin/llvm-symbolizer-16", &["llvm-16"]),
+        (
+            "Debian's Rust",
+            "/usr/bin/rustc",
+            &["rustc-web", "libstd-rust-web-dev"],
+        ),
+        ("Debian's cargo", "/usr/bin/cargo", &["cargo-web"]),
+        (
+            "the source of Rust",
+            "/usr/lib/rustlib/src/rust/library/std",
+            &["rust-web-src"],
+        ),
+        (
+            "the headers of OpenSSL",
+            "/usr/include/openssl/ssl.h",
+            &["libssl-dev"],
+        ),
+        (
+            "the headers of zlib",
+            "/usr/include/zlib.h",
+            &["zlib1g-dev"],
+        ),
+    ];
+    let absent = FILES
+        .iter()
+        .filter(|(_, file, _)| !Path::new(file).exists());
+    absent
+        .map(|(what, _, packages)| Missing::new(*what, Remedy::Apt(packages)))
+        .collect()
+}
+
 /// A host for WordPress, and what its faults are made with.
 pub fn for_wordpress() -> Vec<Missing> {
     let programs = [

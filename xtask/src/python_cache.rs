@@ -108,3 +108,18 @@ fn faults_of_peer(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
     lane.run(&name, Runner::Pytest, &mut tests);
     Ok(())
 }
+
+/// Its tests of memory and the stress of threads where the interpreter has no lock, the latter also
+/// under ThreadSanitizer, by a script.
+///
+/// # Errors
+/// When cargo cannot say where its target folder is.
+pub fn without_lock(checkout: &Checkout, lane: &mut Lane) -> Result<()> {
+    let mut script = checkout.command("sh");
+    script.arg("without-lock.sh");
+    script.arg(checkout.target()?.join("without-lock"));
+    script.current_dir(checkout.root.join(FOLDER).join("threads"));
+    let name = format!("tests of {FOLDER} without the lock");
+    lane.run(&name, Runner::Pytest, &mut script);
+    Ok(())
+}
