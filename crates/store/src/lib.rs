@@ -287,7 +287,8 @@ pub trait StoreFunctions {
     /// The deployment of a function that was created last.
     fn latest_deployment(&self, function: i64) -> StoreFuture<'_, Option<Deployment>>;
 
-    /// The piece of a deployment that begins at `from` or after it; `None` behind the last one.
+    /// The piece of a deployment that begins at `from`; `None` behind the last one, and where it is
+    /// gone: pieces of a deleted deployment go in no order.
     fn piece(
         &self,
         deployment: i64,

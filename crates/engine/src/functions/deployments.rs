@@ -391,8 +391,8 @@ impl Engine {
         found.ok_or_else(|| FunctionError::DeploymentNotFound(shown(id)).into())
     }
 
-    /// The piece of a deployment, by [`Deployment::seq`], that begins at `from` or after it; `None`
-    /// behind the last one.
+    /// The piece of a deployment, by [`Deployment::seq`], that begins at `from`; `None` behind the
+    /// last one, and where it is gone.
     ///
     /// # Errors
     /// What the store says.

@@ -662,7 +662,8 @@ fn a_download_whose_archive_goes_meanwhile_ends_before_its_length() {
     assert!(next(0).is_some(), "the first deployment has the number 1");
     assert_eq!(server.ask("DELETE", &path, "").status, 204);
     // Its pieces are removed after that, a few at a time.
-    while next(0).is_some() {
+    let starts = (0..PARTS).map(|nth| (nth * PART_BYTES) as u64);
+    while starts.clone().any(|start| next(start).is_some()) {
         std::thread::yield_now();
     }
     stream.read_to_end(&mut answer).unwrap();
@@ -672,6 +673,24 @@ fn a_download_whose_archive_goes_meanwhile_ends_before_its_length() {
     assert!(code.starts_with(body));
     // And the server goes on.
     assert_eq!(ids(&server), Vec::<String>::new());
+}
+
+#[test]
+fn a_download_ends_where_a_piece_of_its_archive_is_missing() {
+    let server = start();
+    let path = format!("{PATH}/{}/download?type=output", upload(&server));
+    let engine = &server.engine;
+    server.runtime.block_on(async {
+        let build = engine.begin_build().await.unwrap().expect("one waits");
+        for (start, bytes) in [(0, b"begin"), (9, b"ended")] {
+            let kept = engine.keep_of_build(&build, ArchivePart::Output, start, bytes);
+            kept.await.unwrap();
+        }
+        engine.end_build(&build, true, 1).await.unwrap();
+    });
+    let headers = [("x-appwrite-project", PROJECT), ("x-appwrite-key", KEY)];
+    let taken = server.connect().ask(&headers, "GET", &path, "");
+    assert!(taken.is_err(), "ten bytes are promised: {taken:?}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl<D: StoredTables> Run<'_, D> {
             return Ok(false);
         };
         let held = self.rows().first_stored(&read)?;
-        Ok(held.is_some_and(|held| held.start == piece.start && held.bytes == piece.bytes))
+        Ok(held.is_some_and(|held| held.bytes == piece.bytes))
     }
 
     /// Removes deployments, and leaves their pieces to the upkeep.

@@ -86,7 +86,7 @@ pub(crate) fn part_text(part: ArchivePart) -> &'static str {
     }
 }
 
-/// The piece that begins at `from` or after it; `None` where none can.
+/// The piece that begins at `from`; `None` where none can.
 pub(crate) fn piece(
     deployment: i64,
     part: ArchivePart,
@@ -94,7 +94,7 @@ pub(crate) fn piece(
 ) -> Option<StoredRead<ArchivePiece>> {
     let from = i64::try_from(from).ok()?;
     let sql = "SELECT start, bytes FROM deployment_piece \
-               WHERE deployment = $1 AND part = $2 AND start >= $3 ORDER BY start LIMIT 1";
+               WHERE deployment = $1 AND part = $2 AND start = $3";
     Some(StoredRead {
         sql: sql.to_owned(),
         parameters: vec![deployment.into(), part_text(part).into(), from.into()],

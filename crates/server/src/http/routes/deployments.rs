@@ -264,7 +264,7 @@ impl Archive {
                 .shared
                 .engine
                 .piece(self.deployment, self.part, self.from);
-            // One that cannot be read any more ends the answer before its end.
+            // One that is gone, or cannot be read any more, ends the answer before its end.
             let piece = piece.await.ok().flatten()?;
             self.from = piece.start + piece.bytes.len() as u64;
             let bytes = Bytes::from_owner(piece.bytes);
