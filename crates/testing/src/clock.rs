@@ -1,7 +1,7 @@
 //! Clocks for engines under test.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Clock;
@@ -64,6 +64,8 @@ impl Clock for TickingClock {
 pub struct WallClock {
     since: Instant,
     ahead_us: AtomicI64,
+    /// What has passed, where a test holds it.
+    held_ms: OnceLock<u64>,
 }
 
 impl WallClock {
@@ -72,7 +74,18 @@ impl WallClock {
         Arc::new(WallClock {
             since: Instant::now(),
             ahead_us: AtomicI64::new(0),
+            held_ms: OnceLock::new(),
         })
+    }
+
+    /// From now on time passes only where a test lets it, however busy the machine is: an age of
+    /// zero stays zero.
+    pub fn hold(&self) {
+        self.held_ms.get_or_init(|| self.passed_ms());
+    }
+
+    fn passed_ms(&self) -> u64 {
+        self.since.elapsed().as_millis() as u64
     }
 
     /// Puts it forward by this much.
@@ -90,6 +103,7 @@ impl Clock for WallClock {
 
     fn elapsed_ms(&self) -> u64 {
         let ahead_ms = self.ahead_us.load(Ordering::Relaxed) / 1_000;
-        self.since.elapsed().as_millis() as u64 + ahead_ms as u64
+        let passed_ms = self.held_ms.get().copied();
+        passed_ms.unwrap_or_else(|| self.passed_ms()) + ahead_ms as u64
     }
 }

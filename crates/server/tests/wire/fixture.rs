@@ -336,6 +336,11 @@ impl TestServer {
         drained
     }
 
+    /// From now on cached answers grow no older by themselves.
+    pub fn hold_ages(&self) {
+        self.clock.hold();
+    }
+
     /// Puts the server's clock forward.
     pub fn skip_s(&self, seconds: i64) {
         let by_us = seconds * 1_000_000;

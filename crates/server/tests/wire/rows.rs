@@ -8,6 +8,7 @@ const DOCUMENTS: &str = "/v1/databases/d/collections/t/documents";
 
 fn server() -> TestServer {
     let server = TestServer::start();
+    server.hold_ages();
     server.ask("POST", "/v1/tablesdb", r#"{"databaseId":"d","name":"D"}"#);
     let table = r#"{
         "tableId": "t", "name": "T", "permissions": ["read(\"any\")", "create(\"any\")"],
