@@ -190,10 +190,10 @@ impl<D: RowStore> Run<'_, D> {
         for (position, relation) in table.relations().filter(|(_, r)| r.holds_links()) {
             let related = self.table_beside(table, relation.related.as_str())?;
             for piece in pieces {
-                for target in linked(&piece.value.values[position])? {
-                    let valid = piece.valid;
-                    self.need_covered(&related, target.as_str(), valid, table, position)?;
-                }
+                let targets = linked(&piece.value.values[position])?.into_iter();
+                let targets = targets.map(|target| (target.to_string(), piece.valid));
+                let targets: Vec<(String, Period)> = targets.collect();
+                self.need_covered(&related, &targets, (table, position))?;
             }
         }
         Ok(())

@@ -23,14 +23,13 @@ pub(crate) trait PeriodSearch {
         within: Period,
     ) -> Result<Option<(RowId, Period)>, StoreError>;
 
-    /// Where the row is there, piece by piece, by their beginnings: those that meet the period, and
-    /// perhaps some before and after it.
+    /// Where each of these rows is there, piece by piece, by their beginnings: those that meet the
+    /// period, and perhaps some before and after it.
     fn valid_periods(
         &self,
         table: &Table,
-        id: &str,
-        within: Period,
-    ) -> Result<Vec<Period>, StoreError>;
+        wanted: &[(&str, Period)],
+    ) -> Result<Vec<Vec<Period>>, StoreError>;
 
     /// Pieces of rows that share values in the columns of a key over valid time, and an instant,
     /// with another row, as known now: `few` of them, and those that were found by then where the

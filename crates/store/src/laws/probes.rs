@@ -144,13 +144,13 @@ impl<D: RowStore> Run<'_, D> {
         }
         for (position, related) in self.state.constraints.references_of(table) {
             let related = self.table_numbered(related)?;
-            for piece in self.pieces_written(table, id)? {
-                let Value::Text(target) = &piece.value.values[position] else {
-                    continue;
-                };
-                let valid = piece.valid;
-                self.need_covered(&related, target, valid, table, position)?;
-            }
+            let pieces = self.pieces_written(table, id)?;
+            let refers = |piece: &Stored| match &piece.value.values[position] {
+                Value::Text(target) => Some((target.clone(), piece.valid)),
+                _ => None,
+            };
+            let referring: Vec<(String, Period)> = pieces.iter().filter_map(refers).collect();
+            self.need_covered(&related, &referring, (table, position))?;
         }
         for (holder, column) in self.state.constraints.references_to(table.number) {
             let holder = self.table_numbered(holder)?;
@@ -167,7 +167,7 @@ impl<D: RowStore> Run<'_, D> {
             let Some(within) = Period::spanning(from, end) else {
                 continue;
             };
-            let covered = self.covered(table, id.as_str(), within)?;
+            let covered = self.covered(table, &[(id.as_str(), within)])?.concat();
             for valid in referring {
                 self.need_within(&covered, table, id.as_str(), valid, (&holder, position))?;
             }
@@ -176,38 +176,36 @@ impl<D: RowStore> Run<'_, D> {
     }
 
     /// # Errors
-    /// [`Refusal::ReferenceOverTime`] when the row `target` is not there at each instant of
-    /// `valid`.
+    /// [`Refusal::ReferenceOverTime`] when one of these rows is not there at each instant of the
+    /// period next to it.
     pub(crate) fn need_covered(
         &self,
         related: &Table,
-        target: &str,
-        valid: Period,
-        holder: &Table,
-        position: usize,
+        referring: &[(String, Period)],
+        holder: (&Table, usize),
     ) -> Step<()> {
-        let covered = self.covered(related, target, valid)?;
-        self.need_within(&covered, related, target, valid, (holder, position))
-    }
-
-    /// Where a row is there, as known now, of what is valid in the period: what is joined is given
-    /// as one.
-    fn covered(&self, table: &Table, id: &str, within: Period) -> Step<Vec<Period>> {
-        let mut found: Vec<Period> = Vec::new();
-        for valid in self.rows().valid_periods(table, id, within)? {
-            let last = found.last_mut();
-            match last.filter(|last| last.end() >= valid.from()) {
-                Some(last) => {
-                    let end = last.end().max(valid.end());
-                    *last = Period::spanning(last.from(), end).unwrap_or(*last);
-                }
-                None => found.push(valid),
-            }
+        let wanted = referring.iter().map(|(target, valid)| (&**target, *valid));
+        let wanted: Vec<(&str, Period)> = wanted.collect();
+        for (covered, (target, valid)) in self.covered(related, &wanted)?.iter().zip(wanted) {
+            self.need_within(covered, related, target, valid, holder)?;
         }
-        Ok(found)
+        Ok(())
     }
 
-    fn need_within(
+    /// Where each of these rows is there, as known now, of what is valid in the period next to it:
+    /// what is joined is given as one.
+    pub(crate) fn covered(
+        &self,
+        table: &Table,
+        wanted: &[(&str, Period)],
+    ) -> Step<Vec<Vec<Period>>> {
+        let found = self.rows().valid_periods(table, wanted)?;
+        Ok(found.into_iter().map(joined).collect())
+    }
+
+    /// # Errors
+    /// As [`Run::need_covered`], where the row is there in these periods and in no others.
+    pub(crate) fn need_within(
         &self,
         covered: &[Period],
         related: &Table,
@@ -277,4 +275,20 @@ impl<D: RowStore> Run<'_, D> {
         let shared = found.map(|(other, period)| Some((other, period.intersect(&valid)?)));
         Ok(shared.flatten())
     }
+}
+
+/// The periods, in order, with those that meet as one.
+fn joined(periods: Vec<Period>) -> Vec<Period> {
+    let mut joined: Vec<Period> = Vec::new();
+    for valid in periods {
+        let last = joined.last_mut();
+        match last.filter(|last| last.end() >= valid.from()) {
+            Some(last) => {
+                let end = last.end().max(valid.end());
+                *last = Period::spanning(last.from(), end).unwrap_or(*last);
+            }
+            None => joined.push(valid),
+        }
+    }
+    joined
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::{ColumnNumber, Table, TableNumber};
+use model::{ColumnNumber, Period, Table, TableNumber};
 
 use super::halt::{Halt, Step};
 use super::perform::BatchStore;
@@ -23,6 +23,8 @@ const SHOWN_CHARS_MAX: usize = 36;
 
 /// Pieces that refer and are read at once.
 const REFERRING_AT_ONCE: usize = 1_000;
+/// Rows that they refer to and that are looked for at once.
+const REFERRED_AT_ONCE: usize = 100;
 
 impl<D: BatchStore> Run<'_, D> {
     /// # Errors
@@ -94,34 +96,45 @@ impl<D: BatchStore> Run<'_, D> {
             let pieces = self.rows().read_stored(&next)?;
             let Some(last) = pieces.last() else { break };
             behind = last.number;
-            for piece in pieces {
-                let is_late = |(_, since): &(_, Instant)| since.elapsed() >= FURTHER_MAX;
-                if violations.found.len() >= VIOLATIONS_MAX || first.as_ref().is_some_and(is_late) {
-                    violations.more = true;
-                    break 'all;
+            for pieces in pieces.chunks(REFERRED_AT_ONCE) {
+                let wanted = pieces.iter().map(|piece| (&*piece.target, piece.valid));
+                let wanted: Vec<(&str, Period)> = wanted.collect();
+                let covered = self.covered(&related, &wanted)?;
+                for (piece, covered) in pieces.iter().zip(covered) {
+                    let is_late = |(_, since): &(_, Instant)| since.elapsed() >= FURTHER_MAX;
+                    let is_full = violations.found.len() >= VIOLATIONS_MAX;
+                    if is_full || first.as_ref().is_some_and(is_late) {
+                        violations.more = true;
+                        break 'all;
+                    }
+                    let (target, valid) = (&*piece.target, piece.valid);
+                    let holder = (table, position);
+                    let refusal = match self.need_within(&covered, &related, target, valid, holder)
+                    {
+                        Ok(()) => continue,
+                        Err(Halt::Refused(refusal)) => refusal,
+                        Err(halt) => return Err(halt),
+                    };
+                    violations.found.push(violation(piece, &refusal));
+                    first.get_or_insert_with(|| (Box::new(refusal), Instant::now()));
                 }
-                let ReferringPiece {
-                    row, valid, target, ..
-                } = piece;
-                let refusal = match self.need_covered(&related, &target, valid, table, position) {
-                    Ok(()) => continue,
-                    Err(Halt::Refused(refusal)) => refusal,
-                    Err(halt) => return Err(halt),
-                };
-                violations.found.push(Violation {
-                    row,
-                    against: target.chars().take(SHOWN_CHARS_MAX).collect(),
-                    period: match &refusal {
-                        Refusal::ReferenceOverTime { missing, .. } => *missing,
-                        _ => valid,
-                    },
-                });
-                first.get_or_insert_with(|| (Box::new(refusal), Instant::now()));
             }
         }
         match first {
             None => Ok(()),
             Some((first, _)) => Err(Refusal::NotKept { first, violations }.into()),
         }
+    }
+}
+
+/// What is shown of a piece that refers to what is not there.
+fn violation(piece: &ReferringPiece, refusal: &Refusal) -> Violation {
+    Violation {
+        row: piece.row.clone(),
+        against: piece.target.chars().take(SHOWN_CHARS_MAX).collect(),
+        period: match refusal {
+            Refusal::ReferenceOverTime { missing, .. } => *missing,
+            _ => piece.valid,
+        },
     }
 }

@@ -135,10 +135,12 @@ impl<B: BulkRows> PeriodSearch for WorkingSet<B> {
     fn valid_periods(
         &self,
         table: &Table,
-        id: &str,
-        within: Period,
-    ) -> Result<Vec<Period>, StoreError> {
-        self.behind()?.valid_periods(table, id, within)
+        wanted: &[(&str, Period)],
+    ) -> Result<Vec<Vec<Period>>, StoreError> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.behind()?.valid_periods(table, wanted)
     }
 
     fn overlaps(

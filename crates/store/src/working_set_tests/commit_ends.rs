@@ -10,7 +10,10 @@ use testing_postgres::Cluster;
 
 use super::draws::{matching, table};
 use super::postgres::writer;
-use crate::batch::{CatalogueOp, Op, Outcome, SchemaChange, SpaceLimit, WriteBatch};
+use crate::batch::{
+    CatalogueOp, ConstraintChange, Op, Outcome, SchemaChange, SpaceLimit, TableConstraints,
+    WriteBatch,
+};
 use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
@@ -88,7 +91,7 @@ impl Place {
 
     fn run(&mut self, batches: &[WriteBatch]) -> GroupEnd {
         let first = self.next;
-        self.next = Mark(first.0 + 100);
+        self.next = Mark(first.0 + 1_000);
         let group = self.writer.apply(batches, first).unwrap();
         self.writer.commit(group)
     }
@@ -128,6 +131,29 @@ fn a_group_takes_two_round_trips_however_many_batches_it_has() {
     assert_eq!(trips[4..], [2, 2], "{trips:?}");
     assert_eq!(place.sql("SELECT count(*) FROM t1"), "20");
     assert_eq!(place.sql("SELECT max(n) FROM tx"), "120");
+}
+
+#[test]
+fn rows_that_are_referred_to_are_looked_for_many_at_once() {
+    let mut place = Place::new("many_referred");
+    let referring: Vec<WriteBatch> = (0..130)
+        .map(|n| place.put(&format!("r{n}"), &format!("gone{n}")))
+        .collect();
+    place.done(&referring);
+    let refs = vec![(place.table.columns[0].number, place.table.number)];
+    let unique = Vec::new();
+    let declare = place.batch(Op::Catalogue(CatalogueOp::Constrain {
+        table: Arc::clone(&place.table),
+        change: ConstraintChange::Add(TableConstraints { unique, refs }),
+    }));
+    let before = place.writer.round_trips();
+    let outcomes = place.done(&[declare]);
+    let trips = place.writer.round_trips() - before;
+    let [Err(Refusal::NotKept { violations, .. })] = &outcomes[..] else {
+        panic!("{outcomes:?}");
+    };
+    assert_eq!((violations.found.len(), violations.more), (100, true));
+    assert!(trips < 30, "{trips} round trips");
 }
 
 #[test]

@@ -47,9 +47,8 @@ impl PeriodSearch for PostgresRows<'_> {
     fn valid_periods(
         &self,
         table: &Table,
-        id: &str,
-        within: Period,
-    ) -> Result<Vec<Period>, StoreError> {
+        wanted: &[(&str, Period)],
+    ) -> Result<Vec<Vec<Period>>, StoreError> {
         let (versions, now) = (names::versions(table.number), names::now(table.number));
         let known = format!("FROM {versions} WHERE id = $1 AND st = {END} AND twin = 0");
         let sql = format!(
@@ -57,12 +56,17 @@ impl PeriodSearch for PostgresRows<'_> {
              coalesce((SELECT max(vf) {known} AND vf <= $2), $2) \
              UNION ALL SELECT vf, vt FROM {now} WHERE id = $1 AND twin = 1 ORDER BY 1"
         );
-        let all: Vec<SqlParameter> = vec![
-            Box::new(id.to_owned()),
-            Box::new(within.from().0),
-            Box::new(within.end().0),
-        ];
-        periods(&self.session.call(SqlCall::new(sql, all))?)
+        let call = |(id, within): &(&str, Period)| {
+            let all: Vec<SqlParameter> = vec![
+                Box::new((*id).to_owned()),
+                Box::new(within.from().0),
+                Box::new(within.end().0),
+            ];
+            SqlCall::new(sql.clone(), all)
+        };
+        let calls: Vec<SqlCall> = wanted.iter().map(call).collect();
+        let found = self.session.burst(&calls)?;
+        found.iter().map(|found| periods(found)).collect()
     }
 
     fn overlaps(

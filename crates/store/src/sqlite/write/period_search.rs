@@ -48,9 +48,8 @@ impl PeriodSearch for SqliteRows<'_> {
     fn valid_periods(
         &self,
         table: &Table,
-        id: &str,
-        within: Period,
-    ) -> Result<Vec<Period>, StoreError> {
+        wanted: &[(&str, Period)],
+    ) -> Result<Vec<Vec<Period>>, StoreError> {
         let (versions, now) = (names::versions(table.number), names::now(table.number));
         let known = format!(
             "FROM {versions} INDEXED BY {} WHERE id = ?1 AND st = {END} AND twin = 0",
@@ -62,12 +61,16 @@ impl PeriodSearch for SqliteRows<'_> {
              UNION ALL SELECT vf, vt FROM {now} WHERE id = ?1 AND twin = 1 ORDER BY 1"
         );
         let mut statement = self.statement(&sql)?;
-        let mut rows = statement.query((id, within.from().0, within.end().0))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(stored_period(row.get(0)?, row.get(1)?)?);
+        let mut all = Vec::with_capacity(wanted.len());
+        for (id, within) in wanted {
+            let mut rows = statement.query((id, within.from().0, within.end().0))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(stored_period(row.get(0)?, row.get(1)?)?);
+            }
+            all.push(found);
         }
-        Ok(found)
+        Ok(all)
     }
 
     fn overlaps(
