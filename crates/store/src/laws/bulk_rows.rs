@@ -42,6 +42,8 @@ pub(crate) struct RowsWanted<'a> {
     pub(crate) holders: Vec<(&'a Index, Vec<Value>)>,
     /// Grants that ended before this mark need not be held, whatever else is.
     pub(crate) since: Mark,
+    /// Whether it is asked when each row was changed last.
+    pub(crate) asks_changes: bool,
 }
 
 /// What was found of a table.

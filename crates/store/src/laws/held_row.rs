@@ -30,6 +30,9 @@ pub(crate) struct HeldRow {
     pub(crate) granted: Option<Mark>,
     /// When it was last created again, as it was read.
     pub(crate) reborn: Option<Mark>,
+    /// The last mark of its versions without a twin, as they were read, where that was asked for;
+    /// zero if there are none.
+    pub(crate) changed: Option<Mark>,
     /// When it next begins or ends by itself.
     pub(crate) due: Option<Timestamp>,
 }
@@ -213,6 +216,27 @@ impl HeldRow {
                 .map_or(grant.from, |until| until.max(grant.from))
         });
         own.max().max(self.granted)
+    }
+
+    /// Whether a version without a twin, or a grant, was changed after the first mark and before
+    /// the second, at which the group is; `None` where not all of that was read.
+    pub(crate) fn has_changed(&self, after: Mark, before: Mark) -> Option<bool> {
+        let earlier = self.changed?.max(self.granted.unwrap_or(Mark::ZERO));
+        let versions = self.versions.iter().filter(|held| !held.is_twin);
+        let of_versions = versions.flat_map(|held| {
+            let Stored {
+                sys_from,
+                cut,
+                gone,
+                ..
+            } = &held.version;
+            [Some(*sys_from), cut.map(|cut| cut.mark), *gone]
+        });
+        let of_grants = self.grants.iter();
+        let of_grants = of_grants.flat_map(|grant| [Some(grant.from), grant.until]);
+        let marks = of_versions.chain(of_grants).flatten();
+        let is_between = |mark: Mark| after < mark && mark < before;
+        Some(earlier > after || marks.into_iter().any(is_between))
     }
 
     /// When it was last created again.

@@ -11,8 +11,12 @@ use crate::row_op::{RowAct, RowOp};
 
 /// The rows that the batches name, and the values that they give to unique indexes.
 pub(crate) fn named(batches: &[WriteBatch]) -> Vec<RowsWanted<'_>> {
-    let mut named = NamedRows::default();
-    for op in batches.iter().flat_map(|batch| &batch.ops) {
+    let ops = || batches.iter().flat_map(|batch| &batch.ops);
+    let mut named = NamedRows {
+        of_tables: BTreeMap::new(),
+        asks_changes: ops().any(|op| matches!(op, Op::Since(since) if since.mark.is_some())),
+    };
+    for op in ops() {
         match op {
             Op::Row(op) => named.add_op(op),
             Op::Related(op) => match &**op {
@@ -34,11 +38,13 @@ pub(crate) fn named(batches: &[WriteBatch]) -> Vec<RowsWanted<'_>> {
             | Op::Once(_) => {}
         }
     }
-    named.0.into_values().collect()
+    named.of_tables.into_values().collect()
 }
 
-#[derive(Default)]
-struct NamedRows<'a>(BTreeMap<TableNumber, RowsWanted<'a>>);
+struct NamedRows<'a> {
+    of_tables: BTreeMap<TableNumber, RowsWanted<'a>>,
+    asks_changes: bool,
+}
 
 impl<'a> NamedRows<'a> {
     fn of(&mut self, table: &'a Arc<Table>) -> &mut RowsWanted<'a> {
@@ -47,8 +53,9 @@ impl<'a> NamedRows<'a> {
             ids: Vec::new(),
             holders: Vec::new(),
             since: Mark::ZERO,
+            asks_changes: self.asks_changes,
         };
-        self.0.entry(table.number).or_insert_with(wanted)
+        self.of_tables.entry(table.number).or_insert_with(wanted)
     }
 
     fn add(&mut self, table: &'a Arc<Table>, id: &'a RowId) {

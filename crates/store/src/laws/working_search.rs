@@ -87,9 +87,17 @@ impl<B: BulkRows> RowSearch for WorkingSet<B> {
         &self,
         table: &Table,
         row: (&str, i64),
-        between: (Mark, Mark),
+        (after, before): (Mark, Mark),
     ) -> Result<bool, StoreError> {
-        self.behind()?.has_changed(table, row, between)
+        let held = self.held();
+        let of_table = held.find(table.number).filter(|_| !held.is_read_again);
+        let found = of_table.and_then(|of_table| of_table.row(row.0));
+        let found = found.filter(|found| found.seq == Some(row.1));
+        if let Some(has_changed) = found.and_then(|found| found.has_changed(after, before)) {
+            return Ok(has_changed);
+        }
+        drop(held);
+        self.behind()?.has_changed(table, row, (after, before))
     }
 
     fn link_holders(

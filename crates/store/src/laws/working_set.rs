@@ -116,6 +116,7 @@ impl<B: BulkRows> WorkingSet<B> {
             ids: vec![id],
             holders: Vec::new(),
             since: self.since,
+            asks_changes: false,
         };
         self.read_ahead(vec![wanted])
     }
@@ -136,6 +137,7 @@ impl<B: BulkRows> WorkingSet<B> {
             ids,
             holders: Vec::new(),
             since: self.since,
+            asks_changes: false,
         }])
     }
 
@@ -162,6 +164,7 @@ impl<B: BulkRows> WorkingSet<B> {
             ids: Vec::new(),
             holders: Vec::new(),
             since: self.since,
+            asks_changes: false,
         };
         self.read_ahead(vec![wanted])
     }

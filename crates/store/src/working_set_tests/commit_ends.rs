@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use model::history::Range;
 use model::{Catalogue, ColumnKind, IndexStatus, Mark, RowId, Table, TableNumber, Value};
 use testing::{plain_column, plain_table};
 use testing_postgres::Cluster;
@@ -18,6 +19,7 @@ use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
 use crate::sqlite::upkeep::tests::{catalogue, encode};
+use crate::staged::{Since, TransactionRefusal};
 use crate::vault::Vault;
 use crate::{DatabaseStore, DatabaseUrl, StoreError};
 
@@ -154,6 +156,40 @@ fn rows_that_are_referred_to_are_looked_for_many_at_once() {
     };
     assert_eq!((violations.found.len(), violations.more), (100, true));
     assert!(trips < 30, "{trips} round trips");
+}
+
+#[test]
+fn last_changes_of_the_rows_of_a_transaction_are_read_with_them() {
+    let mut place = Place::new("asked_of_rows");
+    let rows: Vec<WriteBatch> = (0..40)
+        .map(|n| place.put(&format!("r{n}"), &format!("x{n}")))
+        .collect();
+    place.done(&rows);
+    let gone_since = |place: &Place, mark: i64| {
+        let (mark, instant) = (Some(Mark(mark)), None);
+        let mut batch = place.batch(Op::Since(Since { mark, instant }));
+        let guard = || Guard::Open;
+        let gone = rows.iter().map(|row| match &row.ops[0] {
+            Op::Row(op) => (op.id.clone(), RowAct::Delete { guard: guard() }),
+            other => panic!("{other:?}"),
+        });
+        let table = || Arc::clone(&place.table);
+        let gone = gone.map(|(id, act)| RowOp::over(table(), id, Range::default(), act));
+        batch.ops.extend(gone.map(Op::Row));
+        batch
+    };
+    // The first row was written at the mark 1,000.
+    let refused = place.done(&[gone_since(&place, 1_000)]);
+    let [Err(Refusal::Transaction(TransactionRefusal::Conflict(id)))] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(id.as_str(), "r1");
+    let before = place.writer.round_trips();
+    let done = place.done(&[gone_since(&place, 1_050)]);
+    assert!(done[0].is_ok(), "{done:?}");
+    let trips = place.writer.round_trips() - before;
+    assert!(trips < 20, "{trips} round trips");
+    assert_eq!(place.sql("SELECT count(*) FROM t1"), "0");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl BulkRows for SqliteRows<'_> {
                 ids.extend(found.into_iter().map(|holder| holder.id.to_string()));
             }
             let rows = ids.into_iter().map(|id| {
-                let row = self.held(wanted.table, &id, wanted.since)?;
+                let row = self.held(wanted, &id)?;
                 Ok((id.into_boxed_str(), row))
             });
             Ok(RowsRead {
@@ -109,7 +109,8 @@ impl SqliteRows<'_> {
         })
     }
 
-    fn held(&self, table: &Table, id: &str, since: Mark) -> Result<HeldRow, StoreError> {
+    fn held(&self, wanted: &RowsWanted<'_>, id: &str) -> Result<HeldRow, StoreError> {
+        let (table, since) = (wanted.table, wanted.since);
         let number = table.number;
         let (now, versions) = (names::now(number), names::versions(number));
         let found = self.current(table, id)?;
@@ -174,8 +175,15 @@ impl SqliteRows<'_> {
             },
             granted: of_seq(MarkOf::Grants)?,
             reborn: of_seq(MarkOf::Rebirth)?,
+            changed: self.last_change(wanted, id)?,
             due: due.map(Timestamp),
         })
+    }
+
+    fn last_change(&self, wanted: &RowsWanted<'_>, id: &str) -> Result<Option<Mark>, StoreError> {
+        let changed = || self.last_mark(wanted.table, MarkOf::Versions(id));
+        let changed = wanted.asks_changes.then(changed).transpose()?;
+        Ok(changed.map(|changed| changed.unwrap_or(Mark::ZERO)))
     }
 
     fn held_version(&self, table: &Table, version: Stored) -> Result<HeldVersion, StoreError> {

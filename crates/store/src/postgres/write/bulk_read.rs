@@ -151,6 +151,14 @@ fn calls_of(wanted: &RowsWanted<'_>, named: &NamedIds, version: &str) -> [SqlCal
          FROM (SELECT 1) one LEFT JOIN \
          LATERAL (SELECT at, id FROM {schedule} ORDER BY at LIMIT 1) f ON true"
     );
+    let changed = if wanted.asks_changes {
+        let known =
+            |column: &str| format!("CASE v.{column} WHEN {END} THEN v.sf ELSE v.{column} END");
+        let last = format!("greatest(v.sf, {}, {})", known("cut_tt"), known("st"));
+        format!("SELECT max({last}) FROM {versions} v WHERE v.id = w.id AND v.twin = 0")
+    } else {
+        "SELECT NULL::bigint".to_owned()
+    };
     let beside = |since: usize| {
         format!(
             "SELECT w.id, s.seq, \
@@ -159,7 +167,7 @@ fn calls_of(wanted: &RowsWanted<'_>, named: &NamedIds, version: &str) -> [SqlCal
              AND v.sf < ${since}), \
              (SELECT max({last}) FROM {grants} g WHERE g.seq = s.seq), \
              (SELECT max(g.st) FROM {grants} g WHERE g.seq = s.seq AND g.role = '{LIFE}'), \
-             (SELECT d.at FROM {schedule} d WHERE d.id = w.id) FROM w {seq}"
+             (SELECT d.at FROM {schedule} d WHERE d.id = w.id), ({changed}) FROM w {seq}"
         )
     };
     let open = |since: usize| {
@@ -194,6 +202,7 @@ fn rows_read(wanted: &RowsWanted<'_>, found: &[Vec<Row>]) -> Result<RowsRead, St
             has_others: is_more || row.try_get(3)?,
             granted: mark(4)?,
             reborn: mark(5)?,
+            changed: mark(7)?.or(wanted.asks_changes.then_some(Mark::ZERO)),
             due: row.try_get::<_, Option<i64>>(6)?.map(Timestamp),
             ..HeldRow::default()
         };
