@@ -273,14 +273,40 @@ fn a_search_that_fails_ends_its_batch_alone() {
     assert!(hard <= easy + 2, "nothing runs again: {hard} and {easy}");
 }
 
+/// As many rows as one search tests, and one more, each with such a text.
+fn add_many(place: &Place, text: &str) {
+    place.sql(&format!(
+        "INSERT INTO t1 (seq, vf, sf, origin, created, updated, rid, twin, body_epoch, id, perms, \
+         c1) SELECT 1000 + g, 1, 1, 1, 1, 1, 1000 + g, 1, 0, 'g' || g, '', '{text}' || g \
+         FROM generate_series(1, 100001) AS g"
+    ));
+}
+
+#[test]
+fn a_search_reads_no_further_than_to_the_last_row_that_it_wants() {
+    let mut place = Place::new("search_is_short");
+    let first: Vec<WriteBatch> = (0..150)
+        .map(|n| place.put(&format!("r{n}"), &format!("m{n}")))
+        .collect();
+    place.done(&first);
+    add_many(&place, "xm");
+    // It wants a hundred, of rows that each have the letter.
+    let searching = place.batch(place.matching("^m[0-9]+$"));
+    let before = place.writer.round_trips();
+    let outcomes = place.done(&[searching]);
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    let trips = place.writer.round_trips() - before;
+    assert!(trips < 20, "{trips} round trips");
+    assert_eq!(
+        place.sql("SELECT count(*) FROM t1 WHERE c1 LIKE 'm%'"),
+        "50"
+    );
+}
+
 #[test]
 fn a_search_through_too_many_rows_takes_too_long_for_its_batch_alone() {
     let mut place = Place::new("search_is_long");
-    place.sql(
-        "INSERT INTO t1 (seq, vf, sf, origin, created, updated, rid, twin, body_epoch, id, perms, \
-         c1) SELECT g, 1, 1, 1, 1, 1, g, 1, 0, 'g' || g, '', 'x' || g \
-         FROM generate_series(1, 100001) AS g",
-    );
+    add_many(&place, "x");
     let searching = place.batch(place.matching("^x[0-9]+y$|^x[0-9]+z$"));
     let outcomes = place.done(&[place.put("a", "y1"), searching, place.put("b", "y2")]);
     assert!(

@@ -267,51 +267,63 @@ impl PostgresRows<'_> {
         walks: bool,
         until: Instant,
     ) -> Result<Vec<(i64, RowId)>, StoreError> {
-        let mut statement = if walks {
+        let statement = if walks {
             emit::walk(query, Dialect::Postgres)
         } else {
             let cursor = self.cursor_values(query)?;
             emit::rows(query, cursor.as_deref(), Dialect::Postgres)
         };
-        let left = undecided(&query.filter, Dialect::Postgres);
-        if left.is_some() {
-            statement.sql += " LIMIT ";
-            statement.sql += &(TESTED_MAX + 1).to_string();
-        }
         let all: Vec<SqlParameter> = statement.parameters.iter().map(cells::parameter).collect();
-        let mut rows = self.session.once(&statement.sql, &all)?;
-        if let Some(left) = left {
-            if rows.len() > TESTED_MAX {
-                return Err(StoreError::Interrupted);
+        let mut found = match undecided(&query.filter, Dialect::Postgres) {
+            None => {
+                let rows = self.session.once(&statement.sql, &all)?;
+                rows.iter().map(found_row).collect::<Result<_, _>>()?
             }
-            let first = if walks { WALKED_COLUMNS } else { ROW_COLUMNS };
-            let span = if query.shows_span && !walks {
-                SPAN_COLUMNS
-            } else {
-                0
-            };
-            rows = matching_of(query, left, rows, (first + span, until))?;
-            // Of a walk the offset has no meaning.
-            let offset = if walks {
-                0
-            } else {
-                usize::try_from(query.offset).unwrap_or(usize::MAX)
-            };
-            rows = rows
-                .into_iter()
-                .skip(offset)
-                .take(query.limit as usize)
-                .collect();
-        }
-        let one = |row: &Row| Ok((row.try_get(0)?, row_id(row.try_get(1)?)?));
-        let mut found = rows
-            .iter()
-            .map(one)
-            .collect::<Result<Vec<_>, StoreError>>()?;
+            Some(left) => {
+                let call = SqlCall::new(statement.sql, all);
+                self.tested(call, (query, walks), left, until)?
+            }
+        };
         let is_reversed = |cursor: &query::Cursor| cursor.side == Side::Before;
         if query.cursor.as_ref().is_some_and(is_reversed) {
             found.reverse();
         }
+        Ok(found)
+    }
+
+    /// Those that match of the rows of a search that the database does not decide alone: it gives
+    /// more, some at a time, until there are as many as are wanted.
+    fn tested(
+        &self,
+        call: SqlCall,
+        (query, walks): (&Query, bool),
+        left: Undecided,
+        until: Instant,
+    ) -> Result<Vec<(i64, RowId)>, StoreError> {
+        let limit = query.limit as usize;
+        // Of a walk the offset has no meaning.
+        let (columns, mut left_out) = match (walks, query.shows_span) {
+            (true, _) => (WALKED_COLUMNS, 0),
+            (false, false) => (ROW_COLUMNS, query.offset),
+            (false, true) => (ROW_COLUMNS + SPAN_COLUMNS, query.offset),
+        };
+        let fields = left.fields.clone();
+        let mut test = RowTest::new(left);
+        let (mut read, mut found) = (0, Vec::new());
+        self.session.each(&call, until, |row| {
+            read += 1;
+            if read > TESTED_MAX {
+                return Err(StoreError::Interrupted);
+            }
+            if found.len() < limit && passes(row, (query, &fields, columns), &mut test, until)? {
+                if left_out > 0 {
+                    left_out -= 1;
+                } else {
+                    found.push(found_row(row)?);
+                }
+            }
+            Ok(found.len() < limit)
+        })?;
         Ok(found)
     }
 
@@ -346,35 +358,30 @@ impl PostgresRows<'_> {
     }
 }
 
-/// Those of the rows that match what the database has not decided, whose fields stand from the
-/// column `first` on.
-fn matching_of(
-    query: &Query,
-    left: Undecided,
-    rows: Vec<Row>,
-    (first, until): (usize, Instant),
-) -> Result<Vec<Row>, StoreError> {
-    let fields = left.fields.clone();
-    let mut test = RowTest::new(left);
+/// Whether a row passes the test of these fields, the first of which stands in this column.
+fn passes(
+    row: &Row,
+    (query, fields, first): (&Query, &[Field], usize),
+    test: &mut RowTest,
+    until: Instant,
+) -> Result<bool, StoreError> {
     let mut is_over = || Instant::now() >= until;
-    let mut matching = Vec::new();
-    for row in rows {
-        if is_over() {
-            return Err(StoreError::Interrupted);
-        }
-        let values = fields.iter().zip(first..);
-        let values = values.map(|(field, at)| cells::field_value(&row, at, (&query.table, *field)));
-        let values = values.collect::<Result<Vec<Value>, _>>()?;
-        let passes = test.passes(&values, &mut is_over);
-        let passes = passes.map_err(|unmatched| match unmatched {
+    if is_over() {
+        return Err(StoreError::Interrupted);
+    }
+    let values = fields.iter().zip(first..);
+    let values = values.map(|(field, at)| cells::field_value(row, at, (&query.table, *field)));
+    let values = values.collect::<Result<Vec<Value>, _>>()?;
+    test.passes(&values, &mut is_over)
+        .map_err(|unmatched| match unmatched {
             Unmatched::Over => StoreError::Interrupted,
             Unmatched::TooHard => StoreError::PatternTooHard,
-        })?;
-        if passes {
-            matching.push(row);
-        }
-    }
-    Ok(matching)
+        })
+}
+
+/// `$sequence` and id of a row that was searched for.
+fn found_row(row: &Row) -> Result<(i64, RowId), StoreError> {
+    Ok((row.try_get(0)?, row_id(row.try_get(1)?)?))
 }
 
 fn ids(found: &[Row]) -> Result<Vec<RowId>, StoreError> {

@@ -45,6 +45,8 @@ const PREPARED_MAX: usize = 2_000;
 const TABLES_WAIT_MS: u64 = 100;
 /// The same of a further change in a transaction in which one has waited in vain.
 const FURTHER_WAIT_MS: u64 = 1;
+/// Rows of a search that are fetched at once: some of them may hold a megabyte.
+const FETCHED_ROWS: usize = 64;
 /// Locks the row that stamps snapshots: whatever else writes waits, and shows what it left. The
 /// name is for the group that begins.
 const LOCK: &str = "SELECT mark, groups, last_group, gen_random_uuid()::text FROM meta FOR UPDATE";
@@ -450,6 +452,51 @@ impl WriterSession {
             let statement = self.client.prepare(sql).await?;
             self.client.query(&statement, &borrowed(parameters)).await
         }))
+    }
+
+    /// Hands on the rows of a statement, some at a time, until that says that it wants no more.
+    /// Each time the server takes no longer than until then. It is planned for its values, and
+    /// stays open until the savepoint around it ends.
+    pub(super) fn each(
+        &self,
+        call: &SqlCall,
+        until: Instant,
+        mut take: impl FnMut(&Row) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let declare = format!("DECLARE found NO SCROLL CURSOR FOR {}", call.sql);
+        self.once(&declare, &call.parameters)?;
+        let next = format!("FETCH {FETCHED_ROWS} FROM found");
+        loop {
+            let rows = self.fetched(&next, until)?;
+            for row in &rows {
+                if !take(row)? {
+                    return Ok(());
+                }
+            }
+            if rows.len() < FETCHED_ROWS {
+                return Ok(());
+            }
+        }
+    }
+
+    /// In one round trip.
+    fn fetched(&self, next: &str, until: Instant) -> Result<Vec<Row>, StoreError> {
+        let left = until.saturating_duration_since(Instant::now());
+        let limit = format!("SET LOCAL statement_timeout = {}", left.as_millis().max(1));
+        let requests = [Some(limit), None].map(|limit| {
+            let client = &self.client;
+            async move {
+                match limit {
+                    Some(limit) => client.batch_execute(&limit).await.map(|()| Vec::new()),
+                    None => client.query_typed(next, &[]).await,
+                }
+            }
+        });
+        self.count_trip();
+        match self.runtime.block_on(pipelined(requests.into())) {
+            Burst::Answered(mut answers) => Ok(answers.pop().unwrap_or_default()),
+            Burst::Failed(error, _) => self.heed(Err(error)),
+        }
     }
 
     fn answers(&self, calls: &[&SqlCall]) -> Result<Vec<Vec<Row>>, StoreError> {
