@@ -4,55 +4,23 @@
 #[allow(dead_code, reason = "written for the lists of the embedded store")]
 mod oracle;
 mod suite;
+mod target_database;
 #[path = "reads/world.rs"]
 #[allow(dead_code, reason = "written for the lists of the embedded store")]
 mod world;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
 
 use futures_executor::block_on;
 use model::{Catalogue, Value};
 use oracle::Known;
-use store::{DatabaseStore, DatabaseUrl, Loaded, StoreCopy, StoreError};
+use store::{DatabaseStore, Loaded, StoreCopy, StoreError};
 use suite::db::{self, Db, Directory};
+use target_database::{Target, data_of};
 use testing::OwnTurn;
-use testing_postgres::Cluster;
 use world::World;
 
-/// A program that one test starts has the open files of the others until it runs, and with them
-/// the locks of their directories.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// A database of a test's own, whose schemas it names.
-struct Target {
-    cluster: Arc<Cluster>,
-    database: &'static str,
-    _turn: MutexGuard<'static, ()>,
-}
-
 impl Target {
-    fn new(database: &'static str) -> Target {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let cluster = Cluster::shared().unwrap();
-        let make = format!("CREATE DATABASE {database}");
-        cluster.run_sql("postgres", &[&make]).unwrap();
-        Target {
-            cluster,
-            database,
-            _turn: turn,
-        }
-    }
-
-    fn url(&self, schema: &str) -> DatabaseUrl {
-        let url = self.cluster.url(self.database);
-        DatabaseUrl::parse(&format!("{url}&schema={schema}")).unwrap()
-    }
-
-    fn sql(&self, statement: &str) -> String {
-        self.cluster.run_sql(self.database, &[statement]).unwrap()
-    }
-
     fn copy(&self, directory: &Path, schema: &str) -> Result<StoreCopy, StoreError> {
         StoreCopy::make(directory, (&self.url(schema), None), &mut |_| {})
     }
@@ -61,10 +29,6 @@ impl Target {
     fn refused(&self, directory: &Path, schema: &str) -> StoreError {
         self.copy(directory, schema).err().expect("it is refused")
     }
-}
-
-fn data_of(place: &Directory) -> PathBuf {
-    place.0.path().join("data")
 }
 
 /// What the directory says when it is opened.

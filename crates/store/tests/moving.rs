@@ -8,16 +8,16 @@ mod drawn;
 #[allow(dead_code, reason = "written for the lists of the embedded store, too")]
 mod oracle;
 mod suite;
+mod target_database;
 #[path = "reads/world.rs"]
 #[allow(dead_code, reason = "written for the lists of the embedded store, too")]
 mod world;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drawn::random_asked;
 use futures_executor::block_on;
@@ -28,45 +28,10 @@ use store::{
     move_to_directory,
 };
 use suite::db::{self, Db, Directory};
-use testing_postgres::Cluster;
+use target_database::{Target, data_of};
 use world::{Chance, World};
 
-/// A program that one test starts has the open files of the others until it runs, and with them
-/// the locks of their directories.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// A database of a test's own, whose schemas it names.
-struct Target {
-    cluster: Arc<Cluster>,
-    database: &'static str,
-    _turn: MutexGuard<'static, ()>,
-}
-
 impl Target {
-    fn new(database: &'static str) -> Target {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let cluster = Cluster::shared().unwrap();
-        let make = format!("CREATE DATABASE {database}");
-        cluster.run_sql("postgres", &[&make]).unwrap();
-        Target {
-            cluster,
-            database,
-            _turn: turn,
-        }
-    }
-
-    fn text(&self, schema: &str) -> String {
-        format!("{}&schema={schema}", self.cluster.url(self.database))
-    }
-
-    fn url(&self, schema: &str) -> DatabaseUrl {
-        DatabaseUrl::parse(&self.text(schema)).unwrap()
-    }
-
-    fn sql(&self, statement: &str) -> String {
-        self.cluster.run_sql(self.database, &[statement]).unwrap()
-    }
-
     fn there(&self, directory: &Path, schema: &str) -> Result<Moved, StoreError> {
         move_to_database(directory, (&self.url(schema), None), &mut |_| {})
     }
@@ -79,10 +44,6 @@ impl Target {
         let refused = DatabaseStore::open(&self.url(schema), None).err();
         refused.expect("it is refused").to_string()
     }
-}
-
-fn data_of(place: &Directory) -> PathBuf {
-    place.0.path().join("data")
 }
 
 fn is_night() -> bool {
@@ -589,6 +550,14 @@ fn a_store_that_no_directory_can_hold_is_not_taken() {
     assert_same(&dump(&other), &before);
 }
 
+/// Shown also of a test that passes, which at night is where the speed of a move is read.
+fn tell_speed(versions: i64, way: &str, took: Duration) {
+    let took_ms = i64::try_from(took.as_millis()).unwrap().max(1);
+    let each_second = versions * 1_000 / took_ms;
+    let told = format!("{versions} versions moved {way}: {each_second} a second\n");
+    std::io::stderr().write_all(told.as_bytes()).unwrap();
+}
+
 /// 100,000 rows of five versions at night.
 #[test]
 fn a_long_history_is_moved_in_bounded_batches() {
@@ -622,8 +591,7 @@ fn a_long_history_is_moved_in_bounded_batches() {
     let mut seen = Vec::new();
     let url = target.url("one");
     let there = move_to_database(&data, (&url, None), &mut |step| seen.push(step)).unwrap();
-    let took = began.elapsed();
-    println!("{versions} versions there in {took:?}");
+    tell_speed(versions, "there", began.elapsed());
     let moved = there.rows.unwrap();
     assert!(seen.contains(&MoveStep::Copied {
         rows: moved,
@@ -637,6 +605,6 @@ fn a_long_history_is_moved_in_bounded_batches() {
     let other = place.0.path().join("other");
     let began = Instant::now();
     target.back("one", &other).unwrap();
-    println!("{versions} versions back in {:?}", began.elapsed());
+    tell_speed(versions, "back", began.elapsed());
     assert_same(&dump(&other), &before);
 }
