@@ -184,8 +184,18 @@ fn a_copy_that_does_not_end_leaves_the_original_and_no_store() {
     drop(copy);
     let unfinished = open().err().unwrap().to_string();
     assert!(unfinished.contains("has not ended"), "{unfinished}");
-    let again = target.refused(&directory, "one").to_string();
-    assert!(again.contains("DROP SCHEMA \"one\" CASCADE"), "{again}");
+    // Of another store it keeps no copy, nor does an earlier state of this one take its place.
+    let other = target.refused(&data_of(&notes()), "one").to_string();
+    assert!(other.contains("DROP SCHEMA \"one\" CASCADE"), "{other}");
+    target.sql("UPDATE one.meta SET mark = mark + 1");
+    let later = target.refused(&directory, "one").to_string();
+    assert!(later.contains("a later state of this one"), "{later}");
+    target.sql("UPDATE one.meta SET mark = mark - 1");
+    let again = target.copy(&directory, "one").unwrap();
+    assert!(again.rows() > 0);
+    drop(again);
+    let unfinished = open().err().unwrap().to_string();
+    assert!(unfinished.contains("has not ended"), "{unfinished}");
     assert_eq!(
         lines(&loaded(&place).catalogue).len(),
         lines(&original.catalogue).len()

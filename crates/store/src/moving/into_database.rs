@@ -8,7 +8,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::cell::{MovedCell, RowsDigest};
 use super::directory_rows::{count, next_row, select};
 use super::{META, MoveStep, MoveWatch, Moved, NTH, altered, need_alike, stamp_of};
-use crate::postgres::{DatabaseStore, DatabaseUrl, StoreFilling, TypedColumns, row_tables};
+use crate::postgres::{
+    CopiedStore, DatabaseStore, DatabaseUrl, StoreFilling, TypedColumns, row_tables,
+};
 use crate::sqlite::constraint::constrain;
 use crate::sqlite::disk::directory::{self, DATABASE_FILE, Directory};
 use crate::sqlite::inspect::inspect;
@@ -29,8 +31,9 @@ impl StoreCopy {
     /// # Errors
     /// As [`DatabaseStore::open`]; [`StoreError::OlderFormat`]; [`StoreError::Locked`] when a
     /// process holds the directory; [`StoreError::DatabaseMissing`] when no store is in it;
-    /// [`StoreError::DatabaseUnfit`] when the schema holds rows; [`StoreError::Corrupt`] when the
-    /// directory holds what the database cannot keep, or what arrived is not what was sent.
+    /// [`StoreError::DatabaseUnfit`] when the schema holds rows that no earlier run copied there;
+    /// [`StoreError::Corrupt`] when the directory holds what the database cannot keep, or what
+    /// arrived is not what was sent.
     pub fn make(
         directory: &Path,
         (url, password_file): (&DatabaseUrl, Option<&Path>),
@@ -49,9 +52,12 @@ impl StoreCopy {
         if found != newest {
             return Err(StoreError::OlderFormat { found, newest });
         }
-        let mut store = DatabaseStore::open_for_copy(url, password_file)?;
         let (_, connection) = inspection.place();
         let source = connection.unchecked_transaction()?;
+        let (lineage, mark) = stamp_of(&source)?;
+        let lineage = lineage.as_str();
+        let of = CopiedStore { lineage, mark };
+        let mut store = DatabaseStore::open_for_copy(url, password_file, of)?;
         let mut watch = MoveWatch::new(tell);
         let rows = store.fill(async |filling| copy(&source, filling, &mut watch).await)?;
         watch.step(MoveStep::Whole);

@@ -300,10 +300,11 @@ pub(super) fn content(
         (ARRIVES, ContentUse::Fill) if is_written => DatabaseFinding::bad(
             CHECK,
             format!(
-                "`{name}` holds a copy that was not finished, and may be older than its source."
+                "`{name}` holds an unfinished copy of another store, or of a later state of this \
+                 one."
             ),
             format!(
-                "The source serves on. To begin again: DROP SCHEMA {} CASCADE",
+                "End the move that has made it, or remove what it made: DROP SCHEMA {} CASCADE",
                 identifier(name)
             ),
         ),

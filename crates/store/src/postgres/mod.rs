@@ -33,5 +33,6 @@ pub use examine::examine_database;
 pub(crate) use filling::{StoreFilling, TypedColumns};
 pub use finding::{DatabaseFinding, Verdict};
 pub(crate) use leaving::{LeavingMeta, StoreLeaving};
+pub(crate) use opening::CopiedStore;
 pub use opening::{DatabaseStore, accept_restore, database_holder, database_holds_store};
 pub use read::DatabaseReads;

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use super::address::DatabaseUrl;
 use super::checks::{self, ContentUse, SchemaContent, SchemaSeen, StoreContent};
 use super::connection::{DatabaseConnection, DatabaseNotices, connect, identifier, literal, row};
-use super::filling::{StoreFilling, WAIT_FOR_DISK};
+use super::filling::{PATIENT, StoreFilling, WAIT_FOR_DISK};
 use super::finding::{DatabaseFinding, Verdict};
 use super::format::{FORMAT, STEPS};
 use super::leaving::StoreLeaving;
@@ -36,13 +36,22 @@ pub struct DatabaseStore {
     lineage: String,
 }
 
+/// The store that is to be copied, which is not sealed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopiedStore<'s> {
+    /// Its lineage.
+    pub(crate) lineage: &'s str,
+    /// The mark of its last commit.
+    pub(crate) mark: i64,
+}
+
 /// What a store is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OpenedFor {
+enum OpenedFor<'s> {
     Serve,
     /// To go on with what this process was writing to.
     GoOn,
-    Copy,
+    Copy(CopiedStore<'s>),
     /// To let a copy count that was made before.
     Release,
     /// To be copied out of here.
@@ -51,11 +60,11 @@ enum OpenedFor {
     Restore,
 }
 
-impl OpenedFor {
+impl OpenedFor<'_> {
     fn content_use(self) -> ContentUse {
         match self {
             OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Restore => ContentUse::Serve,
-            OpenedFor::Copy => ContentUse::Fill,
+            OpenedFor::Copy(_) => ContentUse::Fill,
             OpenedFor::Release => ContentUse::Release,
             OpenedFor::Leave => ContentUse::Leave,
         }
@@ -115,7 +124,7 @@ impl DatabaseStore {
     fn open_as(
         url: &DatabaseUrl,
         password_file: Option<&Path>,
-        purpose: OpenedFor,
+        purpose: OpenedFor<'_>,
     ) -> Result<DatabaseStore, StoreError> {
         let runtime = runtime()?;
         let (connection, lineage) = runtime.block_on(async {
@@ -137,13 +146,15 @@ impl DatabaseStore {
         })
     }
 
-    /// Takes the schema for a copy of another store, which it refuses where it holds one. From then
-    /// on it cannot be opened until that is released.
+    /// Takes the schema for a copy of another store, which it refuses where it holds one. What an
+    /// earlier run copied of that store is removed. From then on it cannot be opened until the copy
+    /// is released.
     pub(crate) fn open_for_copy(
         url: &DatabaseUrl,
         password_file: Option<&Path>,
+        of: CopiedStore<'_>,
     ) -> Result<DatabaseStore, StoreError> {
-        DatabaseStore::open_as(url, password_file, OpenedFor::Copy)
+        DatabaseStore::open_as(url, password_file, OpenedFor::Copy(of))
     }
 
     /// Takes a copy that was made in the schema and does not count yet.
@@ -282,7 +293,7 @@ impl DatabaseStore {
 async fn take(
     url: &DatabaseUrl,
     password_file: Option<&Path>,
-    purpose: OpenedFor,
+    purpose: OpenedFor<'_>,
 ) -> Result<(DatabaseConnection, String), StoreError> {
     let connection = match connect(url, password_file).await {
         Ok(connection) => connection,
@@ -304,7 +315,7 @@ async fn take(
     match purpose {
         OpenedFor::Restore => need(checks::restored(url, &seen))?,
         OpenedFor::Leave | OpenedFor::Release => need(checks::there(url, &seen))?,
-        OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Copy => {}
+        OpenedFor::Serve | OpenedFor::GoOn | OpenedFor::Copy(_) => {}
     }
     if !seen.is_there {
         make_schema(client, url).await?;
@@ -321,6 +332,9 @@ async fn take(
         });
     }
     migrate(client, found).await?;
+    if let OpenedFor::Copy(of) = purpose {
+        discard_earlier(client, of).await?;
+    }
     let held = content(client).await?;
     need(checks::content(url, held, purpose.content_use()))?;
     match purpose {
@@ -328,7 +342,7 @@ async fn take(
             primary::admit(client).await?;
         }
         OpenedFor::Restore => primary::begin_anew(client).await?,
-        OpenedFor::Copy => {
+        OpenedFor::Copy(_) => {
             primary::admit(client).await?;
             let arrives = format!("UPDATE meta SET moving = {}", checks::ARRIVES);
             client.batch_execute(&arrives).await?;
@@ -473,9 +487,35 @@ async fn migrate(client: &Client, found: i64) -> Result<(), StoreError> {
     }
     let left = &STEPS[usize::try_from(found).map_err(|_| corrupt("negative format"))?..];
     if !left.is_empty() {
-        let stamp = format!("UPDATE meta SET format = {FORMAT}");
-        let all = format!("BEGIN;{};{stamp};COMMIT", left.join(";"));
+        let all = format!("BEGIN;{};COMMIT", made_by(left));
         client.batch_execute(&all).await?;
     }
     Ok(())
+}
+
+fn made_by(steps: &[&str]) -> String {
+    format!("{};UPDATE meta SET format = {FORMAT}", steps.join(";"))
+}
+
+/// Removes a copy that an earlier run has made of this store and that never counted, for the source
+/// of that is not sealed. Of another store, or of more than the source has, it stays.
+async fn discard_earlier(client: &Client, of: CopiedStore<'_>) -> Result<(), StoreError> {
+    let CopiedStore { lineage, mark } = of;
+    let look = format!(
+        "SELECT string_agg(quote_ident(c.relname), ', ') FROM pg_class c JOIN meta m \
+         ON m.moving = {} AND m.lineage = {} AND m.mark <= {mark} \
+         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'",
+        checks::ARRIVES,
+        literal(lineage)
+    );
+    let found = row(client, &look).await?;
+    let Some(tables) = found.as_ref().and_then(|row| row.get(0)) else {
+        return Ok(());
+    };
+    let replaced = format!(
+        "BEGIN;{PATIENT};DROP TABLE {tables};{};UPDATE meta SET moving = {};COMMIT",
+        made_by(STEPS),
+        checks::ARRIVES
+    );
+    Ok(client.batch_execute(&replaced).await?)
 }
