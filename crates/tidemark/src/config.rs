@@ -25,7 +25,9 @@ mod serve;
 mod size;
 mod watch;
 
-pub use place::{DatabaseArgs, NamedDatabase, NamedStoreArgs, STORE_URL, StoreArgs, StoreSite};
+pub use place::{
+    DatabaseArgs, NamedDatabase, NamedStoreArgs, PASSWORD_FILE, STORE_URL, StoreArgs, StoreSite,
+};
 pub use port::{ExportArgs, ExportSetup, ExportedRows, FormatArg, ImportArgs, ImportSetup, Source};
 pub use serve::{Bootstrap, Log, LogFormat, ServeArgs, ServeSetup};
 pub use watch::WatchSetup;

@@ -206,6 +206,24 @@ fn commands_alone(place: &Place) {
 }
 
 #[test]
+fn the_file_names_the_passwords_of_a_database_that_the_variable_names() {
+    let place = Place::new("passwords");
+    fs::create_dir(place.path("d")).unwrap();
+    let absent = "password-file = \"/absent/passwords\"\n";
+    fs::write(place.path("d/tidemark.toml"), absent).unwrap();
+    let url = place.cluster.url("passwords");
+    for words in ["project list", "export shop"] {
+        let mut command = place.by_file(words);
+        command.env("TIDEMARK_DATABASE", &url);
+        assert_refused(&run(command), 1, "the password file /absent/passwords");
+        let mut command = place.by_file(words);
+        command.env("TIDEMARK_DATABASE", &url);
+        command.env("TIDEMARK_PASSWORD_FILE", "/other/passwords");
+        assert_refused(&run(command), 1, "the password file /other/passwords");
+    }
+}
+
+#[test]
 fn the_doctor_of_a_directory_looks_at_the_database_that_its_file_names() {
     let place = Place::new("doctor");
     place.write_file();

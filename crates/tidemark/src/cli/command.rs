@@ -9,7 +9,8 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use super::{bench, explain, function, key, moving, options, past, project, schema, seed, top};
 use crate::config::{
-    self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, STORE_URL, ServeArgs, file,
+    self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, PASSWORD_FILE, STORE_URL, ServeArgs,
+    file,
 };
 
 /// A backend database with exact cached lists and the history of every row, for the official
@@ -180,16 +181,17 @@ pub fn read() -> Result<Cli> {
     Ok(Cli::from_arg_matches(&matches)?)
 }
 
-/// The data directory of a command that opens a store, where nothing says that this is in a
-/// database.
+/// The data directory of a command that opens a store, where its file may say what nothing else
+/// says: which database has the store, or where the password of that is.
 fn unplaced(matches: &ArgMatches) -> Option<&Path> {
     let mut leaf = matches;
     while let Some((_, next)) = leaf.subcommand() {
         leaf = next;
     }
     let url = leaf.try_get_one::<String>(STORE_URL).ok()?;
+    let password_file = leaf.try_get_one::<PathBuf>(PASSWORD_FILE).ok()?;
     let data = leaf.try_get_one::<PathBuf>("data").ok()??;
-    url.is_none().then_some(data)
+    (url.is_none() || password_file.is_none()).then_some(data)
 }
 
 /// What `tidemark serve` would be given now, on this directory and with this file: each setting,

@@ -16,7 +16,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::Value;
 
-use super::STORE_URL;
+use super::{PASSWORD_FILE, STORE_URL};
 
 /// The subcommand whose options are the settings.
 const SERVE: &str = "serve";
@@ -132,7 +132,7 @@ impl Settings {
         };
         let defaults = [
             (STORE_URL, value("database")),
-            ("password_file", value("password-file")),
+            (PASSWORD_FILE, value("password-file")),
         ];
         placed(command, &defaults)
     }

@@ -11,6 +11,8 @@ use super::{DirectoryArgs, database_url, file_given, given};
 /// The id of the option that names a database, in every command that has one: what the
 /// configuration file says is its default (`config/file.rs`).
 pub const STORE_URL: &str = "store_url";
+/// The same of the option that names the file with its password.
+pub const PASSWORD_FILE: &str = "password_file";
 
 /// A database that may hold the store.
 #[derive(Args, Clone)]
