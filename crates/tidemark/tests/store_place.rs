@@ -3,15 +3,17 @@
 mod process;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use process::{assert_refused, json_of, text, tidemark};
 use serde_json::{Value, json};
 use testing::{ChildServer, Credentials, RawClient, ServerLog};
-use testing_postgres::Cluster;
+use testing_postgres::{Cluster, ClusterSettings, Programs};
 
 /// It stands in no text that is shown.
 const PASSWORD: &str = "hunter2hunter2";
@@ -282,4 +284,113 @@ fn a_store_is_moved_into_a_database_and_back() {
     server.stop().unwrap();
     assert!(other.join("served").exists());
     assert_refused(&move_store("a", "b"), 1, "both of these are directories");
+}
+
+/// The blocks of the guide that lead from nothing to the first row.
+fn first_session() -> Vec<&'static str> {
+    let page = include_str!("../../../docs/guides/postgresql.md");
+    let section = page
+        .split("\n## ")
+        .find(|section| section.starts_with("From nothing"));
+    let blocks = section.unwrap().split("```sh\n").skip(1);
+    blocks
+        .map(|block| block.split("```").next().unwrap())
+        .collect()
+}
+
+/// A server of PostgreSQL as its package leaves it: the user `postgres` may do everything through
+/// the socket, all others need their passwords. Its owner has another name than in other tests,
+/// for the newcomer takes that one.
+fn installed(port: u16) -> Cluster {
+    let settings = ClusterSettings {
+        syncs: true,
+        port: Some(port),
+        further: &[],
+    };
+    let cluster = Cluster::start(&settings).unwrap();
+    let rules = "local all all trust\nhost all all localhost scram-sha-256\n";
+    fs::write(cluster.socket_folder().join("data/pg_hba.conf"), rules).unwrap();
+    let make = [
+        "CREATE ROLE postgres SUPERUSER LOGIN",
+        "SELECT pg_reload_conf()",
+    ];
+    cluster.run_sql("postgres", &make).unwrap();
+    let mut rename = Command::new(Programs::find().unwrap().path("psql"));
+    rename.args(["--no-psqlrc", "--username", "postgres", "--host"]);
+    rename.arg(cluster.socket_folder());
+    rename.args(["--port", &port.to_string(), "--dbname", "postgres"]);
+    rename.args(["--command", "ALTER ROLE tidemark RENAME TO installer"]);
+    assert!(rename.stdout(Stdio::null()).status().unwrap().success());
+    cluster
+}
+
+/// A shell in which the package is installed already, and `sudo` asks for nothing.
+fn shell(folder: &Path, cluster: &Cluster, port: u16) -> Command {
+    let programs = folder.join("bin");
+    fs::create_dir(&programs).unwrap();
+    let createuser = PathBuf::from(Programs::find().unwrap().path("createuser"));
+    let sudo = format!(
+        "#!/bin/sh\n[ \"$1 $2\" != 'apt-get install' ] || exit 0\n\
+         [ \"$1 $2\" = '-u postgres' ] && shift 2\n\
+         exec env PGHOST={} PGPORT={port} PGUSER=postgres PATH={}:$PATH \"$@\"\n",
+        cluster.socket_folder().display(),
+        createuser.parent().unwrap().display(),
+    );
+    fs::write(programs.join("sudo"), sudo).unwrap();
+    fs::set_permissions(programs.join("sudo"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(env!("CARGO_BIN_EXE_tidemark"), programs.join("tidemark")).unwrap();
+    // Without a terminal, passwords come from the standard input.
+    let mut shell = Command::new("setsid");
+    shell.args(["--wait", "sh", "-euc"]).current_dir(folder);
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
+    shell.env_clear().env("PATH", path).env("HOME", folder);
+    shell
+}
+
+#[test]
+fn a_newcomer_comes_from_nothing_to_the_first_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let cluster = installed(port);
+    let blocks = first_session();
+    let [there, first_row] = &blocks[..] else {
+        panic!("{blocks:?}");
+    };
+    let there = there.replace("@localhost/", &format!("@localhost:{port}/"));
+    let (before, serves) = there.split_once("tidemark serve").unwrap();
+    assert_eq!(serves.lines().count(), 1, "{serves}");
+    let mut session = shell(folder.path(), &cluster, port);
+    session.arg(before).stdin(Stdio::piped());
+    session.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut session = session.spawn().unwrap();
+    let mut typed = session.stdin.take().unwrap();
+    typed.write_all(b"PASSWORD\nPASSWORD\n").unwrap();
+    drop(typed);
+    let output = session.wait_with_output().unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let url = before.split('\'').nth(1).unwrap();
+    let mut serve = tidemark("serve");
+    serve.env("TIDEMARK_LISTEN", "127.0.0.1:0");
+    serve.env("TIDEMARK_DATABASE", url).current_dir(&folder);
+    let server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
+    assert_eq!(server.projects, ["default"]);
+    let address = format!("127.0.0.1:{}", server.port());
+    let mut asks = Command::new("sh");
+    asks.args(["-euc", &first_row.replace("127.0.0.1:8280", &address)]);
+    let asked = asks
+        .env("KEY", server.key.as_deref().unwrap())
+        .output()
+        .unwrap();
+    let said = text(&asked.stdout) + &text(&asked.stderr);
+    assert!(asked.status.success(), "{said}");
+    let row: Value = serde_json::from_str(text(&asked.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&row["$id"], &row["n"]),
+        (&json!("first"), &json!(1)),
+        "{said}"
+    );
+    server.stop().unwrap();
 }
