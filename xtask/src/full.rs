@@ -13,7 +13,8 @@ use crate::lane::Lane;
 use crate::prerequisite::{self, Missing};
 use crate::tally::Runner;
 use crate::{
-    deny, docs, drop_in, fast, interleavings, live, notices, php_ext, prose, python_cache,
+    deny, docs, drop_in, fast, interleavings, live, notices, on_database, php_ext, prose,
+    python_cache,
 };
 
 /// Every test: `fast`, the black-box tests and the official SDKs (before handing in).
@@ -96,6 +97,9 @@ pub fn run(checkout: &Checkout, arguments: &Arguments) -> Result<ExitCode> {
     }
     fast::checks(checkout, &mut lane)?;
     let has_program = workspace(checkout, &mut lane)?;
+    if has_program {
+        on_database::step(checkout, &mut lane, false)?;
+    }
     deny::check(checkout, &mut lane)?;
     lane.step("third-party notices", |_| notices::check(checkout));
     docs::steps(checkout, &mut lane, false)?;

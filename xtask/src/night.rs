@@ -80,7 +80,7 @@ pub fn run(checkout: &Checkout, _: &Arguments) -> Result<ExitCode> {
     lane.run("long tests of the rooms", Runner::Cargo, &mut rooms);
     interleavings::step(checkout, &mut lane, true)?;
     full::functions_as_user(checkout, &mut lane, &["jail", "functions"]);
-    on_database::step(checkout, &mut lane)?;
+    on_database::step(checkout, &mut lane, true)?;
     python_cache::steps(checkout, &mut lane, true)?;
     python_cache::without_lock(checkout, &mut lane)?;
     wheels::newer_interpreters(checkout, &mut lane)?;
