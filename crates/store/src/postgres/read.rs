@@ -346,7 +346,7 @@ impl SharedReads {
         };
         self.take_note::<R>(&mut lent, &answer);
         answer.map_err(|halt| {
-            if halt.is_interruption() {
+            if halt.is_interruption() || halt.is_of_aborted() {
                 ReadHalt::Long
             } else {
                 halt
@@ -400,6 +400,7 @@ impl SharedReads {
                     self.long_ones.forget_idle();
                     self.long_once(read).await
                 }
+                Err(halt) if halt.is_of_aborted() => self.long_once(read).await,
                 answer => answer,
             }
         };

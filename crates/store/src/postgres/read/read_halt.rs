@@ -34,6 +34,14 @@ impl ReadHalt {
         matches!(self, ReadHalt::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
     }
 
+    /// Whether an earlier statement of the transaction has failed, by an error that was not read:
+    /// of statements that are sent at once the answer to the later one may be read first, and the
+    /// driver drops what comes behind the description of a prepared one.
+    pub(super) fn is_of_aborted(&self) -> bool {
+        let aborted = Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
+        matches!(self, ReadHalt::Database(error) if error.code() == aborted)
+    }
+
     /// Whether the connection has ended, and not the statement alone.
     pub(super) fn is_of_connection(&self) -> bool {
         matches!(self, ReadHalt::Database(error) if is_outage(error))
@@ -55,7 +63,8 @@ impl ReadHalt {
 
     /// What the caller learns, of a read that might take so long.
     pub(super) fn explain(self, limit_ms: u64) -> StoreError {
-        if self.is_interruption() {
+        // What fails so each time is a limit.
+        if self.is_interruption() || self.is_of_aborted() {
             return StoreError::Timeout { limit_ms };
         }
         if self.is_of_schema() {
