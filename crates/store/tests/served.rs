@@ -122,6 +122,22 @@ fn writes_go_on_by_themselves_when_the_database_is_back() {
 }
 
 #[test]
+fn a_store_that_was_rewound_is_read_on_new_connections() {
+    let place = Relayed::new("served_rewound");
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![db.insert("a", note("one"))]);
+    let all = db.all();
+    let read = || block_on(db.store.list(listing(&all, db.catalogue.epoch)));
+    assert!(read().unwrap().mark > Mark::ZERO);
+    block_on(db.store.rewind()).unwrap();
+    place.sql(
+        "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity \
+         WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    );
+    assert_eq!(read().unwrap().mark, Mark::ZERO);
+}
+
+#[test]
 fn a_store_that_went_back_is_not_written_to() {
     let place = Relayed::new("served_went_back");
     let mut db = Db::with_notes(&place);

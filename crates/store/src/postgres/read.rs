@@ -58,7 +58,8 @@ mod tests;
 mod whole;
 
 use explain::PlanOf;
-use lending::{DatabaseStanding, Lending, LentConnection};
+pub(super) use lending::DatabaseStanding;
+use lending::{Lending, LentConnection};
 use point::OwnedPoint;
 use read_halt::{ReadHalt, Step};
 use whole::WholeStore;
@@ -210,6 +211,11 @@ impl DatabaseReads {
     /// Runs what is spawned on it until the reads are closed.
     pub(super) fn handle(&self) -> Handle {
         self.shared.handle.clone()
+    }
+
+    /// What they have seen of the database.
+    pub(super) fn standing(&self) -> Arc<DatabaseStanding> {
+        Arc::clone(&self.shared.standing)
     }
 
     /// The key of encrypted columns, which previews of the writer open with as well.

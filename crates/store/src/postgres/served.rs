@@ -55,6 +55,7 @@ impl DatabaseStore {
             variables: reads.variables_key(),
             commit_max: COMMIT_MAX,
             aside: reads.handle(),
+            read: reads.standing(),
         };
         let writer = self.into_writer(place.encode_row, Arc::clone(&place.variables))?;
         Ok(Arc::new(ServedDatabase {

@@ -29,9 +29,16 @@ const CANCELLED_SOON: Duration = Duration::from_millis(250);
 
 /// What is known of the database that all connections go to.
 #[derive(Default)]
-pub(super) struct DatabaseStanding {
+pub(in crate::postgres) struct DatabaseStanding {
     pub(super) reachability: Reachability,
     pub(super) primary: PrimarySeen,
+}
+
+impl DatabaseStanding {
+    /// Forgets which mark was seen: the store was rewound.
+    pub(in crate::postgres) fn rewind(&self) {
+        self.primary.rewind();
+    }
 }
 
 /// Connections with the same limit for each statement, which are opened when they are needed.

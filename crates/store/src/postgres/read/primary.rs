@@ -23,6 +23,11 @@ impl PrimarySeen {
         self.mark.fetch_max(mark.0, Ordering::Relaxed);
     }
 
+    /// The store begins again before its first mark.
+    pub(super) fn rewind(&self) {
+        self.mark.store(0, Ordering::Relaxed);
+    }
+
     /// What a primary must hold that is asked from now on.
     pub(super) fn mark(&self) -> Mark {
         Mark(self.mark.load(Ordering::Relaxed))

@@ -15,6 +15,7 @@ use crate::batch::Outcome;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::opening::DatabaseStore;
 use crate::postgres::primary::need_no_less;
+use crate::postgres::read::DatabaseStanding;
 use crate::vault::Vault;
 use crate::{EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
 
@@ -35,6 +36,8 @@ pub(in crate::postgres) struct WriterPlace {
     pub(in crate::postgres) commit_max: Duration,
     /// What runs beside the writer.
     pub(in crate::postgres) aside: Handle,
+    /// What reads have seen of the store.
+    pub(in crate::postgres) read: Arc<DatabaseStanding>,
 }
 
 /// The writer, and where it comes from.

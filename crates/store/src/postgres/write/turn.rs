@@ -126,7 +126,11 @@ impl WriteTurn for DatabaseTurn {
     where
         Self: 'a,
     {
-        Box::pin(ready(self.shared.with_writer(DatabaseWriter::rewind)))
+        let rewound = self.shared.with_writer(DatabaseWriter::rewind);
+        if rewound.is_ok() {
+            self.shared.place().read.rewind();
+        }
+        Box::pin(ready(rewound))
     }
 
     fn run_upkeep<'a>(self: Box<Self>) -> StoreFuture<'a, bool>

@@ -34,6 +34,7 @@ impl Place {
         let url = DatabaseUrl::parse(&cluster.url("postgres")).unwrap();
         let aside = Builder::new_current_thread().build().unwrap();
         let place = WriterPlace {
+            read: Arc::default(),
             url: url.clone(),
             password_file: None,
             encode_row: encode,
