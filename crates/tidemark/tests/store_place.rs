@@ -359,8 +359,8 @@ fn a_newcomer_comes_from_nothing_to_the_first_row() {
         panic!("{blocks:?}");
     };
     let there = there.replace("@localhost/", &format!("@localhost:{port}/"));
-    let (before, serves) = there.split_once("tidemark serve").unwrap();
-    assert_eq!(serves.lines().count(), 1, "{serves}");
+    let (before, last_line) = there.split_once("tidemark serve").unwrap();
+    assert_eq!(last_line.lines().count(), 1, "{last_line}");
     let mut session = shell(folder.path(), &cluster, port);
     session.arg(before).stdin(Stdio::piped());
     session.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -50,9 +50,9 @@ impl DatabaseRead for UnreadFailures {
             lent.begin();
             let client = lent.client();
             client.batch_execute("BEGIN").await?;
-            let left = self.0.load(Ordering::Relaxed);
-            if left > 0 {
-                self.0.store(left - 1, Ordering::Relaxed);
+            let tries = self.0.load(Ordering::Relaxed);
+            if tries > 0 {
+                self.0.store(tries - 1, Ordering::Relaxed);
                 drop(client.batch_execute("SELECT * FROM absent").await);
             }
             client.batch_execute("SELECT 1; COMMIT").await?;
