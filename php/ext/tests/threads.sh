@@ -15,7 +15,9 @@ make_php() {
 	if [ -x "$php" ]; then
 		return
 	fi
-	fetch_source php8.4 php8.2
+	# The sources of 8.4 that the indexes name are missing as a rule.
+	fetch_source php8.4 \
+		php8.4=8.4.16-1=9f2172c07beb78b91fe6388c88343c82d38552f3955def7e0706eb09f6311840 php8.2
 	rm -rf "$folder/php"
 	dpkg-source --extract "$folder"/source/*.dsc "$folder/php"
 	cd "$folder/php"
