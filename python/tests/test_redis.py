@@ -335,10 +335,12 @@ def test_sentinels_find_the_server_and_are_never_shown(server: Server) -> None:
     state = doubled.get_health_status()["tiers"]["redis"]
     assert "cache by Sentinel" in state and "secret" not in state
     wrong: Any
-    for wrong in ("redis://host", [1], ["http://:secret@host"]):
-        with pytest.raises((TypeError, ValueError)) as refused:
-            RedisBackend("redis://cache", sentinels=wrong)
-        assert "secret" not in str(refused.value)
+    for wrong in ("redis://host", True, [1], ["http://:secret@host"]):
+        for name in ("sentinels", "cluster"):
+            with pytest.raises((TypeError, ValueError)) as refused:
+                RedisBackend("redis://cache", **{name: wrong})
+            assert "secret" not in str(refused.value)
+            assert name in str(refused.value).lower()
 
 
 def test_cluster_has_all_of_a_prefix_on_one_server(tmp_path: pathlib.Path) -> None:

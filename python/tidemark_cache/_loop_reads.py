@@ -149,7 +149,7 @@ def _opened(server: _native.SharedRedis) -> _native.LoopConnection | None:
 
 def suited(backend: _tiers.Backend) -> _tiers.RedisBackend | None:
     """The tier, if it can be read so: Redis, not by TLS, nor by Sentinels or a Cluster."""
-    if not isinstance(backend, _tiers.RedisBackend) or backend.is_found_by_others:
+    if not isinstance(backend, _tiers.RedisBackend) or backend.is_discovered:
         return None
     return None if backend.url.startswith("rediss://") else backend
 

@@ -145,8 +145,8 @@ class RedisBackend(_ServerBackend):
         return _native.SharedRedis(self._settings(), list(self.sentinels), list(self.cluster))
 
     @property
-    def is_found_by_others(self) -> bool:
-        """Whether others say where the server is."""
+    def is_discovered(self) -> bool:
+        """Whether Sentinels or a Cluster say where the server is."""
         return bool(self.sentinels or self.cluster)
 
 
@@ -299,9 +299,12 @@ def _pem(name: str, path: object) -> bytes:
 
 def _addresses(name: str, given: Iterable[str]) -> tuple[str, ...]:
     """A list is as good, and cannot be hashed."""
-    addresses = () if isinstance(given, str) else tuple(given)
-    if isinstance(given, str) or not all(isinstance(one, str) for one in addresses):
-        raise TypeError(f"{name} must be addresses: several texts")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be several addresses, not {type(given).__name__}")
+    addresses = tuple(given)
+    for one in addresses:
+        if not isinstance(one, str):
+            raise TypeError(f"each of {name} must be a text, not {type(one).__name__}")
     return addresses
 
 

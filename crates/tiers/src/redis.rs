@@ -23,7 +23,7 @@ pub use answer::read_answer;
 pub use loop_reads::LoopReads;
 pub use notices::NOTICE_BYTES_MAX;
 
-use address::{RedisGuides, RedisRoute};
+use address::{RedisDiscovery, RedisRoute};
 use connection::{CallBounds, ServerConnection};
 
 use super::host::{ByProcess, Host};
@@ -109,7 +109,7 @@ pub struct RedisTier {
     /// What all its keys begin with.
     key_prefix: String,
     /// The Sentinel, or the server of a Cluster, that knew the server last.
-    first_guide: AtomicUsize,
+    first_asked: AtomicUsize,
     settings: TierServer,
     host: Host,
     idle: IdleConnections<ServerConnection>,
@@ -187,7 +187,7 @@ impl RedisTier {
     /// [`TierFault::Off`] when the address cannot be understood. The text does not repeat it, since
     /// it may hold a password.
     pub fn new(settings: TierServer, host: Host) -> Result<RedisTier, TierError> {
-        RedisTier::by(settings, RedisGuides::None, host)
+        RedisTier::by(settings, RedisDiscovery::None, host)
     }
 
     /// As [`RedisTier::new`], of a server that Sentinels at these addresses know: the host of its
@@ -200,7 +200,7 @@ impl RedisTier {
         sentinels: &[String],
         host: Host,
     ) -> Result<RedisTier, TierError> {
-        RedisTier::by(settings, RedisGuides::Sentinels(sentinels), host)
+        RedisTier::by(settings, RedisDiscovery::Sentinels(sentinels), host)
     }
 
     /// As [`RedisTier::new`], of a server that is one of a Cluster, as those at these addresses
@@ -214,15 +214,15 @@ impl RedisTier {
         others: &[String],
         host: Host,
     ) -> Result<RedisTier, TierError> {
-        RedisTier::by(settings, RedisGuides::Cluster(others), host)
+        RedisTier::by(settings, RedisDiscovery::Cluster(others), host)
     }
 
     fn by(
         settings: TierServer,
-        guides: RedisGuides<'_>,
+        discovery: RedisDiscovery<'_>,
         host: Host,
     ) -> Result<RedisTier, TierError> {
-        let route = address::route(&settings, guides)?;
+        let route = address::route(&settings, discovery)?;
         let prefix = &settings.prefix;
         let key_prefix = match route {
             // What stands in the first braces chooses the slot. Those of a prefix that is empty, or
@@ -233,7 +233,7 @@ impl RedisTier {
         Ok(RedisTier {
             route,
             key_prefix,
-            first_guide: AtomicUsize::new(0),
+            first_asked: AtomicUsize::new(0),
             idle: IdleConnections::new(&host, settings.idle_max),
             tokens: ByProcess::new(&host),
             releases: ByProcess::new(&host),
@@ -265,11 +265,11 @@ impl RedisTier {
                 sentinels,
                 server,
             } => {
-                let first = &self.first_guide;
+                let first = &self.first_asked;
                 sentinel::connect(service, sentinels, server, first, limit, bounds)
             }
             RedisRoute::Cluster(places) => {
-                cluster::connect(places, &self.key(b""), &self.first_guide, limit, bounds)
+                cluster::connect(places, &self.key(b""), &self.first_asked, limit, bounds)
             }
         }
     }

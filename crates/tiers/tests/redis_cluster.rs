@@ -209,6 +209,20 @@ fn redis_of_a_cluster_is_found_by_another_server_when_one_is_gone() {
 }
 
 #[test]
+fn redis_of_a_cluster_that_does_not_answer_takes_the_time_for_connecting() {
+    // The system accepts connections, and no one reads them.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let mut patient = settings(&url);
+    patient.connect_timeout = Duration::from_millis(100);
+    // A call would wait for longer than this test may run.
+    patient.timeout = Duration::from_hours(1);
+    let others = vec![url; 16];
+    let tier = RedisTier::in_cluster(patient, &others, support::host()).unwrap();
+    assert_eq!(tier.get(b"k").unwrap_err().fault, TierFault::Io);
+}
+
+#[test]
 fn redis_of_a_cluster_is_named_by_addresses_that_can_be_one() {
     let wrong = |url: &str, others: &[&str], words: &str| {
         let others: Vec<String> = others.iter().map(|url| (*url).to_owned()).collect();

@@ -16,7 +16,7 @@ use crate::tls::{TlsPlace, tls_config};
 /// Characters of what a server or the system says that an error repeats.
 const TEXT_MAX: usize = 300;
 /// More are not needed to find one that works.
-const GUIDES_MAX: usize = 16;
+const ADDRESSES_MAX: usize = 16;
 /// For an address that the library refuses. What it says itself names no part of the address.
 const FORM: &str = "it is redis://[user:password@]host[:port][/database], the port from 1 to \
                     65535, with % before codes of other letters in names and passwords";
@@ -89,9 +89,9 @@ pub enum RedisRoute {
     Cluster(Vec<RedisPlace>),
 }
 
-/// What else is known of a server than its own address.
+/// Who says where a server is, other than its own address.
 #[derive(Clone, Copy)]
-pub enum RedisGuides<'a> {
+pub enum RedisDiscovery<'a> {
     None,
     /// Addresses of Sentinels that know it.
     Sentinels(&'a [String]),
@@ -99,13 +99,13 @@ pub enum RedisGuides<'a> {
     Cluster(&'a [String]),
 }
 
-impl RedisGuides<'_> {
+impl RedisDiscovery<'_> {
     /// The addresses, and what they are called.
     fn named(&self) -> (&[String], &'static str) {
         match self {
-            RedisGuides::None => (&[], ""),
-            RedisGuides::Sentinels(urls) => (urls, "Sentinels"),
-            RedisGuides::Cluster(urls) => (urls, "servers of the Cluster"),
+            RedisDiscovery::None => (&[], ""),
+            RedisDiscovery::Sentinels(urls) => (urls, "Sentinels"),
+            RedisDiscovery::Cluster(urls) => (urls, "servers of the Cluster"),
         }
     }
 }
@@ -114,11 +114,14 @@ impl RedisGuides<'_> {
 ///
 /// # Errors
 /// [`TierFault::Off`], with a text that does not repeat an address: it may hold a password.
-pub fn route(settings: &TierServer, guides: RedisGuides<'_>) -> Result<RedisRoute, TierError> {
+pub fn route(
+    settings: &TierServer,
+    discovery: RedisDiscovery<'_>,
+) -> Result<RedisRoute, TierError> {
     let info = address(&settings.url, "the address of the Redis server")?;
-    let (urls, kind) = guides.named();
-    if urls.len() > GUIDES_MAX {
-        return Err(off(format!("{} {kind}, not {GUIDES_MAX}", urls.len())));
+    let (urls, kind) = discovery.named();
+    if urls.len() > ADDRESSES_MAX {
+        return Err(off(format!("{} {kind}, not {ADDRESSES_MAX}", urls.len())));
     }
     let others = urls.iter().enumerate().map(|(index, url)| {
         // By its place: the address itself may hold a password.
@@ -147,7 +150,7 @@ pub fn route(settings: &TierServer, guides: RedisGuides<'_>) -> Result<RedisRout
         };
         Ok(RedisPlace { info, tls })
     };
-    if let RedisGuides::Cluster(_) = guides {
+    if let RedisDiscovery::Cluster(_) = discovery {
         let all: Vec<_> = std::iter::once(info).chain(others).collect();
         if all.iter().any(|info| info.redis_settings().db() != 0) {
             return Err(off("a Redis Cluster has no database but 0"));

@@ -27,9 +27,12 @@ pub fn connect(
     let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "no server is named"));
     for turn in 0..places.len() {
         let index = (begin + turn) % places.len();
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
         // One that does not answer leaves time for the others.
-        let left = until.saturating_duration_since(Instant::now()) / 2;
-        match connect_by(&places[index], key, left, bounds) {
+        match connect_by(&places[index], key, left / 2, bounds) {
             Ok(connection) => {
                 first.store(index, Ordering::Relaxed);
                 return Ok(connection);
@@ -52,14 +55,20 @@ fn connect_by(
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
-        let mut connection = ServerConnection::open(&place, left, bounds)?;
-        let Err(error) = redis::cmd("EXISTS").arg(key).exec(&mut connection) else {
-            return Ok(connection);
+        // The question is a part of connecting: it may take what is left of the time for that.
+        let asking = CallBounds {
+            timeout: left.min(bounds.timeout),
+            ..bounds
+        };
+        let mut connection = ServerConnection::open(&place, left, asking)?;
+        let answer = redis::cmd("EXISTS").arg(key).exec(&mut connection);
+        let Err(error) = answer else {
+            return Ok(connection.bounded_by(bounds));
         };
         match error.kind() {
             // It has the slot until all of it has been moved.
             ErrorKind::Server(ServerErrorKind::Ask | ServerErrorKind::TryAgain) => {
-                return Ok(connection);
+                return Ok(connection.bounded_by(bounds));
             }
             ErrorKind::Server(ServerErrorKind::Moved) if redirects < REDIRECTS_MAX => {
                 place = named_by(&error, known)?;

@@ -55,6 +55,11 @@ impl ServerConnection {
         Ok(connection)
     }
 
+    /// The same, whose calls may cost this from now on.
+    pub fn bounded_by(self, bounds: CallBounds) -> ServerConnection {
+        ServerConnection { bounds, ..self }
+    }
+
     /// Its socket for an event loop, which does not wait; `None` by TLS.
     pub fn into_loop_socket(self) -> RedisResult<Option<LoopSocket>> {
         if !self.stream.buffer().is_empty() {
