@@ -1,7 +1,12 @@
-//! A lane: steps run one after the other, each with its seconds, and one closing line.
+//! A lane: steps run one after the other, or two rows of them at once, each with its seconds, and
+//! one closing line.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::panic;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,6 +51,8 @@ pub struct Lane {
     tally: Tally,
     /// When it stops what runs and starts nothing more; never if there is none.
     deadline: Option<Instant>,
+    /// Takes what the steps print, in place of the terminal.
+    log: Option<Arc<File>>,
 }
 
 impl Lane {
@@ -60,17 +67,22 @@ impl Lane {
 
     /// Runs one command; counts its tests when `runner` can be read. True when it succeeded.
     pub fn run(&mut self, name: &str, runner: Runner, command: &mut Command) -> bool {
-        let deadline = self.deadline;
+        let (deadline, log) = (self.deadline, self.log.clone());
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.leave_out(name, Outcome::TooLate);
             return false;
         }
         self.step_with_failures(name, |tally, failures| {
+            if let Some(log) = &log {
+                command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+            }
             if runner == Runner::None {
                 return run_silent(command, deadline);
             }
             let before = *tally;
             let passed = run_counting(command, deadline, |line| {
+                print_to(log.as_deref(), line);
+                let line = line.trim_end();
                 tally.read(runner, line);
                 failures.read(runner, line);
             })?;
@@ -86,17 +98,46 @@ impl Lane {
         self.step_with_failures(name, |tally, _| act(tally))
     }
 
+    /// Runs two rows of steps at once, each in its order. What the second one prints goes to `log`
+    /// and is shown when both have ended.
+    ///
+    /// # Errors
+    /// Those of either; when the log cannot be written.
+    pub fn beside(
+        &mut self,
+        log: &Path,
+        first: impl FnOnce(&mut Lane) -> Result<()>,
+        second: impl FnOnce(&mut Lane) -> Result<()> + Send,
+    ) -> Result<()> {
+        let file = File::create(log).with_context(|| log.display().to_string())?;
+        let mut other = Lane {
+            deadline: self.deadline,
+            log: Some(Arc::new(file)),
+            ..Lane::default()
+        };
+        let (first, second) = thread::scope(|scope| {
+            let second = scope.spawn(|| second(&mut other));
+            (first(self), second.join())
+        });
+        io::copy(&mut File::open(log)?, &mut io::stdout())?;
+        self.tally.passed += other.tally.passed;
+        self.tally.failed += other.tally.failed;
+        self.done.append(&mut other.done);
+        first?;
+        second.unwrap_or_else(|panic| panic::resume_unwind(panic))
+    }
+
     fn step_with_failures(
         &mut self,
         name: &str,
         act: impl FnOnce(&mut Tally, &mut Failures) -> Result<bool>,
     ) -> bool {
-        println!("\n== {name}");
+        self.print(&format!("\n== {name}\n"));
         let mut failures = Failures::default();
         let start = Instant::now();
         let failed_before = self.tally.failed;
         let passed = act(&mut self.tally, &mut failures).unwrap_or_else(|error| {
-            eprintln!("error: {error:#}");
+            self.print(&format!("error: {error:#}\n"));
             false
         });
         if !passed && self.tally.failed == failed_before {
@@ -118,7 +159,7 @@ impl Lane {
     }
 
     fn leave_out(&mut self, name: &str, outcome: Outcome) {
-        println!("\n== {name}");
+        self.print(&format!("\n== {name}\n"));
         self.tally.failed += 1;
         self.close(name, outcome, 0.0, Failures::default());
     }
@@ -130,8 +171,12 @@ impl Lane {
             seconds,
             failures,
         };
-        println!("== {}", describe(&done));
+        self.print(&format!("== {}\n", describe(&done)));
         self.done.push(done);
+    }
+
+    fn print(&self, text: &str) {
+        print_to(self.log.as_deref(), text);
     }
 
     /// Prints what failed, the table of steps and, last, `N passed, N failed`.
@@ -164,6 +209,16 @@ fn describe(done: &Done) -> String {
     format!("{:>7.1} s  {}: {word}", done.seconds, done.name)
 }
 
+/// A log that takes no more is on a disk that has other troubles: the step goes on.
+fn print_to(log: Option<&File>, text: &str) {
+    match log {
+        Some(mut log) => {
+            let _ = log.write_all(text.as_bytes());
+        }
+        None => print!("{text}"),
+    }
+}
+
 fn start(command: &mut Command) -> Result<Child> {
     let program = command.get_program().to_string_lossy().into_owned();
     command
@@ -186,7 +241,8 @@ fn run_silent(command: &mut Command, deadline: Option<Instant>) -> Result<bool> 
     }
 }
 
-/// Passes the command's output on line by line to `read`; standard error goes straight through.
+/// Passes the command's output on to `read`, line by line, each with its end; standard error goes
+/// straight through.
 fn run_counting(
     command: &mut Command,
     deadline: Option<Instant>,
@@ -200,9 +256,7 @@ fn run_counting(
         match lines.recv_timeout(TICK) {
             Ok(line) => {
                 // A test may print anything.
-                let text = String::from_utf8_lossy(&line);
-                print!("{text}");
-                read(text.trim_end());
+                read(&String::from_utf8_lossy(&line));
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
@@ -342,6 +396,54 @@ mod tests {
         BufReader::new(reader).read_line(&mut pid).unwrap();
         assert!(shell(&format!("kill {pid}")).status().unwrap().success());
         assert_eq!(lane.tally.passed, 4);
+    }
+
+    #[test]
+    fn rows_beside_each_other_are_one_lane() {
+        let mut lane = Lane::default();
+        let log = std::env::temp_dir().join(format!("xtask-lane-{}", std::process::id()));
+        // Each ends only when the other has begun.
+        let (reader, writer) = io::pipe().unwrap();
+        let mut reads = shell("read line; echo \"test result: ok. 4 passed; $line failed;\"");
+        reads.stdin(reader);
+        let mut writes = shell("echo 2; echo to the log >&2");
+        writes.stdout(writer);
+        let rows = lane.beside(
+            &log,
+            |lane| {
+                lane.run("reads", Runner::Cargo, &mut reads);
+                Ok(())
+            },
+            |lane| {
+                let said = shell("echo 1 passed in 1s; echo to the log >&2");
+                lane.run("says", Runner::Pytest, &mut { said });
+                lane.step("writes", |_| Ok(writes.status()?.success()));
+                lane.not_run("others");
+                Ok(())
+            },
+        );
+        rows.unwrap();
+        let logged = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        let expected = [
+            "== says",
+            "1 passed in 1s",
+            "to the log",
+            "== writes",
+            "== others",
+        ];
+        assert!(
+            expected.iter().all(|line| logged.contains(line)),
+            "{logged}"
+        );
+        let tally = Tally {
+            passed: 5,
+            failed: 3,
+        };
+        assert_eq!(lane.tally, tally);
+        let names: Vec<&str> = lane.done.iter().map(|done| &*done.name).collect();
+        assert_eq!(names, ["reads", "says", "writes", "others"]);
+        assert_eq!(lane.finish(), ExitCode::FAILURE);
     }
 
     #[test]
