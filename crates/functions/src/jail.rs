@@ -36,6 +36,10 @@ pub const NO_JAIL: u8 = 125;
 /// A process that ended by a signal is reported with this and the signal's number.
 pub const SIGNAL_CODE: i32 = 128;
 
+/// What the launcher is started with so that its allocator takes no huge pages: mimalloc, whose
+/// `mi_option_allow_thp` it is, begins with 4 MiB of them, which stay as long as the jail does.
+pub(crate) const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
+
 /// Users of jails that a launcher started as root makes; no system gives these numbers away.
 const USERS_FIRST: u32 = 1_879_048_192;
 const USERS_COUNT: u32 = 1 << 24;
@@ -312,6 +316,10 @@ fn live(
         outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
     }
     let mut command = Command::new(&setup.program);
+    command.env_remove(NO_HUGE_PAGES.0);
+    // The allocator has set it for all that is started here. A kernel that does not know it has set
+    // nothing.
+    let _ = rustix::thread::disable_transparent_huge_pages(false);
     command.args(&setup.arguments).stdin(Stdio::null());
     for handed in iter::once(&socket).chain(&starts) {
         fcntl_setfd(handed, FdFlags::empty()).at("handing on its descriptors")?;

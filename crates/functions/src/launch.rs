@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api_listener::{ApiConnection, accept_all, take_over};
 use crate::cgroup::{GroupFolder, ProcessGroup};
 use crate::frame::{FrameReader, PipeFrame};
-use crate::jail::{JailLevel, JailSetup, SIGNAL_CODE, next_user, notification};
+use crate::jail::{self, JailLevel, JailSetup, SIGNAL_CODE, next_user, notification};
 use crate::outgoing::Outgoing;
 use crate::outside::{OutsideNetwork, WaysOut};
 use crate::runtime::InstalledRuntime;
@@ -224,6 +224,10 @@ impl Launcher {
             }
         };
         surround(&mut command, theirs);
+        if let FunctionIsolation::Jail { .. } = &self.isolation {
+            let (name, value) = jail::NO_HUGE_PAGES;
+            command.env(name, value);
+        }
         let started = command
             .spawn()
             .and_then(|child| Ok((end_of(&child)?, child)));

@@ -15,6 +15,12 @@ use super::{Host, can, run};
 
 /// Of what the bare server holds.
 const WARM_PERCENT_MAX: u64 = 125;
+/// What the first process of a jail holds at most. Builds without optimisation have more code.
+const FIRST_KIB_MAX: Option<u64> = if cfg!(debug_assertions) {
+    None
+} else {
+    Some(3 * 1024)
+};
 /// An idle process ends within the idle time; the machine may be busy.
 const END_MAX: Duration = Duration::from_mins(1);
 
@@ -37,6 +43,12 @@ asyncio.run(main())";
 fn proportional_kib(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     Some(kib(&text, "Pss:"))
+}
+
+/// As far as the kernel says it, and this user may look.
+fn huge_kib(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
+    text.map_or(0, |text| kib(&text, "AnonHugePages:"))
 }
 
 /// Which any user may read. Shared pages count for each.
@@ -123,7 +135,14 @@ fn memory_of_a_warm_process_is_that_of_its_interpreter() {
         let first = child_of(launcher);
         let warm = child_of(first);
         let both = [warm, bare.0.id()];
+        let status = fs::read_to_string(format!("/proc/{warm}/status")).unwrap();
+        // As far as the kernel says it: proc_pid_status(5).
+        assert!(!status.contains("THP_enabled:\t0"), "{language}: {status}");
+        assert_eq!([launcher, first].map(huge_kib), [0, 0], "{language}");
         let [launcher, first] = [launcher, first].map(proportional_kib);
+        if first > FIRST_KIB_MAX && FIRST_KIB_MAX.is_some() {
+            passed.push(format!("{language}: first process {first:?} KiB"));
+        }
         let ([warm, bare], what) = match both.map(proportional_kib) {
             [Some(warm), Some(bare)] => ([warm, bare], "proportional"),
             _ => (both.map(resident_kib), "resident"),
