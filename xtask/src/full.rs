@@ -1,8 +1,10 @@
 //! `cargo xtask full`: every test there is. CI runs exactly this.
 
 use std::fs;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -204,6 +206,9 @@ fn workspace(checkout: &Checkout, lane: &mut Lane) -> Result<bool> {
     }
     let mut tests = checkout.cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]);
+    // With one for each core a quarter of them is idle: many wait for a process or a clock.
+    let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+    tests.env("RUST_TEST_THREADS", threads.to_string());
     tests.env(live::BINARY_VARIABLE, checkout.debug_binary()?);
     lane.run(name, Runner::Cargo, &mut tests);
     Ok(true)

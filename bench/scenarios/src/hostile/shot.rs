@@ -710,9 +710,11 @@ mod tests {
                 let shots = (0..count).map(|_| sender.next(None).bytes.to_vec());
                 shots.collect()
             };
-            assert_eq!(sent(3), sent(3), "{}", kind.name());
-            for bytes in sent(3) {
-                let holds = bytes.windows(6).any(|part| part == b"secret");
+            let shots = sent(3);
+            assert_eq!(shots, sent(3), "{}", kind.name());
+            for bytes in shots {
+                // Bodies have megabytes: the search of the standard library is optimised.
+                let holds = String::from_utf8_lossy(&bytes).contains("secret");
                 assert!(!holds, "{}", kind.name());
             }
         }
