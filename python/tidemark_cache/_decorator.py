@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 
@@ -139,7 +138,10 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     body = function if backed is None else backed.body(is_async)
     parameters = _parameters(bound, settings["ignore"])
     cached = _native.make(body, settings | parameters | {"is_async": is_async})
-    functools.update_wrapper(cached, function)
+    # Most of what importing this package would bring, where nothing else has.
+    from functools import update_wrapper
+
+    update_wrapper(cached, function)
     # With these, `inspect.iscoroutinefunction` sees what kind of function it is.
     for name in ("__code__", "__defaults__", "__kwdefaults__"):
         if hasattr(function, name):
