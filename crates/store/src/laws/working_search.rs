@@ -107,7 +107,15 @@ impl<B: BulkRows> RowSearch for WorkingSet<B> {
         id: &str,
         which: LinkHolders,
     ) -> Result<Vec<RowId>, StoreError> {
-        self.behind()?.link_holders(table, column, id, which)
+        let found = self.behind()?.link_holders(table, column, id, which)?;
+        let (LinkHolders::Now { count_max }
+        | LinkHolders::ToCome { count_max, .. }
+        | LinkHolders::Within { count_max, .. }) = which;
+        // They are changed one by one; where there are so many, none is.
+        if found.len() < count_max {
+            self.hold_all(table, found.iter().map(RowId::as_str).collect())?;
+        }
+        Ok(found)
     }
 
     fn matching(

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::thread;
 
 use model::history::Range;
-use model::{Catalogue, ColumnKind, IndexStatus, Mark, RowId, Table, TableNumber, Value};
+use model::{
+    Catalogue, Column, ColumnKey, ColumnKind, ColumnNumber, IndexStatus, Mark, OnDelete, Relation,
+    RelationKind, RowId, Side, Table, TableId, TableNumber, Value,
+};
 use testing::{plain_column, plain_table};
 use testing_postgres::Cluster;
 
@@ -72,6 +75,17 @@ impl Place {
             RowId::new(id).unwrap(),
             act,
         )))
+    }
+
+    fn insert(&self, table: &Arc<Table>, id: &str, values: Vec<Value>) -> WriteBatch {
+        let act = RowAct::Insert {
+            values,
+            permissions: vec![],
+            stamps: Stamps::default(),
+            guard: Guard::Open,
+        };
+        let id = RowId::new(id).unwrap();
+        self.batch(Op::Row(RowOp::now(Arc::clone(table), id, act)))
     }
 
     /// Rows whose unique text matches the expression go.
@@ -156,6 +170,73 @@ fn rows_that_are_referred_to_are_looked_for_many_at_once() {
     };
     assert_eq!((violations.found.len(), violations.more), (100, true));
     assert!(trips < 30, "{trips} round trips");
+}
+
+/// One end of a relationship between the table `parents` and that of `children`, which hold the links.
+fn end_at(side: Side) -> Column {
+    let (key, partner_key, related) = match side {
+        Side::Parent => ("children", "parent", "children"),
+        Side::Child => ("parent", "children", "parents"),
+    };
+    let relation = Relation {
+        related: TableId::new(related).unwrap(),
+        partner: ColumnNumber(0),
+        partner_key: ColumnKey::new(partner_key).unwrap(),
+        kind: RelationKind::OneToMany,
+        two_way: true,
+        on_delete: OnDelete::SetNull,
+        side,
+        has_ended: false,
+    };
+    plain_column(0, key, ColumnKind::Relationship(relation))
+}
+
+#[test]
+fn rows_that_hold_links_to_one_that_goes_are_read_many_at_once() {
+    let mut place = Place::new("many_holders");
+    for (number, name) in [(2, "parents"), (3, "children")] {
+        let text = plain_column(1, "x", ColumnKind::Text);
+        let table = Table {
+            number: TableNumber(number),
+            ..plain_table(name, vec![text])
+        };
+        let create = CatalogueOp::CreateTable(Box::new(table));
+        place.done(&[place.batch(Op::Catalogue(create))]);
+    }
+    let numbered = |place: &Place, number| {
+        let catalogue = &place.writer.committed().catalogue;
+        Arc::clone(catalogue.table_by_number(TableNumber(number)).unwrap())
+    };
+    let relate = CatalogueOp::ChangeSchema {
+        table: numbered(&place, 2),
+        change: SchemaChange::AddRelationship {
+            related: numbered(&place, 3),
+            column: end_at(Side::Parent),
+            partner: end_at(Side::Child),
+        },
+    };
+    let related = place.done(&[place.batch(Op::Catalogue(relate))]);
+    assert!(related[0].is_ok(), "{related:?}");
+    let (parents, children) = (numbered(&place, 2), numbered(&place, 3));
+    let parent = vec![Value::Text("x9".into()), Value::Null];
+    place.done(&[place.insert(&parents, "p", parent)]);
+    let held = (0..130).map(|n| {
+        let values = vec![Value::Text("x".into()), Value::Text("p".into())];
+        place.insert(&children, &format!("c{n}"), values)
+    });
+    let held: Vec<WriteBatch> = held.collect();
+    place.done(&held);
+    let linked = "SELECT count(*) FROM t3 WHERE c2 = 'p'";
+    assert_eq!(place.sql(linked), "130");
+    let gone = Op::Matching(Box::new(matching(&parents, "x9")));
+    let before = place.writer.round_trips();
+    let outcomes = place.done(&[place.batch(gone)]);
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    let trips = place.writer.round_trips() - before;
+    assert!(trips < 30, "{trips} round trips");
+    assert_eq!(place.sql(linked), "0");
+    assert_eq!(place.sql("SELECT count(*) FROM t2"), "0");
+    assert_eq!(place.sql("SELECT count(*) FROM t3"), "130");
 }
 
 #[test]
