@@ -321,6 +321,41 @@ fn a_store_that_needs_its_operator_is_found() {
 }
 
 #[test]
+fn bytes_of_erased_rows_are_told_of_until_their_tables_are_rewritten() {
+    let cluster = cluster();
+    database(&cluster, "erased");
+    let place = url(&cluster.url("erased"));
+    open(&place).unwrap().close();
+    let run = |sql: &str| cluster.run_sql("erased", &[sql]).unwrap();
+    let need = |verdict, part: &str| {
+        let (found, said) = said_of(&place, "erased rows");
+        assert_eq!(found, verdict, "{said}");
+        assert!(said.contains(part), "`{part}` is not in: {said}");
+    };
+    for table in ["t7", "t7_v", "t8"] {
+        run(&format!("CREATE TABLE tidemark.{table} (seq bigint)"));
+    }
+    need(Verdict::Good, "No table");
+    run("INSERT INTO tidemark.erasure VALUES (7, 1)");
+    need(Verdict::Warning, "erased rows of t7, t7_v, and");
+    // These free old transactions of what they take over, or make the table's entry again.
+    run("VACUUM (FREEZE) tidemark.t7");
+    run("ALTER TABLE tidemark.t7_v ADD COLUMN n bigint");
+    need(Verdict::Warning, "VACUUM (FULL) \"tidemark\".\"t7\";");
+    run("VACUUM (FULL) tidemark.t7");
+    need(Verdict::Warning, "erased rows of t7_v, and");
+    run("VACUUM (FULL) tidemark.t7_v");
+    need(Verdict::Good, "No table");
+    run("UPDATE tidemark.erasure SET tt = 2");
+    need(Verdict::Warning, "erased rows of t7, t7_v, and");
+    // What one transaction makes of both is a copy, which has no erased row.
+    let copied = "BEGIN; CREATE TABLE tidemark.t9 (seq bigint); \
+                  DELETE FROM tidemark.erasure; INSERT INTO tidemark.erasure VALUES (9, 1); COMMIT";
+    run(copied);
+    need(Verdict::Good, "No table");
+}
+
+#[test]
 fn an_index_that_is_being_built_is_not_taken_for_one_that_was_given_up() {
     let cluster = cluster();
     database(&cluster, "building");

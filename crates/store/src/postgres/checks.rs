@@ -17,13 +17,15 @@ const VERSION_MIN: u32 = 150_000;
 const ROOM_MIN: i64 = 50;
 /// A snapshot that is open for longer makes each small commit dearer until it closes.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(10);
+/// For so long a node that is cut off may keep its locks.
+const SILENT_MAX_S: i64 = 60;
 /// A clock that differs by more runs wrong.
 const SKEW_MAX_US: i64 = 1_000_000;
 /// No disk syncs faster, in microseconds; and above the other each group of writes waits long.
 const SYNC_US: [u64; 2] = [50, 20_000];
 
 /// The settings of the server that are looked at.
-pub(super) const SETTINGS: [&str; 15] = [
+pub(super) const SETTINGS: [&str; 17] = [
     "server_version",
     "server_version_num",
     "server_encoding",
@@ -35,11 +37,16 @@ pub(super) const SETTINGS: [&str; 15] = [
     "max_connections",
     "superuser_reserved_connections",
     "tcp_keepalives_idle",
+    "tcp_keepalives_interval",
+    "tcp_keepalives_count",
     SESSION[0].0,
     SESSION[1].0,
     SESSION[2].0,
     SESSION[3].0,
 ];
+
+/// Of `synchronous_commit`: no standby is waited for, whichever are named.
+const LOCAL: &str = "local";
 
 /// Settings by their names.
 pub(super) struct ServerSettings(pub(super) BTreeMap<String, String>);
@@ -55,6 +62,10 @@ impl ServerSettings {
 
     /// Whether commits wait for a standby.
     pub(super) fn waits_for_standby(&self) -> bool {
+        self.names_standbys() && self.get("synchronous_commit") != LOCAL
+    }
+
+    fn names_standbys(&self) -> bool {
         !self.get("synchronous_standby_names").is_empty()
     }
 }
@@ -373,6 +384,12 @@ pub(super) fn standbys(settings: &ServerSettings, states: &[String]) -> Database
             "Run two, with synchronous_standby_names = 'ANY 1 (…)'",
         ),
         (true, _) => DatabaseFinding::good(CHECK, format!("Commits wait for one of {synced}.")),
+        (false, _) if settings.names_standbys() => DatabaseFinding::bad(
+            CHECK,
+            "No commit waits for the standbys that synchronous_standby_names names: \
+             synchronous_commit is local. One that is promoted may lack acknowledged writes.",
+            "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf()",
+        ),
         (false, _) => DatabaseFinding::warning(
             CHECK,
             format!(
@@ -412,9 +429,11 @@ pub(super) fn keepalives(settings: &ServerSettings, is_far: bool) -> DatabaseFin
     if !is_far {
         return DatabaseFinding::good(CHECK, "A socket on this machine needs none.");
     }
-    let idle_s = settings.number("tcp_keepalives_idle");
-    let found = format!("The server asks a silent client after {idle_s} s.");
-    if (1..=60).contains(&idle_s) {
+    let [idle_s, interval_s, count] = ["idle", "interval", "count"]
+        .map(|which| settings.number(&format!("tcp_keepalives_{which}")));
+    let silent_s = idle_s.saturating_add(interval_s.saturating_mul(count));
+    let found = format!("The server gives up a client that is silent after {silent_s} s.");
+    if idle_s > 0 && silent_s <= SILENT_MAX_S {
         return DatabaseFinding::good(CHECK, found);
     }
     DatabaseFinding::warning(
@@ -550,6 +569,20 @@ mod tests {
         let far = settings(&[("tcp_keepalives_idle", "7200")]);
         check(&keepalives(&far, true), Verdict::Warning, "after 7200 s");
         check(&keepalives(&far, false), Verdict::Good, "needs none");
+        let asked = |interval| {
+            let idle = ("tcp_keepalives_idle", "5");
+            settings(&[
+                idle,
+                ("tcp_keepalives_interval", interval),
+                ("tcp_keepalives_count", "9"),
+            ])
+        };
+        check(
+            &keepalives(&asked("75"), true),
+            Verdict::Warning,
+            "after 680 s",
+        );
+        check(&keepalives(&asked("1"), true), Verdict::Good, "after 14 s");
         check(&clock(90_000_000), Verdict::Warning, "90 s ahead of");
         check(&clock(-90_000_000), Verdict::Warning, "90 s behind");
         check(&clock(-900_000), Verdict::Good, "within a second");
@@ -582,6 +615,15 @@ mod tests {
             &standbys(&named, &states(&["quorum", "sync"])),
             Verdict::Good,
             "one of 2",
+        );
+        let local = settings(&[
+            ("synchronous_standby_names", "ANY 1 (a, b)"),
+            ("synchronous_commit", "local"),
+        ]);
+        check(
+            &standbys(&local, &states(&["quorum", "quorum"])),
+            Verdict::Bad,
+            "synchronous_commit is local",
         );
         check(
             &standbys(&settings(&[]), &states(&["async"])),

@@ -10,10 +10,12 @@ pub(super) async fn findings(client: &Client, schema: &str) -> Result<Vec<Databa
     let invalid = invalid_indexes(client, schema).await?;
     let dead = dead_rows(client, schema).await?;
     let moved = moved_updates(client, schema).await?;
+    let erased = erased_tables(client, schema).await?;
     Ok(vec![
         indexes_of(schema, &invalid),
         dead_rows_of(schema, dead.as_ref()),
         heap_only_of(schema, moved.as_ref()),
+        erased_of(schema, &erased),
     ])
 }
 
@@ -76,6 +78,23 @@ async fn moved_updates(client: &Client, schema: &str) -> Result<Option<WornTable
     Ok(rows(client, &sql).await?.first().map(WornTable::of))
 }
 
+/// Tables of rows that were not rewritten since a row of theirs was erased: that gives them another
+/// file, which frees of old transactions all that it takes over. What a move has copied
+/// holds no erased row.
+async fn erased_tables(client: &Client, schema: &str) -> Result<Vec<String>, Error> {
+    let sql = format!(
+        "SELECT c.relname FROM erasure e JOIN pg_class c ON c.relname IN ('t' || e.tab, \
+         't' || e.tab || '_v') JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE n.nspname = {} AND c.xmin <> e.xmin \
+         AND (age(c.xmin) >= age(e.xmin) OR age(c.relfrozenxid) >= age(e.xmin)) \
+         ORDER BY 1 LIMIT 6",
+        literal(schema)
+    );
+    let found = rows(client, &sql).await?;
+    let names = found.iter().filter_map(|row| row.get(0).map(str::to_owned));
+    Ok(names.collect())
+}
+
 /// Indexes whose building did not end.
 fn indexes_of(schema: &str, invalid: &[String]) -> DatabaseFinding {
     const CHECK: &str = "indexes";
@@ -130,6 +149,32 @@ fn heap_only_of(schema: &str, worst: Option<&WornTable>) -> DatabaseFinding {
             "VACUUM (FULL) {}.{}, which locks it meanwhile, and look for old snapshots",
             identifier(schema),
             identifier(table)
+        ),
+    )
+}
+
+/// Tables that may hold bytes of erased rows.
+fn erased_of(schema: &str, tables: &[String]) -> DatabaseFinding {
+    const CHECK: &str = "erased rows";
+    if tables.is_empty() {
+        return DatabaseFinding::good(CHECK, "No table of the store holds bytes of erased rows.");
+    }
+    let vacuum = tables.iter().map(|table| {
+        let (schema, table) = (identifier(schema), identifier(table));
+        format!("VACUUM (FULL) {schema}.{table}")
+    });
+    let vacuum: Vec<String> = vacuum.collect();
+    DatabaseFinding::warning(
+        CHECK,
+        format!(
+            "No answer shows the erased rows of {}, and the files of the database may hold their \
+             bytes.",
+            tables.join(", ")
+        ),
+        format!(
+            "{}, each of which locks its table meanwhile. Old WAL and backups hold them as long as \
+             you keep these",
+            vacuum.join("; ")
         ),
     )
 }
