@@ -71,11 +71,11 @@ impl From<StoreError> for EngineError {
             StoreError::HistoryGone(gone) => gone.into(),
             StoreError::Timeout { limit_ms } => ReadError::Timeout { limit_ms },
             StoreError::AnswerTooLarge { bytes_max } => ReadError::AnswerTooLarge { bytes_max },
-            StoreError::SortTooLarge { bytes_max } => ReadError::SortTooLarge { bytes_max },
+            StoreError::SortTooLarge(room) => ReadError::SortTooLarge(room),
             StoreError::ReadersBusy { waiting_max } => ReadError::ReadersBusy { waiting_max },
-            StoreError::PatternTooHard | StoreError::QueryTooLong { .. } => {
-                QueryError::Invalid(error.to_string()).into()
-            }
+            StoreError::PatternTooHard
+            | StoreError::QueryTooLong { .. }
+            | StoreError::QueryTooComplex => QueryError::Invalid(error.to_string()).into(),
             StoreError::RowTooLarge { .. } => {
                 return WriteError::RowTooLarge(error.to_string()).into();
             }

@@ -76,7 +76,7 @@ pub use store::{
     DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, DirectoryBeside, Durability,
     EncodeRow, ExecutionRecord, ExecutionStatus, ExecutionTrigger, HistoryCount, HistoryFault,
     HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, MoveStep, Moved,
-    QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord,
+    QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord, SortRoom,
     StoreError, StorePlace, UrlFault, Variable, Verdict, Violation, Violations, accept_loss,
     accept_restore, database_holder, database_holds_store, examine_database, inspect,
     move_to_database, move_to_directory,

@@ -7,6 +7,24 @@ use model::{HistoryGone, Mark, RowId};
 
 use crate::{DatabaseFinding, StorePlace};
 
+const TOO_COMPLEX: &str =
+    "The queries make a statement that is too complex for the database; ask less at once";
+
+/// What a sort may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortRoom {
+    /// Memory of this process.
+    Memory {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Files of the database.
+    Files {
+        /// The limit, if the database has said it.
+        kib_max: Option<u64>,
+    },
+}
+
 /// Why a store call failed. Code decides by variant; a person reads the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
@@ -46,11 +64,10 @@ pub enum StoreError {
         /// Most bytes of its SQL.
         bytes_max: usize,
     },
-    /// What must be sorted for the order takes more memory than one read may have.
-    SortTooLarge {
-        /// The limit.
-        bytes_max: usize,
-    },
+    /// What must be sorted for the order takes more room than one read may have.
+    SortTooLarge(SortRoom),
+    /// The statement for a query is too complex for the database.
+    QueryTooComplex,
     /// What a row holds in all its columns takes more than the database has room for in one.
     RowTooLarge {
         /// What the database said.
@@ -196,6 +213,7 @@ impl StoreError {
             StoreError::CatalogueMoved
             | StoreError::Timeout { .. }
             | StoreError::ReadersBusy { .. }
+            | StoreError::Memory
             | StoreError::Interrupted
             | StoreError::Unreachable { .. } => true,
             StoreError::CursorNotFound { .. }
@@ -204,11 +222,11 @@ impl StoreError {
             | StoreError::PatternTooHard
             | StoreError::AnswerTooLarge { .. }
             | StoreError::QueryTooLong { .. }
-            | StoreError::SortTooLarge { .. }
+            | StoreError::QueryTooComplex
+            | StoreError::SortTooLarge(_)
             | StoreError::RowTooLarge { .. }
             | StoreError::NotUnique { .. }
             | StoreError::Full
-            | StoreError::Memory
             | StoreError::Io { .. }
             | StoreError::OutcomeUnknown { .. }
             | StoreError::Panicked { .. }
@@ -268,7 +286,8 @@ impl fmt::Display for StoreError {
                 f,
                 "The queries make a statement of more than {bytes_max} bytes; ask less at once",
             ),
-            StoreError::SortTooLarge { bytes_max } => write_sort(f, *bytes_max),
+            StoreError::QueryTooComplex => f.write_str(TOO_COMPLEX),
+            StoreError::SortTooLarge(room) => write_sort(f, *room),
             StoreError::RowTooLarge { detail } => write_wide(f, detail),
             StoreError::NotUnique { index } => {
                 write!(f, "Rows have equal values in the unique index `{index}`.")
@@ -365,12 +384,21 @@ fn write_busy(f: &mut fmt::Formatter<'_>, waiting_max: usize) -> fmt::Result {
     )
 }
 
-fn write_sort(f: &mut fmt::Formatter<'_>, bytes_max: usize) -> fmt::Result {
-    write!(
-        f,
-        "No index gives this order, and sorting up to `limit` and `offset` takes more than \
-         {bytes_max} bytes of memory. Make an index over the attributes of the order, ask for \
-         fewer rows, or go on with `cursorAfter` in place of `offset`."
+fn write_sort(f: &mut fmt::Formatter<'_>, room: SortRoom) -> fmt::Result {
+    f.write_str("No index gives this order, and sorting up to `limit` and `offset` takes more ")?;
+    match room {
+        SortRoom::Memory { bytes_max } => write!(f, "than {bytes_max} bytes of memory.")?,
+        SortRoom::Files { kib_max } => {
+            f.write_str("temporary files than the `temp_file_limit` of the database allows")?;
+            if let Some(kib_max) = kib_max {
+                write!(f, ", which is {kib_max} kB")?;
+            }
+            f.write_str(".")?;
+        }
+    }
+    f.write_str(
+        " Make an index over the attributes of the order, ask for fewer rows, or go on with \
+         `cursorAfter` in place of `offset`.",
     )
 }
 

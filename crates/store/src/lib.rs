@@ -53,7 +53,7 @@ pub use batch::{
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use beside::DirectoryBeside;
-pub use error::StoreError;
+pub use error::{SortRoom, StoreError};
 pub use execution_queue::{
     ChangedRow, ChangedRows, CursorOf, EventCursor, ExecutionRefusal, NewEvents, NewExecution,
     QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueueOp, QueuedCall, QueuedExecution,

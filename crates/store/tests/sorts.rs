@@ -1,27 +1,31 @@
 //! What SQLite sorts takes bounded memory, whichever caller asks and however far the page lies.
 
 mod suite;
+#[allow(dead_code, reason = "written for the tests of moves, too")]
+mod target_database;
 mod vfs;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_executor::block_on;
 use model::history::{Range, Until};
 use model::{Coordinates, Direction, Field, IndexKind, IndexStatus, Timestamp, Value};
 use query::{Cursor, OrderKey, Query, Side};
 use store::{
-    Guard, MatchingAct, MatchingOp, Op, Options, Refusal, RowAct, RowOp, SchemaChange, Stamps,
-    Store, StoreError,
+    DatabaseStore, Guard, Listing, MatchingAct, MatchingOp, Op, Options, Refusal, RowAct, RowOp,
+    SchemaChange, SortRoom, Stamps, Store, StoreError, TotalCap,
 };
 use suite::db::{self, COUNT, Db, Directory, Place, TITLE, index, note, row_id};
 use suite::schema::change;
+use target_database::Target;
 use tempfile::TempDir;
 use vfs::{Op as Call, RecordingVfs, Role};
 
 /// What a sort may take (`store/sqlite/disk/sorts.rs`).
-const BOUND: StoreError = StoreError::SortTooLarge {
+const BOUND: StoreError = StoreError::SortTooLarge(SortRoom::Memory {
     bytes_max: 64 << 20,
-};
+});
 /// Together 75 MB: as much as the longest titles that `notes` takes.
 const ROWS: i64 = 4_700;
 const TITLE_BYTES: usize = 16_000;
@@ -187,6 +191,70 @@ fn a_sort_of_more_than_its_bound_is_refused_on_every_path_and_leaves_nothing() {
     assert_eq!(db.load().mark, mark, "nothing was changed");
     let query = by(&db, TITLE, Direction::Asc, 1);
     assert_eq!(ids(&db, &query).unwrap(), ["r0"]);
+    db.close();
+}
+
+/// A store in a database.
+struct Served<'a> {
+    target: &'a Target,
+    keys: TempDir,
+}
+
+impl Place for Served<'_> {
+    fn open(&self) -> Arc<dyn Store> {
+        let url = self.target.url("sorted");
+        let options = Options {
+            place: url.clone().into(),
+            ..db::options(self.keys.path())
+        };
+        let store = DatabaseStore::open(&url, None).unwrap();
+        store.serve(&options, None, self.keys.path()).unwrap()
+    }
+}
+
+#[test]
+fn a_sort_beyond_the_files_of_a_database_is_refused_on_every_path_and_leaves_nothing() {
+    let target = Target::new("sorts");
+    let keys = tempfile::tempdir().unwrap();
+    let place = Served {
+        target: &target,
+        keys,
+    };
+    let rows = 6_000;
+    filled_at(&place, rows, 500).close();
+    for setting in ["work_mem = '64kB'", "temp_file_limit = '200kB'"] {
+        target.sql(&format!("ALTER DATABASE sorts SET {setting}"));
+    }
+    let mut db = Db::open(&place);
+    let mark = db.load().mark;
+    let bound = StoreError::SortTooLarge(SortRoom::Files { kib_max: Some(200) });
+    let all = by(&db, TITLE, Direction::Asc, 5_000);
+    for _ in 0..20 {
+        assert_eq!(ids(&db, &all).unwrap_err(), bound);
+        let with_total = Listing {
+            total: Some(TotalCap::None),
+            ..db::listing(&all, db.catalogue.epoch)
+        };
+        let listed = block_on(db.store.list(with_total)).map(|_| ());
+        assert_eq!(listed.unwrap_err(), bound, "whichever answer comes first");
+        let few = ids(&db, &by(&db, TITLE, Direction::Asc, 5)).unwrap();
+        assert_eq!((few.len(), few[0].as_str()), (5, "r0"));
+    }
+    let change = Op::Matching(Box::new(MatchingOp {
+        query: all,
+        may_leave_rows: true,
+        walks: false,
+        bytes_max: None,
+        tells_end: false,
+        act: MatchingAct::Delete { range: None },
+        rows_returned_max: 0,
+    }));
+    let other = db.insert("other", note("other"));
+    let batches = [db.batch(vec![change]), db.batch(vec![other])];
+    let outcomes = db.commit(&batches);
+    assert_eq!(outcomes[0].as_ref().unwrap_err(), &Refusal::Failed(bound));
+    assert!(outcomes[1].is_ok(), "{:?}", outcomes[1]);
+    assert!(db.load().mark > mark);
     db.close();
 }
 

@@ -2,7 +2,7 @@
 
 use model::{HistoryGone, Mark, RowId};
 use query::QueryError;
-use store::StoreError;
+use store::{SortRoom, StoreError};
 use thiserror::Error;
 
 /// Most pieces or versions that one read of this kind looks at: they are held in memory.
@@ -39,12 +39,9 @@ pub enum ReadError {
         /// The limit.
         bytes_max: usize,
     },
-    /// What must be sorted for the order takes more memory than one read may have.
-    #[error("{}", StoreError::SortTooLarge { bytes_max: *bytes_max })]
-    SortTooLarge {
-        /// The limit.
-        bytes_max: usize,
-    },
+    /// What must be sorted for the order takes more room than one read may have.
+    #[error("{}", StoreError::SortTooLarge(*.0))]
+    SortTooLarge(SortRoom),
     /// Too many long reads wait for their turn; try again later.
     #[error("{}", StoreError::ReadersBusy { waiting_max: *waiting_max })]
     ReadersBusy {

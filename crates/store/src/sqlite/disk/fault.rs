@@ -3,7 +3,7 @@
 use rusqlite::ffi::{self, ErrorCode};
 
 use super::sorts::{SORT_BYTES_MAX, SORT_TOO_LARGE};
-use crate::error::{StoreError, corrupt};
+use crate::error::{SortRoom, StoreError, corrupt};
 use crate::laws::halt::Halt;
 
 impl From<rusqlite::Error> for StoreError {
@@ -37,9 +37,9 @@ fn from_code(code: ffi::Error, detail: String) -> StoreError {
         return StoreError::PatternTooHard;
     }
     if code.extended_code == SORT_TOO_LARGE {
-        return StoreError::SortTooLarge {
+        return StoreError::SortTooLarge(SortRoom::Memory {
             bytes_max: SORT_BYTES_MAX,
-        };
+        });
     }
     match code.code {
         ErrorCode::DiskFull => StoreError::Full,

@@ -122,7 +122,7 @@ fn of_read(error: ReadError) -> ApiError {
         E::CursorNull(_) => Kind::OrderNull,
         E::Timeout { .. } => Kind::DatabaseTimeout,
         E::AnswerTooLarge { .. } => Kind::AnswerTooLarge,
-        E::SortTooLarge { .. } => Kind::SortTooLarge,
+        E::SortTooLarge(_) => Kind::SortTooLarge,
         E::ReadersBusy { .. } => Kind::ServiceUnavailable,
         E::TooManyPieces => Kind::BadRequest,
         E::FutureMark { .. } => Kind::FutureMark,

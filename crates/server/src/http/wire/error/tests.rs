@@ -1,6 +1,6 @@
 use engine::{
     AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, QueueBounds,
-    ReadError, SchemaError, StoreError, TransactionError, Unavailable, WriteError,
+    ReadError, SchemaError, SortRoom, StoreError, TransactionError, Unavailable, WriteError,
 };
 use model::{Mark, ModelError, Period, RowId, TableId};
 
@@ -104,7 +104,10 @@ fn read_cases() -> Vec<(ReadError, Kind)> {
         (R::CursorNull(row()), Kind::OrderNull),
         (R::Timeout { limit_ms: 1 }, Kind::DatabaseTimeout),
         (R::AnswerTooLarge { bytes_max: 1 }, Kind::AnswerTooLarge),
-        (R::SortTooLarge { bytes_max: 1 }, Kind::SortTooLarge),
+        (
+            R::SortTooLarge(SortRoom::Files { kib_max: None }),
+            Kind::SortTooLarge,
+        ),
         (R::ReadersBusy { waiting_max: 1 }, Kind::ServiceUnavailable),
         (R::TooManyPieces, Kind::BadRequest),
         (
@@ -356,7 +359,7 @@ fn store_cases() -> Vec<(StoreError, Kind)> {
         ),
         (StoreError::Stopped, Kind::ServiceUnavailable),
         (StoreError::Panicked { detail: text() }, Kind::Unknown),
-        (StoreError::Memory, Kind::Unknown),
+        (StoreError::Memory, Kind::ServiceUnavailable),
         (StoreError::Interrupted, Kind::ServiceUnavailable),
         (
             StoreError::Unreachable { detail: text() },
