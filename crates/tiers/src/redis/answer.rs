@@ -1,12 +1,13 @@
 //! What a Redis server answers, read within bounds on its size, its nesting and its number of
-//! parts (RESP2, redis.io "Redis serialization protocol specification").
+//! parts (RESP2, and of RESP3 what a connection that listens is told: redis.io "Redis serialization
+//! protocol specification").
 //!
 //! The `redis` crate's own parser has a bound on nesting only, so a server that is broken or not
 //! Redis could fill memory.
 
 use std::io::{self, BufRead, Read};
 
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{ErrorKind, PushKind, RedisError, RedisResult, Value};
 
 use crate::protocol::{self, END};
 
@@ -88,10 +89,12 @@ impl<R: BufRead> AnswerReader<'_, R> {
         match self.line(header_of)? {
             ValueHeader::Whole(value) => Ok(value),
             ValueHeader::Text(length) => self.text(length),
-            ValueHeader::Array(_) if depth == DEPTH_MAX => Err(too_large(&format!(
+            _ if depth == DEPTH_MAX => Err(too_large(&format!(
                 "more than {DEPTH_MAX} arrays in each other"
             ))),
-            ValueHeader::Array(length) => self.array(length, depth),
+            ValueHeader::Array(length) => self.array(length, depth).map(Value::Array),
+            ValueHeader::Map(length) => self.map(length, depth),
+            ValueHeader::Push(length) => self.array(length, depth).and_then(push_of),
         }
     }
 
@@ -132,7 +135,15 @@ impl<R: BufRead> AnswerReader<'_, R> {
         Ok(Value::BulkString(text))
     }
 
-    fn array(&mut self, length: usize, depth: u32) -> RedisResult<Value> {
+    fn map(&mut self, length: usize, depth: u32) -> RedisResult<Value> {
+        // Twice what cannot be counted is above the bounds as well.
+        let values = self.array(length.saturating_mul(2), depth)?;
+        let mut values = values.into_iter();
+        let pairs = std::iter::from_fn(|| values.next().zip(values.next()));
+        Ok(Value::Map(pairs.collect()))
+    }
+
+    fn array(&mut self, length: usize, depth: u32) -> RedisResult<Vec<Value>> {
         if length > self.parts_left {
             let text = format!("{length} values, where {} are left", self.parts_left);
             return Err(too_large(&text));
@@ -141,8 +152,22 @@ impl<R: BufRead> AnswerReader<'_, R> {
         for _ in 0..length {
             values.push(self.value(depth + 1)?);
         }
-        Ok(Value::Array(values))
+        Ok(values)
     }
+}
+
+/// What the server says by itself, of these values.
+fn push_of(values: Vec<Value>) -> RedisResult<Value> {
+    let mut values = values.into_iter();
+    let kind = match values.next() {
+        Some(Value::BulkString(kind)) if kind == b"message" => PushKind::Message,
+        Some(Value::BulkString(kind)) => {
+            PushKind::Other(String::from_utf8_lossy(&kind).into_owned())
+        }
+        _ => return Err(foreign("what the server says by itself has no kind")),
+    };
+    let data = values.collect();
+    Ok(Value::Push { kind, data })
 }
 
 /// What the first line of a value says.
@@ -152,6 +177,10 @@ enum ValueHeader {
     Text(usize),
     /// Of so many values.
     Array(usize),
+    /// Of so many pairs.
+    Map(usize),
+    /// No answer, of so many values.
+    Push(usize),
 }
 
 fn header_of(line: &[u8]) -> RedisResult<ValueHeader> {
@@ -179,6 +208,15 @@ fn header_of(line: &[u8]) -> RedisResult<ValueHeader> {
             Some(length) => return Ok(ValueHeader::Array(length)),
             None => Value::Nil,
         },
+        b'%' | b'>' => {
+            let length = length(text)?;
+            let length = length.ok_or_else(|| foreign("a length in an answer is negative"))?;
+            return Ok(match kind {
+                b'%' => ValueHeader::Map(length),
+                _ => ValueHeader::Push(length),
+            });
+        }
+        b'_' if text.is_empty() => Value::Nil,
         _ => return Err(foreign("this is no answer of Redis")),
     };
     Ok(ValueHeader::Whole(whole))
@@ -213,6 +251,11 @@ mod tests {
             b"*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
             b"-ERR no\r\n",
             b"-MOVED 1 a:2\r\n",
+            b"_\r\n",
+            b"%0\r\n",
+            b"%2\r\n$1\r\na\r\n:3\r\n$1\r\nb\r\n*1\r\n_\r\n",
+            b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$0\r\n\r\n",
+            b">2\r\n$5\r\nother\r\n:1\r\n",
         ] {
             let read = read(bytes, 8).unwrap();
             assert_eq!(read, redis::parse_redis_value(bytes).unwrap());
@@ -222,6 +265,7 @@ mod tests {
     #[test]
     fn answer_above_its_bounds_is_refused_before_it_is_read() {
         let parts = format!("*{PARTS_MAX}\r\n");
+        let pairs = format!("%{}\r\n", PARTS_MAX / 2);
         let nested = "*1\r\n".repeat(DEPTH_MAX as usize + 1);
         let many = format!(
             "*2\r\n*{0}\r\n{1}",
@@ -233,7 +277,10 @@ mod tests {
             "$9\r\n",
             "$9223372036854775807\r\n",
             "*2\r\n$5\r\nabcde\r\n$4\r\n",
+            "%9223372036854775807\r\n",
+            ">9223372036854775807\r\n",
             &parts,
+            &pairs,
             &nested,
             &many,
             &long,
@@ -261,7 +308,12 @@ mod tests {
             "$1\r\na",
             "*1\r\n",
             "*-2\r\n",
-            "%1\r\n+a\r\n+b\r\n",
+            "%-1\r\n",
+            "%1\r\n+a\r\n",
+            ">-1\r\n",
+            ">0\r\n",
+            ">1\r\n:1\r\n",
+            "_1\r\n",
             "$99999999999999999999\r\n",
             "*99999999999999999999\r\n",
         ] {
