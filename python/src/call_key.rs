@@ -15,7 +15,8 @@ use crate::guard::{Guarded, SharedCount};
 use crate::key::{BuiltKey, HeldKey, LookupKey};
 use crate::miss::{BodyStart, EntryUse, MissedCall};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
-use crate::store::{CallStore, EntryWay, FoundEntry};
+use crate::redis_tier::SharedRedis;
+use crate::store::{CallStore, EntryRenewal, EntryWay, FoundEntry};
 use crate::{owned, raised, to_python};
 
 /// What a key is made of.
@@ -275,6 +276,20 @@ impl CallKey {
         Ok(raised(py, found)?.is_some_and(|good_for| good_for != EntryUse::OnError))
     }
 
+    /// Whether memory has an answer, whether or not its time is over: it may be kept for longer.
+    fn is_held(&self, py: Python<'_>) -> PyResult<bool> {
+        let inner = self.inner();
+        let found = unsafe {
+            self.with_store(|store| {
+                let parts = &self.0.parts;
+                let held =
+                    |lookup: &LookupKey<'_>| store.find_held(parts.hash, lookup, inner.now_us());
+                Ok(parts.key.with_lookup(held)?.is_some())
+            })
+        };
+        raised(py, found)
+    }
+
     /// Remembers the entry there is now as the one that a refresh starts from. False without one.
     fn start_refresh(&self, py: Python<'_>) -> PyResult<bool> {
         let place = unsafe { self.with_entry(|_, entry| Ok(entry.place)) };
@@ -498,9 +513,10 @@ pub fn clear(cached: &Bound<'_, PyAny>, instance: Option<&Bound<'_, PyAny>>) -> 
     raised(cached.py(), cleared)
 }
 
-/// Hits, misses, stale hits, refreshes, failed refreshes, evicted and expired entries, and bytes.
+/// Hits, misses, stale hits, refreshes, failed refreshes, evicted and expired entries, bytes, and
+/// how often an entry was kept past its time.
 #[pyfunction]
-pub fn counts(cached: &Bound<'_, PyAny>) -> [u64; 8] {
+pub fn counts(cached: &Bound<'_, PyAny>) -> [u64; 9] {
     let inner = unsafe { callable::inner(cached.as_ptr()) };
     let shared = &inner.store.shared;
     [
@@ -512,8 +528,23 @@ pub fn counts(cached: &Bound<'_, PyAny>) -> [u64; 8] {
         &shared.evicted,
         &shared.expired,
         &shared.bytes,
+        &shared.renewed,
     ]
     .map(SharedCount::get)
+}
+
+/// Has entries stay in memory for as long as the stream of this tier says that they are right, and
+/// `span_ms` more.
+#[pyfunction]
+pub fn renew_by(cached: &Bound<'_, PyAny>, server: &Bound<'_, SharedRedis>, span_ms: u64) {
+    let inner = unsafe { callable::inner(cached.as_ptr()) };
+    let server = server.get();
+    // That of a parent process is as good: the tier tells processes apart.
+    let _ = inner.store.shared.renewal.set(EntryRenewal {
+        tier: server.tier.clone(),
+        host: server.host,
+        span_ms,
+    });
 }
 
 /// Entries held, those past their lifetime included that nothing has met yet; of one instance, if

@@ -280,7 +280,7 @@ impl Inner {
         if !item.key.is_of_plain(arguments) {
             return NewestAnswer::Unknown;
         }
-        if item.isolation != Isolation::Same || item.extras.is_some() {
+        if !item.is_plain {
             let (item, place) = (item.clone(), entry.place());
             drop(table);
             return match self.answer_apart(store, &item, place, now_us) {

@@ -2,10 +2,12 @@
 
 use cache::{TagTokens, Tags};
 
+use crate::decided::RenewableEntry;
 use crate::guard::{Guarded, Holders, SharedCount};
 use crate::isolate::{self, Isolation, SharedParts};
 use crate::key::HeldKey;
 use crate::object::{HasHolders, HeldObject, Outcome};
+use crate::python;
 
 /// A key, its value, and how a hit hands the value out.
 pub struct KeptEntry {
@@ -15,6 +17,8 @@ pub struct KeptEntry {
     pub value: HeldObject,
     /// How it is handed out.
     pub isolation: Isolation,
+    /// Whether a hit hands it out as it is, and nothing of the extras is looked at.
+    pub is_plain: bool,
     /// What most entries have no need of.
     pub extras: Option<Box<EntryExtras>>,
     /// Here, where it shares a word with the isolation: every entry pays for each word.
@@ -28,8 +32,8 @@ impl HasHolders for KeptEntry {
     }
 }
 
-/// What an entry has under tags, in a function that refreshes, or serves what is stale, and with a
-/// value that holds something more than once.
+/// What an entry has under tags, in a function that refreshes, or serves what is stale, with a
+/// value that holds something more than once, and of a tier that says when memory is right.
 #[derive(Default)]
 pub struct EntryExtras {
     /// What its tags were before the body ran.
@@ -44,9 +48,16 @@ pub struct EntryExtras {
     pub error_until_us: SharedCount,
     /// What the value holds more than once.
     pub shared: Option<Box<SharedParts>>,
+    /// Of a value of a tier, by what it is kept past its time in memory.
+    pub renewable: Option<RenewableEntry>,
 }
 
 impl EntryExtras {
+    /// Whether a hit has to look at none of it before the time of the entry is over.
+    pub fn is_idle(&self) -> bool {
+        self.renewable.is_some() && self.tokens.is_none() && self.shared.is_none()
+    }
+
     /// Whether none of its tags was invalidated since the body began.
     #[inline]
     pub fn is_current(&self) -> bool {
@@ -80,6 +91,13 @@ impl KeptEntry {
     pub fn is_current(&self) -> bool {
         let extras = self.extras.as_ref();
         extras.is_none_or(|extras| extras.is_current())
+    }
+
+    /// Whether it comes too late for memory.
+    pub fn is_late(&self) -> bool {
+        let extras = self.extras.as_ref();
+        let renewable = extras.and_then(|extras| extras.renewable.as_ref());
+        renewable.is_some_and(|one| python::now_us() >= one.stored_by_us)
     }
 }
 

@@ -145,5 +145,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call_key::clear, module)?)?;
     module.add_function(wrap_pyfunction!(call_key::counts, module)?)?;
     module.add_function(wrap_pyfunction!(call_key::entries, module)?)?;
+    module.add_function(wrap_pyfunction!(call_key::renew_by, module)?)?;
     Ok(())
 }

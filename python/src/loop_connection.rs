@@ -13,9 +13,8 @@ use tiers::{LoopReads, RedisTier, TierError, TierHit};
 use crate::file_tier::{failure, failure_text};
 use crate::flight;
 use crate::guard::Guarded;
-use crate::python;
 use crate::redis_tier::SharedRedis;
-use crate::tier_stack::{TierReader, names_in};
+use crate::tier_stack::{ReadBegin, TierReader, names_in};
 
 /// One connection of one loop.
 #[pyclass(frozen, module = "tidemark_cache._native")]
@@ -43,7 +42,7 @@ struct LoopWaiter {
     future: Py<PyAny>,
     reader: Py<TierReader>,
     key: Vec<u8>,
-    begin_s: f64,
+    begin: ReadBegin,
 }
 
 /// Gives a future its result, unless its caller was cancelled.
@@ -101,7 +100,7 @@ impl LoopConnection {
             future,
             reader: reader.clone().unbind(),
             key: key.to_vec(),
-            begin_s: python::now_s(),
+            begin: reader.get().begin(),
         };
         let names = names_in(names);
         let sent = match self.state.lock().usable() {
@@ -203,10 +202,10 @@ impl LoopWaiter {
             future,
             reader,
             key,
-            begin_s,
+            begin,
         } = self;
         let found = match &hit {
-            Some(hit) => reader.get().found_by_loop(py, hit, &key, begin_s),
+            Some(hit) => reader.get().found_by_loop(py, hit, &key, begin),
             None => Ok(None),
         };
         let (result, raised) = match found {

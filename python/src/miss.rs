@@ -340,10 +340,12 @@ impl Inner {
         };
         let lifetime = self.lifetime(value)?;
         let extras = self.extras(start, lifetime.flatten(), kept.shared);
+        let is_idle = extras.as_ref().is_none_or(|extras| extras.is_idle());
         let entry = KeptEntry {
             key,
             value: kept.value,
             isolation: kept.isolation,
+            is_plain: kept.isolation == Isolation::Same && is_idle,
             extras,
             holders: Holders::one(),
         };
@@ -356,7 +358,14 @@ impl Inner {
         lifetime_us: Option<u64>,
         shared: Option<Box<SharedParts>>,
     ) -> Option<Box<EntryExtras>> {
-        if start.tokens.is_none() && shared.is_none() && !self.plan.freshness.is_wanted() {
+        let is_renewed = self.store.shared.renewal.get().is_some();
+        let renewable = if is_renewed {
+            decided::renewable()
+        } else {
+            None
+        };
+        let is_wanted = self.plan.freshness.is_wanted() || renewable.is_some();
+        if start.tokens.is_none() && shared.is_none() && !is_wanted {
             return None;
         }
         let now_us = self.now_us();
@@ -368,6 +377,7 @@ impl Inner {
             claimed_until_us: SharedCount::new(0),
             error_until_us: SharedCount::new(0),
             shared,
+            renewable,
         }))
     }
 
@@ -497,6 +507,7 @@ impl Inner {
             key,
             value: error,
             isolation: Isolation::Raise,
+            is_plain: false,
             holders: Holders::one(),
             extras: Some(Box::new(EntryExtras {
                 tokens: None,
@@ -505,6 +516,7 @@ impl Inner {
                 claimed_until_us: SharedCount::new(0),
                 error_until_us: SharedCount::new(0),
                 shared: None,
+                renewable: None,
             })),
         });
         let way = EntryWay::default();

@@ -1,5 +1,6 @@
 //! From the decorator's arguments to what the callable needs.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cache::TableLimits;
@@ -67,11 +68,12 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
     let (policy, errors) = (optional(settings, "policy")?, optional(settings, "errors")?);
     let bytes_max: Option<u64> = required(settings, "bytes_max")?;
     let freshness = freshness_of(settings)?;
+    let renewable_us: u64 = required(settings, "renewable_us")?;
     let shared = StoreShared {
         limits: TableLimits {
             entries_max: required(settings, "entries_max")?,
             bytes_max: bytes_max.unwrap_or(u64::MAX),
-            stale_us: freshness.stale_us.max(freshness.error_us),
+            stale_us: freshness.stale_us.max(freshness.error_us).max(renewable_us),
         },
         on_evict: optional(settings, "on_evict")?,
         recent: RecentTables::default(),
@@ -80,6 +82,8 @@ pub fn make(function: &Bound<'_, PyAny>, settings: &Bound<'_, PyDict>) -> PyResu
         budget: required(settings, "budget")?,
         evicted: SharedCount::new(0),
         expired: SharedCount::new(0),
+        renewed: SharedCount::new(0),
+        renewal: OnceLock::new(),
     };
     let plan = CachePlan {
         names: names.collect(),

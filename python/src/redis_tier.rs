@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use tiers::{Host, RedisTier};
 
-use crate::file_tier::failure;
 use crate::notices::pass_on;
 use crate::server::GivenServer;
 
@@ -36,9 +35,11 @@ impl SharedRedis {
         Ok(SharedRedis { tier, host })
     }
 
-    /// Passes a notice on to all processes that listen now.
-    fn announce(&self, py: Python<'_>, notice: &[u8]) -> PyResult<()> {
-        py.detach(|| self.tier.announce(notice)).map_err(failure)
+    /// Milliseconds since all that was invalidated until then was known here, by the stream of
+    /// numbered notices; None while it is not followed without a gap.
+    fn stream_age_ms(&self) -> Option<u64> {
+        let right_until_ms = self.tier.right_until_ms(self.tier.stream_run())?;
+        Some((self.host.now_ms)().saturating_sub(right_until_ms))
     }
 
     /// Calls `on_notice` with each notice, until it returns false or raises, or the connection

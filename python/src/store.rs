@@ -1,10 +1,11 @@
 //! The entries and the runs in progress of one function, or of one instance's method.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cache::{EntryPlace, NEVER_US, NewEntry, ObjectTable, ProbedEntry, Removal, TableLimits};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use tiers::{Host, RedisTier};
 
 use crate::entry::KeptEntry;
 use crate::flight::FlightRuns;
@@ -35,6 +36,32 @@ pub struct StoreShared {
     pub evicted: SharedCount,
     /// Entries that left because their time was over.
     pub expired: SharedCount,
+    /// How often an entry was kept past its time.
+    pub renewed: SharedCount,
+    /// What says that it is right for longer.
+    pub renewal: OnceLock<EntryRenewal>,
+}
+
+/// The stream of a tier, which says until when what is in memory is known to be right.
+pub struct EntryRenewal {
+    pub tier: Arc<RedisTier>,
+    pub host: Host,
+    /// From then on an entry is right for so long.
+    pub span_ms: u64,
+}
+
+impl EntryRenewal {
+    /// Until when an entry may stay that was read in this run, on the clock of the table.
+    fn until_us(&self, stream_run: u64, now_us: u64) -> Option<u64> {
+        let right_until_ms = self.tier.right_until_ms(stream_run)?;
+        // By a clock that goes on while the machine is suspended.
+        let age_ms = (self.host.now_ms)().saturating_sub(right_until_ms);
+        let left_ms = self
+            .span_ms
+            .checked_sub(age_ms)
+            .filter(|left_ms| *left_ms > 0)?;
+        Some(now_us.saturating_add(left_ms.saturating_mul(1_000)))
+    }
 }
 
 /// Entries and runs. Locked only between calls of the interpreter, never across one.
@@ -93,8 +120,47 @@ impl CallStore {
     }
 
     /// The entry of that key. May run Python code, with nothing locked.
+    ///
+    /// One whose time in memory is over is given if it may stay there for longer.
     #[inline]
     pub unsafe fn find(
+        &self,
+        hash: u64,
+        lookup: &LookupKey<'_>,
+        now_us: u64,
+    ) -> Outcome<Option<FoundEntry>> {
+        let found = self.find_held(hash, lookup, now_us)?;
+        Ok(match (found, self.shared.renewal.get()) {
+            (Some(entry), Some(renewal)) if entry.is_stale => self.renewed(entry, renewal, now_us),
+            (found, _) => found,
+        })
+    }
+
+    #[inline(never)]
+    fn renewed(
+        &self,
+        entry: FoundEntry,
+        renewal: &EntryRenewal,
+        now_us: u64,
+    ) -> Option<FoundEntry> {
+        let extras = entry.item.extras.as_ref()?;
+        let renewable = extras.renewable.as_ref()?;
+        let until_us = renewal.until_us(renewable.stream_run, now_us)?;
+        let until_us = until_us.min(renewable.fresh_until_us);
+        // Last: one that a notice has removed before that moment is not there any more.
+        if until_us <= now_us || !self.table.lock().touch(entry.place, until_us) {
+            return None;
+        }
+        self.shared.renewed.raise();
+        Some(FoundEntry {
+            is_stale: false,
+            ..entry
+        })
+    }
+
+    /// As `find`, with the entries whose time is over, for as long as they are held.
+    #[inline]
+    pub unsafe fn find_held(
         &self,
         hash: u64,
         lookup: &LookupKey<'_>,
@@ -157,7 +223,8 @@ impl CallStore {
                 continue;
             }
             let replaces = older.as_ref().map(|older| older.place);
-            if !may_keep() || new.way.only.is_some_and(|only| Some(only) != replaces) {
+            let is_late = new.entry.is_late();
+            if is_late || !may_keep() || new.way.only.is_some_and(|only| Some(only) != replaces) {
                 drop(table);
                 return Ok(false);
             }

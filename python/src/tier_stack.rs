@@ -10,7 +10,7 @@ use tiers::breaker::BreakerSettings;
 use tiers::envelope::{FrameCheck, Sealing};
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers, StackHit,
+    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers, RedisTier, StackHit,
     StoredInTiers, Tier, TierCall, TierFault, TierHit, TierStack, TokenName,
 };
 
@@ -83,6 +83,8 @@ pub struct StackOfTiers {
     /// Who has checked what the nearest tier gives. A file may have what functions in files alone
     /// have stored; from there it goes into no other tier.
     nearest_check: FrameCheck,
+    /// A server that is the only tier, whose stream says what memory may keep.
+    streaming: Option<Arc<RedisTier>>,
 }
 
 /// One call, between its question to the tiers and what it stores in them.
@@ -90,12 +92,14 @@ pub struct StackOfTiers {
 pub struct StackedCall {
     // Away while a thread uses it with the interpreter's lock released.
     call: Mutex<Option<TierCall>>,
+    stream_run: u64,
 }
 
 impl StackedCall {
-    fn of(call: TierCall) -> StackedCall {
+    fn of(call: TierCall, stream_run: u64) -> StackedCall {
         StackedCall {
             call: Mutex::new(Some(call)),
+            stream_run,
         }
     }
 
@@ -125,6 +129,12 @@ impl StackedCall {
 
 #[pymethods]
 impl StackedCall {
+    /// Which run of the stream was followed when the call began; 0 for none.
+    #[getter]
+    fn stream_run(&self) -> u64 {
+        self.stream_run
+    }
+
     /// Has `wake` called, on another thread, when the process that the call waits for gives its
     /// lease back, if a thread of this process is notified of that. False if it has already.
     fn wake_by(&self, wake: Py<PyAny>) -> PyResult<bool> {
@@ -193,6 +203,10 @@ impl StackOfTiers {
             _ => None,
         });
         let narrow = NarrowTiers::new(narrow.collect(), narrow_ms);
+        let streaming = match &tiers[..] {
+            [SharedTier::Redis(redis)] => Some(redis.tier.clone()),
+            _ => None,
+        };
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
@@ -208,6 +222,7 @@ impl StackOfTiers {
                 false => Sealing::default(),
             },
             nearest_check,
+            streaming,
         })
     }
 
@@ -235,6 +250,7 @@ impl StackOfTiers {
             _ if leaves => LeaseRule::Leave,
             _ => lease_rule(limit_ms),
         };
+        let stream_run = self.stream_run();
         let mut call = self.stack.begin(key, names_in(names), is_forced, rule);
         if own_tags {
             call.expect_tags();
@@ -242,7 +258,7 @@ impl StackOfTiers {
         let TierAnswers {
             found, old, next, ..
         } = self.ask(py, &mut call, codec, least_ms, waiting(blocks, serves_old))?;
-        Ok((found, old, next, StackedCall::of(call)))
+        Ok((found, old, next, StackedCall::of(call, stream_run)))
     }
 
     /// Goes on with a call that has waited.
@@ -268,6 +284,7 @@ impl StackOfTiers {
 
     /// Stores what the body gave, under tags of its own with these names. True if a tier that
     /// invalidations reach has it, False if something was deleted meanwhile, None if none has it.
+    /// `notice` tells those that have another value in memory.
     fn store(
         &self,
         call: &StackedCall,
@@ -275,11 +292,13 @@ impl StackOfTiers {
         codec: &Bound<'_, PyAny>,
         lifetime_ms: Option<u64>,
         tags: &[u8],
+        notice: &[u8],
     ) -> PyResult<Option<bool>> {
         let bytes = value_bytes::encode_with_room(value, codec)?;
         let tags = names_in(tags);
         call.with(value.py(), |call| {
             call.tag(tags);
+            call.replace_by(notice.to_vec());
             let frame = sealed(self.sealing, bytes);
             is_kept(self.stack.store(call, &frame, lifetime_ms))
         })
@@ -296,11 +315,13 @@ impl StackOfTiers {
         codec: &Bound<'_, PyAny>,
         lifetime_ms: Option<u64>,
         own_tags: Option<&[u8]>,
+        notice: &[u8],
     ) -> PyResult<(Option<bool>, Option<Troubles>)> {
         let bytes = value_bytes::encode_with_room(value, codec)?;
         let names = names_in(names);
         let mut call = self.stack.begin(key, names, true, LeaseRule::Run);
         call.bring_value();
+        call.replace_by(notice.to_vec());
         if let Some(tags) = own_tags {
             call.expect_tags();
             call.tag(names_in(tags));
@@ -333,33 +354,46 @@ impl StackOfTiers {
         frame: &[u8],
         lifetime_ms: Option<u64>,
         tags: &[u8],
+        notice: &[u8],
     ) -> PyResult<Option<bool>> {
         let tags = names_in(tags);
         call.with(py, |call| {
             call.tag(tags);
+            call.replace_by(notice.to_vec());
             is_kept(self.stack.store(call, frame, lifetime_ms))
         })
     }
 
-    /// Deletes the entry of `key`. Whether there was one, and what failed.
+    /// Deletes the entry of `key`, by a notice. Whether there was one, and what failed.
     fn delete(
         &self,
         py: Python<'_>,
         key: &[u8],
         names: &[u8],
+        notice: &[u8],
     ) -> PyResult<(bool, Vec<FailureText>)> {
         let names = names_in(names);
-        let done = deleted(py.detach(|| self.stack.delete(key, &names)));
+        let done = deleted(py.detach(|| self.stack.delete_noted(key, &names, notice)));
         raise_what_was_raised()?;
         Ok(done)
     }
 
     /// Forgets every entry that depends on one of the names, which are tags or those of functions.
-    /// What failed.
-    fn forget(&self, py: Python<'_>, names: &[u8], are_tags: bool) -> PyResult<Vec<FailureText>> {
-        let forget = |name: &TokenName| match are_tags {
-            true => deleted(self.stack.forget_tag(name)).1,
-            false => deleted(self.stack.forget(name)).1,
+    /// Each has a notice of its own, which begins with `notice`. What failed.
+    fn forget(
+        &self,
+        py: Python<'_>,
+        names: &[u8],
+        are_tags: bool,
+        notice: &[u8],
+    ) -> PyResult<Vec<FailureText>> {
+        let forget = |name: &TokenName| {
+            let notice = [notice, name].concat();
+            deleted(match are_tags {
+                true => self.stack.forget_tag_noted(name, &notice),
+                false => self.stack.forget_noted(name, &notice),
+            })
+            .1
         };
         let names = names_in(names);
         let done = py.detach(|| names.iter().flat_map(forget).collect());
@@ -380,6 +414,12 @@ impl StackOfTiers {
 }
 
 impl StackOfTiers {
+    /// Which run of its stream is followed now; 0 if it has none.
+    fn stream_run(&self) -> u64 {
+        let streaming = self.streaming.as_ref();
+        streaming.map_or(0, |tier| tier.stream_run())
+    }
+
     /// Waits here for another process.
     fn pause(&self, py: Python<'_>, call: &mut TierCall, pause_ms: u64) -> PyResult<()> {
         let mut left_ms = pause_ms;
@@ -586,6 +626,14 @@ impl RecentAnswers {
     }
 }
 
+/// What was so before the tiers were read.
+#[derive(Clone, Copy)]
+pub struct ReadBegin {
+    at_s: f64,
+    /// Which run of the stream was followed; 0 for none.
+    stream_run: u64,
+}
+
 /// The short way to the tiers of one function, which most hits take.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct TierReader {
@@ -636,8 +684,7 @@ impl TierReader {
     }
 
     /// Asks for the value of `key`. If it is there, within its lifetime, and no tier had a fault:
-    /// the value, until when memory may have it, and whether it goes to its caller alone. Else what
-    /// `StackOfTiers.read` gives.
+    /// what `decide` takes. Else what `StackOfTiers.read` gives.
     fn answer<'py>(
         &self,
         py: Python<'py>,
@@ -647,6 +694,7 @@ impl TierReader {
     ) -> PyResult<Bound<'py, PyTuple>> {
         let begin_s = python::now_s();
         let stack = self.stack.get();
+        let stream_run = stack.stream_run();
         let rule = lease_rule(self.limit_ms);
         let mut call = stack.stack.begin(key, names_in(names), false, rule);
         if self.own_tags {
@@ -664,15 +712,27 @@ impl TierReader {
             let bytes = answers.found_bytes;
             // Memory may have it for what a narrow tier has left of its span.
             let begin_s = begin_s - *narrow_age_ms as f64 / 1e3;
-            if let Some(answer) = self.for_memory(py, value, *left_ms, bytes, key, begin_s)? {
+            let begin = ReadBegin {
+                at_s: begin_s,
+                stream_run,
+            };
+            if let Some(answer) = self.for_memory(py, value, *left_ms, bytes, key, begin)? {
                 return Ok(answer);
             }
         }
-        (found, old, next, StackedCall::of(call)).into_pyobject(py)
+        (found, old, next, StackedCall::of(call, stream_run)).into_pyobject(py)
     }
 }
 
 impl TierReader {
+    /// To be called before a loop reads.
+    pub fn begin(&self) -> ReadBegin {
+        ReadBegin {
+            at_s: python::now_s(),
+            stream_run: self.stack.get().stream_run(),
+        }
+    }
+
     /// Whether a loop may read the nearest tier.
     pub fn may_read(&self) -> bool {
         self.stack.get().stack.may_read()
@@ -690,7 +750,7 @@ impl TierReader {
         py: Python<'py>,
         hit: &TierHit,
         key: &[u8],
-        begin_s: f64,
+        begin: ReadBegin,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let now_ms = (self.stack.get().host.now_ms)();
         let left_ms = hit.until_ms.saturating_sub(now_ms);
@@ -705,11 +765,10 @@ impl TierReader {
             Err(error) => return Err(error),
         };
         let left_ms = (hit.until_ms != NEVER_MS).then_some(left_ms);
-        self.for_memory(py, &value, left_ms, bytes, key, begin_s)
+        self.for_memory(py, &value, left_ms, bytes, key, begin)
     }
 
-    /// A value within its lifetime, until when memory may have it, and whether it goes to its
-    /// caller alone.
+    /// What `decide` takes, of a value within its lifetime.
     fn for_memory<'py>(
         &self,
         py: Python<'py>,
@@ -717,15 +776,18 @@ impl TierReader {
         left_ms: Option<u64>,
         bytes: usize,
         key: &[u8],
-        begin_s: f64,
+        begin: ReadBegin,
     ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let fresh_ms = left_ms.map_or(u64::MAX, |left| left.saturating_sub(self.kept_ms));
         if fresh_ms == 0 {
             return Ok(None);
         }
-        let until_s = begin_s + self.span_s.min(fresh_ms as f64 / 1e3);
-        let passes = bytes >= LARGE_BYTES && self.passes(value, key, begin_s);
-        (value, until_s, passes).into_pyobject(py).map(Some)
+        let fresh_s = fresh_ms as f64 / 1e3;
+        let until_s = begin.at_s + self.span_s.min(fresh_s);
+        let passes = bytes >= LARGE_BYTES && self.passes(value, key, begin.at_s);
+        let fresh_until_s = begin.at_s + fresh_s;
+        let answer = (value, until_s, passes, begin.stream_run, fresh_until_s);
+        answer.into_pyobject(py).map(Some)
     }
 
     /// Whether memory is not to have this large answer yet: most answers of a tier are not

@@ -19,7 +19,8 @@ def _cache_info(self: Any) -> CacheCounts:
 
 
 def _counts(self: Any, held: int | None) -> CacheCounts:
-    hits, misses, stale, refreshes, failures, evicted, expired, used = _native.counts(self)
+    hits, misses, stale, refreshes, failures, *others = _native.counts(self)
+    evicted, expired, used, renewals = others
     from tidemark_cache._counts import CacheCounts
 
     backed = self._backed
@@ -40,6 +41,7 @@ def _counts(self: Any, held: int | None) -> CacheCounts:
         l2_hits=of_file,
         l2_failures=0 if backed is None else backed.failures,
         l2_rejected=0 if backed is None else backed.rejected,
+        l1_renewals=renewals,
     )
 
 
@@ -271,7 +273,9 @@ def _cache_key(self: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def _get_health_status(self: Any) -> dict[str, Any]:
-    """What works and what was counted. Memory has no state but healthy."""
+    """What works and what was counted. Memory has no state but healthy. ``stream`` says whether it
+    keeps answers by the stream of the tier: ``live``, ``not followed``, or None where it has none.
+    """
     tiers = {"memory": "healthy"}
     if self._backed is not None:
         tiers |= self._backed.states()
@@ -279,6 +283,7 @@ def _get_health_status(self: Any) -> dict[str, Any]:
     return {
         "status": "healthy" if is_whole else "degraded",
         "tiers": tiers,
+        "stream": None if self._backed is None else self._backed.stream(),
         "function": name_of(self),
         "counts": _cache_info(self)._asdict(),
     }

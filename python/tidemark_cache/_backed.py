@@ -20,6 +20,7 @@ from tidemark_cache import (
     _native,
     _recent,
     _refresh,
+    _streams,
     _tags,
     _tiers,
     _waiting,
@@ -48,26 +49,9 @@ OF_MEMORY: dict[str, Any] = {
     "stale_us": 0,
     "error_us": 0,
 }
-
-def refuse_ambiguous(function: Any, config: Any) -> None:
-    """Two functions of one name must not read each other's entries, in this process or another."""
-    name = getattr(function, "__qualname__", None)
-    module = getattr(function, "__module__", None)
-    is_named = config.key is not None or (
-        config.namespace is not None and config.version is not None
-    )
-    if name is None or module is None:
-        raise TypeError("a backend needs a function with a module and a qualified name")
-    is_ambiguous = "<locals>" in name or "<lambda>" in name or module == "__main__"
-    if is_ambiguous and not is_named:
-        raise TypeError(
-            f"{module}.{name} may be the name of another function as well, so it cannot share "
-            "entries with other processes; give namespace and version, or key"
-        )
-
-
-#: A value that a tier has, until when memory may have it, and whether it goes to its caller alone.
-_Answer = tuple[Any, float, bool]
+#: What ``_native.decide`` takes: a value that a tier has, until when memory may have it, whether it
+#: goes to its caller alone, the run of the stream before it was read, and the end of its lifetime.
+_Answer = tuple[Any, float, bool, int, float]
 
 
 class BackedFunction:
@@ -97,9 +81,6 @@ class BackedFunction:
         self._policy: Callable[[Any], Any] | None = settings["policy"]
         self._ttl_s: float | None = config.ttl_s
         self._jitter: float = config.jitter
-        # Modules that only a tier needs are imported where it is used.
-        from hashlib import blake2b
-
         freshness = {name: settings[name] for name in ("stale_us", "error_us")}
         #: So long an entry is kept past its lifetime, and so long of that it answers at once.
         self._kept_ms = max(freshness.values()) // 1_000
@@ -122,6 +103,11 @@ class BackedFunction:
         #: than it costs to read the other calls again.
         self._recent = _recent.RecentCalls(STALE_S) if self._notifying and self._is_slow else None
         self._listeners: _listening.Listeners | None = None
+        #: The tier whose stream lets memory keep answers. Where a refresh is due by what the tier
+        #: says, memory has to ask it.
+        self._streaming = _streams.suited(self.rules[0]) if is_usual else None
+        #: So long memory holds what it may not hand out unless the stream goes on.
+        self.renewable_us = _streams.HELD_US if self._streaming else 0
         #: What a loop reads itself: hits of the nearest tier that need nothing more.
         reads_in_loop = is_async and is_usual and config.result_tags is None
         self._in_loop = _loop_reads.suited(self.rules[0][0]) if reads_in_loop else None
@@ -129,20 +115,26 @@ class BackedFunction:
         # The thread that holds it may come again, by what an object runs at its end.
         self._lock = threading.RLock()
         self._claimed: dict[bytes, float] = {}
-        parts = [config.namespace, function.__module__, function.__qualname__, config.version]
-        if self._kept_ms:
-            # Others would take an old entry for a fresh one.
-            parts.append(self._kept_ms)
         self._own_tags_of: Callable[[Any], Iterable[str]] | None = config.result_tags
-        if self._own_tags_of is not None:
-            # Others would take the tags for a part of the value.
-            parts.append("result_tags")
-        identity = repr(parts).encode()
-        self._identity = blake2b(identity, digest_size=32).digest()
+        self._identity = self._identity_of(config)
         self._tags_of: Callable[..., Iterable[str]] | None = settings["tags_of"]
         self._names = self._identity + self._names_of(settings["tags"])
         self._logged: dict[str, float] = {}
         _functions.all_of_process.add(self)
+
+    def _identity_of(self, config: Any) -> bytes:
+        # Modules that only a tier needs are imported where it is used.
+        from hashlib import blake2b
+
+        function = self.function
+        parts = [config.namespace, function.__module__, function.__qualname__, config.version]
+        if self._kept_ms:
+            # Others would take an old entry for a fresh one.
+            parts.append(self._kept_ms)
+        if self._own_tags_of is not None:
+            # Others would take the tags for a part of the value.
+            parts.append("result_tags")
+        return blake2b(repr(parts).encode(), digest_size=32).digest()
 
     def begin_process(self) -> None:
         """In the child of a fork: another thread may have held its locks."""
@@ -152,6 +144,8 @@ class BackedFunction:
 
     def _listen(self) -> None:
         self._listeners = _listening.listeners
+        if self._streaming:
+            _streams.renew(self.cached, self._streaming, STALE_S)
         for backend in self._notifying:
             self._listeners.start(backend, _functions.MemoryListener())
 
@@ -188,7 +182,7 @@ class BackedFunction:
                     value = await function(*args, **kwargs)
                 except BaseException as error:
                     return self._fallen_back(reading, error)
-                _native.decide(value, await apart(self._kept_until, reading, value))
+                _native.decide(value, *await apart(self._kept_until, reading, value))
                 return value
 
             return functools.wraps(function)(look_up_async)
@@ -299,7 +293,7 @@ class BackedFunction:
         except Exception as error:
             self._failed(*_failure_of(error))
             return Reading(options, key, digest)
-        if len(answer) == 3:
+        if len(answer) == 5:
             self.hits += 1
             if self._recent is not None:
                 self._recent.end(digest, key)
@@ -349,8 +343,8 @@ class BackedFunction:
         self.hits += 1
         if self._recent is not None:
             self._recent.end(digest, key)
-        value, until_s, passes = answer
-        return value, until_s, passes
+        found: _Answer = answer
+        return found
 
     def _new_reader(self) -> _native.TierReader:
         self._reader = _native.TierReader(
@@ -403,6 +397,7 @@ class BackedFunction:
         "_native.StackedCall]",
     ) -> None:
         found, old, next_ms, reading.call = answer
+        reading.stream_run = reading.call.stream_run
         self._take(reading, found, old, next_ms)
         # If the body runs, it runs now.
         reading.begin_s = time.monotonic()
@@ -448,7 +443,8 @@ class BackedFunction:
             return
         fresh_ms = left_ms - self._kept_ms
         # What is past its lifetime is in no memory.
-        reading.memory_s = min(reading.memory_s, max(0, fresh_ms) / 1_000)
+        reading.fresh_s = max(0, fresh_ms) / 1_000
+        reading.memory_s = min(reading.memory_s, reading.fresh_s)
         self.stale_hits += fresh_ms <= 0
         if fresh_ms <= 0 or self._is_due(age_ms, fresh_ms):
             # One that another process stores from now on has its age more: half of that tells it
@@ -462,7 +458,8 @@ class BackedFunction:
             self._refresh_later(call, reading.due_ms)
         self._no_longer(reading)
         until_s = reading.read_s + min(STALE_S, reading.memory_s)
-        _native.decide(reading.found[0], until_s)
+        fresh_until_s = reading.read_s + reading.fresh_s
+        _native.decide(reading.found[0], until_s, False, reading.stream_run, fresh_until_s)
         return reading.found[0]
 
     def _is_due(self, age_ms: int, fresh_ms: int) -> bool:
@@ -534,14 +531,14 @@ class BackedFunction:
         logging.getLogger("tidemark_cache").debug("refresh of %s failed: %r", name, error)
 
     def _write(self, reading: Reading, value: Any) -> None:
-        _native.decide(value, self._kept_until(reading, value))
+        _native.decide(value, *self._kept_until(reading, value))
 
-    def _kept_until(self, reading: Reading, value: Any) -> float:
-        """Stores the value; until when memory may have it."""
+    def _kept_until(self, reading: Reading, value: Any) -> tuple[float, bool, int, float]:
+        """Stores the value; what ``_native.decide`` takes besides it."""
         try:
             lifetime_s = self._lifetime(value)
             if lifetime_s == 0:
-                return 0.0
+                return 0.0, False, 0, 0.0
             # What no tier has that invalidations reach is as old as the run of its body.
             until_s = reading.begin_s + STALE_S
             now_s = time.monotonic()
@@ -550,7 +547,11 @@ class BackedFunction:
                 if is_kept is not None:
                     # Nothing had been forgotten since, or else it is wrong for later callers.
                     until_s = now_s + STALE_S if is_kept else 0.0
-            return until_s if lifetime_s is None else min(until_s, now_s + lifetime_s)
+                if reading.options.is_forced:
+                    names = self._identity + reading.digest
+                    _functions.forget_twins(self, _listening.CALL, names)
+            fresh_until_s = math.inf if lifetime_s is None else now_s + lifetime_s
+            return min(until_s, fresh_until_s), False, reading.stream_run, fresh_until_s
         finally:
             # Gives back the lease of a call that has stored nothing.
             self._end(reading)
@@ -562,14 +563,16 @@ class BackedFunction:
         lifetime_ms = self._lifetime_ms(lifetime_s)
         # A mistake in it is the caller's error, and raised.
         tags = b"" if self._own_tags_of is None else self._names_of(self._own_tags_of(value))
+        # By hand, in the place of one that others may have in memory.
+        notice = self._notice_of(reading.digest) if reading.options.is_forced else b""
         try:
             if self._is_behind:
                 # Encoded now: the value is its caller's, who may change it.
                 frame = self._opened().frame(value, self._codec)
                 # The lease goes with the call, to be given back when the value is there.
                 reading.call = None
-                return self._store_later(call, frame, lifetime_ms, tags)
-            is_kept = self._opened().store(call, value, self._codec, lifetime_ms, tags)
+                return self._store_later(call, frame, lifetime_ms, tags, notice)
+            is_kept = self._opened().store(call, value, self._codec, lifetime_ms, tags, notice)
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
@@ -579,11 +582,16 @@ class BackedFunction:
         return is_kept
 
     def _store_later(
-        self, call: _native.StackedCall, frame: bytes, lifetime_ms: int | None, tags: bytes
+        self,
+        call: _native.StackedCall,
+        frame: bytes,
+        lifetime_ms: int | None,
+        tags: bytes,
+        notice: bytes,
     ) -> bool | None:
         def store() -> bool | None:
             try:
-                is_kept = self._opened().store_frame(call, frame, lifetime_ms, tags)
+                is_kept = self._opened().store_frame(call, frame, lifetime_ms, tags, notice)
             except Exception as error:
                 self._failed(*_failure_of(error))
                 return None
@@ -634,6 +642,9 @@ class BackedFunction:
         finally:
             if self._recent is not None:
                 self._recent.end(digest, key)
+        _functions.forget_twins(self, _listening.CALL, self._identity + digest)
+        # Without a run of the stream: no run of a body stands for this value, which a notice that
+        # comes now could detach.
         _native.decide(value, until_s)
 
     def _put(self, digest: bytes, names: bytes, value: Any) -> float:
@@ -645,8 +656,9 @@ class BackedFunction:
         tags = None if self._own_tags_of is None else self._names_of(self._own_tags_of(value))
         is_kept = None
         try:
+            lifetime_ms, notice = self._lifetime_ms(lifetime_s), self._notice_of(digest)
             is_kept, troubles = self._opened().put(
-                digest, names, value, self._codec, self._lifetime_ms(lifetime_s), tags
+                digest, names, value, self._codec, lifetime_ms, tags, notice
             )
             self._count(troubles)
         except TypeError as error:
@@ -670,9 +682,11 @@ class BackedFunction:
             if digest is None:
                 return False
             try:
-                was_there, failures = self._opened().delete(digest, names)
+                notice = self._notice_of(digest)
+                was_there, failures = self._opened().delete(digest, names, notice)
             except Exception as error:
                 was_there, failures = False, [_failure_of(error)]
+            _functions.forget_twins(self, _listening.CALL, self._identity + digest)
             if not self._are_none(failures):
                 return None
             self._announce(_listening.CALL, self._identity + digest)
@@ -689,18 +703,31 @@ class BackedFunction:
         return self._forget(self._identity, False)
 
     def _forget(self, names: bytes, are_tags: bool) -> bool:
+        kind = _listening.TAGS if are_tags else _listening.FUNCTIONS
         try:
-            failures = self._opened().forget(names, are_tags)
+            failures = self._opened().forget(names, are_tags, _listening.head_of(kind))
         except Exception as error:
             failures = [_failure_of(error)]
+        if not are_tags:
+            _functions.forget_twins(self, kind, names)
         if not self._are_none(failures):
             return False
-        self._announce(_listening.TAGS if are_tags else _listening.FUNCTIONS, names)
+        self._announce(kind, names)
         return True
 
+    def _notice_of(self, digest: bytes) -> bytes:
+        """Tells others to forget this call."""
+        return _listening.head_of(_listening.CALL) + self._identity + digest
+
     def _announce(self, kind: bytes, names: bytes) -> None:
+        """By the files. A server has announced it already, in the step that invalidated."""
         for backend in self._notifying:
-            _listening.announce(backend, kind, names)
+            if isinstance(backend, _tiers.FileBackend):
+                _listening.announce(backend, kind, names)
+
+    def is_twin_of(self, other: "BackedFunction") -> bool:
+        """Whether they have the same entries."""
+        return self._identity == other._identity
 
     def on_invalidation(self, kind: bytes, names: list[bytes]) -> None:
         """Forgets in memory what another process has invalidated."""
@@ -708,11 +735,18 @@ class BackedFunction:
             if self._depends_on(kind, names):
                 self.cached._forget_in_memory()
         elif names[0] == self._identity:
-            keys = None if self._recent is None else self._recent.keys(names[1])
-            if keys is None:
-                self.cached._forget_in_memory()
-            for key in keys or ():
-                self.cached._forget_call(key)
+            self._forget_called(names[1])
+
+    def _forget_called(self, digest: bytes) -> None:
+        recent = self._recent
+        losses = 0 if recent is None else recent.losses
+        keys = None if recent is None else recent.keys(digest)
+        if keys is None:
+            self.cached._forget_in_memory()
+            if recent is not None:
+                recent.forgotten_losses = losses
+        for key in keys or ():
+            self.cached._forget_call(key)
 
     def _depends_on(self, kind: bytes, names: list[bytes]) -> bool:
         if kind == _listening.TAGS and (self._tags_of or self._own_tags_of):
@@ -721,6 +755,10 @@ class BackedFunction:
         starts = range(0, len(self._names), _NAME_BYTES)
         own = [self._names[start : start + _NAME_BYTES] for start in starts]
         return not set(own).isdisjoint(names)
+
+    def stream(self) -> str | None:
+        """How memory follows the stream of the tier; None if it does not by what it is."""
+        return _streams.state(self._streaming, STALE_S) if self._streaming else None
 
     def states(self) -> dict[str, str]:
         """Of each tier ``healthy``, or why it cannot be used."""

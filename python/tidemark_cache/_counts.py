@@ -29,6 +29,8 @@ class CacheCounts(NamedTuple):
     l2_failures: int = 0
     #: Reads and stores that did not take place: the breaker was open, or too many were under way.
     l2_rejected: int = 0
+    #: How often memory kept an answer past its 3 seconds, by the stream of its tier.
+    l1_renewals: int = 0
 
     def __repr__(self) -> str:
         """The names of ``lru_cache``, and of the others what is not zero."""

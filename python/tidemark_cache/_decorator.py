@@ -123,10 +123,10 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     backed = None
     given = config
     if config.backend is not None:
-        from tidemark_cache import _backed
+        from tidemark_cache import _backed, _tiers
 
         # Even if the environment names no tier here: on another machine it may.
-        _backed.refuse_ambiguous(function, config)
+        _tiers.refuse_ambiguous(function, config)
     if _settings.in_environment(config.backend):
         from tidemark_cache import _environment
 
@@ -134,7 +134,7 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
         config = _settings.configured({"config": config, "backend": found})
     if config.backend is not None:
         backed = _backed.BackedFunction(function, config, settings, is_async)
-        settings |= _backed.OF_MEMORY
+        settings |= _backed.OF_MEMORY | {"renewable_us": backed.renewable_us}
     body = function if backed is None else backed.body(is_async)
     parameters = _parameters(bound, settings["ignore"])
     cached = _native.make(body, settings | parameters | {"is_async": is_async})

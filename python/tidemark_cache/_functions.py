@@ -34,6 +34,15 @@ def forget_tags(tags: Iterable[str]) -> bool:
     return all([user.forget_tags(names) for user in users.values()])
 
 
+def forget_twins(function: BackedFunction, kind: bytes, names: bytes) -> None:
+    """In the memory of other functions of this process with the same entries. No notice of its own
+    says so to a process."""
+    parts = [names[begin : begin + 32] for begin in range(0, len(names), 32)]
+    for other in all_functions():
+        if other is not function and other.is_twin_of(function) and other.cached is not None:
+            other.on_invalidation(kind, parts)
+
+
 class MemoryListener:
     """Has the memory of every function forget what other processes invalidate."""
 

@@ -2,7 +2,7 @@
 
 A thread for each Redis server and cache file receives them. They are bytes that are not to be
 trusted: all they can do is to make memory forget. One that is lost leaves an answer in memory for
-its 3 seconds.
+its 3 seconds: Redis numbers them, and memory keeps for longer what no missing number may mean.
 """
 
 import atexit
@@ -39,7 +39,7 @@ class Listener(Protocol):
         """Another process has invalidated these."""
 
     def on_gap(self) -> None:
-        """What was announced since a connection ended was missed."""
+        """Notices may have been missed: a connection has ended, or a number is missing."""
 
     def on_tick(self, backend: _tiers.NotingBackend) -> None:
         """About a second has passed, or the thread ends."""
@@ -76,17 +76,17 @@ class Listeners:
     def _run(self, backend: _tiers.NotingBackend, listener: Listener) -> None:
         server = _tiers.noting_tier_of(backend)
         pause_s = _PAUSE_S[0]
-        calls = connections = 0
+        calls = beginnings = 0
 
         def take(notice: bytes | None) -> bool:
-            nonlocal pause_s, calls, connections
+            nonlocal pause_s, calls, beginnings
             calls += 1
             if self.is_over.is_set():
                 return False
             if notice is None:
                 pause_s = _PAUSE_S[0]
-                connections += 1
-                if connections > 1:
+                beginnings += 1
+                if beginnings > 1:
                     listener.on_gap()
             elif (found := opened(notice, self.sender)) is not None:
                 listener.on_invalidation(backend, *found)
@@ -123,14 +123,18 @@ def opened(notice: bytes, own: bytes) -> tuple[bytes, list[bytes]] | None:
 listeners = Listeners()
 
 
-def announce(backend: _tiers.NotingBackend, kind: bytes, names: bytes) -> None:
+def head_of(kind: bytes) -> bytes:
+    """What begins a notice of this process."""
+    return kind + listeners.sender
+
+
+def announce(backend: _tiers.FileBackend, kind: bytes, names: bytes) -> None:
     """Pass it on to the other processes that listen now. One that fails costs their 3 seconds."""
-    server = _tiers.noting_tier_of(backend)
-    is_file = isinstance(backend, _tiers.FileBackend)
-    step = (_NAMES_IN_FILE_MAX if is_file else _NAMES_MAX) * _NAME_BYTES
+    file = _tiers.file_of(backend)
+    step = _NAMES_IN_FILE_MAX * _NAME_BYTES
     for begin in range(0, len(names), step):
         try:
-            server.announce(kind + listeners.sender + names[begin : begin + step])
+            file.announce(head_of(kind) + names[begin : begin + step])
         except _native.TierFailure:
             return
 

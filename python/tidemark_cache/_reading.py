@@ -14,6 +14,7 @@ class Reading:
         "begin_s",
         "call",
         "digest",
+        "fresh_s",
         "due_ms",
         "found",
         "is_elsewhere",
@@ -21,6 +22,7 @@ class Reading:
         "memory_s",
         "old",
         "read_s",
+        "stream_run",
         "wait_s",
         "options",
     )
@@ -34,8 +36,12 @@ class Reading:
         self.read_s = self.begin_s
         #: The value in a tuple, or None.
         self.found: tuple[Any] | None = None
-        #: How much of its lifetime is left to what was found.
+        #: So long memory may have what was found.
         self.memory_s = math.inf
+        #: How much of its lifetime is left to it.
+        self.fresh_s = math.inf
+        #: The run of the stream before the tiers were read; 0 for none.
+        self.stream_run = 0
         #: What was found is to be refreshed: a fresher one has more milliseconds left.
         self.due_ms: int | None = None
         #: As `found`, past its lifetime: the answer if the body fails.

@@ -282,6 +282,7 @@ def _freshness(config: CacheConfig, lifetime_s: float | None) -> dict[str, Any]:
         "extends": extends,
         "stale_us": round(stale_s * 1e6),
         "error_us": round(error_s * 1e6),
+        "renewable_us": 0,
         "jitter": _share("jitter", config.jitter),
     }
 

@@ -64,6 +64,8 @@ class _ServerBackend:
     """What servers of any kind are named by."""
 
     _schemes: ClassVar[tuple[str, ...]]
+    #: What is new in it other versions cannot read, or must not.
+    _format: ClassVar[str] = "python-1"
 
     url: str = dataclasses.field(repr=False)
     prefix: str = dataclasses.field(default="tidemark", kw_only=True)
@@ -90,7 +92,7 @@ class _ServerBackend:
         """What the native side makes a tier on a server with."""
         return (
             self.url,
-            f"{self.prefix}:python-1:",
+            f"{self.prefix}:{self._format}:",
             _milliseconds("connect_timeout", self.connect_timeout),
             _milliseconds("timeout", self.timeout),
             _count("connections", self.connections, 1, 10_000),
@@ -123,6 +125,8 @@ class RedisBackend(_ServerBackend):
     """
 
     _schemes = _REDIS_SCHEMES
+    #: Invalidations of the first format have no numbers: memory would not notice them.
+    _format = "python-2"
 
     sentinels: Iterable[str] = dataclasses.field(default=(), repr=False, kw_only=True)
     cluster: Iterable[str] = dataclasses.field(default=(), repr=False, kw_only=True)
@@ -333,6 +337,23 @@ def _refuse_other_forms(url: str) -> None:
         raise ValueError(
             "name the service as redis://service and the Sentinels by sentinels=[…]; a server of "
             "a Cluster as redis://server, and others of it by cluster=[…]"
+        )
+
+
+def refuse_ambiguous(function: Any, config: Any) -> None:
+    """Two functions of one name must not read each other's entries, in this process or another."""
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    is_named = config.key is not None or (
+        config.namespace is not None and config.version is not None
+    )
+    if name is None or module is None:
+        raise TypeError("a backend needs a function with a module and a qualified name")
+    is_ambiguous = "<locals>" in name or "<lambda>" in name or module == "__main__"
+    if is_ambiguous and not is_named:
+        raise TypeError(
+            f"{module}.{name} may be the name of another function as well, so it cannot share "
+            "entries with other processes; give namespace and version, or key"
         )
 
 

@@ -50,7 +50,8 @@ pub use server::TierServer;
 pub use stack::{AskAnswer, Deleted, StackHit, StoredInTiers, TierCall, TierStack, TierState};
 pub use tier::{
     JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, ListenEvent, Lookup,
-    MissTicket, NAME_BYTES, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
+    MissTicket, NAME_BYTES, NEVER_MS, NotingTier, Stored, Tier, TierError, TierFault, TierHit,
+    TokenName,
 };
 pub use tls::TierTls;
 pub use tokens::OWN_TAGS_MAX;

@@ -13,6 +13,7 @@ mod joint;
 mod loop_reads;
 mod notices;
 mod sentinel;
+mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -25,6 +26,7 @@ pub use notices::NOTICE_BYTES_MAX;
 
 use address::{RedisDiscovery, RedisRoute};
 use connection::{CallBounds, ServerConnection};
+use stream::{StreamState, numbering};
 
 use super::host::{ByProcess, Host};
 use super::idle::IdleConnections;
@@ -34,7 +36,7 @@ use super::releases::{ReleaseWait, Releases};
 use super::server::TierServer;
 use super::tier::{
     JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket, NEVER_MS,
-    Stored, Tier, TierError, TierHit,
+    NotingTier, Stored, Tier, TierError, TierHit,
 };
 use super::tokens::Token;
 
@@ -57,20 +59,32 @@ const MISS: &str = "
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     return ARGV[1]
 ";
-/// Stores a record if the one there has its token; for ever if the lifetime is 0.
-const STORE: &str = "
-    local found = redis.call('GETRANGE', KEYS[1], 1, 16)
-    if found ~= string.sub(ARGV[1], 2, 17) then return 0 end
+/// Stores a record if the one there has its token, or in any case; for ever if the lifetime is 0.
+const STORE: &str = concat!(
+    "
+    if ARGV[3] == 'held' then
+        local found = redis.call('GETRANGE', KEYS[1], 1, 16)
+        if found ~= string.sub(ARGV[1], 2, 17) then return 0 end
+    end
     if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
     else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+",
+    numbering!(),
+    "
     return 1
-";
+"
+);
 /// Whether what was deleted was an entry.
-const DELETE: &str = "
+const DELETE: &str = concat!(
+    "
     local kind = redis.call('GETRANGE', KEYS[1], 0, 0)
     redis.call('DEL', KEYS[1])
+",
+    numbering!(),
+    "
     return kind == '\\1' and 1 or 0
-";
+"
+);
 /// The lease is a record of its own: the holder, and the end by the server's clock. It stays
 /// longer than it lasts, so that one that is overdue is told from one that was given back; then the
 /// record of the key gets another token. That a lease was given back is published only if others
@@ -115,6 +129,7 @@ pub struct RedisTier {
     idle: IdleConnections<ServerConnection>,
     tokens: ByProcess<KnownTokens<Token>>,
     releases: ByProcess<Arc<Releases>>,
+    stream: ByProcess<StreamState>,
     scripts: Scripts,
 }
 
@@ -237,6 +252,7 @@ impl RedisTier {
             idle: IdleConnections::new(&host, settings.idle_max),
             tokens: ByProcess::new(&host),
             releases: ByProcess::new(&host),
+            stream: ByProcess::new(&host),
             settings,
             host,
             scripts: Scripts {
@@ -396,6 +412,50 @@ impl LeasingTier for RedisTier {
     fn wait_for(&self, key: &[u8]) -> Option<ReleaseWait> {
         Some(self.releases.own()?.wait(self.key(key)))
     }
+
+    fn noting(&self) -> Option<&dyn NotingTier> {
+        Some(self)
+    }
+}
+
+impl NotingTier for RedisTier {
+    fn set_noted(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        ticket: Option<MissTicket>,
+        notice: &[u8],
+    ) -> Result<Stored, TierError> {
+        if lifetime_ms == Some(0) {
+            self.delete_noted(key, notice)?;
+            return Ok(Stored::Kept);
+        }
+        let key = self.key(key);
+        let lifetime_ms = lifetime_ms.map_or(0, |lifetime_ms| lifetime_ms.min(LIFETIME_MS_MAX));
+        let token = ticket.map_or_else(|| self.token(), MissTicket::number);
+        let record = record_bytes(ENTRY, token, lifetime_ms, value);
+        let mut call = self.scripts.store.key(&key);
+        call.arg(record.as_slice()).arg(lifetime_ms);
+        call.arg(if ticket.is_some() { "held" } else { "any" });
+        if !notice.is_empty() {
+            self.announce_by(&mut call, notice)?;
+        }
+        let is_kept: bool = self.with(|connection| call.invoke(connection))?;
+        Ok(if is_kept {
+            Stored::Kept
+        } else {
+            Stored::Overtaken
+        })
+    }
+
+    fn delete_noted(&self, key: &[u8], notice: &[u8]) -> Result<bool, TierError> {
+        let mut call = self.scripts.delete.key(self.key(key));
+        if !notice.is_empty() {
+            self.announce_by(&mut call, notice)?;
+        }
+        self.with(|connection| call.invoke(connection))
+    }
 }
 
 impl Tier for RedisTier {
@@ -431,32 +491,7 @@ impl Tier for RedisTier {
         lifetime_ms: Option<u64>,
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError> {
-        if lifetime_ms == Some(0) {
-            self.delete(key)?;
-            return Ok(Stored::Kept);
-        }
-        let key = self.key(key);
-        let lifetime_ms = lifetime_ms.map_or(0, |lifetime_ms| lifetime_ms.min(LIFETIME_MS_MAX));
-        let token = ticket.map_or_else(|| self.token(), MissTicket::number);
-        let record = record_bytes(ENTRY, token, lifetime_ms, value);
-        self.with(|connection| {
-            if ticket.is_none() {
-                let mut set = redis::cmd("SET");
-                set.arg(&key).arg(record.as_slice());
-                if lifetime_ms > 0 {
-                    set.arg("PX").arg(lifetime_ms);
-                }
-                return set.exec(connection).map(|()| Stored::Kept);
-            }
-            let mut call = self.scripts.store.key(&key);
-            call.arg(record.as_slice()).arg(lifetime_ms);
-            let is_kept: bool = call.invoke(connection)?;
-            Ok(if is_kept {
-                Stored::Kept
-            } else {
-                Stored::Overtaken
-            })
-        })
+        self.set_noted(key, value, lifetime_ms, ticket, b"")
     }
 
     fn leases(&self) -> Option<&dyn LeasingTier> {
@@ -464,8 +499,7 @@ impl Tier for RedisTier {
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TierError> {
-        let key = self.key(key);
-        self.with(|connection| self.scripts.delete.key(&key).invoke(connection))
+        self.delete_noted(key, b"")
     }
 
     fn clear(&self) -> Result<(), TierError> {
@@ -486,7 +520,8 @@ impl Tier for RedisTier {
                 }
                 cursor = next;
                 if cursor == 0 {
-                    return Ok(());
+                    // Last: another epoch is a gap for all that listen.
+                    return redis::cmd("DEL").arg(self.stream_key()).exec(connection);
                 }
             }
         })

@@ -1,5 +1,7 @@
 //! Several tiers, nearest first, driven by [`CallPolicy`] on the thread of the caller.
 
+mod noted;
+
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -59,6 +61,8 @@ pub struct TierCall {
     has_value: bool,
     has_own_tags: bool,
     own_tags: Vec<TokenName>,
+    /// Of a value that replaces another: what tells those that have that one in memory.
+    notice: Vec<u8>,
     /// What other hosts have invalidated before this is in no answer that follows: when the body
     /// may begin, or before the tier was read that has the value.
     known_ms: u64,
@@ -208,6 +212,7 @@ impl TierStack {
             has_value: false,
             has_own_tags: false,
             own_tags: Vec::new(),
+            notice: Vec::new(),
             known_ms: now_ms,
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
@@ -447,20 +452,17 @@ impl TierStack {
     /// Deletes the entry of `key`, in the farthest tier first: a nearer one could be filled again
     /// from it. A breaker keeps no deletion from a tier, for what is not deleted is served again.
     pub fn delete(&self, key: &[u8], names: &[TokenName]) -> Deleted {
-        self.delete_each(|tier| {
-            let full = tokens::key_with(tier, key, names, &self.shared.host)?;
-            tier.delete(&full)
-        })
+        self.delete_noted(key, names, b"")
     }
 
     /// As [`TierStack::forget`], of a tag that values may have of their own.
     pub fn forget_tag(&self, tag: &TokenName) -> Deleted {
-        self.delete_each(|tier| tokens::forget_tag(tier, tag))
+        self.forget_tag_noted(tag, b"")
     }
 
     /// Forgets every entry that depends on `name`.
     pub fn forget(&self, name: &TokenName) -> Deleted {
-        self.delete_each(|tier| tokens::forget(tier, name))
+        self.forget_noted(name, b"")
     }
 
     fn delete_each(&self, delete: impl Fn(&dyn Tier) -> Result<bool, TierError>) -> Deleted {
@@ -619,7 +621,7 @@ impl TierCall {
         let (key, lifetime_ms, ticket) = (&right.key, value.lifetime_ms, right.ticket);
         let stored = match narrow {
             Some(narrow) => narrow.set(key, &bytes, lifetime_ms, ticket)?,
-            None => tier.set(key, &bytes, lifetime_ms, ticket)?,
+            None => tier.set_noted(key, &bytes, lifetime_ms, ticket, &self.notice)?,
         };
         if stored == Stored::Overtaken {
             return Ok(false);

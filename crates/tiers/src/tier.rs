@@ -55,6 +55,52 @@ pub trait Tier: Send + Sync {
     fn clear(&self) -> Result<(), TierError>;
 }
 
+/// A tier that numbers what is invalidated, and passes notices of it on to all that listen, in the
+/// step that invalidates. Without bytes there is no notice and no number.
+pub trait NotingTier: Send + Sync {
+    /// As [`Tier::set`], of a value that replaces one that other processes may have in memory.
+    fn set_noted(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        ticket: Option<MissTicket>,
+        notice: &[u8],
+    ) -> Result<Stored, TierError>;
+
+    /// As [`Tier::delete`].
+    fn delete_noted(&self, key: &[u8], notice: &[u8]) -> Result<bool, TierError>;
+}
+
+impl dyn Tier + '_ {
+    fn noting(&self) -> Option<&dyn NotingTier> {
+        self.leases().and_then(LeasingTier::noting)
+    }
+
+    /// As [`Tier::set`], with a notice if the tier passes some on ([`NotingTier`]).
+    pub fn set_noted(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lifetime_ms: Option<u64>,
+        ticket: Option<MissTicket>,
+        notice: &[u8],
+    ) -> Result<Stored, TierError> {
+        match self.noting() {
+            Some(tier) => tier.set_noted(key, value, lifetime_ms, ticket, notice),
+            None => self.set(key, value, lifetime_ms, ticket),
+        }
+    }
+
+    /// As [`Tier::delete`], with a notice if the tier passes some on ([`NotingTier`]).
+    pub fn delete_noted(&self, key: &[u8], notice: &[u8]) -> Result<bool, TierError> {
+        match self.noting() {
+            Some(tier) => tier.delete_noted(key, notice),
+            None => self.delete(key),
+        }
+    }
+}
+
 /// How long a name is.
 pub const NAME_BYTES: usize = 32;
 
@@ -77,7 +123,7 @@ pub trait JointReads: Send + Sync {
 /// The key of an entry in the tier, tokens included, and what is stored under it.
 pub type JointHit = (Vec<u8>, Lookup);
 
-/// A tier that gives leases.
+/// A tier by which processes know of each other: it gives leases.
 pub trait LeasingTier: Send + Sync {
     /// Takes, renews or gives back the lease of `key`: the right to run the body for it, which one
     /// process at a time has. Who takes one that is overdue voids the tickets of its last holder.
@@ -90,6 +136,11 @@ pub trait LeasingTier: Send + Sync {
 
     /// What is notified when the lease of `key` is given back; `None` if nothing is.
     fn wait_for(&self, _key: &[u8]) -> Option<ReleaseWait> {
+        None
+    }
+
+    /// What numbers its notices; `None` if nothing does.
+    fn noting(&self) -> Option<&dyn NotingTier> {
         None
     }
 }

@@ -144,18 +144,18 @@ pub fn is_current(
     Ok(joined(key, &tokens) == full)
 }
 
-/// Forgets every entry that depends on `name`. Whether there was a token.
-pub fn forget(tier: &dyn Tier, name: &TokenName) -> Result<bool, TierError> {
-    tier.delete(&key_of(name))
+/// Forgets every entry that depends on `name`, by a notice. Whether there was a token.
+pub fn forget(tier: &dyn Tier, name: &TokenName, notice: &[u8]) -> Result<bool, TierError> {
+    tier.delete_noted(&key_of(name), notice)
 }
 
 /// As [`forget`], of a tag that values may have of their own.
 ///
 /// First the token that stands for all: a writer that finds that one unchanged, after it has read
 /// the tag's, has read a token that is deleted after that.
-pub fn forget_tag(tier: &dyn Tier, name: &TokenName) -> Result<bool, TierError> {
+pub fn forget_tag(tier: &dyn Tier, name: &TokenName, notice: &[u8]) -> Result<bool, TierError> {
     tier.delete(&key_of(ANY_TAG))?;
-    forget(tier, name)
+    forget(tier, name, notice)
 }
 
 /// What says whether a tag was forgotten since.

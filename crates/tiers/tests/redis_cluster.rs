@@ -6,7 +6,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tiers::{LeaseAct, LeaseAnswer, ListenEvent, Lookup, RedisTier, Stored, Tier, TierFault};
+use tiers::{
+    LeaseAct, LeaseAnswer, ListenEvent, Lookup, NotingTier, RedisTier, Stored, Tier, TierFault,
+};
 
 mod support;
 
@@ -133,7 +135,7 @@ fn redis_of_a_cluster_passes_notices_on_between_its_servers() {
         let mut heard = Vec::new();
         let listened = far.listen(|event| {
             match event {
-                ListenEvent::Began => near.announce(b"it changed").unwrap(),
+                ListenEvent::Began => drop(near.delete_noted(b"k", b"it changed").unwrap()),
                 ListenEvent::Notice(notice) => heard = notice.to_vec(),
                 ListenEvent::Quiet => {}
             }

@@ -6,7 +6,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use tiers::{LeaseAct, ListenEvent, Lookup, NOTICE_BYTES_MAX, RedisTier, Tier, TierFault};
+use tiers::{
+    LeaseAct, ListenEvent, Lookup, NOTICE_BYTES_MAX, NotingTier, RedisTier, Tier, TierFault,
+};
 
 mod support;
 
@@ -238,8 +240,9 @@ fn redis_user_may_do_no_more_than_its_acl_says() {
 fn notices_reach_all_that_listen_and_are_bounded() {
     let server = RedisServer::start(&[]);
     let sender = tier(&server.url());
-    sender.announce(b"to nobody").unwrap();
-    let error = sender.announce(&vec![0; NOTICE_BYTES_MAX + 1]).unwrap_err();
+    sender.delete_noted(b"k", b"to nobody").unwrap();
+    let too_large = vec![0; NOTICE_BYTES_MAX + 1];
+    let error = sender.delete_noted(b"k", &too_large).unwrap_err();
     assert_eq!(error.fault, TierFault::TooLarge);
     let largest = vec![7; NOTICE_BYTES_MAX];
     let mut received = Vec::new();
@@ -247,8 +250,9 @@ fn notices_reach_all_that_listen_and_are_bounded() {
     let announced = listener.listen(|notice| {
         match notice {
             ListenEvent::Began => {
-                sender.announce(b"").unwrap();
-                sender.announce(&largest).unwrap();
+                sender.delete_noted(b"k", b"x").unwrap();
+                sender.delete_noted(b"k", b"").unwrap();
+                sender.delete_noted(b"k", &largest).unwrap();
             }
             ListenEvent::Notice(bytes) => received.push(bytes.len()),
             ListenEvent::Quiet => {}
@@ -256,7 +260,7 @@ fn notices_reach_all_that_listen_and_are_bounded() {
         received.len() < 2
     });
     announced.unwrap();
-    assert_eq!(received, [0, NOTICE_BYTES_MAX]);
+    assert_eq!(received, [1, NOTICE_BYTES_MAX]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{ListenEvent, Lookup, RedisTier, Stored, Tier, TierError, TierFault};
+use tiers::{ListenEvent, Lookup, NotingTier, RedisTier, Stored, Tier, TierError, TierFault};
 
 mod support;
 
@@ -171,7 +171,7 @@ fn redis_by_sentinel_passes_notices_on() {
     let mut received = Vec::new();
     let ended = listener.listen(|notice| {
         match notice {
-            ListenEvent::Began => sender.announce(b"this").unwrap(),
+            ListenEvent::Began => drop(sender.delete_noted(b"k", b"this").unwrap()),
             ListenEvent::Notice(bytes) => received.extend(bytes.to_vec()),
             ListenEvent::Quiet => {}
         }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiers::{ListenEvent, RedisTier, Stored, Tier, TierFault, TierTls};
+use tiers::{ListenEvent, NotingTier, RedisTier, Stored, Tier, TierFault, TierTls};
 
 mod support;
 
@@ -119,11 +119,11 @@ fn redis_by_tls_passes_notices_on() {
     listener
         .listen(|notice| {
             match notice {
-                ListenEvent::Began => tier.announce(b"first").unwrap(),
+                ListenEvent::Began => drop(tier.delete_noted(b"k", b"first").unwrap()),
                 ListenEvent::Notice(bytes) => received.push(bytes.to_vec()),
                 ListenEvent::Quiet if quiet == 0 => {
                     quiet += 1;
-                    tier.announce(b"second").unwrap();
+                    tier.delete_noted(b"k", b"second").unwrap();
                 }
                 ListenEvent::Quiet => {}
             }

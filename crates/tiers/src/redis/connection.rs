@@ -27,6 +27,7 @@ pub struct ServerConnection {
     stream: BufReader<PacedChannel>,
     bounds: CallBounds,
     database: i64,
+    speaks_resp3: bool,
 }
 
 impl ServerConnection {
@@ -50,6 +51,7 @@ impl ServerConnection {
             stream: BufReader::with_capacity(BUFFER_BYTES, channel),
             bounds,
             database: place.info.redis_settings().db(),
+            speaks_resp3: false,
         };
         connection.introduce(place)?;
         Ok(connection)
@@ -128,6 +130,30 @@ impl ServerConnection {
     pub fn open_channel(&mut self, command: &Cmd) -> RedisResult<()> {
         self.begin()?;
         self.ask(command)?.extract_error().map(drop)
+    }
+
+    /// Whether what the server says by itself is told from its answers from now on (RESP3), so that
+    /// it can still be asked on a connection that listens. Servers before Redis 6 cannot.
+    pub fn speak_resp3(&mut self) -> RedisResult<bool> {
+        self.begin()?;
+        let mut hello = redis::cmd("HELLO");
+        match self.ask(hello.arg(3))? {
+            Value::Map(_) => self.speaks_resp3 = true,
+            Value::ServerError(_) => {}
+            _ => return Err(unsent()),
+        }
+        Ok(self.speaks_resp3)
+    }
+
+    /// Whether it does.
+    pub fn speaks_resp3(&self) -> bool {
+        self.speaks_resp3
+    }
+
+    /// Sends commands whose answers come among what the server says by itself.
+    pub fn post(&mut self, commands: &[u8]) -> RedisResult<()> {
+        self.begin()?;
+        self.send(commands)
     }
 
     /// Waits until the server says something by itself. False if it does not for so long.
