@@ -67,6 +67,7 @@ class CacheCounts(NamedTuple):
     l2_hits: int = 0
     l2_failures: int = 0
     l2_rejected: int = 0
+    l1_renewals: int = 0
 
 class MemoryBudget:
     def __init__(self, max_bytes: int) -> None: ...

@@ -16,8 +16,9 @@ HELD_US = 60_000_000
 def suited(backends: tuple[_tiers.Backend, ...]) -> _tiers.RedisBackend | None:
     """The tier, if it is the only one: the stream says nothing of a file that has old entries."""
     first, *others = backends
-    is_one = isinstance(first, _tiers.RedisBackend) and first.listen and not others
-    return first if is_one else None
+    if others or not isinstance(first, _tiers.RedisBackend):
+        return None
+    return first if first.listen else None
 
 
 def _server(backend: _tiers.RedisBackend) -> _native.SharedRedis:
