@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::host::{ByProcess, FORKS_MAX, Host};
+use crate::listing::{GuardedValue, ListedSlice, ListingTier};
 use crate::narrow::NarrowTier;
 use crate::tier::{
     JointHit, JointReads, LeaseAct, LeaseAnswer, LeaseHolder, LeasingTier, Lookup, MissTicket,
@@ -23,6 +24,7 @@ mod fresh;
 mod joint;
 mod layout;
 mod lease;
+mod listing;
 mod lock;
 mod map;
 mod mapped;
@@ -218,7 +220,7 @@ impl FileTier {
         record: NewRecord<'_>,
         ticket: Option<MissTicket>,
     ) -> Result<Stored, TierError> {
-        self.with(|opened, _| opened.set(record, ticket, &self.host))
+        self.with(|opened, _| opened.set(record, ticket, None, &self.host))
     }
 
     fn condemn(&self, opened: &Arc<OpenedFile>, why: &TierError) -> Result<(), TierError> {
@@ -254,6 +256,28 @@ impl LeasingTier for FileTier {
         act: LeaseAct,
     ) -> Result<LeaseAnswer, TierError> {
         self.with(|opened, _| opened.lease(key, holder, act, &self.host))
+    }
+}
+
+impl ListingTier for FileTier {
+    fn set_guarded(&self, value: &GuardedValue<'_>) -> Result<Stored, TierError> {
+        let record = NewRecord {
+            key: value.key,
+            value: value.value,
+            lifetime_ms: value.lifetime_ms,
+            known_ms: value.known_ms,
+        };
+        let (ticket, guard) = (Some(value.ticket), Some(&value.guard));
+        self.with(|opened, _| opened.set(record, ticket, guard, &self.host))
+    }
+
+    fn list(
+        &self,
+        start: &[u8],
+        value_bytes: usize,
+        cursor: u64,
+    ) -> Result<ListedSlice, TierError> {
+        self.with_current(|opened| opened.list(start, value_bytes, cursor, &self.host))
     }
 }
 

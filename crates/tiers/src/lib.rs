@@ -19,6 +19,7 @@ mod host;
 mod idle;
 mod known;
 mod leases;
+mod listing;
 mod memcached;
 mod narrow;
 mod paced;
@@ -41,6 +42,7 @@ pub use file::{
     VALUE_SHARE,
 };
 pub use host::Host;
+pub use listing::{GuardedValue, ListedEntry, ListedSlice, ListingTier, TokenGuard};
 pub use memcached::MemcachedStore;
 pub use narrow::{NarrowTier, NarrowTiers};
 pub use records::{RECORD_MS_MAX, RecordStore, RecordTier};

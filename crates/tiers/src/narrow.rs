@@ -56,7 +56,7 @@ impl NarrowTiers {
 #[derive(Clone, Copy)]
 pub(crate) struct NarrowStore<'a> {
     tier: &'a dyn NarrowTier,
-    known_ms: u64,
+    pub(crate) known_ms: u64,
 }
 
 impl NarrowStore<'_> {

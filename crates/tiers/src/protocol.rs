@@ -46,6 +46,20 @@ pub fn digits(bytes: &[u8]) -> String {
     String::from_utf8(digits).expect("digits")
 }
 
+/// The bytes that have these digits; `None` if others stand among them.
+pub fn of_digits(digits: &[u8]) -> Option<Vec<u8>> {
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return None;
+    };
+    let byte = |[first, second]: &[u8; 2]| Some(value(*first)? << 4 | value(*second)?);
+    pairs.iter().map(byte).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +68,11 @@ mod tests {
     fn key_has_two_digits_for_each_byte() {
         assert_eq!(digits(b""), "");
         assert_eq!(digits(&[0, 9, 10, 0x7f, 0xf0, 255]), "00090a7ff0ff");
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(of_digits(digits(&all).as_bytes()), Some(all));
+        for other in ["0", "0g", "0A", "zz", "0 "] {
+            assert_eq!(of_digits(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

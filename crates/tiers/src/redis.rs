@@ -10,6 +10,7 @@ mod cluster;
 mod connection;
 mod flat;
 mod joint;
+mod listing;
 mod loop_reads;
 mod notices;
 mod sentinel;
@@ -69,7 +70,7 @@ const STORE: &str = concat!(
     if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
     else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 ",
-    numbering!(),
+    numbering!(2),
     "
     return 1
 "
@@ -80,7 +81,7 @@ const DELETE: &str = concat!(
     local kind = redis.call('GETRANGE', KEYS[1], 0, 0)
     redis.call('DEL', KEYS[1])
 ",
-    numbering!(),
+    numbering!(2),
     "
     return kind == '\\1' and 1 or 0
 "
@@ -136,6 +137,7 @@ pub struct RedisTier {
 struct Scripts {
     miss: Script,
     store: Script,
+    store_guarded: Script,
     delete: Script,
     lease: Script,
 }
@@ -258,6 +260,7 @@ impl RedisTier {
             scripts: Scripts {
                 miss: Script::new(MISS),
                 store: Script::new(STORE),
+                store_guarded: Script::new(listing::STORE_GUARDED),
                 delete: Script::new(DELETE),
                 lease: Script::new(LEASE),
             },
@@ -503,16 +506,12 @@ impl Tier for RedisTier {
     }
 
     fn clear(&self) -> Result<(), TierError> {
-        // What is special in a pattern stands for itself.
-        let special = |letter: char| "*?[]\\^".contains(letter);
-        let escaped: String = (self.key_prefix.chars())
-            .flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter]))
-            .collect();
+        let all = self.pattern(b"");
         self.with(|connection| {
             let mut cursor = 0_u64;
             loop {
                 let mut scan = redis::cmd("SCAN");
-                scan.arg(cursor).arg("MATCH").arg(format!("{escaped}{{*"));
+                scan.arg(cursor).arg("MATCH").arg(&all);
                 scan.arg("COUNT").arg(SCAN_COUNT);
                 let (next, keys): (u64, Vec<Vec<u8>>) = scan.query(connection)?;
                 if !keys.is_empty() {

@@ -1,8 +1,5 @@
 //! Several tiers, nearest first, driven by [`CallPolicy`] on the thread of the caller.
 
-mod noted;
-
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -11,13 +8,17 @@ use std::time::Duration;
 use super::breaker::BreakerAnswer;
 use super::host::{ByProcess, Host};
 use super::leases::LeaseBook;
-use super::narrow::{NarrowStore, NarrowTiers};
+use super::listing::{ListingTier, TokenGuard};
+use super::narrow::NarrowTiers;
 use super::policy::{CallPolicy, CallStep, GateAnswer, GateSettings, LeaseRule, TierGate};
 use super::releases::{ReleaseWait, ReleaseWaker};
-use super::tier::{
-    JointHit, Lookup, MissTicket, NEVER_MS, Stored, Tier, TierError, TierFault, TierHit, TokenName,
-};
-use super::tokens::{self, TagWatch};
+use super::tier::{MissTicket, NEVER_MS, Tier, TierError, TierFault, TierHit, TokenName};
+use super::tokens::TagWatch;
+use look::Looked;
+
+mod listed;
+mod look;
+mod noted;
 
 /// All reads of a call begin within this time, and all its stores.
 const CALL_MS: u64 = 5_000;
@@ -36,6 +37,8 @@ pub struct TierStack {
 struct StackShared {
     tiers: Vec<Arc<dyn Tier>>,
     narrow: NarrowTiers,
+    /// By the number of the tier; none of those behind the last one.
+    listing: Vec<Option<Arc<dyn ListingTier>>>,
     settings: GateSettings,
     host: Host,
     gates: ByProcess<StackGates>,
@@ -63,6 +66,7 @@ pub struct TierCall {
     own_tags: Vec<TokenName>,
     /// Of a value that replaces another: what tells those that have that one in memory.
     notice: Vec<u8>,
+    guard: Option<TokenName>,
     /// What other hosts have invalidated before this is in no answer that follows: when the body
     /// may begin, or before the tier was read that has the value.
     known_ms: u64,
@@ -112,6 +116,8 @@ struct StoreRight {
     ticket: Option<MissTicket>,
     /// Of a call whose values have tags.
     watch: Option<TagWatch>,
+    /// Of a call whose entries are listed.
+    guard: Option<TokenGuard>,
 }
 
 /// A value that a tier gave, and the tags of its own.
@@ -183,6 +189,7 @@ impl TierStack {
             leasing: tiers.iter().map(|tier| tier.leases().is_some()).collect(),
             tiers,
             narrow,
+            listing: Vec::new(),
             settings,
             host,
             gates: ByProcess::new(&host),
@@ -213,6 +220,7 @@ impl TierStack {
             has_own_tags: false,
             own_tags: Vec::new(),
             notice: Vec::new(),
+            guard: None,
             known_ms: now_ms,
             rights: (0..tiers).map(|_| None).collect(),
             lease: None,
@@ -376,11 +384,8 @@ impl TierStack {
         let CallStep::Ask(tier) = call.steps.next(self.now_ms()) else {
             return;
         };
-        let taken = self.shared.operate(tier, |one| {
-            let (key, watch) = call.key_in(one, &self.shared.host)?;
-            let ticket = Some(one.ticket(&key)?);
-            Ok(StoreRight { key, ticket, watch })
-        });
+        let host = &self.shared.host;
+        let taken = (self.shared).operate(tier, |one| call.right_in(one, host));
         match taken {
             GatedOperation::Done(right) => {
                 call.rights[tier] = Some(right);
@@ -431,7 +436,8 @@ impl TierStack {
             }
             let right = call.rights[tier].as_ref().expect("a tier that has missed");
             let host = &self.shared.host;
-            let store = |one: &dyn Tier| call.store_in(one, narrow, right, value, host);
+            let listing = self.shared.listing_of(tier);
+            let store = |one: &dyn Tier| call.store_in(one, listing, narrow, right, value, host);
             match self.shared.operate(tier, store) {
                 GatedOperation::Done(false) => stored = StoredInTiers::Overtaken,
                 GatedOperation::Done(true) if narrow.is_none() => {
@@ -500,6 +506,17 @@ impl TierCall {
         self.has_own_tags = true;
     }
 
+    /// Entries of this call's function are listed for invalidations, which first delete the token
+    /// of this name: what was computed before that is not stored after it.
+    pub fn guard_by(&mut self, name: TokenName) {
+        self.guard = Some(name);
+    }
+
+    /// Whether [`TierCall::guard_by`] was called.
+    pub fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Has `waker` called when the other process is ready, if this process is notified of it. False
     /// if it is ready already.
     pub fn wake_by(&mut self, waker: ReleaseWaker) -> bool {
@@ -547,104 +564,6 @@ impl TierCall {
     pub fn tag(&mut self, tags: Vec<TokenName>) {
         self.own_tags = tags;
     }
-
-    /// The key in a tier, and what says whether a tag was forgotten from now on.
-    fn key_in(
-        &self,
-        tier: &dyn Tier,
-        host: &Host,
-    ) -> Result<(Vec<u8>, Option<TagWatch>), TierError> {
-        let watch = self.has_own_tags.then(|| TagWatch::begin(tier, host));
-        let key = tokens::key_with(tier, &self.key, &self.names, host)?;
-        Ok((key, watch.transpose()?))
-    }
-
-    fn find(&self, tier: &dyn Tier, host: &Host) -> Result<JointHit, TierError> {
-        if let Some(joint) = tier.joint_reads()
-            && let Some(found) = joint.get_under(&self.key, &self.names)?
-        {
-            return Ok(found);
-        }
-        let key = tokens::key_with(tier, &self.key, &self.names, host)?;
-        let found = tier.get(&key)?;
-        Ok((key, found))
-    }
-
-    fn look(&self, tier: &dyn Tier, host: &Host) -> Result<Looked, TierError> {
-        if self.is_forced {
-            let (key, watch) = self.key_in(tier, host)?;
-            let ticket = if self.has_value {
-                None
-            } else {
-                Some(tier.ticket(&key)?)
-            };
-            return Ok(Looked::Miss(StoreRight { key, ticket, watch }));
-        }
-        let watch = self.has_own_tags.then(|| TagWatch::begin(tier, host));
-        let watch = watch.transpose()?;
-        let (key, found) = self.find(tier, host)?;
-        let ticket = match found {
-            Lookup::Miss(ticket) => Some(ticket),
-            Lookup::Hit(hit) if !self.has_own_tags => {
-                let tags = Vec::new();
-                return Ok(Looked::Hit(StackHit { hit, tags }));
-            }
-            Lookup::Hit(hit) => match tokens::own_tags(tier, hit.value())? {
-                Some((tags, bytes)) => {
-                    let hit = hit.without_first(bytes);
-                    return Ok(Looked::Hit(StackHit { hit, tags }));
-                }
-                None => Some(tier.ticket(&key)?),
-            },
-        };
-        Ok(Looked::Miss(StoreRight { key, ticket, watch }))
-    }
-
-    /// Whether a tier has the value, and nothing it depends on was forgotten until now.
-    fn store_in(
-        &self,
-        tier: &dyn Tier,
-        narrow: Option<NarrowStore<'_>>,
-        right: &StoreRight,
-        value: &NewValue<'_>,
-        host: &Host,
-    ) -> Result<bool, TierError> {
-        let mut bytes = Cow::from(value.bytes);
-        if let Some(watch) = &right.watch {
-            bytes = tokens::with_own_tags(tier, value.bytes, value.tags, host)?.into();
-            // One of its tags may have been forgotten while the value was computed. After the
-            // tokens were read: what is forgotten later finds them in the stored value.
-            if !watch.is_current(tier)? {
-                return Ok(false);
-            }
-        }
-        let (key, lifetime_ms, ticket) = (&right.key, value.lifetime_ms, right.ticket);
-        let stored = match narrow {
-            Some(narrow) => narrow.set(key, &bytes, lifetime_ms, ticket)?,
-            None => tier.set_noted(key, &bytes, lifetime_ms, ticket, &self.notice)?,
-        };
-        if stored == Stored::Overtaken {
-            return Ok(false);
-        }
-        if let Some(watch) = &right.watch
-            && !watch.is_current(tier)?
-        {
-            return Ok(false);
-        }
-        if self.has_value {
-            // It is no older than this call: the caller may keep it as long as any answer.
-            return Ok(true);
-        }
-        // No later call asks for this key if a name has another token, and the caller may not keep
-        // the value either.
-        tokens::is_current(tier, &self.key, &self.names, &right.key)
-    }
-}
-
-/// What a look into a tier gives.
-enum Looked {
-    Hit(StackHit),
-    Miss(StoreRight),
 }
 
 enum GatedOperation<T> {

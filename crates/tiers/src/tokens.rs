@@ -64,7 +64,7 @@ enum FoundToken {
 
 /// The token of a name; one that is missing is made. Of two processes that make one, both read what
 /// was stored last.
-fn token(tier: &dyn Tier, name: &TokenName, host: &Host) -> Result<Token, TierError> {
+pub fn token(tier: &dyn Tier, name: &TokenName, host: &Host) -> Result<Token, TierError> {
     let key = key_of(name);
     for _ in 0..TRIES {
         let ticket = match read(tier, &key)? {

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use super::super::host::Host;
+use super::super::listing::TokenGuard;
 use super::super::tier::{Lookup, MissTicket, NEVER_MS, Stored, TierError, TierFault, TierHit};
 use super::failed::{damaged, io};
 use super::fresh;
@@ -116,6 +117,7 @@ impl OpenedFile {
         &self,
         record: NewRecord<'_>,
         ticket: Option<MissTicket>,
+        guard: Option<&TokenGuard>,
         host: &Host,
     ) -> Result<Stored, TierError> {
         let place = self.place(record.key);
@@ -123,6 +125,12 @@ impl OpenedFile {
         let _lock = self.lock_bucket(place, Patience::Set, host)?;
         let mut bucket = self.sound_bucket(place)?;
         if ticket.is_some_and(|ticket| ticket != self.ticket_of(&bucket)) {
+            return Ok(Stored::Overtaken);
+        }
+        // Under the lock: who deletes the guard waits for it before they look into the bucket.
+        if let Some(guard) = guard
+            && !self.is_guarded(guard, (host.now_ms)())?
+        {
             return Ok(Stored::Overtaken);
         }
         self.name_record(place, &mut bucket, written)?;
@@ -360,7 +368,7 @@ mod tests {
                 known_ms,
                 ..record(b"k", b"v")
             };
-            assert_eq!(file.set(record, None, &host).unwrap(), Stored::Kept);
+            assert_eq!(file.set(record, None, None, &host).unwrap(), Stored::Kept);
             let Lookup::Hit(hit) = file.get(b"k", 5_000).unwrap() else {
                 panic!("it was stored");
             };
@@ -373,7 +381,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let host = Host::of_this_machine(|| 0).unwrap();
         let file = opened(folder.path(), 1, &host);
-        file.set(record(b"slow", b"old"), None, &host).unwrap();
+        file.set(record(b"slow", b"old"), None, None, &host)
+            .unwrap();
         // This writer stops after it has a position, and goes on when the ring has gone round.
         let (place, value) = (file.place(b"slow"), [7; 5_000]);
         let units = layout::units(b"slow".len(), value.len());
@@ -381,7 +390,7 @@ mod tests {
         for number in 0..400_u32 {
             let value = vec![number as u8; 5_000];
             let key = number.to_le_bytes();
-            file.set(record(&key, &value), None, &host).unwrap();
+            file.set(record(&key, &value), None, None, &host).unwrap();
         }
         let written = file.write_at(position, record(b"slow", &value), &host);
         let mut bucket = file.sound_bucket(place).unwrap();
@@ -408,7 +417,7 @@ mod tests {
         let keys: Vec<[u8; 4]> = (0..60_u32).map(u32::to_le_bytes).collect();
         let taken = [0, 2].map(|ring| other.lock(ring, Patience::Set, &host).unwrap());
         for key in &keys {
-            file.set(record(key, key), None, &host).unwrap();
+            file.set(record(key, key), None, None, &host).unwrap();
         }
         let heads = [0, 1, 2].map(|ring| file.head(ring).unwrap());
         // Runs of 1, 8 and 64.
@@ -419,7 +428,7 @@ mod tests {
             assert_eq!(found(&file, key), None);
         }
         drop(taken);
-        file.set(record(b"k", b"v"), None, &host).unwrap();
+        file.set(record(b"k", b"v"), None, None, &host).unwrap();
         assert_eq!(found(&other, b"k").unwrap(), b"v");
     }
 
@@ -440,7 +449,7 @@ mod tests {
         let keys: Vec<_> = (0..2 * run_units).map(u64::to_le_bytes).collect();
         let mut raised = vec![[0, 0]];
         for key in &keys {
-            file.set(record(key, b"v"), None, &host).unwrap();
+            file.set(record(key, b"v"), None, None, &host).unwrap();
             raised.push(heads());
             raised.dedup();
         }
@@ -452,16 +461,19 @@ mod tests {
         assert!(keys.iter().all(|key| found(&file, key).unwrap() == b"v"));
         let before = heads();
         let large = vec![7; (run_units / SHARE_OF_RUN * UNIT) as usize];
-        file.set(record(b"large", &large), None, &host).unwrap();
+        file.set(record(b"large", &large), None, None, &host)
+            .unwrap();
         let (ring, position) = place_of(&file, b"large");
         let mut after = before;
         after[ring as usize] += layout::units(5, large.len());
         assert_eq!((position, heads()), (before[ring as usize], after));
         // Another process has positions of its own.
         let other = opened(folder.path(), 2, &host);
-        other.set(record(b"other", b"v"), None, &host).unwrap();
+        other
+            .set(record(b"other", b"v"), None, None, &host)
+            .unwrap();
         let before = heads();
-        file.set(record(b"more", b"v"), None, &host).unwrap();
+        file.set(record(b"more", b"v"), None, None, &host).unwrap();
         assert_eq!(heads(), before);
         assert_ne!(place_of(&file, b"other"), place_of(&file, b"more"));
         for key in [&b"other"[..], b"more"] {
@@ -475,7 +487,7 @@ mod tests {
         let host = Host::of_this_machine(|| 0).unwrap();
         for number in 0..64_u32 {
             let file = opened(folder.path(), 2, &host);
-            file.set(record(&number.to_le_bytes(), b"v"), None, &host)
+            file.set(record(&number.to_le_bytes(), b"v"), None, None, &host)
                 .unwrap();
         }
         let file = opened(folder.path(), 2, &host);
@@ -493,24 +505,25 @@ mod tests {
             opened(folder.path(), 1, &host),
         );
         for key in [b"first", b"again"] {
-            file.set(record(key, b"v"), None, &host).unwrap();
+            file.set(record(key, b"v"), None, None, &host).unwrap();
         }
         let mut number = 0_u32;
         let mut write_until = |end: u64| {
             while file.head(0).unwrap() < end {
                 other
-                    .set(record(&number.to_le_bytes(), &[7; 300]), None, &host)
+                    .set(record(&number.to_le_bytes(), &[7; 300]), None, None, &host)
                     .unwrap();
                 number += 1;
             }
         };
         // 1 MiB has some 15,300 units.
         write_until(7_000);
-        file.set(record(b"second", b"v"), None, &host).unwrap();
+        file.set(record(b"second", b"v"), None, None, &host)
+            .unwrap();
         assert_eq!(place_of(&file, b"second"), (0, 2));
         write_until(9_000);
         let head = file.head(0).unwrap();
-        file.set(record(b"third", b"v"), None, &host).unwrap();
+        file.set(record(b"third", b"v"), None, None, &host).unwrap();
         assert!(place_of(&file, b"third").1 >= head);
         // A head that another process is writing is none yet.
         let third = place_of(&file, b"third").1;
@@ -519,7 +532,8 @@ mod tests {
         file.file.write_all_at(&[0xff; 4], at).unwrap();
         assert!(!file.is_ahead(&file.run.lock().unwrap()));
         file.file.write_all_at(&whole, at).unwrap();
-        file.set(record(b"fourth", b"v"), None, &host).unwrap();
+        file.set(record(b"fourth", b"v"), None, None, &host)
+            .unwrap();
         assert_eq!(place_of(&file, b"fourth").1, third + 1);
     }
 }

@@ -24,20 +24,25 @@ const DIGITS: usize = 16;
 
 type Epoch = [u8; EPOCH_BYTES];
 
-/// What a script does after it has invalidated: key 2 is the place of the number, and the last
-/// three arguments are an epoch in case there is none, a channel and a notice. That a notice cannot
+/// What a script does after it has invalidated: the key of this place in its list is where the
+/// number is, and the last three arguments are an epoch in case there is none, a channel and a notice. That a notice cannot
 /// be published is found by its number.
 macro_rules! numbering {
-    () => {
-        "
-    if KEYS[2] then
+    ($place:literal) => {
+        concat!(
+            "
+    local stream = KEYS[",
+            $place,
+            "]
+    if stream then
         local at = #ARGV - 2
-        local number = redis.call('HINCRBY', KEYS[2], 'n', 1)
-        redis.call('HSETNX', KEYS[2], 'e', ARGV[at])
-        local notice = redis.call('HGET', KEYS[2], 'e') .. string.format('%016x', number)
+        local number = redis.call('HINCRBY', stream, 'n', 1)
+        redis.call('HSETNX', stream, 'e', ARGV[at])
+        local notice = redis.call('HGET', stream, 'e') .. string.format('%016x', number)
         redis.pcall('PUBLISH', ARGV[at + 1], notice .. ARGV[at + 2])
     end
 "
+        )
     };
 }
 pub(super) use numbering;
