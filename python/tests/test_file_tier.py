@@ -328,9 +328,9 @@ def test_tool_inspects_verifies_and_clears(backend: FileBackend, tmp_path: pathl
     function, _ = counted(dataclasses.replace(backend, listen=False))
     for number in range(20):
         function(number)
-    # One entry more: the token of the function.
+    # Two entries more: the tokens of the function and of its namespace.
     code, said = tool("inspect", "--folder", folder)
-    assert code == 0 and "entries: 21\n" in said and "damaged: 0\n" in said
+    assert code == 0 and "entries: 22\n" in said and "damaged: 0\n" in said
     file = tmp_path / "tier" / "python-1.tier"
     content = file.read_bytes()
     assert tool("verify", "--folder", folder)[0] == 0

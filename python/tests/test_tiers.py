@@ -22,6 +22,7 @@ from tidemark_cache import (
     FileBackend,
     _backed,
     _functions,
+    _tags,
     cache,
     invalidate_tags,
 )
@@ -156,7 +157,7 @@ def test_run_that_a_tag_overtakes_is_not_stored(backend: FileBackend) -> None:
         runs.append(number)
         if len(runs) == 1:
             # As another process would: in the tiers, and not in this memory.
-            _functions.forget_tags(["red"])
+            _functions.forget(_tags.name_of("red"), True)
         return len(runs)
 
     assert slow(1) == 1

@@ -9,6 +9,7 @@ from tidemark_cache import (
     MemoryBudget,
     cache,
     defer_invalidations,
+    invalidate_namespace,
     invalidate_tags,
     invalidates,
 )
@@ -127,7 +128,8 @@ async def main() -> None:
     assert_type(first([1]), int)
     plain: Callable[[int], list[int]] = bare
     plain(1)
-    invalidate_tags("a")
+    assert_type(invalidate_tags("a", backend="file"), bool)
+    assert_type(invalidate_namespace("a", prefix=True, backend=["file"]), bool)
 
 
 def wrong() -> None:

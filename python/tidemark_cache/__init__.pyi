@@ -312,8 +312,15 @@ class _Cache(_Preset):
 cache: _Cache
 
 def register_class(kind: type[_T]) -> type[_T]: ...
-def invalidate_tags(*tags: str) -> bool: ...
-def invalidate_namespace(namespace: str, *, prefix: bool = False) -> int: ...
+def invalidate_tags(
+    *tags: str, backend: _Backend | Sequence[_Backend] | None = None
+) -> bool: ...
+def invalidate_namespace(
+    namespace: str,
+    *,
+    prefix: bool = False,
+    backend: _Backend | Sequence[_Backend] | None = None,
+) -> bool: ...
 
 class _Deferral:
     is_whole: bool | None
@@ -328,4 +335,5 @@ def invalidates(
     tags: Iterable[str] | Callable[..., Iterable[str]] = (),
     calls: Callable[..., Iterable[tuple[Any, ...]]] | None = None,
     namespaces: Iterable[str] = (),
+    backend: _Backend | Sequence[_Backend] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...

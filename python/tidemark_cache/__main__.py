@@ -6,19 +6,20 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tidemark_cache import _native, _tiers, _watching
+from tidemark_cache import _invalidation, _native, _tiers, _watching
 from tidemark_cache._tiers import FileBackend
 
 _EXAMPLES = """examples:
   python -m tidemark_cache inspect
   python -m tidemark_cache watch --folder /var/cache/shop --interval 5
+  python -m tidemark_cache clear --namespace shop --tag "user 7"
 
 Without --folder it is tidemark-cache in $XDG_CACHE_HOME or ~/.cache, as for backend="file".
 """
 _COMMANDS = {
     "inspect": "say how many entries the file has, and how full it is",
     "verify": "as inspect, and fail if an entry is damaged",
-    "clear": "forget every entry, in all processes",
+    "clear": "forget every entry, or those of namespaces and tags, in all processes",
     "watch": "show hits and misses of all processes that use the file, until Ctrl-C",
 }
 _INTERVAL_S = (0.1, 3_600.0)
@@ -35,6 +36,17 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     for name, what in _COMMANDS.items():
         command = commands.add_parser(name, help=what, description=f"{what.capitalize()}.")
         command.add_argument("--folder", help="the folder of the file, if not the default one")
+        if name == "clear":
+            command.add_argument(
+                "--namespace", action="append", default=[], help="only entries of this namespace"
+            )
+            command.add_argument(
+                "--prefix", action="append", default=[],
+                help="only those of each namespace that begins so: see invalidate_namespace",
+            )  # fmt: skip
+            command.add_argument(
+                "--tag", action="append", default=[], help="only entries under this tag"
+            )
         if name == "watch":
             command.add_argument(
                 "--interval", type=_seconds, default=2.0, help="seconds between two looks (2)"
@@ -84,8 +96,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"{path} is no cache file of this start of the host", file=sys.stderr)
             return 1
         if arguments.command == "clear":
-            tier.clear()
-            return 0
+            return _clear(backend, tier, arguments)
     except _native.TierFailure as failure:
         print(failure.args[-1], file=sys.stderr)
         return 1
@@ -93,6 +104,25 @@ def main(words: Sequence[str] | None = None) -> int:
     for name, number in survey:
         print(f"{name}: {number}")
     return 1 if arguments.command == "verify" and dict(survey)["damaged"] else 0
+
+
+def _clear(backend: FileBackend, tier: _native.SharedFile, arguments: argparse.Namespace) -> int:
+    if not (arguments.namespace or arguments.prefix or arguments.tag):
+        tier.clear()
+        return 0
+    named = [(name, False) for name in arguments.namespace]
+    named += [(name, True) for name in arguments.prefix]
+    try:
+        done = [
+            _invalidation.invalidate_namespace(name, prefix=prefix, backend=backend)
+            for name, prefix in named
+        ]
+        done.append(_invalidation.invalidate_tags(*arguments.tag, backend=backend))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    # What failed was logged to standard error.
+    return 0 if all(done) else 1
 
 
 def _watch(backend: FileBackend, interval_s: float, count: int | None) -> int:

@@ -17,6 +17,7 @@ from tidemark_cache import (
     _functions,
     _listening,
     _loop_reads,
+    _namespaces,
     _native,
     _recent,
     _refresh,
@@ -32,7 +33,6 @@ from tidemark_cache._reading import Reading, ReadOptions
 #: answer of a tier, or one that no tier has, is handed out from memory.
 STALE_S = 3.0
 
-_NAME_BYTES = 32
 #: Tags of one call, each of which costs a read of the tier.
 _TAGS_MAX = 64
 #: After a refresh began, the next one of its entry begins no sooner in this process.
@@ -118,7 +118,8 @@ class BackedFunction:
         self._own_tags_of: Callable[[Any], Iterable[str]] | None = config.result_tags
         self._identity = self._identity_of(config)
         self._tags_of: Callable[..., Iterable[str]] | None = settings["tags_of"]
-        self._names = self._identity + self._names_of(settings["tags"])
+        self._of_namespace = _namespaces.names_of(config.namespace)
+        self._names = self._identity + self._of_namespace + self._names_of(settings["tags"])
         self._logged: dict[str, float] = {}
         _functions.all_of_process.add(self)
 
@@ -255,7 +256,8 @@ class BackedFunction:
         """What the entries of this call depend on: to forget it is to forget them."""
         if self._tags_of is None:
             return self._names
-        return self._identity + self._names_of(self._tags_of(*args, **kwargs))
+        of_call = self._names_of(self._tags_of(*args, **kwargs))
+        return self._identity + self._of_namespace + of_call
 
     def _content(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
         key = _native.CallKey.of(self.cached, args, kwargs)
@@ -694,15 +696,12 @@ class BackedFunction:
 
         return delete
 
-    def forget_tags(self, names: bytes) -> bool:
-        """Forgets every entry under one of the tags; whether each tier did it."""
-        return self._forget(names, True)
-
     def clear(self) -> bool:
         """Forgets every entry of the function; whether each tier did it."""
-        return self._forget(self._identity, False)
+        return self.forget(self._identity, False)
 
-    def _forget(self, names: bytes, are_tags: bool) -> bool:
+    def forget(self, names: bytes, are_tags: bool) -> bool:
+        """Forgets every entry under one of these; whether each tier did it."""
         kind = _listening.TAGS if are_tags else _listening.FUNCTIONS
         try:
             failures = self._opened().forget(names, are_tags, _listening.head_of(kind))
@@ -748,13 +747,15 @@ class BackedFunction:
         for key in keys or ():
             self.cached._forget_call(key)
 
+    def is_under(self, names: bytes) -> bool:
+        """Whether each of its entries depends on one of these."""
+        return self._depends_on(_listening.FUNCTIONS, _listening.names_in(names))
+
     def _depends_on(self, kind: bytes, names: list[bytes]) -> bool:
         if kind == _listening.TAGS and (self._tags_of or self._own_tags_of):
             # Which tags its answers in memory have is not known.
             return True
-        starts = range(0, len(self._names), _NAME_BYTES)
-        own = [self._names[start : start + _NAME_BYTES] for start in starts]
-        return not set(own).isdisjoint(names)
+        return not set(_listening.names_in(self._names)).isdisjoint(names)
 
     def stream(self) -> str | None:
         """How memory follows the stream of the tier; None if it does not by what it is."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import weakref
 
-from tidemark_cache import _listening, _tags, _tiers, _watching
+from tidemark_cache import _listening, _tiers, _watching
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tidemark_cache._backed import BackedFunction
 
 all_of_process: weakref.WeakSet[BackedFunction] = weakref.WeakSet()
@@ -26,12 +24,37 @@ def all_functions() -> list[BackedFunction]:
             continue
 
 
-def forget_tags(tags: Iterable[str]) -> bool:
-    """In the tiers of every function of this process; whether each tier did it."""
-    names = b"".join(map(_tags.name_of, tags))
+def forget(names: bytes, are_tags: bool, others: tuple[_tiers.Backend, ...] | None = None) -> bool:
+    """Forgets every entry under one of these names, in the tiers of every function of this
+    process and in the others; whether each tier did it."""
     # One function for each stack is enough.
     users = {user.rules: user for user in all_functions()}
-    return all([user.forget_tags(names) for user in users.values()])
+    done = [user.forget(names, are_tags) for user in users.values()]
+    if others is not None and all(user.rules[0] != others for user in users.values()):
+        done.append(_forget_in(others, names, are_tags))
+    return all(done)
+
+
+def _forget_in(backends: tuple[_tiers.Backend, ...], names: bytes, are_tags: bool) -> bool:
+    from tidemark_cache._backed import STALE_S, _failure_of
+
+    kind = _listening.TAGS if are_tags else _listening.FUNCTIONS
+    try:
+        stack = _tiers.stack_of(backends, None, None, STALE_S)
+        failures = stack.forget(names, are_tags, _listening.head_of(kind))
+    except Exception as error:
+        failures = [_failure_of(error)]
+    for fault, text in failures:
+        import logging
+
+        log = logging.getLogger("tidemark_cache")
+        log.warning("a tier has not forgotten what is invalid (%s): %s", fault, text)
+    if failures:
+        return False
+    for backend in backends:
+        if isinstance(backend, _tiers.FileBackend):
+            _listening.announce(backend, kind, names)
+    return True
 
 
 def forget_twins(function: BackedFunction, kind: bytes, names: bytes) -> None:

@@ -6,13 +6,18 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidemark_cache import _async, _native
+from tidemark_cache import _async, _namespaces, _native, _settings
 from tidemark_cache._decorator import deferred, name_of, namespaces, tagged_by_result
 
 
-def invalidate_tags(*tags: str) -> bool:
+def invalidate_tags(*tags: str, backend: Any = None) -> bool:
     """Make every entry under any of ``tags`` invalid, in every function of this process, and of
     the others that share a backend with one of them.
+
+    Args:
+        tags: Strings.
+        backend: A backend as for ``cache``, whose entries are made invalid too. Give it where
+            this process may have no function with that backend, as in a script.
 
     Returns:
         Whether every tier has done so. One that failed may still give the entries.
@@ -20,13 +25,40 @@ def invalidate_tags(*tags: str) -> bool:
     for tag in tags:
         if not isinstance(tag, str):
             raise TypeError(f"a tag must be a str, not {type(tag).__name__}")
-    return deferred(("tags", tags), lambda: _forget_tags(tags))
+    tiers = _tiers_of(backend)
+    return deferred(("tags", tags, tiers), lambda: _forget_tags(tags, tiers))
 
 
-def _forget_tags(tags: tuple[str, ...]) -> bool:
-    # First, so that no run that begins now finds in a tier what is to be forgotten.
+def _tiers_of(backend: Any) -> Any:
+    if backend is None:
+        return None
+    from tidemark_cache import _tiers
+
+    if _settings.in_environment(backend):
+        from tidemark_cache import _environment
+
+        backend = _environment.backend_of()
+        if backend is None:
+            raise ValueError("backend is 'environment', and no variable names a tier")
+    return _tiers.backends_of(backend)
+
+
+def _forget_in_tiers(names: Callable[[], bytes], are_tags: bool, tiers: Any) -> bool:
+    """In those of this process and these; whether each has done so."""
+    if tiers is not None:
+        from tidemark_cache import _functions  # noqa: F401
     backed = sys.modules.get("tidemark_cache._functions")
-    is_whole = backed is None or bool(backed.forget_tags(tags))
+    return backed is None or bool(backed.forget(names(), are_tags, tiers))
+
+
+def _forget_tags(tags: tuple[str, ...], tiers: Any) -> bool:
+    def names() -> bytes:
+        from tidemark_cache import _tags
+
+        return b"".join(map(_tags.name_of, tags))
+
+    # First, so that no run that begins now finds in a tier what is to be forgotten.
+    is_whole = _forget_in_tiers(names, True, tiers)
     for tag in tags:
         _native.invalidate_tag(tag)
     for function in list(tagged_by_result.get("", ())) if tags else ():
@@ -35,14 +67,26 @@ def _forget_tags(tags: tuple[str, ...]) -> bool:
     return is_whole
 
 
-def invalidate_namespace(namespace: str, *, prefix: bool = False) -> int:
-    """Forget every answer of every function of a namespace; how many functions it has.
+def invalidate_namespace(namespace: str, *, prefix: bool = False, backend: Any = None) -> bool:
+    """Forget every answer of every function of a namespace: of this process, and of all others in
+    the backends that this process has.
 
-    With ``prefix``, those of every namespace whose name begins so. They are the functions of this
-    process; what they have in a backend is forgotten for every process.
+    Args:
+        namespace: What the functions were given as ``namespace``.
+        prefix: Also forget those of each namespace that begins so. Of other processes these are
+            found if the prefix ends with ``.``, ``:``, ``/`` or a space, or if one of these comes
+            next in their names: ``"shop"`` reaches ``"shop"`` and ``"shop:prices"`` everywhere,
+            and ``"shopping"`` where this process has decorated a function of it. Such a prefix may
+            have four parts.
+        backend: As for ``invalidate_tags``.
+
+    Returns:
+        Whether every tier has done so. One that failed may still give the answers.
     """
-    if not isinstance(namespace, str):
-        raise TypeError(f"a namespace must be a str, not {type(namespace).__name__}")
+    if not isinstance(prefix, bool):
+        raise TypeError(f"prefix must be a bool, not {type(prefix).__name__}")
+    names = _namespaces.names_to_forget(_namespaces.checked(namespace), prefix)
+    tiers = _tiers_of(backend)
 
     def functions() -> list[Any]:
         if not prefix:
@@ -51,13 +95,16 @@ def invalidate_namespace(namespace: str, *, prefix: bool = False) -> int:
         return [one for name, those in known if name.startswith(namespace) for one in list(those)]
 
     def forget() -> bool:
+        # First, so that no run that begins now finds in a tier what is to be forgotten.
+        is_whole = _forget_in_tiers(lambda: names, False, tiers)
         for function in functions():
-            function.cache_clear()
-        return True
+            backed = function._backed
+            if backed is not None and not backed.is_under(names):
+                is_whole &= backed.clear()
+            function._forget_in_memory()
+        return is_whole
 
-    count = len(functions())
-    deferred(("namespace", namespace, prefix), forget)
-    return count
+    return deferred(("namespace", namespace, prefix, tiers), forget)
 
 
 #: Gets the writer's arguments.
@@ -69,6 +116,7 @@ def invalidates(
     tags: Iterable[str] | _OfCall = (),
     calls: _OfCall | None = None,
     namespaces: Iterable[str] = (),
+    backend: Any = None,
 ) -> Callable[[Any], Any]:
     """Have a writer make answers invalid each time it has returned, and not when it raises.
 
@@ -79,6 +127,7 @@ def invalidates(
         calls: Gets the writer's arguments and returns the calls whose answers are forgotten, each
             a tuple of the cached function and its arguments.
         namespaces: As for ``invalidate_namespace``.
+        backend: As for ``invalidate_tags``, for the tags and the namespaces.
 
     Inside of ``defer_invalidations`` they wait for its end. What a backend does not do is counted
     and logged by its functions, and not raised: the writer has written.
@@ -86,7 +135,8 @@ def invalidates(
     for function in functions:
         _check_cached(function)
     tags_of: _OfCall = tags if callable(tags) else _always(tags)
-    names = _strings(namespaces)
+    names = tuple(map(_namespaces.checked, _strings(namespaces)))
+    tiers = _tiers_of(backend)
     if calls is not None and not callable(calls):
         raise TypeError(f"calls must be callable, not {type(calls).__name__}")
     if not (functions or names or calls is not None or callable(tags) or tuple(tags_of())):
@@ -102,11 +152,11 @@ def invalidates(
             for function in functions:
                 function.cache_clear()
             for name in names:
-                invalidate_namespace(name)
+                invalidate_namespace(name, backend=tiers)
             for cached, *arguments in calls_now:
                 cached.invalidate_cache(*arguments)
             if tags_now:
-                invalidate_tags(*tags_now)
+                invalidate_tags(*tags_now, backend=tiers)
 
         return work
 

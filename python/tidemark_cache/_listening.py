@@ -22,7 +22,7 @@ _NAME_BYTES = 32
 _NAMES_MAX = 64
 _NAMES_IN_FILE_MAX = 2
 
-#: What a notice is about: functions, tags, or one call, as its function and its key.
+#: What a notice is about: functions and namespaces, tags, or one call, as its function and its key.
 FUNCTIONS, TAGS, CALL = b"f", b"t", b"c"
 
 #: How often memory is tidied and counts are written, in calls of a listener, of which each comes
@@ -115,8 +115,13 @@ def opened(notice: bytes, own: bytes) -> tuple[bytes, list[bytes]] | None:
         return None
     if kind not in (FUNCTIONS, TAGS, CALL) or (kind == CALL and count != 2):
         return None
+    return kind, names_in(names)
+
+
+def names_in(names: bytes) -> list[bytes]:
+    """Those that stand one after another in these bytes."""
     starts = range(0, len(names), _NAME_BYTES)
-    return kind, [names[start : start + _NAME_BYTES] for start in starts]
+    return [names[start : start + _NAME_BYTES] for start in starts]
 
 
 #: Another one in the child of a fork.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tidemark_cache import _native
+from tidemark_cache import _namespaces, _native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _TTL_S_MAX = 1000 * 366 * 86_400.0
 _MAXSIZE_MAX = 2**31
 _BYTES_MAX = 2**48
-_NAMESPACE_MAX = 200
 _LEASES = ("wait", "stale", "run")
 _COPY_MODES = ("auto", "share", "deep", "bytes")
 #: Share of the lifetime after which a hit has its entry refreshed, where none is given.
@@ -319,10 +318,7 @@ def _whole(name: str, value: object, limit: int, unit: str) -> int:
 def _namespace(name: object) -> None:
     if name is None:
         return
-    if not isinstance(name, str):
-        raise TypeError(f"namespace must be a str, not {type(name).__name__}")
-    if not 1 <= len(name) <= _NAMESPACE_MAX:
-        raise ValueError(f"namespace must have from 1 to {_NAMESPACE_MAX} characters")
+    name = _namespaces.checked(name)
     if name == "ck" or name.startswith("ck:"):
         raise ValueError(f"namespace {name!r} is reserved")
 
