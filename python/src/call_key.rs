@@ -6,6 +6,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use ring::digest::{Context, SHA256};
+use tiers::NAME_BYTES;
 
 use crate::api;
 use crate::bind::GivenCall;
@@ -17,7 +18,7 @@ use crate::miss::{BodyStart, EntryUse, MissedCall};
 use crate::object::{HeldObject, Outcome, PlainRc, Raised};
 use crate::redis_tier::SharedRedis;
 use crate::store::{CallStore, EntryRenewal, EntryWay, FoundEntry};
-use crate::{owned, raised, to_python};
+use crate::{owned, predicate, raised, to_python};
 
 /// What a key is made of.
 pub struct KeyParts {
@@ -348,13 +349,25 @@ impl CallKey {
     }
 
     /// What stands for the call in tiers: a digest that no other call of any
-    /// function can be given. `identity` is that of this one, of always the same length.
-    fn digest<'py>(&self, py: Python<'py>, identity: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    /// function can be given. `of_calls` is the identity of this one, and behind it what its
+    /// digests are to begin with.
+    fn digest<'py>(&self, py: Python<'py>, of_calls: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let (identity, start) = of_calls.split_at(of_calls.len().min(NAME_BYTES));
         let bytes = unsafe { self.canonical_bytes() };
         let mut whole = Context::new(&SHA256);
         whole.update(identity);
         whole.update(&raised(py, bytes)?);
-        Ok(PyBytes::new(py, whole.finish().as_ref()))
+        let digest = whole.finish();
+        if start.is_empty() {
+            return Ok(PyBytes::new(py, digest.as_ref()));
+        }
+        Ok(PyBytes::new(py, &[start, digest.as_ref()].concat()))
+    }
+
+    /// The arguments in the order of the parameters, defaults included; None if one of them is of
+    /// another type than those that are compared as they are.
+    fn plain_arguments<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        predicate::plain_arguments(py, &self.0.parts.key)
     }
 
     /// Whether this is a call of that instance's method.

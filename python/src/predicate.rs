@@ -37,7 +37,11 @@ pub fn invalidate_where(
     Ok(gone.count())
 }
 
-fn plain_arguments<'py>(py: Python<'py>, key: &HeldKey) -> PyResult<Option<Bound<'py, PyTuple>>> {
+/// The arguments as they stand in the key; `None` if they are there as bytes.
+pub fn plain_arguments<'py>(
+    py: Python<'py>,
+    key: &HeldKey,
+) -> PyResult<Option<Bound<'py, PyTuple>>> {
     let bound = |one: &HeldObject| unsafe { Bound::from_borrowed_ptr(py, one.as_ptr()) };
     match key {
         HeldKey::One(one) => PyTuple::new(py, [bound(one)]).map(Some),

@@ -10,15 +10,18 @@ use tiers::breaker::BreakerSettings;
 use tiers::envelope::{FrameCheck, Sealing};
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    AskAnswer, Deleted, Host, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers, RedisTier, StackHit,
+    AskAnswer, Deleted, Host, ListingTier, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers, RedisTier,
+    StackHit,
     StoredInTiers, Tier, TierCall, TierFault, TierHit, TierStack, TokenName,
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
 use crate::guard::Guarded;
 use crate::memcached_tier::SharedMemcached;
+use crate::note::{guard_of, with_note, without_note};
 use crate::object_tier::{SharedObject, raise_what_was_raised};
 use crate::redis_tier::SharedRedis;
+use crate::value_bytes::damaged;
 use crate::{isolate, python, value_bytes};
 
 /// A value, the milliseconds it has left, None for no end, those it has had already, and those of
@@ -77,7 +80,7 @@ enum SharedTier<'py> {
 /// none of their failures is raised.
 #[pyclass(frozen, module = "tidemark_cache._native")]
 pub struct StackOfTiers {
-    stack: TierStack,
+    pub stack: TierStack,
     host: Host,
     sealing: Sealing,
     /// Who has checked what the nearest tier gives. A file may have what functions in files alone
@@ -207,6 +210,11 @@ impl StackOfTiers {
             [SharedTier::Redis(redis)] => Some(redis.tier.clone()),
             _ => None,
         };
+        let listing = tiers.iter().map(|tier| match tier {
+            SharedTier::File(file) => Some(file.tier.clone() as Arc<dyn ListingTier>),
+            SharedTier::Redis(redis) => Some(redis.tier.clone() as Arc<dyn ListingTier>),
+            SharedTier::Memcached(_) | SharedTier::Object(_) => None,
+        });
         let tiers = tiers.iter().map(|tier| match tier {
             SharedTier::File(file) => file.tier.clone() as Arc<dyn Tier>,
             SharedTier::Redis(redis) => redis.tier.clone() as Arc<dyn Tier>,
@@ -214,8 +222,9 @@ impl StackOfTiers {
             SharedTier::Object(object) => object.tier.clone() as Arc<dyn Tier>,
         });
         let settings = GateSettings { breaker, pressure };
+        let stack = TierStack::with_narrow(tiers.collect(), narrow, settings, host);
         Ok(StackOfTiers {
-            stack: TierStack::with_narrow(tiers.collect(), narrow, settings, host),
+            stack: stack.listed_by(listing.collect()),
             host,
             sealing: match are_files {
                 true => IN_FILES,
@@ -251,7 +260,7 @@ impl StackOfTiers {
             _ => lease_rule(limit_ms),
         };
         let stream_run = self.stream_run();
-        let mut call = self.stack.begin(key, names_in(names), is_forced, rule);
+        let mut call = self.begin(key, names, is_forced, rule);
         if own_tags {
             call.expect_tags();
         }
@@ -282,9 +291,10 @@ impl StackOfTiers {
         call.with(py, |call| self.stack.end(call))
     }
 
-    /// Stores what the body gave, under tags of its own with these names. True if a tier that
-    /// invalidations reach has it, False if something was deleted meanwhile, None if none has it.
-    /// `notice` tells those that have another value in memory.
+    /// Stores what the body gave, under tags of its own with these names, and behind the note of a
+    /// call whose entry is listed. True if a tier that invalidations reach has it, False if
+    /// something was deleted meanwhile, None if none has it. `notice` tells those that have another
+    /// value in memory.
     fn store(
         &self,
         call: &StackedCall,
@@ -292,14 +302,15 @@ impl StackOfTiers {
         codec: &Bound<'_, PyAny>,
         lifetime_ms: Option<u64>,
         tags: &[u8],
-        notice: &[u8],
+        notes: (Bound<'_, PyBytes>, Bound<'_, PyBytes>),
     ) -> PyResult<Option<bool>> {
         let bytes = value_bytes::encode_with_room(value, codec)?;
         let tags = names_in(tags);
+        let (note, notice) = (notes.0.as_bytes(), notes.1.as_bytes());
         call.with(value.py(), |call| {
             call.tag(tags);
             call.replace_by(notice.to_vec());
-            let frame = sealed(self.sealing, bytes);
+            let frame = with_note(note, sealed(self.sealing, bytes));
             is_kept(self.stack.store(call, &frame, lifetime_ms))
         })
     }
@@ -315,19 +326,19 @@ impl StackOfTiers {
         codec: &Bound<'_, PyAny>,
         lifetime_ms: Option<u64>,
         own_tags: Option<&[u8]>,
-        notice: &[u8],
+        notes: (Bound<'_, PyBytes>, Bound<'_, PyBytes>),
     ) -> PyResult<(Option<bool>, Option<Troubles>)> {
         let bytes = value_bytes::encode_with_room(value, codec)?;
-        let names = names_in(names);
-        let mut call = self.stack.begin(key, names, true, LeaseRule::Run);
+        let mut call = self.begin(key, names, true, LeaseRule::Run);
         call.bring_value();
+        let (note, notice) = (notes.0.as_bytes(), notes.1.as_bytes());
         call.replace_by(notice.to_vec());
         if let Some(tags) = own_tags {
             call.expect_tags();
             call.tag(names_in(tags));
         }
         let is_kept = value.py().detach(|| {
-            let frame = sealed(self.sealing, bytes);
+            let frame = with_note(note, sealed(self.sealing, bytes));
             let next = self.stack.ask(&mut call);
             debug_assert!(matches!(next, AskAnswer::Run));
             is_kept(self.stack.store(&mut call, &frame, lifetime_ms))
@@ -346,7 +357,7 @@ impl StackOfTiers {
         Ok(PyBytes::new(value.py(), &sealed(self.sealing, bytes)))
     }
 
-    /// As `store`, with the frame of the value.
+    /// As `store`, with the note and the frame of the value.
     fn store_frame(
         &self,
         py: Python<'_>,
@@ -418,6 +429,14 @@ impl StackOfTiers {
     fn stream_run(&self) -> u64 {
         let streaming = self.streaming.as_ref();
         streaming.map_or(0, |tier| tier.stream_run())
+    }
+
+    fn begin(&self, key: &[u8], names: &[u8], is_forced: bool, rule: LeaseRule) -> TierCall {
+        let mut call = self.stack.begin(key, names_in(names), is_forced, rule);
+        if let Some(guard) = guard_of(key) {
+            call.guard_by(guard);
+        }
+        call
     }
 
     /// Waits here for another process.
@@ -492,7 +511,7 @@ impl StackOfTiers {
                 true => self.nearest_check,
                 false => self.sealing.check,
             };
-            let value = match opened(check, hit.value(), codec) {
+            let value = match opened_behind_note(check, hit.value(), call.is_guarded(), codec) {
                 Ok((value, bytes)) => {
                     answers.found_bytes = bytes;
                     value.unbind()
@@ -523,6 +542,17 @@ impl StackOfTiers {
             raise_what_was_raised()?;
         }
     }
+}
+
+/// As [`opened`], of a value that has a note before its frame if its entry is listed.
+fn opened_behind_note<'py>(
+    check: FrameCheck,
+    value: &[u8],
+    is_listed: bool,
+    codec: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, usize)> {
+    let frame = without_note(value, is_listed).ok_or_else(|| damaged("no arguments"))?;
+    opened(check, frame, codec)
 }
 
 /// How a call waits for another process.
@@ -696,7 +726,7 @@ impl TierReader {
         let stack = self.stack.get();
         let stream_run = stack.stream_run();
         let rule = lease_rule(self.limit_ms);
-        let mut call = stack.stack.begin(key, names_in(names), false, rule);
+        let mut call = stack.begin(key, names, false, rule);
         if self.own_tags {
             call.expect_tags();
         }
@@ -758,7 +788,9 @@ impl TierReader {
             return Ok(None);
         }
         // What a loop reads has no file.
-        let opened = opened(FrameCheck::InFrame, hit.value(), self.codec.bind(py));
+        let is_listed = guard_of(key).is_some();
+        let codec = self.codec.bind(py);
+        let opened = opened_behind_note(FrameCheck::InFrame, hit.value(), is_listed, codec);
         let (value, bytes) = match opened {
             Ok((value, bytes)) => (value.unbind(), bytes),
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),

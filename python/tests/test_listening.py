@@ -139,6 +139,7 @@ def here(place: Server | FilePlace, name: str, **settings: Any) -> Any:
     backed = function._backed
     tags = backed._names[32:]
     backed._identity = hashlib.blake2b(repr(parts).encode(), digest_size=32).digest()
+    backed._of_calls = backed._identity
     backed._names = backed._identity + tags
     return function
 

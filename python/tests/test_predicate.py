@@ -135,7 +135,7 @@ def test_predicate_is_refused_where_no_arguments_are_kept(tmp_path: pathlib.Path
             return item
 
     for function, why in [
-        (backed, "digest of its arguments"),
+        (backed, "digest of its arguments, without keep_arguments=True"),
         (keyed, "known by what key gives"),
         (Shop.price, "in its instances"),
     ]:

@@ -544,7 +544,7 @@ async def slow(number):
     await asyncio.to_thread(sys.stdin.readline)
     return os.getpid()
 
-slow._backed._identity = slow._backed._names = bytes(32)
+slow._backed._identity = slow._backed._of_calls = slow._backed._names = bytes(32)
 print(asyncio.run(slow(1)))
 """
 
@@ -577,7 +577,7 @@ def test_async_call_that_waits_for_another_process_is_woken(
     async def slow(number: int) -> int:
         pytest.fail("another process runs the body")
 
-    slow._backed._identity = slow._backed._names = bytes(32)
+    slow._backed._identity = slow._backed._of_calls = slow._backed._names = bytes(32)
     if kind == "trio":
         import trio
 

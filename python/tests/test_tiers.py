@@ -345,7 +345,7 @@ import time
 from tidemark_cache import _backed, _refresh
 function = cache(backend=FileBackend(folder={str(backend.folder)!r}, megabytes=8), namespace="test",
     version=1, ttl=0.05, stale_ttl=600)(lambda number: print("ran"))
-function._backed._identity = {first._backed._identity!r}
+function._backed._identity = function._backed._of_calls = {first._backed._identity!r}
 function._backed._names = {first._backed._names!r}
 print(function(1))
 while _refresh._pool.pending:
@@ -382,7 +382,7 @@ def test_old_value_answers_for_a_body_that_fails(backend: FileBackend) -> None:
             raise KeyboardInterrupt
         raise OSError("the source is down")
 
-    failing._backed._identity = first._backed._identity
+    failing._backed._identity = failing._backed._of_calls = first._backed._identity
     failing._backed._names = first._backed._names
     is_interrupt = False
     Clock.pass_s(0.06)

@@ -158,9 +158,13 @@ def _invalidate_where(self: Any, predicate: Any) -> int:
     An argument named by ``ignore`` is None. A call with an argument of another type than ``int``,
     ``str``, ``bytes``, ``float``, ``bool`` and None is always forgotten: its key is bytes.
 
+    With a backend and ``keep_arguments`` each entry of the function there is looked at, for up to
+    half a minute, and may be of any process. Where that takes longer, a tier fails, or more than
+    100,000 calls are meant, every answer of the function is forgotten.
+
     Raises:
-        PredicateError: where the arguments of calls are not kept: with a
-            backend, with ``key``, and for methods. Tags do what it is meant for.
+        PredicateError: where the arguments of calls are not kept: with a backend and without
+            ``keep_arguments``, with ``key``, and for methods. Tags do what it is meant for.
     """
     from tidemark_cache._predicate import check_predicate
 
@@ -169,13 +173,28 @@ def _invalidate_where(self: Any, predicate: Any) -> int:
 
     def forget() -> bool:
         nonlocal count
+        in_tiers, is_whole = 0, True
+        if self._backed is not None:
+            # First, so that no run that begins now finds in a tier what is to be forgotten.
+            from tidemark_cache import _listed
+
+            in_tiers, is_whole = _listed.forget_where(self._backed, predicate)
         _forget_runs(self, list(self._runs.values()))
         _detach_lone_bodies(self, lambda _: True)
-        count = _native.invalidate_where(self, predicate)
-        return True
+        count = max(in_tiers, _native.invalidate_where(self, predicate))
+        return is_whole
 
     deferred(("predicate", id(self), id(predicate)), forget)
     return count
+
+
+async def _ainvalidate_where(self: Any, predicate: Any) -> int:
+    """As ``invalidate_where``, to be awaited; the predicate runs on another thread then."""
+    if self._backed is None:
+        return _invalidate_where(self, predicate)
+    from tidemark_cache import _async
+
+    return await _async.in_thread(_invalidate_where, self, predicate)
 
 
 async def _ainvalidate_cache(self: Any, *args: Any, **kwargs: Any) -> bool:
@@ -318,6 +337,7 @@ for _attribute, _method in {
     "_info_of": _info_of,
     "acache_clear": _acache_clear,
     "ainvalidate_cache": _ainvalidate_cache,
+    "ainvalidate_where": _ainvalidate_where,
     "cache_bypass": _cache_bypass,
     "cache_clear": _cache_clear,
     "cache_contains": _cache_contains,

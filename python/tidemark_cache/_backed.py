@@ -15,6 +15,7 @@ from typing import Any
 from tidemark_cache import (
     _async,
     _functions,
+    _listed,
     _listening,
     _loop_reads,
     _namespaces,
@@ -116,26 +117,15 @@ class BackedFunction:
         self._lock = threading.RLock()
         self._claimed: dict[bytes, float] = {}
         self._own_tags_of: Callable[[Any], Iterable[str]] | None = config.result_tags
-        self._identity = self._identity_of(config)
+        self._identity = _functions.identity_of(function, config, self._kept_ms)
+        #: What its keys begin with, if its entries are to be listed.
+        self._start = _listed.start_of(self._identity) if config.keep_arguments else b""
+        self._of_calls = self._identity + self._start
         self._tags_of: Callable[..., Iterable[str]] | None = settings["tags_of"]
         self._of_namespace = _namespaces.names_of(config.namespace)
         self._names = self._identity + self._of_namespace + self._names_of(settings["tags"])
         self._logged: dict[str, float] = {}
         _functions.all_of_process.add(self)
-
-    def _identity_of(self, config: Any) -> bytes:
-        # Modules that only a tier needs are imported where it is used.
-        from hashlib import blake2b
-
-        function = self.function
-        parts = [config.namespace, function.__module__, function.__qualname__, config.version]
-        if self._kept_ms:
-            # Others would take an old entry for a fresh one.
-            parts.append(self._kept_ms)
-        if self._own_tags_of is not None:
-            # Others would take the tags for a part of the value.
-            parts.append("result_tags")
-        return blake2b(repr(parts).encode(), digest_size=32).digest()
 
     def begin_process(self) -> None:
         """In the child of a fork: another thread may have held its locks."""
@@ -263,6 +253,12 @@ class BackedFunction:
         key = _native.CallKey.of(self.cached, args, kwargs)
         return None if key is None else key.canonical()
 
+    def _note_of(self, key: _native.CallKey | None) -> bytes:
+        """What stands before the value of a call in the tiers."""
+        if not self._start or key is None:
+            return b""
+        return _listed.note_of(key, self._codec)
+
     def _options_now(self, blocks: bool) -> ReadOptions:
         if _tiers.forced.get():
             # For this call, and not for those that its body makes.
@@ -278,7 +274,7 @@ class BackedFunction:
         if key is None:
             return Reading(options)
         # An argument without canonical bytes is the caller's error, and raised.
-        digest = key.digest(self._identity)
+        digest = key.digest(self._of_calls)
         names = self._names if self._tags_of is None else self._names_for(args, kwargs)
         if self._notifying and self._listeners is not _listening.listeners:
             self._listen()
@@ -319,7 +315,7 @@ class BackedFunction:
         key = _native.CallKey.of(self.cached, args, kwargs)
         if key is None:
             return None
-        digest = key.digest(self._identity)
+        digest = key.digest(self._of_calls)
         names = self._names if self._tags_of is None else self._names_for(args, kwargs)
         if self._notifying and self._listeners is not _listening.listeners:
             self._listen()
@@ -550,8 +546,8 @@ class BackedFunction:
                     # Nothing had been forgotten since, or else it is wrong for later callers.
                     until_s = now_s + STALE_S if is_kept else 0.0
                 if reading.options.is_forced:
-                    names = self._identity + reading.digest
-                    _functions.forget_twins(self, _listening.CALL, names)
+                    called = self._names_of_call(reading.digest)
+                    _functions.forget_twins(self, _listening.CALL, called)
             fresh_until_s = math.inf if lifetime_s is None else now_s + lifetime_s
             return min(until_s, fresh_until_s), False, reading.stream_run, fresh_until_s
         finally:
@@ -567,14 +563,16 @@ class BackedFunction:
         tags = b"" if self._own_tags_of is None else self._names_of(self._own_tags_of(value))
         # By hand, in the place of one that others may have in memory.
         notice = self._notice_of(reading.digest) if reading.options.is_forced else b""
+        note = self._note_of(reading.key)
         try:
             if self._is_behind:
                 # Encoded now: the value is its caller's, who may change it.
-                frame = self._opened().frame(value, self._codec)
+                frame = note + self._opened().frame(value, self._codec)
                 # The lease goes with the call, to be given back when the value is there.
                 reading.call = None
                 return self._store_later(call, frame, lifetime_ms, tags, notice)
-            is_kept = self._opened().store(call, value, self._codec, lifetime_ms, tags, notice)
+            notes = (note, notice)
+            is_kept = self._opened().store(call, value, self._codec, lifetime_ms, tags, notes)
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
@@ -633,23 +631,23 @@ class BackedFunction:
         if self._is_behind:
             self._write(self._read(args, kwargs, ReadOptions(is_forced=True)), value)
             return
-        digest = key.digest(self._identity)
+        digest = key.digest(self._of_calls)
         names = self._names if self._tags_of is None else self._names_for(args, kwargs)
         if self._notifying and self._listeners is not _listening.listeners:
             self._listen()
         if self._recent is not None:
             self._recent.begin(digest, key)
         try:
-            until_s = self._put(digest, names, value)
+            until_s = self._put(digest, names, value, self._note_of(key))
         finally:
             if self._recent is not None:
                 self._recent.end(digest, key)
-        _functions.forget_twins(self, _listening.CALL, self._identity + digest)
+        _functions.forget_twins(self, _listening.CALL, self._names_of_call(digest))
         # Without a run of the stream: no run of a body stands for this value, which a notice that
         # comes now could detach.
         _native.decide(value, until_s)
 
-    def _put(self, digest: bytes, names: bytes, value: Any) -> float:
+    def _put(self, digest: bytes, names: bytes, value: Any, note: bytes) -> float:
         """Until when memory may have the value."""
         lifetime_s = self._lifetime(value)
         if lifetime_s == 0:
@@ -660,7 +658,7 @@ class BackedFunction:
         try:
             lifetime_ms, notice = self._lifetime_ms(lifetime_s), self._notice_of(digest)
             is_kept, troubles = self._opened().put(
-                digest, names, value, self._codec, lifetime_ms, tags, notice
+                digest, names, value, self._codec, lifetime_ms, tags, (note, notice)
             )
             self._count(troubles)
         except TypeError as error:
@@ -677,7 +675,7 @@ class BackedFunction:
         """What deletes the entry of a call and says whether there was one; None if a tier failed,
         which may still have it."""
         key = _native.CallKey.of(self.cached, args, kwargs)
-        digest = None if key is None else key.digest(self._identity)
+        digest = None if key is None else key.digest(self._of_calls)
         names = self._names_for(args, kwargs)
 
         def delete() -> bool | None:
@@ -688,10 +686,11 @@ class BackedFunction:
                 was_there, failures = self._opened().delete(digest, names, notice)
             except Exception as error:
                 was_there, failures = False, [_failure_of(error)]
-            _functions.forget_twins(self, _listening.CALL, self._identity + digest)
+            called = self._names_of_call(digest)
+            _functions.forget_twins(self, _listening.CALL, called)
             if not self._are_none(failures):
                 return None
-            self._announce(_listening.CALL, self._identity + digest)
+            self._announce(_listening.CALL, called)
             return was_there
 
         return delete
@@ -716,17 +715,16 @@ class BackedFunction:
 
     def _notice_of(self, digest: bytes) -> bytes:
         """Tells others to forget this call."""
-        return _listening.head_of(_listening.CALL) + self._identity + digest
+        return _listening.head_of(_listening.CALL) + self._names_of_call(digest)
+
+    def _names_of_call(self, digest: bytes) -> bytes:
+        return self._identity + digest[len(self._start) :]
 
     def _announce(self, kind: bytes, names: bytes) -> None:
         """By the files. A server has announced it already, in the step that invalidated."""
         for backend in self._notifying:
             if isinstance(backend, _tiers.FileBackend):
                 _listening.announce(backend, kind, names)
-
-    def is_twin_of(self, other: "BackedFunction") -> bool:
-        """Whether they have the same entries."""
-        return self._identity == other._identity
 
     def on_invalidation(self, kind: bytes, names: list[bytes]) -> None:
         """Forgets in memory what another process has invalidated."""
@@ -739,7 +737,7 @@ class BackedFunction:
     def _forget_called(self, digest: bytes) -> None:
         recent = self._recent
         losses = 0 if recent is None else recent.losses
-        keys = None if recent is None else recent.keys(digest)
+        keys = None if recent is None else recent.keys(self._start + digest)
         if keys is None:
             self.cached._forget_in_memory()
             if recent is not None:

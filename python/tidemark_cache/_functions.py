@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from typing import Any
 
 from tidemark_cache import _listening, _tiers, _watching
 
@@ -62,8 +63,24 @@ def forget_twins(function: BackedFunction, kind: bytes, names: bytes) -> None:
     says so to a process."""
     parts = [names[begin : begin + 32] for begin in range(0, len(names), 32)]
     for other in all_functions():
-        if other is not function and other.is_twin_of(function) and other.cached is not None:
+        is_twin = other is not function and other._identity == function._identity
+        if is_twin and other.cached is not None:
             other.on_invalidation(kind, parts)
+
+
+def identity_of(function: Any, config: Any, kept_ms: int) -> bytes:
+    """What tells a function from others, and from those whose entries have another form."""
+    # Modules that only a tier needs are imported where it is used.
+    from hashlib import blake2b
+
+    parts = [config.namespace, function.__module__, function.__qualname__, config.version]
+    if kept_ms:
+        # Others would take an old entry for a fresh one.
+        parts.append(kept_ms)
+    # Others would take the tags, or the arguments, for a part of the value.
+    parts += ["result_tags"] * (config.result_tags is not None)
+    parts += ["keep_arguments"] * config.keep_arguments
+    return blake2b(repr(parts).encode(), digest_size=32).digest()
 
 
 class MemoryListener:

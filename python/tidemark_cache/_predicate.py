@@ -14,8 +14,8 @@ def check_predicate(cached: Any, predicate: Any) -> None:
     if not callable(predicate):
         raise TypeError(f"a predicate must be callable, not {type(predicate).__name__}")
     why = None
-    if cached._backed is not None:
-        why = "its backend knows a call by a digest of its arguments"
+    if cached._backed is not None and not cached._config.keep_arguments:
+        why = "its backend knows a call by a digest of its arguments, without keep_arguments=True"
     elif cached._is_method:
         why = "a method's answers are in its instances"
     elif cached._config.key is not None:

@@ -74,6 +74,7 @@ class CacheConfig:
     backpressure: bool | _tiers.Backpressure = True
     write_behind: bool = False
     lease: str = "wait"
+    keep_arguments: bool = False
     l1_enabled: bool = True
 
     def __init__(self, **settings: Any) -> None:
@@ -233,12 +234,20 @@ def _backend(config: CacheConfig) -> None:
         raise TypeError(f"write_behind must be a bool, not {type(config.write_behind).__name__}")
     if config.lease not in _LEASES:
         raise ValueError(f"lease must be one of {', '.join(_LEASES)}, not {config.lease!r}")
+    if not isinstance(config.keep_arguments, bool):
+        kind = type(config.keep_arguments).__name__
+        raise TypeError(f"keep_arguments must be a bool, not {kind}")
+    if config.keep_arguments and config.key is not None:
+        raise TypeError("keep_arguments and key exclude each other: calls are known by what key "
+                        "gives")  # fmt: skip
     if config.backend is None:
         return
     if not in_environment(config.backend):
         from tidemark_cache import _tiers
 
-        _tiers.backends_of(config.backend)
+        tiers = _tiers.backends_of(config.backend)
+        if config.keep_arguments:
+            _tiers.check_listing(tiers)
     for name in _OF_MEMORY:
         if getattr(config, name):
             raise TypeError(f"{name} and backend exclude each other in this version")

@@ -409,6 +409,16 @@ def with_notices(backends: Iterable[Backend]) -> list[NotingBackend]:
     return [one for one in backends if isinstance(one, NotingBackend) and one.listen]
 
 
+def check_listing(backends: Iterable[Backend]) -> None:
+    """Refuses those whose entries cannot be listed for a predicate on their arguments."""
+    for backend in backends:
+        if not isinstance(backend, NotingBackend):
+            raise TypeError(
+                f"keep_arguments needs tiers that list their entries, a file or Redis; "
+                f"{_kind_of(backend)} does not"
+            )
+
+
 def _kind_of(backend: Backend) -> str:
     if isinstance(backend, ObjectBackend):
         return type(backend.object).__name__
