@@ -37,7 +37,9 @@ def interpreter(source: pathlib.Path) -> pathlib.Path:
         folder.mkdir(parents=True, exist_ok=True)
         options = ("--disable-gil", "--with-thread-sanitizer")
         run(source.resolve() / "configure", "-q", *options, folder=folder, CC="clang-16")
-        run("make", "-s", f"-j{os.cpu_count()}", folder=folder)
+        # Debian's Makefile leaves out what `configure` has found for the linker.
+        linked = "LDFLAGS=-fsanitize=thread"
+        run("make", "-s", f"-j{os.cpu_count()}", linked, folder=folder)
     return made
 
 
