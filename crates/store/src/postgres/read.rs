@@ -162,7 +162,8 @@ impl DatabaseReads {
         let lending = |count, statement_ms| {
             let place = (&**url, password_file.map(Path::to_owned));
             let common = (handle.clone(), Arc::clone(&standing));
-            Arc::new(Lending::new(common, place, count, statement_ms))
+            let limits = (statement_ms, options.read_limit_ms);
+            Arc::new(Lending::new(common, place, count, limits))
         };
         Ok(DatabaseReads {
             shared: Arc::new(SharedReads {

@@ -27,6 +27,10 @@ const CANCELLED_MAX: Duration = Duration::from_secs(5);
 /// connection any more, which counts as lent no longer.
 const CANCELLED_SOON: Duration = Duration::from_millis(250);
 
+/// So much longer than a read may take, its transaction may wait for the next statement: while what
+/// came of the one before is taken in, or tested.
+const BESIDE_READ_MS: u64 = 1_000;
+
 /// What is known of the database that all connections go to.
 #[derive(Default)]
 pub(in crate::postgres) struct DatabaseStanding {
@@ -72,15 +76,18 @@ pub(super) struct LentConnection {
 }
 
 impl Lending {
-    /// Opens nothing yet. At most `count` connections; a statement of theirs may run so long.
+    /// Opens nothing yet. At most `count` connections; a statement of theirs may run so long, and a
+    /// read so long in all, which ends it by itself: the server does so where this process cannot.
     pub(super) fn new(
         (handle, standing): (Handle, Arc<DatabaseStanding>),
         (url, password_file): (&DatabaseUrl, Option<PathBuf>),
         count: usize,
-        statement_ms: u64,
+        (statement_ms, read_ms): (u64, u64),
     ) -> Lending {
         // PostgreSQL takes a number of 31 bits, and 0 for none.
-        let statement_ms = statement_ms.clamp(1, i32::MAX.unsigned_abs().into());
+        let most = i32::MAX.unsigned_abs().into();
+        let statement_ms = statement_ms.clamp(1, most);
+        let idle_ms = read_ms.saturating_add(BESIDE_READ_MS).min(most);
         Lending {
             handle,
             standing,
@@ -89,7 +96,8 @@ impl Lending {
             // A plan made for any values serves where the query decides the index
             // (`query::index_choice`); the others say in their transaction that they need one.
             settings: format!(
-                "SET statement_timeout = {statement_ms}; SET plan_cache_mode = force_generic_plan; \
+                "SET statement_timeout = {statement_ms}; \
+                 SET idle_in_transaction_session_timeout = {idle_ms}; SET plan_cache_mode = force_generic_plan; \
                  SET jit = off; SET max_parallel_workers_per_gather = 0; \
                  SET default_transaction_read_only = on"
             ),

@@ -50,13 +50,8 @@ pub(super) async fn list(
     let transaction = lent.client().build_transaction();
     let transaction = transaction.isolation_level(IsolationLevel::RepeatableRead);
     let transaction = transaction.read_only(true).start().await?;
-    // Between two fetches the transaction waits for the tests, which end by their own limit.
-    let manner = format!(
-        "SET LOCAL plan_cache_mode = force_custom_plan; \
-         SET LOCAL idle_in_transaction_session_timeout = {}",
-        shared.limit_ms.saturating_add(1_000).min(i32::MAX as u64)
-    );
-    transaction.batch_execute(&manner).await?;
+    let manner = "SET LOCAL plan_cache_mode = force_custom_plan";
+    transaction.batch_execute(manner).await?;
     let row = transaction.query_one(&stamp, &[]).await?;
     let stamp = Stamp {
         mark: snapshot::mark_of(&row, listing.catalogue_epoch)?,

@@ -78,6 +78,42 @@ fn a_read_that_missed_the_error_of_its_transaction_begins_again() {
     assert_eq!(read(0), Ok(()));
 }
 
+/// How long a transaction of a read may wait for its next statement.
+struct IdleLimit;
+
+impl DatabaseRead for IdleLimit {
+    type Answer = String;
+
+    fn may_be_short(&self) -> bool {
+        true
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a SharedReads,
+        lent: &'a mut LentConnection,
+        _: ReadPace,
+    ) -> ReadFuture<'a, String> {
+        Box::pin(async move {
+            let show = "SHOW idle_in_transaction_session_timeout";
+            Ok(lent.client().query_one(show, &[]).await?.try_get(0)?)
+        })
+    }
+}
+
+#[test]
+fn a_read_that_is_slow_here_ends_by_its_own_limit() {
+    let cluster = Cluster::shared().unwrap();
+    let make = "CREATE DATABASE slow_here";
+    cluster.run_sql("postgres", &[make]).unwrap();
+    let url = DatabaseUrl::parse(&cluster.url("slow_here")).unwrap();
+    DatabaseStore::open(&url, None).unwrap().close();
+    let reads = reads_of(&url, 59_000);
+    assert_eq!(block_on(reads.run(IdleLimit, false)).unwrap(), "1min");
+    let long = block_on(reads.apart(IdleLimit, false).unwrap()).unwrap();
+    assert_eq!(long, "1min");
+}
+
 #[test]
 fn a_read_that_waits_for_others_says_nothing_of_the_database() {
     let reads = reads(1);
