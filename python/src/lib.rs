@@ -40,6 +40,7 @@ mod plan;
 mod predicate;
 mod python;
 mod ready;
+mod recent_answers;
 mod recent_tables;
 mod redis_tier;
 mod run_graph;

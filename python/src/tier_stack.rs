@@ -10,9 +10,8 @@ use tiers::breaker::BreakerSettings;
 use tiers::envelope::{FrameCheck, Sealing};
 use tiers::policy::{GateSettings, LeaseRule, PressureSettings};
 use tiers::{
-    AskAnswer, Deleted, Host, ListingTier, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers, RedisTier,
-    StackHit,
-    StoredInTiers, Tier, TierCall, TierFault, TierHit, TierStack, TokenName,
+    AskAnswer, Deleted, Host, ListingTier, NAME_BYTES, NEVER_MS, NarrowTier, NarrowTiers,
+    RedisTier, StackHit, StoredInTiers, Tier, TierCall, TierFault, TierHit, TierStack, TokenName,
 };
 
 use crate::file_tier::{FailureText, SharedFile, failure_text, opened, sealed};
@@ -20,6 +19,7 @@ use crate::guard::Guarded;
 use crate::memcached_tier::SharedMemcached;
 use crate::note::{guard_of, with_note, without_note};
 use crate::object_tier::{SharedObject, raise_what_was_raised};
+use crate::recent_answers::RecentAnswers;
 use crate::redis_tier::SharedRedis;
 use crate::value_bytes::damaged;
 use crate::{isolate, python, value_bytes};
@@ -609,53 +609,6 @@ fn deleted(done: Deleted) -> (bool, Vec<FailureText>) {
 
 /// Of a larger value a copy for memory costs as much as to read it again.
 const LARGE_BYTES: usize = 1_024;
-/// Answers that a reader remembers.
-const RECENT_ANSWERS: usize = 256;
-
-/// An answer that a tier gave lately.
-#[derive(Clone, Copy)]
-struct RecentAnswer {
-    /// What begins its digest.
-    start: u64,
-    at_s: f64,
-    /// Whether memory was to have it from then on.
-    is_kept: bool,
-}
-
-/// Those of one function.
-struct RecentAnswers([RecentAnswer; RECENT_ANSWERS]);
-
-impl RecentAnswers {
-    fn new() -> RecentAnswers {
-        let never = RecentAnswer {
-            start: 0,
-            at_s: f64::NEG_INFINITY,
-            is_kept: false,
-        };
-        RecentAnswers([never; RECENT_ANSWERS])
-    }
-
-    /// Whether memory is to have this answer. Not the first time; and not if memory, which may have
-    /// it for `span_s`, had it and lost it before that.
-    fn is_kept(&mut self, digest: &[u8], now_s: f64, span_s: f64) -> bool {
-        let start = digest.first_chunk().copied().unwrap_or_default();
-        let start = u64::from_le_bytes(start);
-        let place = &mut self.0[start as usize % RECENT_ANSWERS];
-        let age_s = now_s - place.at_s;
-        let is_kept = match place.start == start {
-            true if place.is_kept && age_s < span_s => return false,
-            true => age_s < 2.0 * span_s,
-            false => false,
-        };
-        *place = RecentAnswer {
-            start,
-            at_s: now_s,
-            is_kept,
-        };
-        is_kept
-    }
-}
-
 /// What was so before the tiers were read.
 #[derive(Clone, Copy)]
 pub struct ReadBegin {

@@ -25,8 +25,8 @@ const DIGITS: usize = 16;
 type Epoch = [u8; EPOCH_BYTES];
 
 /// What a script does after it has invalidated: the key of this place in its list is where the
-/// number is, and the last three arguments are an epoch in case there is none, a channel and a notice. That a notice cannot
-/// be published is found by its number.
+/// number is, and the last three arguments are an epoch in case there is none, a channel and a
+/// notice. That a notice cannot be published is found by its number.
 macro_rules! numbering {
     ($place:literal) => {
         concat!(

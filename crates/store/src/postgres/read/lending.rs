@@ -97,7 +97,8 @@ impl Lending {
             // (`query::index_choice`); the others say in their transaction that they need one.
             settings: format!(
                 "SET statement_timeout = {statement_ms}; \
-                 SET idle_in_transaction_session_timeout = {idle_ms}; SET plan_cache_mode = force_generic_plan; \
+                 SET idle_in_transaction_session_timeout = {idle_ms}; \
+                 SET plan_cache_mode = force_generic_plan; \
                  SET jit = off; SET max_parallel_workers_per_gather = 0; \
                  SET default_transaction_read_only = on"
             ),
