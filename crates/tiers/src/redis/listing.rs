@@ -1,8 +1,6 @@
 //! The entries of a server, by `SCAN`: it gives each key that is there from its begin to its end
 //! (redis.io, "SCAN", "Scan guarantees").
 
-use redis::RedisError;
-
 use super::stream::numbering;
 use super::{ENTRY, HEADER_BYTES, LIFETIME_MS_MAX, Record, RedisTier, SCAN_COUNT, record_bytes};
 use crate::listing::{GuardedValue, ListedEntry, ListedSlice, ListingTier};
@@ -116,7 +114,7 @@ impl ListingTier for RedisTier {
         keys.chunks(AT_ONCE).try_for_each(|part| {
             let mut delete = redis::cmd("DEL");
             delete.arg(part.iter().map(|key| self.key(key)).collect::<Vec<_>>());
-            self.with(|connection| delete.exec(connection).map_err(RedisError::from))
+            self.with(|connection| delete.exec(connection))
         })
     }
 }

@@ -20,9 +20,10 @@ impl TierCall {
     pub(super) fn right_in(&self, tier: &dyn Tier, host: &Host) -> Result<StoreRight, TierError> {
         let watch = self.has_own_tags.then(|| TagWatch::begin(tier, host));
         let key = tokens::key_with(tier, &self.key, &self.names, host)?;
-        let ticket = match self.has_value {
-            true => None,
-            false => Some(tier.ticket(&key)?),
+        let ticket = if self.has_value {
+            None
+        } else {
+            Some(tier.ticket(&key)?)
         };
         let watch = watch.transpose()?;
         self.right(tier, host, key, ticket, watch)
