@@ -401,7 +401,7 @@ def by_tag(key):
 def by_call(key):
     runs[key] = runs.get(key, 0) + 1
     return at(source, key)
-by_call._backed._identity = by_call._backed._names = bytes(32)
+by_call._backed._identity = by_call._backed._of_calls = by_call._backed._names = bytes(32)
 keys = len(source) // 8
 # What was published, and when this process saw it; and what is so old that each answer has it.
 known, least = [[] for _ in range(keys)], [0] * keys
@@ -473,7 +473,8 @@ def write_history(server: Server, proxy: Proxy, files: list[pathlib.Path], end: 
     def function(key: int) -> int:
         return key
 
-    function._backed._identity = function._backed._names = bytes(32)
+    backed = function._backed
+    backed._identity = backed._of_calls = backed._names = bytes(32)
     version, is_up, turn = 0, True, 0
     while time.monotonic() < end:
         turn += 1

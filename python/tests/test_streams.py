@@ -18,14 +18,16 @@ from tidemark_cache import RedisBackend, _backed, _functions, _listening, cache,
 #: A function that two processes have, and what another process does with it, line by line.
 OTHER = """
 import sys, time
-from tidemark_cache import RedisBackend, cache, invalidate_tags
+from tidemark_cache import RedisBackend, cache, invalidate_namespace, invalidate_tags
 values = {}
 @cache(backend=RedisBackend(sys.argv[1], listen=sys.argv[2] == "listen"), namespace="streams",
-       version=1, tags=["red"])
+       version=1, tags=["red"], keep_arguments=sys.argv[3] == "keep")
 def function(number):
     return values.get(number, 0)
-function._backed._identity = bytes(32)
-function._backed._names = bytes(32) + function._backed._names[32:]
+backed = function._backed
+backed._identity, backed._names = bytes(32), bytes(32) + backed._names[32:]
+backed._start = bytes(len(backed._start))
+backed._of_calls = backed._identity + backed._start
 for line in sys.stdin:
     print(eval(line), flush=True)
 """
@@ -42,9 +44,9 @@ def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 class Other:
     """Another process."""
 
-    def __init__(self, server: Server, listens: str = "listen") -> None:
+    def __init__(self, server: Server, listens: str = "listen", keeps: str = "no") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", OTHER, server.url, listens],
+            [sys.executable, "-c", OTHER, server.url, listens, keeps],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -87,6 +89,8 @@ def counted(server: Server, **settings: Any) -> tuple[Any, list[int]]:
 
     backed = function._backed
     backed._identity, backed._names = bytes(32), bytes(32) + backed._names[32:]
+    backed._start = bytes(len(backed._start))
+    backed._of_calls = backed._identity + backed._start
     return function, runs
 
 
@@ -144,6 +148,8 @@ def test_memory_answers_for_ten_seconds_without_a_command(server: Server, other:
         ("invalidate_tags('red')", "listen"),
         ("values.update({1: 7}) or function.cache_refresh(1)", "no"),
         ("function.cache_set(7, 1)", "no"),
+        ("invalidate_namespace('streams')", "no"),
+        ("function.invalidate_where(lambda number: number == 1)", "no"),
     ],
 )
 def test_what_another_process_does_ends_an_answer(
@@ -151,8 +157,9 @@ def test_what_another_process_does_ends_an_answer(
 ) -> None:
     # Nothing but the notice ends it.
     monkeypatch.setattr(_backed, "STALE_S", 3_600.0)
-    for other in running(Other(server, listens)):
-        function, _ = counted(server)
+    keeps = "where" in act
+    for other in running(Other(server, listens, "keep" if keeps else "no")):
+        function, _ = counted(server, keep_arguments=keeps)
         until_live(function)
         assert function(1) == -2 and function(1) == -2
         other.does(act)
