@@ -140,26 +140,28 @@ def test_memory_answers_for_ten_seconds_without_a_command(server: Server, other:
 
 
 @pytest.mark.parametrize(
-    "act, listens",
+    "act, listens, keeps",
     [
-        ("function.invalidate_cache(1)", "listen"),
-        ("function.invalidate_cache(1)", "no"),
-        ("function.cache_clear()", "no"),
-        ("invalidate_tags('red')", "listen"),
-        ("values.update({1: 7}) or function.cache_refresh(1)", "no"),
-        ("function.cache_set(7, 1)", "no"),
-        ("invalidate_namespace('streams')", "no"),
-        ("function.invalidate_where(lambda number: number == 1)", "no"),
+        ("function.invalidate_cache(1)", "listen", "no"),
+        ("function.invalidate_cache(1)", "no", "no"),
+        ("function.cache_clear()", "no", "no"),
+        ("invalidate_tags('red')", "listen", "no"),
+        ("values.update({1: 7}) or function.cache_refresh(1)", "no", "no"),
+        ("values.update({1: 7}) or function.cache_refresh(1)", "no", "keep"),
+        ("function.cache_set(7, 1)", "no", "no"),
+        ("function.cache_set(7, 1)", "no", "keep"),
+        ("function.invalidate_cache(1)", "no", "keep"),
+        ("invalidate_namespace('streams')", "no", "no"),
+        ("function.invalidate_where(lambda number: number == 1)", "no", "keep"),
     ],
 )
 def test_what_another_process_does_ends_an_answer(
-    server: Server, monkeypatch: pytest.MonkeyPatch, act: str, listens: str
+    server: Server, monkeypatch: pytest.MonkeyPatch, act: str, listens: str, keeps: str
 ) -> None:
     # Nothing but the notice ends it.
     monkeypatch.setattr(_backed, "STALE_S", 3_600.0)
-    keeps = "where" in act
-    for other in running(Other(server, listens, "keep" if keeps else "no")):
-        function, _ = counted(server, keep_arguments=keeps)
+    for other in running(Other(server, listens, keeps)):
+        function, _ = counted(server, keep_arguments=keeps == "keep")
         until_live(function)
         assert function(1) == -2 and function(1) == -2
         other.does(act)
