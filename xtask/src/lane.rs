@@ -406,8 +406,8 @@ mod tests {
         let (reader, writer) = io::pipe().unwrap();
         let mut reads = shell("read line; echo \"test result: ok. 4 passed; $line failed;\"");
         reads.stdin(reader);
-        let mut writes = shell("echo 2; echo to the log >&2");
-        writes.stdout(writer);
+        let mut prints = shell("echo 2; echo to the log >&2");
+        prints.stdout(writer);
         let rows = lane.beside(
             &log,
             |lane| {
@@ -417,7 +417,7 @@ mod tests {
             |lane| {
                 let said = shell("echo 1 passed in 1s; echo to the log >&2");
                 lane.run("says", Runner::Pytest, &mut { said });
-                lane.step("writes", |_| Ok(writes.status()?.success()));
+                lane.step("prints", |_| Ok(prints.status()?.success()));
                 lane.not_run("others");
                 Ok(())
             },
@@ -429,7 +429,7 @@ mod tests {
             "== says",
             "1 passed in 1s",
             "to the log",
-            "== writes",
+            "== prints",
             "== others",
         ];
         assert!(
@@ -442,7 +442,7 @@ mod tests {
         };
         assert_eq!(lane.tally, tally);
         let names: Vec<&str> = lane.done.iter().map(|done| &*done.name).collect();
-        assert_eq!(names, ["reads", "says", "writes", "others"]);
+        assert_eq!(names, ["reads", "says", "prints", "others"]);
         assert_eq!(lane.finish(), ExitCode::FAILURE);
     }
 
