@@ -302,3 +302,39 @@ fn suite(
     lane.run(&name, runner, &mut command);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn packages_of_one_virtual_environment_have_one_version() {
+        let checkout = Checkout::find().unwrap();
+        let mut versions: HashMap<String, (String, &str)> = HashMap::new();
+        let all = SUITES.into_iter().chain([python_cache::PACKAGES]);
+        for packages in all.filter(|packages| matches!(packages, Packages::PyPi(_))) {
+            let folder = packages.folder();
+            let path = checkout.root.join(folder).join("requirements.txt");
+            let text = fs::read_to_string(path).unwrap();
+            let pinned = text.lines().filter_map(|line| {
+                let (name, rest) = line.split_once("==")?;
+                Some((name.to_lowercase().replace('_', "-"), rest))
+            });
+            for (name, rest) in pinned {
+                let version = rest
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                // Else each suite would install its own while another one runs.
+                let first = versions
+                    .entry(name.clone())
+                    .or_insert((version.clone(), folder));
+                assert_eq!(version, first.0, "{name} of {folder} and of {}", first.1);
+            }
+        }
+        assert!(versions.len() > 20, "{versions:?}");
+    }
+}
