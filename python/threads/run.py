@@ -22,9 +22,9 @@ TARGET = PYTHON.parent / "target" / "threads"
 TRIPLE = "x86_64-unknown-linux-gnu"
 #: What the interpreter itself is known for.
 SUPPRESSIONS = "Tools/tsan/suppressions_free_threading.txt"
-#: glibc frees what a thread kept for itself once the thread has ended, in `pthread_detach`. It knows
-#: the end from the kernel, which the sanitizer does not see; destructors of that memory look like
-#: a race with its end.
+#: glibc frees what a thread kept for itself once the thread has ended, in `pthread_detach`. It
+#: knows the end from the kernel, which the sanitizer does not see; destructors of that memory look
+#: like a race with its end.
 SUPPRESSED = "race:_dl_deallocate_tls\n"
 
 
