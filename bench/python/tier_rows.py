@@ -107,9 +107,9 @@ def gets(function: Any) -> Side:
     """What a miss in memory asks of the file, without the function around it."""
     backed = function._backed
     keys = [_native.CallKey.of(function, (number,), {}) for number in (1, 2)]
-    first, second = [key.digest(backed._identity) for key in keys]
+    first, second = [key.digest(backed._of_calls) for key in keys]
     read = backed._new_reader().answer
-    assert all(len(read(one, backed._names, True)) == 3 for one in (first, second)), "no hits"
+    assert all(len(read(one, backed._names, True)) == 5 for one in (first, second)), "no hits"
     return loop("f(a, n, True); f(b, n, True)", f=read, a=first, b=second, n=backed._names)
 
 
