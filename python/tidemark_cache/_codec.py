@@ -20,7 +20,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-from tidemark_cache import _exceptions, _models, _native, _tables
+from tidemark_cache import _exceptions, _models, _native, _parts, _tables
 
 _REGISTERED: dict[str, type] = {}
 
@@ -73,6 +73,18 @@ def _time(parts: Any) -> datetime.time:
     return datetime.time(*parts[:5], fold=parts[5])
 
 
+def _fraction(parts: Any) -> fractions.Fraction:
+    if not all(type(part) is int for part in parts):
+        # A short text with an exponent stands for as many digits as it says.
+        raise ValueError("a fraction is made from two integers")
+    return fractions.Fraction(*parts)
+
+
+def _deque(parts: Any) -> "collections.deque[Any]":
+    items, maxlen = parts
+    return collections.deque(_parts.exact(list, items), maxlen)
+
+
 def _of_defaultdict(value: "collections.defaultdict[Any, Any]") -> Any:
     factory: Any = value.default_factory
     if factory is None:
@@ -96,6 +108,7 @@ def _of_memory(value: memoryview) -> Any:
 
 def _memory(parts: Any) -> memoryview:
     form, shape, is_readonly, content = parts
+    content = _parts.exact(bytes, content)
     whole = memoryview(content if is_readonly else bytearray(content))
     if len(shape) == 1:
         return whole if form == "B" else whole.cast(form)
@@ -104,7 +117,8 @@ def _memory(parts: Any) -> memoryview:
 
 def _defaultdict(parts: Any) -> "collections.defaultdict[Any, Any]":
     name, items = parts
-    return collections.defaultdict(None if name is None else _FACTORIES[name], items)
+    factory = None if name is None else _FACTORIES[name]
+    return collections.defaultdict(factory, _parts.exact(dict, items))
 
 
 #: Exact types of the standard library: how they are taken apart, and how they are made again.
@@ -128,7 +142,7 @@ _KNOWN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     decimal.Decimal: _text(decimal.Decimal),
     fractions.Fraction: (
         lambda value: (value.numerator, value.denominator),
-        lambda parts: fractions.Fraction(*parts),
+        _fraction,
     ),
     uuid.UUID: (lambda value: value.bytes, lambda parts: uuid.UUID(bytes=parts)),
     pathlib.PosixPath: _text(pathlib.PosixPath),
@@ -148,7 +162,7 @@ _KNOWN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     collections.Counter: (dict, collections.Counter),
     collections.deque: (
         lambda value: (list(value), value.maxlen),
-        lambda parts: collections.deque(*parts),
+        _deque,
     ),
     **{
         kind: (_exceptions.parts_of, functools.partial(_exceptions.restored, kind))
@@ -239,7 +253,7 @@ def _array(parts: Any) -> Any:
     import numpy
 
     dtype, shape, order, content = parts
-    flat = numpy.frombuffer(bytearray(content), numpy.dtype(dtype))
+    flat = numpy.frombuffer(bytearray(_parts.exact(bytes, content)), numpy.dtype(dtype))
     return flat.reshape(shape, order=order)
 
 
@@ -307,7 +321,13 @@ class Codec:
         return (name, _state(value, kind))
 
     def restore(self, name: str, parts: Any) -> Any:
-        """What ``parts_of`` took apart."""
+        """What ``parts_of`` took apart.
+
+        Raises:
+            Exception: of any kind, when the parts are none of this class.
+        """
+        # A range of a few bytes would be as many items as it says.
+        _parts.check(name, parts)
         known = _BY_NAME.get(name)
         if known is not None:
             return _KNOWN[known][1](parts)

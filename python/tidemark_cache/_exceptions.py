@@ -8,6 +8,8 @@ import builtins
 import struct
 from typing import Any
 
+from tidemark_cache import _parts
+
 #: Made again by their own code, which is the interpreter's.
 BUILT_IN: frozenset[type[BaseException]] = frozenset(
     kind
@@ -40,10 +42,21 @@ def _is_made_by_base(kind: type[BaseException]) -> bool:
 
 def parts_of(value: BaseException) -> Any:
     """What an exception is made from again."""
-    if type(value) in BUILT_IN:
+    kind = type(value)
+    if kind in BUILT_IN:
         reduced: Any = value.__reduce__()
+        if not _is_bounded(kind, reduced[1]):
+            other = type(reduced[1][1]).__name__
+            raise TypeError(f"is a {kind.__name__} of a {other}, which cannot be stored")
         return reduced[1:]
     return (value.args, dict(vars(value)))
+
+
+def _is_bounded(kind: type[BaseException], args: tuple[Any, ...]) -> bool:
+    """Whether what the class goes through in its arguments is in the bytes as a whole."""
+    if not issubclass(kind, (BaseExceptionGroup, SyntaxError)) or len(args) != 2:
+        return True
+    return type(args[1]) in (tuple, list, str)
 
 
 def restored(kind: type[BaseException], parts: Any) -> BaseException:
@@ -52,14 +65,17 @@ def restored(kind: type[BaseException], parts: Any) -> BaseException:
     Raises:
         ValueError: when the parts are those of another class.
     """
+    args = _parts.exact(tuple, parts[0])
     if kind in BUILT_IN:
-        value = kind(*parts[0])
+        if not _is_bounded(kind, args):
+            raise ValueError(f"{kind.__name__} is made from other arguments")
+        value = kind(*args)
         if type(value) is not kind:
             raise ValueError(f"{kind.__name__} is made from other arguments")
         for state in parts[1:]:
             value.__setstate__(state)
         return value
-    args, state = parts
+    (state,) = parts[1:]
     value = BaseException.__new__(kind, *args)
-    vars(value).update(state)
+    vars(value).update(_parts.exact(dict, state))
     return value

@@ -5,6 +5,8 @@ of the class: no validator, no ``__init__`` and no ``__post_init__``.
 import sys
 from typing import Any
 
+from tidemark_cache import _parts
+
 
 def field_names(kind: Any) -> list[str] | None:
     """The fields of a model of pydantic or a struct of msgspec; None for any other class."""
@@ -80,6 +82,8 @@ def restored(kind: Any, state: Any) -> Any:
     if _is_struct(kind):
         return _restored_struct(kind, state)
     fields, extra, private, given = state
+    for part in (fields, extra, private):
+        _parts.exact(dict, {} if part is None else part)
     may_add = (
         kind.model_config.get("extra") if _is_model(kind) else kind.__config__.extra
     ) == "allow"
@@ -88,7 +92,7 @@ def restored(kind: Any, state: Any) -> Any:
         set(fields) <= names
         and set(private or ()) <= set(kind.__private_attributes__)
         and (not extra or may_add)
-        and given <= names | set(extra or ())
+        and _parts.exact(set, given) <= names | set(extra or ())
     )
     if not is_same:
         raise ValueError(f"{kind.__qualname__} has other fields now")

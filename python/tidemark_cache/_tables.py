@@ -10,6 +10,8 @@ import io
 import sys
 from typing import Any
 
+from tidemark_cache import _parts
+
 _POLARS_FRAME, _POLARS_SERIES = "polars.DataFrame", "polars.Series"
 _ARROW_TABLE, _ARROW_BATCH = "pyarrow.Table", "pyarrow.RecordBatch"
 _PANDAS_FRAME, _PANDAS_SERIES = "pandas.DataFrame", "pandas.Series"
@@ -67,7 +69,7 @@ def _polars_bytes(frame: Any, polars: Any) -> bytes:
 
 
 def _polars_frame(content: bytes) -> Any:
-    return _module("polars").read_ipc_stream(io.BytesIO(content))
+    return _module("polars").read_ipc_stream(io.BytesIO(_parts.exact(bytes, content)))
 
 
 def _polars_series(parts: Any) -> Any:
@@ -86,13 +88,20 @@ def _of_arrow(value: Any, kind: type, arrow: Any) -> tuple[str, Any] | None:
 
 
 def _arrow_table(content: bytes) -> Any:
-    with _module("pyarrow").ipc.open_stream(content) as reader:
-        return reader.read_all()
+    with _module("pyarrow").ipc.open_stream(_parts.exact(bytes, content)) as reader:
+        return _validated(reader.read_all())
 
 
 def _arrow_batch(content: bytes) -> Any:
-    with _module("pyarrow").ipc.open_stream(content) as reader:
-        return reader.read_next_batch()
+    with _module("pyarrow").ipc.open_stream(_parts.exact(bytes, content)) as reader:
+        return _validated(reader.read_next_batch())
+
+
+def _validated(table: Any) -> Any:
+    """Looks at every offset: who read a wrong one later would read beyond the memory of the
+    table, and end the process."""
+    table.validate(full=True)
+    return table
 
 
 def _pandas_frame(parts: Any) -> Any:
@@ -102,7 +111,7 @@ def _pandas_frame(parts: Any) -> Any:
     numbered = {number: _array(array) for number, array in enumerate(arrays)}
     frame = pandas.DataFrame(numbered, index=_restored_index(index), copy=False)
     frame.columns = _restored_index(columns)
-    frame.attrs.update(attributes)
+    frame.attrs.update(_parts.exact(dict, attributes))
     return frame
 
 
@@ -110,7 +119,7 @@ def _pandas_series(parts: Any) -> Any:
     pandas = _module("pandas")
     index, array, name, attributes = parts
     series = pandas.Series(_array(array), index=_restored_index(index), name=name, copy=False)
-    series.attrs.update(attributes)
+    series.attrs.update(_parts.exact(dict, attributes))
     return series
 
 
@@ -120,9 +129,14 @@ def _index(index: Any) -> Any:
     if kind is pandas.RangeIndex:
         return ("range", index.start, index.stop, index.step, index.name)
     if kind is pandas.MultiIndex:
-        levels = [_index(level) for level in index.levels]
+        # Item by item: levels are gone through when they are read, however long a range is.
+        levels = [_items(level) for level in index.levels]
         codes = [codes.copy() for codes in index.codes]
         return ("multi", levels, codes, list(index.names))
+    return _items(index)
+
+
+def _items(index: Any) -> Any:
     return ("index", _column(index), getattr(index, "freqstr", None), index.name)
 
 
@@ -134,6 +148,8 @@ def _restored_index(parts: Any) -> Any:
         return pandas.RangeIndex(start, stop, step, name=name)
     if form == "multi":
         levels, codes, names = parts
+        if any(level[0] != "index" for level in levels):
+            raise ValueError("a level is not made from its items")
         whole = [_restored_index(level) for level in levels]
         return pandas.MultiIndex(whole, codes, names=names)
     array, rhythm, name = parts
@@ -175,6 +191,13 @@ def _mask(values: Any) -> Any:
 def _array(parts: Any) -> Any:
     numpy, pandas = _module("numpy"), _module("pandas")
     form, content, *more = parts
+    if form in ("plain", "zoned", "categories", "masked"):
+        content = _parts.exact(numpy.ndarray, content)
+        if content.ndim != 1:
+            # A single value would stand for as many as the index has.
+            raise ValueError(f"a column has {content.ndim} dimensions, and not one")
+    else:
+        content = _parts.exact(list, content)
     if form == "plain":
         return content
     if form == "objects":
