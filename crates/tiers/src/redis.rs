@@ -123,6 +123,8 @@ pub struct RedisTier {
     route: RedisRoute,
     /// What all its keys begin with.
     key_prefix: String,
+    /// What its channels begin with.
+    channel_prefix: String,
     /// The Sentinel, or the server of a Cluster, that knew the server last.
     first_asked: AtomicUsize,
     settings: TierServer,
@@ -247,9 +249,16 @@ impl RedisTier {
             RedisRoute::Cluster(_) => format!("{{tidemark:{prefix}}}"),
             _ => prefix.clone(),
         };
+        let channel_prefix = match route.database() {
+            0 => prefix.clone(),
+            // All databases of a server have the same channels, and each has numbers of its own:
+            // what is invalidated in another one would be a gap.
+            number => format!("{prefix}{number}:"),
+        };
         Ok(RedisTier {
             route,
             key_prefix,
+            channel_prefix,
             first_asked: AtomicUsize::new(0),
             idle: IdleConnections::new(&host, settings.idle_max),
             tokens: ByProcess::new(&host),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tiers::{ListenEvent, Lookup, NotingTier, RedisTier, Tier, TierError, TierFault};
+use tiers::{ListenEvent, ListingTier, Lookup, NotingTier, RedisTier, Tier, TierError, TierFault};
 
 mod support;
 
@@ -207,16 +207,36 @@ fn server_without_memory_deletes_and_numbers_it() {
 }
 
 #[test]
+fn invalidations_in_another_database_are_no_gap() {
+    let server = RedisServer::start(&[]);
+    let first = tier(&server.url());
+    let second = tier(&format!("{}?db=1", server.url()));
+    let in_first = Listening::start(&server.url());
+    let in_second = Listening::start(&format!("{}?db=1", server.url()));
+    let (run, other_run) = (in_first.run_after(0), in_second.run_after(0));
+    for _ in 0..5 {
+        second.delete_noted(b"k", b"deleted").unwrap();
+    }
+    first.delete_noted(b"k", b"deleted").unwrap();
+    in_first.caught_up(run);
+    in_second.caught_up(other_run);
+    let heard = |one: &Listening| (one.notices.load(Ordering::SeqCst), one.beginnings());
+    assert_eq!((heard(&in_first), heard(&in_second)), ((1, 1), (5, 1)));
+    in_first.end().unwrap();
+    in_second.end().unwrap();
+}
+
+#[test]
 fn user_with_the_rights_of_the_guide_has_a_stream() {
     let server = RedisServer::start(&[]);
     let rights = "+GET +PTTL +SET +DEL +GETRANGE +TIME +HINCRBY +HSETNX +HGET +HMGET +EVALSHA \
-                  +EVAL +SCRIPT +PUBLISH +SUBSCRIBE +PING";
+                  +EVAL +SCRIPT +PUBLISH +SUBSCRIBE +PING +SCAN +SELECT";
     let mut set = vec![
         "ACL", "SETUSER", "user", "on", ">right", "~test:*", "&test:*",
     ];
     set.extend(rights.split_whitespace());
     assert_eq!(said(&server, &set).trim(), "OK");
-    let url = format!("{}?user=user&pass=right", server.url());
+    let url = format!("{}?user=user&pass=right&db=1", server.url());
     let other = tier(&url);
     let listening = Listening::start(&url);
     let run = listening.run_after(0);
@@ -227,6 +247,8 @@ fn user_with_the_rights_of_the_guide_has_a_stream() {
     other
         .set_noted(b"k", b"w", None, None, b"replaced")
         .unwrap();
+    let listed = other.list(b"k", 1, 0).unwrap();
+    assert_eq!(listed.entries[0].value_start, b"w");
     assert!(other.delete_noted(b"k", b"deleted").unwrap());
     listening.until(|| listening.notices.load(Ordering::SeqCst) == 2);
     listening.caught_up(run);

@@ -211,6 +211,16 @@ impl RedisRoute {
         }
     }
 
+    /// The number of the database that the entries are in.
+    pub fn database(&self) -> i64 {
+        match self {
+            RedisRoute::Server(server) | RedisRoute::Sentinels { server, .. } => {
+                server.info.redis_settings().db()
+            }
+            RedisRoute::Cluster(_) => 0,
+        }
+    }
+
     fn places(&self) -> impl Iterator<Item = &RedisPlace> {
         let (first, others) = match self {
             RedisRoute::Server(place) => (Some(place), [].as_slice()),

@@ -26,12 +26,12 @@ const SAID_BYTES_MAX: usize = 1 << 20;
 
 impl RedisTier {
     fn channel(&self) -> String {
-        format!("{}invalidated", self.settings.prefix)
+        format!("{}invalidated", self.channel_prefix)
     }
 
     /// Where it is said that a lease was given back.
     pub fn released_channel(&self) -> String {
-        format!("{}released", self.settings.prefix)
+        format!("{}released", self.channel_prefix)
     }
 
     /// Adds to a script that changes `key` what has the change numbered and announced.
