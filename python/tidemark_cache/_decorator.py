@@ -151,6 +151,7 @@ def _decorated(function: Any, config: CacheConfig) -> Any:
     cached._backed = backed
     if backed is not None:
         backed.cached = cached
+    cached._parameters = len(parameters["names"])
     cached._maxsize = settings["entries_max"]
     cached._flight_wait_s = settings["flight_wait"]
     cached._is_async = is_async

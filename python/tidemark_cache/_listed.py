@@ -29,6 +29,10 @@ _WALK_S = 30.0
 #: Calls that are remembered before their entries are deleted. With more, the whole function is
 #: forgotten.
 _MEANT_MAX = 100_000
+#: Entries of these calls, of which each may have had other tags at other times.
+_KEYS_MAX = 1_000_000
+#: Of which a key has the arguments as they are, and not as bytes.
+_PLAIN = (int, str, bytes, float, bool, type(None))
 #: So often what finds a part of a file locked is tried again.
 _TRIES = 10
 
@@ -86,6 +90,7 @@ class ListedEntries:
         self._notice = _listening.head_of(_listening.FUNCTIONS) + backed._identity
         self._own_tags = backed._own_tags_of is not None
         self._codec = backed._codec
+        self._parameters: int = backed.cached._parameters
         self._end_s = time.monotonic() + _WALK_S
 
     def delete_where(self, predicate: Callable[..., Any]) -> int:
@@ -140,17 +145,25 @@ class ListedEntries:
                     meant.add(call)
             if len(meant) > _MEANT_MAX:
                 raise TooMuchError(f"more than {_MEANT_MAX} calls are meant")
+            if len(keys) > _KEYS_MAX:
+                raise TooMuchError(f"more than {_KEYS_MAX} entries are meant")
         return keys
 
     def _slice(self, tier: int, cursor: int) -> tuple[list[tuple[bytes, bytes]], int | None]:
         return _native.list_entries(self._stack, tier, self._start, self._own_tags, cursor)
 
     def _is_meant(self, kept: bytes, predicate: Callable[..., Any]) -> bool:
-        if not kept:
-            return True
+        arguments = self._arguments(kept) if kept else None
+        return arguments is None or bool(predicate(*arguments))
+
+    def _arguments(self, kept: bytes) -> tuple[Any, ...] | None:
+        """What was kept; None for what can be the arguments of no call: damaged bytes, those of
+        another version, of a function of this name that has other parameters, or of a program
+        that is none of ours. A predicate could make nothing of them but an error."""
         try:
             arguments = _native.loads(kept, self._codec)
-        except ValueError:
-            # Damaged, or of another version.
-            return True
-        return bool(predicate(*arguments))
+        except Exception:
+            return None
+        if type(arguments) is not tuple or len(arguments) != self._parameters:
+            return None
+        return arguments if all(type(one) in _PLAIN for one in arguments) else None
