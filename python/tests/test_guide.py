@@ -32,6 +32,18 @@ def test_first_session_runs_as_the_page_says(page: str, heading: str) -> None:
         assert rest != said.strip() and (not rest or rest.startswith(":")), (line, answer)
 
 
+def test_programs_of_the_guide_run_in_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (ROOT / "docs/guides/python-cache.md").read_text()
+    programs = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    assert len(programs) > 8
+    module = types.ModuleType("shop")
+    monkeypatch.setitem(sys.modules, "shop", module)
+    for program in programs:
+        exec(program, vars(module))
+    cached = [name for name, one in vars(module).items() if hasattr(one, "cache_info")]
+    assert {"rates", "prices", "weight", "stock", "visits", "user"} <= set(cached)
+
+
 def test_guide_names_every_setting_and_attribute() -> None:
     guide = (ROOT / "docs/guides/python-cache.md").read_text()
     settings = tidemark_cache._settings._NAMES  # type: ignore[attr-defined]
