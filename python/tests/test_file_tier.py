@@ -388,3 +388,23 @@ def test_large_answer_goes_into_memory_when_it_is_asked_for_again(backend: FileB
         thread.join()
     assert answers == [list(range(2_000))] * 8
     assert len({id(answer) for answer in answers}) == 8 and runs == [1, 2]
+
+
+@pytest.mark.parametrize("folder, kind, words", [
+    ("", ValueError, "at least one character"),
+    ("a\0b", ValueError, "none of code 0"),
+    (b"a", TypeError, "folder must be a path, not bytes"),
+    (os.scandir, TypeError, "folder must be a path, not builtin"),
+], ids=repr)  # fmt: skip
+def test_folder_that_can_be_none_is_refused_at_once(folder: Any, kind: Any, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        FileBackend(folder=folder)
+
+
+def test_folder_of_bytes_is_refused_at_once() -> None:
+    class Folder:
+        def __fspath__(self) -> bytes:
+            return b"a"
+
+    with pytest.raises(TypeError, match="folder must be a path of str, not of bytes"):
+        FileBackend(folder=Folder())  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tidemark_cache import cache
+from tidemark_cache import _refresh, cache
 
 
 def until(is_so: Callable[[], Any]) -> None:
@@ -357,7 +357,7 @@ def test_jitter_spreads_the_ends_of_lifetimes() -> None:
 def test_exit_is_silent_and_prompt_with_refreshes_under_way() -> None:
     program = """
 import time
-from tidemark_cache import cache
+from tidemark_cache import _refresh, cache
 @cache(ttl=60, refresh_ahead=0.0)
 def read(number):
     if started: time.sleep(600)
@@ -435,3 +435,14 @@ def test_refresh_on_request_that_an_invalidation_overtakes_stores_nothing(forget
         assert await row(1) == "new"
 
     asyncio.run(main())
+
+
+def test_refresh_that_no_loop_takes_changes_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = object()
+    monkeypatch.setattr(_refresh._async, "start_apart", lambda _: False)
+    monkeypatch.setitem(_refresh._tasks, id(function), 2)
+
+    async def refresh() -> None: ...
+
+    _refresh.start(function, refresh)
+    assert _refresh._tasks[id(function)] == 2

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tidemark_cache import (
+    CacheConfig,
     FileBackend,
     _backed,
     _functions,
@@ -338,3 +339,38 @@ def test_namespaces_are_forgotten_by_prefix(backend: Any) -> None:
     for function in (first, second, other):
         function(1)
     assert runs == [1, 1] and other_runs == [1]
+
+
+def test_iterators_of_names_are_gone_through_once(backend: Any) -> None:
+    config = CacheConfig(tags=(tag for tag in ["red"]), ignore=iter(["page"]))
+    assert hash(config) == hash(CacheConfig(tags=["red"], ignore=["page"]))
+    for settings in ({"config": config}, {"tags": (tag for tag in ["red"])}):
+        runs: list[int] = []
+
+        @cache(backend=backend, namespace="names", version=1, **settings)
+        def function(number: int, page: int = 1) -> int:
+            runs.append(number)
+            return number
+
+        function(1), function(1)
+        assert invalidate_tags("red")
+        function(1)
+        assert runs == [1, 1], settings
+        function.cache_clear()
+
+
+@pytest.mark.parametrize("wrong, words", [
+    ({"tags": 3}, "tags must be several str, not int"),
+    ({"tags": "red"}, r"tags must be several str, not one: write \['red'\]"),
+    ({"namespaces": b"a"}, "namespaces must hold str, not int"),
+    ({"namespaces": None}, "namespaces must be several str, not NoneType"),
+], ids=str)  # fmt: skip
+def test_names_of_writers_are_refused_by_the_name_of_their_setting(
+    wrong: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        invalidates(**wrong)
+    if "tags" in wrong:
+        written = invalidates(tags=lambda: wrong["tags"])(lambda: None)
+        with pytest.raises(TypeError, match=words):
+            written()

@@ -232,6 +232,62 @@ def test_notices_that_are_none_are_ignored(
     assert not function.cache_contains(1)
 
 
+def test_listener_is_ticked_once_a_second_however_much_it_hears(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listeners = _listening.Listeners()
+    now_s = itertools.count(0, 0.125)
+
+    own = threading.current_thread()
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            # Listeners of other tests may still run.
+            is_own = threading.current_thread() is own
+            return next(now_s) if is_own else time.monotonic()
+
+    class Tier:
+        def listen(self, take: Any) -> None:
+            # It hears something eight times a second, for ten seconds.
+            for _ in range(80):
+                assert take(b"")
+            listeners.is_over.set()
+            assert not take(b"")
+
+    ticks: list[Any] = []
+
+    class Listener:
+        def on_tick(self, backend: Any) -> None:
+            ticks.append(backend)
+
+    monkeypatch.setattr(_listening, "time", Clock)
+    monkeypatch.setattr(_listening._tiers, "noting_tier_of", lambda _: Tier())
+    listeners._run("tier", Listener())  # type: ignore[arg-type]
+    # The last one as the thread ends.
+    assert ticks == ["tier"] * 11
+
+
+def test_gap_of_one_tier_clears_no_memory_of_others(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_listening.Listeners, "start", lambda *_: None)
+    backend, other = RedisBackend(server.url), RedisBackend(server.url, prefix="other")
+
+    def function(number: int) -> int:
+        return number
+
+    first, second = (
+        cache(function, backend=one, namespace="gap", version=1) for one in (backend, other)
+    )
+    first(1), second(1)
+    listener = _functions.MemoryListener()
+    listener.on_gap(other)
+    assert first.cache_contains(1) and not second.cache_contains(1)
+    listener.on_gap(backend)
+    assert not first.cache_contains(1)
+
+
 class Held:
     """Stands for a call whose answer memory holds, or not."""
 

@@ -303,7 +303,11 @@ def test_redis_address_is_checked_and_never_shown() -> None:
         ("redis://:secret@host:99999", {}, "the port from 1 to 65535"),
         ("rediss://:secret@host?tls_ca=secret", {}, "may have no parameters"),
         ("redis://host", {"prefix": "p" * 101}, "100 characters, not 101"),
-        ("redis://host", {"timeout": -1}, "timeout must be from 0"),
+        ("redis://host", {"timeout": -1}, "timeout must be from 0.001"),
+        ("redis://host", {"timeout": 0}, "timeout must be from 0.001"),
+        ("redis://host", {"connect_timeout": 0.0004}, "connect_timeout must be from 0.001"),
+        ("redis://host", {"prefix": "\udc80"}, "prefix must be a text that UTF-8 has bytes for"),
+        ("redis://\udc80", {}, "url must be a text that UTF-8 has bytes for"),
         ("redis://host", {"connections": 0}, "connections must be from 1"),
     ]
     for url, settings, words in wrongs:
@@ -588,3 +592,44 @@ def test_async_call_that_waits_for_another_process_is_woken(
         answer = asyncio.run(slow(1))
     assert answer == leader.pid and released
     assert leader.wait() == 0
+
+
+def test_arguments_of_a_call_that_is_cancelled_are_not_kept(server: Server) -> None:
+    began, is_over = threading.Event(), threading.Event()
+
+    def leads(number: int) -> int:
+        began.set()
+        is_over.wait(60)
+        return number
+
+    async def follows(number: int) -> int:
+        return number
+
+    follows.__qualname__ = leads.__qualname__
+    # With other rules, so that it has leases of its own, as another process has.
+    settings: dict[str, Any] = {"backend": server.url, "namespace": "wait", "version": 1}
+    leader = cache(leads, circuit_breaker=False, **settings)
+    follower: Any = cache(follows, **settings)
+    thread = threading.Thread(target=leader, args=(1,))
+    thread.start()
+    assert began.wait(60)
+
+    async def main() -> None:
+        running = follower._backed._recent._running
+        task = asyncio.ensure_future(follower(1))
+        end = time.monotonic() + 30
+        while not running:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while running:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.001)
+
+    try:
+        asyncio.run(main())
+    finally:
+        is_over.set()
+        thread.join()

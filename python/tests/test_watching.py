@@ -153,6 +153,9 @@ def test_tool_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
         (["watch", "--count", "-1"], "must be a whole number from 1"),
         (["watch", "--count", "9" * 100], "must be a whole number from 1"),
         (["inspect", "--interval", "1"], "unrecognized arguments"),
+        (["inspect", "--folder", ""], "folder must have at least one character"),
+        (["clear", "--namespace", ""], "namespace must have from 1 to 200 characters"),
+        (["clear", "--prefix", "a.b.c.d.e"], "a prefix may have 4"),
     ]:
         with pytest.raises(SystemExit) as ended:
             __main__.main(words)
@@ -168,6 +171,13 @@ def test_tool_says_that_there_is_no_file(
         said = capsys.readouterr()
         assert said.out == "" and "there is no cache file" in said.err
         assert not (tmp_path / "none").exists()
+
+
+def test_pipe_among_the_counts_is_passed_over(tmp_path: pathlib.Path) -> None:
+    backend = FileBackend(folder=tmp_path)
+    os.mkfifo(tmp_path / "a.counts")
+    _watching.CountsFile(backend, "b").write({"f": _watching.Watched(1, 2, 3)})
+    assert _watching.counted(backend) == {("b.counts", "f"): _watching.Watched(1, 2, 3)}
 
 
 def test_watch_ends_when_nobody_reads_it(tmp_path: pathlib.Path) -> None:

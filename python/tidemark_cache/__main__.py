@@ -4,9 +4,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tidemark_cache import _invalidation, _native, _tiers, _watching
+from tidemark_cache import _invalidation, _namespaces, _native, _tiers, _watching
 from tidemark_cache._tiers import FileBackend
 
 _EXAMPLES = """examples:
@@ -35,13 +35,16 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, what in _COMMANDS.items():
         command = commands.add_parser(name, help=what, description=f"{what.capitalize()}.")
-        command.add_argument("--folder", help="the folder of the file, if not the default one")
+        command.add_argument(
+            "--folder", type=_folder, help="the folder of the file, if not the default one"
+        )
         if name == "clear":
             command.add_argument(
-                "--namespace", action="append", default=[], help="only entries of this namespace"
-            )
+                "--namespace", action="append", default=[], type=_namespace,
+                help="only entries of this namespace",
+            )  # fmt: skip
             command.add_argument(
-                "--prefix", action="append", default=[],
+                "--prefix", action="append", default=[], type=_prefix,
                 help="only those of each namespace that begins so: see invalidate_namespace",
             )  # fmt: skip
             command.add_argument(
@@ -55,6 +58,27 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
                 "--count", type=_count, help="looks after which it ends (no end)"
             )
     return parser.parse_args(words)
+
+
+def _folder(text: str) -> str:
+    return _checked(text, lambda: FileBackend(folder=text))
+
+
+def _namespace(text: str) -> str:
+    return _checked(text, lambda: _namespaces.names_to_forget(_namespaces.checked(text), False))
+
+
+def _prefix(text: str) -> str:
+    return _checked(text, lambda: _namespaces.names_to_forget(_namespaces.checked(text), True))
+
+
+def _checked(text: str, check: Callable[[], object]) -> str:
+    """Before the first of several is carried out."""
+    try:
+        check()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -112,15 +136,11 @@ def _clear(backend: FileBackend, tier: _native.SharedFile, arguments: argparse.N
         return 0
     named = [(name, False) for name in arguments.namespace]
     named += [(name, True) for name in arguments.prefix]
-    try:
-        done = [
-            _invalidation.invalidate_namespace(name, prefix=prefix, backend=backend)
-            for name, prefix in named
-        ]
-        done.append(_invalidation.invalidate_tags(*arguments.tag, backend=backend))
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+    done = [
+        _invalidation.invalidate_namespace(name, prefix=prefix, backend=backend)
+        for name, prefix in named
+    ]
+    done.append(_invalidation.invalidate_tags(*arguments.tag, backend=backend))
     # What failed was logged to standard error.
     return 0 if all(done) else 1
 

@@ -154,17 +154,21 @@ class BackedFunction:
                 apart = _async.in_thread if self._is_slow else _async.at_once
                 call = (args, kwargs)
                 options = self._options_now(False)
-                if self._in_loop is not None and options.is_usual:
-                    answer = await self._look_up_in_loop(self._in_loop, args, kwargs)
-                    if answer is not None:
-                        _native.decide(*answer)
-                        return answer[0]
-                reading = await apart(self._look_up, args, kwargs, options)
-                if isinstance(reading, tuple):
-                    _native.decide(*reading)
-                    return reading[0]
-                while reading.wait_s and await _waiting.pause(reading.call, reading.wait_s):
-                    await apart(self._go_on, reading)
+                try:
+                    if self._in_loop is not None and options.is_usual:
+                        answer = await self._look_up_in_loop(self._in_loop, args, kwargs)
+                        if answer is not None:
+                            _native.decide(*answer)
+                            return answer[0]
+                    reading = await apart(self._look_up, args, kwargs, options)
+                    if isinstance(reading, tuple):
+                        _native.decide(*reading)
+                        return reading[0]
+                    while reading.wait_s and await _waiting.pause(reading.call, reading.wait_s):
+                        await apart(self._go_on, reading)
+                except BaseException:
+                    self._given_up(args, kwargs)
+                    raise
                 if reading.found is not None:
                     return self._answer(reading, call)
                 if reading.is_elsewhere:
@@ -225,6 +229,12 @@ class BackedFunction:
         """The call is not under way any more, and memory may have its answer."""
         if self._recent is not None and reading.key is not None:
             self._recent.end(reading.digest, reading.key)
+
+    def _given_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Cancelled: its arguments are kept for no invalidation any more."""
+        key = _native.CallKey.of(self.cached, args, kwargs)
+        if self._recent is not None and key is not None:
+            self._recent.end(key.digest(self._of_calls), key)
 
     def _opened(self) -> _native.StackOfTiers:
         # Found once: what a path means depends on the environment and the working folder.
@@ -289,7 +299,7 @@ class BackedFunction:
                 reader = self._new_reader()
             answer = reader.answer(digest, names, options.blocks)
         except Exception as error:
-            self._failed(*_failure_of(error))
+            self._failed(*_tiers.failure_of(error))
             return Reading(options, key, digest)
         if len(answer) == 5:
             self.hits += 1
@@ -324,15 +334,9 @@ class BackedFunction:
         try:
             future = reads.ask(self._reader or self._new_reader(), digest, names)
         except Exception as error:
-            self._failed(*_failure_of(error))
+            self._failed(*_tiers.failure_of(error))
             return None
-        try:
-            answer: Any = None if future is None else await future
-        except BaseException:
-            # Cancelled: its arguments are kept for no invalidation any more.
-            if self._recent is not None:
-                self._recent.end(digest, key)
-            raise
+        answer: Any = None if future is None else await future
         if answer is None:
             return None
         if len(answer) == 2:
@@ -383,7 +387,7 @@ class BackedFunction:
                 options.serves_old,
             )
         except Exception as error:
-            self._failed(*_failure_of(error))
+            self._failed(*_tiers.failure_of(error))
             return reading
         self._take_all(reading, answer)
         return reading
@@ -409,7 +413,7 @@ class BackedFunction:
                 reading.call, self._codec, reading.options.least_ms, reading.options.serves_old
             )
         except Exception as error:
-            self._failed(*_failure_of(error))
+            self._failed(*_tiers.failure_of(error))
             return
         self._take(reading, found, old, next_ms)
         reading.begin_s = time.monotonic()
@@ -576,7 +580,7 @@ class BackedFunction:
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
-            self._failed(*_failure_of(error))
+            self._failed(*_tiers.failure_of(error))
             return None
         self._count(call.troubles())
         return is_kept
@@ -593,7 +597,7 @@ class BackedFunction:
             try:
                 is_kept = self._opened().store_frame(call, frame, lifetime_ms, tags, notice)
             except Exception as error:
-                self._failed(*_failure_of(error))
+                self._failed(*_tiers.failure_of(error))
                 return None
             self._count(call.troubles())
             return is_kept
@@ -664,7 +668,7 @@ class BackedFunction:
         except TypeError as error:
             raise TypeError(f"{self.function.__qualname__}: {error}") from None
         except Exception as error:
-            self._failed(*_failure_of(error))
+            self._failed(*_tiers.failure_of(error))
         if is_kept is False:
             return 0.0
         return now_s + (STALE_S if lifetime_s is None else min(STALE_S, lifetime_s))
@@ -685,7 +689,7 @@ class BackedFunction:
                 notice = self._notice_of(digest)
                 was_there, failures = self._opened().delete(digest, names, notice)
             except Exception as error:
-                was_there, failures = False, [_failure_of(error)]
+                was_there, failures = False, [_tiers.failure_of(error)]
             called = self._names_of_call(digest)
             _functions.forget_twins(self, _listening.CALL, called)
             if not self._are_none(failures):
@@ -705,7 +709,7 @@ class BackedFunction:
         try:
             failures = self._opened().forget(names, are_tags, _listening.head_of(kind))
         except Exception as error:
-            failures = [_failure_of(error)]
+            failures = [_tiers.failure_of(error)]
         if not are_tags:
             _functions.forget_twins(self, kind, names)
         if not self._are_none(failures):
@@ -764,7 +768,7 @@ class BackedFunction:
         try:
             states = self._opened().states()
         except Exception as error:
-            states = [_failure_of(error)[1]] * len(self.rules[0])
+            states = [_tiers.failure_of(error)[1]] * len(self.rules[0])
         names = _tiers.names_of(self.rules[0])
         return {
             name: "healthy" if why is None else f"degraded: {why}"
@@ -791,9 +795,3 @@ class BackedFunction:
 
         log = logging.getLogger("tidemark_cache")
         log.warning("a tier of %s failed (%s): %s", self.function.__qualname__, kind, text)
-
-
-def _failure_of(error: Exception) -> tuple[str, str]:
-    text = str(error.args[-1]) if error.args else repr(error)
-    is_tier = isinstance(error, _native.TierFailure)
-    return (error.args[0] if is_tier else type(error).__name__, text)

@@ -37,14 +37,14 @@ def forget(names: bytes, are_tags: bool, others: tuple[_tiers.Backend, ...] | No
 
 
 def _forget_in(backends: tuple[_tiers.Backend, ...], names: bytes, are_tags: bool) -> bool:
-    from tidemark_cache._backed import STALE_S, _failure_of
+    from tidemark_cache._backed import STALE_S
 
     kind = _listening.TAGS if are_tags else _listening.FUNCTIONS
     try:
         stack = _tiers.stack_of(backends, None, None, STALE_S)
         failures = stack.forget(names, are_tags, _listening.head_of(kind))
     except Exception as error:
-        failures = [_failure_of(error)]
+        failures = [_tiers.failure_of(error)]
     for fault, text in failures:
         import logging
 
@@ -93,10 +93,10 @@ class MemoryListener:
             if backend in function.rules[0] and function.cached is not None:
                 function.on_invalidation(kind, names)
 
-    def on_gap(self) -> None:
+    def on_gap(self, backend: _tiers.NotingBackend) -> None:
         # Memory may have anything of it.
         for function in all_functions():
-            if function._notifying and function.cached is not None:
+            if backend in function.rules[0] and function.cached is not None:
                 function.cached._forget_in_memory()
 
     def on_tick(self, backend: _tiers.NotingBackend) -> None:

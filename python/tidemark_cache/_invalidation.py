@@ -135,7 +135,7 @@ def invalidates(
     for function in functions:
         _check_cached(function)
     tags_of: _OfCall = tags if callable(tags) else _always(tags)
-    names = tuple(map(_namespaces.checked, _strings(namespaces)))
+    names = tuple(map(_namespaces.checked, _settings.strings("namespaces", namespaces)))
     tiers = _tiers_of(backend)
     if calls is not None and not callable(calls):
         raise TypeError(f"calls must be callable, not {type(calls).__name__}")
@@ -145,7 +145,7 @@ def invalidates(
     def work_of(args: Any, kwargs: Any) -> Callable[[], None]:
         # Before the writer runs, which may change its arguments: what is wrong with these
         # callables shall keep it from writing.
-        tags_now = _strings(tags_of(*args, **kwargs))
+        tags_now = _settings.strings("tags", tags_of(*args, **kwargs))
         calls_now = [_checked_call(one) for one in calls(*args, **kwargs)] if calls else []
 
         def work() -> None:
@@ -190,18 +190,8 @@ def _writer(writer: Any, work_of: Callable[[Any, Any], Callable[[], None]]) -> A
 
 
 def _always(tags: Iterable[str]) -> _OfCall:
-    kept = _strings(tags)
+    kept = _settings.strings("tags", tags)
     return lambda *_, **__: kept
-
-
-def _strings(values: Iterable[Any]) -> tuple[str, ...]:
-    if isinstance(values, str):
-        raise TypeError(f"give several str, not one: write [{values!r}]")
-    strings = tuple(values)
-    for string in strings:
-        if not isinstance(string, str):
-            raise TypeError(f"a tag or namespace must be a str, not {type(string).__name__}")
-    return strings
 
 
 def _check_cached(function: Any) -> None:

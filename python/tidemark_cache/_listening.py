@@ -8,6 +8,7 @@ its 3 seconds: Redis numbers them, and memory keeps for longer what no missing n
 import atexit
 import os
 import threading
+import time
 from typing import Protocol
 
 from tidemark_cache import _native, _tiers
@@ -25,9 +26,9 @@ _NAMES_IN_FILE_MAX = 2
 #: What a notice is about: functions and namespaces, tags, or one call, as its function and its key.
 FUNCTIONS, TAGS, CALL = b"f", b"t", b"c"
 
-#: How often memory is tidied and counts are written, in calls of a listener, of which each comes
-#: after 0.2 s at most.
-_TIDY_CALLS = 5
+#: Seconds after which memory is tidied and counts are written. A listener is called more often:
+#: some times a second without a notice, and for each notice.
+_TICK_S = 1.0
 
 
 class Listener(Protocol):
@@ -38,7 +39,7 @@ class Listener(Protocol):
     ) -> None:
         """Another process has invalidated these."""
 
-    def on_gap(self) -> None:
+    def on_gap(self, backend: _tiers.NotingBackend) -> None:
         """Notices may have been missed: a connection has ended, or a number is missing."""
 
     def on_tick(self, backend: _tiers.NotingBackend) -> None:
@@ -76,21 +77,23 @@ class Listeners:
     def _run(self, backend: _tiers.NotingBackend, listener: Listener) -> None:
         server = _tiers.noting_tier_of(backend)
         pause_s = _PAUSE_S[0]
-        calls = beginnings = 0
+        beginnings = 0
+        ticked_s = time.monotonic()
 
         def take(notice: bytes | None) -> bool:
-            nonlocal pause_s, calls, beginnings
-            calls += 1
+            nonlocal pause_s, beginnings, ticked_s
             if self.is_over.is_set():
                 return False
             if notice is None:
                 pause_s = _PAUSE_S[0]
                 beginnings += 1
                 if beginnings > 1:
-                    listener.on_gap()
+                    listener.on_gap(backend)
             elif (found := opened(notice, self.sender)) is not None:
                 listener.on_invalidation(backend, *found)
-            if calls % _TIDY_CALLS == 0:
+            now_s = time.monotonic()
+            if now_s - ticked_s >= _TICK_S:
+                ticked_s = now_s
                 listener.on_tick(backend)
             return True
 

@@ -177,19 +177,22 @@ def start(function: Any, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
     if _tasks.get(number, 0) >= _REFRESHES_MAX:
         return
 
+    def ended() -> None:
+        _tasks[number] -= 1
+        if not _tasks[number]:
+            del _tasks[number]
+
     async def counted() -> None:
         try:
             await make()
         finally:
-            _tasks[number] -= 1
-            if not _tasks[number]:
-                del _tasks[number]
+            ended()
 
     _tasks[number] = _tasks.get(number, 0) + 1
     coroutine = counted()
     if not _async.start_apart(coroutine):
         coroutine.close()
-        _tasks.pop(number, None)
+        ended()
 
 
 def begin(cached: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -81,6 +81,10 @@ class CacheConfig:
         for name in settings:
             _check_name(name)
         vars(self).update(settings)
+        for name in _STRINGS & settings.keys():
+            # Here and no more: an iterator has its items once.
+            if not callable(settings[name]):
+                vars(self)[name] = strings(name, settings[name])
         # All that can be wrong is found while decorating, and here already.
         native(self)
         if self.backend is not None and not in_environment(self.backend):
@@ -115,6 +119,8 @@ class CacheConfig:
 
 
 _NAMES = tuple(CacheConfig.__annotations__)
+#: Those that are several str.
+_STRINGS = {"ignore", "tags"}
 
 
 def _fields(config: CacheConfig) -> tuple[Any, ...]:
@@ -209,10 +215,10 @@ def native(config: CacheConfig) -> dict[str, Any]:
         "budget": budget,
         "copy": config.copy,
         "key": config.key,
-        "ignore": _strings("ignore", config.ignore),
+        "ignore": strings("ignore", config.ignore),
         "policy": _policy(ttl if callable(ttl) else None, config.when, config.unless),
         "errors": _errors(config.cache_errors, seconds("error_ttl", config.error_ttl)),
-        "tags": () if callable(config.tags) else _strings("tags", config.tags),
+        "tags": () if callable(config.tags) else strings("tags", config.tags),
         "tags_of": config.tags if callable(config.tags) else None,
         "on_evict": config.on_evict,
         "flight_wait": seconds("flight_wait", config.flight_wait),
@@ -332,14 +338,19 @@ def _namespace(name: object) -> None:
         raise ValueError(f"namespace {name!r} is reserved")
 
 
-def _strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
+def strings(name: str, values: Iterable[Any]) -> tuple[str, ...]:
+    """Several str, checked; what is none of them is an error by this name."""
     if isinstance(values, str):
         raise TypeError(f"{name} must be several str, not one: write [{values!r}]")
-    strings = tuple(values)
-    for string in strings:
+    try:
+        items = iter(values)
+    except TypeError:
+        raise TypeError(f"{name} must be several str, not {type(values).__name__}") from None
+    several = tuple(items)
+    for string in several:
         if not isinstance(string, str):
             raise TypeError(f"{name} must hold str, not {type(string).__name__}")
-    return strings
+    return several
 
 
 def _policy(

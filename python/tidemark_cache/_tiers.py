@@ -53,8 +53,8 @@ class FileBackend:
     listen: bool = True
 
     def __post_init__(self) -> None:
-        if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
-            raise TypeError(f"folder must be a path, not {type(self.folder).__name__}")
+        if self.folder is not None:
+            _check_folder(self.folder)
         _count("megabytes", self.megabytes, 1, MEGABYTES_MAX)
         _bool("listen", self.listen)
 
@@ -82,6 +82,8 @@ class _ServerBackend:
             value = getattr(self, name)
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be a text, not {type(value).__name__}")
+            if not _is_utf8(value):
+                raise ValueError(f"{name} must be a text that UTF-8 has bytes for")
         if not self.url.startswith(self._schemes):
             raise ValueError(f"url must begin with {', '.join(self._schemes)}")
         if len(self.prefix) > _PREFIX_MAX:
@@ -93,8 +95,8 @@ class _ServerBackend:
         return (
             self.url,
             f"{self.prefix}:{self._format}:",
-            _milliseconds("connect_timeout", self.connect_timeout),
-            _milliseconds("timeout", self.timeout),
+            _milliseconds("connect_timeout", self.connect_timeout, 0.001),
+            _milliseconds("timeout", self.timeout, 0.001),
             _count("connections", self.connections, 1, 10_000),
             _count("megabytes", self.megabytes, 1, _ANSWER_MEGABYTES_MAX) << 20,
             *_pems(self.tls_ca, self.tls_certificate, self.tls_key),
@@ -268,6 +270,16 @@ class Backpressure:
         )
 
 
+def _check_folder(folder: object) -> None:
+    if not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"folder must be a path, not {type(folder).__name__}")
+    path = os.fspath(folder)
+    if not isinstance(path, str):
+        raise TypeError(f"folder must be a path of str, not of {type(path).__name__}")
+    if not path or "\0" in path:
+        raise ValueError("folder must have at least one character, and none of code 0")
+
+
 def _count(name: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
@@ -281,13 +293,21 @@ def _bool(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
 
 
-def _milliseconds(name: str, value: object) -> int:
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _milliseconds(name: str, value: object, least_s: float = 0) -> int:
     if isinstance(value, datetime.timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    if not 0 <= value <= 86_400:
-        raise ValueError(f"{name} must be from 0 to 86400 seconds, not {value}")
+    if not least_s <= value <= 86_400:
+        raise ValueError(f"{name} must be from {least_s} to 86400 seconds, not {value}")
     return round(value * 1_000)
 
 
@@ -513,6 +533,13 @@ def stack_of(
                 round(stale_s * 1_000),
             )
         return stack
+
+
+def failure_of(error: Exception) -> tuple[str, str]:
+    """Of which kind a failure is, and what happened."""
+    text = str(error.args[-1]) if error.args else repr(error)
+    is_tier = isinstance(error, _native.TierFailure)
+    return (error.args[0] if is_tier else type(error).__name__, text)
 
 
 def _new_lock() -> None:

@@ -6,6 +6,7 @@ and takes them away at its end. They are numbers and names of functions, no keys
 
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -132,7 +133,11 @@ def counted(backend: _tiers.FileBackend) -> Counted:
     for name in names[:_PROCESSES_MAX]:
         path = os.path.join(folder, name)
         try:
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            # To open a pipe would wait for a writer.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            with open(os.open(path, flags), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    continue
                 if time.time() - os.fstat(file.fileno()).st_mtime > _KEPT_S:
                     os.unlink(path)
                     continue
