@@ -262,11 +262,7 @@ impl Unpacking {
             .path
             .unwrap_or_else(|| entry.path_bytes().into_owned());
         let rule = |rule: &str| Err(refused(&given, rule.to_owned()));
-        self.totals.entries += 1;
-        if self.totals.entries > self.bounds.entries_max {
-            let limit = format!("{} entries", self.bounds.entries_max);
-            return Err(ArchiveError::TooLarge { limit });
-        }
+        self.count(1)?;
         if given.len() > self.bounds.path_bytes_max {
             let limit = self.bounds.path_bytes_max;
             return Err(refused(
@@ -285,7 +281,12 @@ impl Unpacking {
             .link
             .or_else(|| entry.link_name_bytes().map(Cow::into_owned));
         match entry.header().entry_type() {
-            EntryType::Directory => self.make_folder(&path),
+            EntryType::Directory => {
+                // It stands for itself.
+                let above = path.parent().unwrap_or(Path::new(""));
+                self.make_folders(above)?;
+                make_folder(&self.folder, &path).map(drop)
+            }
             EntryType::Regular | EntryType::Continuous => self.write(entry, &path, mode),
             EntryType::Symlink => {
                 let Some(target) = target.and_then(|target| leading(&path, &target)) else {
@@ -305,29 +306,38 @@ impl Unpacking {
         }
     }
 
-    /// Every folder above a path is one of ours, as no link is there yet.
-    fn make_folder(&self, path: &Path) -> Result<(), ArchiveError> {
-        let mut place = self.folder.clone();
-        for part in path.components() {
-            place.push(part);
-            match fs::create_dir(&place) {
-                Ok(()) => {
-                    let mode = Permissions::from_mode(0o755);
-                    fs::set_permissions(&place, mode).map_err(ArchiveError::Write)?;
+    /// Every folder above a path is one of ours, as no link is there yet. Each that is made counts,
+    /// or one long path would be hundreds of them.
+    fn make_folders(&mut self, path: &Path) -> Result<(), ArchiveError> {
+        let mut missing = Vec::new();
+        // From the innermost one: most often it is there.
+        for folder in path.ancestors() {
+            match make_folder(&self.folder, folder)? {
+                None => missing.push(folder),
+                Some(is_new) => {
+                    self.count(usize::from(is_new))?;
+                    break;
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && place.is_dir() => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let path = path.as_os_str().as_encoded_bytes();
-                    return Err(refused(path, "is both a file and a folder".to_owned()));
-                }
-                Err(error) => return Err(ArchiveError::Write(error)),
             }
+        }
+        for folder in missing.into_iter().rev() {
+            make_folder(&self.folder, folder)?;
+            self.count(1)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, entries: usize) -> Result<(), ArchiveError> {
+        self.totals.entries += entries;
+        if self.totals.entries > self.bounds.entries_max {
+            let limit = format!("{} entries", self.bounds.entries_max);
+            return Err(ArchiveError::TooLarge { limit });
         }
         Ok(())
     }
 
     fn create(&mut self, path: &Path, mode: u32) -> Result<fs::File, ArchiveError> {
-        self.make_folder(path.parent().unwrap_or(Path::new("")))?;
+        self.make_folders(path.parent().unwrap_or(Path::new("")))?;
         let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
         let mut options = OpenOptions::new();
         let options = options.write(true).create_new(true).mode(mode);
@@ -382,12 +392,13 @@ impl Unpacking {
         Ok(())
     }
 
-    fn make_links(&self) -> Result<(), ArchiveError> {
+    fn make_links(&mut self) -> Result<(), ArchiveError> {
         // All folders first: with a link in place, one of them could be made behind it.
-        for path in self.links.keys() {
-            self.make_folder(path.parent().unwrap_or(Path::new("")))?;
+        let links = std::mem::take(&mut self.links);
+        for path in links.keys() {
+            self.make_folders(path.parent().unwrap_or(Path::new("")))?;
         }
-        for (path, target) in &self.links {
+        for (path, target) in &links {
             symlink(target, self.folder.join(path)).map_err(|error| {
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     let path = path.as_os_str().as_encoded_bytes();
@@ -397,6 +408,30 @@ impl Unpacking {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Makes a folder inside another one, which an empty path stands for. Whether it is new; `None`
+/// where that above it is not there.
+fn make_folder(within: &Path, path: &Path) -> Result<Option<bool>, ArchiveError> {
+    let place = within.join(path);
+    match fs::create_dir(&place) {
+        Ok(()) => {
+            let mode = Permissions::from_mode(0o755);
+            fs::set_permissions(&place, mode).map_err(ArchiveError::Write)?;
+            Ok(Some(true))
+        }
+        Err(error) => match error.kind() {
+            io::ErrorKind::AlreadyExists if place.is_dir() => Ok(Some(false)),
+            io::ErrorKind::AlreadyExists => {
+                let path = path.as_os_str().as_encoded_bytes();
+                Err(refused(path, "is both a file and a folder".to_owned()))
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if path.parent().is_some() => {
+                Ok(None)
+            }
+            _ => Err(ArchiveError::Write(error)),
+        },
     }
 }
 
@@ -530,7 +565,8 @@ mod tests {
             .file("cut", "three");
         let (folder, result) = unpacked(archive);
         let totals = result.unwrap();
-        assert_eq!((totals.bytes, totals.entries), (14, 6));
+        // With the four folders that no entry names.
+        assert_eq!((totals.bytes, totals.entries), (14, 10));
         let read = |name: &str| fs::read_to_string(folder.path().join("code").join(name)).unwrap();
         assert_eq!(
             (read("main.js"), read("again")),
@@ -620,6 +656,14 @@ mod tests {
         check_refused(many, "100 entries");
         let all = (0..100).fold(Crafted::default(), |all, n| all.file(&format!("{n}"), ""));
         assert_eq!(unpacked(all).1.unwrap().entries, 100);
+        // Folders that no entry names count as well: of one path there may be hundreds.
+        let named = |folders: usize| {
+            let path = format!("{}f", "d/".repeat(folders));
+            Crafted::default().add(EntryType::GNULongName, b"", b"", path.as_bytes())
+        };
+        assert_eq!(unpacked(named(99).file("cut", "")).1.unwrap().entries, 100);
+        check_refused(named(99).file("cut", "").file("g", ""), "100 entries");
+        check_refused(named(99).link("cut", "g").file("g", ""), "100 entries");
         check_refused(
             Crafted::default().file("z", &"0".repeat(1_900_000)),
             "200 unpacked bytes",
