@@ -12,11 +12,12 @@ use crate::launch::{Happening, Launched, ProcessEvent};
 use crate::log_tail::LogTail;
 use crate::memory_budget::{LOG_BYTES_MAX, MemoryBudget};
 use crate::outgoing::Outgoing;
+use crate::pending_run::PendingRun;
 use crate::pool::{
     BODIES_BYTES_MAX, DeploymentPool, DeploymentReport, OUTPUT_BYTES_MAX, OUTPUT_LETTERS_MAX,
     PoolLimits,
 };
-use crate::process::{PendingRun, ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
+use crate::process::{ProcessEnd, ProcessLimits, ProcessStage, WarmProcess};
 use crate::runtime::{InstalledRuntime, InstalledRuntimes};
 use crate::work::{RunRefusal, UnpackedDeployment};
 

@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use crate::frame::{FrameError, FrameReader, PipeFrame, READER_BYTES_MAX};
 use crate::launch::Launched;
 use crate::memory_budget::{HeldMemory, MemoryBudget};
-use crate::process::{EndWords, PendingRun, ProcessEnd, ProcessLimits, RunFailure, WarmProcess};
+use crate::pending_run::{PendingRun, RunFailure};
+use crate::process::{EndWords, ProcessEnd, ProcessLimits, WarmProcess};
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, UnpackedDeployment};
 
 /// Runs in flight, so that their numbers are likely.

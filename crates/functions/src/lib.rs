@@ -28,6 +28,7 @@ mod memory_budget;
 mod outgoing;
 pub mod outside;
 pub mod pack;
+mod pending_run;
 mod pool;
 mod probe;
 mod process;

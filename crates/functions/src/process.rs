@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use crate::frame::{FrameKind, PipeFrame, write_frame, write_pieces};
 use crate::head::{self, ResponseHead};
 use crate::launch::{Launched, ProcessExit};
 use crate::log_tail::LogTail;
-use crate::memory_budget::{HeldMemory, MemoryBudget};
-use crate::work::{FunctionOutcome, FunctionWork, RunCause, RunResponse};
+use crate::memory_budget::MemoryBudget;
+use crate::pending_run::{PendingRun, RunFailure};
+use crate::work::{FunctionOutcome, RunCause, RunResponse};
 
 /// Of a body, in either direction, that was sent and not yet taken.
 const CREDIT_BYTES: usize = 256 * 1024;
@@ -25,6 +25,8 @@ const BODY_STEP_MIN: usize = 16 * 1024;
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A response's head: more than 64 KiB of headers never are, and JSON escapes them.
 const HEAD_BYTES_MAX: usize = 1024 * 1024;
+/// Of such heads that have not come whole, in one process: an adapter sends each at once.
+const OPEN_HEADS_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An adapter sends at most two limits of letters for each of logs and errors.
 const LOG_BYTES_PER_LETTER: usize = 2 * 2 * 4;
 /// A loop that is free answers a cancellation at once.
@@ -39,65 +41,6 @@ pub struct ProcessLimits {
     pub log_letters: usize,
     /// From its start until the code is loaded, and until an idle one starts a request.
     pub start_max: Duration,
-}
-
-/// A run that was accepted and has not ended.
-#[derive(Debug)]
-pub struct PendingRun {
-    pub work: FunctionWork,
-    pub accepted: Instant,
-    pub reply: oneshot::Sender<FunctionOutcome>,
-    /// The memory of its body.
-    pub held: HeldMemory,
-    /// How many processes ended before it was started in them.
-    pub moves: u32,
-    /// Whether it waited for a process to start.
-    pub is_cold: bool,
-}
-
-impl PendingRun {
-    /// When its caller gives up.
-    pub fn wait_end(&self) -> Option<Instant> {
-        self.work.wait_max.map(|wait| self.accepted + wait)
-    }
-
-    /// Ends it without a response of a handler.
-    pub fn fail(self, cause: RunCause, ended: RunFailure) {
-        // A caller who went away gets nothing; the run has ended all the same.
-        let _ = self.reply.send(FunctionOutcome {
-            cause,
-            response: RunResponse {
-                status: 500,
-                headers: Vec::new(),
-                body: Bytes::new(),
-            },
-            logs: ended.logs,
-            errors: ended.errors,
-            held: ended.held,
-            duration: ended.duration,
-            is_cold: self.is_cold,
-        });
-    }
-}
-
-/// What is known of a run that failed.
-#[derive(Debug, Default)]
-pub struct RunFailure {
-    pub logs: String,
-    /// With the reason as the last line.
-    pub errors: String,
-    /// The memory of both.
-    pub held: HeldMemory,
-    pub duration: Duration,
-}
-
-impl RunFailure {
-    pub fn because(reason: impl Into<String>) -> RunFailure {
-        RunFailure {
-            errors: reason.into(),
-            ..RunFailure::default()
-        }
-    }
 }
 
 /// A request that was sent to a process.
@@ -436,12 +379,33 @@ impl WarmProcess {
                 Ok(())
             }
             FrameKind::Log => take_log(flight, &frame.payload, self.limits),
-            FrameKind::Response => take_head(flight, &frame.payload, now),
+            FrameKind::Response => {
+                take_head(flight, &frame.payload, now)?;
+                let is_whole = flight.head_bytes.is_empty();
+                if is_whole {
+                    Ok(())
+                } else {
+                    self.need_few_open_heads()
+                }
+            }
             FrameKind::Body => self.take_body(frame, now),
             FrameKind::Setup | FrameKind::Request | FrameKind::Cancel => {
                 Err("it sent a frame that only the server sends".into())
             }
         }
+    }
+
+    /// Heads of many requests would add up where none of them ends.
+    fn need_few_open_heads(&self) -> Result<(), String> {
+        let open = self.flights.values().map(|flight| flight.head_bytes.len());
+        let bytes: usize = open.sum();
+        if bytes > OPEN_HEADS_BYTES_MAX {
+            return Err(format!(
+                "it sent {bytes} bytes of heads that do not end; at most {OPEN_HEADS_BYTES_MAX} \
+                 bytes are held"
+            ));
+        }
+        Ok(())
     }
 
     fn take_body(&mut self, frame: PipeFrame, now: Instant) -> Result<(), String> {

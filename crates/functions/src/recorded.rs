@@ -11,7 +11,8 @@ use crate::frame::{FrameKind, FrameReader, PipeFrame, write_frame};
 use crate::head::{self, AdapterLimits};
 use crate::launch::Launched;
 use crate::memory_budget::{HeldMemory, MemoryBudget};
-use crate::process::{PendingRun, ProcessLimits, WarmProcess};
+use crate::pending_run::PendingRun;
+use crate::process::{ProcessLimits, WarmProcess};
 use crate::work::{FunctionOutcome, FunctionWork, RunCause, UnpackedDeployment};
 
 const RECORDED: &str = include_str!("../../../runtimes/frames/conversation.jsonl");

@@ -17,8 +17,8 @@ use crate::head::{self, AdapterLimits};
 use crate::launch::{Launched, Launcher, ProcessEvent};
 use crate::memory::MemoryLook;
 use crate::outgoing::flush_all;
+use crate::pending_run::PendingRun;
 use crate::pool::DeploymentReport;
-use crate::process::PendingRun;
 use crate::work::RunRefusal;
 
 /// Events taken before the next look at what waits.

@@ -322,6 +322,37 @@ fn parts_of_nothing_end_the_process() {
 }
 
 #[test]
+fn heads_of_responses_that_do_not_end_are_bounded() {
+    let mut world = World::new(1_024, 1);
+    let of_ten = UnpackedDeployment {
+        concurrency: 10,
+        ..deployment("f", 128)
+    };
+    let run = |_| world.run_of(of_ten.clone(), (None, Bytes::new()));
+    let mut outcomes: Vec<Awaited> = (0..10).map(run).collect();
+    world.start_wanted();
+    let piece = [&b"\0"[..], &[b' '; 65_535]].concat();
+    for request in 1..=10 {
+        world.send(1, FrameKind::Started, request, b"");
+        if request == 9 {
+            world.bury();
+            assert!(outcomes[0].try_recv().is_err(), "8 MiB are held");
+        }
+        // Just less than one may have.
+        for _ in 0..15 {
+            world.send(1, FrameKind::Response, request, &piece);
+        }
+    }
+    world.bury();
+    let outcome = outcomes[0].try_recv().expect("it has ended");
+    assert_eq!(outcome.cause, RunCause::ProcessEnded);
+    assert!(
+        outcome.errors.contains("heads that do not end"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
 fn process_that_says_to_have_started_more_than_it_has_got_is_ended() {
     let (read, write) = pipe_with(PipeFlags::NONBLOCK).unwrap();
     let mut world = World::new(1_024, 1);
