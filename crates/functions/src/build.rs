@@ -1,6 +1,7 @@
 //! Builds a deployment: unpacks its archive, and runs its commands in a jail whose code can be
 //! written.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::iter;
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::archive::{ArchiveBounds, unpack};
 use crate::build_folder::{FolderExcess, FolderSize, copy_linked, give_away, measure};
-use crate::jail::{JailLevel, JailSetup, NO_JAIL, next_user};
+use crate::jail::{FOR_PROGRAM, JailLevel, JailSetup, NO_JAIL, next_user};
 use crate::launch::kill_all;
 use crate::log_tail::LogTail;
 use crate::memory::MemoryLook;
@@ -306,16 +307,22 @@ fn command(work: &BuildWork, step: &BuildStep, user: u32) -> Command {
     let mut command = Command::new(&work.launcher);
     command.arg("jail").arg(setup.to_argument()).env_clear();
     if step.is_commands {
+        let mut give = |name: &str, value: &OsStr| {
+            command.env(format!("{FOR_PROGRAM}{name}"), value);
+        };
         let cache = Path::new(JailSetup::CACHE);
         // The interpreter's own folder is not for packages of one function.
-        command.env("PIP_TARGET", Path::new(JailSetup::CODE).join(PACKAGES));
+        let packages = Path::new(JailSetup::CODE).join(PACKAGES);
+        give("PIP_TARGET", packages.as_os_str());
         // All is compiled when the commands have ended.
-        command.env("PIP_NO_COMPILE", "1");
+        give("PIP_NO_COMPILE", OsStr::new("1"));
         if step.cache.is_some() {
-            command.env("XDG_CACHE_HOME", cache);
-            command.env("npm_config_cache", cache.join("npm"));
+            give("XDG_CACHE_HOME", cache.as_os_str());
+            give("npm_config_cache", cache.join("npm").as_os_str());
         }
-        command.envs(work.variables.iter().map(|(name, value)| (name, value)));
+        for (name, value) in &work.variables {
+            give(name, OsStr::new(value));
+        }
     }
     let interpreters = work
         .runtime

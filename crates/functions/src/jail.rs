@@ -11,11 +11,13 @@ mod raw;
 mod session;
 mod tree;
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -39,6 +41,13 @@ pub const SIGNAL_CODE: i32 = 128;
 /// What the launcher is started with so that its allocator takes no huge pages: mimalloc, whose
 /// `mi_option_allow_thp` it is, begins with 4 MiB of them, which stay as long as the jail does.
 pub(crate) const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
+
+/// What the name of a variable that users chose begins with in the launcher's environment, and not
+/// in the program's: the launcher is not shut in yet, and `LD_PRELOAD` would run code there.
+pub(crate) const FOR_PROGRAM: &str = "TIDEMARK_FOR_PROGRAM_";
+
+/// An environment: names and values.
+pub type Environment = Vec<(OsString, OsString)>;
 
 /// Users of jails that a launcher started as root makes; no system gives these numbers away.
 const USERS_FIRST: u32 = 1_879_048_192;
@@ -239,14 +248,22 @@ impl<T, E: fmt::Display> AtStep<T> for Result<T, E> {
     }
 }
 
+/// What the program gets, besides what its setup says.
+struct HandedOn {
+    socket: OwnedFd,
+    /// The pipe of starts, if there is one.
+    starts: Option<OwnedFd>,
+    environment: Environment,
+}
+
 /// Makes a jail of this process, runs the program in it, and waits for its end. Standard input is
-/// the socket. Returns the exit code.
+/// the socket, `environment` that of this process. Returns the exit code.
 ///
 /// Call it from a process with one thread.
 ///
 /// # Errors
 /// When the jail cannot be made; then nothing was run.
-pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
+pub fn enter(setup: &JailSetup, environment: Environment) -> Result<u8, JailError> {
     if let Some(group) = &setup.group {
         // Before anything is started: children are where their parent is.
         cgroup::enter(group).at("entering its control group")?;
@@ -254,8 +271,12 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
     let socket = move_socket()?;
     let make_starts = || starts::hand_over(socket.as_fd()).at("making the pipe of starts");
     let starts = setup.has_starts.then(make_starts).transpose()?;
-    let held = (socket, starts);
-    let socket = &held.0;
+    let held = HandedOn {
+        socket,
+        starts,
+        environment,
+    };
+    let socket = &held.socket;
     // After these have their numbers: it may keep a descriptor.
     let weight = session::begin()?;
     std::fs::write("/proc/self/oom_score_adj", "500").at("setting its badness for the kernel")?;
@@ -307,16 +328,21 @@ pub fn enter(setup: &JailSetup) -> Result<u8, JailError> {
 /// Drops what is left of its rights, starts the program, and reaps what ends until that does.
 fn live(
     setup: &JailSetup,
-    (socket, starts): (OwnedFd, Option<OwnedFd>),
+    handed: HandedOn,
     weight: Option<SessionWeight>,
     processes_max: u64,
 ) -> Result<u8, JailError> {
+    let HandedOn {
+        socket,
+        starts,
+        environment,
+    } = handed;
     fences::put_up(setup, processes_max)?;
     if setup.level == JailLevel::Full && setup.reaches_outside {
         outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
     }
     let mut command = Command::new(&setup.program);
-    command.env_remove(NO_HUGE_PAGES.0);
+    command.env_clear().envs(of_program(environment));
     // The allocator has set it for all that is started here. A kernel that does not know it has set
     // nothing.
     let _ = rustix::thread::disable_transparent_huge_pages(false);
@@ -341,6 +367,22 @@ fn live(
             Err(error) => return Err(JailError::new("waiting for the program", error)),
         }
     }
+}
+
+/// The environment of the program, of that of its launcher. What the server has set counts more
+/// than what users have.
+fn of_program(of_launcher: Environment) -> impl Iterator<Item = (OsString, OsString)> {
+    let chosen = |name: &OsStr| {
+        let rest = name.as_bytes().strip_prefix(FOR_PROGRAM.as_bytes());
+        rest.map(|rest| OsStr::from_bytes(rest).to_owned())
+    };
+    let (by_users, own): (Environment, Environment) = of_launcher
+        .into_iter()
+        .partition(|(name, _)| chosen(name).is_some());
+    let by_users = by_users
+        .into_iter()
+        .filter_map(move |(name, value)| Some((chosen(&name)?, value)));
+    by_users.chain(own.into_iter().filter(|(name, _)| name != NO_HUGE_PAGES.0))
 }
 
 /// Moves standard input to where adapters expect it.
@@ -378,6 +420,24 @@ fn exit_code(status: WaitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn program_finds_what_users_chose_and_the_server_has_the_last_word() {
+        let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let given = vec![
+            pair("PATH", "/usr/bin"),
+            pair("TIDEMARK_FOR_PROGRAM_PATH", "/tmp"),
+            pair("TIDEMARK_FOR_PROGRAM_LD_PRELOAD", "/function/a.so"),
+            pair(NO_HUGE_PAGES.0, NO_HUGE_PAGES.1),
+        ];
+        let found: Environment = of_program(given).collect();
+        let expected = [
+            pair("PATH", "/tmp"),
+            pair("LD_PRELOAD", "/function/a.so"),
+            pair("PATH", "/usr/bin"),
+        ];
+        assert_eq!(found, expected);
+    }
 
     #[test]
     fn a_user_is_of_one_jail() {

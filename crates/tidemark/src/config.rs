@@ -49,6 +49,11 @@ fn set_variables(names: Vec<String>) -> Vec<(String, String)> {
     names.into_iter().filter_map(value).collect()
 }
 
+/// All variables that are set.
+pub fn environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
 /// The words of the command line.
 pub fn words() -> Vec<OsString> {
     std::env::args_os().collect()

@@ -21,7 +21,8 @@ pub fn run(setup: &str) -> ExitCode {
     if setup == CONNECT {
         return ExitCode::from(connect_inside());
     }
-    match JailSetup::from_argument(setup).and_then(|setup| jail::enter(&setup)) {
+    let environment = crate::config::environment();
+    match JailSetup::from_argument(setup).and_then(|setup| jail::enter(&setup, environment)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("The jail could not be made: {error}.");

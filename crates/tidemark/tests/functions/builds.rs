@@ -50,6 +50,27 @@ fn a_build_runs_commands_and_its_result_is_executed() {
     assert_eq!(same["buildLogs"], built["buildLogs"]);
 }
 
+/// What makes a jail is not in it: with a library of users it would run their code on the host.
+#[test]
+fn variables_of_a_build_reach_its_commands_and_not_what_shuts_them_in() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&[]);
+    host.create("f", NODE, &json!({}));
+    let variable = json!({"key": "LD_PRELOAD", "value": "/absent.so", "secret": false});
+    host.make("POST", "/f/variables", &variable);
+    let id = host.deploy("f", &[("main.js", SHOW)], "echo \"$LD_PRELOAD\"");
+    let built = host.make("GET", &format!("/f/deployments/{id}"), &Value::Null);
+    let log = built["buildLogs"].as_str().unwrap();
+    assert!(
+        log.contains("\n/absent.so\n") || log.ends_with("\n/absent.so"),
+        "{log}"
+    );
+    // The loader of each program that has the variable says that there is no such library.
+    assert_eq!(log.matches("from LD_PRELOAD").count(), 1, "{log}");
+}
+
 #[test]
 fn a_build_that_fails_says_why_and_leaves_the_active_one() {
     if !can() {
