@@ -46,6 +46,9 @@ pub(crate) const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 /// in the program's: the launcher is not shut in yet, and `LD_PRELOAD` would run code there.
 pub(crate) const FOR_PROGRAM: &str = "TIDEMARK_FOR_PROGRAM_";
 
+/// Limits the memory of a program, in KiB, and becomes it.
+const LIMITED: &str = "ulimit -d \"$1\"; shift; exec \"$@\"";
+
 /// An environment: names and values.
 pub type Environment = Vec<(OsString, OsString)>;
 
@@ -91,6 +94,8 @@ impl JailLevel {
             JailLevel::Reduced => &[
                 "names of files can be learned, though none of the files be read",
                 "path sockets of the host can be reached",
+                "before Linux 6.12 abstract sockets of the host can be reached as well, and \
+                 without root the processes of the server's user be ended",
                 "no folder can be written, the temporary one neither",
                 "without control groups, processes that do not end by themselves outlive a server \
                  that was killed",
@@ -341,12 +346,12 @@ fn live(
     if setup.level == JailLevel::Full && setup.reaches_outside {
         outside::hand_over_connects(socket.as_fd()).at("handing connects over")?;
     }
-    let mut command = Command::new(&setup.program);
+    let mut command = program_of(setup);
     command.env_clear().envs(of_program(environment));
     // The allocator has set it for all that is started here. A kernel that does not know it has set
     // nothing.
     let _ = rustix::thread::disable_transparent_huge_pages(false);
-    command.args(&setup.arguments).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     for handed in iter::once(&socket).chain(&starts) {
         fcntl_setfd(handed, FdFlags::empty()).at("handing on its descriptors")?;
     }
@@ -355,7 +360,9 @@ fn live(
     // The process alone holds the socket, so that its end is seen.
     drop((socket, starts));
     let program = Pid::from_child(&child);
-    fences::limit_memory(program, setup.memory_mib)?;
+    if setup.level == JailLevel::Full {
+        fences::limit_memory(program, setup.memory_mib)?;
+    }
     if let Some(weight) = weight {
         weight.set_beside(program);
     }
@@ -367,6 +374,22 @@ fn live(
             Err(error) => return Err(JailError::new("waiting for the program", error)),
         }
     }
+}
+
+/// What is started. At level `reduced` it limits its memory itself, by a shell.
+fn program_of(setup: &JailSetup) -> Command {
+    let mut command = match setup.level {
+        JailLevel::Full => Command::new(&setup.program),
+        JailLevel::Reduced => {
+            let memory_kib = u64::from(setup.memory_mib) * 1024;
+            let mut command = Command::new("/bin/sh");
+            command.args(["-ec", LIMITED, "sh", &memory_kib.to_string()]);
+            command.arg(&setup.program);
+            command
+        }
+    };
+    command.args(&setup.arguments);
+    command
 }
 
 /// The environment of the program, of that of its launcher. What the server has set counts more

@@ -73,7 +73,8 @@ pub fn put_up(setup: &JailSetup, processes_max: u64) -> Result<(), JailError> {
 }
 
 /// Limits the memory of the program, once it is there: the launcher itself, whose allocator
-/// reserves more than a function may have, could not start it under this limit.
+/// reserves more than a function may have, could not start it under this limit. At level `full`
+/// alone: at `reduced` no process sets limits of others.
 pub fn limit_memory(program: Pid, memory_mib: u32) -> Result<(), JailError> {
     let memory = u64::from(memory_mib) * 1024 * 1024;
     let limit = Rlimit {
@@ -224,6 +225,49 @@ const REFUSED: [i64; 63] = [
     libc::SYS_semget,
     libc::SYS_personality,
 ];
+/// Refused in `reduced`, where files and processes of the server may be of the same user: landlock
+/// knows nothing of these calls, or not in each version.
+const REFUSED_BESIDE_SERVER: [i64; 23] = [
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    SYS_FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_truncate,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+    SYS_FILE_SETATTR,
+    // Queues and semaphores of others, by their numbers.
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+];
+/// The same on all architectures (Linux, `scripts/syscall.tbl`).
+const SYS_FCHMODAT2: i64 = 452;
+const SYS_SETXATTRAT: i64 = 463;
+const SYS_REMOVEXATTRAT: i64 = 466;
+const SYS_FILE_SETATTR: i64 = 469;
+/// Likewise, where the kernel has them beside newer ones.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_OLD_BESIDE_SERVER: [i64; 6] = [
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
 /// `clone` with one of these makes a namespace.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
@@ -252,7 +296,7 @@ fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
         .iter()
         .map(|flag| all(&[masked(0, *flag as u64, *flag as u64)]));
     rules.insert(libc::SYS_clone, flags.collect::<Result<_, _>>().at(step)?);
-    rules.insert(libc::SYS_socket, sockets(setup.level).at(step)?);
+    rules.insert(libc::SYS_socket, vec![sockets(setup.level).at(step)?]);
     // Done in name alone: a session of its own would have the weight of the whole server, and
     // programs that ask for one do not go on without it.
     let mut skipped = BTreeMap::from([(libc::SYS_setsid, Vec::new())]);
@@ -265,8 +309,12 @@ fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
             all(&[masked(0, NEGATIVE, NEGATIVE)]).at(step)?,
         ];
         rules.insert(libc::SYS_kill, groups.into());
+        rules.extend(beside_server().at(step)?);
     }
     if setup.level == JailLevel::Reduced || setup.reaches_outside {
+        rules.insert(libc::SYS_listen, Vec::new());
+    }
+    if setup.reaches_outside {
         // Such a process has sockets of the host's network. Landlock sees neither a fast open nor
         // a port that listening takes by itself.
         let fast = libc::MSG_FASTOPEN as u64;
@@ -277,9 +325,6 @@ fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
         ] {
             rules.insert(call, vec![all(&[masked(at, fast, fast)]).at(step)?]);
         }
-        rules.insert(libc::SYS_listen, Vec::new());
-    }
-    if setup.reaches_outside {
         // What the host's network has: its devices and their addresses (netdevice(7)).
         let devices = all(&[masked(1, 0xffff_ff00, 0x8900)]).at(step)?;
         rules.insert(libc::SYS_ioctl, vec![devices]);
@@ -294,30 +339,48 @@ fn restrict_calls(setup: &JailSetup) -> Result<(), JailError> {
     .at(step)
 }
 
-/// Unix, internet and netlink sockets; without a network namespace TCP alone of the internet.
-fn sockets(level: JailLevel) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let mut kinds = vec![libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+/// What keeps the files and processes of the server as they are, where they are of its user.
+fn beside_server() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let is_not = |at: u8, value: u64| all(&[(at, SeccompCmpOp::Ne, value)]);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    rules.extend(REFUSED_BESIDE_SERVER.map(|call| (call, Vec::new())));
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(REFUSED_OLD_BESIDE_SERVER.map(|call| (call, Vec::new())));
+    // Limits and priorities are one's own alone, which is what 0 stands for.
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ] {
+        rules.insert(call, vec![is_not(0, 0)?]);
+    }
+    for (call, of_a_process) in [
+        (libc::SYS_setpriority, PRIO_PROCESS),
+        (libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
+    ] {
+        rules.insert(call, vec![is_not(0, of_a_process)?, is_not(1, 0)?]);
+    }
+    Ok(rules)
+}
+
+/// Linux, `include/uapi/linux/resource.h` and `ioprio.h`.
+const PRIO_PROCESS: u64 = 0;
+const IOPRIO_WHO_PROCESS: u64 = 1;
+
+/// Refuses all but Unix sockets, and those of the internet and netlink in a network of its own: an
+/// older landlock does not hold TCP.
+fn sockets(level: JailLevel) -> Result<SeccompRule, seccompiler::BackendError> {
+    let mut kinds = vec![libc::AF_UNIX];
     if level == JailLevel::Full {
-        kinds.push(libc::AF_NETLINK);
+        kinds.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
     }
     let others: Vec<_> = kinds
         .iter()
         .map(|kind| (0, SeccompCmpOp::Ne, *kind as u64))
         .collect();
-    let mut rules = vec![all(&others)?];
-    if level == JailLevel::Reduced {
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let family = (0, SeccompCmpOp::Eq, family as u64);
-            // The low four bits are the type, those above them are flags.
-            for kind in (0..16).filter(|kind| *kind != libc::SOCK_STREAM as u64) {
-                rules.push(all(&[family.clone(), masked(1, 0xf, kind)])?);
-            }
-            let protocols = [0, libc::IPPROTO_TCP as u64].map(|p| (2, SeccompCmpOp::Ne, p));
-            let [plain, tcp] = protocols;
-            rules.push(all(&[family, plain, tcp])?);
-        }
-    }
-    Ok(rules)
+    all(&others)
 }
 
 /// Position of an argument, comparison, value.
