@@ -132,6 +132,37 @@ fn executions_of_one_address_are_bounded_by_the_bytes_of_their_bodies() {
 }
 
 #[test]
+fn large_answers_of_executions_have_room_or_are_not_sent() {
+    if !can() {
+        return;
+    }
+    let host = Host::new(&["--answers-memory=1MiB"]);
+    host.create("a", NODE, &json!({"execute": ["any"]}));
+    let large = "module.exports = ({ req, res }) => res.text('x'.repeat(req.bodyText))";
+    host.deploy("a", &[("main.js", large)], "");
+    // Guests have half of the memory.
+    for (bytes, status) in [("500000", 201), ("600000", 503)] {
+        let answer = as_guest(&host, "a", &json!({"body": bytes}));
+        assert_eq!(answer.status, status, "{bytes}: {}", answer.head);
+    }
+    let refused = as_guest(&host, "a", &json!({"body": "600000"}));
+    assert_eq!(refused.outcome(), "503 execution_answer_unsent");
+    // Sent again, it would be executed again.
+    let head = refused.head.to_lowercase();
+    assert!(!head.contains("retry-after"), "{head}");
+    let records = host.make("GET", "/a/executions", &Value::Null);
+    let records = records["executions"].as_array().unwrap();
+    let is_named = |record: &Value| refused.text.contains(record["$id"].as_str().unwrap());
+    let named = records.iter().find(|record| is_named(record));
+    assert_eq!(named.unwrap()["status"], "completed", "{refused:?}");
+    // A key has all of it.
+    for (bytes, status) in [("600000", 201), ("1100000", 503)] {
+        let answer = host.execute("a", &json!({"body": bytes}));
+        assert_eq!(answer.status, status, "{bytes}: {}", answer.head);
+    }
+}
+
+#[test]
 fn executions_that_wait_count_for_the_address_that_queued_them() {
     if !can() {
         return;

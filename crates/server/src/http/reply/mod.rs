@@ -532,8 +532,9 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE,
             StatusCode::TOO_MANY_REQUESTS,
         ];
-        // What may be stored is not to be sent again before that is known.
-        let passes = passes.contains(&status) && self.kind != Kind::CommitUnknown;
+        // What may be stored is not to be sent again before that is known, and what has run never.
+        let is_done = [Kind::CommitUnknown, Kind::AnswerUnsent].contains(&self.kind);
+        let passes = passes.contains(&status) && !is_done;
         let after_s = passes.then_some(RETRY_AFTER_S);
         Reply::json(status, body)
             .allowing(self.allow.as_deref())

@@ -16,6 +16,7 @@ use crate::http::head::headers::X_APPWRITE_EXECUTION_ID;
 use crate::http::input::context::RequestContext;
 use crate::http::input::fields::Fields;
 use crate::http::limits::guest_executions::GuestExecution;
+use crate::http::limits::unsent::FREE_BYTES;
 use crate::http::reply::Reply;
 use crate::http::state::generated_ids::unique_id;
 use crate::http::wire;
@@ -74,11 +75,14 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
         let body = wire::execution(function.id.as_str(), &record, b"", true);
         return Ok(Reply::accepted(body).with(X_APPWRITE_EXECUTION_ID, &record.id));
     }
+    let of_guest = caller.is_guest();
+    // Handlers may answer with more: where nothing has room, none is called.
+    context.app.sending.need_room(FREE_BYTES + 1, of_guest)?;
     let execution = running
-        .execute(function.clone(), call, (held, caller.is_guest()))
+        .execute(function.clone(), call, (held, of_guest))
         .await;
     let execution = execution.map_err(|fault| refusal(fault, runtime))?;
-    let shows_logs = !caller.is_guest();
+    let shows_logs = !of_guest;
     let (id, record, body) = (function.id.as_str(), &execution.record, &execution.body);
     let reply = if accept::takes_form(&context.head.headers) {
         // Drawn when the handler has answered, so that it cannot know it.
@@ -88,6 +92,10 @@ pub async fn create(mut context: RequestContext<'_>) -> Result<Reply, ApiError> 
     } else {
         Reply::created(wire::execution(id, record, body, shows_logs))
     };
+    // An execution is no longer counted, and many answers that no client takes would have no end.
+    let untaken = context.app.sending.take(reply.pieces(), of_guest);
+    let untaken = untaken.map_err(|_| unsent(&record.id, reply.len_bytes()))?;
+    let reply = reply.counted(untaken);
     Ok(reply.with(X_APPWRITE_EXECUTION_ID, &record.id))
 }
 
@@ -313,6 +321,14 @@ fn is_value(value: &str) -> bool {
     value
         .chars()
         .all(|letter| letter == '\t' || !letter.is_control())
+}
+
+fn unsent(id: &str, bytes: usize) -> ApiError {
+    let message = format!(
+        "The execution {id} has ended, and its record says what came of it. Its answer of {bytes} \
+         bytes is not sent: too many large answers wait for their clients."
+    );
+    ApiError::new(Kind::AnswerUnsent, message)
 }
 
 fn unsupported(runtime: &str, why: &str) -> ApiError {

@@ -140,6 +140,7 @@ kinds! {
     ServiceNotSupported 501 "general_service_not_supported";
     ServiceUnavailable 503 "general_service_unavailable";
     CommitUnknown 503 "commit_unknown";
+    AnswerUnsent 503 "execution_answer_unsent";
     MarkNotReached 503 "mark_not_reached";
     QuotaExceeded 507 "general_quota_exceeded";
     StorageFull 507 "general_storage_full";
