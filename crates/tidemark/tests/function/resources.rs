@@ -30,7 +30,8 @@ fn variables_are_set_listed_and_deleted() {
     .unwrap();
     let said = done(&variable(&["set", "--from-file", ".env", "--secret"]));
     assert_eq!(said, "Created secret `TOKEN`.\nCreated secret `LEVEL`.\n");
-    let said = done(&variable(&["set", "REGION=eu=1", "LEVEL=2"]));
+    // Of a name that stands twice the last value counts.
+    let said = done(&variable(&["set", "REGION=us", "REGION=eu=1", "LEVEL=2"]));
     assert_eq!(said, "Created `REGION`.\nChanged secret `LEVEL`.\n");
     let mut child = command(&folder, &["variable", "set", "PIPED", "--secret"]);
     child.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -68,6 +69,12 @@ fn variables_are_set_listed_and_deleted() {
     done(&variable(&["delete", "REGION", "--yes"]));
     let left = server.call("GET", "/functions/hello/variables", &Value::Null);
     assert_eq!(left["total"], 3);
+    // Other clients take other names; no terminal is to obey them.
+    let odd = json!({"key": "\u{1b}[2J\n", "value": "1", "secret": false});
+    server.call("POST", "/functions/hello/variables", &odd);
+    let listed = done(&variable(&["list"]));
+    assert!(listed.contains("\\u{1b}[2J\\n"), "{listed}");
+    assert!(!listed.contains('\u{1b}'), "{listed:?}");
 }
 
 #[test]

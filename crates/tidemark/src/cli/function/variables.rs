@@ -189,7 +189,7 @@ impl Setting<'_> {
     }
 }
 
-/// Names and values, of the file first.
+/// Names and values; of a name that stands twice the last one, and the file stands first.
 fn wanted(args: &VariableSetArgs) -> Result<Vec<(String, String)>> {
     let mut wanted = args.from_file.as_deref().map_or(Ok(Vec::new()), read)?;
     let unnamed = args.variables.iter().filter(|given| !given.contains('='));
@@ -208,6 +208,7 @@ fn wanted(args: &VariableSetArgs) -> Result<Vec<(String, String)>> {
              first",
             harmless(name)
         );
+        wanted.retain(|(known, _)| known != name);
         wanted.push((name.to_owned(), value));
     }
     for (name, value) in &wanted {
@@ -283,7 +284,8 @@ fn list(place: &VariablePlace, is_json: bool, outside: &Outside) -> Result<()> {
         } else {
             harmless(text(variable, "value")).replace('\n', "\\n")
         };
-        vec![text(variable, "key").to_owned(), value]
+        let name = harmless(text(variable, "key")).replace('\n', "\\n");
+        vec![name, value]
     };
     let rows: Vec<Vec<String>> = found.iter().map(row).collect();
     say(&table::render(&["NAME", "VALUE"], &rows))
