@@ -79,9 +79,6 @@ impl From<StoreError> for EngineError {
             StoreError::RowTooLarge { .. } => {
                 return WriteError::RowTooLarge(error.to_string()).into();
             }
-            StoreError::Unsupported { .. } => {
-                return EngineError::Unsupported(error.to_string());
-            }
             StoreError::NotUnique { index } => {
                 let (index, clash) = (Some(index), None);
                 return WriteError::UniqueViolation { index, clash }.into();

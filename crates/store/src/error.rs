@@ -131,11 +131,6 @@ pub enum StoreError {
         /// The directory.
         directory: PathBuf,
     },
-    /// The database that has the store cannot do this yet.
-    Unsupported {
-        /// What: the beginning of a sentence.
-        what: &'static str,
-    },
     /// No store can be there, or this cannot be done with one that is.
     PlaceUnfit {
         /// Where.
@@ -236,7 +231,6 @@ impl StoreError {
             | StoreError::DatabaseUnfit(_)
             | StoreError::StoredElsewhere { .. }
             | StoreError::StoredHere { .. }
-            | StoreError::Unsupported { .. }
             | StoreError::DatabaseMissing { .. }
             | StoreError::ImportUnfinished { .. }
             | StoreError::MoveUnfinished { .. }
@@ -311,7 +305,6 @@ impl fmt::Display for StoreError {
             | StoreError::PlaceUnfit { .. }
             | StoreError::StoredElsewhere { .. }
             | StoreError::StoredHere { .. }
-            | StoreError::Unsupported { .. }
             | StoreError::DatabaseMissing { .. }
             | StoreError::ImportUnfinished { .. }
             | StoreError::MoveUnfinished { .. }
@@ -352,9 +345,6 @@ impl StoreError {
                 directory, place, ..
             } => write_elsewhere(f, directory, place),
             StoreError::StoredHere { directory } => write_here(f, directory),
-            StoreError::Unsupported { what } => {
-                write!(f, "{what} cannot be stored in PostgreSQL yet.")
-            }
             StoreError::DatabaseMissing { directory } => write_missing(f, directory),
             StoreError::ImportUnfinished { directory } => write_unfinished(f, directory),
             StoreError::MoveUnfinished { directory } => write_unmoved(f, directory),

@@ -12,11 +12,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use model::{Column, ColumnNumber, RowId, Storage, TableNumber, Value};
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hkdf};
 
@@ -33,6 +33,8 @@ pub(crate) const VARIABLES_KEY_FILE: &str = "secret.key";
 const KEY_BYTES: usize = 32;
 /// What is sealed begins with this byte: a later way to seal has another one.
 const VERSION: u8 = 1;
+/// So many bytes more than what is sealed.
+pub(crate) const SEAL_BYTES: usize = 1 + NONCE_LEN + MAX_TAG_LEN;
 /// A column of texts that keeps no bytes holds what is sealed behind this sign, in hexadecimal
 /// digits. No text begins with it that may be sealed: those are JSON, or digits.
 const SEAL_SIGN: char = '\u{1}';
@@ -133,6 +135,25 @@ pub(crate) struct Vault {
     is_proven: AtomicBool,
 }
 
+/// The keys of a store in a database, of which it has a file each.
+#[derive(Clone)]
+pub(crate) struct StoreKeys {
+    /// That of encrypted columns, and of what may hold their values.
+    pub(crate) values: Arc<Vault>,
+    /// That of variables of functions.
+    pub(crate) variables: Arc<Vault>,
+}
+
+impl StoreKeys {
+    /// Those in a data directory, each read when it is needed.
+    pub(crate) fn of(directory: &Path) -> StoreKeys {
+        StoreKeys {
+            values: Arc::new(Vault::of_values(directory)),
+            variables: Arc::new(Vault::of_variables(directory)),
+        }
+    }
+}
+
 /// What the file holds.
 struct Secret {
     /// Tells this key from others, and nothing more of it.
@@ -160,16 +181,32 @@ impl Vault {
     /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
     pub(crate) fn of_store(directory: &Path, known_id: &str) -> Result<Vault, StoreError> {
         let vault = Vault::at(directory.join(KEY_FILE));
-        if !known_id.is_empty() {
-            let file = || vault.file.clone();
-            let found = Secret::read(&vault.file)?;
-            let found = found.ok_or_else(|| StoreError::KeyMissing { file: file() })?;
-            if found.id != known_id {
-                return Err(StoreError::KeyWrong { file: file() });
-            }
-            drop(vault.secret.set(found));
-        }
+        vault.need(known_id)?;
         Ok(vault)
+    }
+
+    /// Sees to it that this is the key that a store was written with, by the id that it knows of
+    /// it; any will do where that is empty.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyMissing`], [`StoreError::KeyWrong`].
+    pub(crate) fn need(&self, known_id: &str) -> Result<(), StoreError> {
+        if known_id.is_empty() {
+            return Ok(());
+        }
+        let file = || self.file().to_owned();
+        let wrong = || StoreError::KeyWrong { file: file() };
+        let is_known = |secret: &Secret| secret.id == known_id;
+        if let Some(secret) = self.secret.get() {
+            return is_known(secret).then_some(()).ok_or_else(wrong);
+        }
+        let found = Secret::read(self.file())?;
+        let found = found.ok_or_else(|| StoreError::KeyMissing { file: file() })?;
+        if !is_known(&found) {
+            return Err(wrong());
+        }
+        drop(self.secret.set(found));
+        Ok(())
     }
 
     /// Whether it has read a key, or made one.
@@ -177,7 +214,7 @@ impl Vault {
         self.secret.get().is_some()
     }
 
-    /// The key of encrypted columns for those who read alone: it is read when it is needed.
+    /// The key of encrypted columns of a store in a database: it is read when it is needed.
     pub(crate) fn of_values(directory: &Path) -> Vault {
         Vault {
             is_late: true,
@@ -312,6 +349,12 @@ impl Vault {
         Ok(sealed)
     }
 
+    /// What stands in a column of texts for `plain`.
+    pub(crate) fn seal_text(&self, place: Place<'_>, plain: &str) -> Result<String, StoreError> {
+        let sealed = self.seal(place, plain.as_bytes())?;
+        Ok(sealed_text(&sealed))
+    }
+
     /// What was sealed at this place.
     ///
     /// # Errors
@@ -422,7 +465,7 @@ impl StoredText {
     pub(crate) fn column_text(&self) -> Option<String> {
         match self {
             StoredText::Plain(text) => (!text.starts_with(SEAL_SIGN)).then(|| text.clone()),
-            StoredText::Sealed(sealed) => Some(format!("{SEAL_SIGN}{}", hex(sealed))),
+            StoredText::Sealed(sealed) => Some(sealed_text(sealed)),
         }
     }
 
@@ -436,6 +479,11 @@ impl StoredText {
             StoredText::Sealed(sealed) => vault.open_text(place, &sealed),
         }
     }
+}
+
+/// As a column of texts holds what is sealed.
+fn sealed_text(sealed: &[u8]) -> String {
+    format!("{SEAL_SIGN}{}", hex(sealed))
 }
 
 impl Secret {
@@ -549,7 +597,7 @@ mod tests {
         let place = value(1, 2, "r");
         for plain in [b"".as_slice(), b"a secret", &[0xff; 5_000]] {
             let sealed = vault.seal(place, plain).unwrap();
-            assert_eq!(sealed.len(), plain.len() + 29);
+            assert_eq!(sealed.len(), plain.len() + SEAL_BYTES);
             assert_ne!(sealed, vault.seal(place, plain).unwrap(), "a nonce each");
             assert_eq!(vault.open_sealed(place, &sealed).unwrap(), plain);
             for other in [

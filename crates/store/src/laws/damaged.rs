@@ -22,11 +22,10 @@ pub(crate) enum SealedValue {
 }
 
 impl SealedValue {
-    /// How many bytes it has.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            SealedValue::Bytes(bytes) => bytes.len(),
-            SealedValue::Text(text) => text.len(),
+            SealedValue::Bytes(bytes) => bytes,
+            SealedValue::Text(text) => text.as_bytes(),
         }
     }
 }

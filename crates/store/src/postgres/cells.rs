@@ -9,9 +9,6 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::StoreError;
 use crate::error::corrupt;
 
-/// Where the key of encrypted columns is in a data directory.
-const KEY_FILE: &str = "tidemark.key";
-
 /// A parameter of a statement.
 pub(super) type SqlParameter = Box<dyn ToSql + Sync + Send>;
 
@@ -35,19 +32,10 @@ pub(super) fn field_value(
     }
 }
 
-/// What a row has in a column of the user.
-///
-/// # Errors
-/// [`StoreError::KeyMissing`] when it is sealed: a database holds no key, and none is handed to it
-/// yet.
+/// What a row has in a column of the user that is not encrypted.
 pub(super) fn value(row: &Row, position: usize, column: &Column) -> Result<Value, StoreError> {
     if column.encrypt {
-        return match row.try_get::<_, Option<&[u8]>>(position)? {
-            None => Ok(Value::Null),
-            Some(_) => Err(StoreError::KeyMissing {
-                file: KEY_FILE.into(),
-            }),
-        };
+        return Err(not_plain());
     }
     let storage = column.kind.storage();
     if column.array {
@@ -171,7 +159,7 @@ pub(super) struct ValueList {
     pub(super) values: SqlParameter,
 }
 
-/// What rows have in a column of the user.
+/// What rows have in a column of the user that is not encrypted.
 pub(super) fn value_list<'v>(
     column: &Column,
     values: impl Iterator<Item = &'v Value>,
@@ -241,7 +229,7 @@ pub(super) fn bytes_of(value: &Value) -> usize {
 }
 
 fn not_plain() -> StoreError {
-    corrupt("an encrypted column is in PostgreSQL, where none is sealed yet")
+    corrupt("a value of an encrypted column was taken for a plain one")
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::slow_shapes::SlowShapes;
 use crate::stored::boundaries::BoundaryRead;
 use crate::stored::read::StoredRead;
 use crate::stored::{constraints, names_then};
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 use crate::{
     BoundaryOf, EncodeRow, Listed, Listing, Loaded, OffloadKind, Options, Point, Recorded,
     RecordsOf, Snapshot, StoreConstraints, StoreError, StoreFuture, StorePlace, StoreReads,
@@ -93,10 +93,7 @@ struct SharedReads {
     long_ones: Arc<Lending>,
     standing: Arc<DatabaseStanding>,
     encode_row: EncodeRow,
-    /// The key of encrypted columns, and of what may hold their values.
-    vault: Arc<Vault>,
-    /// The key of variables of functions.
-    variables: Arc<Vault>,
+    keys: StoreKeys,
     /// Longest time of a short read.
     short: Duration,
     limit_ms: u64,
@@ -172,8 +169,7 @@ impl DatabaseReads {
                 standing: Arc::clone(&standing),
                 handle,
                 encode_row: options.encode_row,
-                vault: Arc::new(Vault::of_values(keys)),
-                variables: Arc::new(Vault::of_variables(keys)),
+                keys: StoreKeys::of(keys),
                 short: Duration::from_millis(short_ms),
                 limit_ms: options.read_limit_ms,
                 slow: SlowShapes::new(),
@@ -219,14 +215,9 @@ impl DatabaseReads {
         Arc::clone(&self.shared.standing)
     }
 
-    /// The key of encrypted columns, which previews of the writer open with as well.
-    pub(super) fn values_key(&self) -> Arc<Vault> {
-        Arc::clone(&self.shared.vault)
-    }
-
-    /// The key of variables of functions, of which the writer has the same.
-    pub(super) fn variables_key(&self) -> Arc<Vault> {
-        Arc::clone(&self.shared.variables)
+    /// The keys of the store, of which the writer has the same.
+    pub(super) fn keys(&self) -> StoreKeys {
+        self.shared.keys.clone()
     }
 
     /// Runs beside reads what is no read. Dropped, it is called off.

@@ -32,10 +32,11 @@ struct ServedDatabase {
 
 impl DatabaseStore {
     /// Serves the store, in the place that the options name. A session that ends is begun again
-    /// when something is to be written. Encrypted columns cannot be written yet.
+    /// when something is to be written.
     ///
     /// # Errors
-    /// As [`DatabaseReads::open`]; what the database says.
+    /// As [`DatabaseReads::open`]; what the database says; [`StoreError::KeyMissing`] and
+    /// [`StoreError::KeyWrong`] when `keys` is not where the key of its encrypted columns is.
     pub fn serve(
         self,
         options: &Options,
@@ -51,13 +52,12 @@ impl DatabaseStore {
             url: DatabaseUrl::clone(url),
             password_file: password_file.map(Path::to_owned),
             encode_row: options.encode_row,
-            values: reads.values_key(),
-            variables: reads.variables_key(),
+            keys: reads.keys(),
             commit_max: COMMIT_MAX,
             aside: reads.handle(),
             read: reads.standing(),
         };
-        let writer = self.into_writer(place.encode_row, Arc::clone(&place.variables))?;
+        let writer = self.into_writer(place.encode_row, place.keys.clone())?;
         Ok(Arc::new(ServedDatabase {
             reads,
             writer: Arc::new(SharedWriter::new(place, writer)),

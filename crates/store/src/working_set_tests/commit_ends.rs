@@ -14,6 +14,7 @@ use testing_postgres::Cluster;
 
 use super::draws::{matching, table};
 use super::postgres::writer;
+use crate::StoreError;
 use crate::batch::{
     CatalogueOp, ConstraintChange, Op, Outcome, SchemaChange, SpaceLimit, TableConstraints,
     WriteBatch,
@@ -21,10 +22,8 @@ use crate::batch::{
 use crate::postgres::write::writer::{DatabaseWriter, GroupEnd};
 use crate::refusal::Refusal;
 use crate::row_op::{Guard, RowAct, RowOp, Stamps};
-use crate::sqlite::upkeep::tests::{catalogue, encode};
+use crate::sqlite::upkeep::tests::catalogue;
 use crate::staged::{Since, TransactionRefusal};
-use crate::vault::Vault;
-use crate::{DatabaseStore, DatabaseUrl, StoreError};
 
 struct Place {
     cluster: Arc<Cluster>,
@@ -557,23 +556,6 @@ fn a_commit_of_another_process_stops_the_writer() {
         "{refused:?}"
     );
     assert_eq!(place.rows(), "a=x1");
-}
-
-#[test]
-fn a_store_with_encrypted_columns_has_no_writer_that_would_write_them_openly() {
-    let cluster = Cluster::shared().unwrap();
-    let make = "CREATE DATABASE sealed";
-    cluster.run_sql("postgres", &[make]).unwrap();
-    let url = DatabaseUrl::parse(&cluster.url("sealed")).unwrap();
-    let store = DatabaseStore::open(&url, None).unwrap();
-    let seal = "UPDATE tidemark.meta SET key_id = 'k'";
-    cluster.run_sql("sealed", &[seal]).unwrap();
-    let variables = Arc::new(Vault::of_variables(Path::new("unused")));
-    let refused = store.into_writer(encode, variables).err();
-    assert!(
-        matches!(refused, Some(StoreError::DatabaseUnfit(_))),
-        "{refused:?}"
-    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::postgres::row_tables::{create_indexes, create_tables};
 use crate::postgres::write::writer::{AppliedGroup, DatabaseWriter, GroupEnd};
 use crate::sqlite::commit::writer::Writer;
 use crate::sqlite::upkeep::tests::encode;
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 use crate::{DatabaseStore, DatabaseUrl};
 
 /// Each group takes some round trips and a commit.
@@ -39,8 +39,7 @@ pub(super) fn writer(
     ];
     let script = format!("SET search_path = tidemark; {}", statements.join(";"));
     cluster.run_sql(name, &[&script]).unwrap();
-    let variables = Arc::new(Vault::of_variables(keys));
-    let writer = store.into_writer(encode, variables).unwrap();
+    let writer = store.into_writer(encode, StoreKeys::of(keys)).unwrap();
     writer.with_catalogue(Arc::clone(catalogue))
 }
 

@@ -1,16 +1,23 @@
 //! A database whose notes have encrypted titles and tags, and what damages it behind the store.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use model::history::{Range, Until};
 use model::{Table, Timestamp, Value};
 use query::Visibility;
 use rusqlite::Connection;
-use store::{CatalogueOp, Durability, Op, Options, RowAct, RowOp, Store, StoreError};
+use rusqlite::types::Value as Stored;
+use store::{
+    CatalogueOp, DatabaseStore, DatabaseUrl, Durability, Op, Options, RowAct, RowOp, Store,
+    StoreError, StorePlace,
+};
+use tempfile::TempDir;
+use testing::traces;
+use testing_postgres::Cluster;
 
 use crate::suite::db::{
-    DATABASE, Db, PROJECT, Place, TAGS, TITLE, create_database, create_project, encode_row, notes,
+    DATABASE, Db, PROJECT, Place, TAGS, TITLE, create_database, create_project, notes, options,
     row_id,
 };
 
@@ -18,36 +25,161 @@ pub const SECRET: &str = "quicksilver";
 
 pub const KEY: &str = "tidemark.key";
 
-/// A data directory.
-pub struct Embedded(pub PathBuf);
+/// A program that one test starts has the open files of the others until it runs, and with them
+/// the locks of their directories.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-impl Embedded {
-    pub fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
-        store::open(Options {
-            place: self.0.clone().into(),
-            durability: Durability::Full,
-            encode_row,
-            reader_cache_bytes: 1 << 20,
-            read_limit_ms: 60_000,
-            long_reads: crate::suite::db::LONG_READS,
-            vfs: None,
-        })
+/// Where the store is.
+pub enum SealedPlace {
+    /// In a data directory.
+    Directory(TempDir),
+    /// In a database of this name, with its key in a directory.
+    Database(Arc<Cluster>, &'static str, TempDir),
+}
+
+impl SealedPlace {
+    fn folder(&self) -> &TempDir {
+        match self {
+            SealedPlace::Directory(folder) | SealedPlace::Database(_, _, folder) => folder,
+        }
+    }
+
+    fn database(cluster: Arc<Cluster>, name: &'static str) -> SealedPlace {
+        let make = format!("CREATE DATABASE {name}");
+        cluster.run_sql("postgres", &[&make]).unwrap();
+        let place = SealedPlace::Database(cluster, name, tempfile::tempdir().unwrap());
+        std::fs::create_dir(place.data()).unwrap();
+        place
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.folder().path().join("data")
     }
 
     pub fn key(&self) -> PathBuf {
-        self.0.join(KEY)
+        self.data().join(KEY)
     }
 
-    /// The database, while no store has it open.
-    pub fn database(&self) -> Connection {
-        Connection::open(self.0.join("tidemark.db")).unwrap()
+    pub fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let options = Options {
+            durability: Durability::Full,
+            reader_cache_bytes: 1 << 20,
+            ..options(&self.data())
+        };
+        let SealedPlace::Database(cluster, name, _) = self else {
+            return store::open(options);
+        };
+        let url = DatabaseUrl::parse(&cluster.url(name)).unwrap();
+        let options = Options {
+            place: StorePlace::from(url.clone()),
+            ..options
+        };
+        DatabaseStore::open(&url, None)?.serve(&options, None, &self.data())
+    }
+
+    /// A project, a database and encrypted notes.
+    pub fn begin(&self) -> Db {
+        let mut db = Db::open(self);
+        db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
+        db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
+        assert!(!self.key().exists(), "nothing is encrypted yet");
+        let table = CatalogueOp::CreateTable(Box::new(sealed_notes()));
+        db.ok(vec![Op::Catalogue(table)]);
+        db
+    }
+
+    /// Bytes, as SQL.
+    pub fn bytes(&self, hex: &str) -> String {
+        match self {
+            SealedPlace::Directory(_) => format!("x'{hex}'"),
+            SealedPlace::Database(..) => format!("'\\x{hex}'::bytea"),
+        }
+    }
+
+    /// What stands sealed in a column of texts, as SQL.
+    pub fn sealed_text(&self, hex: &str) -> String {
+        match self {
+            SealedPlace::Directory(_) => self.bytes(hex),
+            SealedPlace::Database(..) => format!("chr(1) || '{hex}'"),
+        }
+    }
+
+    /// Bytes as hexadecimal digits, as SQL.
+    pub fn hex(&self, bytes: &str) -> String {
+        match self {
+            SealedPlace::Directory(_) => format!("hex({bytes})"),
+            SealedPlace::Database(..) => format!("encode({bytes}, 'hex')"),
+        }
+    }
+
+    /// What a statement gives that gives one thing.
+    pub fn text(&self, sql: &str) -> String {
+        match self {
+            SealedPlace::Directory(_) => {
+                let connection = Connection::open(self.data().join("tidemark.db")).unwrap();
+                let found = connection.query_row(sql, (), |row| row.get::<_, Stored>(0));
+                match found.unwrap() {
+                    Stored::Integer(number) => number.to_string(),
+                    Stored::Text(text) => text,
+                    other => panic!("{sql}: {other:?}"),
+                }
+            }
+            SealedPlace::Database(cluster, name, _) => {
+                let path = "SET search_path = tidemark";
+                let found = cluster.run_sql(name, &[path, sql]).unwrap();
+                found.trim_end().to_owned()
+            }
+        }
+    }
+
+    /// Changes the database behind the store's back, while no store has it open.
+    pub fn meddle(&self, sql: &str) {
+        let changed = match self {
+            SealedPlace::Directory(_) => {
+                let connection = Connection::open(self.data().join("tidemark.db")).unwrap();
+                connection.execute(sql, ()).unwrap().to_string()
+            }
+            SealedPlace::Database(..) => {
+                let counted = format!("WITH u AS ({sql} RETURNING 1) SELECT count(*) FROM u");
+                self.text(&counted)
+            }
+        };
+        assert_ne!(changed, "0", "{sql}");
+    }
+
+    /// Overwrites the encrypted titles of these rows in the table.
+    pub fn damage(&self, (physical, title): (&str, &str), ids: &str) {
+        let zero = self.bytes("00");
+        self.meddle(&format!(
+            "UPDATE {physical} SET {title} = {zero} WHERE id IN ({ids})"
+        ));
+    }
+
+    /// The files in which the words rest readable: those of the store.
+    pub fn traces(&self, words: &str) -> Vec<String> {
+        let mut found = traces(&self.data(), words);
+        if let SealedPlace::Database(cluster, name, _) = self {
+            cluster.run_sql(name, &["CHECKPOINT"]).unwrap();
+            found.extend(traces(cluster.socket_folder(), words));
+        }
+        found
     }
 }
 
-impl Place for Embedded {
+impl Place for SealedPlace {
     fn open(&self) -> Arc<dyn Store> {
         self.try_open().unwrap()
     }
+}
+
+/// Runs a test in a data directory, and in a database of this name.
+pub fn on_both(name: &'static str, test: impl Fn(&SealedPlace)) {
+    // A test that waits for its turn keeps the server for the next one.
+    let cluster = Cluster::shared().unwrap();
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    test(&SealedPlace::Directory(tempfile::tempdir().unwrap()));
+    test(&SealedPlace::database(cluster, name));
 }
 
 /// The table `notes` whose title and tags are encrypted.
@@ -60,17 +192,6 @@ pub fn sealed_notes() -> Table {
         .indexes
         .retain(|index| index.key.as_str() != "by_count");
     table
-}
-
-pub fn open(folder: &tempfile::TempDir) -> (Embedded, Db) {
-    let place = Embedded(folder.path().join("data"));
-    let mut db = Db::open(&place);
-    db.ok(vec![Op::Catalogue(create_project(PROJECT))]);
-    db.ok(vec![Op::Catalogue(create_database(DATABASE))]);
-    assert!(!place.key().exists(), "nothing is encrypted yet");
-    let table = CatalogueOp::CreateTable(Box::new(sealed_notes()));
-    db.ok(vec![Op::Catalogue(table)]);
-    (place, db)
 }
 
 pub fn values(title: &str, code: &str) -> Vec<Value> {
@@ -103,17 +224,6 @@ pub fn over(mut op: Op, from: Timestamp, until: Until) -> Op {
         });
     }
     op
-}
-
-/// Changes the database behind the store's back.
-pub fn meddle(place: &Embedded, sql: &str) {
-    assert!(place.database().execute(sql, ()).unwrap() > 0, "{sql}");
-}
-
-/// Overwrites the encrypted titles of these rows in the table.
-pub fn damage(place: &Embedded, (physical, title): (&str, &str), ids: &str) {
-    let sql = format!("UPDATE {physical} SET {title} = x'00' WHERE id IN ({ids})");
-    meddle(place, &sql);
 }
 
 pub fn is_refused(db: &Db, id: &str) -> bool {

@@ -19,13 +19,13 @@ impl DatabaseReads {
     fn opened_variables(&self, function: i64, reveals: bool) -> StoreFuture<'_, Vec<Variable>> {
         Box::pin(async move {
             let found = self.run(variables::of_function(function), false).await?;
-            variables::opened(found, &self.shared.variables, (function, reveals))
+            variables::opened(found, &self.shared.keys.variables, (function, reveals))
         })
     }
 
     /// Finds that the key of functions is another one than what has sealed what is stored.
     async fn need_functions_key(&self) -> Result<(), StoreError> {
-        let vault = &self.shared.variables;
+        let vault = &self.shared.keys.variables;
         if !vault.is_proven() {
             let values = self.run(variables::newest(), false).await?;
             let calls = self.run(queue::newest_calls(), false).await?;
@@ -41,7 +41,7 @@ impl StoreFunctions for DatabaseReads {
     }
 
     fn name_variables_key(&self, file: PathBuf) {
-        self.shared.variables.name(file);
+        self.shared.keys.variables.name(file);
     }
 
     fn revealed_variables(&self, function: i64) -> StoreFuture<'_, Vec<Variable>> {
@@ -169,7 +169,7 @@ impl StoreExecutions for DatabaseReads {
             let Some(found) = self.first(queue::with_call(function, seq)).await? else {
                 return Ok(None);
             };
-            let call = queue::opened_call(&self.shared.variables, function, &found);
+            let call = queue::opened_call(&self.shared.keys.variables, function, &found);
             if matches!(call, Err(StoreError::SealBroken { .. })) {
                 // Not this one alone, if the key is another one.
                 self.need_functions_key().await?;

@@ -66,7 +66,7 @@ pub(super) fn shape<'a>(
 ) -> RowShape<'a> {
     RowShape {
         encode_row: shared.encode_row,
-        vault: &shared.vault,
+        vault: &shared.keys.values,
         table: &query.table,
         selection: &query.selection,
         is_now: query.reads_bodies(),

@@ -46,7 +46,7 @@ impl OwnedPoint {
     fn shape<'a>(&'a self, shared: &'a SharedReads) -> RowShape<'a> {
         RowShape {
             encode_row: shared.encode_row,
-            vault: &shared.vault,
+            vault: &shared.keys.values,
             table: &self.table,
             selection: &self.selection,
             is_now: self.at.is_none(),
@@ -180,7 +180,7 @@ pub(super) async fn list_by_key(
     let query = listing.query;
     let shape = RowShape {
         encode_row: shared.encode_row,
-        vault: &shared.vault,
+        vault: &shared.keys.values,
         table: &query.table,
         selection: &query.selection,
         is_now: true,

@@ -51,7 +51,7 @@ impl DatabaseRead for RecordsOf {
             let transaction = lent.client().build_transaction();
             let transaction = transaction.isolation_level(IsolationLevel::RepeatableRead);
             let transaction = transaction.read_only(true).start().await?;
-            let records = records(&transaction, self, &shared.vault).await?;
+            let records = records(&transaction, self, &shared.keys.values).await?;
             transaction.commit().await?;
             lent.end();
             Ok(records)

@@ -93,7 +93,7 @@ impl StoreTransactions for DatabaseReads {
             let Some((found, staged)) = self.run(read, false).await? else {
                 return Ok(None);
             };
-            let staged = transactions::opened(staged, &self.shared.vault, found.seq)?;
+            let staged = transactions::opened(staged, &self.shared.keys.values, found.seq)?;
             Ok(Some((found, staged)))
         })
     }
@@ -106,7 +106,7 @@ impl StoreTransactions for DatabaseReads {
         Box::pin(async move {
             let found = self.first(transactions::request(project, key)).await?;
             let open = |stored: transactions::StoredRequest| {
-                stored.open(&self.shared.vault, (project, key))
+                stored.open(&self.shared.keys.values, (project, key))
             };
             found.map(open).transpose()
         })
@@ -150,7 +150,7 @@ impl StoreUsage for DatabaseReads {
         Counts {
             // Its log is the server's own.
             log_backlog_bytes: 0,
-            damaged: self.shared.vault.broken_count(),
+            damaged: self.shared.keys.values.broken_count(),
             long_reads: self.pool.counts(),
         }
     }

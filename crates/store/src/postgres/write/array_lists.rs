@@ -1,10 +1,12 @@
 //! Rows of one statement as lists, a list for each column.
 
-use model::{Table, Value};
+use model::Table;
 use query::names;
 
+use super::user_values::{ValuesOfRow, sealed_values};
 use crate::StoreError;
 use crate::postgres::cells::{self, SqlParameter};
+use crate::vault::Vault;
 
 /// The columns of the rows that a statement is given.
 #[derive(Default)]
@@ -57,12 +59,20 @@ impl ArrayLists {
     pub(super) fn user_columns(
         &mut self,
         table: &Table,
-        rows: &[&[Value]],
+        rows: &[ValuesOfRow<'_>],
+        vault: &Vault,
     ) -> Result<(), StoreError> {
         for (position, column) in table.columns.iter().enumerate() {
-            let list = cells::value_list(column, rows.iter().map(|row| &row[position]))?;
+            let name = names::column(column.number);
+            if column.encrypt {
+                let sealed = sealed_values(vault, (table.number, column, position), rows)?;
+                self.maybe_bytes(&name, sealed.into_iter());
+                continue;
+            }
+            let values = rows.iter().map(|row| &row.values[position]);
+            let list = cells::value_list(column, values)?;
             self.columns.push(ListedColumn {
-                name: names::column(column.number),
+                name,
                 element: list.element,
                 cast: list.cast,
             });

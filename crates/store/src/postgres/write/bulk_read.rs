@@ -12,13 +12,14 @@ use tokio_postgres::Row;
 
 use super::rows::{END, PostgresRows, columns_of, row_id, stored_period, version_of};
 use super::session::SqlCall;
+use super::user_values::values_found;
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::bulk_rows::{RowsRead, RowsWanted, TableCounts};
-use crate::laws::damaged::Damaged;
 use crate::laws::held_row::{HeldGrant, HeldNow, HeldRow};
 use crate::postgres::cells::{self, SqlParameter};
 use crate::postgres::row_tables::index_tests;
+use crate::vault::StoreKeys;
 
 /// So many of the versions known now are held of a row, the last ones: that of an everyday change,
 /// and the one before it.
@@ -42,7 +43,7 @@ impl PostgresRows<'_> {
         let found = self.session.burst(&calls)?;
         let of_tables = wanted.iter().zip(found.chunks_exact(CALLS));
         of_tables
-            .map(|(wanted, found)| rows_read(wanted, found))
+            .map(|(wanted, found)| rows_read(wanted, found, self.keys))
             .collect()
     }
 }
@@ -185,7 +186,11 @@ fn calls_of(wanted: &RowsWanted<'_>, named: &NamedIds, version: &str) -> [SqlCal
     ]
 }
 
-fn rows_read(wanted: &RowsWanted<'_>, found: &[Vec<Row>]) -> Result<RowsRead, StoreError> {
+fn rows_read(
+    wanted: &RowsWanted<'_>,
+    found: &[Vec<Row>],
+    keys: &StoreKeys,
+) -> Result<RowsRead, StoreError> {
     let [beside, now, versions, grants, counts] = found else {
         return Err(corrupt("a burst had another number of answers"));
     };
@@ -210,10 +215,10 @@ fn rows_read(wanted: &RowsWanted<'_>, found: &[Vec<Row>]) -> Result<RowsRead, St
         rows.insert(id, held);
     }
     for row in now {
-        row_of(&mut rows, row.try_get(0)?)?.now = Some(now_of(wanted.table, row)?);
+        row_of(&mut rows, row.try_get(0)?)?.now = Some(now_of(wanted.table, row, keys)?);
     }
     for row in versions {
-        let version = version_of(wanted.table, row)?;
+        let version = version_of(wanted.table, row, keys)?;
         let held = row_of(&mut rows, &version.id)?;
         if held.numbered(version.held.version.number).is_none() {
             held.versions.push(version.held);
@@ -260,11 +265,12 @@ fn row_of<'r>(
     row.ok_or_else(|| corrupt("a row was found that was not asked for"))
 }
 
-fn now_of(table: &Table, row: &Row) -> Result<HeldNow, StoreError> {
-    let values = table.columns.iter().enumerate();
-    let values = values.map(|(position, column)| cells::value(row, NOW_COLUMNS + position, column));
+fn now_of(table: &Table, row: &Row, keys: &StoreKeys) -> Result<HeldNow, StoreError> {
+    let id = row_id(row.try_get(0)?)?;
+    let of_row = (table, id.as_str());
+    let (values, damaged) = values_found(&keys.values, (row, NOW_COLUMNS), of_row)?;
     Ok(HeldNow {
-        id: row_id(row.try_get(0)?)?,
+        id,
         seq: row.try_get(1)?,
         version: VersionNumber(row.try_get(2)?),
         image: Arc::new(Image {
@@ -273,9 +279,9 @@ fn now_of(table: &Table, row: &Row) -> Result<HeldNow, StoreError> {
             valid: stored_period(row.try_get(7)?, row.try_get(8)?)?,
             system_from: Mark(row.try_get(3)?),
             permissions: row.try_get::<_, &str>(6)?.into(),
-            values: values.collect::<Result<_, _>>()?,
+            values,
         }),
-        damaged: Damaged::default(),
+        damaged,
         origin: Mark(row.try_get(9)?),
         is_twin: row.try_get::<_, i64>(10)? == 1,
         body: None,

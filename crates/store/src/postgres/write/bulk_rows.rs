@@ -5,11 +5,11 @@ use model::{Table, Value};
 use super::bulk_send::calls_of;
 use super::rows::PostgresRows;
 use super::session::SqlCall;
+use super::user_values::bytes_of_values;
 use crate::StoreError;
 use crate::laws::bulk_rows::{BulkRows, RowsRead, RowsWanted};
-use crate::laws::damaged::{Damaged, SealedValue};
+use crate::laws::damaged::Damaged;
 use crate::laws::unsent::UnsentTable;
-use crate::postgres::cells;
 
 impl BulkRows for PostgresRows<'_> {
     fn read(&self, wanted: &[RowsWanted<'_>]) -> Result<Vec<RowsRead>, StoreError> {
@@ -19,7 +19,7 @@ impl BulkRows for PostgresRows<'_> {
     fn send(&self, unsent: &[UnsentTable]) -> Result<(), StoreError> {
         let mut calls = Vec::new();
         for table in unsent {
-            calls.extend(calls_of(table)?);
+            calls.extend(calls_of(table, &self.keys.values)?);
         }
         self.session.burst(&calls).map(drop)
     }
@@ -40,11 +40,7 @@ impl BulkRows for PostgresRows<'_> {
         }
     }
 
-    fn value_bytes(&self, _: &Table, values: &[Value], left: &Damaged) -> usize {
-        let sealed = left
-            .sealed()
-            .iter()
-            .map(|(_, sealed)| SealedValue::len(sealed));
-        values.iter().map(cells::bytes_of).chain(sealed).sum()
+    fn value_bytes(&self, table: &Table, values: &[Value], left: &Damaged) -> usize {
+        bytes_of_values(table, values, left)
     }
 }

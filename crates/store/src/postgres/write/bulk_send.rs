@@ -1,23 +1,25 @@
 //! What is left of a group, as one array statement for each kind and table.
 
+use model::Mark;
 use model::history::{Cut, VersionNumber};
-use model::{Mark, Value};
 use query::names;
 
 use super::array_lists::ArrayLists;
 use super::rows::END;
 use super::session::SqlCall;
+use super::user_values::ValuesOfRow;
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::held_row::{HeldNow, WrittenBody};
 use crate::laws::unsent::UnsentTable;
 use crate::postgres::cells::SqlParameter;
+use crate::vault::Vault;
 
 /// The statements that write it, in their order.
-pub(super) fn calls_of(unsent: &UnsentTable) -> Result<Vec<SqlCall>, StoreError> {
+pub(super) fn calls_of(unsent: &UnsentTable, vault: &Vault) -> Result<Vec<SqlCall>, StoreError> {
     let mut calls = Vec::new();
-    add_versions(unsent, &mut calls)?;
-    add_rows(unsent, &mut calls)?;
+    add_versions(unsent, vault, &mut calls)?;
+    add_rows(unsent, vault, &mut calls)?;
     add_schedule(unsent, &mut calls);
     add_grants(unsent, &mut calls);
     Ok(calls)
@@ -54,7 +56,11 @@ fn end_of(mark: Option<Mark>) -> i64 {
     mark.map_or(END, |mark| mark.0)
 }
 
-fn add_versions(unsent: &UnsentTable, calls: &mut Vec<SqlCall>) -> Result<(), StoreError> {
+fn add_versions(
+    unsent: &UnsentTable,
+    vault: &Vault,
+    calls: &mut Vec<SqlCall>,
+) -> Result<(), StoreError> {
     let versions = names::versions(unsent.table.number);
     let number = |number: &VersionNumber| number.0;
     let removed: Vec<i64> = unsent.versions_removed.iter().map(number).collect();
@@ -90,13 +96,21 @@ fn add_versions(unsent: &UnsentTable, calls: &mut Vec<SqlCall>) -> Result<(), St
     lists.numbers("created", version().map(|one| one.value.created.0));
     lists.numbers("updated", version().map(|one| one.value.updated.0));
     lists.numbers("twin", added.iter().map(|one| i64::from(one.held.is_twin)));
-    let values: Vec<&[Value]> = version().map(|one| &*one.value.values).collect();
-    lists.user_columns(&unsent.table, &values)?;
+    let values = added.iter().map(|one| ValuesOfRow {
+        id: one.id.as_str(),
+        values: &one.held.version.value.values,
+        left: &one.held.version.value.damaged,
+    });
+    lists.user_columns(&unsent.table, &values.collect::<Vec<_>>(), vault)?;
     calls.push(insertion(&versions, lists));
     Ok(())
 }
 
-fn add_rows(unsent: &UnsentTable, calls: &mut Vec<SqlCall>) -> Result<(), StoreError> {
+fn add_rows(
+    unsent: &UnsentTable,
+    vault: &Vault,
+    calls: &mut Vec<SqlCall>,
+) -> Result<(), StoreError> {
     let now = names::now(unsent.table.number);
     calls.extend(removal(&now, "seq", &unsent.rows_removed));
     let adjusted = &unsent.rows_adjusted;
@@ -112,16 +126,21 @@ fn add_rows(unsent: &UnsentTable, calls: &mut Vec<SqlCall>) -> Result<(), StoreE
         calls.push(change(&now, "seq", lists, adjusted.len()));
     }
     if !unsent.rows_changed.is_empty() {
-        let lists = whole_rows(unsent, &unsent.rows_changed)?;
+        let lists = whole_rows(unsent, &unsent.rows_changed, vault)?;
         calls.push(change(&now, "seq", lists, unsent.rows_changed.len()));
     }
     if !unsent.rows_added.is_empty() {
-        calls.push(insertion(&now, whole_rows(unsent, &unsent.rows_added)?));
+        let lists = whole_rows(unsent, &unsent.rows_added, vault)?;
+        calls.push(insertion(&now, lists));
     }
     Ok(())
 }
 
-fn whole_rows(unsent: &UnsentTable, rows: &[HeldNow]) -> Result<ArrayLists, StoreError> {
+fn whole_rows(
+    unsent: &UnsentTable,
+    rows: &[HeldNow],
+    vault: &Vault,
+) -> Result<ArrayLists, StoreError> {
     let written = |row: &HeldNow| row.body.clone();
     let bodies: Option<Vec<_>> = rows.iter().map(written).collect();
     let bodies = bodies.ok_or_else(|| corrupt("a row is written whose body was not"))?;
@@ -146,8 +165,12 @@ fn whole_rows(unsent: &UnsentTable, rows: &[HeldNow]) -> Result<ArrayLists, Stor
         rows.iter().map(|row| row.image.permissions.to_string()),
     );
     lists.maybe_bytes("body", bodies.iter().map(|body| bytes(body)));
-    let values: Vec<&[Value]> = rows.iter().map(|row| &*row.image.values).collect();
-    lists.user_columns(&unsent.table, &values)?;
+    let values = rows.iter().map(|row| ValuesOfRow {
+        id: row.id.as_str(),
+        values: &row.image.values,
+        left: &row.damaged,
+    });
+    lists.user_columns(&unsent.table, &values.collect::<Vec<_>>(), vault)?;
     Ok(lists)
 }
 

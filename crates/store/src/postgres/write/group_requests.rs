@@ -14,6 +14,7 @@ use crate::error::corrupt;
 use crate::laws::requests::{FORGOTTEN_MAX, RanRequest, RequestToKeep, owner_of};
 use crate::postgres::cells::SqlParameter;
 use crate::staged::{Once, request_text};
+use crate::vault::{Place, StoredText, Vault};
 
 /// Most answers that give way to a new one: others wait for the commit.
 const EVICTED_MAX: i64 = 500;
@@ -66,12 +67,20 @@ type BatchName = (String, String, u32);
 #[derive(Default)]
 pub(crate) struct GroupRequests {
     /// Of each batch that the group may ask for.
-    ran: HashMap<BatchName, Option<RanRequest>>,
+    ran: HashMap<BatchName, Option<FoundRequest>>,
     /// The bytes that are kept for owners, or more.
     kept_bytes: HashMap<(String, String), i64>,
     unsent: Vec<UnsentRequest>,
     /// How many of them are of earlier batches.
     earlier: usize,
+}
+
+/// A request that has run, as it is stored.
+#[derive(Clone)]
+struct FoundRequest {
+    request: Option<StoredText>,
+    mark: Option<Mark>,
+    at: Timestamp,
 }
 
 /// One act, in the order in which they are to be done.
@@ -83,6 +92,7 @@ enum UnsentRequest {
 
 struct KeptBatch {
     name: BatchName,
+    /// As the column of texts holds it.
     request: String,
     mark: Option<Mark>,
     at: Timestamp,
@@ -145,9 +155,10 @@ impl GroupRequests {
             let part: i64 = row.try_get(2)?;
             let part = u32::try_from(part).map_err(|error| corrupt(error.to_string()))?;
             let at: Option<i64> = row.try_get(5)?;
-            let request = row.try_get(3)?;
+            let request = row.try_get::<_, Option<&str>>(3)?;
+            let request = request.map(StoredText::of_column_text);
             let mark = row.try_get::<_, Option<i64>>(4)?.map(Mark);
-            let ran = at.map(|at| RanRequest {
+            let ran = at.map(|at| FoundRequest {
                 request,
                 mark,
                 at: Timestamp(at),
@@ -167,8 +178,8 @@ impl GroupRequests {
         for act in &self.unsent[self.earlier..] {
             match act {
                 UnsentRequest::Keep(kept) => {
-                    let ran = RanRequest {
-                        request: Some(kept.request.clone()),
+                    let ran = FoundRequest {
+                        request: Some(StoredText::of_column_text(&kept.request)),
                         mark: kept.mark,
                         at: kept.at,
                     };
@@ -204,26 +215,49 @@ impl GroupRequests {
     }
 
     /// The batch that ran under the key of this one, which was read.
-    pub(super) fn ran(&self, once: &Once) -> Result<Option<RanRequest>, StoreError> {
+    pub(super) fn ran(&self, once: &Once, vault: &Vault) -> Result<Option<RanRequest>, StoreError> {
         let ran = self.ran.get(&name_of(once)).cloned();
-        ran.ok_or_else(|| corrupt("the key of a request was not read with its group"))
+        let ran = ran.ok_or_else(|| corrupt("the key of a request was not read with its group"))?;
+        let Some(FoundRequest { request, mark, at }) = ran else {
+            return Ok(None);
+        };
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let place = Place::Request(project, key, part);
+        let request = request.map(|request| request.open(vault, place));
+        Ok(Some(RanRequest {
+            request: request.transpose()?,
+            mark,
+            at,
+        }))
     }
 
-    /// There is no key of a store in a database, so nothing is sealed.
-    pub(super) fn keep(&mut self, request: RequestToKeep<'_>) {
+    /// Keeps a batch, sealed if it is to be.
+    pub(super) fn keep(
+        &mut self,
+        request: RequestToKeep<'_>,
+        vault: &Vault,
+    ) -> Result<(), StoreError> {
         let once = request.once;
+        let (project, key, part) = (once.project.as_str(), &*once.key, once.part);
+        let (mut text, mut answer) = (request_text(once.request), request.answer);
+        if request.is_sealed {
+            text = vault.seal_text(Place::Request(project, key, part), &text)?;
+            let place = Place::Answer(project, key, part);
+            answer = answer.map(|plain| vault.seal(place, &plain)).transpose()?;
+        }
         let kept = KeptBatch {
             name: name_of(once),
-            request: request_text(once.request),
+            request: text,
             mark: request.mark,
             at: once.now,
-            answer: request.answer,
+            answer,
         };
         let owner = (kept.name.0.clone(), owner_of(&kept.name.1).to_owned());
         // What a refused batch had kept, or one replaces, counts on: it may be too much.
         let bytes = self.kept_bytes.entry(owner).or_default();
         *bytes = bytes.saturating_add(kept.bytes());
         self.unsent.push(UnsentRequest::Keep(Box::new(kept)));
+        Ok(())
     }
 
     /// Makes room for the answers to the owner of this key, if there may be too little.

@@ -28,5 +28,6 @@ pub(super) mod turn;
 #[cfg(test)]
 mod unanswered_tests;
 mod upkeep;
+mod user_values;
 mod vacuums;
 pub(crate) mod writer;

@@ -71,7 +71,7 @@ impl DatabasePreview {
                 let reads = PreviewReads {
                     client,
                     encode_row: writer.encode_row(),
-                    vault: &self.shared.place().values,
+                    vault: &self.shared.place().keys.values,
                     until: self.until,
                 };
                 read(&reads).await

@@ -14,12 +14,11 @@ impl RequestStore for PostgresRows<'_> {
     }
 
     fn ran(&self, once: &Once) -> Result<Option<RanRequest>, StoreError> {
-        self.requests.borrow().ran(once)
+        self.requests.borrow().ran(once, &self.keys.values)
     }
 
     fn keep_request(&self, request: RequestToKeep<'_>) -> Result<(), StoreError> {
-        self.requests.borrow_mut().keep(request);
-        Ok(())
+        self.requests.borrow_mut().keep(request, &self.keys.values)
     }
 
     fn bound_answers(&self, once: &Once) -> Result<(), StoreError> {

@@ -27,13 +27,14 @@ FROM (SELECT project, substr(key, 1, strpos(key, ' ')) AS owner, sum(bytes)::big
 WHERE b.project = o.project AND b.owner = o.owner";
 
 /// Fails the open transactions of a project with an operation on a row, or with one on many rows of
-/// its table that names it, and forgets their operations.
+/// its table that names it, and forgets their operations. One that is sealed is not looked into.
 const FAIL_TRANSACTIONS: &str = "
 WITH failed AS (
   UPDATE staged AS s SET status = $1, updated = $2, keep = s.expires, bytes = 0
   WHERE s.project = $3 AND s.status = $4 AND EXISTS (
     SELECT 1 FROM staged_op o WHERE o.tx = s.seq AND o.place = $5
-    AND (o.id = $6 OR (o.id IS NULL AND strpos(o.body, $6) > 0)))
+    AND (o.id = $6 OR (o.id IS NULL
+      AND (starts_with(o.body, chr(1)) OR strpos(o.body, $6) > 0))))
   RETURNING s.seq)
 DELETE FROM staged_op AS o USING failed WHERE o.tx = failed.seq";
 

@@ -12,16 +12,16 @@ use tokio_postgres::Row;
 use super::group_requests::GroupRequests;
 use super::records::UnsentRecords;
 use super::session::{SqlCall, WriterSession};
+use super::user_values::values_found;
 use crate::StoreError;
 use crate::error::corrupt;
-use crate::laws::damaged::Damaged;
 use crate::laws::growth::{NUMBER_BYTES, VERSION_BYTES};
 use crate::laws::halt::Step;
 use crate::laws::held_row::HeldVersion;
 use crate::laws::ledger::SingleRows;
 use crate::laws::versions::{Asserted, Stored, VersionsRead, VersionsWanted};
 use crate::postgres::cells;
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 
 /// The end of what has none.
 pub(super) const END: i64 = Timestamp::END.0;
@@ -40,8 +40,7 @@ pub(crate) struct PostgresRows<'w> {
     pub(super) records: &'w RefCell<UnsentRecords>,
     pub(super) requests: &'w RefCell<GroupRequests>,
     pub(super) bytes: &'w RefCell<ByteTexts>,
-    /// The key of variables of functions.
-    pub(super) variables: &'w Vault,
+    pub(super) keys: &'w StoreKeys,
 }
 
 /// A version, and of which row.
@@ -101,14 +100,17 @@ pub(super) fn columns_of(table: &Table, of: &str) -> String {
 }
 
 /// A version of which [`PostgresRows::version_columns`] were selected.
-pub(super) fn version_of(table: &Table, row: &Row) -> Result<FoundVersion, StoreError> {
+pub(super) fn version_of(
+    table: &Table,
+    row: &Row,
+    keys: &StoreKeys,
+) -> Result<FoundVersion, StoreError> {
     let number = |position| row.try_get::<_, i64>(position);
     let end = |position| -> Result<Option<i64>, StoreError> {
         Ok(Some(number(position)?).filter(|at| *at < END))
     };
-    let values = table.columns.iter().enumerate();
-    let values =
-        values.map(|(position, column)| cells::value(row, VERSION_COLUMNS + position, column));
+    let id: String = row.try_get(0)?;
+    let (values, damaged) = values_found(&keys.values, (row, VERSION_COLUMNS), (table, &id))?;
     let cut = match end(6)? {
         None => None,
         Some(mark) => Some(Cut {
@@ -126,12 +128,12 @@ pub(super) fn version_of(table: &Table, row: &Row) -> Result<FoundVersion, Store
         value: Arc::new(Asserted {
             created: Timestamp(number(10)?),
             updated: Timestamp(number(11)?),
-            values: values.collect::<Result<_, _>>()?,
-            damaged: Damaged::default(),
+            values,
+            damaged,
         }),
     };
     Ok(FoundVersion {
-        id: row.try_get(0)?,
+        id,
         held: HeldVersion {
             version,
             is_twin: number(12)? == 1,
@@ -194,7 +196,7 @@ impl SingleRows for PostgresRows<'_> {
         };
         let mut read = VersionsRead::new(which);
         for row in found {
-            read.add(version_of(table, &row)?.held.version)?;
+            read.add(version_of(table, &row, self.keys)?.held.version)?;
         }
         Ok(read.all())
     }

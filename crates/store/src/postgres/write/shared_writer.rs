@@ -16,7 +16,7 @@ use crate::postgres::address::DatabaseUrl;
 use crate::postgres::opening::DatabaseStore;
 use crate::postgres::primary::need_no_less;
 use crate::postgres::read::DatabaseStanding;
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 use crate::{EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
 
 /// After a try to take the store again, the next one comes so much later: what waits to be written
@@ -28,10 +28,7 @@ pub(in crate::postgres) struct WriterPlace {
     pub(in crate::postgres) url: DatabaseUrl,
     pub(in crate::postgres) password_file: Option<PathBuf>,
     pub(in crate::postgres) encode_row: EncodeRow,
-    /// The key of encrypted columns.
-    pub(in crate::postgres) values: Arc<Vault>,
-    /// The key of variables of functions.
-    pub(in crate::postgres) variables: Arc<Vault>,
+    pub(in crate::postgres) keys: StoreKeys,
     /// So long a commit is waited for.
     pub(in crate::postgres) commit_max: Duration,
     /// What runs beside the writer.
@@ -159,12 +156,12 @@ impl SharedWriter {
             url,
             password_file,
             encode_row,
-            variables,
+            keys,
             commit_max,
             ..
         } = &self.place;
         let store = DatabaseStore::open_again(url, password_file.as_deref())?;
-        let writer = store.into_writer(*encode_row, Arc::clone(variables))?;
+        let writer = store.into_writer(*encode_row, keys.clone())?;
         writer.session().limit_commits(*commit_max);
         let StoreSeen { primary, group } = seen;
         let succession = writer.last_seen().primary.follows(primary, primary.mark);

@@ -12,25 +12,29 @@ use super::writer::DatabaseWriter;
 use crate::laws::constraints::Constraints;
 use crate::laws::growth::{Growth, Totals};
 use crate::laws::state::State;
-use crate::postgres::finding::DatabaseFinding;
 use crate::postgres::opening::DatabaseStore;
 use crate::postgres::primary::Primary;
 use crate::stored_constraint;
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 use crate::{EncodeRow, Loaded, StoreError};
 
 impl DatabaseStore {
-    /// Goes on as the writer of the store, with the key of variables of functions.
+    /// Goes on as the writer of the store, which has these keys.
     ///
     /// # Errors
     /// What the database says; [`StoreError::Corrupt`] when it holds what no store has written;
-    /// [`StoreError::DatabaseUnfit`] when it holds what is encrypted: this writer seals nothing.
+    /// [`StoreError::KeyMissing`] and [`StoreError::KeyWrong`] when it was written with another
+    /// key of encrypted columns.
     pub(crate) fn into_writer(
         self,
         encode_row: EncodeRow,
-        variables: Arc<Vault>,
+        keys: StoreKeys,
     ) -> Result<DatabaseWriter, StoreError> {
-        self.runtime.block_on(need_unsealed(&self.owner))?;
+        if let Err(error) = self.runtime.block_on(need_key(&self.owner, &keys)) {
+            // Once the key is back, the next one finds the store free.
+            self.close();
+            return Err(error);
+        }
         let loaded = self.load()?;
         let state = self.runtime.block_on(state(&self.owner, loaded))?;
         let counters = self.runtime.block_on(counters(&self.owner))?;
@@ -39,24 +43,19 @@ impl DatabaseStore {
         let group = self.runtime.block_on(GroupStamp::of(&self.owner))?;
         let session = WriterSession::new(self.runtime, self.owner, self.notices)?;
         let parts = (session, primary, group);
-        let manner = (encode_row, variables);
+        let manner = (encode_row, keys);
         Ok(DatabaseWriter::new(parts, manner, state, totals))
     }
 }
 
-async fn need_unsealed(client: &Client) -> Result<(), StoreError> {
+async fn need_key(client: &Client, keys: &StoreKeys) -> Result<(), StoreError> {
     let meta = client.query_one("SELECT key_id FROM meta", &[]).await?;
-    if meta.try_get::<_, &str>(0)?.is_empty() {
-        return Ok(());
-    }
-    let found = "The store has encrypted columns, which cannot be written to PostgreSQL yet.";
-    let advice = "Keep it in its data directory";
-    let finding = DatabaseFinding::bad("encryption", found, advice);
-    Err(StoreError::DatabaseUnfit(finding))
+    keys.values.need(meta.try_get(0)?)
 }
 
 async fn state(client: &Client, loaded: Loaded) -> Result<State, StoreError> {
-    let sql = "SELECT next_table, next_database, (SELECT coalesce(max(n), 0) FROM tx) FROM meta";
+    let sql = "SELECT next_table, next_database, (SELECT coalesce(max(n), 0) FROM tx), \
+               key_id <> '' FROM meta";
     let meta = client.query_one(sql, &[]).await?;
     let sql = "SELECT tab, kind, columns, related FROM over_time ORDER BY tab, place";
     let mut constraints = Constraints::default();
@@ -77,7 +76,7 @@ async fn state(client: &Client, loaded: Loaded) -> Result<State, StoreError> {
         erased: 0,
         boundaries: loaded.boundaries,
         constraints: Arc::new(constraints),
-        is_sealing: false,
+        is_sealing: meta.try_get(3)?,
         growth: Growth::of(counted_to),
     })
 }

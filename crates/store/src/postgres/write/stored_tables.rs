@@ -36,6 +36,6 @@ impl StoredTables for PostgresRows<'_> {
     }
 
     fn vault_of_functions(&self) -> &Vault {
-        self.variables
+        &self.keys.variables
     }
 }

@@ -76,8 +76,7 @@ impl TableLayout for PostgresRows<'_> {
     }
 
     fn sealing_key(&self) -> Result<String, StoreError> {
-        let what = "Encrypted columns";
-        Err(StoreError::Unsupported { what })
+        self.keys.values.ready().map(str::to_owned)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::laws::transaction_store::{
 use crate::postgres::cells::SqlParameter;
 use crate::staged::{Transaction, TransactionStatus, class_of};
 use crate::stored::transactions;
+use crate::vault::Place;
 
 /// Whether a transaction's owner is of the class `$4`.
 const OF_CLASS: &str = "(owner = $4 OR starts_with(owner, $4 || ' '))";
@@ -50,13 +51,22 @@ impl TransactionStore for PostgresRows<'_> {
     ) -> Result<(), StoreError> {
         let ops = || added.operations.iter();
         let first = to.operation_count as i64;
+        let vault = &self.keys.values;
+        let bodies = (first..).zip(ops()).map(|(n, op)| {
+            if added.is_sealed {
+                vault.seal_text(Place::Operation(to.seq, n), &op.body)
+            } else {
+                Ok(op.body.to_string())
+            }
+        });
+        let bodies: Vec<String> = bodies.collect::<Result<_, _>>()?;
         let mut lists = ArrayLists::default();
         lists.numbers("tx", ops().map(|_| to.seq));
         lists.numbers("n", (first..).zip(ops()).map(|(n, _)| n));
         lists.numbers("seen", ops().map(|op| op.seen.0));
         lists.texts("place", ops().map(|op| op.place.clone()));
         lists.maybe_texts("id", ops().map(|op| op.row.clone()));
-        lists.texts("body", ops().map(|op| op.body.to_string()));
+        lists.texts("body", bodies.into_iter());
         let (names, rows) = (lists.names(), lists.rows());
         let insert = format!("INSERT INTO staged_op ({names}) SELECT * FROM {rows}");
         let counted = "UPDATE staged SET count = $2, bytes = $3, updated = $4 WHERE seq = $1";

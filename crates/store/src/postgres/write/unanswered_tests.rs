@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::shared_writer::{SharedWriter, WriterPlace};
 use super::turn::DatabaseTurn;
 use crate::batch::{CatalogueOp, Op, SpaceLimit, WriteBatch};
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 use crate::{Committed, DatabaseStore, DatabaseUrl, InDoubt, StoreError, WriteTurn as _};
 
 /// A commit that is answered takes less on most machines; one that takes more is asked for again.
@@ -38,13 +38,12 @@ impl Place {
             url: url.clone(),
             password_file: None,
             encode_row: encode,
-            values: Arc::new(Vault::of_values(keys)),
-            variables: Arc::new(Vault::of_variables(keys)),
+            keys: StoreKeys::of(keys),
             commit_max: COMMIT_MAX,
             aside: aside.handle().clone(),
         };
         let store = DatabaseStore::open(&url, None).unwrap();
-        let writer = store.into_writer(encode, Arc::clone(&place.variables));
+        let writer = store.into_writer(encode, place.keys.clone());
         Place {
             shared: Arc::new(SharedWriter::new(place, writer.unwrap())),
             cluster,

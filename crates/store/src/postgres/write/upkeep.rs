@@ -89,18 +89,26 @@ impl DatabaseWriter {
         from: i64,
     ) -> Result<Option<i64>, StoreError> {
         let now = names::now(table.number);
-        let of_row = format!("v.seq, v.body_epoch{}", columns_of(table, "v"));
+        // Where no body is kept, nothing has to be read: a damaged value keeps no upkeep from
+        // going on.
+        let keeps_body = !table.columns.iter().any(|column| column.encrypt);
+        let columns = if keeps_body {
+            columns_of(table, "v")
+        } else {
+            String::new()
+        };
+        let of_row = format!("v.seq, v.body_epoch{columns}");
         let found = slice(rows, table, (&of_row, &now, "seq"), from)?;
         let epoch = table.schema_epoch as i64;
         let (mut seqs, mut bodies) = (Vec::new(), Vec::new());
         for row in &found {
             if row.try_get::<_, i64>(1)? != epoch {
-                let columns = table.columns.iter().enumerate();
-                let values = columns.map(|(at, column)| cells::value(row, 2 + at, column));
-                let values: Vec<Value> = values.collect::<Result<_, _>>()?;
                 seqs.push(row.try_get::<_, i64>(0)?);
-                let body = body_to_keep(self.encode_row(), table, &values);
-                bodies.push(body.map(Vec::from));
+                bodies.push(if keeps_body {
+                    self.body_of(table, row)?
+                } else {
+                    None
+                });
             }
         }
         if !seqs.is_empty() {
@@ -117,6 +125,15 @@ impl DatabaseWriter {
                 .call(SqlCall::new(sql, lists.into_parameters()))?;
         }
         last(&found)
+    }
+
+    /// What is kept for readers of a row whose columns stand behind two others.
+    fn body_of(&self, table: &Table, row: &Row) -> Result<Option<Vec<u8>>, StoreError> {
+        let columns = table.columns.iter().enumerate();
+        let values = columns.map(|(at, column)| cells::value(row, 2 + at, column));
+        let values: Vec<Value> = values.collect::<Result<_, _>>()?;
+        let body = body_to_keep(self.encode_row(), table, &values);
+        Ok(body.map(Vec::from))
     }
 }
 

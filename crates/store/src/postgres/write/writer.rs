@@ -29,7 +29,7 @@ use crate::laws::working_set::WorkingSet;
 use crate::postgres::cells::SqlParameter;
 use crate::postgres::primary::Primary;
 use crate::refusal::Refusal;
-use crate::vault::Vault;
+use crate::vault::StoreKeys;
 use crate::{Boundaries, DUE_ROWS_MAX, EncodeRow, StoreError, Trial};
 
 /// The connection that writes, and what it knows.
@@ -40,8 +40,7 @@ pub(crate) struct DatabaseWriter {
     /// The group that was committed last.
     group: GroupStamp,
     encode_row: EncodeRow,
-    /// The key of variables of functions.
-    variables: Arc<Vault>,
+    keys: StoreKeys,
     /// As of the latest commit.
     committed: State,
     totals: Totals,
@@ -118,7 +117,7 @@ impl DatabaseWriter {
     /// A writer that goes on from this state.
     pub(super) fn new(
         (session, primary, group): (WriterSession, Primary, GroupStamp),
-        (encode_row, variables): (EncodeRow, Arc<Vault>),
+        (encode_row, keys): (EncodeRow, StoreKeys),
         state: State,
         totals: Totals,
     ) -> DatabaseWriter {
@@ -127,7 +126,7 @@ impl DatabaseWriter {
             primary,
             group,
             encode_row,
-            variables,
+            keys,
             committed: state,
             totals,
             bytes: RefCell::default(),
@@ -224,7 +223,7 @@ impl DatabaseWriter {
             records: &beside.records,
             requests: &beside.requests,
             bytes: &self.bytes,
-            variables: &self.variables,
+            keys: &self.keys,
         }
     }
 
@@ -321,7 +320,7 @@ impl DatabaseWriter {
         let outcomes = try_all(&mut group, trials, first)?;
         let mut left = Vec::new();
         for table in group.set.take_unsent()? {
-            left.extend(calls_of(&table)?);
+            left.extend(calls_of(&table, &self.keys.values)?);
         }
         self.session.burst(&left)?;
         Ok((outcomes, group.state.catalogue))
@@ -650,8 +649,9 @@ impl<'g> OpenGroup<'g> {
 
     fn into_applied(self, outcomes: Vec<Outcome>) -> Result<AppliedGroup, StoreError> {
         let mut left = Vec::new();
+        let vault = &self.set.database().keys.values;
         for table in self.set.take_unsent()? {
-            left.extend(calls_of(&table)?);
+            left.extend(calls_of(&table, vault)?);
         }
         left.extend(self.beside.records.borrow_mut().take_all());
         left.extend(self.beside.requests.borrow_mut().take_all());

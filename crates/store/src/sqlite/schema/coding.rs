@@ -27,7 +27,7 @@ pub(crate) fn bind_damaged(
 ) -> rusqlite::Result<usize> {
     let mut bytes = 0;
     for (position, sealed) in damaged.sealed() {
-        bytes += sealed.len();
+        bytes += sealed.bytes().len();
         match sealed {
             SealedValue::Bytes(sealed) => statement.raw_bind_parameter(first + position, sealed)?,
             SealedValue::Text(text) => statement.raw_bind_parameter(first + position, text)?,
