@@ -75,11 +75,11 @@ pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
     DatabaseFinding, DatabaseUrl, Deployment, DeploymentStatus, DirectoryBeside, Durability,
     EncodeRow, ExecutionRecord, ExecutionStatus, ExecutionTrigger, HistoryCount, HistoryFault,
-    HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, MoveStep, Moved,
-    QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord, SortRoom,
-    StoreError, StorePlace, UrlFault, Variable, Verdict, Violation, Violations, accept_loss,
-    accept_restore, database_holder, database_holds_store, examine_database, inspect,
-    move_to_database, move_to_directory,
+    HistoryImport, HistoryMembers, Inspection, LongReadCounts, LongReads, Maintained, MoveStep,
+    Moved, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord,
+    SortRoom, StoreError, StorePlace, UrlFault, Variable, Verdict, Violation, Violations,
+    accept_loss, accept_restore, database_holder, database_holds_store, examine_database, inspect,
+    maintain_database, move_to_database, move_to_directory,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

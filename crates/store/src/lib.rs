@@ -68,8 +68,8 @@ pub use moving::{MoveStep, Moved, StoreCopy, move_to_database, move_to_directory
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
 pub use postgres::{
-    DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, UrlFault, Verdict, accept_restore,
-    database_holder, database_holds_store, examine_database,
+    DatabaseFinding, DatabaseReads, DatabaseStore, DatabaseUrl, Maintained, UrlFault, Verdict,
+    accept_restore, database_holder, database_holds_store, examine_database, maintain_database,
 };
 pub use refusal::{Container, Counted, Full, Refusal, VIOLATIONS_MAX, Violation, Violations};
 pub use row_op::{Guard, InsertedBody, PeriodEnd, RowAct, RowAssertion, RowOp, Stamps};

@@ -1,10 +1,14 @@
 //! A store in a schema of a PostgreSQL database: how one is made, owned and refused.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
 use model::Timestamp;
-use store::{DatabaseStore, DatabaseUrl, StoreError, Verdict, accept_restore, examine_database};
+use store::{
+    DatabaseStore, DatabaseUrl, Maintained, StoreError, Verdict, accept_restore, examine_database,
+    maintain_database,
+};
 use testing_postgres::{Cluster, ClusterSettings};
 
 fn cluster() -> Arc<Cluster> {
@@ -270,7 +274,7 @@ fn a_database_that_only_reads_is_refused_with_its_own_words() {
 
 /// What the doctor says of the store that is there: its verdict, and both sentences.
 fn said_of(url: &DatabaseUrl, check: &str) -> (Verdict, String) {
-    let findings = examine_database(url, None, &|| Timestamp(0));
+    let findings = examine_database(url, None, Path::new("none"), &|| Timestamp(0));
     let finding = findings.into_iter().find(|one| one.check == check);
     let finding = finding.unwrap_or_else(|| panic!("nothing is said of {check}"));
     let advice = finding.advice.unwrap_or_default();
@@ -283,7 +287,7 @@ fn a_store_that_needs_its_operator_is_found() {
     database(&cluster, "worn");
     let place = url(&cluster.url("worn"));
     open(&place).unwrap().close();
-    let checks = ["indexes", "dead rows", "heap-only updates"];
+    let checks = ["indexes", "dead rows", "heap-only updates", "key"];
     for check in checks {
         let (verdict, said) = said_of(&place, check);
         assert_eq!(verdict, Verdict::Good, "{said}");
@@ -318,6 +322,11 @@ fn a_store_that_needs_its_operator_is_found() {
             assert!(said.contains(part), "`{part}` is not in: {said}");
         }
     }
+    let seal = "UPDATE tidemark.meta SET key_id = 'k'";
+    cluster.run_sql("worn", &[seal]).unwrap();
+    let (verdict, said) = said_of(&place, "key");
+    assert_eq!(verdict, Verdict::Bad, "{said}");
+    assert!(said.contains("none/tidemark.key is not there"), "{said}");
 }
 
 #[test]
@@ -337,17 +346,48 @@ fn bytes_of_erased_rows_are_told_of_until_their_tables_are_rewritten() {
     }
     need(Verdict::Good, "No table");
     run("INSERT INTO tidemark.erasure VALUES (7, 1)");
-    need(Verdict::Warning, "erased rows of t7, t7_v, and");
+    let all = ["request_key", "staged_op", "t7", "t7_v", "tx_row"];
+    need(Verdict::Warning, &format!(": {}.", all.join(", ")));
     // These free old transactions of what they take over, or make the table's entry again.
     run("VACUUM (FREEZE) tidemark.t7");
     run("ALTER TABLE tidemark.t7_v ADD COLUMN n bigint");
-    need(Verdict::Warning, "VACUUM (FULL) \"tidemark\".\"t7\";");
+    need(Verdict::Warning, &format!(": {}.", all.join(", ")));
     run("VACUUM (FULL) tidemark.t7");
-    need(Verdict::Warning, "erased rows of t7_v, and");
-    run("VACUUM (FULL) tidemark.t7_v");
+    need(Verdict::Warning, ": request_key, staged_op, t7_v, tx_row.");
+    let maintain = || {
+        let mut begun = Vec::new();
+        let mut begins = |table: &str| begun.push(table.to_owned());
+        let maintained = maintain_database(&place, None, &mut begins).unwrap();
+        (begun, maintained)
+    };
+    let (begun, maintained) = maintain();
+    assert_eq!(begun, ["request_key", "staged_op", "t7_v", "tx_row"]);
+    assert_eq!((maintained.rewritten, maintained.left), (begun, vec![]));
     need(Verdict::Good, "No table");
-    run("UPDATE tidemark.erasure SET tt = 2");
-    need(Verdict::Warning, "erased rows of t7, t7_v, and");
+    let nothing = (Vec::new(), Maintained::default());
+    assert_eq!(maintain(), nothing, "all is done");
+    thread::scope(|scope| {
+        // What an old snapshot may read is kept by a rewrite, too.
+        let reads = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(600)";
+        let reading = scope.spawn(|| cluster.run_sql("erased", &[reads]));
+        let sleeper = "FROM pg_stat_activity WHERE datname = current_database() \
+                       AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()";
+        let has_begun = format!("SELECT count(*) {sleeper} AND backend_xmin IS NOT NULL");
+        while run(&has_begun) == "0\n" {}
+        run("UPDATE tidemark.erasure SET tt = 2");
+        need(Verdict::Warning, &format!(": {}.", all.join(", ")));
+        let (_, maintained) = maintain();
+        run(&format!(
+            "SELECT pg_terminate_backend(pid, 60000) {sleeper}"
+        ));
+        reading.join().unwrap().unwrap_err();
+        assert_eq!(
+            (maintained.left, maintained.rewritten),
+            (all.map(str::to_owned).into(), vec![])
+        );
+    });
+    assert_eq!(maintain().1.rewritten, all);
+    need(Verdict::Good, "No table");
     // What one transaction makes of both is a copy, which has no erased row.
     let copied = "BEGIN; CREATE TABLE tidemark.t9 (seq bigint); \
                   DELETE FROM tidemark.erasure; INSERT INTO tidemark.erasure VALUES (9, 1); COMMIT";

@@ -241,6 +241,38 @@ fn the_doctor_of_a_directory_looks_at_the_database_that_its_file_names() {
 }
 
 #[test]
+fn bytes_of_erased_rows_are_cleared_away_by_a_command() {
+    let place = Place::new("maintains");
+    let none = run(place.on("data", "maintain"));
+    assert_refused(&none, 1, "holds no store");
+    let server = place.serve("data");
+    furnish(&server);
+    let said = |words: &str| {
+        let done = run(place.on("data", words));
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    assert!(said("maintain").contains("Nothing to do"));
+    said("erase shop items b --yes");
+    // The server's own snapshots pass by themselves.
+    let rewritten = (0..100).find_map(|_| {
+        let done = run(place.on("data", "maintain"));
+        if !done.status.success() {
+            assert_refused(&done, 1, "run this again");
+            return None;
+        }
+        Some(text(&done.stdout))
+    });
+    assert!(rewritten.unwrap().contains("WAL and backups"));
+    assert!(said("maintain").contains("Nothing to do"));
+    server.stop().unwrap();
+    let mut in_file = tidemark("maintain");
+    in_file.arg("--data").arg(place.path("other"));
+    let nothing = run(in_file);
+    assert!(text(&nothing.stdout).contains("by itself"), "{nothing:?}");
+}
+
+#[test]
 fn a_store_is_moved_into_a_database_and_back() {
     let place = Place::new("moves");
     let (directory, other) = (place.path("data"), place.path("other"));

@@ -25,11 +25,12 @@ const STATEMENT_MAX: &str = "SET statement_timeout = '5s'";
 const COMMITS: usize = 15;
 
 /// Looks whether a store can be in the database, and would lose nothing there. A password that the
-/// URL lacks is looked for in the file. `now` is this machine's clock. Blocks, for a minute at
-/// most.
+/// URL lacks is looked for in the file, and keys in the directory `keys`. `now` is this machine's
+/// clock. Blocks, for a minute at most.
 pub fn examine_database(
     url: &DatabaseUrl,
     password_file: Option<&Path>,
+    keys: &Path,
     now: &dyn Fn() -> Timestamp,
 ) -> Vec<DatabaseFinding> {
     let mut findings = Vec::new();
@@ -40,6 +41,7 @@ pub fn examine_database(
         let examination = Examination {
             url,
             password_file,
+            keys,
             now,
             findings: &mut findings,
         };
@@ -64,6 +66,7 @@ pub fn examine_database(
 struct Examination<'e> {
     url: &'e DatabaseUrl,
     password_file: Option<&'e Path>,
+    keys: &'e Path,
     now: &'e dyn Fn() -> Timestamp,
     findings: &'e mut Vec<DatabaseFinding>,
 }
@@ -88,7 +91,7 @@ impl Examination<'_> {
         let schema = look::schema(client, &url.schema).await?;
         self.say(checks::schema(url, &schema));
         if schema.holds == SchemaContent::Store {
-            let found = stored_health::findings(client, &url.schema).await?;
+            let found = stored_health::findings(client, &url.schema, self.keys).await?;
             self.findings.extend(found);
             self.say(primary::finding(client).await);
         }

@@ -13,6 +13,7 @@ mod format;
 mod leaving;
 mod loading;
 mod look;
+mod maintain;
 mod opening;
 mod password_file;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use examine::examine_database;
 pub(crate) use filling::{StoreFilling, TypedColumns};
 pub use finding::{DatabaseFinding, Verdict};
 pub(crate) use leaving::{LeavingMeta, StoreLeaving};
+pub use maintain::{Maintained, maintain_database};
 pub(crate) use opening::CopiedStore;
 pub use opening::{DatabaseStore, accept_restore, database_holder, database_holds_store};
 pub use read::DatabaseReads;

@@ -372,7 +372,7 @@ fn no_stamp() -> StoreError {
     corrupt("the table `meta` has no row")
 }
 
-fn need(finding: DatabaseFinding) -> Result<(), StoreError> {
+pub(super) fn need(finding: DatabaseFinding) -> Result<(), StoreError> {
     match finding.verdict {
         Verdict::Bad => Err(StoreError::DatabaseUnfit(finding)),
         Verdict::Good | Verdict::Warning => Ok(()),
@@ -457,7 +457,7 @@ pub fn database_holds_store(
     })
 }
 
-fn runtime() -> Result<Runtime, StoreError> {
+pub(super) fn runtime() -> Result<Runtime, StoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -1,12 +1,23 @@
 //! What the statistics of a server say of a store that is in a schema of it.
 
+use std::path::Path;
+
 use tokio_postgres::{Client, Error, SimpleQueryRow};
 
-use super::connection::{identifier, literal, rows};
+use super::connection::{identifier, literal, row, rows};
 use super::finding::DatabaseFinding;
+use crate::vault::Vault;
 
-/// Looks at what the store in the schema has left behind.
-pub(super) async fn findings(client: &Client, schema: &str) -> Result<Vec<DatabaseFinding>, Error> {
+/// So many tables are named.
+const SHOWN_MAX: usize = 6;
+
+/// Looks at what the store in the schema has left behind, and whether this directory has the key
+/// that it needs.
+pub(super) async fn findings(
+    client: &Client,
+    schema: &str,
+    keys: &Path,
+) -> Result<Vec<DatabaseFinding>, Error> {
     let invalid = invalid_indexes(client, schema).await?;
     let dead = dead_rows(client, schema).await?;
     let moved = moved_updates(client, schema).await?;
@@ -15,8 +26,38 @@ pub(super) async fn findings(client: &Client, schema: &str) -> Result<Vec<Databa
         indexes_of(schema, &invalid),
         dead_rows_of(schema, dead.as_ref()),
         heap_only_of(schema, moved.as_ref()),
-        erased_of(schema, &erased),
+        erased_of(&erased),
+        key_of(&key_id(client, schema).await?, keys),
     ])
+}
+
+/// The id of the key that the store was written with; empty where nothing is encrypted.
+async fn key_id(client: &Client, schema: &str) -> Result<String, Error> {
+    let sql = format!("SELECT key_id FROM {}.meta", identifier(schema));
+    let found = row(client, &sql).await?;
+    let id = found.as_ref().and_then(|found| found.get(0));
+    Ok(id.unwrap_or_default().to_owned())
+}
+
+/// Whether the key of encrypted columns is there.
+fn key_of(id: &str, keys: &Path) -> DatabaseFinding {
+    const CHECK: &str = "key";
+    if id.is_empty() {
+        return DatabaseFinding::good(CHECK, "Nothing is encrypted, so no key is needed.");
+    }
+    match Vault::of_values(keys).need(id) {
+        Ok(()) => DatabaseFinding::good(
+            CHECK,
+            "The key of the encrypted columns is there. Keep a copy of tidemark.key, and not \
+             beside the copies of the data.",
+        ),
+        Err(error) => DatabaseFinding::bad(
+            CHECK,
+            error.to_string(),
+            "No start goes on without it: what was encrypted could be neither read nor told from \
+             what another key wrote",
+        ),
+    }
 }
 
 /// Indexes whose building did not end, and does not go on.
@@ -78,17 +119,21 @@ async fn moved_updates(client: &Client, schema: &str) -> Result<Option<WornTable
     Ok(rows(client, &sql).await?.first().map(WornTable::of))
 }
 
-/// Tables of rows that were not rewritten since a row of theirs was erased: that gives them another
-/// file, which frees of old transactions all that it takes over. What a move has copied
-/// holds no erased row.
-async fn erased_tables(client: &Client, schema: &str) -> Result<Vec<String>, Error> {
+/// Tables that were not rewritten since a row was erased of which they may have held something:
+/// that gives them another file, which frees of old transactions all that it takes over. What a
+/// move has copied holds no erased row.
+pub(super) async fn erased_tables(client: &Client, schema: &str) -> Result<Vec<String>, Error> {
     let sql = format!(
-        "SELECT c.relname FROM erasure e JOIN pg_class c ON c.relname IN ('t' || e.tab, \
-         't' || e.tab || '_v') JOIN pg_namespace n ON n.oid = c.relnamespace \
-         WHERE n.nspname = {} AND c.xmin <> e.xmin \
-         AND (age(c.xmin) >= age(e.xmin) OR age(c.relfrozenxid) >= age(e.xmin)) \
-         ORDER BY 1 LIMIT 6",
-        literal(schema)
+        "SELECT DISTINCT c.relname FROM {schema}.erasure e \
+         JOIN pg_namespace n ON n.nspname = {name} \
+         LEFT JOIN pg_class o ON o.relnamespace = n.oid AND o.relname = 't' || e.tab \
+         JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r' \
+         AND c.relname IN ('t' || e.tab, 't' || e.tab || '_v', 't' || e.tab || '_perm', \
+         't' || e.tab || '_sched', 'tx_row', 'request_key', 'staged_op') \
+         WHERE o.xmin IS DISTINCT FROM e.xmin \
+         AND (age(c.xmin) >= age(e.xmin) OR age(c.relfrozenxid) >= age(e.xmin)) ORDER BY 1",
+        schema = identifier(schema),
+        name = literal(schema)
     );
     let found = rows(client, &sql).await?;
     let names = found.iter().filter_map(|row| row.get(0).map(str::to_owned));
@@ -154,27 +199,23 @@ fn heap_only_of(schema: &str, worst: Option<&WornTable>) -> DatabaseFinding {
 }
 
 /// Tables that may hold bytes of erased rows.
-fn erased_of(schema: &str, tables: &[String]) -> DatabaseFinding {
+fn erased_of(tables: &[String]) -> DatabaseFinding {
     const CHECK: &str = "erased rows";
     if tables.is_empty() {
         return DatabaseFinding::good(CHECK, "No table of the store holds bytes of erased rows.");
     }
-    let vacuum = tables.iter().map(|table| {
-        let (schema, table) = (identifier(schema), identifier(table));
-        format!("VACUUM (FULL) {schema}.{table}")
-    });
-    let vacuum: Vec<String> = vacuum.collect();
+    let mut shown: Vec<&str> = tables.iter().map(String::as_str).take(SHOWN_MAX).collect();
+    if tables.len() > SHOWN_MAX {
+        shown.push("…");
+    }
     DatabaseFinding::warning(
         CHECK,
         format!(
-            "No answer shows the erased rows of {}, and the files of the database may hold their \
-             bytes.",
-            tables.join(", ")
+            "No answer shows erased rows, and these tables of the database may hold their bytes: \
+             {}.",
+            shown.join(", ")
         ),
-        format!(
-            "{}, each of which locks its table meanwhile. Old WAL and backups hold them as long as \
-             you keep these",
-            vacuum.join("; ")
-        ),
+        "Run `tidemark maintain`, which rewrites these tables and locks each meanwhile. Old WAL \
+         and backups hold those bytes as long as you keep them",
     )
 }

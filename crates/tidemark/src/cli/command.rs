@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use super::{bench, explain, function, key, moving, options, past, project, schema, seed, top};
+use super::{
+    bench, explain, function, key, maintain, moving, options, past, project, schema, seed, top,
+};
 use crate::config::{
     self, DirectoryArgs, DoctorArgs, ExportArgs, ImportArgs, PASSWORD_FILE, STORE_URL, ServeArgs,
     file,
@@ -83,6 +85,13 @@ pub enum Command {
     /// serves it any more. Until then it can be served as before: if a move is cut off, run the
     /// same command again.
     Move(moving::MoveArgs),
+    /// Clear the bytes of erased rows away from the files of a PostgreSQL database
+    ///
+    /// No answer shows an erased row, but the files of its tables may hold its bytes until they are
+    /// rewritten (VACUUM FULL). A server may run meanwhile; each table is locked until it is
+    /// rewritten, and needs room for a second copy. Says so where nothing is to be done: a store in
+    /// a data directory does it by itself. The exit code is 1 where a table could not be rewritten.
+    Maintain(maintain::MaintainArgs),
     /// Keep the schema of databases in a file: pull, diff, push, types
     ///
     /// The file is JSON with one line for each column and index, to be kept in version control. It
@@ -128,7 +137,8 @@ pub enum Command {
     /// Erase a row with its past: every version, at every time
     ///
     /// No answer shows the row any more, and its bytes leave the data directory as soon as no read
-    /// that began before is left. Exports and copies made before keep it. Rows that belong to it
+    /// that began before is left; those of a PostgreSQL database, with `tidemark maintain`. Exports
+    /// and copies made before keep it. Rows that belong to it
     /// by a relationship are deleted as the relationship says. Prints the number of versions and
     /// asks first; without a terminal nothing is erased unless --yes is given. The exit code is 1
     /// if nothing was erased. Talks to the server that runs on the data directory, or opens the

@@ -30,7 +30,8 @@ pub fn run(args: &DoctorArgs, outside: Outside) -> Result<ExitCode> {
             if args.accept_restore {
                 say(database::accept(&url, file)?);
             }
-            database::examine(&url, file, &*outside.clock, say);
+            let files = (file, args.data.data.as_path());
+            database::examine(&url, files, &*outside.clock, say);
         }
         None if args.accept_restore => bail!("`--accept-restore` needs `--database`"),
         None => examine_directory(args, outside, say)?,

@@ -25,6 +25,7 @@ mod jail;
 pub mod key;
 mod licenses;
 mod log;
+pub mod maintain;
 pub mod moving;
 pub mod options;
 pub mod past;
@@ -104,6 +105,7 @@ fn run(command: Command, outside: Outside) -> Result<ExitCode> {
         Command::Export(args) => return export::run(args.check()?, outside),
         Command::Import(args) => return import::run(args.check()?, outside),
         Command::Move(args) => moving::run(&args)?,
+        Command::Maintain(args) => maintain::run(&args)?,
         Command::Options(args) => options::run(&args, &outside)?,
         Command::Explain(args) => explain::run(&args, &outside)?,
         Command::Schema(command) => return schema::run(command, &outside),

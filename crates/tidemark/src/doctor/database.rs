@@ -7,14 +7,14 @@ use engine::{Clock, DatabaseFinding, DatabaseUrl, Verdict, accept_restore, exami
 
 use super::{Finding, Health};
 
-/// Looks at the database and hands each finding over.
+/// Looks at the database, whose keys are in the directory `keys`, and hands each finding over.
 pub fn examine(
     url: &DatabaseUrl,
-    password_file: Option<&Path>,
+    (password_file, keys): (Option<&Path>, &Path),
     clock: &dyn Clock,
     say: impl FnMut(Finding),
 ) {
-    let findings = examine_database(url, password_file, &|| clock.now());
+    let findings = examine_database(url, password_file, keys, &|| clock.now());
     findings.into_iter().map(finding).for_each(say);
 }
 

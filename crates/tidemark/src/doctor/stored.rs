@@ -24,7 +24,8 @@ const PROJECTS_SHOWN: usize = 5;
 pub fn examine(patient: &Patient<'_>, say: &mut impl FnMut(Finding)) {
     if let StorePlace::Database(url) = &patient.setup.engine.place {
         let password_file = patient.setup.password_file.as_deref();
-        return database::examine(url, password_file, &*patient.clock, say);
+        let files = (password_file, patient.directory);
+        return database::examine(url, files, &*patient.clock, say);
     }
     let mut inspection = match inspect(&patient.setup.engine.place) {
         Ok(Some(inspection)) => inspection,
