@@ -29,6 +29,16 @@ pub(crate) trait BulkRows: SingleRows + RowAmends + RowSearch + PeriodSearch {
     /// Takes back what was sent since, or keeps it.
     fn settle(&self, keeps: bool) -> Result<(), StoreError>;
 
+    /// Rows of now that hold links to these rows in the column at this position, each with the row
+    /// that its link leads to: at most so many of one, and at most so many in all.
+    fn link_holders_of(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        bounds: (usize, usize),
+    ) -> Result<Vec<(String, RowId)>, StoreError>;
+
     /// How many bytes values take as they are stored, with what stays as it is sealed.
     fn value_bytes(&self, table: &Table, values: &[Value], left: &Damaged) -> usize;
 }

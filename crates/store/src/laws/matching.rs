@@ -32,6 +32,10 @@ impl<D: RowStore> Run<'_, D> {
         if op.tells_end {
             matched.end = Some(self.rows().last_shown(&op.query.table)?);
         }
+        if let MatchingAct::Delete { range: None } = op.act {
+            let ids: Vec<&str> = found.iter().map(|(_, id)| id.as_str()).collect();
+            self.expect_ties(&op.query.table, &ids)?;
+        }
         let written_before = self.touched.bytes();
         for (seq, id) in &found {
             let written = self.touched.bytes() - written_before;

@@ -16,6 +16,7 @@ pub(crate) mod due;
 pub(crate) mod erase;
 pub(crate) mod execution_queue;
 pub(crate) mod executions;
+mod expected_links;
 pub(crate) mod functions;
 pub(crate) mod grants_over_time;
 pub(crate) mod group_bytes;

@@ -196,6 +196,8 @@ impl<D: RowStore> Run<'_, D> {
                     }
                     OnDelete::Cascade => {
                         self.end_to_come(&tie, &id)?;
+                        let ids: Vec<&str> = tie.ids.iter().map(RowId::as_str).collect();
+                        self.expect_ties(&tie.related, &ids)?;
                         let further = tie.ids.into_iter();
                         waiting.extend(further.map(|id| (Arc::clone(&tie.related), id)));
                     }
@@ -223,6 +225,18 @@ impl<D: RowStore> Run<'_, D> {
         self.link(&op)
     }
 
+    /// These rows are about to be deleted one after the other.
+    pub(crate) fn expect_ties(&self, table: &Table, ids: &[&str]) -> Step<()> {
+        for (_, relation) in table.relations().filter(|(_, one)| !one.holds_links()) {
+            let related = self.table_beside(table, relation.related.as_str())?;
+            let partner = partner(&related, relation.partner)?;
+            let each_max = few_of(relation) + 1;
+            let rows = self.rows();
+            rows.expect_links(&related, partner, ids, each_max)?;
+        }
+        Ok(())
+    }
+
     fn ties(&self, table: &Table, id: &RowId, row: Option<&Current>) -> Step<Vec<Tie>> {
         let mut ties = Vec::new();
         for (position, relation) in table.relations() {
@@ -236,12 +250,7 @@ impl<D: RowStore> Run<'_, D> {
                 }
             } else {
                 to_come = self.holders_to_come(&related, partner, id)?;
-                // To be protected, one related row is as good as a million.
-                let few = match relation.deletion() {
-                    OnDelete::Restrict => 0,
-                    OnDelete::Cascade | OnDelete::SetNull => BATCH_ROWS_MAX,
-                };
-                self.holders(&related, partner, id, few)?
+                self.holders(&related, partner, id, few_of(relation))?
             };
             ties.push(Tie {
                 relation: relation.clone(),
@@ -252,6 +261,14 @@ impl<D: RowStore> Run<'_, D> {
             });
         }
         Ok(ties)
+    }
+}
+
+/// Of how many related rows a deletion looks: to be protected, one is as good as a million.
+fn few_of(relation: &Relation) -> usize {
+    match relation.deletion() {
+        OnDelete::Restrict => 0,
+        OnDelete::Cascade | OnDelete::SetNull => BATCH_ROWS_MAX,
     }
 }
 

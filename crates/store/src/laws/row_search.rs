@@ -81,6 +81,22 @@ pub(crate) trait RowSearch {
     fn last_shown(&self, table: &Table) -> Result<i64, StoreError>;
 }
 
+/// Looks ahead for links.
+pub(crate) trait LinksAhead {
+    /// [`LinkHolders::Now`] will be wanted of each of these rows, at most `each_max` holders of
+    /// one: a working set looks for all of them by one statement.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn expect_links(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        each_max: usize,
+    ) -> Result<(), StoreError>;
+}
+
 /// Which holders of values are looked for.
 #[derive(Clone, Copy)]
 pub(crate) enum HoldersWanted {

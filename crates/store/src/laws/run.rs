@@ -16,7 +16,7 @@ use super::growth::Totals;
 use super::halt::Step;
 use super::ledger::RowLedger;
 use super::period_search::PeriodSearch;
-use super::row_search::RowSearch;
+use super::row_search::{LinksAhead, RowSearch};
 use super::search_time::SEARCH_MAX;
 use super::staged_run::StagedRun;
 use super::state::State;
@@ -82,9 +82,9 @@ pub(crate) struct Run<'w, D> {
 }
 
 /// A database, as the laws of rows see it.
-pub(crate) trait RowStore: RowLedger + RowSearch + PeriodSearch {}
+pub(crate) trait RowStore: RowLedger + RowSearch + LinksAhead + PeriodSearch {}
 
-impl<D: RowLedger + RowSearch + PeriodSearch> RowStore for D {}
+impl<D: RowLedger + RowSearch + LinksAhead + PeriodSearch> RowStore for D {}
 
 /// What a batch did to what belongs to functions.
 #[derive(Default)]

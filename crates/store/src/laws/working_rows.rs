@@ -172,6 +172,7 @@ impl<B: BulkRows> RowAmends for WorkingSet<B> {
         }
         let id = now.id.clone();
         let mut held = self.held();
+        held.expected.written(table, &id, &now.image.values);
         held.known(table)?
             .edit(id.as_str(), |row| row.now = Some(now))?;
         Ok(true)
@@ -293,7 +294,9 @@ impl<B: BulkRows> RowLedger for WorkingSet<B> {
         if !self.is_free(table, &now)? {
             return Ok(false);
         }
-        self.held().known(table)?.edit(id, |held| {
+        let mut held = self.held();
+        held.expected.written(table, &now.id, row.values);
+        held.known(table)?.edit(id, |held| {
             held.seq = Some(now.seq);
             held.now = Some(now);
         })?;

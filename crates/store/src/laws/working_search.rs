@@ -7,12 +7,14 @@ use model::{ColumnNumber, Index, IndexKind, Mark, Period, RowId, Table, Timestam
 use query::Query;
 
 use super::bulk_rows::BulkRows;
+use super::expected_links::targets;
 use super::period_search::{FoundOverlaps, PeriodSearch, SharedKey};
 use super::row_search::{
-    DueRow, DueWanted, HoldersWanted, LinkHolders, MarkOf, RowSearch, ValueHolder,
+    DueRow, DueWanted, HoldersWanted, LinkHolders, LinksAhead, MarkOf, RowSearch, ValueHolder,
 };
 use super::working_set::WorkingSet;
 use crate::StoreError;
+use crate::batch::BATCH_ROWS_MAX;
 
 impl<B: BulkRows> RowSearch for WorkingSet<B> {
     fn value_holders(
@@ -107,6 +109,11 @@ impl<B: BulkRows> RowSearch for WorkingSet<B> {
         id: &str,
         which: LinkHolders,
     ) -> Result<Vec<RowId>, StoreError> {
+        if let LinkHolders::Now { count_max } = which
+            && let Some(found) = self.expected_holders(table, column, id, count_max)
+        {
+            return Ok(found);
+        }
         let found = self.behind()?.link_holders(table, column, id, which)?;
         let (LinkHolders::Now { count_max }
         | LinkHolders::ToCome { count_max, .. }
@@ -133,6 +140,62 @@ impl<B: BulkRows> RowSearch for WorkingSet<B> {
 
     fn last_shown(&self, table: &Table) -> Result<i64, StoreError> {
         self.behind()?.last_shown(table)
+    }
+}
+
+impl<B: BulkRows> LinksAhead for WorkingSet<B> {
+    fn expect_links(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        each_max: usize,
+    ) -> Result<(), StoreError> {
+        if ids.len() < 2 {
+            return Ok(());
+        }
+        // No batch changes more.
+        let all_max = BATCH_ROWS_MAX + 1;
+        let bounds = (each_max, all_max);
+        let found = self.behind()?.link_holders_of(table, column, ids, bounds)?;
+        if found.len() >= all_max {
+            return Ok(());
+        }
+        // They are changed one by one, but where one alone is wanted of each.
+        if each_max > 1 {
+            let holders = found.iter().map(|(_, holder)| holder.as_str());
+            self.hold_all(table, holders.collect())?;
+        }
+        let of = (table, &table.columns[column]);
+        self.held().expected.take_in(of, ids, (found, each_max));
+        Ok(())
+    }
+}
+
+impl<B: BulkRows> WorkingSet<B> {
+    /// Rows of now that hold a link to the row `id`, where they were looked for and so many are
+    /// known, or all.
+    fn expected_holders(
+        &self,
+        table: &Table,
+        column: usize,
+        id: &str,
+        count_max: usize,
+    ) -> Option<Vec<RowId>> {
+        let held = self.held();
+        let of_table = held.find(table.number);
+        let expected = held.expected.holders(table, &table.columns[column], id)?;
+        let holds = |holder: &&RowId| {
+            let row = of_table.and_then(|of_table| of_table.row(holder.as_str()));
+            // One that is not held is as the database has it.
+            row.is_none_or(|row| {
+                let now = row.now.as_ref();
+                now.is_some_and(|now| targets(&now.image.values[column]).any(|to| to == id))
+            })
+        };
+        let found = expected.ids.iter().filter(holds).take(count_max);
+        let found: Vec<RowId> = found.cloned().collect();
+        (expected.is_whole || found.len() == count_max).then_some(found)
     }
 }
 

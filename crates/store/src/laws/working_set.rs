@@ -11,6 +11,7 @@ use std::rc::Rc;
 use model::{Mark, Table, TableNumber};
 
 use super::bulk_rows::{BulkRows, RowsWanted, kept};
+use super::expected_links::ExpectedLinks;
 use super::held_row::HeldRow;
 use super::held_table::HeldTable;
 use super::unsent::UnsentTable;
@@ -35,6 +36,8 @@ pub(super) struct HeldTables {
     is_saved: bool,
     /// Whether rows of this group are held that were read after it changed them.
     pub(super) is_read_again: bool,
+    /// What the batch is about to ask for.
+    pub(super) expected: ExpectedLinks,
 }
 
 impl HeldTables {
@@ -173,6 +176,7 @@ impl<B: BulkRows> WorkingSet<B> {
     pub(crate) fn begin(&self) {
         let mut held = self.held();
         held.is_in_batch = true;
+        held.expected.clear();
         held.tables.values_mut().for_each(HeldTable::keep);
     }
 
@@ -190,6 +194,7 @@ impl<B: BulkRows> WorkingSet<B> {
     /// The batch is refused: nothing of it stays.
     pub(crate) fn drop_batch(&self) -> Result<(), StoreError> {
         let mut held = self.held();
+        held.expected.clear();
         held.is_in_batch = false;
         if !std::mem::take(&mut held.is_saved) {
             held.tables.values_mut().for_each(HeldTable::take_back);
@@ -247,6 +252,7 @@ impl<B: BulkRows> WorkingSet<B> {
     /// The database, to be changed: what is held of these rows is to be forgotten.
     pub(super) fn behind_to_change(&self) -> Result<&B, StoreError> {
         self.save()?;
+        self.held().expected.clear();
         self.behind()
     }
 

@@ -236,6 +236,28 @@ fn rows_that_hold_links_to_one_that_goes_are_read_many_at_once() {
     assert_eq!(place.sql(linked), "0");
     assert_eq!(place.sql("SELECT count(*) FROM t2"), "0");
     assert_eq!(place.sql("SELECT count(*) FROM t3"), "130");
+    let many = (0..80).map(|n| {
+        let parent = vec![Value::Text("y9".into()), Value::Null];
+        place.insert(&parents, &format!("p{n}"), parent)
+    });
+    let many: Vec<WriteBatch> = many.collect();
+    place.done(&many);
+    let held = (0..120).map(|n| {
+        let parent = Value::Text(format!("p{}", n % 60));
+        let values = vec![Value::Text("x".into()), parent];
+        place.insert(&children, &format!("d{n}"), values)
+    });
+    let held: Vec<WriteBatch> = held.collect();
+    place.done(&held);
+    let linked = "SELECT count(c2) FROM t3";
+    assert_eq!(place.sql(linked), "120");
+    let gone = Op::Matching(Box::new(matching(&parents, "y9")));
+    let before = place.writer.round_trips();
+    let outcomes = place.done(&[place.batch(gone)]);
+    assert!(outcomes[0].is_ok(), "{outcomes:?}");
+    let trips = place.writer.round_trips() - before;
+    assert!(trips < 30, "{trips} round trips for 80 parents");
+    assert_eq!(place.sql(linked), "0");
 }
 
 #[test]

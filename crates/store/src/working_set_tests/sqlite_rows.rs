@@ -17,7 +17,7 @@ use crate::laws::held_row::{HeldGrant, HeldNow, HeldRow, HeldVersion};
 use crate::laws::ledger::{
     NowWrite, RowAmends as _, RowLedger as _, RowToShow, SingleRows as _, StoredRows as _,
 };
-use crate::laws::row_search::{HoldersWanted, MarkOf, RowSearch as _};
+use crate::laws::row_search::{HoldersWanted, LinkHolders, MarkOf, RowSearch as _};
 use crate::laws::unsent::{AddedVersionOf, UnsentTable};
 use crate::laws::versions::{Stored, VersionsWanted};
 use crate::sqlite::schema::columns::column_list;
@@ -67,6 +67,23 @@ impl BulkRows for SqliteRows<'_> {
             "ROLLBACK TO part; RELEASE part"
         };
         Ok(self.connection.execute_batch(sql)?)
+    }
+
+    fn link_holders_of(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        (each_max, all_max): (usize, usize),
+    ) -> Result<Vec<(String, RowId)>, StoreError> {
+        let mut found = Vec::new();
+        for id in ids {
+            let count_max = each_max.min(all_max - found.len());
+            let now = LinkHolders::Now { count_max };
+            let holders = self.link_holders(table, column, id, now)?.into_iter();
+            found.extend(holders.map(|holder| ((*id).to_owned(), holder)));
+        }
+        Ok(found)
     }
 
     fn value_bytes(&self, _: &Table, values: &[Value], _: &Damaged) -> usize {

@@ -136,6 +136,8 @@ cases! {
         rows_go_alone_unless_one_links_to_them
         links_change_places_once_they_are_freed
         deletions_go_no_further_than_a_commit_may
+        many_deletions_find_the_rows_that_link_to_each
+        many_deletions_are_refused_by_rows_that_link_to_one_or_take_them_along
         a_relationship_goes_with_its_table;
     time:
         every_version_is_kept

@@ -12,8 +12,8 @@ use model::{
 use query::{Filter, Query, Test, Visibility};
 use store::batch::BATCH_ROWS_MAX;
 use store::{
-    Applied, CatalogueOp, Guard, HoldOp, LinkOp, Op, Refusal, RelatedOp, RowAct, RowOp,
-    SchemaChange, Stamps,
+    Applied, CatalogueOp, Guard, HoldOp, LinkOp, MatchingAct, MatchingOp, Op, Refusal, RelatedOp,
+    RowAct, RowOp, SchemaChange, Stamps,
 };
 
 use super::catalogue::describe;
@@ -406,6 +406,77 @@ pub fn deletions_go_no_further_than_a_commit_may(place: &dyn Place) {
     let others = db.table_called("others");
     db.ok(vec![delete(&others, "o1")]);
     assert_eq!(db.ids(), Vec::<String>::new());
+}
+
+/// Deletes all rows of `others` by one operation.
+fn delete_all_others(db: &Db) -> Op {
+    Op::Matching(Box::new(MatchingOp {
+        query: Query {
+            table: db.table_called("others"),
+            limit: 100,
+            ..db.all()
+        },
+        may_leave_rows: false,
+        walks: false,
+        bytes_max: None,
+        tells_end: false,
+        act: MatchingAct::Delete { range: None },
+        rows_returned_max: 0,
+    }))
+}
+
+pub fn many_deletions_find_the_rows_that_link_to_each(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToMany, OnDelete::SetNull);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    let name = |n: usize| format!("o{n}");
+    let targets = (0..6).map(|n| insert(&others, &name(n), Value::Null));
+    db.ok(targets.collect());
+    // Each of them loses two links, one after the other.
+    let linked = (0..5).map(|n| {
+        let both = links(&[&name(n), &name(n + 1)]);
+        insert(&notes, &format!("n{n}"), both)
+    });
+    db.ok(linked.collect());
+    db.ok(vec![delete_all_others(&db)]);
+    for n in 0..5 {
+        assert_eq!(held(&db, &format!("n{n}"), None), Value::Null, "n{n}");
+    }
+}
+
+pub fn many_deletions_are_refused_by_rows_that_link_to_one_or_take_them_along(place: &dyn Place) {
+    let mut db = Db::with_notes(place);
+    relate(&mut db, RelationKind::ManyToOne, OnDelete::Restrict);
+    let (notes, others) = (db.table(), db.table_called("others"));
+    let name = |n: usize| format!("o{n}");
+    let targets = (0..6).map(|n| insert(&others, &name(n), Value::Null));
+    db.ok(targets.collect());
+    let linked = (0..5).map(|n| insert(&notes, &format!("n{n}"), link(&name(n))));
+    db.ok(linked.collect());
+    let refused = db.refused(vec![delete_all_others(&db)]);
+    let Refusal::DeleteRestricted { related, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(related.as_str(), "notes");
+    let own = end(&db.table()).clone();
+    let cascade = SchemaChange::UpdateRelationship {
+        number: own.number,
+        key: own.key,
+        on_delete: OnDelete::Cascade,
+    };
+    change(&mut db, cascade);
+    // A link that was given in the same batch counts, and one that was taken does not.
+    let (notes, others) = (db.table(), db.table_called("others"));
+    let given = insert(&notes, "given", link("o5"));
+    let taken = Op::Related(Box::new(RelatedOp::Free(HoldOp {
+        table: Arc::clone(&notes),
+        id: row_id("n0"),
+        column: last(&notes),
+        related: others,
+        links: Vec::new(),
+    })));
+    db.ok(vec![given, taken, delete_all_others(&db)]);
+    assert_eq!(db.ids(), ["n0"]);
 }
 
 pub fn a_relationship_goes_with_its_table(place: &dyn Place) {

@@ -1,15 +1,19 @@
 //! What a working set asks of PostgreSQL for many rows at once.
 
-use model::{Table, Value};
+use model::{RowId, Table, Value};
+use query::names;
+use tokio_postgres::Row;
 
 use super::bulk_send::calls_of;
-use super::rows::PostgresRows;
+use super::row_search::holds_link;
+use super::rows::{PostgresRows, row_id};
 use super::session::SqlCall;
 use super::user_values::bytes_of_values;
 use crate::StoreError;
 use crate::laws::bulk_rows::{BulkRows, RowsRead, RowsWanted};
 use crate::laws::damaged::Damaged;
 use crate::laws::unsent::UnsentTable;
+use crate::postgres::cells::SqlParameter;
 
 impl BulkRows for PostgresRows<'_> {
     fn read(&self, wanted: &[RowsWanted<'_>]) -> Result<Vec<RowsRead>, StoreError> {
@@ -38,6 +42,31 @@ impl BulkRows for PostgresRows<'_> {
         } else {
             self.session.take_back("part")
         }
+    }
+
+    fn link_holders_of(
+        &self,
+        table: &Table,
+        column: usize,
+        ids: &[&str],
+        (each_max, all_max): (usize, usize),
+    ) -> Result<Vec<(String, RowId)>, StoreError> {
+        let sql = format!(
+            "SELECT w.id, h.id FROM unnest($1::text[]) AS w(id) CROSS JOIN LATERAL \
+             (SELECT t.id FROM {} t WHERE {} LIMIT $2) h LIMIT $3",
+            names::now(table.number),
+            holds_link(table, column, "w.id")
+        );
+        let count = |count_max: usize| i64::try_from(count_max).unwrap_or(i64::MAX);
+        let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        let all: Vec<SqlParameter> = vec![
+            Box::new(ids),
+            Box::new(count(each_max)),
+            Box::new(count(all_max)),
+        ];
+        let found = self.session.call(SqlCall::new(sql, all))?;
+        let holder = |row: &Row| Ok((row.try_get(0)?, row_id(row.try_get(1)?)?));
+        found.iter().map(holder).collect()
     }
 
     fn value_bytes(&self, table: &Table, values: &[Value], left: &Damaged) -> usize {

@@ -71,7 +71,7 @@ impl RowSearch for PostgresRows<'_> {
         let Some(position) = table.numbered(column) else {
             return Ok(false);
         };
-        let holds = holds_link(table, position);
+        let holds = holds_link(table, position, "$1::text");
         let sql = format!(
             "SELECT EXISTS (SELECT 1 FROM {} t WHERE {holds} AND t.seq <> $2)",
             names::now(table.number)
@@ -173,7 +173,7 @@ impl RowSearch for PostgresRows<'_> {
         id: &str,
         which: LinkHolders,
     ) -> Result<Vec<RowId>, StoreError> {
-        let holds = holds_link(table, column);
+        let holds = holds_link(table, column, "$1::text");
         let (now, versions) = (names::now(table.number), names::versions(table.number));
         let count = |count_max: usize| i64::try_from(count_max).unwrap_or(i64::MAX);
         let mut all: Vec<SqlParameter> = vec![Box::new(id.to_owned())];
@@ -388,14 +388,14 @@ fn ids(found: &[Row]) -> Result<Vec<RowId>, StoreError> {
     found.iter().map(|row| row_id(row.try_get(0)?)).collect()
 }
 
-/// That a row `t` holds a link to the row of the first parameter.
-fn holds_link(table: &Table, column: usize) -> String {
+/// That a row `t` holds a link to the row of this id.
+pub(super) fn holds_link(table: &Table, column: usize, id: &str) -> String {
     let definition = &table.columns[column];
     let name = names::column(definition.number);
     if definition.array {
-        format!("t.{name} @> ARRAY[$1::text]")
+        format!("t.{name} @> ARRAY[{id}]")
     } else {
-        format!("t.{name} = $1::text")
+        format!("t.{name} = {id}")
     }
 }
 

@@ -10,7 +10,7 @@ use super::stored_rows::{SqliteRows, stored_period};
 use crate::StoreError;
 use crate::error::corrupt;
 use crate::laws::row_search::{
-    DueRow, DueWanted, HoldersWanted, LinkHolders, MarkOf, RowSearch, ValueHolder,
+    DueRow, DueWanted, HoldersWanted, LinkHolders, LinksAhead, MarkOf, RowSearch, ValueHolder,
 };
 use crate::laws::search_time::SEARCH_MAX;
 use crate::sqlite::disk::sorts;
@@ -18,6 +18,19 @@ use crate::sqlite::read::cursor::cursor_values;
 use crate::sqlite::schema::bind::Bound;
 use crate::sqlite::schema::tables::END;
 use crate::stored::overlaps::BELIEVED_END;
+
+impl LinksAhead for SqliteRows<'_> {
+    /// It is in the same process: one search costs what it costs among many.
+    fn expect_links(
+        &self,
+        _table: &Table,
+        _column: usize,
+        _ids: &[&str],
+        _each_max: usize,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
 
 impl RowSearch for SqliteRows<'_> {
     fn value_holders(
