@@ -79,7 +79,7 @@ pub use store::{
     Moved, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord,
     SortRoom, StoreError, StorePlace, UrlFault, Variable, Verdict, Violation, Violations,
     accept_loss, accept_restore, database_holder, database_holds_store, examine_database, inspect,
-    maintain_database, move_to_database, move_to_directory,
+    inspect_copy, maintain_database, move_to_database, move_to_directory,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

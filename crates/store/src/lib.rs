@@ -64,7 +64,9 @@ pub use function_op::{
     ArchivePart, ArchivePiece, Deployment, DeploymentAct, DeploymentRefusal, DeploymentStatus,
     FunctionOp, Variable,
 };
-pub use moving::{MoveStep, Moved, StoreCopy, move_to_database, move_to_directory};
+pub use moving::{
+    InspectedCopy, MoveStep, Moved, StoreCopy, inspect_copy, move_to_database, move_to_directory,
+};
 pub use pending::{Committed, InDoubt, Pending};
 pub use place::StorePlace;
 pub use postgres::{

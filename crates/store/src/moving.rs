@@ -17,10 +17,12 @@ pub(crate) mod cell;
 mod directory_rows;
 mod into_database;
 mod into_directory;
+mod looking;
 mod site;
 
 pub use into_database::{StoreCopy, move_to_database};
 pub use into_directory::move_to_directory;
+pub use looking::{InspectedCopy, inspect_copy};
 
 /// Its one row is written apart: it says where the copy stands, too.
 const META: &str = "meta";

@@ -201,7 +201,7 @@ fn commands_alone(place: &Place) {
             "no server has the store in the database",
         );
     }
-    let refused = run(by_file("export --history"));
+    let refused = run(by_file("import --history no.jsonl"));
     assert_refused(&refused, 1, "`tidemark move`");
     let id = format!("import {} --database {}", word(&exported), place.url);
     assert_refused(&run(by_file(&id)), 1, "with --store");
@@ -238,6 +238,52 @@ fn the_doctor_of_a_directory_looks_at_the_database_that_its_file_names() {
         "{found:#}"
     );
     assert!(!has("integrity"), "{found:#}");
+}
+
+#[test]
+fn a_history_is_exported_from_a_database_as_from_the_directory_that_it_came_from() {
+    let place = Place::new("exports");
+    let directory = place.path("data");
+    let mut serve = tidemark("serve --listen 127.0.0.1:0");
+    serve.arg("--data").arg(&directory);
+    let server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
+    furnish(&server);
+    let sealed = json!({"tableId": "sealed", "name": "Sealed",
+        "columns": [{"key": "secret", "type": "text", "encrypt": true}]});
+    server.call("POST", "/tablesdb/shop/tables", &sealed);
+    let row = json!({"rowId": "r", "data": {"secret": "quicksilver"}});
+    server.call("POST", "/tablesdb/shop/tables/sealed/rows", &row);
+    server.stop().unwrap();
+    let export = |mut command: Command| {
+        let file = place.path("history.jsonl");
+        command.arg("--output").arg(&file);
+        let exported = run(command);
+        assert!(exported.status.success(), "{}", text(&exported.stderr));
+        fs::read_to_string(&file).unwrap()
+    };
+    let mut alone = tidemark("export --history");
+    alone.arg("--data").arg(&directory);
+    let wanted = export(alone);
+    assert!(wanted.contains("quicksilver"), "{wanted}");
+    let none = run(place.on("data", "export --history"));
+    assert_refused(&none, 1, "holds no store");
+    let moved = move_store(word(&directory), &place.url);
+    assert!(moved.status.success(), "{}", text(&moved.stderr));
+    assert_eq!(export(place.on("data", "export --history")), wanted);
+    // Beside a server, which reserves marks ahead: the second line says so, and the last one is the
+    // hash of all.
+    let server = place.serve("data");
+    let beside = export(place.on("data", "export --history"));
+    let parts = |text: &str| {
+        let lines: Vec<String> = text.lines().skip(2).map(str::to_owned).collect();
+        lines[..lines.len() - 1].to_vec()
+    };
+    assert_eq!(parts(&beside), parts(&wanted));
+    server.stop().unwrap();
+    assert!(!directory.join("export.unfinished").exists());
+    fs::remove_file(directory.join("tidemark.key")).unwrap();
+    let keyless = run(place.on("data", "export --history"));
+    assert_refused(&keyless, 1, "tidemark.key is not there");
 }
 
 #[test]

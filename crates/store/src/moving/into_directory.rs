@@ -94,7 +94,7 @@ struct Leaving<'l> {
 }
 
 /// How many rows were copied, and whether the key of variables is missing.
-async fn fill(
+pub(super) async fn fill(
     (database, directory): (&Path, &Path),
     leaving: &StoreLeaving<'_>,
     watch: &mut MoveWatch<'_>,

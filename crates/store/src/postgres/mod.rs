@@ -35,6 +35,6 @@ pub(crate) use filling::{StoreFilling, TypedColumns};
 pub use finding::{DatabaseFinding, Verdict};
 pub(crate) use leaving::{LeavingMeta, StoreLeaving};
 pub use maintain::{Maintained, maintain_database};
-pub(crate) use opening::CopiedStore;
+pub(crate) use opening::{CopiedStore, read_beside};
 pub use opening::{DatabaseStore, accept_restore, database_holder, database_holds_store};
 pub use read::DatabaseReads;

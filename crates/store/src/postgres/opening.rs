@@ -1,5 +1,6 @@
 //! Taking the store in a schema: looking whether it is fit, owning it, and making what is missing.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
 use tokio::runtime::Runtime;
@@ -424,6 +425,36 @@ async fn holder(client: &Client, schema: &str) -> Result<Option<String>, StoreEr
             "process {pid} of the server, connected from {from} since {since}"
         ))
     }))
+}
+
+/// Reads the store in a schema in one snapshot. Another process may have it. Changes nothing.
+///
+/// # Errors
+/// [`StoreError::DatabaseUnfit`] when it cannot be connected to, or no store can be read there;
+/// [`StoreError::OlderFormat`] and [`StoreError::Format`] when it is not of today's format.
+pub(crate) fn read_beside<T>(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+    read: impl AsyncFnOnce(&StoreLeaving<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    runtime()?.block_on(async {
+        let connection = connect(url, password_file).await;
+        let refused = |fault| StoreError::DatabaseUnfit(checks::refused(url, &fault));
+        let mut client = connection.map_err(refused)?.client;
+        let seen = look::schema(&client, &url.schema).await?;
+        need(checks::there(url, &seen))?;
+        let found = format_of(&client, &seen).await?;
+        let newest = FORMAT;
+        match found.cmp(&newest) {
+            Ordering::Less => return Err(StoreError::OlderFormat { found, newest }),
+            Ordering::Greater => return Err(StoreError::Format { found, newest }),
+            Ordering::Equal => {}
+        }
+        let held = content(&client).await?;
+        need(checks::content(url, held, ContentUse::Serve))?;
+        let leaving = StoreLeaving::begin(&mut client).await?;
+        read(&leaving).await
+    })
 }
 
 /// Who has the store in a database open, in words; `None` where no one has. Changes nothing.

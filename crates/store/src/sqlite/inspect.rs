@@ -71,6 +71,15 @@ pub fn inspect(place: &StorePlace) -> Result<Option<Inspection>, StoreError> {
 }
 
 impl Inspection {
+    /// Of a copy, whose keys are in this directory.
+    pub(crate) fn of_copy(directory: &Path, connection: Connection) -> Inspection {
+        Inspection {
+            directory: directory.to_owned(),
+            connection,
+            kept: None,
+        }
+    }
+
     /// The directory, and the connection to its database.
     pub(crate) fn place(&self) -> (&Path, &Connection) {
         (&self.directory, &self.connection)

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use engine::inspect;
+use engine::{inspect, inspect_copy};
 use model::counted;
 use transfer::export::{self, Exported};
 use transfer::history;
 use transfer::target::Target;
 
-use super::{Outside, runtime};
+use super::{Outside, moving, runtime};
 use crate::admin::client::Administration;
-use crate::config::{ExportSetup, ExportedRows, FormatArg, StoreSite};
+use crate::config::{ExportSetup, ExportedRows, FormatArg, NamedDatabase, StoreSite};
 
 /// The exit code of an export that lacks damaged rows and is whole otherwise.
 const LACKS_DAMAGED: u8 = 3;
@@ -27,8 +27,7 @@ const LACKS_DAMAGED: u8 = 3;
 pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
     let ExportSetup { site, rows, output } = setup;
     let Some(rows) = rows else {
-        need_directory(&site, "exported")?;
-        return write_history(&site.directory, output.as_deref());
+        return write_history(&site, output.as_deref());
     };
     let done = runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside;
@@ -53,27 +52,24 @@ pub fn run(setup: ExportSetup, outside: Outside) -> Result<ExitCode> {
     Ok(ExitCode::from(LACKS_DAMAGED))
 }
 
-/// # Errors
-/// When the store is in a database.
-pub fn need_directory(site: &StoreSite, done: &str) -> Result<()> {
-    if let Some(database) = &site.database {
-        bail!(
-            "the history of a store in a database cannot be {done} yet, and this one is in the {}. \
-             `tidemark move` takes a store between a database and a data directory, with its \
-             history",
-            database.url
-        );
-    }
-    Ok(())
-}
-
-/// The file of the store is read beside the server that may run on it, which is asked for
-/// nothing.
-fn write_history(directory: &Path, output: Option<&Path>) -> Result<ExitCode> {
-    let inspection = inspect(&directory.into())?;
-    let inspection =
-        inspection.with_context(|| format!("there is no database in {}", directory.display()))?;
-    let written = async |out: &mut dyn Write| history::export(&inspection, out);
+/// The store is read beside the server that may run on it: its file, or a copy of what a database
+/// has.
+fn write_history(site: &StoreSite, output: Option<&Path>) -> Result<ExitCode> {
+    let directory = &site.directory;
+    let (file, copy);
+    let inspection = if let Some(NamedDatabase { url, password_file }) = &site.database {
+        let bar = moving::bar();
+        let mut tell = |step| moving::show(&bar, step);
+        let copied = inspect_copy((url, password_file.as_deref()), directory, &mut tell);
+        bar.finish_and_clear();
+        copy = copied?;
+        copy.inspection()
+    } else {
+        let found = inspect(&directory.as_path().into())?;
+        file = found.with_context(|| format!("there is no database in {}", directory.display()))?;
+        &file
+    };
+    let written = async |out: &mut dyn Write| history::export(inspection, out);
     let done = runtime()?.block_on(write(output, written))?;
     eprintln!(
         "Exported {} in {} and {}, up to mark {}.",

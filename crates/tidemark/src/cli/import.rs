@@ -18,10 +18,9 @@ use transfer::remote::Remote;
 use transfer::state::State;
 use transfer::target::Target;
 
-use super::export::need_directory;
 use super::{Outside, runtime, say, table};
 use crate::admin::client::Administration;
-use crate::config::{FormatArg, ImportSetup, Source};
+use crate::config::{FormatArg, ImportSetup, Source, StoreSite};
 
 /// Bytes of a file read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -30,9 +29,7 @@ const READ_BYTES: usize = 1 << 20;
 /// With the line at fault, what was done before it, and how to go on.
 pub fn run(setup: ImportSetup, outside: Outside) -> Result<ExitCode> {
     if let Source::History { path } = setup.source {
-        // Before the store is opened, which would make one.
-        need_directory(&setup.site, "imported")?;
-        return read_history(&setup.site.directory, path);
+        return read_history(&setup.site, path);
     }
     runtime()?.block_on(async {
         let Outside { clock, rng, .. } = outside.clone();
@@ -104,7 +101,18 @@ async fn read(
     }
 }
 
-fn read_history(directory: &Path, path: Option<PathBuf>) -> Result<ExitCode> {
+/// A history becomes a store in a data directory, which can then be moved.
+fn read_history(site: &StoreSite, path: Option<PathBuf>) -> Result<ExitCode> {
+    let directory = site.directory.as_path();
+    if let Some(database) = &site.database {
+        bail!(
+            "a history is imported into a data directory, and {} is that of a store in the {}. \
+             Import it into another one, and `tidemark move` takes it from there into a schema \
+             that holds no store, with all of its history",
+            directory.display(),
+            database.url
+        );
+    }
     let (from, bar) = open(path)?;
     let mut from = BufReader::with_capacity(READ_BYTES, from);
     let made = offline_engine(directory.into()).begin_history()?;

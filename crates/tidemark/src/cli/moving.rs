@@ -102,13 +102,14 @@ pub fn run(args: &MoveArgs) -> Result<()> {
 }
 
 /// Silent where there is no terminal.
-fn bar() -> ProgressBar {
+pub(super) fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} rows, {eta} left")
         .expect("the template is constant");
     ProgressBar::new(0).with_style(style)
 }
 
-fn show(bar: &ProgressBar, step: MoveStep) {
+/// Shows how far a copy is.
+pub(super) fn show(bar: &ProgressBar, step: MoveStep) {
     let at = |message: &'static str, (rows, of): (u64, u64)| {
         bar.set_message(message);
         bar.set_length(of);
