@@ -9,7 +9,7 @@ use store::{
     DatabaseStore, DatabaseUrl, Maintained, StoreError, Verdict, accept_restore, examine_database,
     maintain_database,
 };
-use testing_postgres::{Cluster, ClusterSettings};
+use testing_postgres::{Cluster, ClusterEnd, ClusterSettings};
 
 fn cluster() -> Arc<Cluster> {
     Cluster::shared().unwrap()
@@ -236,7 +236,7 @@ fn a_store_goes_on_in_a_standby_that_is_promoted() {
         written.unwrap().trim()
     );
     while standby.run_sql("postgres", &[&behind]).unwrap() == "t\n" {}
-    primary.kill();
+    primary.end(ClusterEnd::Killed);
     // Until it is promoted it takes no writes.
     check_refused(&place, "is a standby", "Look at the host");
     standby.promote().unwrap();

@@ -4,85 +4,21 @@
 #[path = "suite/db.rs"]
 #[allow(dead_code, reason = "written for the conformance suite, too")]
 mod db;
+mod relayed_store;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use db::{COUNT, Db, PROJECT, Place, TITLE, column, listing, note, options};
+use db::{COUNT, Db, Place, TITLE, column, listing, note};
 use futures_executor::block_on;
-use model::{ColumnKind, Field, Mark, ProjectId, Timestamp, Value};
+use model::{ColumnKind, Field, Mark, Value};
 use query::{Filter, Pattern, Query, Test};
-use store::staged::Bound;
+use relayed_store::{Relayed, act_at_commit, answer, open_at, opens_transaction};
 use store::{
-    CatalogueOp, Committed, DatabaseStore, DatabaseUrl, InDoubt, IndexBuildEnd, Listing, Op,
-    Options, Refusal, SchemaChange, Share, Store, StoreError, StorePlace, TotalCap, TransactionOp,
-    WriteBatch,
+    CatalogueOp, Committed, DatabaseUrl, InDoubt, IndexBuildEnd, Listing, Op, Refusal,
+    SchemaChange, Store, StoreError, TotalCap, WriteBatch,
 };
 use testing::OwnTurn;
-use testing_postgres::{Cluster, ClusterSettings, Relay};
-
-/// A database of a test's own, by way of a relay.
-struct Relayed {
-    cluster: Arc<Cluster>,
-    relay: Relay,
-    database: &'static str,
-    keys: tempfile::TempDir,
-}
-
-impl Relayed {
-    fn new(database: &'static str) -> Relayed {
-        let cluster = Cluster::shared().unwrap();
-        let made = format!("CREATE DATABASE {database}");
-        cluster.run_sql("postgres", &[&made]).unwrap();
-        Relayed {
-            relay: Relay::start(&cluster).unwrap(),
-            cluster,
-            database,
-            keys: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    /// By another session, which is not relayed.
-    fn sql(&self, sql: &str) -> String {
-        let path = "SET search_path = tidemark";
-        let found = self.cluster.run_sql(self.database, &[path, sql]).unwrap();
-        found.trim_end().to_owned()
-    }
-
-    /// Whenever a row of this table is committed, this happens at the end of the transaction.
-    fn at_commit(&self, table: &str, act: &str) {
-        self.sql(&act_at_commit(table, act));
-    }
-
-    fn nothing_at_commit(&self) {
-        self.sql("DROP FUNCTION act() CASCADE");
-    }
-}
-
-fn act_at_commit(table: &str, act: &str) -> String {
-    format!(
-        "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS \
-         $$ BEGIN {act}; RETURN NULL; END $$; \
-         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED \
-         FOR EACH ROW EXECUTE FUNCTION act()"
-    )
-}
-
-fn open_at(url: &DatabaseUrl, keys: &Path) -> Arc<dyn Store> {
-    let options = Options {
-        place: StorePlace::from(url.clone()),
-        ..options(keys)
-    };
-    let store = DatabaseStore::open(url, None).unwrap();
-    store.serve(&options, None, keys).unwrap()
-}
-
-impl Place for Relayed {
-    fn open(&self) -> Arc<dyn Store> {
-        let url = DatabaseUrl::parse(&self.relay.url(self.database)).unwrap();
-        open_at(&url, self.keys.path())
-    }
-}
+use testing_postgres::{Cluster, ClusterEnd, ClusterSettings};
 
 /// Writes until the database takes it.
 fn write_once_back(db: &mut Db, batch: &WriteBatch) {
@@ -165,35 +101,6 @@ fn in_doubt(db: &Db, batch: WriteBatch) -> Box<dyn InDoubt> {
         Ok(Committed::Done(outcomes)) => panic!("{outcomes:?}"),
         Err(error) => panic!("{error:?}"),
     }
-}
-
-fn answer(mut doubt: Box<dyn InDoubt>) -> bool {
-    loop {
-        match block_on(doubt.ask()) {
-            Ok(is_done) => {
-                assert_eq!(block_on(doubt.ask()), Ok(is_done), "it says so again");
-                return is_done;
-            }
-            Err(StoreError::Unreachable { .. }) => {}
-            Err(error) => panic!("{error:?}"),
-        }
-    }
-}
-
-/// A batch that takes no mark.
-fn opens_transaction(db: &Db, id: &str) -> WriteBatch {
-    let now = Timestamp(1_767_225_600_000_000);
-    db.batch(vec![Op::Transaction(TransactionOp::Create {
-        project: ProjectId::new(PROJECT).unwrap(),
-        id: id.to_owned(),
-        owner: "key:a@1".to_owned(),
-        now,
-        expires: Timestamp(now.0 + 60_000_000),
-        share: Share {
-            own: Bound::WHOLE,
-            class: Bound::WHOLE,
-        },
-    })])
 }
 
 #[test]
@@ -355,7 +262,7 @@ fn a_commit_in_doubt_that_a_promotion_lost_was_not_done() {
     let doubt = in_doubt(&db, opens_transaction(&db, "t"));
     let count = "SELECT count(*) FROM tidemark.staged";
     assert_eq!(place.primary.run_sql("followed", &[count]).unwrap(), "1\n");
-    place.primary.kill();
+    place.primary.end(ClusterEnd::Killed);
     place.standby.promote().unwrap();
     assert!(!answer(doubt));
     assert_eq!(place.standby.run_sql("followed", &[count]).unwrap(), "0\n");

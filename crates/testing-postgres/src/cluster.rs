@@ -41,6 +41,17 @@ pub struct ClusterSettings<'a> {
     pub further: &'a [&'a str],
 }
 
+/// How a cluster ends, so that it can be started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterEnd {
+    /// Every process of it is killed: none ends a session, or writes anything any more.
+    Killed,
+    /// It ends each session, and writes its last checkpoint.
+    Fast,
+    /// It ends each session, and its next start recovers what it has not written.
+    Immediate,
+}
+
 /// A running cluster. Dropped, it is stopped and removed.
 #[derive(Debug)]
 pub struct Cluster {
@@ -48,8 +59,8 @@ pub struct Cluster {
     programs: Programs,
     account: Account,
     port: u16,
-    /// Ends the thread that started the server, and with it the server.
-    end: Option<Sender<()>>,
+    /// Ends the server; dropped, it does so fast. The thread that started it ends then.
+    end: Option<Sender<ClusterEnd>>,
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -104,13 +115,40 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the server: it ends no session, and writes nothing any more.
-    pub fn kill(&mut self) {
+    /// Ends the server, and waits for that.
+    pub fn end(&mut self, how: ClusterEnd) {
         if let Some(end) = self.end.take() {
             // It has ended already where this is not taken.
-            let _ = end.send(());
+            let _ = end.send(how);
         }
         self.wait();
+    }
+
+    /// Starts the server that was ended, and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_again(&mut self, settings: &ClusterSettings<'_>) -> Result<()> {
+        self.run(settings)
+    }
+
+    /// Has each commit wait for the standby with this `cluster_name`, once that follows.
+    ///
+    /// # Errors
+    /// What the server says, or that the standby does not follow.
+    pub fn wait_for(&self, standby: &str) -> Result<()> {
+        let set = format!("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ({standby})'");
+        self.run_sql("postgres", &[&set, "SELECT pg_reload_conf()"])?;
+        let follows = format!(
+            "SELECT count(*) FROM pg_stat_replication \
+             WHERE application_name = '{standby}' AND sync_state = 'quorum'"
+        );
+        let began = Instant::now();
+        while self.run_sql("postgres", &[&follows])? != "1\n" {
+            ensure!(began.elapsed() < READY_MAX, "{standby} does not follow");
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
     }
 
     fn wait(&mut self) {
@@ -318,33 +356,72 @@ fn escaped(folder: &Path) -> String {
     folder.display().to_string().replace('/', "%2F")
 }
 
-/// Starts the server and keeps it until the other end of `ends` is dropped, or asks for it to be
-/// killed; reports it if the server ends before.
-fn keep(mut server: Command, ends: &Receiver<()>, report: &Sender<()>) {
+/// Starts the server and keeps it until the other end of `ends` says how it is to end, or is
+/// dropped; reports it if the server ends before.
+fn keep(mut server: Command, ends: &Receiver<ClusterEnd>, report: &Sender<()>) {
     let Ok(mut child) = server.spawn() else {
         let _ = report.send(());
         return;
     };
-    loop {
+    let how = loop {
         match ends.recv_timeout(LOOK_EVERY) {
             Err(mpsc::RecvTimeoutError::Timeout) => {}
-            Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            Ok(()) => {
-                // Its own processes end when they find it gone.
-                let _ = child.kill();
-                let _ = child.wait();
-                return;
-            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break ClusterEnd::Fast,
+            Ok(how) => break how,
         }
         if !matches!(child.try_wait(), Ok(None)) {
             let _ = report.send(());
             return;
         }
+    };
+    match how {
+        ClusterEnd::Killed => kill_all(&mut child),
+        ClusterEnd::Fast => send_signal("INT", &[child.id()]),
+        ClusterEnd::Immediate => send_signal("QUIT", &[child.id()]),
     }
-    // The shell's own `kill` is there on the barest machine.
-    let script = format!("kill -INT {}", child.id());
-    let _ = Command::new("sh").args(["-c", &script]).status();
     let _ = ended(&mut child, STOP_MAX);
+}
+
+/// Kills a server and all that it has started, which would else run until they find it gone.
+fn kill_all(child: &mut Child) {
+    let started = children_of(child.id());
+    // It first: it would begin to recover as it loses one of them.
+    let _ = child.kill();
+    send_signal("KILL", &started);
+    while started.iter().any(|process| runs(*process)) {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// One of them may have ended: that is no error.
+fn send_signal(name: &str, processes: &[u32]) {
+    let all: Vec<String> = processes.iter().map(u32::to_string).collect();
+    // The shell's own `kill` is there on the barest machine.
+    let script = format!("kill -{name} {}", all.join(" "));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).stderr(Stdio::null());
+    let _ = shell.status();
+}
+
+/// State and parent of a process (`proc_pid_stat(5)`).
+fn stat_of(process: u32) -> Option<(char, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Its name may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut parts = rest.split(' ');
+    Some((parts.next()?.chars().next()?, parts.next()?.parse().ok()?))
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |process: &u32| stat_of(*process).is_some_and(|(_, of)| of == parent);
+    processes.filter(is_child).collect()
+}
+
+/// Whether it is more than an entry that no one has taken away.
+fn runs(process: u32) -> bool {
+    stat_of(process).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 
 /// Waits for the end of a child: whether it succeeded. After `longest` it is killed, and `None`.

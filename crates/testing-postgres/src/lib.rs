@@ -7,6 +7,6 @@ mod cluster;
 mod programs;
 mod relay;
 
-pub use cluster::{Cluster, ClusterSettings};
+pub use cluster::{Cluster, ClusterEnd, ClusterSettings};
 pub use programs::{PACKAGE, Programs};
-pub use relay::Relay;
+pub use relay::{Relay, MessageWay};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use testing_postgres::{Cluster, ClusterSettings};
+use testing_postgres::{Cluster, ClusterEnd, ClusterSettings};
 
 #[test]
 fn a_cluster_answers_and_leaves_nothing_behind() {
@@ -109,7 +109,7 @@ fn a_standby_has_what_was_committed_and_goes_on_when_its_primary_is_killed() {
     let write = ["CREATE TABLE t (n int)", "INSERT INTO t VALUES (7)"];
     primary.run_sql("postgres", &write).unwrap();
     let process = process_of(&primary);
-    primary.kill();
+    primary.end(ClusterEnd::Killed);
     assert!(!process.exists());
     standby.promote().unwrap();
     let found = ["SELECT n FROM t", "INSERT INTO t VALUES (8)"];

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures_executor::block_on;
 use store::{DatabaseReads, DatabaseStore, DatabaseUrl, StoreFunctions};
-use testing_postgres::{Cluster, ClusterSettings};
+use testing_postgres::{Cluster, ClusterEnd, ClusterSettings};
 
 use crate::copied::{options, turn};
 
@@ -28,7 +28,7 @@ fn reads_go_on_in_a_standby_that_is_promoted_and_may_be_tried_again_until_then()
     let reads = DatabaseReads::open(&options(&url), None, Path::new("unused")).unwrap();
     let read = || block_on(reads.deployments(1));
     assert_eq!(read(), Ok(Vec::new()));
-    primary.kill();
+    primary.end(ClusterEnd::Killed);
     for _ in 0..3 {
         let refused = read().unwrap_err();
         assert!(refused.is_retryable(), "{refused:?}");

@@ -154,6 +154,12 @@ impl Db {
     pub fn try_commit(&mut self, batches: &[WriteBatch]) -> Result<Vec<Outcome>, StoreError> {
         let pending = block_on(self.store.apply(batches, self.next))?;
         let outcomes = testing::done(block_on(pending.commit()))?;
+        self.take_over(&outcomes);
+        Ok(outcomes)
+    }
+
+    /// Takes over what a commit with these outcomes has changed.
+    pub fn take_over(&mut self, outcomes: &[Outcome]) {
         let mut expected = self.next;
         for applied in outcomes.iter().flatten() {
             if let Some(mark) = applied.mark {
@@ -166,7 +172,6 @@ impl Db {
             }
             self.catalogue.epoch = applied.catalogue_epoch;
         }
-        Ok(outcomes)
     }
 
     pub fn try_ops(&mut self, ops: Vec<Op>) -> Outcome {
