@@ -69,7 +69,7 @@ pub use state::clock_guard::DRIFT_MAX_US;
 pub use state::observed::{ShapeCounts, SlowQuery, TellSlow};
 #[cfg(feature = "test-switches")]
 pub use state::shared::ErasureFault;
-pub use state::tally::{self, Writes};
+pub use state::tally::Writes;
 pub use store::staged::Bound as TransactionsBound;
 pub use store::{
     ArchivePart, ArchivePiece, Counted, Counts as StoreCounts, DAMAGED_ROWS_MAX, Damage,
@@ -79,7 +79,7 @@ pub use store::{
     Moved, QUEUED_BYTES_MAX, QUEUED_MAX, QueueBounds, QueuedExecution, SchemaAct, SchemaRecord,
     SortRoom, StoreError, StorePlace, UrlFault, Variable, Verdict, Violation, Violations,
     accept_loss, accept_restore, database_holder, database_holds_store, examine_database, inspect,
-    inspect_copy, maintain_database, move_to_database, move_to_directory,
+    inspect_copy, maintain_database, move_to_database, move_to_directory, tally,
 };
 pub use write::batch_write::BatchWrite;
 pub use write::bulk::{Bulk, Bulked};

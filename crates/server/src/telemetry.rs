@@ -12,6 +12,7 @@ use crate::http::state::counts::{Answered, Counts};
 
 pub mod classic;
 pub mod collector;
+mod database_metrics;
 pub mod exposition;
 mod function_metrics;
 pub mod held;

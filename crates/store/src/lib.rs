@@ -17,6 +17,7 @@ use query::{Query, Visibility};
 
 pub mod batch;
 mod beside;
+mod counts;
 pub mod error;
 pub mod execution_queue;
 pub mod execution_record;
@@ -42,6 +43,7 @@ pub mod staged;
 mod stored;
 mod stored_catalogue;
 mod stored_constraint;
+pub mod tally;
 mod turn;
 mod vault;
 #[cfg(test)]
@@ -53,6 +55,7 @@ pub use batch::{
     MatchingOp, Op, Outcome, RelatedOp, SchemaChange, SpaceLimit, TableConstraints, WriteBatch,
 };
 pub use beside::DirectoryBeside;
+pub use counts::{Counts, DatabaseCounts, LongReadCounts};
 pub use error::{SortRoom, StoreError};
 pub use execution_queue::{
     ChangedRow, ChangedRows, CursorOf, EventCursor, ExecutionRefusal, NewEvents, NewExecution,
@@ -438,17 +441,6 @@ pub trait StoreUpkeep {
     fn close(&self, horizon: Mark) -> StoreFuture<'_, ()>;
 }
 
-/// What a store has at work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Bytes of commits that stand in the log and not yet in the database file.
-    pub log_backlog_bytes: u64,
-    /// How often something encrypted was needed and could not be opened, since the start.
-    pub damaged: u64,
-    /// The reads that are not short.
-    pub long_reads: LongReadCounts,
-}
-
 /// Transactions of clients that are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenTransactions {
@@ -469,25 +461,6 @@ pub enum OffloadKind {
     /// It makes an answer of what was read, which is held until it is done: so it goes before
     /// reads.
     Answer,
-}
-
-/// Reads on threads for long reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LongReadCounts {
-    /// How many were taken in since the start.
-    pub taken: u64,
-    /// How many were refused since the start, because too many waited.
-    pub refused: u64,
-    /// How many wait for a thread now.
-    pub waiting: usize,
-    /// Most that may wait.
-    pub waiting_max: usize,
-    /// How many run now.
-    pub running: usize,
-    /// Threads that have been started.
-    pub threads: usize,
-    /// Most threads.
-    pub threads_max: usize,
 }
 
 /// Of what the next boundary is asked for.

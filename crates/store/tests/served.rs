@@ -283,6 +283,46 @@ fn a_commit_in_doubt_that_is_left_is_the_last_one() {
 }
 
 #[test]
+fn round_trips_and_rows_of_commits_are_counted_and_so_are_connections() {
+    let place = Relayed::new("served_counts");
+    let mut db = Db::with_notes(&place);
+    let counts = |db: &Db| db.store.counts().database.unwrap();
+    let before = counts(&db);
+    assert!(before.connections_busy <= before.connections, "{before:?}");
+    let inserts = |round: usize| {
+        let ids = (0..3).map(|n| format!("n{round}-{n}"));
+        ids.map(|id| db.batch(vec![db.insert(&id, note(&id))]))
+            .collect::<Vec<_>>()
+    };
+    let groups: Vec<_> = (0..4).map(inserts).collect();
+    for group in &groups {
+        assert!(db.commit(group).iter().all(Result::is_ok));
+    }
+    let after = counts(&db);
+    let of = |of: fn(&store::DatabaseCounts) -> &store::tally::Distribution| {
+        let (before, after) = (of(&before), of(&after));
+        (after.count() - before.count(), after.sum - before.sum)
+    };
+    let (groups, trips) = of(|counts| &counts.round_trips);
+    // The first ones prepare statements.
+    assert_eq!(groups, 4);
+    assert!((8..20).contains(&trips), "{trips} round trips");
+    assert_eq!(of(|counts| &counts.held_rows), (4, 12));
+    let (_, bytes) = of(|counts| &counts.held_bytes);
+    assert!(bytes > 12 * 100, "{bytes}");
+    // The writer's, one of the reads that opened the store, and its successor.
+    assert_eq!(db.load().mark.0 + 1_007, db.next.0);
+    let open = counts(&db);
+    assert!((2..=3).contains(&open.connections), "{open:?}");
+    assert_eq!(open.connections_busy, 0, "{open:?}");
+    assert!(open.connections < open.connections_max, "{open:?}");
+    place.relay.cut();
+    let batch = db.batch(vec![db.delete("n0-0")]);
+    db.try_commit(&[batch]).unwrap_err();
+    while counts(&db).connections > 0 {}
+}
+
+#[test]
 fn an_index_is_built_outside_of_commits() {
     let place = Relayed::new("served_builds");
     let db = Db::with_notes(&place);

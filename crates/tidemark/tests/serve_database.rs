@@ -3,6 +3,8 @@
 mod process;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -297,4 +299,123 @@ fn an_encrypted_column_is_refused_as_what_is_not_there_yet() {
     );
     add_row(&server, "b", 2);
     server.stop().unwrap();
+}
+
+/// The value of a series without labels.
+#[track_caller]
+fn metric(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines();
+    let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    found.unwrap_or_else(|| panic!("`{name}` is not in\n{text}"))
+}
+
+#[test]
+fn metrics_show_connections_and_what_commits_take() {
+    let place = Place::new("counted");
+    let mut serve = serve_from(&place.data());
+    serve.env("TIDEMARK_DATABASE", &place.url);
+    serve.args(["--metrics-listen", "127.0.0.1:0"]);
+    let server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
+    furnish(&server);
+    let text = scraped(server.metrics.as_deref().unwrap());
+    let value = |name: &str| metric(&text, name);
+    let open = value("tidemark_database_connections");
+    let (busy, most) = (
+        value("tidemark_database_connections_busy"),
+        value("tidemark_database_connections_max"),
+    );
+    assert!(open >= 2, "the writer's, and one for reads: {open}");
+    assert!(busy <= open && open <= most, "{busy} {open} {most}");
+    let commits = value("tidemark_commits_total");
+    assert!(commits > 0);
+    let histograms = ["round_trips", "held_rows", "held_bytes"].map(|of| {
+        let name = format!("tidemark_commit_{of}");
+        let count = value(&format!("{name}_count"));
+        assert!(count >= commits, "{name}: {count} of {commits}");
+        (count, value(&format!("{name}_sum")))
+    });
+    let [(groups, trips), (_, rows), (_, bytes)] = histograms;
+    assert!(
+        trips >= 2 * groups,
+        "{trips} round trips of {groups} groups"
+    );
+    assert!(rows > 0 && bytes > rows, "{rows} rows of {bytes} bytes");
+    assert_eq!(value("tidemark_commit_unknown_total"), 0);
+    server.stop().unwrap();
+}
+
+/// What stands at an address of metrics.
+fn scraped(url: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap();
+    let (address, path) = address.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Whenever a commit of rows ends, this happens in it.
+fn at_commit(place: &Place, database: &str, act: &str) {
+    let function = format!(
+        "CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN {act}; RETURN NULL; END $$"
+    );
+    let trigger = "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON tx \
+                   DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION act()";
+    let all = ["SET search_path = tidemark", &function, trigger];
+    place.cluster.run_sql(database, &all).unwrap();
+}
+
+/// A write of which the database says nothing for so long that its client is answered without.
+fn meet_unknown(database: &str, act: &str, is_stored: bool) {
+    let place = Place::new(database);
+    let relay = Relay::start(&place.cluster).unwrap();
+    let mut serve = serve_from(&place.data());
+    serve.env("TIDEMARK_DATABASE", relay.url(database));
+    serve.args(["--metrics-listen", "127.0.0.1:0"]);
+    let server = ChildServer::start(serve, ServerLog::Discarded).unwrap();
+    furnish(&server);
+    at_commit(&place, database, act);
+    // The store is not taken again, so that it is not found out.
+    relay.take_no_more();
+    let unknown = ask(
+        &server,
+        "POST",
+        ROWS,
+        &json!({"rowId": "x", "data": {"n": 2}}),
+    );
+    assert_eq!(unknown.outcome(), "503 commit_unknown", "{unknown:?}");
+    let mark = unknown.json()["mark"].clone();
+    assert!(mark.is_number(), "{mark}");
+    let drop = "DROP FUNCTION tidemark.act() CASCADE";
+    place.cluster.run_sql(database, &[drop]).unwrap();
+    relay.go_on();
+    let began = Instant::now();
+    let later = json!({"rowId": "y", "data": {"n": 3}});
+    while ask(&server, "POST", ROWS, &later).status != 201 {
+        assert!(began.elapsed() < GOES_ON_IN, "writes do not go on");
+    }
+    // By the mark, by the row, and in the lists.
+    let read = json!({"kind": "tx", "asOf": mark});
+    let record = server.call("POST", "/tidemark/databases/shop/reads", &read);
+    assert_eq!(!record["rows"].is_null(), is_stored, "{record}");
+    let row = ask(&server, "GET", &format!("{ROWS}/x"), &json!({}));
+    assert_eq!(row.status, if is_stored { 200 } else { 404 }, "{row:?}");
+    assert_eq!(totals(&server), [2 + u64::from(is_stored); 2]);
+    let text = scraped(server.metrics.as_deref().unwrap());
+    assert_eq!(metric(&text, "tidemark_commit_unknown_total"), 1);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_write_that_is_stored_and_was_not_acknowledged_is_found_by_its_mark() {
+    meet_unknown("unknown_done", "RAISE WARNING 'not replicated'", true);
+}
+
+#[test]
+fn a_write_of_which_nothing_is_known_and_that_is_not_stored_is_not_found_by_its_mark() {
+    let end = "PERFORM pg_terminate_backend(pg_backend_pid())";
+    meet_unknown("unknown_gone", end, false);
 }

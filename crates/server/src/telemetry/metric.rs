@@ -7,6 +7,7 @@ use engine::Taken;
 use model::ProjectId;
 
 use super::Seen;
+use super::database_metrics;
 use super::function_metrics;
 use super::log_lines;
 use super::metric_form::{counter, gauge, plain};
@@ -34,6 +35,7 @@ pub fn metrics(seen: &Seen) -> Vec<Metric> {
     metrics.extend(writes(seen));
     metrics.extend(writer(seen));
     metrics.extend(reads(seen));
+    metrics.extend(database_metrics::of_server(&seen.store));
     metrics.extend(of_projects(&seen.taken));
     metrics.extend(quotas(seen));
     metrics.extend(function_metrics::of_runs(&seen.functions));

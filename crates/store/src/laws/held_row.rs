@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::history::{Cut, Ending, VersionNumber};
-use model::{Image, Mark, RowId, Timestamp};
+use model::{Image, Mark, RowId, Timestamp, Value};
 
 use super::damaged::Damaged;
 use super::ledger::{GrantsChange, VersionEnding};
@@ -237,6 +237,21 @@ impl HeldRow {
         let marks = of_versions.chain(of_grants).flatten();
         let is_between = |mark: Mark| after < mark && mark < before;
         Some(earlier > after || marks.into_iter().any(is_between))
+    }
+
+    /// Bytes it takes in memory, about.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let now = self.now.iter().map(|now| {
+            let body = now.body.as_ref().and_then(|body| body.body.as_ref());
+            now.image.size_bytes() + body.map_or(0, |body| body.len())
+        });
+        let versions = self.versions.iter().map(|held| {
+            let values = held.version.value.values.iter();
+            size_of::<HeldVersion>() + values.map(Value::size_bytes).sum::<usize>()
+        });
+        let grants = self.grants.iter();
+        let grants = grants.map(|grant| size_of::<HeldGrant>() + grant.role.len());
+        size_of::<HeldRow>() + now.chain(versions).chain(grants).sum::<usize>()
     }
 
     /// When it was last created again.

@@ -92,6 +92,11 @@ impl HeldTable {
         self.rows.get(id).map(|row| &**row)
     }
 
+    /// All of them.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &HeldRow> {
+        self.rows.values().map(|row| &**row)
+    }
+
     /// The id of the row of this `$sequence`.
     pub(crate) fn id_of(&self, seq: i64) -> Option<&str> {
         let id = self.ids.get(&seq)?;

@@ -18,6 +18,14 @@ use super::unsent::UnsentTable;
 use crate::StoreError;
 use crate::error::corrupt;
 
+/// How much a working set holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeldSize {
+    pub(crate) rows: usize,
+    /// About.
+    pub(crate) bytes: usize,
+}
+
 /// The rows of a group, in front of the database. A clone is the same set.
 #[derive(Clone)]
 pub(crate) struct WorkingSet<B> {
@@ -203,6 +211,17 @@ impl<B: BulkRows> WorkingSet<B> {
         held.tables.clear();
         held.is_read_again = true;
         self.behind.settle(false)
+    }
+
+    /// How much is held now.
+    pub(crate) fn size(&self) -> HeldSize {
+        let held = self.held();
+        let mut size = HeldSize::default();
+        for row in held.tables.values().flat_map(HeldTable::rows) {
+            size.rows += 1;
+            size.bytes += row.size_bytes();
+        }
+        size
     }
 
     /// What is left of the batches that are done.

@@ -58,7 +58,7 @@ mod tests;
 mod whole;
 
 use explain::PlanOf;
-pub(super) use lending::DatabaseStanding;
+pub(super) use lending::{ConnectionCounts, DatabaseStanding};
 use lending::{Lending, LentConnection};
 use point::OwnedPoint;
 use read_halt::{ReadHalt, Step};
@@ -213,6 +213,17 @@ impl DatabaseReads {
     /// What they have seen of the database.
     pub(super) fn standing(&self) -> Arc<DatabaseStanding> {
         Arc::clone(&self.shared.standing)
+    }
+
+    /// The connections for reads.
+    pub(super) fn connections(&self) -> ConnectionCounts {
+        let short = self.shared.short_ones.counts();
+        let long = self.shared.long_ones.counts();
+        ConnectionCounts {
+            open: short.open + long.open,
+            busy: short.busy + long.busy,
+            max: short.max + long.max,
+        }
     }
 
     /// The keys of the store, of which the writer has the same.

@@ -294,6 +294,9 @@ impl StoreUsage for ServedDatabase {
     }
 
     fn counts(&self) -> Counts {
-        self.reads.counts()
+        Counts {
+            database: Some(self.writer.counts(&self.reads.connections())),
+            ..self.reads.counts()
+        }
     }
 }

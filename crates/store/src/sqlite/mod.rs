@@ -553,6 +553,7 @@ impl StoreUsage for SqliteStore {
             log_backlog_bytes: backlog.unwrap_or_default(),
             damaged: self.readers.damaged(),
             long_reads: self.readers.long_reads(),
+            database: None,
         }
     }
 }

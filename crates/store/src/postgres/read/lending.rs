@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,32 @@ pub(super) struct Lending {
     settings: String,
     idle: Mutex<Vec<ReadConnection>>,
     permits: Arc<Semaphore>,
+    /// Connections that are open, those included that are cancelled.
+    open: Arc<AtomicUsize>,
+    count_max: usize,
+}
+
+/// How many connections there are.
+pub(in crate::postgres) struct ConnectionCounts {
+    pub(in crate::postgres) open: usize,
+    pub(in crate::postgres) busy: usize,
+    pub(in crate::postgres) max: usize,
+}
+
+/// Counts a connection as open until it is dropped.
+struct CountedOpen(Arc<AtomicUsize>);
+
+impl CountedOpen {
+    fn of(open: &Arc<AtomicUsize>) -> CountedOpen {
+        open.fetch_add(1, Ordering::Relaxed);
+        CountedOpen(Arc::clone(open))
+    }
+}
+
+impl Drop for CountedOpen {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A connection for reading, with what was prepared on it.
@@ -63,6 +90,7 @@ struct ReadConnection {
     statements: KeptStatements,
     /// [`PrimarySeen::promotions`] when it was opened.
     promotions: u64,
+    _counted: CountedOpen,
 }
 
 /// A connection in use.
@@ -104,6 +132,8 @@ impl Lending {
             ),
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(count.max(1))),
+            open: Arc::default(),
+            count_max: count.max(1),
         }
     }
 
@@ -183,6 +213,7 @@ impl Lending {
             connection,
             statements: KeptStatements::default(),
             promotions: self.standing.primary.admit(primary, seen)?,
+            _counted: CountedOpen::of(&self.open),
         })
     }
 
@@ -196,6 +227,18 @@ impl Lending {
     fn is_usable(&self, idle: &ReadConnection) -> bool {
         let is_closed = idle.connection.client.is_closed();
         !is_closed && idle.promotions == self.standing.primary.promotions()
+    }
+
+    /// How many there are; what the server has closed meanwhile is not.
+    pub(super) fn counts(&self) -> ConnectionCounts {
+        let mut idle = self.lock();
+        idle.retain(|one| self.is_usable(one));
+        let open = self.open.load(Ordering::Relaxed);
+        ConnectionCounts {
+            open,
+            busy: open.saturating_sub(idle.len()),
+            max: self.count_max,
+        }
     }
 
     /// Closes what is idle.

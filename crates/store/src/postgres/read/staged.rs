@@ -152,6 +152,8 @@ impl StoreUsage for DatabaseReads {
             log_backlog_bytes: 0,
             damaged: self.shared.keys.values.broken_count(),
             long_reads: self.pool.counts(),
+            // Those of the writer are counted with it.
+            database: None,
         }
     }
 }

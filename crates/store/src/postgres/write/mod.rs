@@ -10,6 +10,7 @@ mod bulk_send;
 mod forget;
 mod group_requests;
 mod group_stamp;
+mod group_tally;
 pub(crate) mod index_builds;
 mod period_search;
 mod preview;

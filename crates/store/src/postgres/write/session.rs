@@ -542,7 +542,6 @@ impl WriterSession {
     }
 
     /// How often it has waited for an answer.
-    #[cfg(test)]
     pub(super) fn round_trips(&self) -> u64 {
         self.round_trips.get()
     }

@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 use model::{Mark, TableNumber};
 use tokio::runtime::Handle;
 
+use super::group_tally::{GroupEffort, GroupTally};
 use super::vacuums::end_vacuums;
 use super::writer::{DatabaseWriter, StoreSeen, UnknownEnd};
 use crate::batch::Outcome;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::opening::DatabaseStore;
 use crate::postgres::primary::need_no_less;
-use crate::postgres::read::DatabaseStanding;
+use crate::postgres::read::{ConnectionCounts, DatabaseStanding};
 use crate::vault::StoreKeys;
-use crate::{EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
+use crate::{DatabaseCounts, EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
 
 /// After a try to take the store again, the next one comes so much later: what waits to be written
 /// goes on within a second of the database's first answer.
@@ -45,6 +46,8 @@ pub(in crate::postgres) struct SharedWriter {
     others: AtomicU64,
     /// Whether vacuums are being ended.
     makes_way: Arc<AtomicBool>,
+    /// What groups of batches took.
+    groups: GroupTally,
 }
 
 /// Where the writer is.
@@ -77,6 +80,7 @@ impl SharedWriter {
             slot: Mutex::new(WriterSlot::Free(Box::new(writer))),
             others: AtomicU64::new(0),
             makes_way: Arc::default(),
+            groups: GroupTally::default(),
         }
     }
 
@@ -97,6 +101,33 @@ impl SharedWriter {
             WriterSlot::Free(writer) => writer.given_up(),
             WriterSlot::Taken | WriterSlot::Stopped | WriterSlot::Closed => None,
         }
+    }
+
+    /// What there is at work, next to these connections for reads.
+    pub(in crate::postgres) fn counts(&self, reads: &ConnectionCounts) -> DatabaseCounts {
+        let (open, busy) = match &*self.slot() {
+            WriterSlot::Free(writer) if !writer.has_ended() => (1, 0),
+            WriterSlot::Taken => (1, 1),
+            WriterSlot::Free(_)
+            | WriterSlot::Doubted(_)
+            | WriterSlot::Lost(_)
+            | WriterSlot::Stopped
+            | WriterSlot::Closed => (0, 0),
+        };
+        let [round_trips, held_rows, held_bytes] = self.groups.read();
+        DatabaseCounts {
+            connections: reads.open + open,
+            connections_busy: reads.busy + busy,
+            connections_max: reads.max + 1,
+            round_trips,
+            held_rows,
+            held_bytes,
+        }
+    }
+
+    /// Takes in a group of batches that was committed.
+    pub(super) fn count_group(&self, writer: &DatabaseWriter, effort: GroupEffort) {
+        self.groups.take_in(effort, writer.round_trips());
     }
 
     /// The writer, which is taken again where its session has ended.

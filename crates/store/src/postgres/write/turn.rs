@@ -175,8 +175,15 @@ impl Pending for AppliedPending {
             writer: Some(writer),
             shared: &shared,
         };
+        let effort = group.effort();
         let committed = match lent.writer().commit(group) {
-            GroupEnd::Done(outcomes) => Ok(Committed::Done(outcomes)),
+            GroupEnd::Done(outcomes) => {
+                // Upkeep, and what becomes due by itself, is no group of batches.
+                if !outcomes.is_empty() {
+                    shared.count_group(lent.writer(), effort);
+                }
+                Ok(Committed::Done(outcomes))
+            }
             GroupEnd::Nothing(error) => Err(error),
             GroupEnd::Unknown(end) => {
                 let doubt = AskedCommit::new(Arc::clone(&shared), lent.keep(), end);

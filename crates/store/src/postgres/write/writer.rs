@@ -11,6 +11,7 @@ use query::names;
 use super::bulk_send::calls_of;
 use super::group_requests::GroupRequests;
 use super::group_stamp::GroupStamp;
+use super::group_tally::GroupEffort;
 use super::records::{UnsentRecords, growth, stamp};
 use super::rows::{ByteTexts, PostgresRows};
 use super::session::{BurstEnd, SqlCall, WriterSession};
@@ -57,6 +58,7 @@ pub(crate) struct AppliedGroup {
     /// nothing that is shown.
     shown: Option<Timestamp>,
     left: Vec<SqlCall>,
+    effort: GroupEffort,
 }
 
 impl AppliedGroup {
@@ -68,7 +70,13 @@ impl AppliedGroup {
             state,
             shown: None,
             left: Vec::new(),
+            effort: GroupEffort::default(),
         }
+    }
+
+    /// What it has taken so far.
+    pub(super) fn effort(&self) -> GroupEffort {
+        self.effort
     }
 
     /// The next valid-time boundary of each table that has one, once this is committed.
@@ -148,7 +156,6 @@ impl DatabaseWriter {
     }
 
     /// How often it has waited for the database.
-    #[cfg(test)]
     pub(crate) fn round_trips(&self) -> u64 {
         self.session.round_trips()
     }
@@ -176,9 +183,13 @@ impl DatabaseWriter {
             self.committed.mark
         );
         let mut failed: Vec<Option<StoreError>> = vec![None; batches.len()];
+        let trips_before = self.session.round_trips();
         loop {
             match self.round(batches, first, &failed) {
-                Ok(GroupRound::Ran(group)) => return Ok(group),
+                Ok(GroupRound::Ran(mut group)) => {
+                    group.effort.trips_before = trips_before;
+                    return Ok(group);
+                }
                 Ok(GroupRound::Ended(nth, error)) => {
                     failed[nth] = Some(error);
                     self.session.rollback()?;
@@ -648,6 +659,10 @@ impl<'g> OpenGroup<'g> {
     }
 
     fn into_applied(self, outcomes: Vec<Outcome>) -> Result<AppliedGroup, StoreError> {
+        let effort = GroupEffort {
+            held: self.set.size(),
+            ..GroupEffort::default()
+        };
         let mut left = Vec::new();
         let vault = &self.set.database().keys.values;
         for table in self.set.take_unsent()? {
@@ -661,6 +676,7 @@ impl<'g> OpenGroup<'g> {
             state: self.state,
             shown: Some(self.shown),
             left,
+            effort,
         })
     }
 }
