@@ -34,7 +34,8 @@ pub struct Standing {
     /// [`model::Catalogue::epoch`] of the catalogue it left.
     pub catalogue_epoch: u64,
     /// How often another process has written since this one opened the store: also what takes no
-    /// mark, as the activation of what is due.
+    /// mark, as the activation of what is due. And how often a standby has taken the place of its
+    /// primary: what is cached may be of what that one had not handed on.
     pub others: u64,
 }
 

@@ -270,6 +270,40 @@ fn a_commit_in_doubt_that_a_promotion_lost_was_not_done() {
 }
 
 #[test]
+fn a_primary_that_comes_back_is_passed_by() {
+    let mut place = Followed::new();
+    let mut db = Db::with_notes(&place);
+    db.ok(vec![db.insert("a", note("one"))]);
+    place.part();
+    let others = |db: &Db| block_on(db.store.turn()).unwrap().standing().others;
+    assert_eq!(others(&db), 0);
+    place.primary.end(ClusterEnd::Killed);
+    place.standby.promote().unwrap();
+    let batch = db.batch(vec![db.insert("b", note("two"))]);
+    write_once_back(&mut db, &batch);
+    assert_eq!(others(&db), 1, "caches may hold what was not handed on");
+    // It is the first host of the URL, and takes writes.
+    place
+        .primary
+        .start_again(&ClusterSettings::default())
+        .unwrap();
+    let end = "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity \
+               WHERE datname = 'followed' AND pid <> pg_backend_pid()";
+    place.standby.run_sql("postgres", &[end]).unwrap();
+    let batch = db.batch(vec![db.insert("c", note("three"))]);
+    write_once_back(&mut db, &batch);
+    assert!(db.get("c").is_some());
+    db.close();
+    // Nor does a start take it.
+    let mut db = Db::open(&place);
+    assert_eq!(db.ids(), ["a", "b", "c"]);
+    db.ok(vec![db.insert("d", note("four"))]);
+    let count = "SELECT count(*) FROM tidemark.t1";
+    assert_eq!(place.standby.run_sql("followed", &[count]).unwrap(), "4\n");
+    assert_eq!(place.primary.run_sql("followed", &[count]).unwrap(), "1\n");
+}
+
+#[test]
 fn a_commit_in_doubt_that_is_left_is_the_last_one() {
     let place = Relayed::new("served_left");
     let mut db = Db::with_notes(&place);

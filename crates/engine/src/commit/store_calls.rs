@@ -116,7 +116,11 @@ impl StoreCalls {
         let turn = self
             .call(|store| block_on(store.turn()))
             .inspect_err(|error| {
-                if matches!(error, StoreError::Unreachable { .. }) {
+                let is_lost = |error: &StoreError| {
+                    use StoreError::{DatabaseUnfit, Unreachable};
+                    matches!(error, Unreachable { .. } | DatabaseUnfit(_))
+                };
+                if is_lost(error) {
                     self.withhold_all();
                 }
             })?;

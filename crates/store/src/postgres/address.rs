@@ -95,6 +95,16 @@ pub enum UrlFault {
 }
 
 impl DatabaseUrl {
+    /// The same on each of its hosts alone, if it has several.
+    pub(super) fn on_each_host(&self) -> Vec<DatabaseUrl> {
+        let alone = |host: &DatabaseHost| DatabaseUrl {
+            hosts: vec![host.clone()],
+            ..self.clone()
+        };
+        let several = self.hosts.iter().filter(|_| self.hosts.len() > 1);
+        several.map(alone).collect()
+    }
+
     /// What the URL of a database begins with.
     pub const SCHEME: &'static str = "postgres://";
 

@@ -15,7 +15,7 @@ use super::format::{FORMAT, STEPS};
 use super::leaving::StoreLeaving;
 use super::loading::load;
 use super::look;
-use super::primary;
+use super::primary::{self, ServerTimeline};
 use super::write::session::COMMIT_MAX;
 use crate::error::corrupt;
 use crate::{Loaded, StoreError, StorePlace};
@@ -303,6 +303,10 @@ async fn take(
         }
         Err(fault) => return Err(StoreError::DatabaseUnfit(checks::refused(url, &fault))),
     };
+    let connection = match purpose {
+        OpenedFor::Serve => latest(url, password_file, connection).await?,
+        _ => connection,
+    };
     let client = &connection.client;
     let settings = look::settings(client).await?;
     need(checks::version(&settings))?;
@@ -351,6 +355,30 @@ async fn take(
     }
     let lineage = lineage(client).await?;
     Ok((connection, lineage))
+}
+
+/// Of several hosts that take writes, the one on the latest timeline: a primary may have come back
+/// whose place a standby has taken. Those that cannot be reached are passed by.
+async fn latest(
+    url: &DatabaseUrl,
+    password_file: Option<&Path>,
+    first: DatabaseConnection,
+) -> Result<DatabaseConnection, StoreError> {
+    let mut latest = first;
+    for alone in url.on_each_host() {
+        if alone.hosts[0] == latest.host {
+            continue;
+        }
+        let Ok(other) = connect(&alone, password_file).await else {
+            continue;
+        };
+        let before = ServerTimeline::of(&latest.client).await?;
+        let after = ServerTimeline::of(&other.client).await?;
+        if after.system == before.system && after.number > before.number {
+            latest = other;
+        }
+    }
+    Ok(latest)
 }
 
 async fn lineage(client: &Client) -> Result<String, StoreError> {

@@ -28,19 +28,47 @@ pub(super) enum Succession {
     Promoted,
 }
 
+/// Where a session is, whatever its database holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServerTimeline {
+    /// [`Primary::system`].
+    pub(super) system: String,
+    /// [`Primary::timeline`].
+    pub(super) number: u32,
+}
+
+impl ServerTimeline {
+    /// That of this session.
+    pub(super) async fn of(client: &Client) -> Result<ServerTimeline, StoreError> {
+        let sql =
+            format!("SELECT s.system_identifier::text, {TIMELINE} FROM pg_control_system() s");
+        let found = row(client, &sql).await?;
+        let read = || {
+            let found = found?;
+            Some(ServerTimeline {
+                system: found.get(0)?.to_owned(),
+                number: u32::from_str_radix(found.get(1)?, 16).ok()?,
+            })
+        };
+        read().ok_or_else(|| corrupt("the database does not say on which timeline it is"))
+    }
+}
+
 /// The name of what is found here.
 const CHECK: &str = "lineage";
 
-/// What stands, by one statement. The name of the file that the log goes on in begins with the
-/// timeline: what the control file says of it is that of the last checkpoint.
-const STANDING: &str = "SELECT m.lineage, s.system_identifier::text, \
-                        substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), m.mark \
-                        FROM meta m, pg_control_system() s";
+/// The name of the file that the log goes on in begins with the timeline: what the control file
+/// says of it is that of the last checkpoint.
+const TIMELINE: &str = "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
 
 impl Primary {
     /// That of this session.
     pub(super) async fn of(client: &Client) -> Result<Primary, StoreError> {
-        let found = row(client, STANDING).await?;
+        let sql = format!(
+            "SELECT m.lineage, s.system_identifier::text, {TIMELINE}, m.mark \
+             FROM meta m, pg_control_system() s"
+        );
+        let found = row(client, &sql).await?;
         let read = || {
             let found = found?;
             Some(Primary {

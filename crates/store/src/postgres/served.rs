@@ -58,6 +58,7 @@ impl DatabaseStore {
             read: reads.standing(),
         };
         let writer = self.into_writer(place.encode_row, place.keys.clone())?;
+        place.read.stand_at(writer.primary())?;
         Ok(Arc::new(ServedDatabase {
             reads,
             writer: Arc::new(SharedWriter::new(place, writer)),

@@ -40,6 +40,13 @@ pub(in crate::postgres) struct DatabaseStanding {
 }
 
 impl DatabaseStanding {
+    /// Takes in on which primary the store was taken: no read goes to one before that.
+    pub(in crate::postgres) fn stand_at(&self, primary: &Primary) -> Result<(), StoreError> {
+        self.primary.note(primary.mark);
+        self.primary.admit(primary.clone(), primary.mark)?;
+        Ok(())
+    }
+
     /// Forgets which mark was seen: the store was rewound.
     pub(in crate::postgres) fn rewind(&self) {
         self.primary.rewind();
@@ -191,8 +198,23 @@ impl Lending {
     }
 
     async fn try_open(&self) -> Result<ReadConnection, StoreError> {
+        let opened = self.try_open_on(self.url.clone()).await;
+        let Err(StoreError::DatabaseUnfit(_)) = &opened else {
+            return opened;
+        };
+        // A primary may have come back in front of the one that has taken its place.
+        for alone in self.url.on_each_host() {
+            let other = self.try_open_on(alone).await;
+            if other.is_ok() {
+                return other;
+            }
+        }
+        opened
+    }
+
+    async fn try_open_on(&self, url: DatabaseUrl) -> Result<ReadConnection, StoreError> {
         let seen = self.standing.primary.mark();
-        let (url, file) = (self.url.clone(), self.password_file.clone());
+        let file = self.password_file.clone();
         let settings = self.settings.clone();
         // Its messages are read and sent on a thread of the runtime, and not here.
         let opened = self.handle.spawn(async move {

@@ -15,7 +15,7 @@ use super::writer::{DatabaseWriter, StoreSeen, UnknownEnd};
 use crate::batch::Outcome;
 use crate::postgres::address::DatabaseUrl;
 use crate::postgres::opening::DatabaseStore;
-use crate::postgres::primary::need_no_less;
+use crate::postgres::primary::{Succession, need_no_less};
 use crate::postgres::read::{ConnectionCounts, DatabaseStanding};
 use crate::vault::StoreKeys;
 use crate::{DatabaseCounts, EncodeRow, InDoubt, Standing, StoreError, StoreFuture};
@@ -183,8 +183,24 @@ impl SharedWriter {
     /// # Errors
     /// When another process has it, it cannot be reached, or it holds less.
     fn take_again(&self, seen: &StoreSeen) -> Result<Box<DatabaseWriter>, StoreError> {
+        let url = &self.place.url;
+        let taken = self.take_from(url, seen);
+        let Err(StoreError::DatabaseUnfit(_)) = &taken else {
+            return taken;
+        };
+        // A primary may have come back in front of the one that has taken its place.
+        let alone = url.on_each_host();
+        let mut others = alone.iter();
+        let other = others.find_map(|alone| self.take_from(alone, seen).ok());
+        other.map_or(taken, Ok)
+    }
+
+    fn take_from(
+        &self,
+        url: &DatabaseUrl,
+        seen: &StoreSeen,
+    ) -> Result<Box<DatabaseWriter>, StoreError> {
         let WriterPlace {
-            url,
             password_file,
             encode_row,
             keys,
@@ -196,8 +212,13 @@ impl SharedWriter {
         writer.session().limit_commits(*commit_max);
         let StoreSeen { primary, group } = seen;
         let succession = writer.last_seen().primary.follows(primary, primary.mark);
-        succession.map_err(StoreError::DatabaseUnfit)?;
+        let succession = succession.map_err(StoreError::DatabaseUnfit)?;
         need_no_less(writer.group().number, group.number).map_err(StoreError::DatabaseUnfit)?;
+        // No read may go to the one before any more, which may come back.
+        self.place.read.stand_at(writer.primary())?;
+        if succession == Succession::Promoted {
+            self.others.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(Box::new(writer))
     }
 
@@ -237,7 +258,8 @@ impl SharedWriter {
         });
     }
 
-    /// How often the store was taken again and another process had written to it.
+    /// How often the store was taken again and another process had written to it, or it was on
+    /// another primary.
     pub(super) fn others(&self) -> u64 {
         self.others.load(Ordering::Relaxed)
     }

@@ -30,14 +30,16 @@ impl DatabaseTurn {
         })
     }
 
-    /// The writer, unless another process has written since the turn began: what is to be written
-    /// was checked against what stood then.
+    /// The writer, unless another process has written since the turn began, or another primary has
+    /// followed: what is to be written was checked against what stood then.
     fn lend(&self) -> Result<LentWriter<'_>, StoreError> {
         let lent = LentWriter::new(&self.shared)?;
         if self.shared.others() == self.standing.others {
             return Ok(lent);
         }
-        let detail = "another process has written to the store meanwhile".to_owned();
+        let detail = "another process has written to the store meanwhile, or a standby has taken \
+                      the place of its primary"
+            .to_owned();
         Err(StoreError::Unreachable { detail })
     }
 

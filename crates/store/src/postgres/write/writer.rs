@@ -458,6 +458,11 @@ impl DatabaseWriter {
         self.session.given_up()
     }
 
+    /// Where the store stood when it was taken.
+    pub(in crate::postgres) fn primary(&self) -> &Primary {
+        &self.primary
+    }
+
     /// Where the store stands, as far as it knows.
     pub(super) fn last_seen(&self) -> StoreSeen {
         let primary = Primary {

@@ -297,7 +297,10 @@ fn of_store(error: &StoreError) -> ApiError {
         refusal.detail = Some(error.to_string());
         return refusal;
     }
-    if !error.is_retryable() {
+    // The store was opened there before: what is in its way now passes, as an old primary does that
+    // has come back, or is an operator's matter. Nothing was changed.
+    let may_pass = error.is_retryable() || matches!(error, StoreError::DatabaseUnfit(_));
+    if !may_pass {
         return ApiError::internal(error.to_string());
     }
     let mut unavailable = ApiError::new(Kind::ServiceUnavailable, "Try again later.");

@@ -1,6 +1,7 @@
 use engine::{
-    AccessError, ColumnFault, EngineError, FunctionError, IndexFault, QueryError, QueueBounds,
-    ReadError, SchemaError, SortRoom, StoreError, TransactionError, Unavailable, WriteError,
+    AccessError, ColumnFault, DatabaseFinding, EngineError, FunctionError, IndexFault, QueryError,
+    QueueBounds, ReadError, SchemaError, SortRoom, StoreError, TransactionError, Unavailable,
+    Verdict, WriteError,
 };
 use model::{Mark, ModelError, Period, RowId, TableId};
 
@@ -366,7 +367,18 @@ fn store_cases() -> Vec<(StoreError, Kind)> {
             Kind::ServiceUnavailable,
         ),
         (StoreError::CatalogueMoved, Kind::ServiceUnavailable),
+        (old_primary(), Kind::ServiceUnavailable),
     ]
+}
+
+/// What a server meets in place of its database.
+fn old_primary() -> StoreError {
+    StoreError::DatabaseUnfit(DatabaseFinding {
+        check: "lineage",
+        verdict: Verdict::Bad,
+        found: text(),
+        advice: None,
+    })
 }
 
 /// Errors that carry those of lower rooms.
