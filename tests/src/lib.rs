@@ -12,6 +12,7 @@ use testing::{ChildServer, ServerLog};
 
 pub mod bench_run;
 pub mod history;
+pub mod ledger;
 
 /// The project and key every test uses.
 const PROJECT: &str = "p";
